@@ -18,7 +18,7 @@ export interface Excess {
   readonly message: string
 }
 
-type Rule = (holder: Permissions, wanted: Permissions) => Excess | undefined
+type Rule = (holder: Permissions, other: Permissions) => Excess | undefined
 
 /** The first rule with an excess decides the message. */
 const rules: readonly Rule[] = [excessOfScopes, excessOfLife, excessOfLimits, excessOfModels]
@@ -39,12 +39,12 @@ export function requestedPermissions({
 }
 
 /**
- * The first excess of the wanted permissions over the holder's; undefined without one. The scope `admin` includes all others.
+ * The first excess of other permissions over the holder's; undefined without one. The scope `admin` includes all others.
  * @param holder the key that creates, rotates or revokes the other
  */
-export function excessOver(holder: Permissions, wanted: Permissions): Excess | undefined {
+export function excessOver(holder: Permissions, other: Permissions): Excess | undefined {
   for (const rule of rules) {
-    const excess = rule(holder, wanted)
+    const excess = rule(holder, other)
     if (excess) return excess
   }
   return undefined
@@ -54,20 +54,20 @@ export function excessOver(holder: Permissions, wanted: Permissions): Excess | u
  * Refuses to create a key with more permissions than its maker has. Only the command line gives the scope `admin`.
  * @throws ApiError 403 `exceeds_your_key` with the field of the excess
  */
-export function checkMayMake(maker: Permissions, wanted: Permissions): void {
-  if (wanted.scopes.includes('admin')) {
+export function checkMayMake(maker: Permissions, other: Permissions): void {
+  if (other.scopes.includes('admin')) {
     const command = 'conservatory keys create --scopes admin'
     throw exceeds({ param: 'scopes', message: `The scope "admin" is given by the command line alone: ${command}.` })
   }
-  checkMayRotate(maker, wanted)
+  checkMayRotate(maker, other)
 }
 
 /**
  * Refuses to rotate a key with more permissions than the caller's key, since the caller gets its successor.
  * @throws ApiError 403 `exceeds_your_key` with the field of the excess
  */
-export function checkMayRotate(holder: Permissions, wanted: Permissions): void {
-  const excess = excessOver(holder, wanted)
+export function checkMayRotate(holder: Permissions, other: Permissions): void {
+  const excess = excessOver(holder, other)
   if (excess) throw exceeds(excess)
 }
 
@@ -76,13 +76,13 @@ export function checkMayRotate(holder: Permissions, wanted: Permissions): void {
  * no permission away.
  * @throws ApiError 403 `exceeds_your_key` with the field of the excess
  */
-export function checkMayRevoke(holder: Permissions, wanted: Permissions): void {
-  if (!holder.scopes.includes('admin')) checkMayRotate(holder, wanted)
+export function checkMayRevoke(holder: Permissions, other: Permissions): void {
+  if (!holder.scopes.includes('admin')) checkMayRotate(holder, other)
 }
 
-function excessOfScopes(holder: Permissions, wanted: Permissions): Excess | undefined {
+function excessOfScopes(holder: Permissions, other: Permissions): Excess | undefined {
   const held: readonly Scope[] = holder.scopes.includes('admin') ? scopes : holder.scopes
-  const missing = wanted.scopes.filter((scope) => !held.includes(scope)).map((scope) => `"${scope}"`)
+  const missing = other.scopes.filter((scope) => !held.includes(scope)).map((scope) => `"${scope}"`)
   if (missing.length === 0) return undefined
   return {
     param: 'scopes',
@@ -90,16 +90,16 @@ function excessOfScopes(holder: Permissions, wanted: Permissions): Excess | unde
   }
 }
 
-function excessOfLife(holder: Permissions, wanted: Permissions): Excess | undefined {
-  if (holder.ends === null || (wanted.ends !== null && wanted.ends <= holder.ends)) return undefined
+function excessOfLife(holder: Permissions, other: Permissions): Excess | undefined {
+  if (holder.ends === null || (other.ends !== null && other.ends <= holder.ends)) return undefined
   const message = `Your key ends at ${holder.ends} (Unix seconds), and that key must not end later. Use one that lasts longer.`
   return { param: 'expires', message }
 }
 
-function excessOfLimits(holder: Permissions, wanted: Permissions): Excess | undefined {
+function excessOfLimits(holder: Permissions, other: Permissions): Excess | undefined {
   for (const name of limitNames) {
     const max = holder.limits[name]
-    const requested = wanted.limits[name]
+    const requested = other.limits[name]
     if (max === undefined || (requested !== undefined && requested <= max)) continue
     const message = `Your key has the limit ${name}=${max}, and that key must have it too, as high at most.`
     return { param: `limits.${name}`, message }
@@ -107,8 +107,8 @@ function excessOfLimits(holder: Permissions, wanted: Permissions): Excess | unde
   return undefined
 }
 
-function excessOfModels(holder: Permissions, wanted: Permissions): Excess | undefined {
-  if (!modelsExceed(holder, wanted.models)) return undefined
+function excessOfModels(holder: Permissions, other: Permissions): Excess | undefined {
+  if (!modelsExceed(holder, other.models)) return undefined
   const message = `Your key may use these models alone, and that key must not have more: ${holder.models?.join(', ')}.`
   return { param: 'models', message }
 }

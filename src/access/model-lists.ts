@@ -60,10 +60,10 @@ export function usablePartsOf(prefix: string, user: ModelUser): ModelList {
   return [...new Set(entries)].filter((entry) => covers(prefix, entry) && mayUseModel(user, [entry]))
 }
 
-/** Whether a wanted list, null for all models, allows a model that the list of the key's maker does not. */
-export function modelsExceed(maker: ModelListOwner, wanted: ModelList | null): boolean {
+/** Whether a requested list, null for all models, allows a model that the list of the key's maker does not. */
+export function modelsExceed(maker: ModelListOwner, requested: ModelList | null): boolean {
   const { models } = maker
-  return models !== null && (wanted === null || !wanted.every((entry) => isCovered(entry, models)))
+  return models !== null && (requested === null || !requested.every((entry) => isCovered(entry, models)))
 }
 
 function isCovered(name: string, list: ModelList): boolean {

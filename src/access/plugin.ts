@@ -78,7 +78,7 @@ function addListRoutes(app: TypedInstance, store: AccessStore, guard: Guard): vo
       if (expires != null && isPast(expires)) throw invalidField('expires', 'is past; send a moment to come')
       const allowed = models == null ? null : readModels(models)
       const caller = callerOf(request)
-      const wanted = {
+      const requested = {
         account: caller.account.name,
         scopes: [...new Set(scopes)],
         ...(name == null ? {} : { name }),
@@ -86,8 +86,8 @@ function addListRoutes(app: TypedInstance, store: AccessStore, guard: Guard): vo
         ...(limits === undefined ? {} : { limits }),
         models: allowed,
       }
-      checkMayMake(permissionsOf(caller), requestedPermissions(wanted))
-      return sendNew(reply, await store.createKey(wanted, actorOf(request)))
+      checkMayMake(permissionsOf(caller), requestedPermissions(requested))
+      return sendNew(reply, await store.createKey(requested, actorOf(request)))
     },
   )
 }

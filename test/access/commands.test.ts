@@ -185,14 +185,14 @@ describe('last_used', () => {
     const list: { data: { prefix: string; last_used: number }[] } = JSON.parse(
       await (await service.request('/keys')).text(),
     )
-    const told = list.data.find(({ prefix }) => prefix === key.slice(0, 7))?.last_used ?? 0
-    expect(told).toBeGreaterThanOrEqual(before)
-    await onceKnown(async () => expect(await used()).toBe(told))
-    await eventually(() => expect(Date.now() / 1000).toBeGreaterThan(told + 1))
+    const lastUsed = list.data.find(({ prefix }) => prefix === key.slice(0, 7))?.last_used ?? 0
+    expect(lastUsed).toBeGreaterThanOrEqual(before)
+    await onceKnown(async () => expect(await used()).toBe(lastUsed))
+    await eventually(() => expect(Date.now() / 1000).toBeGreaterThan(lastUsed + 1))
     expect((await service.request('/models', { headers: { authorization: key } })).status).toBe(200)
     await service.close()
     const listed: { prefix: string; last_used: number }[] = JSON.parse((await run('keys', 'list', '--json')).stdout)
-    expect(listed.find(({ prefix }) => prefix === key.slice(0, 7))?.last_used).toBeGreaterThan(told)
+    expect(listed.find(({ prefix }) => prefix === key.slice(0, 7))?.last_used).toBeGreaterThan(lastUsed)
   })
 
   it('is written once a minute, however often keys are used, and all keys at once', async () => {

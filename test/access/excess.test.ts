@@ -12,7 +12,7 @@ import {
 import { ApiError } from '../../src/errors.ts'
 import { limitNames } from '../../src/limit-values.ts'
 
-const powers: fc.Arbitrary<Permissions> = fc.record({
+const permissions: fc.Arbitrary<Permissions> = fc.record({
   scopes: fc.subarray([...scopes]),
   ends: fc.option(fc.nat({ max: 9 }), { nil: null }),
   limits: fc.dictionary(fc.constantFrom(...limitNames), fc.nat({ max: 9 }), { maxKeys: 3 }),
@@ -22,25 +22,21 @@ const powers: fc.Arbitrary<Permissions> = fc.record({
 const nothing: Permissions = { scopes: [], ends: null, limits: {}, models: null }
 
 /** The rules in their simplest form: whether a key has all scopes, the lifetime, the limits and the models of another. */
-function holdsAll(holder: Permissions, wanted: Permissions): boolean {
-  const hasScopes = wanted.scopes.every((scope) => holder.scopes.includes(scope) || holder.scopes.includes('admin'))
-  const lasts = (wanted.ends ?? Number.POSITIVE_INFINITY) <= (holder.ends ?? Number.POSITIVE_INFINITY)
+function holdsAll(holder: Permissions, other: Permissions): boolean {
+  const hasScopes = other.scopes.every((scope) => holder.scopes.includes(scope) || holder.scopes.includes('admin'))
+  const lasts = (other.ends ?? Number.POSITIVE_INFINITY) <= (holder.ends ?? Number.POSITIVE_INFINITY)
   const isLimited = limitNames.every(
-    (name) => (wanted.limits[name] ?? Number.POSITIVE_INFINITY) <= (holder.limits[name] ?? Number.POSITIVE_INFINITY),
+    (name) => (other.limits[name] ?? Number.POSITIVE_INFINITY) <= (holder.limits[name] ?? Number.POSITIVE_INFINITY),
   )
   const held = holder.models ?? ['a', 'a/b', 'a/*', 'all']
   const covered = held.includes('a/*') ? [...held, 'a/b'] : held
-  const hasModels = (wanted.models ?? ['all']).every((entry) => covered.includes(entry))
+  const hasModels = (other.models ?? ['all']).every((entry) => covered.includes(entry))
   return hasScopes && lasts && isLimited && hasModels
 }
 
-function refusalOf(
-  check: (holder: Permissions, wanted: Permissions) => void,
-  holder: Permissions,
-  wanted: Permissions,
-) {
+function refusalOf(check: (holder: Permissions, other: Permissions) => void, holder: Permissions, other: Permissions) {
   try {
-    check(holder, wanted)
+    check(holder, other)
     return undefined
   } catch (error) {
     if (error instanceof ApiError) return error
@@ -51,10 +47,10 @@ function refusalOf(
 describe('the permissions that a key gives to others', () => {
   it('are all of its own, and none that it lacks', () => {
     fc.assert(
-      fc.property(powers, powers, (holder, wanted) => {
-        const refusal = refusalOf(checkMayRotate, holder, wanted)
-        expect(refusal === undefined).toBe(holdsAll(holder, wanted))
-        const mayRevoke = refusalOf(checkMayRevoke, holder, wanted) === undefined
+      fc.property(permissions, permissions, (holder, other) => {
+        const refusal = refusalOf(checkMayRotate, holder, other)
+        expect(refusal === undefined).toBe(holdsAll(holder, other))
+        const mayRevoke = refusalOf(checkMayRevoke, holder, other) === undefined
         expect(mayRevoke).toBe(holder.scopes.includes('admin') || refusal === undefined)
         if (refusal) expect([refusal.status, refusal.code]).toEqual([403, 'exceeds_your_key'])
       }),
@@ -63,20 +59,20 @@ describe('the permissions that a key gives to others', () => {
 
   it('never include the scope admin in a new key, whichever key creates it', () => {
     fc.assert(
-      fc.property(powers, powers, (maker, wanted) => {
-        const mayMake = refusalOf(checkMayMake, maker, wanted) === undefined
-        expect(mayMake).toBe(holdsAll(maker, wanted) && !wanted.scopes.includes('admin'))
+      fc.property(permissions, permissions, (maker, other) => {
+        const mayMake = refusalOf(checkMayMake, maker, other) === undefined
+        expect(mayMake).toBe(holdsAll(maker, other) && !other.scopes.includes('admin'))
       }),
     )
   })
 
   it('do not grow from key to key in any chain of keys', () => {
     fc.assert(
-      fc.property(powers, fc.array(powers, { maxLength: 20 }), (first, asked) => {
+      fc.property(permissions, fc.array(permissions, { maxLength: 20 }), (first, requested) => {
         fc.pre(!first.scopes.includes('admin'))
         let maker = first
-        for (const wanted of asked) {
-          if (refusalOf(checkMayMake, maker, wanted) === undefined) maker = wanted
+        for (const other of requested) {
+          if (refusalOf(checkMayMake, maker, other) === undefined) maker = other
         }
         expect(excessOver(first, maker)).toBeUndefined()
       }),
@@ -90,7 +86,7 @@ describe('the permissions that a key gives to others', () => {
       limits: { plants: 5, requests_per_minute: 5 },
       models: ['a'],
     }
-    const paramOf = (wanted: Partial<Permissions>) => refusalOf(checkMayMake, holder, { ...nothing, ...wanted })?.param
+    const paramOf = (other: Partial<Permissions>) => refusalOf(checkMayMake, holder, { ...nothing, ...other })?.param
     expect(paramOf({ scopes: ['chat'] })).toBe('scopes')
     expect(paramOf({ scopes: ['keys'] })).toBe('expires')
     expect(paramOf({ ends: 6, limits: { plants: 6 } })).toBe('expires')

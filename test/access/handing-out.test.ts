@@ -63,16 +63,16 @@ describe('a key with the scope keys', () => {
   it('gives no lifetime and no limit beyond its own', async () => {
     const limits = { tokens_per_day: 10, plants: 5 }
     const bounded = (await make({ scopes: ['chat', 'keys'], expires: soon, limits })).secret
-    const wanted = { scopes: ['chat'], expires: soon, limits }
+    const body = { scopes: ['chat'], expires: soon, limits }
     const refused = (param: string, change: object) =>
-      expectExcess(param, '/keys', { json: { ...wanted, ...change } }, bounded)
+      expectExcess(param, '/keys', { json: { ...body, ...change } }, bounded)
     await refused('scopes', { scopes: ['plants:read'], expires: null, limits: {} })
     await refused('expires', { expires: null, limits: {} })
     await refused('expires', { expires: soon + 1 })
     await refused('limits.tokens_per_day', { limits: {} })
     await refused('limits.tokens_per_day', { limits: { ...limits, tokens_per_day: 11 } })
     await refused('limits.plants', { limits: { tokens_per_day: 9 } })
-    expect((await ask('/keys', { json: { ...wanted, limits: { ...limits, plants: 0 } } }, bounded)).status).toBe(201)
+    expect((await ask('/keys', { json: { ...body, limits: { ...limits, plants: 0 } } }, bounded)).status).toBe(201)
   })
 
   it('gives no permission that it has lost while the body was arriving', async () => {

@@ -72,19 +72,25 @@ it('the usable parts of a prefix are exactly what both lists allow', () => {
 describe('the list of a requested key', () => {
   it('allows no model that its maker may not use, unless it exceeds', () => {
     fc.assert(
-      fc.property(list, list, list, fc.array(id, { minLength: 1, maxLength: 2 }), (models, wanted, account, names) => {
-        const maker = { models, account: { models: account } }
-        fc.pre(!modelsExceed(maker, wanted))
-        const made = { models: wanted, account: { models: account } }
-        if (mayUseModel(made, names)) expect(mayUseModel(maker, names)).toBe(true)
-      }),
+      fc.property(
+        list,
+        list,
+        list,
+        fc.array(id, { minLength: 1, maxLength: 2 }),
+        (models, requested, account, names) => {
+          const maker = { models, account: { models: account } }
+          fc.pre(!modelsExceed(maker, requested))
+          const made = { models: requested, account: { models: account } }
+          if (mayUseModel(made, names)) expect(mayUseModel(maker, names)).toBe(true)
+        },
+      ),
     )
   })
 
   it('never exceeds when its maker has no list, or the same list', () => {
     fc.assert(
-      fc.property(list, list, (models, wanted) => {
-        expect(modelsExceed({ models: null }, wanted)).toBe(false)
+      fc.property(list, list, (models, requested) => {
+        expect(modelsExceed({ models: null }, requested)).toBe(false)
         expect(modelsExceed({ models }, models)).toBe(false)
         expect(modelsExceed({ models }, null)).toBe(models !== null)
       }),

@@ -133,14 +133,14 @@ describe('a suspension', () => {
 describe('changes of limits', () => {
   it('set named limits, remove limits with null, keep the others, and are idempotent', () => {
     fc.assert(
-      fc.property(limits, changes, (before, wanted) => {
-        const after = limited({ limits: before }, wanted).limits
+      fc.property(limits, changes, (before, changed) => {
+        const after = limited({ limits: before }, changed).limits
         for (const name of limitNames) {
-          const change = wanted[name]
+          const change = changed[name]
           expect(after[name]).toBe(change === undefined ? before[name] : (change ?? undefined))
           expect(name in after).toBe(after[name] !== undefined)
         }
-        expect(limited({ limits: after }, wanted).limits).toStrictEqual(after)
+        expect(limited({ limits: after }, changed).limits).toStrictEqual(after)
       }),
     )
   })

@@ -6,7 +6,7 @@ import { type Scope, scopes } from '../../src/access/access.ts'
 import { startTestService, type TestService } from '../support/service.ts'
 
 /** A key of a tenant, with the permissions that its keys must not exceed. */
-interface Held {
+interface TenantKey {
   readonly id: string
   readonly secret: string
   readonly scopes: readonly Scope[]
@@ -50,18 +50,18 @@ afterAll(() => service?.close())
 /** One account, its keys, and what it has created. */
 class Tenant {
   readonly name: string
-  readonly keys: Held[] = []
+  readonly keys: TenantKey[] = []
   plants = 0
 
   constructor(name: string) {
     this.name = name
   }
 
-  ask(key: Held, path: string, options: { method?: string; json?: unknown } = {}): Promise<Response> {
+  ask(key: TenantKey, path: string, options: { method?: string; json?: unknown } = {}): Promise<Response> {
     return service.request(path, { ...options, headers: { authorization: `Bearer ${key.secret}` } })
   }
 
-  async idsSeenBy(by: Held): Promise<readonly string[]> {
+  async idsSeenBy(by: TenantKey): Promise<readonly string[]> {
     return (await read(Keys, await this.ask(by, '/keys'))).data.map(({ id }) => id)
   }
 
@@ -75,31 +75,31 @@ class Tenant {
     else await this.end(by, target, each.what)
   }
 
-  async make(by: Held, { scopes, plants, expires }: Step): Promise<void> {
-    const wanted = { scopes, plants, expires }
+  async make(by: TenantKey, { scopes, plants, expires }: Step): Promise<void> {
+    const requested = { scopes, plants, expires }
     const json = {
       scopes,
       ...(Number.isFinite(plants) ? { limits: { plants } } : {}),
       ...(Number.isFinite(expires) ? { expires } : {}),
     }
     const reply = await this.ask(by, '/keys', { method: 'POST', json })
-    expect(reply.status).toBe(mayHandOut(by, wanted) ? 201 : 403)
-    if (reply.status === 201) this.keys.push({ ...wanted, ...(await made(reply)) })
+    expect(reply.status).toBe(mayCreate(by, requested) ? 201 : 403)
+    if (reply.status === 201) this.keys.push({ ...requested, ...(await made(reply)) })
   }
 
-  async end(by: Held, target: Held, what: 'rotate' | 'revoke'): Promise<void> {
+  async end(by: TenantKey, target: TenantKey, what: 'rotate' | 'revoke'): Promise<void> {
     const reply =
       what === 'rotate'
         ? await this.ask(by, `/keys/${target.id}/rotate`, { method: 'POST', json: { overlap_seconds: 0 } })
         : await this.ask(by, `/keys/${target.id}`, { method: 'DELETE' })
     const done = what === 'rotate' ? 201 : 204
-    expect(reply.status).toBe(mayHandOut(by, target) ? done : 403)
+    expect(reply.status).toBe(mayCreate(by, target) ? done : 403)
     if (reply.status !== done) return
     this.keys.splice(this.keys.indexOf(target), 1)
     if (what === 'rotate') this.keys.push({ ...target, ...(await made(reply)) })
   }
 
-  async plant(by: Held): Promise<void> {
+  async plant(by: TenantKey): Promise<void> {
     const reply = await this.ask(by, '/plants', { method: 'POST', json: { name: `of ${this.name}` } })
     const mayWrite = by.scopes.includes('plants:write')
     const hasRoom = this.plants < Math.min(by.plants, ceiling)
@@ -108,7 +108,7 @@ class Tenant {
   }
 
   /** The account sees no data of another one. */
-  async look(by: Held): Promise<void> {
+  async look(by: TenantKey): Promise<void> {
     if (by.scopes.includes('plants:read')) {
       const plants = await read(Plants, await this.ask(by, '/plants'))
       expect(plants).toEqual(Array.from({ length: this.plants }, () => ({ name: `of ${this.name}` })))
@@ -123,9 +123,9 @@ class Tenant {
   }
 }
 
-function mayHandOut(by: Held, wanted: Pick<Held, 'scopes' | 'plants' | 'expires'>): boolean {
-  const holds = wanted.scopes.every((scope) => by.scopes.includes(scope))
-  return by.scopes.includes('keys') && holds && wanted.plants <= by.plants && wanted.expires <= by.expires
+function mayCreate(by: TenantKey, requested: Pick<TenantKey, 'scopes' | 'plants' | 'expires'>): boolean {
+  const holds = requested.scopes.every((scope) => by.scopes.includes(scope))
+  return by.scopes.includes('keys') && holds && requested.plants <= by.plants && requested.expires <= by.expires
 }
 
 async function read<T extends TSchema>(schema: T, reply: Response): Promise<StaticDecode<T>> {

@@ -38,7 +38,7 @@ const card = (name: string, description: string) =>
   JSON.stringify({ spec: 'chara_card_v2', spec_version: '2.0', data: { name, description } })
 
 /** A data folder with a service, functions for requests and commands, and every secret that was shown. */
-async function house(settings: Settings) {
+async function setUp(settings: Settings) {
   const service = await serviceForThisTest(settings)
   const folder = service.dataDirectory
   const place = { ...(await settingsOf(folder)), ...settings }
@@ -68,10 +68,10 @@ async function house(settings: Settings) {
   return { service, folder, stores, secrets, run, ask, send }
 }
 
-type House = Awaited<ReturnType<typeof house>>
+type Setup = Awaited<ReturnType<typeof setUp>>
 
 /** The steps of a key's life, by route and by command. */
-function keySteps({ run, ask }: House): readonly Step[] {
+function keySteps({ run, ask }: Setup): readonly Step[] {
   let asked = { id: '', prefix: '' }
   let typed = ''
   const limits = { plants: 5 }
@@ -156,7 +156,7 @@ function keySteps({ run, ask }: House): readonly Step[] {
 }
 
 /** A command and its expected record. */
-function command({ run }: House, action: AuditAction, line: string, said: Readonly<Record<string, unknown>>): Step {
+function command({ run }: Setup, action: AuditAction, line: string, said: Readonly<Record<string, unknown>>): Step {
   return {
     action,
     way: 'command',
@@ -168,71 +168,71 @@ function command({ run }: House, action: AuditAction, line: string, said: Readon
 }
 
 /** Actions on accounts and shares, which only commands can do. */
-function accountSteps(home: House): { readonly first: readonly Step[]; readonly last: readonly Step[] } {
-  const file = join(home.folder, 'plants.jsonl')
+function accountSteps(setup: Setup): { readonly first: readonly Step[]; readonly last: readonly Step[] } {
+  const file = join(setup.folder, 'plants.jsonl')
   const shared = { tags: [null] }
   const tagged = { tags: ['moss'] }
   return {
     first: [
-      command(home, 'account.created', 'accounts create ann --limit plants=9', {
+      command(setup, 'account.created', 'accounts create ann --limit plants=9', {
         target: 'ann',
         before: null,
         after: { limits: { plants: 9 }, suspended: null },
       }),
-      command(home, 'account.limited', 'accounts limit ann --limit plants=8', {
+      command(setup, 'account.limited', 'accounts limit ann --limit plants=8', {
         target: 'ann',
         before: { limits: { plants: 9 } },
         after: { limits: { plants: 8 } },
       }),
-      command(home, 'account.limited', 'accounts models ann understudy,b/*', {
+      command(setup, 'account.limited', 'accounts models ann understudy,b/*', {
         target: 'ann',
         before: { models: null },
         after: { models: ['understudy', 'b/*'] },
       }),
-      command(home, 'account.suspended', 'accounts suspend ann', {
+      command(setup, 'account.suspended', 'accounts suspend ann', {
         target: 'ann',
         before: { suspended: null },
         after: { suspended: expect.any(Number) },
       }),
-      command(home, 'account.resumed', 'accounts resume ann', { target: 'ann', after: { suspended: null } }),
+      command(setup, 'account.resumed', 'accounts resume ann', { target: 'ann', after: { suspended: null } }),
       {
         action: 'account.exported',
         way: 'command',
         async run() {
-          writeFileSync(file, await home.run('accounts export owner'))
+          writeFileSync(file, await setup.run('accounts export owner'))
           return { target: 'owner', before: null, after: null }
         },
       },
-      command(home, 'account.imported', `accounts import ann ${file}`, {
+      command(setup, 'account.imported', `accounts import ann ${file}`, {
         target: 'ann',
         before: null,
         after: { plants: 1 },
       }),
-      command(home, 'account.import_undone', `accounts import ann ${file} --undo`, {
+      command(setup, 'account.import_undone', `accounts import ann ${file} --undo`, {
         target: 'ann',
         before: { plants: 1 },
         after: null,
       }),
-      command(home, 'share.granted', 'plants share --from ann --to owner', {
+      command(setup, 'share.granted', 'plants share --from ann --to owner', {
         target: 'ann>owner',
         before: null,
         after: shared,
       }),
-      command(home, 'share.granted', 'plants share --from ann --to owner --tag moss', {
+      command(setup, 'share.granted', 'plants share --from ann --to owner --tag moss', {
         target: 'ann>owner#moss',
         after: tagged,
       }),
-      command(home, 'share.revoked', 'plants unshare --from ann --to owner --tag moss', {
+      command(setup, 'share.revoked', 'plants unshare --from ann --to owner --tag moss', {
         target: 'ann>owner#moss',
         before: tagged,
         after: null,
       }),
-      command(home, 'share.revoked', 'plants unshare --from ann --to owner', { target: 'ann>owner', before: shared }),
+      command(setup, 'share.revoked', 'plants unshare --from ann --to owner', { target: 'ann>owner', before: shared }),
     ],
     last: [
       // A deletion suspends the account first, with a record of its own, unless it is suspended already.
-      command(home, 'account.suspended', 'accounts suspend ann', { target: 'ann', before: { suspended: null } }),
-      command(home, 'account.deleted', 'accounts delete ann', {
+      command(setup, 'account.suspended', 'accounts suspend ann', { target: 'ann', before: { suspended: null } }),
+      command(setup, 'account.deleted', 'accounts delete ann', {
         target: 'ann',
         before: { limits: { plants: 8 }, suspended: expect.any(Number) },
         after: null,
@@ -242,7 +242,7 @@ function accountSteps(home: House): { readonly first: readonly Step[]; readonly 
 }
 
 /** The steps of a character's life, by route and by command. */
-function characterSteps({ folder, run, ask, send }: House): readonly Step[] {
+function characterSteps({ folder, run, ask, send }: Setup): readonly Step[] {
   const digest = expect.stringMatching(/^sha256:[0-9a-f]{64}$/)
   const file = join(folder, 'card.json')
   return [
@@ -303,16 +303,16 @@ function characterSteps({ folder, run, ask, send }: House): readonly Step[] {
 }
 
 it.each(engines)('every action, by route and by command, leaves exactly one record: %s', async (_, open) => {
-  const home = await house(await open())
-  const { service, stores, secrets } = home
+  const setup = await setUp(await open())
+  const { service, stores, secrets } = setup
   const first = await allRecords(stores)
   expect(first).toMatchObject([
     { ...byService, action: 'account.created', target: 'owner', before: null, after: { limits: {} } },
     { ...byService, action: 'key.created', target: service.key.slice(0, 7), before: null, after: { account: 'owner' } },
   ])
   await service.request('/plants', { json: { name: 'Moss', tag: 'moss' } })
-  const accounts = accountSteps(home)
-  const steps = [...accounts.first, ...keySteps(home), ...characterSteps(home), ...accounts.last]
+  const accounts = accountSteps(setup)
+  const steps = [...accounts.first, ...keySteps(setup), ...characterSteps(setup), ...accounts.last]
   const seen: AuditRecord[] = [...first]
   for (const { action, way, run } of steps) {
     const before = Math.floor(Date.now() / 1000)
@@ -341,7 +341,7 @@ it.each(engines)('every action, by route and by command, leaves exactly one reco
 })
 
 it('a refused action, and one that changes nothing, leave no record', async () => {
-  const { service, folder, stores, run } = await house({})
+  const { service, folder, stores, run } = await setUp({})
   await run('accounts create ann')
   await run('plants share --from ann --to owner')
   const before = await allRecords(stores)

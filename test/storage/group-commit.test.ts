@@ -35,11 +35,11 @@ it.each<[string, (write: () => void) => void, object]>([
   ],
 ])(
   'when a write %s an error that has rolled the transaction back, no write of the turn is done or acknowledged',
-  async (_, handle, wanted) => {
+  async (_, handle, expected) => {
     const { write, note, tooLarge, notes } = smallDatabase()
     const ended = await write(note('before'), () => handle(tooLarge), note('after'))
     expect(notes()).toStrictEqual([])
-    for (const end of ended) expect(end).toMatchObject({ status: 'rejected', reason: wanted })
+    for (const end of ended) expect(end).toMatchObject({ status: 'rejected', reason: expected })
     expect(await write(note('later'))).toMatchObject([{ status: 'fulfilled' }])
     expect(notes()).toStrictEqual(['later'])
   },

@@ -88,25 +88,25 @@ const question: fc.Arbitrary<UsageQuestion> = fc
   }))
 
 describe.each(['SQLite', 'PostgreSQL'])('the usage in %s', (engine) => {
-  const house = () => {
+  const openEngine = () => {
     const found = opened[engine]
     if (!found) throw new Error('the engine is not open')
     return found
   }
   const count = async (table: string) => {
-    const [row] = await house().sql.run<{ count: number }>(`SELECT count(*) AS count FROM ${table}`)
+    const [row] = await openEngine().sql.run<{ count: number }>(`SELECT count(*) AS count FROM ${table}`)
     return Number(row?.count)
   }
   const sumAllUp = async () => {
-    const { ledger } = house().stores
+    const { ledger } = openEngine().stores
     while ((await ledger.sumUp(500)) > 0);
   }
   beforeEach(async () => {
-    for (const table of ['requests', 'usage_days']) await house().sql.run(`DELETE FROM ${table}`)
+    for (const table of ['requests', 'usage_days']) await openEngine().sql.run(`DELETE FROM ${table}`)
   })
 
   it('is the sum of its requests, whichever of them are in the sums of their days', async () => {
-    const { stores, sql } = house()
+    const { stores, sql } = openEngine()
     const some = fc.array(rowOfLedger, { minLength: 1, maxLength: 25 })
     await fc.assert(
       fc.asyncProperty(
@@ -132,7 +132,7 @@ describe.each(['SQLite', 'PostgreSQL'])('the usage in %s', (engine) => {
   })
 
   it('counts a request once that still runs while others are summed up', async () => {
-    const { stores, sql } = house()
+    const { stores, sql } = openEngine()
     const created = '2026-11-19T08:00:00Z'
     await putIntoLedger(sql, [
       { id: 'req_ended', created },
@@ -148,7 +148,7 @@ describe.each(['SQLite', 'PostgreSQL'])('the usage in %s', (engine) => {
   })
 
   it('of more models than fit into memory has each model, the most used first', async () => {
-    const { stores, sql } = house()
+    const { stores, sql } = openEngine()
     const created = '2026-11-19T08:00:00Z'
     const rows = Array.from({ length: 3000 }, (_, index) => {
       return { created, model: `model ${index % 1500}`, promptTokens: index % 1500 }
@@ -164,7 +164,7 @@ describe.each(['SQLite', 'PostgreSQL'])('the usage in %s', (engine) => {
   })
 
   it('is removed with the ledger, a day once all of its requests are too old', async () => {
-    const { stores, sql } = house()
+    const { stores, sql } = openEngine()
     const noon = (days: number) => ({ created: at(days * day + day / 2) })
     await putIntoLedger(sql, [noon(1), noon(2), noon(3)])
     await sumAllUp()

@@ -85,13 +85,13 @@ function startWriters(database: PostgresDatabase, prefix: string) {
     return keys
   }
   const insert = (keys: readonly string[]) => database.transaction((sql) => insertAll(sql, keys))
-  const batches = new PostgresGroupCommit<string, string>(database, { commit: insertAll })
+  const groupCommit = new PostgresGroupCommit<string, string>(database, { commit: insertAll })
   const write = async (writer: number) => {
     for (let number = 0; !isStopped; number++) {
       const key = `${prefix}-${writer}-${number}`
       for (;;) {
         try {
-          await (writer % 2 === 0 ? batches.add(key) : insert([key]))
+          await (writer % 2 === 0 ? groupCommit.add(key) : insert([key]))
           acknowledged.push(key)
           break
         } catch (error) {

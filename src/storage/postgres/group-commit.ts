@@ -7,9 +7,9 @@ import { Conflict, DatabaseTimeout, databaseUnavailable } from './failures.ts'
 import { currentRequestTime, outsideRequest, type RequestTime } from './request-time.ts'
 
 /** Writes of one transaction: few enough that a retry is quick. */
-const maxBatch = 500
+const maxBatchSize = 500
 /** Writes that wait in a lane of an owner; more are refused. */
-const maxQueued = 1000
+const maxQueuedWrites = 1000
 /** Lanes of owners that are kept. */
 const maxLanes = 1000
 /** How long a batch in the shared lane waits for a lock. Then its next attempt finds out which writes need the lock. */
@@ -20,7 +20,7 @@ const lockNotAvailable = '55P03'
 /** The result of a write that must wait for a lock: its owner gets a lane, so that it does not delay the other writes. */
 export const awaitingLock = Symbol('awaiting lock')
 
-/** An answer, a refusal, or none yet. */
+/** An answer, a refusal, or `awaitingLock` while there is neither. */
 type Result<Answer> = Answer | ApiError | typeof awaitingLock
 
 /** How the writes of a batch are committed. */
@@ -31,7 +31,7 @@ export interface BatchWork<Write, Answer> {
    * @returns a result for each write, in their order
    */
   commit(sql: Transaction, writes: readonly Write[], mayWait: boolean): Promise<readonly Result<Answer>[]>
-  /** Called after the last transaction is committed. */
+  /** Called after each committed batch. */
   committed?(): void
   /** The owner of a write, whose lock may be taken for long. Without this function no write gets a lane of its owner. */
   ownerOf?(write: Write): unknown
@@ -168,7 +168,7 @@ export class PostgresGroupCommit<Write, Answer> {
   }
 
   #enqueue(lane: Lane<Write, Answer>, queued: QueuedWrite<Write, Answer>): void {
-    if (lane !== this.#shared && lane.queue.length >= maxQueued) {
+    if (lane !== this.#shared && lane.queue.length >= maxQueuedWrites) {
       this.#refuse(queued, databaseUnavailable(new Error('as many writes of this account wait as may')))
       return
     }
@@ -181,7 +181,7 @@ export class PostgresGroupCommit<Write, Answer> {
 
   async #run(lane: Lane<Write, Answer>): Promise<void> {
     while (lane.queue.length > 0) {
-      const batch = lane.queue.splice(0, maxBatch).filter(({ isOver }) => !isOver)
+      const batch = lane.queue.splice(0, maxBatchSize).filter(({ isOver }) => !isOver)
       if (batch.length === 0) continue
       try {
         await this.#commit(lane, batch)

@@ -25,10 +25,10 @@ async function freezeStandby(sql: postgres.Sql, isFrozen: boolean): Promise<void
     isFrozen ? "ALTER SYSTEM SET synchronous_standby_names = 'frozen'" : 'ALTER SYSTEM RESET synchronous_standby_names',
   )
   await sql`SELECT pg_reload_conf()`
-  const wanted = isFrozen ? 'frozen' : ''
+  const expected = isFrozen ? 'frozen' : ''
   await eventually(async () => {
     const [row] = await sql`SHOW synchronous_standby_names`
-    expect(row?.['synchronous_standby_names']).toBe(wanted)
+    expect(row?.['synchronous_standby_names']).toBe(expected)
   })
 }
 
@@ -168,9 +168,9 @@ it('(j) a write that waits for a lock times out as not written, and ends no comm
 it('(t) one constant bounds all connections under any load', async () => {
   const { sql, database, store, connections, share } = await scene(1500)
   let isOver = false
-  const seen: number[] = []
+  const samples: number[] = []
   const counting = (async () => {
-    for (; !isOver; await wait(5)) seen.push(await connections())
+    for (; !isOver; await wait(5)) samples.push(await connections())
   })()
   counting.catch(() => undefined)
   const isUnavailable = (error: unknown) => expect(error).toMatchObject({ status: 503 })
@@ -194,8 +194,8 @@ it('(t) one constant bounds all connections under any load', async () => {
   await counting
   expect(maxConnections).toBe(15)
   // Each value is a sample, so the real number may be higher.
-  expect(Math.max(...seen)).toBeGreaterThan(10)
-  expect(Math.max(...seen)).toBeLessThanOrEqual(maxConnections)
+  expect(Math.max(...samples)).toBeGreaterThan(10)
+  expect(Math.max(...samples)).toBeLessThanOrEqual(maxConnections)
 })
 
 it('(q) a slow reader of a long list keeps no connection and no snapshot', async () => {

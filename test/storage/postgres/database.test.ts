@@ -72,7 +72,7 @@ describe('a server that crashes and comes back', () => {
     isOver = true
     await Promise.all(writers)
     for (const refusal of refusals) expect(['write_unconfirmed', 'database_unavailable']).toContain(refusal)
-    const there = namesOf(await store.list(1, {}, 1_000_000))
-    expect(there.filter((name) => !name.startsWith('old')).toSorted()).toEqual(acknowledged.toSorted())
+    const names = namesOf(await store.list(1, {}, 1_000_000))
+    expect(names.filter((name) => !name.startsWith('old')).toSorted()).toEqual(acknowledged.toSorted())
   })
 })

@@ -153,7 +153,7 @@ describe('an account that another transaction has locked', () => {
 
 describe('the time of a request', () => {
   /** A group commit whose writes insert counters. */
-  const openBatches = (database: PostgresDatabase) =>
+  const openGroupCommit = (database: PostgresDatabase) =>
     new PostgresGroupCommit<string, string>(database, {
       commit: async (transaction, names) => {
         for (const name of names) await transaction`INSERT INTO counters (name, value) VALUES (${name}, 1)`
@@ -162,13 +162,13 @@ describe('the time of a request', () => {
     })
 
   it('(j) includes the wait of a write in the queue', async () => {
-    const batches = openBatches(openDatabase(2000))
+    const groupCommit = openGroupCommit(openDatabase(2000))
     await hold('LOCK TABLE counters IN ACCESS EXCLUSIVE MODE')
-    const first = batches.add('first')
+    const first = groupCommit.add('first')
     const rejected = expect(first).rejects.toMatchObject(unavailable)
     await untilWaiting(1)
     const began = performance.now()
-    await expect(batches.add('second')).rejects.toMatchObject(unavailable)
+    await expect(groupCommit.add('second')).rejects.toMatchObject(unavailable)
     // With a time limit that begins after the queue, the second write would take twice as long.
     expect(performance.now() - began).toBeLessThan(3000)
     await rejected
@@ -176,11 +176,11 @@ describe('the time of a request', () => {
 
   it('(j) may end for one write of a batch: that write is left out, and the others are written', async () => {
     const database = openDatabase(3000)
-    const batches = openBatches(database)
+    const groupCommit = openGroupCommit(database)
     const release = await hold('LOCK TABLE counters IN ACCESS EXCLUSIVE MODE')
     const [late, other] = await duringRequest(request(1), async () => {
       await database.read((reading) => reading`SELECT pg_sleep(1.5)`)
-      return [batches.add('late'), outsideRequest(() => batches.add('other'))].map((write) => ({ write }))
+      return [groupCommit.add('late'), outsideRequest(() => groupCommit.add('other'))].map((write) => ({ write }))
     })
     await expect(late?.write).rejects.toMatchObject(unavailable)
     await release()
@@ -210,14 +210,14 @@ describe('the time of a request', () => {
   it('(j) is one for all its waits for the database until its reply begins', async () => {
     const database = openDatabase(2000)
     let isAnswered = false
-    const asker = { account: () => 1, isAnswered: () => isAnswered }
+    const waiting = { account: () => 1, isAnswered: () => isAnswered }
     const sleep = () => database.read((reading) => reading`SELECT pg_sleep(1.2)`)
-    await duringRequest(asker, async () => {
+    await duringRequest(waiting, async () => {
       // Waits at the same time count once.
       await Promise.all([sleep(), sleep()])
       await expect(sleep()).rejects.toMatchObject(unavailable)
       await expect(database.transaction((transaction) => transaction`SELECT 1`)).rejects.toMatchObject(unavailable)
-      await expect(openBatches(database).add('late')).rejects.toMatchObject(unavailable)
+      await expect(openGroupCommit(database).add('late')).rejects.toMatchObject(unavailable)
       isAnswered = true
       await sleep()
     })

@@ -50,9 +50,9 @@ it('(m) a migration fails soon when the database stops, and not after its long t
   const database = openBriefly(await server.createDatabase())
   await migratePostgres(database)
   const history = [...postgresMigrations, { name: '9999-slow', sql: 'SELECT pg_sleep(600);' }]
-  const told = Promise.withResolvers<string>()
-  const migrating = migratePostgres(database, history, undefined, timesWith(told.resolve)).catch(toApiError)
-  await told.promise
+  const notice = Promise.withResolvers<string>()
+  const migrating = migratePostgres(database, history, undefined, timesWith(notice.resolve)).catch(toApiError)
+  await notice.promise
   await server.stop()
   expect(await migrating).toMatchObject({ status: 503, code: 'database_unavailable' })
 })

@@ -79,7 +79,7 @@ it('moves all rows there and back with equal checksums, and continues an interru
   expect((await move(to, home, () => {})).filter(isNoTrail)).toStrictEqual(there.filter(isNoTrail))
   expect([await to.highestAccount(), await home.highestAccount()]).toStrictEqual([9, 9])
   await expect(move(from, to, () => {})).rejects.toThrow('holds accounts already')
-  for (const house of [from, to, home]) await house.close()
+  for (const database of [from, to, home]) await database.close()
   expect(rowsOf(back)).toStrictEqual(rowsOf(origin))
   const stores = await openPostgresStores(url)
   const names = (await stores.characters.list(1, '', 10)).map(({ name }) => name)
