@@ -219,7 +219,11 @@ async function beginBeside(beside: Beside, parts: Parts, config: Config): Promis
     [stores.ledger, { keptSeconds: config.ledgerDays * day }, 'old entries of the ledger were not removed'],
     [stores.audit, { keptSeconds: config.auditDays * day }, 'old records of the audit trail were not removed'],
     [oldKeys, { keptSeconds: keysKeptFor, intervalMs: oftenMs }, 'expired idempotency keys were not removed'],
-    [leftovers, { keptSeconds: uploadTtlSeconds, intervalMs: oftenMs }, 'pieces of cards that are gone were not removed'],
+    [
+      leftovers,
+      { keptSeconds: uploadTtlSeconds, intervalMs: oftenMs },
+      'pieces of cards that are gone were not removed',
+    ],
     [unsummed, { keptSeconds: 0, intervalMs: oftenMs }, 'requests were not added to the usage of their days'],
   ]
   const stops = tasks.map(([store, keeping, failure]) =>
