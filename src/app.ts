@@ -30,8 +30,8 @@ import { makeRequestId, sameLogger, tellOfRequests } from './http/request-log.ts
 import { cutOffStalledReaders, timeLimits } from './http/slow-clients.ts'
 import { refuseUnfitRequests, refuseUnknownRoutes } from './http/unfit-request.ts'
 import { loadCompilerWhenNeeded, serializerCompiler, validatorCompiler } from './http/validation.ts'
+import type { Limiter } from './limits/limiter.ts'
 import { limitsPlugin } from './limits/plugin.ts'
-import type { LimitKeeper } from './limits/reservation.ts'
 import type { KeptCounts } from './limits/standing.ts'
 import type { Metrics } from './metrics/metrics.ts'
 import { addPageCacheMetrics } from './metrics/parts.ts'
@@ -57,7 +57,7 @@ export interface AppParts {
   /** Whether the database was found damaged; it never is without. */
   readonly damage?: Damage
   readonly guard: Guard
-  readonly limiter: LimitKeeper
+  readonly limiter: Limiter
   readonly library: CharacterLibrary
   readonly models: ModelRegistry
   readonly metering: Metering

@@ -15,7 +15,7 @@ import type { Config, Traces } from './config.ts'
 import { BytesInFlight } from './http/bytes-in-flight.ts'
 import { Drain } from './http/drain.ts'
 import type { LoopWatch } from './http/pressure.ts'
-import type { LimitKeeper } from './limits/reservation.ts'
+import type { Limiter } from './limits/limiter.ts'
 import { limitWarnings } from './limits/warnings.ts'
 import { type Log, openLog } from './log.ts'
 import { countAttempts, Metrics } from './metrics/metrics.ts'
@@ -92,7 +92,7 @@ interface Parts {
   readonly uses: CharacterUses
   readonly scheduler: Scheduler
   readonly guard: Guard
-  readonly limiter: LimitKeeper
+  readonly limiter: Limiter
   readonly metering: Metering
   readonly app: FastifyInstance
   /** Ends the metrics' reading of the others. */

@@ -4,7 +4,7 @@ import type { CharacterLibrary } from '../characters/library/library.ts'
 import type { PromptSettings } from '../characters/prompt/settings.ts'
 import type { Clock } from '../clock.ts'
 import type { HeldBytes } from '../http/bytes-in-flight.ts'
-import type { LimitKeeper } from '../limits/reservation.ts'
+import type { Limiter } from '../limits/limiter.ts'
 import type { ModelRegistry } from '../models/registry.ts'
 import type { Metering } from '../usage/metered-request.ts'
 import type { Work } from '../work.ts'
@@ -19,7 +19,7 @@ export interface ChatOptions {
   readonly library: CharacterLibrary
   readonly metering: Metering
   /** Holds receipts of prompts to their limits; metering does it for completions. */
-  readonly limiter: Pick<LimitKeeper, 'reserve'>
+  readonly limiter: Pick<Limiter, 'reserve'>
   readonly prompt: PromptSettings
   readonly characters: UnknownCharacters
   /** Whether a card may say on which model its character is played. */

@@ -3,9 +3,9 @@ import type { ApiError } from '../errors.ts'
 import type { LimitName } from '../limit-values.ts'
 import type { Bucket } from './bucket.ts'
 import { openAiTokenHeaders } from './headers.ts'
+import type { AppliedLimit, AppliedLimits, KeyLimits } from './key-limits.ts'
 import { exceeded, tooMany } from './refusals.ts'
 import { type Spending, untilNextMonth, untilTomorrow } from './spending.ts'
-import type { Applied, Ceilings, Terms } from './terms.ts'
 
 /** What is counted for one key or one account. */
 export interface Tally {
@@ -20,7 +20,7 @@ export interface Tally {
 }
 
 /** Tokens that a chat request may take. */
-export interface Wanted {
+export interface RequestedTokens {
   /** Of this minute. */
   readonly tokens: number
   /** Of this day and this month. */
@@ -34,17 +34,17 @@ export interface Wanted {
  * @throws ApiError 429 for the limit that makes the caller wait longest
  */
 export function takeRequest(
-  ceilings: Ceilings<Pick<Tally, 'requests'>>,
+  limits: AppliedLimits<Pick<Tally, 'requests'>>,
   now: number,
   tell: RequestHeaders,
 ): Allowance | undefined {
-  const refusal = longestWait(ceilings, ({ limit, subject }) => subject.requests.wait(now, limit, 1))
+  const refusal = longestWait(limits, ({ limit, subject }) => subject.requests.wait(now, limit, 1))
   if (refusal) {
     const { limit, subject } = refusal.by
     throw exceeded('requests_per_minute', limit, refusal.wait, tell(subject.requests.left(now, limit)))
   }
-  for (const { subject } of ceilings) subject.requests.correct(1)
-  return least(ceilings, ({ limit, subject }) => subject.requests.left(now, limit))
+  for (const { subject } of limits) subject.requests.correct(1)
+  return lowestAllowance(limits, ({ limit, subject }) => subject.requests.left(now, limit))
 }
 
 /**
@@ -52,10 +52,10 @@ export function takeRequest(
  * @returns what is left of the tokens of this minute, where they are limited
  * @throws ApiError 429
  */
-export function takePlace(terms: Terms<Tally>, wanted: Wanted, now: number): Allowance | undefined {
-  const { tokens: wantedNow, reserved } = wanted
-  const { key, account, tokens, atOnce, perDay, perMonth } = terms
-  const full = atOnce.find(({ limit, subject }) => subject.chats >= limit)
+export function takePlace(limits: KeyLimits<Tally>, requested: RequestedTokens, now: number): Allowance | undefined {
+  const { tokens: wantedNow, reserved } = requested
+  const { key, account, tokens, inFlight, perDay, perMonth } = limits
+  const full = inFlight.find(({ limit, subject }) => subject.chats >= limit)
   if (full) throw exceeded('chat_at_once', full.limit, 1000)
   refuseBeyond('tokens_per_day', perDay, 'today', reserved, now)
   refuseBeyond('tokens_per_month', perMonth, 'thisMonth', reserved, now)
@@ -70,16 +70,16 @@ export function takePlace(terms: Terms<Tally>, wanted: Wanted, now: number): All
     subject.chats++
     subject.reserved += reserved
   }
-  return least(tokens, ({ limit, subject }) => subject.tokens.left(now, limit))
+  return lowestAllowance(tokens, ({ limit, subject }) => subject.tokens.left(now, limit))
 }
 
 /** The allowance of the limit that has least, the key's own where they are alike; undefined where there is none. */
-export function least<Subject>(
-  ceilings: Ceilings<Subject>,
-  left: (applied: Applied<Subject>) => Allowance,
+export function lowestAllowance<Subject>(
+  limits: AppliedLimits<Subject>,
+  left: (applied: AppliedLimit<Subject>) => Allowance,
 ): Allowance | undefined {
   let found: Allowance | undefined
-  for (const applied of ceilings) {
+  for (const applied of limits) {
     const allowance = left(applied)
     if (!found || allowance.remaining < found.remaining) found = allowance
   }
@@ -87,9 +87,9 @@ export function least<Subject>(
 }
 
 /** The limit that makes the caller wait longest, so that one refusal is enough; undefined where none does. */
-function longestWait<Subject>(ceilings: Ceilings<Subject>, waitFor: (applied: Applied<Subject>) => number) {
-  let found: { readonly by: Applied<Subject>; readonly wait: number } | undefined
-  for (const by of ceilings) {
+function longestWait<Subject>(limits: AppliedLimits<Subject>, waitFor: (applied: AppliedLimit<Subject>) => number) {
+  let found: { readonly by: AppliedLimit<Subject>; readonly wait: number } | undefined
+  for (const by of limits) {
     const wait = waitFor(by)
     if (wait > (found?.wait ?? 0)) found = { by, wait }
   }
@@ -98,19 +98,19 @@ function longestWait<Subject>(ceilings: Ceilings<Subject>, waitFor: (applied: Ap
 
 function refuseBeyond(
   name: LimitName,
-  ceilings: Ceilings<Tally>,
+  limits: AppliedLimits<Tally>,
   period: 'today' | 'thisMonth',
-  wanted: number,
+  requested: number,
   now: number,
 ): void {
-  for (const { limit, subject } of ceilings) {
+  for (const { limit, subject } of limits) {
     const spent = subject.spending?.[period](now) ?? 0
-    if (spent + subject.reserved + wanted <= limit) continue
-    throw refused(name, limit, wanted, period === 'today' ? untilTomorrow(now) : untilNextMonth(now))
+    if (spent + subject.reserved + requested <= limit) continue
+    throw refused(name, limit, requested, period === 'today' ? untilTomorrow(now) : untilNextMonth(now))
   }
 }
 
 /** The 429 for tokens that are not there, now or ever. */
-function refused(name: LimitName, limit: number, wanted: number, wait: number, headers: Headers = {}): ApiError {
-  return wanted > limit ? tooMany(name, limit, wanted, wait, headers) : exceeded(name, limit, wait, headers)
+function refused(name: LimitName, limit: number, requested: number, wait: number, headers: Headers = {}): ApiError {
+  return requested > limit ? tooMany(name, limit, requested, wait, headers) : exceeded(name, limit, wait, headers)
 }

@@ -5,13 +5,13 @@ import { callerOf, type Guard } from '../access/guard.ts'
 import { answers, refusals, security } from '../http/openapi-fields.ts'
 import { type LimitName, type Limits, limitNames } from '../limit-values.ts'
 import { ChatError } from '../openai/completion.ts'
-import type { LimitKeeper } from './reservation.ts'
+import type { Limiter } from './limiter.ts'
 import { type KeptCounts, type Standing, standingsOf } from './standing.ts'
 
 /** What the list of limits is made from. */
 export interface LimitsOptions {
   readonly guard: Guard
-  readonly limiter: Pick<LimitKeeper, 'look'>
+  readonly limiter: Pick<Limiter, 'readTallies'>
   /** For accounts that have none of their own. */
   readonly settings: Limits
   readonly kept: KeptCounts

@@ -14,7 +14,7 @@ import {
   type SharedTally,
   saveRows,
 } from './postgres-rows.ts'
-import type { GivenBack, SharedCounts, TallyOf } from './shared-counts.ts'
+import type { Released, SharedCounts, TallyOf } from './shared-counts.ts'
 
 /** Milliseconds for which what a replica holds is counted unless it says again that it does. */
 const usualLease = 20_000
@@ -89,7 +89,7 @@ export class PostgresCounts implements SharedCounts {
     return judged.answer
   }
 
-  async giveBack(all: readonly GivenBack[]): Promise<void> {
+  async release(all: readonly Released[]): Promise<void> {
     for (const { subject, chats, reserved, tokens } of all) {
       const holding = this.#holdingOf(subject)
       holding.chats -= chats

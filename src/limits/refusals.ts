@@ -10,8 +10,14 @@ export function exceeded(name: LimitName, limit: number, wait: number, headers: 
 }
 
 /** The 429 for a request that would by itself go beyond a limit. @param wait milliseconds until all of the limit is there */
-export function tooMany(name: LimitName, limit: number, wanted: number, wait: number, headers: Headers = {}): ApiError {
-  const message = `The request may take ${wanted} tokens, and the limit ${name} is ${limit}. Send less, or set max_completion_tokens to fewer.`
+export function tooMany(
+  name: LimitName,
+  limit: number,
+  requested: number,
+  wait: number,
+  headers: Headers = {},
+): ApiError {
+  const message = `The request may take ${requested} tokens, and the limit ${name} is ${limit}. Send less, or set max_completion_tokens to fewer.`
   return refusal(message, wholeSeconds(wait), headers)
 }
 

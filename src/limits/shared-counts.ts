@@ -4,7 +4,7 @@ import type { Tally } from './counting.ts'
 export type TallyOf = (subject: string) => Tally
 
 /** What is given back of a subject when a chat request ends. */
-export interface GivenBack {
+export interface Released {
   readonly subject: string
   readonly chats: number
   readonly reserved: number
@@ -26,5 +26,5 @@ export interface SharedCounts {
    * Gives back what this replica holds. Resolves when others know of it, or when that did not work; then it is tried
    * again until it does.
    */
-  giveBack(all: readonly GivenBack[]): Promise<void>
+  release(all: readonly Released[]): Promise<void>
 }

@@ -2,12 +2,12 @@ import type { Key } from '../access/access.ts'
 import type { Allowance, RequestHeaders } from '../access/request-counter.ts'
 import { type Clock, machineClock } from '../clock.ts'
 import type { Limits } from '../limit-values.ts'
-import { takePlace, type Wanted } from './counting.ts'
+import { type RequestedTokens, takePlace } from './counting.ts'
 import { openAiRequestHeaders } from './headers.ts'
-import type { ChatPurpose, LimitKeeper, Reservation, Tallies } from './reservation.ts'
+import { type AppliedLimits, type KeyLimits, keyLimitsOf, withoutSpendingLimits } from './key-limits.ts'
+import type { ChatPurpose, Limiter, Reservation, Tallies } from './limiter.ts'
 import type { SharedCounts, TallyOf } from './shared-counts.ts'
 import { SharedRequests } from './shared-requests.ts'
-import { type Ceilings, type Terms, termsOf, withoutSpending } from './terms.ts'
 
 /** What limits over several replicas are judged by. */
 export interface SharedLimiterOptions {
@@ -22,8 +22,8 @@ export interface SharedLimiterOptions {
 
 /** What a chat request takes, and from which limits. */
 interface Counted {
-  readonly terms: Terms<string>
-  readonly wanted: Wanted
+  readonly limits: KeyLimits<string>
+  readonly requested: RequestedTokens
 }
 
 const nothing = { chats: 0, reserved: 0, tokens: 0 }
@@ -35,13 +35,13 @@ const manySubjects = 10_000
  * Counts together with other replicas what keys and accounts do, and refuses what is more than they may. Who has no limit
  * waits for nothing and is not counted.
  */
-export class SharedLimiter implements LimitKeeper {
+export class SharedLimiter implements Limiter {
   readonly #settings: Limits
   readonly #counts: SharedCounts
   readonly #clock: Clock
   readonly #caughtUp: () => Promise<void>
   readonly #requests = new Map<string, SharedRequests>()
-  #chats = 0
+  #inFlightChats = 0
 
   constructor({ settings, counts, clock = machineClock, caughtUp = async () => {} }: SharedLimiterOptions) {
     this.#settings = settings
@@ -51,38 +51,38 @@ export class SharedLimiter implements LimitKeeper {
   }
 
   admit(key: Key, tell: RequestHeaders = openAiRequestHeaders): Allowance | Promise<Allowance> | undefined {
-    const { requests } = this.#termsOf(key)
+    const { requests } = this.#limitsOf(key)
     return requests.length === 0 ? undefined : this.#requestsOf(requests).admit(requests, tell)
   }
 
   async reserve(key: Key, estimate: () => number, purpose: ChatPurpose = 'answer'): Promise<Reservation> {
-    const inForce = <Subject>(all: Terms<Subject>) => (purpose === 'answer' ? all : withoutSpending(all))
-    const terms = inForce(this.#termsOf(key))
-    const countsTokens = terms.tokens.length > 0 || terms.isLasting
-    const isCounted = countsTokens || terms.atOnce.length > 0
-    if (!isCounted) return this.#hold({ tokens: 0, isLasting: false, allowance: undefined })
+    const inForce = <Subject>(all: KeyLimits<Subject>) => (purpose === 'answer' ? all : withoutSpendingLimits(all))
+    const limits = inForce(this.#limitsOf(key))
+    const countsTokens = limits.tokens.length > 0 || limits.hasSpendingLimit
+    const isCounted = countsTokens || limits.inFlight.length > 0
+    if (!isCounted) return this.#hold({ tokens: 0, hasSpendingLimit: false, allowance: undefined })
     const tokens = countsTokens ? estimate() : 0
-    const wanted = { tokens, reserved: purpose === 'answer' ? tokens : 0 }
+    const requested = { tokens, reserved: purpose === 'answer' ? tokens : 0 }
     const allowance = await this.#counts.take(
-      [terms.key, terms.account],
-      (tallyOf, now) => takePlace(inForce(termsOf(key, this.#settings, tallyOf)), wanted, now),
-      terms.isLasting,
+      [limits.key, limits.account],
+      (tallyOf, now) => takePlace(inForce(keyLimitsOf(key, this.#settings, tallyOf)), requested, now),
+      limits.hasSpendingLimit,
     )
-    return this.#hold({ tokens, isLasting: terms.isLasting, allowance }, { terms, wanted })
+    return this.#hold({ tokens, hasSpendingLimit: limits.hasSpendingLimit, allowance }, { limits, requested })
   }
 
-  look<T>(key: Key, read: (tallies: Tallies, now: number) => T): Promise<T> {
-    const { key: own, account } = this.#termsOf(key)
+  readTallies<T>(key: Key, read: (tallies: Tallies, now: number) => T): Promise<T> {
+    const { key: own, account } = this.#limitsOf(key)
     const readBoth = (tallyOf: TallyOf, now: number) => read({ key: tallyOf(own), account: tallyOf(account) }, now)
     return this.#counts.take([own, account], readBoth, true)
   }
 
-  get chats(): number {
-    return this.#chats
+  get inFlightChats(): number {
+    return this.#inFlightChats
   }
 
-  #requestsOf(ceilings: Ceilings<string>): SharedRequests {
-    const subjects = ceilings.map(({ subject }) => subject)
+  #requestsOf(limits: AppliedLimits<string>): SharedRequests {
+    const subjects = limits.map(({ subject }) => subject)
     const name = subjects.join(' ')
     const known = this.#requests.get(name)
     if (known) return known
@@ -94,39 +94,39 @@ export class SharedLimiter implements LimitKeeper {
 
   /** @param counted what is counted of it together with others; nothing where it is not */
   #hold(held: Omit<Reservation, 'settle'>, counted?: Counted): Reservation {
-    this.#chats++
+    this.#inFlightChats++
     let isSettled = false
     return {
       ...held,
       settle: (spent, recorded) => {
         if (isSettled) return undefined
         isSettled = true
-        this.#chats--
-        return counted && this.#giveBack(counted, spent, recorded)
+        this.#inFlightChats--
+        return counted && this.#release(counted, spent, recorded)
       },
     }
   }
 
   /** What was reserved is given back only when what was spent can be seen in its stead; the place at once. */
-  async #giveBack({ terms, wanted }: Counted, spent: number, recorded?: Promise<void>): Promise<void> {
-    const { tokens, reserved } = wanted
+  async #release({ limits, requested }: Counted, spent: number, recorded?: Promise<void>): Promise<void> {
+    const { tokens, reserved } = requested
     const isRecorded = await (recorded ?? Promise.resolve()).then(
       () => true,
       () => false,
     )
-    const subjects = [terms.key, terms.account]
-    const giveReserved = () => this.#counts.giveBack(subjects.map((subject) => ({ ...nothing, subject, reserved })))
+    const subjects = [limits.key, limits.account]
+    const giveReserved = () => this.#counts.release(subjects.map((subject) => ({ ...nothing, subject, reserved })))
     if (!isRecorded) void this.#caughtUp().then(giveReserved)
     const all = subjects.map((subject) => ({
       subject,
       chats: 1,
       reserved: isRecorded ? reserved : 0,
-      tokens: terms.tokens.some((each) => each.subject === subject) ? spent - tokens : 0,
+      tokens: limits.tokens.some((each) => each.subject === subject) ? spent - tokens : 0,
     }))
-    await this.#counts.giveBack(all)
+    await this.#counts.release(all)
   }
 
-  #termsOf(key: Key): Terms<string> {
-    return termsOf(key, this.#settings, (name) => name)
+  #limitsOf(key: Key): KeyLimits<string> {
+    return keyLimitsOf(key, this.#settings, (name) => name)
   }
 }

@@ -2,9 +2,9 @@ import type { Allowance, RequestHeaders } from '../access/request-counter.ts'
 import type { Clock } from '../clock.ts'
 import { ApiError } from '../errors.ts'
 import type { Bucket } from './bucket.ts'
-import { least, type Tally, takeRequest } from './counting.ts'
+import { lowestAllowance, type Tally, takeRequest } from './counting.ts'
+import type { AppliedLimits } from './key-limits.ts'
 import type { SharedCounts } from './shared-counts.ts'
-import type { Ceilings } from './terms.ts'
 
 /** Milliseconds within which what was taken in advance is used, or forgotten. */
 const shortly = 1000
@@ -42,28 +42,28 @@ export class SharedRequests {
 
   /**
    * Takes one request.
-   * @param ceilings the limits of these subjects as they are now
+   * @param limits the limits of these subjects as they are now
    * @param tell writes the headers of a refusal
    * @returns how many are left
    * @throws ApiError 429, and 503 when the counts cannot be read or written
    */
-  admit(ceilings: Ceilings<string>, tell: RequestHeaders): Allowance | Promise<Allowance> | undefined {
+  admit(limits: AppliedLimits<string>, tell: RequestHeaders): Allowance | Promise<Allowance> | undefined {
     const now = this.#clock.now()
     this.#noteDemand(now)
     const known = this.#known
     if (known) {
-      const inForce = bucketsOf(ceilings, (subject) => known.get(subject))
+      const inForce = bucketsOf(limits, (subject) => known.get(subject))
       if (this.#spare > 0 && now < this.#spareUntil) {
-        const left = least(inForce, ({ limit, subject }) => subject.requests.left(now + this.#ahead, limit))
+        const left = lowestAllowance(inForce, ({ limit, subject }) => subject.requests.left(now + this.#ahead, limit))
         return left && { ...left, remaining: left.remaining + --this.#spare }
       }
       // Throws as long as none can be left: a flood of requests is no flood of questions.
       takeRequest(inForce, now + this.#ahead, tell)
     }
-    return this.#ask(now, ceilings, tell)
+    return this.#ask(now, limits, tell)
   }
 
-  async #ask(asked: number, ceilings: Ceilings<string>, tell: RequestHeaders): Promise<Allowance> {
+  async #ask(asked: number, limits: AppliedLimits<string>, tell: RequestHeaders): Promise<Allowance> {
     const takesSpare = !this.#isTakingSpare
     this.#isTakingSpare = true
     let judged: { readonly buckets: ReadonlyMap<string, Bucket>; readonly now: number } | undefined
@@ -72,7 +72,7 @@ export class SharedRequests {
       return await this.#counts.take(this.#subjects, (tallyOf, now) => {
         const buckets = new Map(this.#subjects.map((subject) => [subject, tallyOf(subject).requests]))
         judged = { buckets, now }
-        const inForce = bucketsOf(ceilings, (subject) => buckets.get(subject))
+        const inForce = bucketsOf(limits, (subject) => buckets.get(subject))
         const left = takeRequest(inForce, now, tell)
         if (!left) throw new Error('no limit is in force')
         spare = takesSpare ? this.#spareOf(inForce, now) : 0
@@ -100,7 +100,7 @@ export class SharedRequests {
     }
   }
 
-  #spareOf(inForce: Ceilings<Requests>, now: number): number {
+  #spareOf(inForce: AppliedLimits<Requests>, now: number): number {
     const demand = Math.max(this.#come, this.#cameBefore) / 2
     const most = inForce.map(({ limit, subject }) =>
       Math.min((limit * shortly) / 60_000, subject.requests.left(now, limit).remaining * smallPart),
@@ -121,8 +121,11 @@ export class SharedRequests {
 type Requests = Pick<Tally, 'requests'>
 
 /** The limits in force with the buckets that they are taken from. */
-function bucketsOf(ceilings: Ceilings<string>, bucketOf: (subject: string) => Bucket | undefined): Ceilings<Requests> {
-  return ceilings.flatMap(({ limit, subject }) => {
+function bucketsOf(
+  limits: AppliedLimits<string>,
+  bucketOf: (subject: string) => Bucket | undefined,
+): AppliedLimits<Requests> {
+  return limits.flatMap(({ limit, subject }) => {
     const requests = bucketOf(subject)
     return requests ? [{ limit, subject: { requests } }] : []
   })

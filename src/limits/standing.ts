@@ -1,9 +1,9 @@
 import type { Key } from '../access/access.ts'
 import { type LimitName, type Limits, limitNames } from '../limit-values.ts'
 import type { Tally } from './counting.ts'
-import type { LimitKeeper } from './reservation.ts'
+import { limitsInForce } from './key-limits.ts'
+import type { Limiter } from './limiter.ts'
 import { untilNextMonth, untilTomorrow } from './spending.ts'
-import { limitsInForce } from './terms.ts'
 
 /** Limits on what an account keeps; the others are on what comes in a time, or goes on. */
 type KeptName = Exclude<LimitName, keyof typeof timed>
@@ -62,7 +62,7 @@ function usedOfMinute(bucket: Tally['requests'], limit: number | undefined, now:
 export async function standingsOf(
   key: Key,
   settings: Limits,
-  limiter: Pick<LimitKeeper, 'look'>,
+  limiter: Pick<Limiter, 'readTallies'>,
   kept: KeptCounts,
 ): Promise<readonly Standing[]> {
   const keptUse = new Map<LimitName, Use>()
@@ -72,7 +72,7 @@ export async function standingsOf(
     const isLimited = own !== undefined || ofAccount !== undefined
     keptUse.set(name, { used: await usedOfKept(kept[name], key.account.id, isLimited), resetMs: null })
   }
-  return limiter.look(key, (tallies, now) =>
+  return limiter.readTallies(key, (tallies, now) =>
     limitNames.flatMap((name) => {
       const { own, ofAccount } = limitsInForce(key, settings, name)
       const standing = (of: Standing['of'], limit: number | undefined): Standing => {

@@ -1,7 +1,7 @@
 import type { Key } from '../access/access.ts'
 import { hasEnded } from '../access/refusals.ts'
 import { type Limits, limitNames } from '../limit-values.ts'
-import { limitsInForce } from './terms.ts'
+import { limitsInForce } from './key-limits.ts'
 
 /**
  * Tells the operator of each key that works and whose own limit is above its account's, where it has no effect: a sentence

@@ -1,6 +1,6 @@
 import { monitorEventLoopDelay, performance } from 'node:perf_hooks'
 import type { BytesInFlight } from '../http/bytes-in-flight.ts'
-import type { LimitKeeper } from '../limits/reservation.ts'
+import type { Limiter } from '../limits/limiter.ts'
 import type { ModelRegistry } from '../models/registry.ts'
 import type { PageCache } from '../plants/page-cache.ts'
 import type { Stores } from '../stores/stores.ts'
@@ -10,7 +10,7 @@ import type { Metrics } from './metrics.ts'
 export interface MeasuredParts {
   readonly stores: Pick<Stores, 'metrics'>
   readonly models: Pick<ModelRegistry, 'breakers'>
-  readonly limiter: Pick<LimitKeeper, 'chats'>
+  readonly limiter: Pick<Limiter, 'inFlightChats'>
   readonly inFlight: Pick<BytesInFlight, 'bytes' | 'refusals'>
 }
 
@@ -20,7 +20,7 @@ const delayResolutionMs = 20
 /** Adds the metrics of the parts, the event loop and the process. @returns a function to call when the service ends */
 export function addPartMetrics(metrics: Metrics, { stores, models, limiter, inFlight }: MeasuredParts): () => void {
   for (const metric of stores.metrics) metrics.add(metric)
-  metrics.gauge('conservatory_chats_in_progress', 'Chat requests in flight.', () => limiter.chats)
+  metrics.gauge('conservatory_chats_in_progress', 'Chat requests in flight.', () => limiter.inFlightChats)
   metrics.gauge(
     'conservatory_breaker_state',
     'Of each model with a breaker: 1 under the state that it is in, closed, open or probing, and 0 under the others.',

@@ -10,8 +10,8 @@ import type { Clock } from '../clock.ts'
 import { isDamage } from '../errors.ts'
 import type { Metric } from '../instruments.ts'
 import type { Limits } from '../limit-values.ts'
-import { Limiter } from '../limits/limiter.ts'
-import type { LimitKeeper } from '../limits/reservation.ts'
+import type { Limiter } from '../limits/limiter.ts'
+import { LocalLimiter } from '../limits/local-limiter.ts'
 import type { PlantStore } from '../plants/plant.ts'
 import { SqlitePlantStore } from '../plants/sqlite.ts'
 import { removeRest, SqliteTransfers } from '../plants/sqlite-transfer.ts'
@@ -50,7 +50,7 @@ export interface Stores {
    * Makes the limiter of keys and accounts; over PostgreSQL all replicas count together.
    * @param settings the limits of accounts without limits of their own
    */
-  limiter(settings: Limits): LimitKeeper
+  limiter(settings: Limits): Limiter
   /** Metrics of the database. Metrics of all engines have the same names; some exist for one engine alone. */
   readonly metrics: readonly Metric[]
   /** Resolves when the database answers; rejects with the reason when it does not. */
@@ -107,7 +107,7 @@ export function openSqliteStores(path: string, by: Actor = commandLine): Stores 
       if (isDeleted) await removeAllLeftovers(characters)
       return isDeleted
     },
-    limiter: (settings) => new Limiter({ settings, spent: (...question) => ledger.spent(...question) }),
+    limiter: (settings) => new LocalLimiter({ settings, spent: (...question) => ledger.spent(...question) }),
     metrics: [...commit.metrics, ledgerQueue(ledger), wal.metric],
     async check() {
       ping.get()

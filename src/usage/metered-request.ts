@@ -1,7 +1,7 @@
 import type { Key } from '../access/access.ts'
 import type { Headers } from '../access/request-counter.ts'
 import { openAiTokenHeaders } from '../limits/headers.ts'
-import type { LimitKeeper, Reservation } from '../limits/reservation.ts'
+import type { Limiter, Reservation } from '../limits/limiter.ts'
 import { type Moment, nextMoment } from '../time.ts'
 import type { Ledger, LedgerEntry } from './ledger.ts'
 import type { Meter, Used } from './meter.ts'
@@ -32,7 +32,7 @@ export interface UsageWatch {
 
 /** What metering counts and records with. */
 export interface MeteringOptions {
-  readonly limiter: Pick<LimitKeeper, 'reserve'>
+  readonly limiter: Pick<Limiter, 'reserve'>
   readonly ledger: Ledger
   /** Told when the end of a request could not be put down yet. */
   readonly onFailure: (requestId: string, error: unknown) => void
@@ -58,7 +58,7 @@ export class Metering {
     const created = nextMoment()
     const reservation = await limiter.reserve(request.key, () => request.promptTokens() + request.replyTokens())
     const metered = new MeteredRequest(request, outcome, reservation, { arrived, created }, this.#options)
-    if (!reservation.isLasting) return metered
+    if (!reservation.hasSpendingLimit) return metered
     try {
       await ledger.begin(metered.entry({ promptTokens: 0, completionTokens: 0, isExact: false }))
     } catch (error) {
@@ -119,8 +119,8 @@ export class MeteredRequest {
     const used = outcome.meter.used(outcome.isFree ? () => 0 : this.#request.promptTokens)
     const { ledger, onFailure, watch } = this.#options
     const entry = this.entry(used)
-    const { isLasting } = this.#reservation
-    const recorded = isLasting ? ledger.finish(entry) : undefined
+    const { hasSpendingLimit } = this.#reservation
+    const recorded = hasSpendingLimit ? ledger.finish(entry) : undefined
     const told = recorded?.catch((error: unknown) => onFailure(entry.id, error))
     const settled = this.#reservation.settle(used.promptTokens + used.completionTokens, recorded)
     if (!recorded) ledger.record(entry)

@@ -3,9 +3,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Key } from '../../src/access/access.ts'
 import { ApiError } from '../../src/errors.ts'
 import type { LimitName, Limits } from '../../src/limit-values.ts'
-import { Limiter } from '../../src/limits/limiter.ts'
+import type { Limiter, Reservation } from '../../src/limits/limiter.ts'
+import { LocalLimiter } from '../../src/limits/local-limiter.ts'
 import { PostgresCounts } from '../../src/limits/postgres.ts'
-import type { LimitKeeper, Reservation } from '../../src/limits/reservation.ts'
 import { SharedLimiter } from '../../src/limits/shared-limiter.ts'
 import { PostgresDatabase } from '../../src/storage/postgres/database.ts'
 import { dayOf } from '../../src/time.ts'
@@ -67,7 +67,7 @@ type Counted = Record<keyof typeof zero, number>
 /** A limiter in which nothing comes back by itself, or hardly anything. */
 interface Tried {
   /** Those that count together; each call goes to the next. */
-  readonly limiters: readonly LimitKeeper[]
+  readonly limiters: readonly Limiter[]
   /** Puts down what a request has spent. */
   spend(key: Key, tokens: number): Promise<void>
   /** Whether it refuses only what would pass a limit: no time passes. */
@@ -181,7 +181,7 @@ describe('no counter passes any limit above it', () => {
   it('in one process, and nothing is refused that fits', async () => {
     const property = fc.asyncProperty(plan, async (each) => {
       const spent = async () => 0
-      const limiter = new Limiter({ settings: each.settings, spent, now: () => Date.UTC(2026, 10, 20) })
+      const limiter = new LocalLimiter({ settings: each.settings, spent, now: () => Date.UTC(2026, 10, 20) })
       await check(each, { limiters: [limiter], spend: async () => {}, isExact: true })
     })
     await fc.assert(property, { numRuns: often(300) })

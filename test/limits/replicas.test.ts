@@ -3,9 +3,9 @@ import { beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import type { Key } from '../../src/access/access.ts'
 import { ApiError } from '../../src/errors.ts'
 import type { Limits } from '../../src/limit-values.ts'
+import type { Reservation } from '../../src/limits/limiter.ts'
 import { PostgresCounts } from '../../src/limits/postgres.ts'
 import { removeIdleRows } from '../../src/limits/postgres-rows.ts'
-import type { Reservation } from '../../src/limits/reservation.ts'
 import { SharedLimiter } from '../../src/limits/shared-limiter.ts'
 import { PostgresDatabase, type Transaction } from '../../src/storage/postgres/database.ts'
 import { Conflict } from '../../src/storage/postgres/failures.ts'
@@ -133,12 +133,12 @@ describe.each(['read committed', 'serializable'])('three replicas, transactions 
     const [here, there] = openThree()
     const key = limitedKey({ chat_at_once: 1, tokens_per_minute: 100, tokens_per_day: 50, tokens_per_month: 50 })
     const prompt = await here.limiter.reserve(key, () => 60, 'prompt')
-    expect(prompt).toMatchObject({ tokens: 60, isLasting: false, allowance: { limit: 100, remaining: 40 } })
+    expect(prompt).toMatchObject({ tokens: 60, hasSpendingLimit: false, allowance: { limit: 100, remaining: 40 } })
     expect(await statusOr(() => there.limiter.reserve(key, () => 1))).toBe(429)
-    const held = await there.limiter.look(key, ({ account: { chats, reserved } }) => [chats, reserved])
+    const held = await there.limiter.readTallies(key, ({ account: { chats, reserved } }) => [chats, reserved])
     expect(held).toEqual([1, 0])
     await prompt.settle(55)
-    const left = await there.limiter.look(key, ({ account }, now) => [
+    const left = await there.limiter.readTallies(key, ({ account }, now) => [
       account.chats,
       account.reserved,
       account.spending?.today(now),
@@ -146,7 +146,7 @@ describe.each(['read committed', 'serializable'])('three replicas, transactions 
     ])
     expect(left).toEqual([0, 0, 0, true])
     const answer = await there.limiter.reserve(key, () => 45)
-    expect(answer).toMatchObject({ isLasting: true })
+    expect(answer).toMatchObject({ hasSpendingLimit: true })
     await answer.settle(0)
   })
 
@@ -410,12 +410,12 @@ it('what must be done anew is counted once', async () => {
 })
 
 it('without a limit nothing is asked of the database', async () => {
-  const counts = { take: () => Promise.reject(new Error('asked')), giveBack: () => Promise.reject(new Error('asked')) }
+  const counts = { take: () => Promise.reject(new Error('asked')), release: () => Promise.reject(new Error('asked')) }
   const limiter = new SharedLimiter({ settings: { plants: 3 }, counts })
   const key = limitedKey({})
   expect(limiter.admit(key)).toBeUndefined()
   const held = await limiter.reserve(key, () => 1)
-  expect([limiter.chats, held.settle(5), limiter.chats]).toStrictEqual([1, undefined, 0])
+  expect([limiter.inFlightChats, held.settle(5), limiter.inFlightChats]).toStrictEqual([1, undefined, 0])
 })
 
 it('while the database is away limits are a 503, and afterwards nothing is forgotten and nothing is held for ever', async () => {

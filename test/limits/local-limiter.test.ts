@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { ApiError } from '../../src/errors.ts'
 import type { Limits } from '../../src/limit-values.ts'
-import { Limiter } from '../../src/limits/limiter.ts'
+import { LocalLimiter } from '../../src/limits/local-limiter.ts'
 import { dayOf } from '../../src/time.ts'
 import { SpentTokens } from '../../src/usage/spent.ts'
 import { keyOf } from '../support/limits.ts'
@@ -13,7 +13,7 @@ function spendingLimiter(settings: Limits, start: number) {
   const clock = { now: start }
   const ledger = new SpentTokens()
   const spent = async (subject: string, from: string, to: string) => ledger.between(subject, from, to)
-  const limiter = new Limiter({ settings, spent, now: () => clock.now })
+  const limiter = new LocalLimiter({ settings, spent, now: () => clock.now })
   const spend = async (tokens: number): Promise<void> => {
     const reservation = await limiter.reserve(keyOf('one', 1), () => tokens)
     ledger.add({ day: dayOf(clock.now), subject: 'account:1', tokens })
@@ -37,7 +37,7 @@ describe('a limiter', () => {
   it("holds a key to its own limit and to its account's, which is the operator's value for it, else that of the settings", async () => {
     let now = 0
     const settings = { requests_per_minute: 3 }
-    const limiter = new Limiter({ settings, spent: unspent, now: () => now })
+    const limiter = new LocalLimiter({ settings, spent: unspent, now: () => now })
     const own = keyOf('own', 1, { requests_per_minute: 1 }, { requests_per_minute: 2 })
     const higher = keyOf('higher', 1, { requests_per_minute: 100 }, { requests_per_minute: 2 })
     const none = keyOf('none', 1, {}, { requests_per_minute: 2 })
@@ -64,7 +64,7 @@ describe('a limiter', () => {
   })
 
   it('takes places and tokens from the limits of the key and of the account, or from none', async () => {
-    const limiter = new Limiter({ settings: {}, spent: unspent, now: () => 0 })
+    const limiter = new LocalLimiter({ settings: {}, spent: unspent, now: () => 0 })
     const ofAccount = { chat_at_once: 2, tokens_per_minute: 100, tokens_per_day: 100 }
     const small = keyOf('small', 1, { chat_at_once: 1, tokens_per_minute: 60, tokens_per_day: 1000 }, ofAccount)
     const large = keyOf('large', 1, { chat_at_once: 9, tokens_per_minute: 900, tokens_per_day: 900 }, ofAccount)
@@ -81,14 +81,14 @@ describe('a limiter', () => {
   })
 
   it('lets a prompt take a place and tokens of this minute, and nothing of a day or a month', async () => {
-    const limiter = new Limiter({ settings: {}, spent: unspent, now: () => 0 })
+    const limiter = new LocalLimiter({ settings: {}, spent: unspent, now: () => 0 })
     const limits = { chat_at_once: 1, tokens_per_minute: 100, tokens_per_day: 50, tokens_per_month: 50 }
     const key = keyOf('one', 1, {}, limits)
     const prompt = await limiter.reserve(key, () => 60, 'prompt')
-    expect(prompt).toMatchObject({ tokens: 60, isLasting: false, allowance: { limit: 100, remaining: 40 } })
+    expect(prompt).toMatchObject({ tokens: 60, hasSpendingLimit: false, allowance: { limit: 100, remaining: 40 } })
     expect((await refusal(() => limiter.reserve(key, () => 1)))[0]).toMatch(/^The limit chat_at_once of 1 /)
     prompt.settle(55)
-    const spent = await limiter.look(key, (tallies, now) => [
+    const spent = await limiter.readTallies(key, (tallies, now) => [
       tallies.account.chats,
       tallies.account.reserved,
       tallies.account.tokens.used(now, 100),
@@ -97,11 +97,11 @@ describe('a limiter', () => {
     ])
     expect(spent).toEqual([0, 0, 55, 0, 0])
     const answer = await limiter.reserve(key, () => 45)
-    expect(answer).toMatchObject({ isLasting: true, allowance: { remaining: 0 } })
+    expect(answer).toMatchObject({ hasSpendingLimit: true, allowance: { remaining: 0 } })
   })
 
   it('goes by the new limit when a key comes with another one', async () => {
-    const limiter = new Limiter({ settings: {}, spent: unspent, now: () => 0 })
+    const limiter = new LocalLimiter({ settings: {}, spent: unspent, now: () => 0 })
     expect(limiter.admit(keyOf('one', 1))).toBeUndefined()
     expect(limiter.admit(keyOf('one', 1, { requests_per_minute: 2 }))?.remaining).toBe(1)
     expect(limiter.admit(keyOf('one', 1, { requests_per_minute: 4 }))?.remaining).toBe(2)
@@ -109,7 +109,7 @@ describe('a limiter', () => {
   })
 
   it('counts what goes on before a limit is set, and gives a place back once', async () => {
-    const limiter = new Limiter({ settings: {}, spent: unspent, now: () => 0 })
+    const limiter = new LocalLimiter({ settings: {}, spent: unspent, now: () => 0 })
     const first = await limiter.reserve(keyOf('one', 1), () => 1)
     const limited = keyOf('two', 1, {}, { chat_at_once: 2 })
     const second = await limiter.reserve(limited, () => 1)
@@ -123,16 +123,16 @@ describe('a limiter', () => {
     await refusal(() => limiter.reserve(limited, () => 1))
     second.settle(0)
     third.settle(0)
-    expect(limiter.chats).toBe(0)
+    expect(limiter.inFlightChats).toBe(0)
   })
 
   /** Has so many others ask that those who are idle are forgotten. */
-  function flood(limiter: Limiter): void {
+  function flood(limiter: LocalLimiter): void {
     for (let each = 0; each < 6000; each++) limiter.admit(keyOf(`other ${each}`, 1000 + each))
   }
 
   it('forgets no account for which something is held, though it counts none of its chats', async () => {
-    const limiter = new Limiter({ settings: {}, spent: unspent })
+    const limiter = new LocalLimiter({ settings: {}, spent: unspent })
     const key = keyOf('one', 1, { chat_at_once: 5 }, { tokens_per_day: 100 })
     const first = await limiter.reserve(key, () => 100)
     flood(limiter)
@@ -143,7 +143,7 @@ describe('a limiter', () => {
 
   it('counts for the same account whoever waited while it was forgotten', async () => {
     const ledger = Promise.withResolvers<number>()
-    const limiter = new Limiter({ settings: {}, spent: () => ledger.promise })
+    const limiter = new LocalLimiter({ settings: {}, spent: () => ledger.promise })
     const key = keyOf('one', 1, {}, { chat_at_once: 1, tokens_per_day: 1000 })
     const first = limiter.reserve(key, () => 1)
     flood(limiter)
@@ -154,7 +154,7 @@ describe('a limiter', () => {
   })
 
   it('holds what a request may take of a day, and counts what it took', async () => {
-    const limiter = new Limiter({ settings: { tokens_per_day: 100 }, spent: async () => 40 })
+    const limiter = new LocalLimiter({ settings: { tokens_per_day: 100 }, spent: async () => 40 })
     const key = keyOf('one', 1)
     const first = await limiter.reserve(key, () => 50)
     expect((await refusal(() => limiter.reserve(key, () => 20)))[0]).toMatch(
@@ -205,7 +205,7 @@ describe('a limiter', () => {
   )
 
   it('gives back tokens of a minute that were not used', async () => {
-    const limiter = new Limiter({ settings: { tokens_per_minute: 100 }, spent: unspent, now: () => 0 })
+    const limiter = new LocalLimiter({ settings: { tokens_per_minute: 100 }, spent: unspent, now: () => 0 })
     const key = keyOf('one', 1)
     const first = await limiter.reserve(key, () => 90)
     expect(first.allowance).toMatchObject({ limit: 100, remaining: 10 })
@@ -220,7 +220,7 @@ describe('a limiter', () => {
       if (isBroken) throw new Error('no ledger')
       return 7
     }
-    const limiter = new Limiter({ settings: { tokens_per_day: 10 }, spent })
+    const limiter = new LocalLimiter({ settings: { tokens_per_day: 10 }, spent })
     const key = keyOf('one', 1)
     await expect(limiter.reserve(key, () => 1)).rejects.toThrow('no ledger')
     isBroken = false
@@ -229,7 +229,7 @@ describe('a limiter', () => {
   })
 
   it('counts on for those who are busy when it forgets the idle', async () => {
-    const limiter = new Limiter({ settings: { chat_at_once: 1 }, spent: unspent, now: () => 0 })
+    const limiter = new LocalLimiter({ settings: { chat_at_once: 1 }, spent: unspent, now: () => 0 })
     const busy = keyOf('busy', 1, { requests_per_minute: 1 })
     limiter.admit(busy)
     const held = await limiter.reserve(busy, () => 1)

@@ -2,25 +2,25 @@ import type { Key } from '../access/access.ts'
 import type { LimitName, Limits } from '../limit-values.ts'
 
 /** A limit in force, and for whom it is counted. */
-export interface Applied<Subject> {
+export interface AppliedLimit<Subject> {
   readonly limit: number
   readonly subject: Subject
 }
 
 /** The limits of one kind for one key: its own, and its account's. All of them hold. */
-export type Ceilings<Subject> = readonly Applied<Subject>[]
+export type AppliedLimits<Subject> = readonly AppliedLimit<Subject>[]
 
 /** The limits of one key as it was read. */
-export interface Terms<Subject> {
+export interface KeyLimits<Subject> {
   readonly key: Subject
   readonly account: Subject
-  readonly requests: Ceilings<Subject>
-  readonly tokens: Ceilings<Subject>
-  readonly atOnce: Ceilings<Subject>
-  readonly perDay: Ceilings<Subject>
-  readonly perMonth: Ceilings<Subject>
+  readonly requests: AppliedLimits<Subject>
+  readonly tokens: AppliedLimits<Subject>
+  readonly inFlight: AppliedLimits<Subject>
+  readonly perDay: AppliedLimits<Subject>
+  readonly perMonth: AppliedLimits<Subject>
   /** Whether a limit for a day or a month is in force. */
-  readonly isLasting: boolean
+  readonly hasSpendingLimit: boolean
 }
 
 /** The part of a key that its limits are read from. */
@@ -67,8 +67,8 @@ function lowest(name: LimitName) {
 }
 
 /** The limits of a request whose tokens count in no day and no month. */
-export function withoutSpending<T extends Terms<unknown>>(terms: T): T {
-  return { ...terms, perDay: [], perMonth: [], isLasting: false }
+export function withoutSpendingLimits<T extends KeyLimits<unknown>>(limits: T): T {
+  return { ...limits, perDay: [], perMonth: [], hasSpendingLimit: false }
 }
 
 /**
@@ -76,25 +76,29 @@ export function withoutSpending<T extends Terms<unknown>>(terms: T): T {
  * neither takes the other's place.
  * @param subjectOf gives the one that is counted for, by its name: `key:ID` or `account:ID`, as the ledger has it
  */
-export function termsOf<Subject>(key: Key, settings: Limits, subjectOf: (name: string) => Subject): Terms<Subject> {
+export function keyLimitsOf<Subject>(
+  key: Key,
+  settings: Limits,
+  subjectOf: (name: string) => Subject,
+): KeyLimits<Subject> {
   const own = subjectOf(`key:${key.id}`)
   const account = subjectOf(`account:${key.account.id}`)
-  const ceilings = (name: LimitName): Ceilings<Subject> => {
-    const found: Applied<Subject>[] = []
-    const limits = limitsInForce(key, settings, name)
-    if (limits.own !== undefined) found.push({ limit: limits.own, subject: own })
-    if (limits.ofAccount !== undefined) found.push({ limit: limits.ofAccount, subject: account })
+  const appliedLimits = (name: LimitName): AppliedLimits<Subject> => {
+    const found: AppliedLimit<Subject>[] = []
+    const inForce = limitsInForce(key, settings, name)
+    if (inForce.own !== undefined) found.push({ limit: inForce.own, subject: own })
+    if (inForce.ofAccount !== undefined) found.push({ limit: inForce.ofAccount, subject: account })
     return found
   }
-  const [perDay, perMonth] = [ceilings('tokens_per_day'), ceilings('tokens_per_month')]
+  const [perDay, perMonth] = [appliedLimits('tokens_per_day'), appliedLimits('tokens_per_month')]
   return {
     key: own,
     account,
-    requests: ceilings('requests_per_minute'),
-    tokens: ceilings('tokens_per_minute'),
-    atOnce: ceilings('chat_at_once'),
+    requests: appliedLimits('requests_per_minute'),
+    tokens: appliedLimits('tokens_per_minute'),
+    inFlight: appliedLimits('chat_at_once'),
     perDay,
     perMonth,
-    isLasting: perDay.length + perMonth.length > 0,
+    hasSpendingLimit: perDay.length + perMonth.length > 0,
   }
 }
