@@ -7,41 +7,41 @@ import type { AppliedLimit, AppliedLimits, KeyLimits } from './key-limits.ts'
 import { exceeded, tooMany } from './refusals.ts'
 import { type Spending, untilNextMonth, untilTomorrow } from './spending.ts'
 
-/** What is counted for one key or one account. */
+/** The counts of one key or one account. */
 export interface Tally {
   readonly requests: Bucket
   readonly tokens: Bucket
-  /** Chat requests that are going on. */
+  /** Chat requests in flight. */
   chats: number
-  /** Tokens that those may still spend. */
+  /** Tokens that the chat requests in flight may still spend. */
   reserved: number
-  /** What it has spent, where somebody needs to know. */
+  /** Spent tokens; undefined where no limit needs them. */
   readonly spending: Pick<Spending, 'today' | 'thisMonth'> | undefined
 }
 
 /** Tokens that a chat request may take. */
 export interface RequestedTokens {
-  /** Of this minute. */
+  /** Tokens of this minute. */
   readonly tokens: number
-  /** Of this day and this month. */
+  /** Tokens of this day and this month. */
   readonly reserved: number
 }
 
 /**
  * Takes one request from all limits, or from none.
- * @param tell writes the headers of a refusal
- * @returns what is left of the limit of which the least is; undefined where there is none
+ * @param headersOf writes the headers of a refusal
+ * @returns what is left of the limit with the fewest left; undefined where there is no limit
  * @throws ApiError 429 for the limit that makes the caller wait longest
  */
 export function takeRequest(
   limits: AppliedLimits<Pick<Tally, 'requests'>>,
   now: number,
-  tell: RequestHeaders,
+  headersOf: RequestHeaders,
 ): Allowance | undefined {
   const refusal = longestWait(limits, ({ limit, subject }) => subject.requests.wait(now, limit, 1))
   if (refusal) {
     const { limit, subject } = refusal.by
-    throw exceeded('requests_per_minute', limit, refusal.wait, tell(subject.requests.left(now, limit)))
+    throw exceeded('requests_per_minute', limit, refusal.wait, headersOf(subject.requests.left(now, limit)))
   }
   for (const { subject } of limits) subject.requests.correct(1)
   return lowestAllowance(limits, ({ limit, subject }) => subject.requests.left(now, limit))
@@ -49,7 +49,7 @@ export function takeRequest(
 
 /**
  * Takes a place for a chat request, and the tokens that it may spend, from all limits or from none.
- * @returns what is left of the tokens of this minute, where they are limited
+ * @returns the tokens that are left in this minute; undefined where they are not limited
  * @throws ApiError 429
  */
 export function takePlace(limits: KeyLimits<Tally>, requested: RequestedTokens, now: number): Allowance | undefined {
@@ -73,7 +73,7 @@ export function takePlace(limits: KeyLimits<Tally>, requested: RequestedTokens, 
   return lowestAllowance(tokens, ({ limit, subject }) => subject.tokens.left(now, limit))
 }
 
-/** The allowance of the limit that has least, the key's own where they are alike; undefined where there is none. */
+/** The allowance of the limit with the fewest left, the key's own where both are equal; undefined where there is no limit. */
 export function lowestAllowance<Subject>(
   limits: AppliedLimits<Subject>,
   left: (applied: AppliedLimit<Subject>) => Allowance,
@@ -86,7 +86,7 @@ export function lowestAllowance<Subject>(
   return found
 }
 
-/** The limit that makes the caller wait longest, so that one refusal is enough; undefined where none does. */
+/** The limit that makes the caller wait longest, so that one refusal is enough; undefined where no limit does. */
 function longestWait<Subject>(limits: AppliedLimits<Subject>, waitFor: (applied: AppliedLimit<Subject>) => number) {
   let found: { readonly by: AppliedLimit<Subject>; readonly wait: number } | undefined
   for (const by of limits) {
@@ -110,7 +110,7 @@ function refuseBeyond(
   }
 }
 
-/** The 429 for tokens that are not there, now or ever. */
+/** The 429 for tokens over a limit: after a wait, or never where the request alone exceeds the limit. */
 function refused(name: LimitName, limit: number, requested: number, wait: number, headers: Headers = {}): ApiError {
   return requested > limit ? tooMany(name, limit, requested, wait, headers) : exceeded(name, limit, wait, headers)
 }

@@ -1,24 +1,24 @@
 import { type CompletionRequest, type Message, textOf } from '../openai/completion-request.ts'
 import { leastTokensPerMessage } from '../openai/messages.ts'
 
-/** Tokens of a reply whose request sets no limit. */
+/** Tokens of a reply whose request sets no maximum. */
 const longReply = 1024
-/** Bytes to a token: prose has four and more, so that the estimate is rather too high. */
+/** Bytes of a token. Prose has four and more, so that the estimate is rather too high. */
 export const bytesToToken = 3
-/** Tokens of what is no text: an image, a sound. */
+/** Tokens of a part that is not text: an image, a sound. */
 const otherPart = 1000
 
-/** What a model reads of a request besides its messages. */
+/** Fields of a request that a model reads besides the messages. */
 const readBeside = ['tools', 'functions', 'response_format', 'prediction'] as const
 
-/** About how many tokens a prompt has, rather too many: a third of its bytes, four for each message, 1,000 for an image. */
+/** Estimates the tokens of a prompt, rather too high: a third of its bytes, four for each message, 1,000 for an image. */
 export function promptEstimate(request: { readonly messages: readonly Message[] }): number {
   const { bytes, more } = sizeOf(request.messages)
   const beside = readBeside.reduce((sum, name) => sum + bytesOf(Reflect.get(request, name)), 0)
   return Math.ceil((bytes + beside) / bytesToToken) + more
 }
 
-/** Bytes that a model may read of messages, and the tokens that they have besides. */
+/** Bytes of messages that a model may read, and the tokens that are counted besides. */
 function sizeOf(messages: readonly Message[]): { readonly bytes: number; readonly more: number } {
   let bytes = 0
   let more = 0
@@ -29,7 +29,7 @@ function sizeOf(messages: readonly Message[]): { readonly bytes: number; readonl
   return { bytes, more }
 }
 
-/** Bytes of a message besides its text: of a name, a refusal, calls of tools, and of what upstreams alone know. */
+/** Bytes of a message besides its text: a name, a refusal, tool calls, and fields that only upstreams know. */
 function bytesBesideText(message: Message): number {
   let bytes = 0
   for (const name in message) {
@@ -39,16 +39,16 @@ function bytesBesideText(message: Message): number {
   return message.content.reduce((sum, { refusal }) => sum + bytesOf(refusal), bytes)
 }
 
-/** Bytes of a text, or of anything else as JSON; none of nothing. */
+/** Bytes of a text, or of any other value as JSON; 0 for null and undefined. */
 function bytesOf(value: unknown): number {
   if (value == null) return 0
   return Buffer.byteLength(typeof value === 'string' ? value : JSON.stringify(value))
 }
 
-/** How many tokens a reply may have: the most that the request allows, else 1,024, for each of its choices. */
+/** The tokens that a reply may have: the request's maximum, else 1,024, for each of its choices. */
 export function replyEstimate(request: Pick<CompletionRequest, 'max_completion_tokens' | 'max_tokens' | 'n'>): number {
-  // An upstream heeds one of the two names, and which one nobody knows here.
-  // No end, which is -1, is as if none were given.
+  // The upstream obeys one of the two names, and we do not know which.
+  // -1, which means no maximum, is as if none were given.
   const allowed = Math.max(request.max_completion_tokens ?? 0, request.max_tokens ?? 0, 0)
   return (allowed || longReply) * (request.n ?? 1)
 }

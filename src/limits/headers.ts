@@ -1,11 +1,11 @@
 import type { Allowance, Headers } from '../access/request-counter.ts'
 
-/** How many requests are left, as OpenAI's clients read it. */
+/** The headers in which OpenAI's clients read how many requests are left. */
 export function openAiRequestHeaders(allowance: Allowance): Headers {
   return openAiHeaders('requests', allowance)
 }
 
-/** How many tokens are left, as OpenAI's clients read it. */
+/** The headers in which OpenAI's clients read how many tokens are left. */
 export function openAiTokenHeaders(allowance: Allowance): Headers {
   return openAiHeaders('tokens', allowance)
 }
@@ -18,7 +18,7 @@ function openAiHeaders(what: 'requests' | 'tokens', { limit, remaining, resetMs 
   }
 }
 
-/** How many requests are left, as draft-ietf-httpapi-ratelimit-headers-10 has it. */
+/** The headers of draft-ietf-httpapi-ratelimit-headers-10 for the requests that are left. */
 export function standardHeaders({ limit, remaining, resetMs }: Allowance): Headers {
   return {
     'ratelimit-policy': `"requests_per_minute";q=${limit};w=60`,

@@ -1,16 +1,16 @@
 import type { Key } from '../access/access.ts'
 import type { LimitName, Limits } from '../limit-values.ts'
 
-/** A limit in force, and for whom it is counted. */
+/** A limit in force, and the subject that it is counted for. */
 export interface AppliedLimit<Subject> {
   readonly limit: number
   readonly subject: Subject
 }
 
-/** The limits of one kind for one key: its own, and its account's. All of them hold. */
+/** The limits of one name for one key: the key's own and its account's. All of them hold. */
 export type AppliedLimits<Subject> = readonly AppliedLimit<Subject>[]
 
-/** The limits of one key as it was read. */
+/** All limits of one key. */
 export interface KeyLimits<Subject> {
   readonly key: Subject
   readonly account: Subject
@@ -26,15 +26,15 @@ export interface KeyLimits<Subject> {
 /** The part of a key that its limits are read from. */
 export type LimitedKey = Pick<Key, 'limits'> & { readonly account: Pick<Key['account'], 'limits'> }
 
-/** The limits of one name for a key, both of which hold; each is undefined where there is none. */
+/** The two limits of one name for a key. Both hold; each is undefined where there is none. */
 export interface LimitsInForce {
   /** The key's own. */
   readonly own: number | undefined
-  /** Its account's, for all its keys together: the operator's value for it, which may be none, else that of the settings. */
+  /** The limit of its account, over all keys: the value that the operator gave the account, or that of the settings. */
   readonly ofAccount: number | undefined
 }
 
-/** What the characters of an account may come to; each is undefined where there is no limit. */
+/** How many characters an account may have, and how many bytes; each is undefined where there is no limit. */
 interface CharactersAllowed {
   readonly characters: number | undefined
   readonly bytes: number | undefined
@@ -49,7 +49,7 @@ export function limitsInForce(key: LimitedKey, settings: Limits, name: LimitName
 /** How many plants the account of a key may have for the key to add one; undefined where there is no limit. */
 export const plantsAllowed = lowest('plants')
 
-/** How many uploaded characters the account of a key may have, and of how many bytes, for the key to add to them. */
+/** How many uploaded characters, and how many bytes of them, the account of a key may have for the key to add one. */
 export function charactersAllowed(key: LimitedKey, settings: Limits): CharactersAllowed {
   return { characters: charactersOf(key, settings), bytes: characterBytesOf(key, settings) }
 }
@@ -57,7 +57,7 @@ export function charactersAllowed(key: LimitedKey, settings: Limits): Characters
 const charactersOf = lowest('characters')
 const characterBytesOf = lowest('character_bytes')
 
-/** Gives what finds the lower of the two limits of a name for a key; undefined where there is none. */
+/** Makes a function that finds the lower of a key's two limits of a name; undefined where there is none. */
 function lowest(name: LimitName) {
   return (key: LimitedKey, settings: Limits): number | undefined => {
     const { own, ofAccount } = limitsInForce(key, settings, name)
@@ -66,15 +66,15 @@ function lowest(name: LimitName) {
   }
 }
 
-/** The limits of a request whose tokens count in no day and no month. */
+/** The limits of a request whose tokens count in neither the day nor the month. */
 export function withoutSpendingLimits<T extends KeyLimits<unknown>>(limits: T): T {
   return { ...limits, perDay: [], perMonth: [], hasSpendingLimit: false }
 }
 
 /**
- * Finds the limits of a key. Its own is counted for the key alone, that of its account for the account over all its keys;
- * neither takes the other's place.
- * @param subjectOf gives the one that is counted for, by its name: `key:ID` or `account:ID`, as the ledger has it
+ * Finds the limits of a key. The key's own limit is counted for the key alone, and the limit of its account over all keys of
+ * the account. Both hold.
+ * @param subjectOf finds a subject by its name in the ledger: `key:ID` or `account:ID`
  */
 export function keyLimitsOf<Subject>(
   key: Key,

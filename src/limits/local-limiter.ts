@@ -9,22 +9,22 @@ import type { ChatPurpose, Limiter, Reservation, Tallies } from './limiter.ts'
 import type { SpentBetween } from './spending.ts'
 import { Subject } from './subject.ts'
 
-/** What limits are judged by. */
+/** What a limiter of one process needs. */
 export interface LocalLimiterOptions {
-  /** For accounts that have none of their own. */
+  /** The limits of accounts that have none of their own. */
   readonly settings: Limits
-  /** Knows what was spent before. */
+  /** Reads from the ledger what was spent before. */
   readonly spent: SpentBetween
   /** Milliseconds; the system's clock without it. */
   readonly now?: () => number
 }
 
-/** How many keys and accounts are counted for before those that are idle are forgotten. */
+/** Keys and accounts that are counted before the idle ones among them are dropped. */
 const manySubjects = 10_000
 
 /**
- * Counts in this process alone what keys and accounts do, and refuses what is more than they may. What was spent in a day
- * or a month is counted for both, always.
+ * Counts the requests and tokens of keys and accounts in this process alone, and refuses those over a limit. Tokens of a day
+ * and a month are counted for keys and for accounts, also without a limit.
  */
 export class LocalLimiter implements Limiter {
   readonly #settings: Limits
@@ -40,9 +40,9 @@ export class LocalLimiter implements Limiter {
     this.#now = now
   }
 
-  admit(key: Key, tell: RequestHeaders = openAiRequestHeaders): Allowance | undefined {
+  admit(key: Key, headersOf: RequestHeaders = openAiRequestHeaders): Allowance | undefined {
     const { requests } = this.#limitsOf(key)
-    return requests.length === 0 ? undefined : takeRequest(requests, this.#now(), tell)
+    return requests.length === 0 ? undefined : takeRequest(requests, this.#now(), headersOf)
   }
 
   async reserve(key: Key, estimate: () => number, purpose: ChatPurpose = 'answer'): Promise<Reservation> {
@@ -55,10 +55,10 @@ export class LocalLimiter implements Limiter {
       for (const { subject } of [...perDay, ...perMonth]) {
         await subject.loadSpending(this.#spent, this.#now())
       }
-      // A subject that was forgotten while this waited is another one now.
+      // A subject that was dropped during the wait is a new object now.
       limits = this.#limitsOf(key)
     } while (known.key !== limits.key || known.account !== limits.account)
-    // From here on nothing waits, so that what fits now fits still when it is counted.
+    // From here on nothing is awaited: what fits now still fits when it is counted.
     const now = this.#now()
     const held = inForce(limits)
     const tokens = held.tokens.length > 0 || held.hasSpendingLimit ? estimate() : 0
@@ -79,7 +79,7 @@ export class LocalLimiter implements Limiter {
     return this.#inFlightChats
   }
 
-  /** @param spend puts down what a subject has spent */
+  /** @param spend counts tokens that a subject has spent */
   #hold(
     limits: KeyLimits<Subject>,
     requested: RequestedTokens,

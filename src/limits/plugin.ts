@@ -8,18 +8,18 @@ import { ChatError } from '../openai/completion.ts'
 import type { Limiter } from './limiter.ts'
 import { type KeptCounts, type Standing, standingsOf } from './standing.ts'
 
-/** What the list of limits is made from. */
+/** What the route of limits needs. */
 export interface LimitsOptions {
   readonly guard: Guard
   readonly limiter: Pick<Limiter, 'readTallies'>
-  /** For accounts that have none of their own. */
+  /** The limits of accounts that have none of their own. */
   readonly settings: Limits
   readonly kept: KeptCounts
-  /** Has what the ledger still holds in memory written, so that what was spent counts as soon as a request has ended. */
+  /** Writes what the ledger still holds in memory, so that spent tokens count as soon as a request has ended. */
   readonly flush: () => Promise<void>
 }
 
-// One enum, and not a union of constants, for whoever reads the OpenAPI document.
+// One enum is easier to read in the OpenAPI document than a union of constants.
 TypeRegistry.Set('LimitName', (_schema, value) => limitNames.some((name) => name === value))
 TypeRegistry.Set('LimitOf', (_schema, value) => value === 'account' || value === 'key')
 
@@ -68,7 +68,7 @@ const LimitList = Type.Object(
   { title: 'LimitList' },
 )
 
-/** What limits the caller, and how far each is used. */
+/** `GET /limits`: the limits of the caller, and how far each is used. */
 export const limitsPlugin: FastifyPluginAsyncTypebox<LimitsOptions> = async (app, options) => {
   const { guard, limiter, settings, kept, flush } = options
   app.addHook('onRequest', guard.admitApiKey)
@@ -87,7 +87,7 @@ export const limitsPlugin: FastifyPluginAsyncTypebox<LimitsOptions> = async (app
       },
     },
     async (request) => {
-      // What cannot be written now waits until it can, and what is there is told all the same.
+      // The ledger tries a failed write again later; the reply shows what is written.
       await flush().catch(() => undefined)
       const key = callerOf(request)
       const data = await standingsOf(key, settings, limiter, kept)
@@ -96,7 +96,7 @@ export const limitsPlugin: FastifyPluginAsyncTypebox<LimitsOptions> = async (app
   )
 }
 
-/** Of a key that is to end twice, by itself and since it was rotated, the earlier end counts. */
+/** A key may have two ends, its expiry and that of its rotation: the earlier one counts. */
 function toLimitedKey({ account, prefix, name, scopes, expires, revoked }: Key): Static<typeof LimitedKey> {
   const ends = [expires, revoked].filter((end) => end !== null)
   return {

@@ -3,22 +3,22 @@ import { dayOf } from '../time.ts'
 import { Bucket } from './bucket.ts'
 import type { Tally } from './counting.ts'
 
-/** What one replica holds of a subject. */
+/** Chat requests in flight and reserved tokens that one replica holds for a subject. */
 export interface Share {
   chats: number
   reserved: number
 }
 
-/** What a replica holds, and tokens that are still to be added to those taken in this minute. */
+/** A replica's share, and tokens that are not yet added to the tokens taken in this minute. */
 export interface Holding extends Share {
   tokens: number
 }
 
-/** What is to be read, and by whom. */
-export interface Question {
+/** The subjects to read, and the replica that reads them. */
+export interface CountsQuery {
   readonly subjects: readonly string[]
-  /** Those of which it matters what they have spent. */
-  readonly spenders: readonly string[]
+  /** The subjects whose spent tokens are read as well. */
+  readonly spendingSubjects: readonly string[]
   readonly replica: string
   readonly holdings: ReadonlyMap<string, Holding>
 }
@@ -42,9 +42,9 @@ interface SpendRow {
 }
 
 const none: Holding = { chats: 0, reserved: 0, tokens: 0 }
-const dayLong = 24 * 60 * 60 * 1000
+const dayMs = 24 * 60 * 60 * 1000
 
-/** What all replicas have counted of a subject, while its row is locked. */
+/** What all replicas have counted for a subject, while its row is locked. */
 export class SharedTally implements Tally {
   readonly subject: string
   readonly requests: Bucket
@@ -52,49 +52,49 @@ export class SharedTally implements Tally {
   chats: number
   reserved: number
   readonly spending: Tally['spending']
-  /** What the replica held when this was read; undefined where it had nothing to say of it. */
-  readonly before: Holding | undefined
+  /** What this replica held when the row was read; undefined where this replica had not counted the subject. */
+  readonly previous: Holding | undefined
   readonly #others: Share
 
-  /** @param others what the other replicas hold */
-  constructor(row: BucketsRow, others: Share, before: Holding | undefined, spent: readonly SpendRow[]) {
-    const { chats, reserved, tokens } = before ?? none
+  /** @param others the sum of the other replicas' shares */
+  constructor(row: BucketsRow, others: Share, previous: Holding | undefined, spent: readonly SpendRow[]) {
+    const { chats, reserved, tokens } = previous ?? none
     this.subject = row.subject
     this.requests = new Bucket(row.requestsTaken, row.requestsAt)
     this.tokens = new Bucket(row.tokensTaken, row.tokensAt)
     this.tokens.correct(tokens)
-    this.before = before
+    this.previous = previous
     this.#others = others
     this.chats = others.chats + chats
     this.reserved = others.reserved + reserved
     this.spending = { today: (now) => spentOn(spent, dayOf(now)), thisMonth: (now) => spentOn(spent, monthOf(now)) }
   }
 
-  /** What the replica holds now. */
-  get own(): Share {
+  /** What this replica holds now. */
+  get ownShare(): Share {
     return { chats: this.chats - this.#others.chats, reserved: this.reserved - this.#others.reserved }
   }
 }
 
 /**
- * Lets a transaction go on with what is there when it gets a lock, whatever isolation is usual in the database: one that is
- * serialisable would have to begin anew, and where several replicas want the same row, some would never get it in time.
+ * Sets READ COMMITTED, whatever the database's default isolation is: after a lock wait the transaction goes on with the newest
+ * rows. A serializable transaction would fail and begin again, and replicas that want the same row could time out.
  */
 export function readCommitted(sql: Transaction): Promise<unknown> {
-  // Sent at once, before whatever is asked next.
+  // Sent at once, before the next query.
   return sql`SET TRANSACTION ISOLATION LEVEL READ COMMITTED`.execute()
 }
 
 /**
- * Locks the rows of subjects until the transaction is over, and reads what all replicas have counted. The questions go
- * out at once, and each is answered by what there is once the one before it has been: so the clock is read when the rows
- * are locked, and one replica's time never runs back behind that of another.
+ * Locks the rows of subjects until the transaction ends, and reads what all replicas have counted. The queries are pipelined,
+ * and PostgreSQL runs them in order: the clock is read after the rows are locked, so that one replica's time is never
+ * behind the time of the replica before it.
  */
 export async function countRows(
   sql: Transaction,
-  question: Question,
+  query: CountsQuery,
 ): Promise<{ readonly tallies: ReadonlyMap<string, SharedTally>; readonly now: number }> {
-  const { subjects, spenders, replica, holdings } = question
+  const { subjects, spendingSubjects, replica, holdings } = query
   const asked = list(subjects.map((subject) => ({ subject })))
   const [rows, clock, shares, spent] = await Promise.all([
     sql<BucketsRow[]>`
@@ -107,15 +107,15 @@ export async function countRows(
       SELECT subject, chats, reserved_tokens AS reserved FROM limit_shares
       WHERE subject IN (SELECT subject FROM json_to_recordset(${asked}::text::json) AS asked (subject TEXT))
       AND replica <> ${replica} AND expires > ${clockOf(sql)}`,
-    spenders.length === 0
+    spendingSubjects.length === 0
       ? []
       : sql<SpendRow[]>`
           SELECT subject, day, tokens FROM spend
           WHERE subject IN (
-            SELECT subject FROM json_to_recordset(${list(spenders.map((subject) => ({ subject })))}::text::json)
+            SELECT subject FROM json_to_recordset(${list(spendingSubjects.map((subject) => ({ subject })))}::text::json)
             AS asked (subject TEXT)
           )
-          -- A day early: a month may begin between two questions.
+          -- A day early: a month may begin between two queries.
           AND day >= to_char((clock_timestamp() - INTERVAL '1 day') AT TIME ZONE 'UTC', 'YYYY-MM-01')`,
   ])
   if (rows.length < subjects.length) {
@@ -123,20 +123,20 @@ export async function countRows(
       INSERT INTO limit_counts (subject, requests_taken, requests_at, tokens_taken, tokens_at)
       SELECT subject, 0, 0, 0, 0 FROM json_to_recordset(${asked}::text::json) AS asked (subject TEXT)
       ON CONFLICT DO NOTHING`
-    return countRows(sql, question)
+    return countRows(sql, query)
   }
   const sharesOf = Map.groupBy(shares, ({ subject }) => subject)
   const spentBy = Map.groupBy(spent, ({ subject }) => subject)
   const tallies = rows.map((row) => {
     const others = sumOf(sharesOf.get(row.subject) ?? [])
-    const before = holdings.get(row.subject)
-    // A copy, since what is held goes on changing.
-    return new SharedTally(row, others, before && { ...before }, spentBy.get(row.subject) ?? [])
+    const previous = holdings.get(row.subject)
+    // A copy, since the holding changes while the transaction runs.
+    return new SharedTally(row, others, previous && { ...previous }, spentBy.get(row.subject) ?? [])
   })
   return { tallies: new Map(tallies.map((tally) => [tally.subject, tally])), now: clock[0]?.now ?? 0 }
 }
 
-/** Writes what has been counted of subjects. @param expires until when the replica's share counts */
+/** Writes the counts of subjects. @param expires milliseconds since 1970 until which the replica's share counts */
 export async function saveRows(
   sql: Transaction,
   tallies: readonly SharedTally[],
@@ -151,8 +151,8 @@ export async function saveRows(
     tokens_at: tokens.state.at,
   }))
   const shares = tallies
-    .filter(({ before, own }) => before !== undefined || isSome(own))
-    .map(({ subject, own }) => ({ subject, chats: own.chats, reserved_tokens: own.reserved }))
+    .filter(({ previous, ownShare }) => previous !== undefined || holdsAny(ownShare))
+    .map(({ subject, ownShare }) => ({ subject, chats: ownShare.chats, reserved_tokens: ownShare.reserved }))
   await Promise.all([
     sql`
       UPDATE limit_counts SET requests_taken = x.requests_taken, requests_at = x.requests_at,
@@ -173,30 +173,30 @@ export async function saveRows(
 }
 
 /**
- * Removes what replicas that are no more have left behind, and what is as if it had never been counted: a day old. Rows that
- * others hold are passed over, so that nobody waits for it.
- * @param most how many rows of each kind go at once
- * @returns how many rows are gone: 0 when none is left
+ * Removes expired shares of replicas, and counts that are a day old, which have refilled. It skips rows that are locked, so
+ * that no request waits.
+ * @param maxRows rows of each kind
+ * @returns the number of removed rows: 0 when none is left
  */
-export async function removeIdleRows(sql: Transaction, most: number): Promise<number> {
+export async function removeIdleRows(sql: Transaction, maxRows: number): Promise<number> {
   const shares = await sql`
     WITH idle AS (
-      SELECT subject, replica FROM limit_shares WHERE expires < ${clockOf(sql)} LIMIT ${most} FOR UPDATE SKIP LOCKED
+      SELECT subject, replica FROM limit_shares WHERE expires < ${clockOf(sql)} LIMIT ${maxRows} FOR UPDATE SKIP LOCKED
     )
     DELETE FROM limit_shares USING idle
     WHERE limit_shares.subject = idle.subject AND limit_shares.replica = idle.replica`
   const counts = await sql`
     WITH idle AS (
       SELECT subject FROM limit_counts
-      WHERE requests_at < ${clockOf(sql)} - ${dayLong}::bigint AND tokens_at < ${clockOf(sql)} - ${dayLong}::bigint
-      LIMIT ${most} FOR UPDATE SKIP LOCKED
+      WHERE requests_at < ${clockOf(sql)} - ${dayMs}::bigint AND tokens_at < ${clockOf(sql)} - ${dayMs}::bigint
+      LIMIT ${maxRows} FOR UPDATE SKIP LOCKED
     )
     DELETE FROM limit_counts USING idle WHERE limit_counts.subject = idle.subject`
   return shares.count + counts.count
 }
 
-/** Whether anything is held. */
-export function isSome({ chats, reserved }: Share): boolean {
+/** Whether a share is not empty. */
+export function holdsAny({ chats, reserved }: Share): boolean {
   return chats !== 0 || reserved !== 0
 }
 
@@ -220,7 +220,7 @@ function monthOf(time: number): string {
   return dayOf(time).slice(0, 7)
 }
 
-/** Rows as one parameter. */
+/** Rows as JSON, for one parameter of a query. */
 function list(rows: readonly object[]): string {
   return JSON.stringify(rows)
 }

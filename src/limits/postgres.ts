@@ -8,7 +8,7 @@ import { withoutStandby } from '../storage/postgres/standby.ts'
 import {
   countRows,
   type Holding,
-  isSome,
+  holdsAny,
   readCommitted,
   removeIdleRows,
   type SharedTally,
@@ -16,77 +16,77 @@ import {
 } from './postgres-rows.ts'
 import type { Released, SharedCounts, TallyOf } from './shared-counts.ts'
 
-/** Milliseconds for which what a replica holds is counted unless it says again that it does. */
-const usualLease = 20_000
-/** Milliseconds after which rows that nobody needs are looked for again. */
-const sweepEvery = 24 * 60 * 60 * 1000
-/** How many rows of a kind one transaction removes. */
-const mostSwept = 1000
+/** Time after which a replica's share expires unless the replica renews it. */
+const defaultLeaseMs = 20_000
+/** Time between two searches for idle rows. */
+const sweepIntervalMs = 24 * 60 * 60 * 1000
+/** Rows of each kind that one transaction removes. */
+const maxRowsPerSweep = 1000
 
 interface Claim {
   readonly subjects: readonly string[]
-  readonly judge: (tallyOf: TallyOf, now: number) => void
+  readonly decide: (tallyOf: TallyOf, now: number) => void
   readonly readsSpending: boolean
 }
 
 /**
- * Counts in PostgreSQL what replicas count together. All claims of one turn of the event loop share a transaction: it
- * locks the rows of their subjects, reads what all replicas have counted, judges in memory, and writes what comes of that.
- * What a replica holds is known best by itself: it writes how much that is, never how much more or less, and writes it
- * again before the lease ends. So a write that went wrong is mended by the next, and a replica that is dead holds nothing.
+ * Keeps the counts of several replicas in PostgreSQL. All claims of one turn of the event loop share a transaction: it
+ * locks the rows of their subjects, reads what all replicas have counted, decides in memory, and writes the result.
+ * A replica writes its share as an absolute number, never as a difference, and renews it before the lease ends. So the next
+ * write corrects one that failed, and the share of a dead replica expires.
  */
 export class PostgresCounts implements SharedCounts {
   readonly #database: PostgresDatabase
   readonly #replica = randomUUID()
-  readonly #lease: number
+  readonly #leaseMs: number
   readonly #clock: Clock
   readonly #claims: PostgresGroupCommit<Claim, true>
   /** Those of which something is held, or was when that was last written. */
   readonly #holdings = new Map<string, Holding>()
   #renewing: Alarm | undefined
-  #sweptAt = Number.NEGATIVE_INFINITY
+  #sweptAtMs = Number.NEGATIVE_INFINITY
 
   /**
-   * @param lease milliseconds after which what a dead replica held is free, by the database's clock
-   * @param clock tells when to say again what is held
+   * @param leaseMs time after which a dead replica's share is free, by the database's clock
+   * @param clock times the renewals
    */
-  constructor(database: PostgresDatabase, lease = usualLease, clock = machineClock) {
+  constructor(database: PostgresDatabase, leaseMs = defaultLeaseMs, clock = machineClock) {
     this.#database = database
-    this.#lease = lease
+    this.#leaseMs = leaseMs
     this.#clock = clock
     let saved: readonly SharedTally[] = []
     this.#claims = new PostgresGroupCommit(database, {
       commit: async (sql, claims) => {
-        const judged = await this.#judge(sql, claims)
-        saved = judged.saved
-        return judged.answers
+        const decided = await this.#decide(sql, claims)
+        saved = decided.saved
+        return decided.answers
       },
       committed: () => {
-        for (const tally of saved) this.#follow(tally)
+        for (const tally of saved) this.#applyWritten(tally)
       },
     })
   }
 
   async take<T>(
     subjects: readonly string[],
-    judge: (tallyOf: TallyOf, now: number) => T,
+    decide: (tallyOf: TallyOf, now: number) => T,
     readsSpending = false,
   ): Promise<T> {
-    let judged: { readonly answer: T } | undefined
+    let decided: { readonly answer: T } | undefined
     this.#sweep()
     const claim: Claim = {
       subjects,
-      judge: (tallyOf, now) => {
-        judged = { answer: judge(tallyOf, now) }
+      decide: (tallyOf, now) => {
+        decided = { answer: decide(tallyOf, now) }
       },
       readsSpending,
     }
     await this.#claims.add(claim).catch((error: unknown) => {
-      // Whether it was written or not, nobody has been let in, and what was taken comes back by itself.
+      // The caller is refused, whether the write happened or not; tokens that were written come back with time.
       throw error instanceof ApiError && error.code === 'write_unconfirmed' ? databaseUnavailable(error.cause) : error
     })
-    if (!judged) throw new Error('the claim was not judged')
-    return judged.answer
+    if (!decided) throw new Error('the claim was not decided')
+    return decided.answer
   }
 
   async release(all: readonly Released[]): Promise<void> {
@@ -96,35 +96,35 @@ export class PostgresCounts implements SharedCounts {
       holding.reserved -= reserved
       holding.tokens += tokens
     }
-    await this.#restate(all.map(({ subject }) => subject))
+    await this.#writeShares(all.map(({ subject }) => subject))
   }
 
-  /** Writes what is held, and lets nothing be written again, as before the database is closed. */
+  /** Stops the renewals, and writes the shares once more. To be called before the database is closed. */
   async close(): Promise<void> {
     this.#renewing?.close()
-    if (this.#holdings.size > 0) await this.#restate([...this.#holdings.keys()])
+    if (this.#holdings.size > 0) await this.#writeShares([...this.#holdings.keys()])
   }
 
-  /** Writes what is held of subjects. What cannot be written now is written with the next renewal. */
-  async #restate(subjects: readonly string[]): Promise<void> {
+  /** Writes this replica's shares of subjects. The next renewal writes what fails now. */
+  async #writeShares(subjects: readonly string[]): Promise<void> {
     await this.take(subjects, () => true).catch(() => undefined)
   }
 
-  async #judge(sql: Transaction, claims: readonly Claim[]) {
+  async #decide(sql: Transaction, claims: readonly Claim[]) {
     const subjects = [...new Set(claims.flatMap((claim) => claim.subjects))].toSorted()
-    const spenders = claims.flatMap((claim) => (claim.readsSpending ? claim.subjects : []))
-    const question = { subjects, spenders, replica: this.#replica, holdings: this.#holdings }
-    const asked = [readCommitted(sql), withoutStandby(sql)]
-    const [{ tallies, now }] = await Promise.all([countRows(sql, question), ...asked])
+    const spendingSubjects = claims.flatMap((claim) => (claim.readsSpending ? claim.subjects : []))
+    const query = { subjects, spendingSubjects, replica: this.#replica, holdings: this.#holdings }
+    const settings = [readCommitted(sql), withoutStandby(sql)]
+    const [{ tallies, now }] = await Promise.all([countRows(sql, query), ...settings])
     const tallyOf = (subject: string): SharedTally => {
       const tally = tallies.get(subject)
-      if (!tally) throw new Error('the judge asks for a subject that was not claimed')
+      if (!tally) throw new Error('decide() read a subject that was not claimed')
       return tally
     }
     const changed = new Set<SharedTally>()
-    const answers = claims.map(({ subjects, judge }) => {
+    const answers = claims.map(({ subjects, decide }) => {
       try {
-        judge(tallyOf, now)
+        decide(tallyOf, now)
         for (const subject of subjects) changed.add(tallyOf(subject))
         return true
       } catch (error) {
@@ -133,18 +133,18 @@ export class PostgresCounts implements SharedCounts {
       }
     })
     const saved = [...changed]
-    if (saved.length > 0) await saveRows(sql, saved, this.#replica, now + this.#lease)
+    if (saved.length > 0) await saveRows(sql, saved, this.#replica, now + this.#leaseMs)
     return { answers, saved }
   }
 
-  /** Takes over what has been written of a subject; meanwhile some of it may have been given back. */
-  #follow({ subject, before, own }: SharedTally): void {
-    if (before === undefined && !isSome(own)) return
+  /** Adds what was written to the holding as a difference: requests may have ended during the write. */
+  #applyWritten({ subject, previous, ownShare }: SharedTally): void {
+    if (previous === undefined && !holdsAny(ownShare)) return
     const holding = this.#holdingOf(subject)
-    holding.chats += own.chats - (before?.chats ?? 0)
-    holding.reserved += own.reserved - (before?.reserved ?? 0)
-    holding.tokens -= before?.tokens ?? 0
-    if (!isSome(own) && !isSome(holding) && holding.tokens === 0) this.#holdings.delete(subject)
+    holding.chats += ownShare.chats - (previous?.chats ?? 0)
+    holding.reserved += ownShare.reserved - (previous?.reserved ?? 0)
+    holding.tokens -= previous?.tokens ?? 0
+    if (!holdsAny(ownShare) && !holdsAny(holding) && holding.tokens === 0) this.#holdings.delete(subject)
   }
 
   #holdingOf(subject: string): Holding {
@@ -159,19 +159,19 @@ export class PostgresCounts implements SharedCounts {
   #startRenewing(): Alarm {
     const renewing = this.#clock.setTimeout(() => {
       renewing.refresh()
-      if (this.#holdings.size > 0) void this.#restate([...this.#holdings.keys()])
-    }, this.#lease / 4)
+      if (this.#holdings.size > 0) void this.#writeShares([...this.#holdings.keys()])
+    }, this.#leaseMs / 4)
     return renewing
   }
 
-  /** Has rows removed that nobody needs, now and then; where that fails it is tried again after as long. */
+  /** Starts a removal of idle rows once a day. After a failure the next day's removal does its work. */
   #sweep(): void {
-    if (performance.now() - this.#sweptAt < sweepEvery) return
-    this.#sweptAt = performance.now()
+    if (performance.now() - this.#sweptAtMs < sweepIntervalMs) return
+    this.#sweptAtMs = performance.now()
     this.#removeIdle().catch(() => undefined)
   }
 
   async #removeIdle(): Promise<void> {
-    while ((await this.#database.transaction((sql) => removeIdleRows(sql, mostSwept))) > 0);
+    while ((await this.#database.transaction((sql) => removeIdleRows(sql, maxRowsPerSweep))) > 0);
   }
 }

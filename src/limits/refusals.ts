@@ -2,14 +2,14 @@ import type { Headers } from '../access/request-counter.ts'
 import { ApiError } from '../errors.ts'
 import type { LimitName } from '../limit-values.ts'
 
-/** The 429 for a limit that is reached. @param wait milliseconds after which to ask again */
+/** The 429 for a limit that is reached. @param wait milliseconds until a retry may pass */
 export function exceeded(name: LimitName, limit: number, wait: number, headers: Headers = {}): ApiError {
   const seconds = wholeSeconds(wait)
   const message = `The limit ${name} of ${limit} is reached. Try again in ${seconds} s.`
   return refusal(message, seconds, headers)
 }
 
-/** The 429 for a request that would by itself go beyond a limit. @param wait milliseconds until all of the limit is there */
+/** The 429 for a request that alone exceeds a limit. @param wait milliseconds until the whole limit is free */
 export function tooMany(
   name: LimitName,
   limit: number,

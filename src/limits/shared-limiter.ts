@@ -9,18 +9,18 @@ import type { ChatPurpose, Limiter, Reservation, Tallies } from './limiter.ts'
 import type { SharedCounts, TallyOf } from './shared-counts.ts'
 import { SharedRequests } from './shared-requests.ts'
 
-/** What limits over several replicas are judged by. */
+/** What a limiter of several replicas needs. */
 export interface SharedLimiterOptions {
-  /** For accounts that have none of their own. */
+  /** The limits of accounts that have none of their own. */
   readonly settings: Limits
   readonly counts: SharedCounts
-  /** Tells how many requests come in a second; the machine's without it. */
+  /** Measures requests in a second; the machine's clock without it. */
   readonly clock?: Clock
-  /** Resolves when the ledger has written all ends that it could not write when they came. */
+  /** Resolves when the ledger has written every end that it failed to write before. */
   readonly caughtUp?: () => Promise<void>
 }
 
-/** What a chat request takes, and from which limits. */
+/** The tokens that a chat request takes, and the limits that it takes them from. */
 interface Counted {
   readonly limits: KeyLimits<string>
   readonly requested: RequestedTokens
@@ -28,12 +28,12 @@ interface Counted {
 
 const nothing = { chats: 0, reserved: 0, tokens: 0 }
 
-/** How many keys and accounts are remembered; forgetting them costs a question to the database. */
+/** Keys and accounts that are cached; one that is dropped costs a query. */
 const manySubjects = 10_000
 
 /**
- * Counts together with other replicas what keys and accounts do, and refuses what is more than they may. Who has no limit
- * waits for nothing and is not counted.
+ * Counts the requests and tokens of keys and accounts together with other replicas, and refuses those over a limit. A key
+ * without a limit is not counted and waits for no query.
  */
 export class SharedLimiter implements Limiter {
   readonly #settings: Limits
@@ -50,9 +50,9 @@ export class SharedLimiter implements Limiter {
     this.#caughtUp = caughtUp
   }
 
-  admit(key: Key, tell: RequestHeaders = openAiRequestHeaders): Allowance | Promise<Allowance> | undefined {
+  admit(key: Key, headersOf: RequestHeaders = openAiRequestHeaders): Allowance | Promise<Allowance> | undefined {
     const { requests } = this.#limitsOf(key)
-    return requests.length === 0 ? undefined : this.#requestsOf(requests).admit(requests, tell)
+    return requests.length === 0 ? undefined : this.#requestsOf(requests).admit(requests, headersOf)
   }
 
   async reserve(key: Key, estimate: () => number, purpose: ChatPurpose = 'answer'): Promise<Reservation> {
@@ -92,7 +92,7 @@ export class SharedLimiter implements Limiter {
     return requests
   }
 
-  /** @param counted what is counted of it together with others; nothing where it is not */
+  /** @param counted what is to be released in the shared counts; undefined where nothing is counted */
   #hold(held: Omit<Reservation, 'settle'>, counted?: Counted): Reservation {
     this.#inFlightChats++
     let isSettled = false
@@ -107,7 +107,7 @@ export class SharedLimiter implements Limiter {
     }
   }
 
-  /** What was reserved is given back only when what was spent can be seen in its stead; the place at once. */
+  /** Releases the place at once, and the reserved tokens only when the ledger shows the spent tokens in their place. */
   async #release({ limits, requested }: Counted, spent: number, recorded?: Promise<void>): Promise<void> {
     const { tokens, reserved } = requested
     const isRecorded = await (recorded ?? Promise.resolve()).then(
@@ -115,8 +115,8 @@ export class SharedLimiter implements Limiter {
       () => false,
     )
     const subjects = [limits.key, limits.account]
-    const giveReserved = () => this.#counts.release(subjects.map((subject) => ({ ...nothing, subject, reserved })))
-    if (!isRecorded) void this.#caughtUp().then(giveReserved)
+    const releaseReserved = () => this.#counts.release(subjects.map((subject) => ({ ...nothing, subject, reserved })))
+    if (!isRecorded) void this.#caughtUp().then(releaseReserved)
     const all = subjects.map((subject) => ({
       subject,
       chats: 1,

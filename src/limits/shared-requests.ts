@@ -6,32 +6,31 @@ import { lowestAllowance, type Tally, takeRequest } from './counting.ts'
 import type { AppliedLimits } from './key-limits.ts'
 import type { SharedCounts } from './shared-counts.ts'
 
-/** Milliseconds within which what was taken in advance is used, or forgotten. */
-const shortly = 1000
-/** The part of what is left that one replica takes in advance at most: low limits are exact. */
-const smallPart = 1 / 100
+/** Requests that are prefetched and not used within this time are dropped. */
+const prefetchLifetimeMs = 1000
+/** The part of the remaining requests that one replica may prefetch: so low limits, of which none is prefetched, are exact. */
+const maxPrefetchPart = 1 / 100
 
 /**
- * The requests of one key as one replica knows them, or of all keys of an account which have no limit of their own: what
- * they take is taken from each of their limits. The busier they are, the more of them are taken in advance, so
- * that not each has to wait; never more than come back within the second in which they have to be used. So all replicas
- * together admit no more than that beyond the limit, in whatever minute; what is not used comes back as if it had been.
+ * Admits, on one replica, the requests of one key, or of all keys of an account that have no limit of their own. Each request is
+ * taken from all their limits. The higher the demand, the more requests are prefetched from the database, so that most
+ * requests wait for no query. A prefetch is never more than refills within the second in which it must be used; so in any
+ * minute all replicas together admit at most that many beyond the limit. Unused ones refill as used ones do.
  */
 export class SharedRequests {
   readonly #subjects: readonly string[]
   readonly #counts: SharedCounts
   readonly #clock: Clock
-  /** By subject, as they were when this was last asked for. Others take from them meanwhile, and nobody gives back. */
-  #known: ReadonlyMap<string, Bucket> | undefined
-  /** By how much the clock of that is ahead of ours. */
-  #ahead = 0
-  #spare = 0
-  #spareUntil = 0
-  #isTakingSpare = false
-  /** How many came in this second, since when, and how many in the second before. */
-  #come = 0
-  #since = 0
-  #cameBefore = 0
+  /** By subject, as last read from the database. Since then other replicas may only have taken more. */
+  #lastBuckets: ReadonlyMap<string, Bucket> | undefined
+  /** By how much the database's clock is ahead of this one. */
+  #clockOffsetMs = 0
+  #prefetched = 0
+  #prefetchedUntilMs = 0
+  #isPrefetching = false
+  #requestsThisSecond = 0
+  #secondBeganMs = 0
+  #requestsLastSecond = 0
 
   /** @param subjects `key:ID`, `account:ID` or both */
   constructor(subjects: readonly string[], counts: SharedCounts, clock: Clock) {
@@ -42,89 +41,95 @@ export class SharedRequests {
 
   /**
    * Takes one request.
-   * @param limits the limits of these subjects as they are now
-   * @param tell writes the headers of a refusal
-   * @returns how many are left
+   * @param limits the current limits of these subjects
+   * @param headersOf writes the headers of a refusal
+   * @returns how many requests are left
    * @throws ApiError 429, and 503 when the counts cannot be read or written
    */
-  admit(limits: AppliedLimits<string>, tell: RequestHeaders): Allowance | Promise<Allowance> | undefined {
+  admit(limits: AppliedLimits<string>, headersOf: RequestHeaders): Allowance | Promise<Allowance> | undefined {
     const now = this.#clock.now()
     this.#noteDemand(now)
-    const known = this.#known
+    const known = this.#lastBuckets
     if (known) {
       const inForce = bucketsOf(limits, (subject) => known.get(subject))
-      if (this.#spare > 0 && now < this.#spareUntil) {
-        const left = lowestAllowance(inForce, ({ limit, subject }) => subject.requests.left(now + this.#ahead, limit))
-        return left && { ...left, remaining: left.remaining + --this.#spare }
+      if (this.#prefetched > 0 && now < this.#prefetchedUntilMs) {
+        const left = lowestAllowance(inForce, ({ limit, subject }) =>
+          subject.requests.left(now + this.#clockOffsetMs, limit),
+        )
+        return left && { ...left, remaining: left.remaining + --this.#prefetched }
       }
-      // Throws as long as none can be left: a flood of requests is no flood of questions.
-      takeRequest(inForce, now + this.#ahead, tell)
+      // Throws while no request can be left: so a flood of requests is no flood of queries.
+      takeRequest(inForce, now + this.#clockOffsetMs, headersOf)
     }
-    return this.#ask(now, limits, tell)
+    return this.#takeFromShared(now, limits, headersOf)
   }
 
-  async #ask(asked: number, limits: AppliedLimits<string>, tell: RequestHeaders): Promise<Allowance> {
-    const takesSpare = !this.#isTakingSpare
-    this.#isTakingSpare = true
-    let judged: { readonly buckets: ReadonlyMap<string, Bucket>; readonly now: number } | undefined
-    let spare = 0
+  async #takeFromShared(
+    askedAtMs: number,
+    limits: AppliedLimits<string>,
+    headersOf: RequestHeaders,
+  ): Promise<Allowance> {
+    const prefetches = !this.#isPrefetching
+    this.#isPrefetching = true
+    let counted: { readonly buckets: ReadonlyMap<string, Bucket>; readonly now: number } | undefined
+    let prefetched = 0
     try {
       return await this.#counts.take(this.#subjects, (tallyOf, now) => {
         const buckets = new Map(this.#subjects.map((subject) => [subject, tallyOf(subject).requests]))
-        judged = { buckets, now }
+        counted = { buckets, now }
         const inForce = bucketsOf(limits, (subject) => buckets.get(subject))
-        const left = takeRequest(inForce, now, tell)
+        const left = takeRequest(inForce, now, headersOf)
         if (!left) throw new Error('no limit is in force')
-        spare = takesSpare ? this.#spareOf(inForce, now) : 0
-        for (const { subject } of inForce) subject.requests.correct(spare)
+        prefetched = prefetches ? this.#prefetchable(inForce, now) : 0
+        for (const { subject } of inForce) subject.requests.correct(prefetched)
         return left
       })
     } catch (error) {
-      spare = 0
-      // What was not written was not taken, neither now nor in the questions of this process before.
+      prefetched = 0
+      // The counts were not written, so nothing was taken; the last known buckets may be wrong as well.
       if (!(error instanceof ApiError) || error.status !== 429) {
-        judged = undefined
-        this.#known = undefined
+        counted = undefined
+        this.#lastBuckets = undefined
       }
       throw error
     } finally {
-      if (judged) {
-        this.#known = judged.buckets
-        this.#ahead = judged.now - this.#clock.now()
+      if (counted) {
+        this.#lastBuckets = counted.buckets
+        this.#clockOffsetMs = counted.now - this.#clock.now()
       }
-      if (takesSpare) {
-        this.#isTakingSpare = false
-        this.#spare = spare
-        this.#spareUntil = asked + shortly
+      if (prefetches) {
+        this.#isPrefetching = false
+        this.#prefetched = prefetched
+        this.#prefetchedUntilMs = askedAtMs + prefetchLifetimeMs
       }
     }
   }
 
-  #spareOf(inForce: AppliedLimits<Requests>, now: number): number {
-    const demand = Math.max(this.#come, this.#cameBefore) / 2
-    const most = inForce.map(({ limit, subject }) =>
-      Math.min((limit * shortly) / 60_000, subject.requests.left(now, limit).remaining * smallPart),
+  #prefetchable(inForce: AppliedLimits<CountedRequests>, now: number): number {
+    const demand = Math.max(this.#requestsThisSecond, this.#requestsLastSecond) / 2
+    const bounds = inForce.map(({ limit, subject }) =>
+      Math.min((limit * prefetchLifetimeMs) / 60_000, subject.requests.left(now, limit).remaining * maxPrefetchPart),
     )
-    return Math.floor(Math.min(demand, ...most))
+    return Math.floor(Math.min(demand, ...bounds))
   }
 
   #noteDemand(now: number): void {
-    if (now - this.#since >= shortly) {
-      this.#cameBefore = now - this.#since < 2 * shortly ? this.#come : 0
-      this.#come = 0
-      this.#since = now
+    if (now - this.#secondBeganMs >= prefetchLifetimeMs) {
+      this.#requestsLastSecond = now - this.#secondBeganMs < 2 * prefetchLifetimeMs ? this.#requestsThisSecond : 0
+      this.#requestsThisSecond = 0
+      this.#secondBeganMs = now
     }
-    this.#come++
+    this.#requestsThisSecond++
   }
 }
 
-type Requests = Pick<Tally, 'requests'>
+type CountedRequests = Pick<Tally, 'requests'>
 
 /** The limits in force with the buckets that they are taken from. */
 function bucketsOf(
   limits: AppliedLimits<string>,
   bucketOf: (subject: string) => Bucket | undefined,
-): AppliedLimits<Requests> {
+): AppliedLimits<CountedRequests> {
   return limits.flatMap(({ limit, subject }) => {
     const requests = bucketOf(subject)
     return requests ? [{ limit, subject: { requests } }] : []

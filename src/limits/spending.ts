@@ -1,14 +1,14 @@
 import { dayOf } from '../time.ts'
 
-/** Gives the tokens that were spent by a subject on the days from one to another, both included, such as `2026-11-20`. */
+/** Reads the tokens that a subject spent between two days, both included, such as `2026-11-20`. */
 export type SpentBetween = (subject: string, fromDay: string, toDay: string) => Promise<number>
 
 /**
- * What one subject has spent on one day and in its month (UTC): read once from the ledger, and followed from there. Another day
- * needs another one, also an earlier day: a clock that has jumped ahead may be set right.
+ * The tokens that one subject has spent on one day and in its month (UTC): read once from the ledger, then counted in memory.
+ * Each other day needs a new object, also an earlier day: a clock that was ahead may be set back.
  */
 export class Spending {
-  /** Resolves when the past is known; until then the counts are too low. */
+  /** Resolves when the ledger has been read; until then the counts are too low. */
   readonly ready: Promise<void>
   readonly #day: string
   #today = 0
@@ -17,7 +17,7 @@ export class Spending {
   constructor(subject: string, spent: SpentBetween, now: number) {
     const day = dayOf(now)
     this.#day = day
-    // What is added from now on is not in the answers.
+    // The ledger's answers do not contain what is added from now on.
     const past = [spent(subject, day, day), spent(subject, `${monthOf(day)}-01`, day)]
     this.ready = Promise.all(past).then(([today = 0, month = 0]) => {
       this.#today += today
@@ -25,7 +25,7 @@ export class Spending {
     })
   }
 
-  /** Whether this is the day of a time. */
+  /** Whether a time is on this day. */
   isOf(now: number): boolean {
     return dayOf(now) === this.#day
   }

@@ -5,10 +5,10 @@ import { limitsInForce } from './key-limits.ts'
 import type { Limiter } from './limiter.ts'
 import { untilNextMonth, untilTomorrow } from './spending.ts'
 
-/** Limits on what an account keeps; the others are on what comes in a time, or goes on. */
+/** Limits on what an account stores; the others are on requests and tokens in a time, or on chats in flight. */
 type KeptName = Exclude<LimitName, keyof typeof timed>
 
-/** Count what an account keeps, by its id; at least so much of it as is enough, where that is said. */
+/** Count what an account stores, by its id; a count may stop at `enough`. */
 export type KeptCounts = Readonly<Record<KeptName, (account: number, enough?: number) => Promise<number>>>
 
 /** How far one limit of a key, or of its account, is used. */
@@ -17,22 +17,22 @@ export interface Standing {
   readonly of: 'account' | 'key'
   /** Null where there is no limit. */
   readonly value: number | null
-  /** 0 where what comes by the minute has no limit; null where what is kept has none, and is too much to be counted. */
+  /** 0 for requests and tokens of a minute without a limit; null for stored things without a limit that are over 10,000. */
   readonly used: number | null
-  /** When all of it has come back, Unix seconds; null where there is no limit, and where time brings nothing back. */
+  /** When nothing of it is used any more, in Unix seconds; null where there is no limit, and where time refills nothing. */
   readonly resets: number | null
 }
 
-/** What is counted of something that has no limit. */
-const mostUnlimited = 10_000
+/** Where there is no limit, a count stops beyond this number. */
+const maxUnlimitedCount = 10_000
 
 interface Use {
   readonly used: number | null
-  /** Milliseconds from now; null where time brings nothing back. */
+  /** Milliseconds from now; null where time refills nothing. */
   readonly resetMs: number | null
 }
 
-/** Tells how much of a limit is used. What is limited by the minute is counted only where there is a limit. */
+/** Reads how much of a limit is used. Requests and tokens of a minute are counted only where they are limited. */
 type UseOf = (tally: Tally, limit: number | undefined, now: number) => Use
 
 const timed = {
@@ -55,8 +55,8 @@ function usedOfMinute(bucket: Tally['requests'], limit: number | undefined, now:
 }
 
 /**
- * Tells of every limit how far it is used, of the account and of the key.
- * @param settings for accounts that have none of their own
+ * Lists every limit of the account and of the key, with how far it is used.
+ * @param settings the limits of accounts that have none of their own
  * @throws ApiError 503 when the counts cannot be read
  */
 export async function standingsOf(
@@ -86,11 +86,11 @@ export async function standingsOf(
   )
 }
 
-/** What an account keeps. To count millions of plants takes seconds: where there is no limit nobody waits for that. */
+/** Counts what an account stores. To count millions of plants takes seconds: without a limit the count stops early. */
 async function usedOfKept(count: KeptCounts[KeptName], account: number, isLimited: boolean): Promise<number | null> {
   if (isLimited) return await count(account)
-  const counted = await count(account, mostUnlimited + 1)
-  return counted > mostUnlimited ? null : counted
+  const counted = await count(account, maxUnlimitedCount + 1)
+  return counted > maxUnlimitedCount ? null : counted
 }
 
 function isTimed(name: LimitName): name is keyof typeof timed {

@@ -2,7 +2,7 @@ import { Bucket } from './bucket.ts'
 import type { Tally } from './counting.ts'
 import { Spending, type SpentBetween } from './spending.ts'
 
-/** Everything that is counted in this process for one key or one account. */
+/** The counts of one key or one account in this process. */
 export class Subject implements Tally {
   /** `key:ID` or `account:ID`, as the ledger knows it. */
   readonly name: string
@@ -10,7 +10,7 @@ export class Subject implements Tally {
   readonly tokens = new Bucket()
   chats = 0
   reserved = 0
-  /** What it has spent on one day; there once somebody has asked for it. */
+  /** The tokens that the subject has spent on one day; undefined until they are first read. */
   spending: Spending | undefined
 
   constructor(name: string) {
@@ -18,8 +18,8 @@ export class Subject implements Tally {
   }
 
   /**
-   * What it has spent on the day of this time; the past is there when this resolves.
-   * @throws what the ledger says when it cannot be read; the next one asks it again
+   * The tokens that the subject has spent on the day of this time, read from the ledger when this resolves.
+   * @throws the ledger's error when it cannot be read; the next call reads it again
    */
   async loadSpending(spent: SpentBetween, now: number): Promise<Spending> {
     if (!this.spending?.isOf(now)) this.spending = new Spending(this.name, spent, now)
@@ -33,7 +33,7 @@ export class Subject implements Tally {
     return spending
   }
 
-  /** Whether forgetting it loses nothing: what it has spent is in the ledger. */
+  /** Whether the subject can be dropped without a loss: its spent tokens are in the ledger. */
   isIdle(now: number): boolean {
     return this.chats === 0 && this.reserved === 0 && this.requests.isEmpty(now) && this.tokens.isEmpty(now)
   }

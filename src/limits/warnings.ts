@@ -4,9 +4,8 @@ import { type Limits, limitNames } from '../limit-values.ts'
 import { limitsInForce } from './key-limits.ts'
 
 /**
- * Tells the operator of each key that works and whose own limit is above its account's, where it has no effect: a sentence
- * for each such limit.
- * @param settings for accounts that have no limits of their own
+ * Warns the operator of limits without effect: a sentence for each limit of a valid key that is above its account's.
+ * @param settings the limits of accounts that have none of their own
  */
 export function limitWarnings(keys: readonly Key[], settings: Limits): readonly string[] {
   return keys
