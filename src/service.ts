@@ -23,7 +23,7 @@ import { addPartMetrics } from './metrics/parts.ts'
 import { type MetricsServer, serveMetrics } from './metrics/plugin.ts'
 import { loadModels } from './models/configuration/configuration.ts'
 import { ModelRegistry } from './models/registry.ts'
-import { keysKeptFor } from './plants/policy.ts'
+import { keyLifetimeSeconds } from './plants/policy.ts'
 import { tell } from './print.ts'
 import type { Proxies } from './proxies.ts'
 import { Damage, damageSentence } from './storage/damage.ts'
@@ -212,13 +212,13 @@ async function beginBeside(beside: Beside, parts: Parts, config: Config): Promis
   beside.reading = setTimeout(() => {
     follow().catch((error: unknown) => logger.error({ err: error }, 'the characters cannot be read'))
   }, readCharactersAfter)
-  const oldKeys = { prune: stores.plants.forgetKeys.bind(stores.plants) }
+  const oldKeys = { prune: stores.plants.removeExpiredKeys.bind(stores.plants) }
   const leftovers = { prune: stores.characters.removeLeftovers.bind(stores.characters) }
   const unsummed = { prune: (_before: number, most: number) => stores.ledger.sumUp(most) }
   const tasks: readonly [Prunable, Retention, string][] = [
     [stores.ledger, { keptSeconds: config.ledgerDays * day }, 'old entries of the ledger were not removed'],
     [stores.audit, { keptSeconds: config.auditDays * day }, 'old records of the audit trail were not removed'],
-    [oldKeys, { keptSeconds: keysKeptFor, intervalMs: oftenMs }, 'expired idempotency keys were not removed'],
+    [oldKeys, { keptSeconds: keyLifetimeSeconds, intervalMs: oftenMs }, 'expired idempotency keys were not removed'],
     [
       leftovers,
       { keptSeconds: uploadTtlSeconds, intervalMs: oftenMs },

@@ -24,7 +24,7 @@ export function addTransferCommands(
       withStores(async ({ access, transfers }) => {
         const { printExport } = await import('./printed-export.ts')
         const account = await findAccount(access, name)
-        await printExport(account.name, config().dataDirectory, (taker) => transfers.exportPlants(account.id, taker))
+        await printExport(account.name, config().dataDirectory, (sink) => transfers.exportPlants(account.id, sink))
       }),
     )
 

@@ -10,7 +10,7 @@ const format = 'conservatory-account'
 const version = 1
 
 /** Bytes of the longest line that is read. A plant's are 6 KB at most, however they are written. */
-const longestLine = 1024 * 1024
+const maxLineBytes = 1024 * 1024
 
 /** What the first line of the file tells: how many lines follow, each a plant, so that a file that was cut off is told from a whole one. */
 interface Header {
@@ -80,7 +80,7 @@ async function* linesOf(bytes: AsyncIterable<Buffer>): AsyncGenerator<readonly s
     const lines = end === 0 ? [] : decode(whole.subarray(0, end - 1), number)
     number += lines.length
     if (lines.length > 0) yield lines
-    if (rest.length > longestLine) throw new AccessError(`Line ${number + 1}: it is longer than any plant's.`)
+    if (rest.length > maxLineBytes) throw new AccessError(`Line ${number + 1}: it is longer than any plant's.`)
   }
   if (rest.length > 0) yield decode(rest, number)
 }

@@ -45,14 +45,14 @@ export async function deleteWithPlants(
   deletion.onSuspended()
   const pace = new Pace(transfers)
   const paths: string[] = []
-  for (const { path, isComplete } of await transfers.keptFiles(account.id)) {
+  for (const { path, isComplete } of await transfers.deletionFiles(account.id)) {
     if (isComplete) {
       paths.push(path)
       if (existsSync(path)) await removeKept(transfers, account.id, path, pace)
       else deletion.onMissing(path)
     } else {
       discardPart(path)
-      await transfers.forgetFile(account.id, path)
+      await transfers.forgetDeletionFile(account.id, path)
     }
   }
   do {
@@ -71,18 +71,18 @@ export async function deleteWithPlants(
 async function keep(transfers: PlantTransfers, account: Account, folder: string): Promise<string | undefined> {
   const path = safetyPath(folder, account.name)
   const file = new PlantsFile(path, account.name)
-  await transfers.keepFile(account.id, { path, isComplete: false })
+  await transfers.saveDeletionFile(account.id, { path, isComplete: false })
   try {
-    await transfers.handOver(account.id, file)
+    await transfers.copyPlants(account.id, file)
   } catch (error) {
     file.discard()
     throw error
   }
   if (existsSync(path)) {
-    await transfers.keepFile(account.id, { path, isComplete: true })
+    await transfers.saveDeletionFile(account.id, { path, isComplete: true })
     return path
   }
-  await transfers.forgetFile(account.id, path)
+  await transfers.forgetDeletionFile(account.id, path)
   return undefined
 }
 

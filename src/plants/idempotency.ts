@@ -27,7 +27,7 @@ function canonical(value: unknown): string {
 }
 
 /** Idempotency keys of requests that have not been answered. */
-export class RunningKeys {
+export class InFlightKeys {
   readonly #running = new Set<string>()
 
   /**

@@ -41,7 +41,7 @@ export async function importFile(transfers: PlantTransfers, account: Account, fi
   }
   let before = known?.done ?? 0
   if (!known || known.done === plants) {
-    const mayBeTaken = lowest && highest && (await transfers.hasWithin(account.id, lowest.id, highest.id))
+    const mayBeTaken = lowest && highest && (await transfers.hasIdBetween(account.id, lowest.id, highest.id))
     if (mayBeTaken && (await isThere(transfers, account.id, file, known !== undefined)))
       return { plants, before: plants }
     await beginImport(transfers, key, facts)

@@ -5,7 +5,7 @@ import { inputBytes } from '../print.ts'
 import { namelessFile } from './nameless-file.ts'
 
 /** Bytes that are read at once. */
-const pieceLength = 64 * 1024
+const pieceBytes = 64 * 1024
 
 /** A file that can be read several times, whatever it came from. */
 export class InputFile {
@@ -40,9 +40,9 @@ export class InputFile {
    */
   async *bytes(onDigest?: (digest: string) => void): AsyncGenerator<Buffer> {
     const hash = createHash('sha256')
-    const piece = Buffer.alloc(pieceLength)
+    const piece = Buffer.alloc(pieceBytes)
     for (let position = 0; ; ) {
-      const { bytesRead } = await this.#handle.read(piece, 0, pieceLength, position)
+      const { bytesRead } = await this.#handle.read(piece, 0, pieceBytes, position)
       if (bytesRead === 0) break
       position += bytesRead
       const bytes = piece.subarray(0, bytesRead)

@@ -4,10 +4,10 @@ import { tellIgnored } from '../http/ignored-params.ts'
 import { answers, type TypedInstance } from '../http/openapi-fields.ts'
 import { readCursor } from './cursor.ts'
 import { LongReplies } from './long-replies.ts'
-import { longestWhole } from './open-lists.ts'
+import { maxWholeList } from './open-lists.ts'
 import { refusals, security } from './openapi-fields.ts'
 import type { PageCache } from './page-cache.ts'
-import { digestOf, isKnown, nextLink, sendPage } from './page-replies.ts'
+import { digestOf, nextLink, sendIfNotModified, sendPage } from './page-replies.ts'
 import { checkedText, type PlantQuery, type PlantStore } from './plant.ts'
 import { include, Plant, PlantError } from './schemas.ts'
 
@@ -72,16 +72,16 @@ export function listRoute(app: TypedInstance, { store, guard, pages }: Lists): v
       // Read before the plants: what changes in between makes the tag too old, never too new.
       const version = store.version(account)
       if (version !== null) {
-        if (isKnown(request, reply, version, asked.query)) return
+        if (sendIfNotModified(request, reply, version, asked.query)) return
         const ready = pages.get(account, request.url, version)
         if (ready) return sendPage(reply, ready)
       }
       const read = async (): Promise<void> => {
-        const { json, last } = await store.list(account, asked.query, Math.min(limit, longestWhole))
-        if (last && limit > longestWhole) return longReplies.send(request, reply, asked)
+        const { json, last } = await store.list(account, asked.query, Math.min(limit, maxWholeList))
+        if (last && limit > maxWholeList) return longReplies.send(request, reply, asked)
         const page = last ? { text: json, link: nextLink(last, asked) } : { text: json }
         if (version !== null) pages.set(account, request.url, version, page)
-        else if (isKnown(request, reply, digestOf(page), asked.query)) return
+        else if (sendIfNotModified(request, reply, digestOf(page), asked.query)) return
         sendPage(reply, page)
       }
       read().catch((error: unknown) => reply.send(error))

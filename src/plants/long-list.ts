@@ -1,7 +1,7 @@
 import type { PlantPage, PlantQuery } from './plant.ts'
 
 /** How many plants one page of a long list has: over SQLite it holds the event loop for a tenth of a millisecond. */
-const pageLength = 500
+const plantsPerPage = 500
 
 /**
  * The pages of a long list, one after the other.
@@ -14,8 +14,8 @@ export async function* pagesOf(
   read: (from: PlantQuery, length: number) => PlantPage | Promise<PlantPage>,
 ): AsyncIterable<PlantPage> {
   let from: PlantQuery | undefined = query
-  for (let left = limit; from && left > 0; left -= pageLength) {
-    const page: PlantPage = await read(from, Math.min(left, pageLength))
+  for (let left = limit; from && left > 0; left -= plantsPerPage) {
+    const page: PlantPage = await read(from, Math.min(left, plantsPerPage))
     yield page
     from = page.last && { ...query, after: page.last }
   }

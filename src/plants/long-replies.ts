@@ -2,14 +2,14 @@ import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { callerOf, type Guard } from '../access/guard.ts'
 import { OpenLists } from './open-lists.ts'
-import { type AskedList, isKnown, jsonArray, jsonType, nextLink } from './page-replies.ts'
+import { jsonArray, jsonType, type ListRequest, nextLink, sendIfNotModified } from './page-replies.ts'
 import type { PagesOf, PlantPage, PlantQuery, PlantStore, Position } from './plant.ts'
 
 /** Bytes of text that are kept while the head is made, where reading it again might give another one. */
-const longestKept = 1024 ** 2
+const maxKeptBytes = 1024 ** 2
 
 /** What the head of a reply tells of its text. */
-interface Survey {
+interface ListSummary {
   readonly bytes: number
   /** The text itself, unless it is too long to be kept. */
   readonly text: string | undefined
@@ -33,10 +33,10 @@ export class LongReplies {
    * Sends a list: all plants, or a page of them.
    * @throws ApiError 503 where so many long lists are open already, and what ends the key before there is a head
    */
-  async send(request: FastifyRequest, reply: FastifyReply, asked: AskedList): Promise<void> {
+  async send(request: FastifyRequest, reply: FastifyReply, asked: ListRequest): Promise<void> {
     // Asked before the plants are read: what changes meanwhile makes the tag too old, and nobody is ever told that such a reply holds.
-    const version = await this.#store.askVersion(callerOf(request).account.id)
-    if (version !== null && isKnown(request, reply, version, asked.query)) return
+    const version = await this.#store.fetchVersion(callerOf(request).account.id)
+    if (version !== null && sendIfNotModified(request, reply, version, asked.query)) return
     if (Number.isFinite(asked.limit)) await this.#sendPage(request, reply, asked)
     else this.#sendAll(request, reply, asked.query)
   }
@@ -51,28 +51,28 @@ export class LongReplies {
    * A page is read twice: the head, which goes first, tells of the whole text. Where both readings are not of one moment, a
    * short text is kept, and of a long one the head tells only where it ends.
    */
-  async #sendPage(request: FastifyRequest, reply: FastifyReply, asked: AskedList): Promise<void> {
+  async #sendPage(request: FastifyRequest, reply: FastifyReply, asked: ListRequest): Promise<void> {
     const { query, limit } = asked
     const account = callerOf(request).account.id
-    const { promise, resolve, reject } = Promise.withResolvers<Survey | undefined>()
+    const { promise, resolve, reject } = Promise.withResolvers<ListSummary | undefined>()
     const list = this.#begin(request, reply, () => this.#store.listLong(account, query, texts, limit))
     const isOver = () => list?.destroyed === true
-    const { listsOneMoment } = this.#store
+    const { hasSnapshotLists } = this.#store
     async function* texts(pages: PagesOf): AsyncIterable<string> {
-      const survey = await surveyOf(pages(), isOver, listsOneMoment ? 0 : longestKept)
-      resolve(survey)
-      yield* jsonArray(listsOneMoment ? pages() : unlessMore(pages(survey?.last)))
+      const summary = await summaryOf(pages(), isOver, hasSnapshotLists ? 0 : maxKeptBytes)
+      resolve(summary)
+      yield* jsonArray(hasSnapshotLists ? pages() : failOnMore(pages(summary?.last)))
     }
     if (!list) return
     list.once('error', reject).once('close', () => resolve(undefined))
     // Begins to read, and takes nothing.
     list.read(0)
-    const survey = await promise
-    if (!survey || isOver()) return
-    const kept = listsOneMoment ? undefined : survey.text
+    const summary = await promise
+    if (!summary || isOver()) return
+    const kept = hasSnapshotLists ? undefined : summary.text
     if (kept !== undefined) list.destroy()
-    if (survey.last) reply.header('link', nextLink(survey.last, asked))
-    if (listsOneMoment || kept !== undefined) reply.header('content-length', survey.bytes)
+    if (summary.last) reply.header('link', nextLink(summary.last, asked))
+    if (hasSnapshotLists || kept !== undefined) reply.header('content-length', summary.bytes)
     reply.header('content-type', jsonType).send(kept ?? list)
   }
 
@@ -92,13 +92,13 @@ export class LongReplies {
 
 /**
  * Reads a list for what its head tells; undefined where that is over before.
- * @param mostKept bytes of text that are kept at most
+ * @param maxKeptBytes bytes of text that are kept at most
  */
-async function surveyOf(
+async function summaryOf(
   pages: AsyncIterable<PlantPage>,
   isOver: () => boolean,
-  mostKept: number,
-): Promise<Survey | undefined> {
+  maxKeptBytes: number,
+): Promise<ListSummary | undefined> {
   let last: Position | undefined
   async function* noted(): AsyncIterable<PlantPage> {
     for await (const page of pages) {
@@ -111,14 +111,14 @@ async function surveyOf(
   for await (const text of jsonArray(noted())) {
     if (isOver()) return undefined
     bytes += Buffer.byteLength(text)
-    if (bytes <= mostKept) kept?.push(text)
+    if (bytes <= maxKeptBytes) kept?.push(text)
     else kept = undefined
   }
   return { bytes, text: kept?.join(''), last }
 }
 
 /** Pages, which are broken off at the end where more have come than fit: to leave those out would be to lose them. */
-async function* unlessMore(pages: AsyncIterable<PlantPage>): AsyncIterable<PlantPage> {
+async function* failOnMore(pages: AsyncIterable<PlantPage>): AsyncIterable<PlantPage> {
   let isMore = false
   for await (const page of pages) {
     yield page

@@ -1,11 +1,11 @@
 import { type ApiError, overloaded } from '../errors.ts'
 
 /** A list of up to so many plants is sent whole; a longer one is streamed, whether a limit was sent or not. */
-export const longestWhole = 1000
+export const maxWholeList = 1000
 
 /** How many long lists are open at once, of all accounts and of one. */
-const mostLists = 32
-const mostOfOneAccount = 8
+const maxOpenLists = 32
+const maxOpenListsOfAccount = 8
 
 /** Counts the long lists that are being read: each takes memory and time for as long as its reader takes. */
 export class OpenLists {
@@ -19,7 +19,7 @@ export class OpenLists {
    */
   enter(account: number): () => void {
     const own = this.#open.get(account) ?? 0
-    if (this.#count >= mostLists || own >= mostOfOneAccount) throw tooMany()
+    if (this.#count >= maxOpenLists || own >= maxOpenListsOfAccount) throw tooMany()
     this.#open.set(account, own + 1)
     this.#count++
     return () => this.#leave(account)
@@ -34,6 +34,6 @@ export class OpenLists {
 }
 
 function tooMany(): ApiError {
-  const message = `Too many long lists are being read. Ask for pages with a limit of at most ${longestWhole}, or try again in a second.`
+  const message = `Too many long lists are being read. Ask for pages with a limit of at most ${maxWholeList}, or try again in a second.`
   return overloaded(message)
 }

@@ -1,19 +1,19 @@
 import { type Clock, machineClock } from '../clock.ts'
 
 /** Milliseconds that a batch is to take while nobody else writes, and between two looks whether a service runs. */
-const bulkMs = 200
-const lookMs = 1000
+const aloneBatchMs = 200
+const checkIntervalMs = 1000
 /** Milliseconds that others have after a batch at least, beside a service. */
-const pauseMs = 20
+const minPauseMs = 20
 /** Plants of a batch. */
-const smallest = 50
-const largest = 5000
+const minBatchPlants = 50
+const maxBatchPlants = 5000
 
 /** What a pace depends on. */
-interface Served {
+interface PacedService {
   /** Milliseconds that a batch may take beside a service. */
-  readonly batchMs: number
-  isServed(): Promise<boolean>
+  readonly maxBatchMs: number
+  isServiceRunning(): Promise<boolean>
 }
 
 /**
@@ -21,22 +21,22 @@ interface Served {
  * a few milliseconds with as long a pause at least.
  */
 export class Pace {
-  readonly #served: Served
+  readonly #service: PacedService
   readonly #clock: Clock
   /** The first batches are small, as if a service ran and writing were slow. */
-  #isServed = true
-  #lookedAt = Number.NEGATIVE_INFINITY
+  #isServiceRunning = true
+  #checkedAtMs = Number.NEGATIVE_INFINITY
   #msPerPlant = 0.05
 
-  constructor(served: Served, clock = machineClock) {
-    this.#served = served
+  constructor(service: PacedService, clock = machineClock) {
+    this.#service = service
     this.#clock = clock
   }
 
   /** How many plants the next batch is to have. */
   get size(): number {
-    const targetMs = this.#isServed ? this.#served.batchMs : bulkMs
-    return Math.min(largest, Math.max(smallest, Math.floor(targetMs / this.#msPerPlant)))
+    const targetMs = this.#isServiceRunning ? this.#service.maxBatchMs : aloneBatchMs
+    return Math.min(maxBatchPlants, Math.max(minBatchPlants, Math.floor(targetMs / this.#msPerPlant)))
   }
 
   /** Does a batch of so many plants, and then leaves others their time. */
@@ -46,12 +46,12 @@ export class Pace {
     const end = this.#clock.now()
     const tookMs = end - start
     if (plants > 0) this.#msPerPlant = (this.#msPerPlant + tookMs / plants) / 2
-    if (end - this.#lookedAt >= lookMs) {
-      this.#lookedAt = end
-      this.#isServed = await this.#served.isServed()
+    if (end - this.#checkedAtMs >= checkIntervalMs) {
+      this.#checkedAtMs = end
+      this.#isServiceRunning = await this.#service.isServiceRunning()
     }
-    if (this.#isServed) {
-      await new Promise<void>((resolve) => this.#clock.setTimeout(resolve, Math.max(tookMs, pauseMs)))
+    if (this.#isServiceRunning) {
+      await new Promise<void>((resolve) => this.#clock.setTimeout(resolve, Math.max(tookMs, minPauseMs)))
     }
     return result
   }

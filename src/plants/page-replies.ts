@@ -9,7 +9,7 @@ import type { Page } from './page-cache.ts'
 import type { PlantPage, PlantQuery, PlantsVersion, Position } from './plant.ts'
 
 /** A list that is asked for. */
-export interface AskedList {
+export interface ListRequest {
   readonly query: PlantQuery
   /** How many plants it has at most; infinite for all of them. */
   readonly limit: number
@@ -33,7 +33,7 @@ export function digestOf({ text, link = '' }: Page): PlantsVersion {
 }
 
 /** Names the version of a reply, and sends a 304 where the caller has that one already; tells whether it has. */
-export function isKnown(
+export function sendIfNotModified(
   request: FastifyRequest,
   reply: FastifyReply,
   version: PlantsVersion,
@@ -48,7 +48,7 @@ export function isKnown(
 }
 
 /** The `Link` header (RFC 8288) of a page that others follow. */
-export function nextLink(last: Position, { query, limit, tag }: AskedList): string {
+export function nextLink(last: Position, { query, limit, tag }: ListRequest): string {
   const tagged = tag === undefined ? '' : `&tag=${encodeURIComponent(tag)}`
   const included = query.withIds ? '&include=id' : ''
   return `<${plantsPrefix}?limit=${limit}${tagged}${included}&after=${writeCursor(last)}>; rel="next"`

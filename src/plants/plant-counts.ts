@@ -5,20 +5,20 @@ import type { GroupCommit } from '../storage/group-commit.ts'
 import type { OutsideChanges } from '../storage/outside-changes.ts'
 
 /** How many plants are counted at once where nobody waits in the same turn: they hold the event loop for some 10 ms. */
-const sliceSize = 100_000
+const plantsPerSlice = 100_000
 /** How many accounts' counts are remembered at most. */
-const most = 10_000
+const maxAccounts = 10_000
 
 /** How many plants an account had. */
 interface Counted {
   /** With what this process has changed since. */
   count: number
-  /** The moment at which that was so. */
-  readonly moment: string
+  /** The version at which that was so. */
+  readonly version: string
 }
 
-/** What somebody was told who only looked: how many plants there were at least, or all of them. */
-interface Looked extends Counted {
+/** What somebody was told who only cached: how many plants there were at least, or all of them. */
+interface UnlimitedCount extends Counted {
   readonly isAll: boolean
 }
 
@@ -40,7 +40,7 @@ export class PlantCounts {
   readonly #changes: OutsideChanges
   readonly #counts = new Map<number, Counted>()
   /** Apart from the counts, which limits hold to. */
-  readonly #looks = new Map<number, Looked>()
+  readonly #unlimitedCounts = new Map<number, UnlimitedCount>()
   readonly #running = new Map<number, Counting>()
 
   constructor(database: Database, commit: GroupCommit, changes: OutsideChanges) {
@@ -56,7 +56,7 @@ export class PlantCounts {
    * rolled back.
    */
   isKnown(account: number): boolean {
-    return this.#counts.get(account)?.moment === this.#moment()
+    return this.#counts.get(account)?.version === this.#version()
   }
 
   /**
@@ -64,36 +64,36 @@ export class PlantCounts {
    * counted; what others write may be counted or not, and then the account is counted anew for the next who asks.
    * @returns nothing where one slice was enough, as nearly always
    */
-  learn(account: number): Promise<void> | undefined {
+  load(account: number): Promise<void> | undefined {
     const running = this.#running.get(account)
     if (running) return running.done
-    const moment = this.#moment()
+    const version = this.#version()
     const counting = { sum: 0, after: Number.MIN_SAFE_INTEGER - 1 }
     if (this.#countSlice(account, counting)) {
-      remember(this.#counts, account, { count: counting.sum, moment })
+      cache(this.#counts, account, { count: counting.sum, version })
       return undefined
     }
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     const shared = Object.assign(counting, { done: promise })
     this.#running.set(account, shared)
-    this.#countRest(account, shared, moment)
+    this.#countRest(account, shared, version)
       .finally(() => this.#running.delete(account))
       .then(resolve, reject)
     return promise
   }
 
-  async #countRest(account: number, counting: Counting, moment: string): Promise<void> {
+  async #countRest(account: number, counting: Counting, version: string): Promise<void> {
     do await setImmediate()
     while (!this.#countSlice(account, counting))
-    remember(this.#counts, account, { count: counting.sum, moment })
+    cache(this.#counts, account, { count: counting.sum, version })
   }
 
   /** @returns whether it was the last slice */
   #countSlice(account: number, counting: Omit<Counting, 'done'>): boolean {
-    const slice = this.#slice.get(account, counting.after, sliceSize)
+    const slice = this.#slice.get(account, counting.after, plantsPerSlice)
     if (!slice) return true
     counting.sum += slice.count
-    if (slice.count < sliceSize) return true
+    if (slice.count < plantsPerSlice) return true
     counting.after = slice.last
     return false
   }
@@ -113,18 +113,19 @@ export class PlantCounts {
    * several requests.
    * @param enough how many are counted at least, where there are as many
    */
-  async ofAnySize(account: number, enough: number): Promise<number> {
+  async countUpTo(account: number, enough: number): Promise<number> {
     if (this.isKnown(account)) return this.of(account)
-    const moment = this.#moment()
-    const looked = this.#looks.get(account)
-    if (looked?.moment === moment && (looked.isAll || looked.count >= enough)) return looked.count
+    const version = this.#version()
+    const cached = this.#unlimitedCounts.get(account)
+    if (cached?.version === version && (cached.isAll || cached.count >= enough)) return cached.count
     for (let sum = 0, after = Number.MIN_SAFE_INTEGER - 1; ; ) {
-      const most = Math.min(sliceSize, enough - sum)
-      const slice = this.#slice.get(account, after, most)
+      const length = Math.min(plantsPerSlice, enough - sum)
+      const slice = this.#slice.get(account, after, length)
       sum += slice?.count ?? 0
-      if (!slice || slice.count < most || sum >= enough) {
+      if (!slice || slice.count < length || sum >= enough) {
         // In one slice nothing has come or gone meanwhile.
-        if (enough <= sliceSize) remember(this.#looks, account, { count: sum, moment, isAll: sum < enough })
+        if (enough <= plantsPerSlice)
+          cache(this.#unlimitedCounts, account, { count: sum, version, isAll: sum < enough })
         return sum
       }
       after = slice.last
@@ -133,23 +134,23 @@ export class PlantCounts {
   }
 
   /** Another text after others have written, or a transaction was rolled back. */
-  #moment(): string {
+  #version(): string {
     return `${this.#changes.version()} ${this.#commit.rollbacks}`
   }
 
   /** Notes that a plant of the account has come (1), or gone (-1). */
-  follow(account: number, id: number, difference: number): void {
+  adjust(account: number, id: number, difference: number): void {
     const counted = this.#counts.get(account)
     if (counted) counted.count += difference
-    const looked = this.#looks.get(account)
-    if (looked) looked.count += difference
+    const cached = this.#unlimitedCounts.get(account)
+    if (cached) cached.count += difference
     const counting = this.#running.get(account)
     if (counting && id <= counting.after) counting.sum += difference
   }
 }
 
 /** Keeps what was counted of an account, and forgets all others where they are too many. */
-function remember<T extends Counted>(counts: Map<number, T>, account: number, counted: T): void {
-  if (counts.size >= most) counts.clear()
+function cache<T extends Counted>(counts: Map<number, T>, account: number, counted: T): void {
+  if (counts.size >= maxAccounts) counts.clear()
   counts.set(account, counted)
 }

@@ -87,14 +87,14 @@ export interface PlantStore {
    * Removes idempotency keys that were used before a time in Unix seconds, at most so many, in one short transaction.
    * @returns how many those were: 0 when none is left
    */
-  forgetKeys(before: number, most: number): Promise<number>
+  removeExpiredKeys(before: number, maxRows: number): Promise<number>
   /**
    * The version of what the account may see: a read that begins after a write was acknowledged gets a new one. Null where
    * it is not known without asking the database.
    */
   version(account: number): PlantsVersion | null
   /** The same, asked for where need be. Null while others write who do not tell. */
-  askVersion(account: number): Promise<PlantsVersion | null>
+  fetchVersion(account: number): Promise<PlantsVersion | null>
   /** The account's own plant with this id. */
   find(account: number, id: number): Promise<StoredPlant | undefined>
   /** How many plants of its own the account has. @param enough how many are counted at least, where there are as many */
@@ -104,7 +104,7 @@ export interface PlantStore {
   /** At most `limit` plants in order. */
   list(account: number, query: PlantQuery, limit: number): Promise<PlantPage>
   /** Whether a list by `listLong` shows one moment, however often its pages are gone through. */
-  readonly listsOneMoment: boolean
+  readonly hasSnapshotLists: boolean
   /**
    * Reads plants in order, in pages. Whoever stops early returns the iterator. Where it does not show one moment, plants that
    * are there all along are in it once, those that come or go meanwhile may be in it or not.

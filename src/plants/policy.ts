@@ -41,7 +41,7 @@ export function checkGrantee(account: number, grantee: number): void {
 }
 
 /** A share as the store is asked for it, or to take it back. */
-export interface AskedShare {
+export interface ShareRequest {
   readonly account: number
   readonly owner: string
   readonly grantee: string
@@ -52,7 +52,7 @@ export interface AskedShare {
 /** What is put on record of a share that is given or taken back. @param tags those it is of, empty for all plants */
 export function shareEntry(
   action: 'share.granted' | 'share.revoked',
-  { account, owner, grantee, tag }: AskedShare,
+  { account, owner, grantee, tag }: ShareRequest,
   tags: readonly string[],
 ): AuditEntry {
   const target = `${owner}>${grantee}${tag === undefined ? '' : `#${tag}`}`
@@ -80,11 +80,11 @@ export function transferEntry(
 }
 
 /** Seconds for which an idempotency key is known. */
-export const keysKeptFor = 24 * 60 * 60
+export const keyLifetimeSeconds = 24 * 60 * 60
 
 /** The moment from which on idempotency keys are known: older ones are as if they had never been. Unix seconds. */
-export function keysKnownSince(now: number): number {
-  return now - keysKeptFor
+export function oldestValidKeySeconds(now: number): number {
+  return now - keyLifetimeSeconds
 }
 
 /**

@@ -15,7 +15,7 @@ export interface PortableRow {
 }
 
 /** Takes all plants of an account, of one moment and in the order of their ids. What it throws is thrown to the caller. */
-export interface PlantTaker {
+export interface ExportSink {
   /** Comes first, with how many there are. */
   begin(count: number): void
   /** Some of them, as whole lines of an account's file in UTF-8; as often as it takes. */

@@ -16,16 +16,16 @@ const inJson = Array.from({ length: 256 }, (_, byte) =>
 /** For each byte: 1 where neither COPY nor JSON escapes it. */
 const isPlain = Uint8Array.from(inJson, (written) => (written.length === 1 ? 1 : 0))
 /** For each letter after a backslash: the byte that COPY means by both (postgresql.org/docs/current/sql-copy.html). */
-const meant = Uint8Array.from({ length: 256 }, (_, byte) => byte)
+const unescapedByte = Uint8Array.from({ length: 256 }, (_, byte) => byte)
 for (const [letter, control] of ['b\b', 'f\f', 'n\n', 'r\r', 't\t', 'v\v']) {
-  meant[letter?.charCodeAt(0) ?? 0] = control?.charCodeAt(0) ?? 0
+  unescapedByte[letter?.charCodeAt(0) ?? 0] = control?.charCodeAt(0) ?? 0
 }
 
 /**
  * How many times as long as its row a line is at most: a control character is six bytes of JSON, and the shortest row,
  * `1\t\t\n`, is a line of 28 bytes.
  */
-const longestLine = 7
+const maxLineGrowth = 7
 
 /**
  * Plants as COPY writes them, with the columns id, name and tag, as lines of an account's file, the same as `plantLine`
@@ -40,7 +40,7 @@ export async function* linesOfCopy(pieces: AsyncIterable<Buffer>): AsyncGenerato
   for await (const piece of pieces) {
     const whole = rest.length === 0 ? piece : Buffer.concat([rest, piece])
     const end = whole.lastIndexOf('\n') + 1
-    if (space.length < end * longestLine) space = Buffer.allocUnsafe(end * longestLine)
+    if (space.length < end * maxLineGrowth) space = Buffer.allocUnsafe(end * maxLineGrowth)
     if (end > 0) yield Buffer.from(space.subarray(0, writeLines(whole.subarray(0, end), space)))
     rest = Buffer.from(whole.subarray(end))
   }
@@ -90,7 +90,7 @@ class LineWriter {
         lines[written++] = byte
         continue
       }
-      const character = byte === backslash ? meant[rows[read++] ?? end] : byte
+      const character = byte === backslash ? unescapedByte[rows[read++] ?? end] : byte
       this.written = written
       this.put(inJson[character ?? byte] ?? rows)
       written = this.written

@@ -6,29 +6,29 @@ import { livingReplicas } from '../storage/postgres/replicas.ts'
 import { accountGone } from '../storage/write-error.ts'
 import { unixSeconds } from '../time.ts'
 import { transferEntry } from './policy.ts'
-import { type PlantTaker, type PortablePlant, type PortableRow, TakenId, toPortable } from './portable.ts'
+import { type ExportSink, type PortablePlant, type PortableRow, TakenId, toPortable } from './portable.ts'
 import { linesOfCopy } from './postgres-copy.ts'
 import { renewVersions } from './postgres-versions.ts'
 import { type ImportRow, importOf } from './rows.ts'
 import {
+  type DeletionFile,
   type Import,
   type ImportKey,
   importChanged,
-  type KeptFile,
   noImport,
   type PlantTransfers,
 } from './transfers.ts'
 
 /** Milliseconds that a batch waits for those that write. */
-const longestWait = 30_000
+const maxWaitMs = 30_000
 /** SQLSTATE unique_violation. */
 const uniqueViolation = '23505'
 /** Milliseconds that counting may take. */
-const longestCount = 600_000
+const maxCountMs = 600_000
 
 /** Moves accounts in and out of PostgreSQL. */
 export class PostgresTransfers implements PlantTransfers {
-  readonly batchMs = 15
+  readonly maxBatchMs = 15
   readonly #database: PostgresDatabase
 
   constructor(database: PostgresDatabase) {
@@ -39,7 +39,7 @@ export class PostgresTransfers implements PlantTransfers {
    * A replica shows once it has had a chat; one that has not shows by its connections, where the engine tells of them. A
    * pooler's are everybody's, and count as others.
    */
-  isServed(): Promise<boolean> {
+  isServiceRunning(): Promise<boolean> {
     return this.#database.read(async (sql) => {
       if ((await livingReplicas(sql)).length > 0) return true
       const own = this.#database.ports.map((port) => ({ port }))
@@ -55,31 +55,31 @@ export class PostgresTransfers implements PlantTransfers {
     })
   }
 
-  async exportPlants(account: number, taker: PlantTaker, by = commandLine): Promise<void> {
+  async exportPlants(account: number, sink: ExportSink, by = commandLine): Promise<void> {
     await withAuditRecords(this.#database, async (sql, record) =>
       record(by, transferEntry('account.exported', account, await nameOf(sql, account))),
     )
-    await this.handOver(account, taker)
+    await this.copyPlants(account, sink)
   }
 
-  async handOver(account: number, taker: PlantTaker): Promise<void> {
+  async copyPlants(account: number, sink: ExportSink): Promise<void> {
     const handed = this.#database.snapshot(async function* (sql) {
-      await sql.unsafe(`SET LOCAL statement_timeout = ${longestCount}`)
+      await sql.unsafe(`SET LOCAL statement_timeout = ${maxCountMs}`)
       const [counted] = await sql<{ count: number }[]>`SELECT count(*) FROM plants WHERE account = ${account}`
-      taker.begin(counted?.count ?? 0)
+      sink.begin(counted?.count ?? 0)
       // All of it is one statement, which goes on as fast as what it gives is taken.
       await sql`SET LOCAL statement_timeout = 0`
       const all = `SELECT id, name, tag FROM plants WHERE account = ${account} ORDER BY id`
       for await (const lines of linesOfCopy(await sql.unsafe(`COPY (${all}) TO STDOUT`).readable())) {
-        taker.add(lines)
+        sink.add(lines)
         yield
       }
     })
     for await (const _ of handed);
-    taker.end()
+    sink.end()
   }
 
-  async hasWithin(account: number, first: number, last: number): Promise<boolean> {
+  async hasIdBetween(account: number, first: number, last: number): Promise<boolean> {
     const rows = await this.#database.read(
       (sql) => sql`SELECT 1 FROM plants WHERE account = ${account} AND id BETWEEN ${first} AND ${last} LIMIT 1`,
     )
@@ -177,16 +177,16 @@ export class PostgresTransfers implements PlantTransfers {
     })
   }
 
-  async removeKeys(account: number, most: number): Promise<number> {
+  async removeKeys(account: number, maxKeys: number): Promise<number> {
     const { count } = await this.#database.transaction(
       (sql) => sql`
         DELETE FROM idempotency_keys WHERE account = ${account} AND key IN
-          (SELECT key FROM idempotency_keys WHERE account = ${account} LIMIT ${most})`,
+          (SELECT key FROM idempotency_keys WHERE account = ${account} LIMIT ${maxKeys})`,
     )
     return count
   }
 
-  async keptFiles(account: number): Promise<readonly KeptFile[]> {
+  async deletionFiles(account: number): Promise<readonly DeletionFile[]> {
     const rows = await this.#database.read(
       (sql) => sql<{ file: string; complete: number }[]>`
         SELECT file, complete FROM deletions WHERE account = ${account} ORDER BY file`,
@@ -194,7 +194,7 @@ export class PostgresTransfers implements PlantTransfers {
     return rows.map(({ file, complete }) => ({ path: file, isComplete: complete === 1 }))
   }
 
-  async keepFile(account: number, { path, isComplete }: KeptFile): Promise<void> {
+  async saveDeletionFile(account: number, { path, isComplete }: DeletionFile): Promise<void> {
     await this.#database.transaction(
       (sql) => sql`
         INSERT INTO deletions (account, file, complete) VALUES (${account}, ${path}, ${Number(isComplete)})
@@ -202,7 +202,7 @@ export class PostgresTransfers implements PlantTransfers {
     )
   }
 
-  async forgetFile(account: number, path: string): Promise<void> {
+  async forgetDeletionFile(account: number, path: string): Promise<void> {
     await this.#database.transaction((sql) => sql`DELETE FROM deletions WHERE account = ${account} AND file = ${path}`)
   }
 
@@ -213,7 +213,7 @@ export class PostgresTransfers implements PlantTransfers {
     work: (sql: Transaction, record: Recorder) => Promise<void>,
   ): Promise<void> {
     try {
-      await withAuditRecords(this.#database, work, longestWait)
+      await withAuditRecords(this.#database, work, maxWaitMs)
     } catch (error) {
       if (codeOf(error) !== uniqueViolation) throw error
       const taken = new Set((await this.held(account, plants)).map(({ id }) => id))

@@ -5,7 +5,7 @@ import { awaitingLock } from '../storage/postgres/group-commit.ts'
 import { accountGone } from '../storage/write-error.ts'
 import { unixSeconds } from '../time.ts'
 import type { AddedPlant, Idempotency } from './plant.ts'
-import { checkPlantsLimit, idTaken, keysKnownSince, nextId, replayOf } from './policy.ts'
+import { checkPlantsLimit, idTaken, nextId, oldestValidKeySeconds, replayOf } from './policy.ts'
 import { renewVersions } from './postgres-versions.ts'
 import type { KeyedRow, PlantRow } from './rows.ts'
 import type { NewPlant } from './schemas.ts'
@@ -27,7 +27,7 @@ export interface Removal {
 export type PlantWrite = Addition | Removal
 
 /** What became of a write. */
-export interface Outcome {
+export interface WriteResult {
   readonly added?: AddedPlant
   readonly isRemoved?: boolean
 }
@@ -43,20 +43,20 @@ export async function writePlants(
   sql: Transaction,
   writes: readonly PlantWrite[],
   mayWait: boolean,
-): Promise<readonly (Outcome | ApiError | typeof awaitingLock)[]> {
-  const answers: (Outcome | ApiError | typeof awaitingLock)[] = []
+): Promise<readonly (WriteResult | ApiError | typeof awaitingLock)[]> {
+  const answers: (WriteResult | ApiError | typeof awaitingLock)[] = []
   const locked = mayWait ? new Set<number>() : await lockedAccounts(sql, writes)
   while (answers.length < writes.length) {
     const rest = writes.slice(answers.length)
-    const judge = await readState(
+    const plan = await readState(
       sql,
       rest.filter(({ account }) => !locked.has(account)),
     )
     for (const write of rest) {
-      if (judge.mustLookAgain(write)) break
-      answers.push(locked.has(write.account) ? awaitingLock : judge.answer(write))
+      if (plan.needsReload(write)) break
+      answers.push(locked.has(write.account) ? awaitingLock : plan.apply(write))
     }
-    await writeChanges(sql, judge)
+    await writeChanges(sql, plan)
   }
   return answers
 }
@@ -74,7 +74,7 @@ interface KeyRow extends KeyedRow {
 }
 
 /** Follows what there is while writes are judged, and collects what changes. */
-class Judge {
+class WritePlan {
   readonly #accounts: ReadonlyMap<number, AccountState>
   readonly #there: Set<string>
   readonly #keyed: ReadonlyMap<string, KeyedRow>
@@ -90,13 +90,13 @@ class Judge {
   }
 
   /** Whether the write is for an id that is not known before what came so far is written. */
-  mustLookAgain(write: PlantWrite): boolean {
+  needsReload(write: PlantWrite): boolean {
     const account = this.#accounts.get(write.account)
     return 'plant' in write && write.plant.id === undefined && account !== undefined && account.highest === undefined
   }
 
   /** What becomes of the next write. */
-  answer(write: PlantWrite): Outcome | ApiError {
+  apply(write: PlantWrite): WriteResult | ApiError {
     const account = this.#accounts.get(write.account)
     if (!account) return accountGone(undefined)
     if (!('plant' in write)) return { isRemoved: this.#remove(account, write) }
@@ -159,12 +159,12 @@ async function lockedAccounts(sql: Transaction, writes: readonly PlantWrite[]): 
 }
 
 /** Locks the writes' accounts, and reads what there is of what they are about. All questions go out at once. */
-async function readState(sql: Transaction, writes: readonly PlantWrite[]): Promise<Judge> {
+async function readState(sql: Transaction, writes: readonly PlantWrite[]): Promise<WritePlan> {
   const additions = writes.filter((write) => 'plant' in write)
   const accounts = accountsOf(writes)
   const limited = additions.filter(({ limit }) => limit !== undefined)
   // Of more plants than that it makes no difference how many there are, whatever this batch removes.
-  const most = Math.max(0, ...limited.map(({ limit = 0 }) => limit)) + writes.length
+  const maxCount = Math.max(0, ...limited.map(({ limit = 0 }) => limit)) + writes.length
   const places = writes.flatMap((write) => {
     const id = 'plant' in write ? write.plant.id : write.id
     return id === undefined ? [] : [{ account: write.account, id }]
@@ -182,7 +182,7 @@ async function readState(sql: Transaction, writes: readonly PlantWrite[]): Promi
       ? []
       : sql<{ account: number; count: number }[]>`
           SELECT account, (
-            SELECT count(*) FROM (SELECT 1 FROM plants WHERE plants.account = asked.account LIMIT ${most}) AS counted
+            SELECT count(*) FROM (SELECT 1 FROM plants WHERE plants.account = asked.account LIMIT ${maxCount}) AS counted
           ) AS count
           FROM json_to_recordset(${list(limited.map(({ account }) => ({ account })))}::text::json) AS asked (account BIGINT)`,
     places.length === 0
@@ -196,11 +196,11 @@ async function readState(sql: Transaction, writes: readonly PlantWrite[]): Promi
       : sql<KeyRow[]>`
           SELECT kept.account, kept.key, request, plant, name, tag FROM idempotency_keys AS kept
           JOIN json_to_recordset(${list(keys)}::text::json) AS asked (account BIGINT, key TEXT)
-          ON kept.account = asked.account AND kept.key = asked.key WHERE created >= ${keysKnownSince(unixSeconds())}`,
+          ON kept.account = asked.account AND kept.key = asked.key WHERE created >= ${oldestValidKeySeconds(unixSeconds())}`,
   ])
   const highestOf = new Map(highest.map((row) => [row.account, row.highest]))
   const countOf = new Map(counts.map((row) => [row.account, row.count]))
-  return new Judge(
+  return new WritePlan(
     new Map(
       locked.map(({ id }) => [id, { highest: Math.max(0, highestOf.get(id) ?? 0), count: countOf.get(id) ?? 0 }]),
     ),
@@ -210,7 +210,7 @@ async function readState(sql: Transaction, writes: readonly PlantWrite[]): Promi
 }
 
 /** @throws Conflict when something is not as it was read */
-async function writeChanges(sql: Transaction, { added, removed, keys }: Judge): Promise<void> {
+async function writeChanges(sql: Transaction, { added, removed, keys }: WritePlan): Promise<void> {
   const [gone, come] = await Promise.all([
     removed.size === 0
       ? undefined

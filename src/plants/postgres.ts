@@ -7,7 +7,7 @@ import { PostgresGroupCommit } from '../storage/postgres/group-commit.ts'
 import { outsideRequest } from '../storage/postgres/request-time.ts'
 import { accountGone } from '../storage/write-error.ts'
 import { unixSeconds } from '../time.ts'
-import { RunningKeys } from './idempotency.ts'
+import { InFlightKeys } from './idempotency.ts'
 import { pagesOf } from './long-list.ts'
 import type {
   AddedPlant,
@@ -22,15 +22,15 @@ import type {
 } from './plant.ts'
 import { checkGrantee, shareEntry } from './policy.ts'
 import { readVersion, renewVersions } from './postgres-versions.ts'
-import { type Outcome, type PlantWrite, writePlants } from './postgres-writes.ts'
+import { type PlantWrite, type WriteResult, writePlants } from './postgres-writes.ts'
 import {
   type GrantRow,
+  type IdRange,
   type PlantRow,
   pageOf,
+  rangesOf,
   type Sharer,
-  type Stretch,
   sharersOf,
-  stretchesOf,
   toPlant,
 } from './rows.ts'
 import type { NewPlant } from './schemas.ts'
@@ -41,10 +41,10 @@ const afterAll = 2 ** 53
 
 /** Plants in PostgreSQL, where other replicas write too: nothing that was read is remembered. */
 export class PostgresPlantStore implements PlantStore {
-  readonly listsOneMoment = false
+  readonly hasSnapshotLists = false
   readonly #database: PostgresDatabase
-  readonly #writes: PostgresGroupCommit<PlantWrite, Outcome>
-  readonly #running = new RunningKeys()
+  readonly #writes: PostgresGroupCommit<PlantWrite, WriteResult>
+  readonly #running = new InFlightKeys()
   /** From when on expired keys are looked for: what is gone before that is in the index until the table is cleaned. */
   #keysFrom = 0
 
@@ -67,13 +67,13 @@ export class PostgresPlantStore implements PlantStore {
     return idempotency ? this.#running.run(account, idempotency, add) : add()
   }
 
-  async forgetKeys(before: number, most: number): Promise<number> {
+  async removeExpiredKeys(before: number, maxRows: number): Promise<number> {
     // Passes over keys that another replica removes, or a caller uses anew: neither waits for the other.
     const removed = await this.#database.transaction(
       (sql) => sql<{ created: number }[]>`
         WITH old AS (
           SELECT account, key FROM idempotency_keys WHERE created < ${before} AND created >= ${this.#keysFrom}
-          ORDER BY created LIMIT ${most} FOR UPDATE SKIP LOCKED
+          ORDER BY created LIMIT ${maxRows} FOR UPDATE SKIP LOCKED
         )
         DELETE FROM idempotency_keys USING old
         WHERE idempotency_keys.account = old.account AND idempotency_keys.key = old.key RETURNING created`,
@@ -87,7 +87,7 @@ export class PostgresPlantStore implements PlantStore {
     return null
   }
 
-  askVersion(account: number): Promise<PlantsVersion | null> {
+  fetchVersion(account: number): Promise<PlantsVersion | null> {
     return this.#database.read((sql) => readVersion(sql, account))
   }
 
@@ -113,10 +113,10 @@ export class PostgresPlantStore implements PlantStore {
   list(account: number, query: PlantQuery, limit: number): Promise<PlantPage> {
     return this.#database.read(async (sql) => {
       // Most lists are of one's own plants alone: they and the grants are asked for together.
-      const own = [...stretchesOf(account, [], query)]
-      const [found, sharers] = await Promise.all([readStretches(sql, own, limit + 1), readSharers(sql, account)])
-      const others = [...stretchesOf(account, sharers, query)].slice(own.length)
-      const plants = [...found, ...(await readStretches(sql, others, limit + 1 - found.length))]
+      const own = [...rangesOf(account, [], query)]
+      const [found, sharers] = await Promise.all([readRanges(sql, own, limit + 1), readSharers(sql, account)])
+      const others = [...rangesOf(account, sharers, query)].slice(own.length)
+      const plants = [...found, ...(await readRanges(sql, others, limit + 1 - found.length))]
       return pageOf(plants, limit, query.withIds ? account : undefined)
     })
   }
@@ -192,22 +192,18 @@ async function readSharers(sql: Queries, account: number): Promise<readonly Shar
   return sharersOf(await sql<GrantRow[]>`SELECT owner, tag FROM grants WHERE grantee = ${account} ORDER BY owner, tag`)
 }
 
-/** At most `limit` plants of these stretches, in order. */
-async function readStretches(
-  sql: Queries,
-  stretches: Iterable<Stretch>,
-  limit: number,
-): Promise<readonly StoredPlant[]> {
+/** At most `limit` plants of these ranges, in order. */
+async function readRanges(sql: Queries, ranges: Iterable<IdRange>, limit: number): Promise<readonly StoredPlant[]> {
   const found: StoredPlant[] = []
-  for (const stretch of stretches) {
+  for (const range of ranges) {
     if (found.length === limit) break
-    for (const row of await readStretch(sql, stretch, limit - found.length)) found.push(toPlant(row))
+    for (const row of await readRange(sql, range, limit - found.length)) found.push(toPlant(row))
   }
   return found
 }
 
-function readStretch(sql: Queries, stretch: Stretch, limit: number) {
-  const { account, tags, afterId = beforeAll, upToId = afterAll } = stretch
+function readRange(sql: Queries, range: IdRange, limit: number) {
+  const { account, tags, afterId = beforeAll, upToId = afterAll } = range
   if (tags === undefined) {
     return sql<PlantRow[]>`
       SELECT account, id, name, tag FROM plants WHERE account = ${account} AND id > ${afterId} AND id <= ${upToId}

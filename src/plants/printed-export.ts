@@ -2,10 +2,10 @@ import { writeFileSync } from 'node:fs'
 import { isPrintedToFile, print, printTaken } from '../print.ts'
 import { headerLine } from './account-file.ts'
 import { namelessFile } from './nameless-file.ts'
-import type { PlantTaker } from './portable.ts'
+import type { ExportSink } from './portable.ts'
 
 /** Bytes that wait for their reader. */
-const pieceLength = 256 * 1024
+const pieceBytes = 256 * 1024
 
 /**
  * Prints an account's file. A reader of a pipe may take its time: for it all is written into a file without a name first, so
@@ -16,7 +16,7 @@ const pieceLength = 256 * 1024
 export async function printExport(
   account: string,
   folder: string,
-  exportTo: (taker: PlantTaker) => Promise<void>,
+  exportTo: (sink: ExportSink) => Promise<void>,
 ): Promise<void> {
   const to = (write: (lines: string | Buffer) => void) =>
     exportTo({ begin: (count) => write(headerLine(account, count)), add: write, end() {} })
@@ -24,7 +24,7 @@ export async function printExport(
   const file = await namelessFile(folder)
   try {
     await to((lines) => writeFileSync(file.fd, lines))
-    const pieces = file.createReadStream({ encoding: 'utf8', start: 0, highWaterMark: pieceLength, autoClose: false })
+    const pieces = file.createReadStream({ encoding: 'utf8', start: 0, highWaterMark: pieceBytes, autoClose: false })
     for await (const piece of pieces) {
       if (!(await printTaken(String(piece)))) return
     }

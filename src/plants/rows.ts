@@ -29,8 +29,8 @@ export interface Sharer {
   readonly tags: readonly string[] | undefined
 }
 
-/** A stretch of a list: plants of one account by id, all or with one of these tags, after one id and up to the other. */
-export interface Stretch {
+/** A range of a list: plants of one account by id, all or with one of these tags, after one id and up to the other. */
+export interface IdRange {
   readonly account: number
   readonly tags: readonly string[] | undefined
   readonly afterId: number | undefined
@@ -38,10 +38,10 @@ export interface Stretch {
 }
 
 /** Milliseconds that a long list may take, since the moment that it shows holds up the database's cleaning. */
-export const longestList = 600_000
+export const maxListMs = 600_000
 
 /** What a long list is broken off with: going on would show two moments. */
-export function tookTooLong(): Error {
+export function listTimedOut(): Error {
   return new Error('the reader of a long list took longer than ten minutes')
 }
 
@@ -70,17 +70,17 @@ export function sharersOf(grants: readonly GrantRow[]): readonly Sharer[] {
 }
 
 /** What a list is put together from, in order: the account's own plants first, then those of its sharers. */
-export function* stretchesOf(account: number, sharers: readonly Sharer[], query: PlantQuery): Iterable<Stretch> {
+export function* rangesOf(account: number, sharers: readonly Sharer[], query: PlantQuery): Iterable<IdRange> {
   const { upTo } = query
-  for (const stretch of stretchesAfter(account, sharers, query)) {
-    const isLast = stretch.account === upTo?.account
-    if (upTo && !isLast && stretch.account !== account && stretch.account > upTo.account) return
-    yield isLast ? { ...stretch, upToId: upTo.id } : stretch
+  for (const range of rangesAfter(account, sharers, query)) {
+    const isLast = range.account === upTo?.account
+    if (upTo && !isLast && range.account !== account && range.account > upTo.account) return
+    yield isLast ? { ...range, upToId: upTo.id } : range
     if (isLast) return
   }
 }
 
-function* stretchesAfter(account: number, sharers: readonly Sharer[], query: PlantQuery): Iterable<Stretch> {
+function* rangesAfter(account: number, sharers: readonly Sharer[], query: PlantQuery): Iterable<IdRange> {
   const { tag, after } = query
   const asked = tag === undefined ? undefined : [tag]
   const isPastOwn = after !== undefined && after.account !== account

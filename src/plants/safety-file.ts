@@ -2,10 +2,10 @@ import { closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync, writeFi
 import { dirname, join, resolve } from 'node:path'
 import { prepareFolder } from '../storage/data-folder.ts'
 import { headerLine } from './account-file.ts'
-import type { PlantTaker } from './portable.ts'
+import type { ExportSink } from './portable.ts'
 
 /** Keeps the plants of an account in a file, which has its name once all of it is on disk; without plants there is none. */
-export class PlantsFile implements PlantTaker {
+export class PlantsFile implements ExportSink {
   /** Where it is to be. */
   readonly path: string
   readonly #account: string

@@ -3,7 +3,7 @@ import { closeSnapshot, openSnapshot } from '../storage/snapshots.ts'
 import { ConsecutiveIds } from './consecutive-ids.ts'
 import { JoinedJson, type Piece } from './joined-json.ts'
 import type { PlantPage, PlantQuery, Position } from './plant.ts'
-import { type GrantRow, longestList, type Sharer, type Stretch, sharersOf, stretchesOf, tookTooLong } from './rows.ts'
+import { type GrantRow, type IdRange, listTimedOut, maxListMs, rangesOf, type Sharer, sharersOf } from './rows.ts'
 
 /** A plant with a tag, as its list shows it. */
 interface TaggedRow {
@@ -21,14 +21,14 @@ const withId = `'{"id":' || id || ',' || substr(json, 2)`
  */
 export class PageReader {
   readonly #database: Database
-  readonly #plants: StretchReader
+  readonly #plants: RangeReader
   /** Made when somebody asks for ids: a long list has a reader of its own, and few want them. */
-  #withIds: StretchReader | undefined
+  #withIds: RangeReader | undefined
   readonly #grants: Statement<[number], GrantRow>
 
   constructor(database: Database) {
     this.#database = database
-    this.#plants = new StretchReader(database, plain)
+    this.#plants = new RangeReader(database, plain)
     this.#grants = database.prepare('SELECT owner, tag FROM grants WHERE grantee = ? ORDER BY owner, tag')
   }
 
@@ -42,31 +42,31 @@ export class PageReader {
     const texts: string[] = []
     let left = limit
     let last: Position | undefined
-    for (const stretch of stretchesOf(account, sharers, query)) {
-      const plants = this.#readerOf(stretch, account, query)
+    for (const range of rangesOf(account, sharers, query)) {
+      const plants = this.#readerOf(range, account, query)
       if (last) {
-        if (plants.read(stretch, 1).count > 0) return { json: joined(texts), last }
+        if (plants.read(range, 1).count > 0) return { json: joined(texts), last }
         continue
       }
-      const { json, count, lastId, isLonger } = plants.read(stretch, left)
+      const { json, count, lastId, isLonger } = plants.read(range, left)
       if (count > 0) texts.push(json)
       left -= count
-      if (left === 0 && lastId !== undefined) last = { account: stretch.account, id: lastId }
+      if (left === 0 && lastId !== undefined) last = { account: range.account, id: lastId }
       if (last && isLonger) return { json: joined(texts), last }
     }
     return { json: joined(texts) }
   }
 
-  /** Reads a stretch as the account asked for it. */
-  #readerOf(stretch: Stretch, account: number, { withIds }: PlantQuery): StretchReader {
-    if (!withIds || stretch.account !== account) return this.#plants
-    this.#withIds ??= new StretchReader(this.#database, withId)
+  /** Reads a range as the account asked for it. */
+  #readerOf(range: IdRange, account: number, { withIds }: PlantQuery): RangeReader {
+    if (!withIds || range.account !== account) return this.#plants
+    this.#withIds ??= new RangeReader(this.#database, withId)
     return this.#withIds
   }
 }
 
 /** Reads plants of one account. */
-class StretchReader {
+class RangeReader {
   readonly #joined: JoinedJson
   readonly #consecutive: ConsecutiveIds
   readonly #tagged: Statement<[number, string, number, number], TaggedRow>
@@ -81,8 +81,8 @@ class StretchReader {
       WHERE account = ? AND tag = ? AND id > ? ORDER BY id LIMIT ?`)
   }
 
-  /** The first plants of a stretch, at most so many. */
-  read({ account, tags, afterId = Number.NEGATIVE_INFINITY }: Stretch, limit: number): Piece {
+  /** The first plants of a range, at most so many. */
+  read({ account, tags, afterId = Number.NEGATIVE_INFINITY }: IdRange, limit: number): Piece {
     if (tags) return pieceOf(this.#merged(account, tags, afterId, limit + 1), limit)
     const guessed = this.#consecutive.read(account, afterId, limit)
     if (guessed) return guessed
@@ -143,7 +143,7 @@ function pieceOf(rows: readonly TaggedRow[], limit: number): Piece {
  * longer is broken off. Where so much is written meanwhile that the log beside the file grows large (storage/wal.ts), it goes
  * on at the newest moment: what was there all the time is in it once, and what came or went meanwhile may be or not.
  */
-export class Snapshot {
+export class ListSnapshot {
   readonly #database: Database
   readonly #pages: PageReader
   readonly #timer: NodeJS.Timeout
@@ -155,13 +155,13 @@ export class Snapshot {
     this.#timer = setTimeout(() => {
       this.#isOver = true
       closeSnapshot(this.#database)
-    }, longestList)
+    }, maxListMs)
     this.#timer.unref()
   }
 
   /** @throws Error when the time is over */
   pages(): PageReader {
-    if (this.#isOver) throw tookTooLong()
+    if (this.#isOver) throw listTimedOut()
     return this.#pages
   }
 

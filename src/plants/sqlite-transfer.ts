@@ -10,27 +10,27 @@ import { automaticPages } from '../storage/wal.ts'
 import { accountGone, isForeignKeyViolation } from '../storage/write-error.ts'
 import { unixSeconds } from '../time.ts'
 import { transferEntry } from './policy.ts'
-import { type PlantTaker, type PortablePlant, type PortableRow, TakenId, toPortable, toRow } from './portable.ts'
+import { type ExportSink, type PortablePlant, type PortableRow, TakenId, toPortable, toRow } from './portable.ts'
 import { type ImportRow, importOf, type LinesRow } from './rows.ts'
 import {
+  type DeletionFile,
   type Import,
   type ImportKey,
   importChanged,
-  type KeptFile,
   noImport,
   type PlantTransfers,
 } from './transfers.ts'
 
 /** Plants that are read at once. */
-const pageSize = 2000
+const plantsPerRead = 2000
 
 /** Pages in SQLite's log, of 4 KiB, that a checkpoint copies where no service runs. */
-const bulkPages = 8000
+const aloneCheckpointPages = 8000
 
 /** Moves accounts in and out of SQLite. */
 export class SqliteTransfers implements PlantTransfers {
   /** Others try again after 1, 3 and 8 ms: they find the pause that follows. */
-  readonly batchMs = 4
+  readonly maxBatchMs = 4
   readonly #database: Database
   readonly #commit: GroupCommit
   /** A power cut may take the latest batches back, each with the note that it was done: the next run does them again. */
@@ -50,21 +50,21 @@ export class SqliteTransfers implements PlantTransfers {
     this.#byId = database.prepare('SELECT id, name, tag FROM plants WHERE account = ? AND id = ?')
   }
 
-  async isServed(): Promise<boolean> {
+  async isServiceRunning(): Promise<boolean> {
     const isFound = isServed(dirname(this.#database.name))
     // Where nobody waits, pages that many batches change are copied from the log once for all of them.
-    this.#database.pragma(`wal_autocheckpoint = ${isFound ? automaticPages : bulkPages}`)
+    this.#database.pragma(`wal_autocheckpoint = ${isFound ? automaticPages : aloneCheckpointPages}`)
     return isFound
   }
 
-  async exportPlants(account: number, taker: PlantTaker, by = commandLine): Promise<void> {
+  async exportPlants(account: number, sink: ExportSink, by = commandLine): Promise<void> {
     withAuditRecords(this.#database, (record) =>
       record(by, transferEntry('account.exported', account, this.#nameOf(account))),
     )
-    await this.handOver(account, taker)
+    await this.copyPlants(account, sink)
   }
 
-  async handOver(account: number, taker: PlantTaker): Promise<void> {
+  async copyPlants(account: number, sink: ExportSink): Promise<void> {
     // A connection of its own, which keeps one moment; a reader holds nobody up.
     const snapshot = openSnapshot(this.#database.name)
     try {
@@ -72,24 +72,24 @@ export class SqliteTransfers implements PlantTransfers {
         .prepare<[number], number>('SELECT count(*) FROM plants WHERE account = ?')
         .pluck()
         .get(account)
-      taker.begin(count ?? 0)
+      sink.begin(count ?? 0)
       const page = snapshot.prepare<[number, number], LinesRow>(`
         SELECT max(id) AS last, CAST(group_concat(line, '') AS BLOB) AS lines FROM (
           SELECT id, '{"id":' || id || ',' || substr(json, 2) || char(10) AS line
-          FROM plants WHERE account = ? AND id > ? ORDER BY id LIMIT ${pageSize})`)
+          FROM plants WHERE account = ? AND id > ? ORDER BY id LIMIT ${plantsPerRead})`)
       let row = page.get(account, Number.MIN_SAFE_INTEGER - 1)
       while (row && row.last !== null) {
-        taker.add(row.lines)
+        sink.add(row.lines)
         await setImmediate()
         row = page.get(account, row.last)
       }
-      taker.end()
+      sink.end()
     } finally {
       closeSnapshot(snapshot)
     }
   }
 
-  async hasWithin(account: number, first: number, last: number): Promise<boolean> {
+  async hasIdBetween(account: number, first: number, last: number): Promise<boolean> {
     const statement = this.#database.prepare('SELECT 1 FROM plants WHERE account = ? AND id BETWEEN ? AND ? LIMIT 1')
     return statement.get(account, first, last) !== undefined
   }
@@ -173,14 +173,14 @@ export class SqliteTransfers implements PlantTransfers {
     })
   }
 
-  removeKeys(account: number, most: number): Promise<number> {
+  removeKeys(account: number, maxKeys: number): Promise<number> {
     const remove = this.#database.prepare(
-      'DELETE FROM idempotency_keys WHERE account = $account AND key IN (SELECT key FROM idempotency_keys WHERE account = $account LIMIT $most)',
+      'DELETE FROM idempotency_keys WHERE account = $account AND key IN (SELECT key FROM idempotency_keys WHERE account = $account LIMIT $maxKeys)',
     )
-    return this.#batches.run(() => remove.run({ account, most }).changes)
+    return this.#batches.run(() => remove.run({ account, maxKeys }).changes)
   }
 
-  async keptFiles(account: number): Promise<readonly KeptFile[]> {
+  async deletionFiles(account: number): Promise<readonly DeletionFile[]> {
     return this.#database
       .prepare<[number], { file: string; complete: number }>(
         'SELECT file, complete FROM deletions WHERE account = ? ORDER BY file',
@@ -189,12 +189,12 @@ export class SqliteTransfers implements PlantTransfers {
       .map(({ file, complete }) => ({ path: file, isComplete: complete === 1 }))
   }
 
-  async keepFile(account: number, { path, isComplete }: KeptFile): Promise<void> {
+  async saveDeletionFile(account: number, { path, isComplete }: DeletionFile): Promise<void> {
     const keep = this.#database.prepare('INSERT OR REPLACE INTO deletions VALUES (?, ?, ?)')
     await this.#commit.run(() => void keep.run(account, path, Number(isComplete)))
   }
 
-  async forgetFile(account: number, path: string): Promise<void> {
+  async forgetDeletionFile(account: number, path: string): Promise<void> {
     const forget = this.#database.prepare('DELETE FROM deletions WHERE account = ? AND file = ?')
     await this.#commit.run(() => void forget.run(account, path))
   }

@@ -8,7 +8,7 @@ import { takeBriefly } from '../storage/prune.ts'
 import { accountGone } from '../storage/write-error.ts'
 import { unixSeconds } from '../time.ts'
 import { HighestIds } from './highest-ids.ts'
-import { RunningKeys } from './idempotency.ts'
+import { InFlightKeys } from './idempotency.ts'
 import { pagesOf } from './long-list.ts'
 import type {
   AddedPlant,
@@ -22,15 +22,15 @@ import type {
   StoredPlant,
 } from './plant.ts'
 import { PlantCounts } from './plant-counts.ts'
-import { checkGrantee, checkPlantsLimit, idTaken, keysKnownSince, replayOf, shareEntry } from './policy.ts'
+import { checkGrantee, checkPlantsLimit, idTaken, oldestValidKeySeconds, replayOf, shareEntry } from './policy.ts'
 import { type KeyedRow, type PlantRow, type Sharer, toPlant } from './rows.ts'
 import type { NewPlant } from './schemas.ts'
-import { PageReader, Snapshot } from './sqlite-pages.ts'
+import { ListSnapshot, PageReader } from './sqlite-pages.ts'
 
 /** Plants in SQLite. */
 export class SqlitePlantStore implements PlantStore {
   /** Each has a connection of its own, 2 MB. */
-  readonly listsOneMoment = true
+  readonly hasSnapshotLists = true
   readonly #database: Database
   readonly #insert: Statement<[number, number, string, string | null]>
   readonly #highestIds: HighestIds
@@ -45,7 +45,7 @@ export class SqlitePlantStore implements PlantStore {
   readonly #keyed: Statement<[number, string, number], KeyedRow>
   readonly #keepKey: Statement<[number, string, string, number, string, string | null, number]>
   readonly #oldKey: Statement<[number]>
-  readonly #forgetKeys: Statement<[number, number]>
+  readonly #removeExpiredKeys: Statement<[number, number]>
   readonly #commit: GroupCommit
   /** Apart, so that nobody waits for it, and the disk neither: a key that comes back after a power cut goes again. */
   readonly #cleaning: GroupCommit
@@ -58,7 +58,7 @@ export class SqlitePlantStore implements PlantStore {
   /** How often this process has changed what is shared. */
   #shareChanges = 0
   readonly #counts: PlantCounts
-  readonly #running = new RunningKeys()
+  readonly #running = new InFlightKeys()
 
   constructor(database: Database, commit: GroupCommit, changes: OutsideChanges) {
     this.#database = database
@@ -71,7 +71,7 @@ export class SqlitePlantStore implements PlantStore {
     // One that is there is older than a day.
     this.#keepKey = database.prepare('INSERT OR REPLACE INTO idempotency_keys VALUES (?, ?, ?, ?, ?, ?, ?)')
     this.#oldKey = database.prepare('SELECT 1 FROM idempotency_keys WHERE created < ? LIMIT 1')
-    this.#forgetKeys = database.prepare(`
+    this.#removeExpiredKeys = database.prepare(`
       DELETE FROM idempotency_keys WHERE (account, key) IN
         (SELECT account, key FROM idempotency_keys WHERE created < ? ORDER BY created LIMIT ?)`)
     this.#insert = database.prepare(
@@ -107,16 +107,18 @@ export class SqlitePlantStore implements PlantStore {
 
   /** Commits a write that may need to know how many plants the account has. */
   async #commitWithin<T>(account: number, limit: number | undefined, write: () => T): Promise<T> {
-    const counting = limit === undefined || this.#counts.isKnown(account) ? undefined : this.#counts.learn(account)
+    const counting = limit === undefined || this.#counts.isKnown(account) ? undefined : this.#counts.load(account)
     // Writes are committed in the order in which they came, so that none waits without need.
     if (counting) await counting
     return this.#commit.run(write)
   }
 
-  async forgetKeys(before: number, most: number): Promise<number> {
+  async removeExpiredKeys(before: number, maxRows: number): Promise<number> {
     // Nothing is locked where there is nothing to remove.
     if (!this.#oldKey.get(before)) return 0
-    return await this.#cleaning.run(() => takeBriefly(most, (count) => this.#forgetKeys.run(before, count).changes))
+    return await this.#cleaning.run(() =>
+      takeBriefly(maxRows, (count) => this.#removeExpiredKeys.run(before, count).changes),
+    )
   }
 
   version(account: number): PlantsVersion {
@@ -127,7 +129,7 @@ export class SqlitePlantStore implements PlantStore {
     return `${this.#epoch}.${account}.${this.#changes.version()}.${this.#shareChanges}.${count}`
   }
 
-  async askVersion(account: number): Promise<PlantsVersion> {
+  async fetchVersion(account: number): Promise<PlantsVersion> {
     return this.version(account)
   }
 
@@ -137,7 +139,7 @@ export class SqlitePlantStore implements PlantStore {
   }
 
   count(account: number, enough = Number.POSITIVE_INFINITY): Promise<number> {
-    return this.#counts.ofAnySize(account, enough)
+    return this.#counts.countUpTo(account, enough)
   }
 
   remove(account: number, id: number): Promise<boolean> {
@@ -145,7 +147,7 @@ export class SqlitePlantStore implements PlantStore {
       this.#touch(account)
       this.#highestIds.forget(account)
       const { changes } = this.#delete.run(account, id)
-      if (changes > 0) this.#counts.follow(account, id, -1)
+      if (changes > 0) this.#counts.adjust(account, id, -1)
       return changes > 0
     })
   }
@@ -162,7 +164,7 @@ export class SqlitePlantStore implements PlantStore {
     limit = Number.POSITIVE_INFINITY,
   ): AsyncIterable<T> {
     // A connection of its own: a list that lasts keeps one snapshot while the other connection writes.
-    const snapshot = new Snapshot(this.#database.name)
+    const snapshot = new ListSnapshot(this.#database.name)
     try {
       const sharers = snapshot.pages().sharersWith(account)
       yield* use(() => pagesOf(query, limit, (from, length) => snapshot.pages().read(account, sharers, from, length)))
@@ -224,14 +226,14 @@ export class SqlitePlantStore implements PlantStore {
     if (changes === 0) throw idTaken(id)
     if (plant.id !== undefined) this.#highestIds.note(account, id)
     this.#touch(account)
-    this.#counts.follow(account, id, 1)
+    this.#counts.adjust(account, id, 1)
     return { account, ...plant, id }
   }
 
   #addOnce(account: number, plant: NewPlant, idempotency: Idempotency, limit?: number): AddedPlant {
     const { key, request } = idempotency
     const now = unixSeconds()
-    const first = this.#keyed.get(account, key, keysKnownSince(now))
+    const first = this.#keyed.get(account, key, oldestValidKeySeconds(now))
     if (first) return replayOf(account, first, idempotency)
     const added = this.#add(account, plant, limit)
     this.#keepKey.run(account, key, request, added.id, added.name, added.tag ?? null, now)

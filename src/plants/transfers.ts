@@ -1,6 +1,6 @@
 import { AccessError } from '../access/access.ts'
 import type { Actor } from '../audit/record.ts'
-import type { PlantTaker, PortablePlant } from './portable.ts'
+import type { ExportSink, PortablePlant } from './portable.ts'
 
 /** A file that is imported into an account, or was. */
 export interface ImportKey {
@@ -23,7 +23,7 @@ export interface Import {
 }
 
 /** A file with plants of an account that is being deleted. */
-export interface KeptFile {
+export interface DeletionFile {
   readonly path: string
   /** Whether all that it was to have is in it, and on disk. */
   readonly isComplete: boolean
@@ -34,16 +34,16 @@ export interface KeptFile {
  * moment, and goes on where it was. For commands: a store of plants in the same process is not told of what this writes.
  */
 export interface PlantTransfers {
-  /** Milliseconds that a batch is to take at most while a service runs: SQLite's has all writers wait. */
-  readonly batchMs: number
+  /** Milliseconds that a batch is to take at maxKeys while a service runs: SQLite's has all writers wait. */
+  readonly maxBatchMs: number
   /** Whether a service runs over this database, as far as that can be seen. */
-  isServed(): Promise<boolean>
+  isServiceRunning(): Promise<boolean>
   /** Hands the account's own plants over, once that is on record. @throws ApiError 403 when the account is not there any more */
-  exportPlants(account: number, taker: PlantTaker, by?: Actor): Promise<void>
+  exportPlants(account: number, sink: ExportSink, by?: Actor): Promise<void>
   /** The same without a record of its own, for a change that has one. */
-  handOver(account: number, taker: PlantTaker): Promise<void>
+  copyPlants(account: number, sink: ExportSink): Promise<void>
   /** Whether the account has any plant with an id from the first to the last one of these. */
-  hasWithin(account: number, first: number, last: number): Promise<boolean>
+  hasIdBetween(account: number, first: number, last: number): Promise<boolean>
   /** What the account has at the ids of these plants. */
   held(account: number, plants: readonly PortablePlant[]): Promise<readonly PortablePlant[]>
   findImport(key: ImportKey): Promise<Import | undefined>
@@ -66,13 +66,13 @@ export interface PlantTransfers {
   endUndo(key: ImportKey): Promise<void>
   /** Removes these plants, each where the account has it with the same name and tag; gives how many those were. */
   removePlants(account: number, plants: readonly PortablePlant[]): Promise<number>
-  /** Removes idempotency keys of the account, at most so many; gives how many those were. */
-  removeKeys(account: number, most: number): Promise<number>
+  /** Removes idempotency keys of the account, at maxKeys so many; gives how many those were. */
+  removeKeys(account: number, maxKeys: number): Promise<number>
   /** The files that deleting the account has made. */
-  keptFiles(account: number): Promise<readonly KeptFile[]>
+  deletionFiles(account: number): Promise<readonly DeletionFile[]>
   /** Notes a file of the account's deletion, or that it is complete. */
-  keepFile(account: number, file: KeptFile): Promise<void>
-  forgetFile(account: number, path: string): Promise<void>
+  saveDeletionFile(account: number, file: DeletionFile): Promise<void>
+  forgetDeletionFile(account: number, path: string): Promise<void>
 }
 
 /** The refusal to go on with an import that something else has changed. */

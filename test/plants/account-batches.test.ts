@@ -130,8 +130,8 @@ describe('accounts delete, in batches', () => {
     const [whole, cut] = [join(backups, 'account-ann-1.jsonl'), join(backups, 'account-ann-2.jsonl')]
     writeFileSync(whole, fileOf([...plants.slice(0, 2), { id: 9007199254740991, name: 'was another' }]))
     writeFileSync(`${cut}.part`, 'cut')
-    await here.stores.transfers.keepFile(id, { path: whole, isComplete: true })
-    await here.stores.transfers.keepFile(id, { path: cut, isComplete: false })
+    await here.stores.transfers.saveDeletionFile(id, { path: whole, isComplete: true })
+    await here.stores.transfers.saveDeletionFile(id, { path: cut, isComplete: false })
     const ended = await here.run('accounts', 'delete', 'ann')
     expect(ended).toMatchObject({ code: 0, stdout: '' })
     const files = readdirSync(backups).map((name) => join(backups, name))
@@ -145,7 +145,7 @@ describe('accounts delete, in batches', () => {
     const here = await startHere()
     await plantHard(here, 'ann')
     const path = join(here.folder, 'backups', 'account-ann-1.jsonl')
-    await here.stores.transfers.keepFile(await idOf(here, 'ann'), { path, isComplete: true })
+    await here.stores.transfers.saveDeletionFile(await idOf(here, 'ann'), { path, isComplete: true })
     const ended = await here.run('accounts', 'delete', 'ann')
     expect(ended.code).toBe(0)
     expect(ended.stderr).toContain(`The file ${path} is not there. Plants that are deleted already were in it.\n`)
@@ -154,10 +154,10 @@ describe('accounts delete, in batches', () => {
   it('(3) leaves the account suspended, and says so, when its plants cannot be written', async () => {
     const here = await startHere()
     await plantHard(here, 'ann')
-    const handOver = vi.spyOn(PlantsFile.prototype, 'add').mockImplementation(() => {
+    const copyPlants = vi.spyOn(PlantsFile.prototype, 'add').mockImplementation(() => {
       throw Object.assign(new Error('ENOSPC: no space left on device'), { code: 'ENOSPC', path: '/full' })
     })
-    onTestFinished(() => handOver.mockRestore())
+    onTestFinished(() => copyPlants.mockRestore())
     const ended = await here.run('accounts', 'delete', 'ann')
     expect(ended).toMatchObject({ code: 1, stdout: '' })
     expect(ended.stderr).toBe(
@@ -165,7 +165,7 @@ describe('accounts delete, in batches', () => {
     )
     expect(await plantsOf(here, 'ann')).toStrictEqual(plants)
     expect(readdirSync(join(here.folder, 'backups'))).toEqual([])
-    handOver.mockRestore()
+    copyPlants.mockRestore()
     expect(await here.run('accounts', 'delete', 'ann')).toMatchObject({ code: 0 })
   })
 })

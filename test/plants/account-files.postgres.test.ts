@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import postgres from 'postgres'
 import { expect, it, onTestFinished } from 'vitest'
 import { plantLine } from '../../src/plants/account-file.ts'
-import type { PlantTaker } from '../../src/plants/portable.ts'
+import type { ExportSink } from '../../src/plants/portable.ts'
 import { openPostgresStores } from '../../src/stores/postgres.ts'
 import { fileOf, importInto, plantsIn } from '../support/account-files.ts'
 import { conservatory } from '../support/command.ts'
@@ -36,7 +36,7 @@ it('exports an account in batches, all of one moment', async () => {
   const batches: string[] = []
   let counted = 0
   let deleted: Promise<unknown> | undefined
-  const taker: PlantTaker = {
+  const sink: ExportSink = {
     begin(count) {
       counted = count
     },
@@ -46,7 +46,7 @@ it('exports an account in batches, all of one moment', async () => {
     },
     end() {},
   }
-  await stores.transfers.exportPlants(account, taker)
+  await stores.transfers.exportPlants(account, sink)
   await deleted
   expect(counted).toBe(plants.length)
   expect(batches.join('')).toBe(fileOf(plants).replace(/.*\n/, ''))
@@ -94,10 +94,10 @@ it('(4) takes other processes for a service, and not its own connections: an imp
   const open =
     await sql`SELECT 1 FROM pg_stat_activity WHERE application_name = 'conservatory' AND datname = current_database()`
   expect(open.length).toBeGreaterThan(1)
-  expect(await stores.transfers.isServed()).toBe(false)
+  expect(await stores.transfers.isServiceRunning()).toBe(false)
   const other = await openPostgresStores(url)
   onTestFinished(() => other.close())
-  expect(await stores.transfers.isServed()).toBe(true)
+  expect(await stores.transfers.isServiceRunning()).toBe(true)
 })
 
 it('(4) exports texts that COPY writes in another way as they are', async () => {
@@ -116,6 +116,6 @@ it('(4) exports texts that COPY writes in another way as they are', async () => 
   const add = (some: Buffer) => {
     lines += String(some)
   }
-  await stores.transfers.handOver(id, { begin() {}, add, end() {} })
+  await stores.transfers.copyPlants(id, { begin() {}, add, end() {} })
   expect(lines).toBe(hard.toSpliced(2, 0, { id: 1, name: controls, tag: '' }).map(plantLine).join(''))
 })

@@ -3,7 +3,13 @@ import type { Alarm, Clock } from '../../src/clock.ts'
 import { inBatches, Pace } from '../../src/plants/pace.ts'
 
 /** What batches do to a pace where each plant takes so long; time passes with them and with pauses alone. */
-function paceWhere({ msPerPlant, isServed }: { readonly msPerPlant: number; readonly isServed: () => boolean }) {
+function paceWhere({
+  msPerPlant,
+  isServiceRunning,
+}: {
+  readonly msPerPlant: number
+  readonly isServiceRunning: () => boolean
+}) {
   let now = 0
   const pauses: number[] = []
   const clock: Clock = {
@@ -15,7 +21,7 @@ function paceWhere({ msPerPlant, isServed }: { readonly msPerPlant: number; read
       return { refresh() {}, close() {} }
     },
   }
-  const pace = new Pace({ batchMs: 4, isServed: async () => isServed() }, clock)
+  const pace = new Pace({ maxBatchMs: 4, isServiceRunning: async () => isServiceRunning() }, clock)
   const take = async (batches: number) => {
     const took: number[] = []
     for (let count = 0; count < batches; count++) {
@@ -32,7 +38,7 @@ function paceWhere({ msPerPlant, isServed }: { readonly msPerPlant: number; read
 
 it('(4) beside a service each batch takes a few milliseconds, and others have as long after it, 20 ms at least', async () => {
   for (const msPerPlant of [0.002, 0.02, 0.2]) {
-    const { take } = paceWhere({ msPerPlant, isServed: () => true })
+    const { take } = paceWhere({ msPerPlant, isServiceRunning: () => true })
     const { took, pauses } = await take(50)
     expect(pauses).toHaveLength(50)
     for (const [index, ms] of took.entries()) {
@@ -44,19 +50,19 @@ it('(4) beside a service each batch takes a few milliseconds, and others have as
 })
 
 it('(4) without a service batches are large and nothing waits, until one starts', async () => {
-  let isServed = false
-  const { pace, take } = paceWhere({ msPerPlant: 0.05, isServed: () => isServed })
+  let isServiceRunning = false
+  const { pace, take } = paceWhere({ msPerPlant: 0.05, isServiceRunning: () => isServiceRunning })
   const { took, pauses } = await take(30)
   expect(pauses).toEqual([])
   expect(took[0]).toBeLessThanOrEqual(4)
   expect(took.at(-1)).toBeCloseTo(200, -1)
-  isServed = true
+  isServiceRunning = true
   await take(6)
   expect(pace.size * 0.05).toBeLessThanOrEqual(4)
 })
 
 it('(4) cuts lists of any length into batches as the pace wants them, and loses nothing', async () => {
-  const { pace } = paceWhere({ msPerPlant: 0.02, isServed: () => true })
+  const { pace } = paceWhere({ msPerPlant: 0.02, isServiceRunning: () => true })
   async function* lists() {
     for (const length of [0, 1, 500, 79, 80, 0, 3]) yield Array.from({ length }, (_, index) => index)
   }

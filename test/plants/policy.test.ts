@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { ApiError } from '../../src/errors.ts'
-import { checkGrantee, checkPlantsLimit, keysKnownSince, nextId, replayOf } from '../../src/plants/policy.ts'
+import { checkGrantee, checkPlantsLimit, nextId, oldestValidKeySeconds, replayOf } from '../../src/plants/policy.ts'
 
 function refusalOf(work: () => unknown): ApiError | undefined {
   try {
@@ -64,5 +64,5 @@ it('answers a request that comes again like the first one, and refuses another o
 })
 
 it('knows idempotency keys for a day', () => {
-  expect(keysKnownSince(1_760_000_000)).toBe(1_760_000_000 - 86_400)
+  expect(oldestValidKeySeconds(1_760_000_000)).toBe(1_760_000_000 - 86_400)
 })

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ApiError } from '../../src/errors.ts'
 import type { PlantQuery, PlantStore } from '../../src/plants/plant.ts'
-import { keysKnownSince } from '../../src/plants/policy.ts'
+import { oldestValidKeySeconds } from '../../src/plants/policy.ts'
 import type { Plant } from '../../src/plants/schemas.ts'
 import { type Prunable, pruneOnce } from '../../src/storage/prune.ts'
 import { unixSeconds } from '../../src/time.ts'
@@ -189,13 +189,13 @@ describe.each(engines)('plants in $name', (engine) => {
     const portions: number[] = []
     const counting: Prunable = {
       async prune(before, most) {
-        const count = await store.forgetKeys(before, most)
+        const count = await store.removeExpiredKeys(before, most)
         portions.push(count)
         return count
       },
     }
     expect(await pruneOnce(counting, 601)).toBe(600)
-    expect(await pruneOnce(counting, keysKnownSince(unixSeconds()))).toBe(599)
+    expect(await pruneOnce(counting, oldestValidKeySeconds(unixSeconds()))).toBe(599)
     expect(portions.filter((count) => count > 500)).toEqual([])
     expect(await add()).toMatchObject({ isReplay: true })
     expect(await store.create(account, { name: 'kept' }, { key: 'kept', request: 'kept' })).toMatchObject({
@@ -255,7 +255,7 @@ describe.each(engines)('plants in $name', (engine) => {
     const [ann, bob, cat] = [await database.newAccount(), await database.newAccount(), await database.newAccount()]
     const transfers = database.openTransfers()
     const key = { account: ann, digest: 'd' }
-    const seen = new Set([await store.askVersion(bob)])
+    const seen = new Set([await store.fetchVersion(bob)])
     const changes: Readonly<Record<string, () => Promise<unknown>>> = {
       'a plant': () => store.create(bob, { name: 'own' }),
       'another with a key': () => store.create(bob, { name: 'own' }, { key: 'k', request: 'r' }),
@@ -275,10 +275,10 @@ describe.each(engines)('plants in $name', (engine) => {
       await change()
       // A write by another connection is seen in the next turn, as between two requests.
       await endOfTurn()
-      seen.add(await store.askVersion(bob))
+      seen.add(await store.fetchVersion(bob))
       expect(seen.size, name).toBe(size + 1)
     }
-    const last = await store.askVersion(bob)
+    const last = await store.fetchVersion(bob)
     expect(last).not.toBeNull()
     await readAll(store, bob)
     await store.create(bob, { name: 'own' }, { key: 'k', request: 'r' }).catch(() => undefined)
@@ -287,9 +287,9 @@ describe.each(engines)('plants in $name', (engine) => {
       await store.create(cat, { name: 'not seen' })
       await store.create(ann, { name: 'no longer seen' })
       await settled(store.create(bob, { name: 'taken', id: 2 }))
-      expect(await database.openPlants().askVersion(bob)).toBe(last)
-    } else expect(await store.askVersion(bob)).toBe(last)
-    expect(await store.askVersion(cat)).not.toBe(last)
+      expect(await database.openPlants().fetchVersion(bob)).toBe(last)
+    } else expect(await store.fetchVersion(bob)).toBe(last)
+    expect(await store.fetchVersion(cat)).not.toBe(last)
   })
 
   it('are complete and in order in a long list by many tags, which can be ended early', async () => {
@@ -327,7 +327,7 @@ describe.each(engines)('plants in $name', (engine) => {
       shown.push(...namesOf(page))
     }
     // The first page has 500 plants; then ann's are no longer shared.
-    expect(shown).toEqual(store.listsOneMoment ? expected : [...expected.slice(0, 500), ...others, 'late'])
+    expect(shown).toEqual(store.hasSnapshotLists ? expected : [...expected.slice(0, 500), ...others, 'late'])
     // More lists than connections.
     for (let times = 0; times < 30; times++) {
       for await (const page of store.listLong(bob, {}, eachPage)) {

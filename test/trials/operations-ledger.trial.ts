@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { median, percentile } from '../../bench/measure.ts'
-import { keysKeptFor } from '../../src/plants/policy.ts'
+import { keyLifetimeSeconds } from '../../src/plants/policy.ts'
 import { openPostgresStores } from '../../src/stores/postgres.ts'
 import { openSqliteStores } from '../../src/stores/stores.ts'
 import { unixSeconds } from '../../src/time.ts'
@@ -220,7 +220,7 @@ describe.each(engines)('idempotency keys that have expired, in %s', (engine) => 
     const house = await makeHouse(engine)
     const old = async (age: number) => {
       const [row] = await house.sql.run<{ count: number }>(
-        `SELECT count(*) AS count FROM idempotency_keys WHERE created < ${unixSeconds() - keysKeptFor - age}`,
+        `SELECT count(*) AS count FROM idempotency_keys WHERE created < ${unixSeconds() - keyLifetimeSeconds - age}`,
       )
       return Number(row?.count)
     }
@@ -249,14 +249,14 @@ describe.each(engines)('idempotency keys that have expired, in %s', (engine) => 
     for (let block = 0; block < blocks; block++) {
       quiet.push(await writesFor(service.url, blockSeconds, look))
       // As many expire in each second as come.
-      const from = unixSeconds() - keysKeptFor
+      const from = unixSeconds() - keyLifetimeSeconds
       await fillKeys(house.sql, engine, { count: blockSeconds * perSecond, from, perSecond })
       beside.push(await writesFor(service.url, blockSeconds, look))
       await until(async () => (await old(0)) === 0)
     }
     await fillKeys(house.sql, engine, {
       count: 1_000_000,
-      from: unixSeconds() - keysKeptFor - 100_000,
+      from: unixSeconds() - keyLifetimeSeconds - 100_000,
       perSecond: 1000,
     })
     const began = performance.now()

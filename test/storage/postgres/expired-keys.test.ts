@@ -21,7 +21,7 @@ it('(n) a locked expired key is skipped, and removed by a later search', async (
   const store = new PostgresPlantStore(database)
   const search = async () => {
     const counts: number[] = []
-    do counts.push(await store.forgetKeys(5, 2))
+    do counts.push(await store.removeExpiredKeys(5, 2))
     while (counts.at(-1) !== 0)
     return counts
   }

@@ -22,7 +22,7 @@ it('(y) no version is valid while a replica of the release before lives, and old
     })
   await start()
   await store.create(1, { name: 'Fern' })
-  const before = await store.askVersion(1)
+  const before = await store.fetchVersion(1)
   const epochBefore = await epoch()
 
   // Such a replica sends heartbeats with these columns alone, and writes plants without versions.
@@ -30,15 +30,15 @@ it('(y) no version is valid while a replica of the release before lives, and old
     await sql`INSERT INTO replicas (id, seen) VALUES ('older', EXTRACT(EPOCH FROM now())::bigint)`
     await sql`INSERT INTO plants (account, id, name) VALUES (1, 2, 'Moss')`
   })
-  expect(await store.askVersion(1)).toBeNull()
+  expect(await store.fetchVersion(1)).toBeNull()
   await eventually(async () => expect(await epoch()).not.toBe(epochBefore))
-  expect(await store.askVersion(1)).toBeNull()
+  expect(await store.fetchVersion(1)).toBeNull()
   await database.transaction((sql) => sql`DELETE FROM replicas WHERE id = 'older'`)
-  const after = await store.askVersion(1)
-  expect([after, await store.askVersion(1)]).toEqual([expect.any(String), after])
+  const after = await store.fetchVersion(1)
+  expect([after, await store.fetchVersion(1)]).toEqual([expect.any(String), after])
   expect(after).not.toBe(before)
 
   // The older replica may have written while no newer one lived.
   await start()
-  expect(await store.askVersion(1)).not.toBe(after)
+  expect(await store.fetchVersion(1)).not.toBe(after)
 })
