@@ -10,7 +10,7 @@ import type { DeletingStores } from './deleting.ts'
 import type { InputFile } from './input-file.ts'
 import type { PlantTransfers } from './transfers.ts'
 
-/** Adds `accounts export|import|delete`: what an account owns, on its way out and in. */
+/** Adds `accounts export|import|delete`. */
 export function addTransferCommands(
   accounts: Command,
   config: () => Config,

@@ -9,10 +9,10 @@ import type { PortablePlant } from './portable.ts'
 const format = 'conservatory-account'
 const version = 1
 
-/** Bytes of the longest line that is read. A plant's are 6 KB at most, however they are written. */
+/** The longest line that is read. The line of a plant has at most 6 KB, however it is escaped. */
 const maxLineBytes = 1024 * 1024
 
-/** What the first line of the file tells: how many lines follow, each a plant, so that a file that was cut off is told from a whole one. */
+/** The first line of the file. It has the number of plants, one a line, so that a truncated file is recognised. */
 interface Header {
   readonly plants: number
 }
@@ -27,15 +27,15 @@ export function plantLine({ id, name, tag }: PortablePlant): string {
   return `${JSON.stringify({ id, name, tag })}\n`
 }
 
-/** The number of the line of a plant, as people count. @param index how many plants come before it */
+/** The line number of a plant, counted from 1. @param index the number of plants before it */
 export function lineOf(index: number): number {
   return index + 2
 }
 
 /**
- * Reads an account's file, JSON lines with a header and then plants, in as much memory however long it is.
+ * Reads an account's file, JSON lines with a header and then plants. The memory that it takes does not grow with the file.
  * @param bytes the file, in pieces of any size
- * @returns its plants in the order of their lines, some at a time
+ * @returns its plants in the order of their lines, in batches
  * @throws AccessError that names the line of the first fault
  */
 export async function* readAccountFile(bytes: AsyncIterable<Buffer>): AsyncGenerator<readonly PortablePlant[]> {
@@ -69,7 +69,7 @@ function readLine(line: string, header: Header | undefined, number: number): Hea
   return header ? readPlant(line, number) : readHeader(line)
 }
 
-/** Cuts a file into its lines, without a line feed and a byte order mark; each piece into those that end in it. */
+/** Splits a file into lines, without line feeds and the byte order mark; for each piece, the lines that end in it. */
 async function* linesOf(bytes: AsyncIterable<Buffer>): AsyncGenerator<readonly string[]> {
   let rest = Buffer.alloc(0)
   let number = 0
@@ -85,7 +85,7 @@ async function* linesOf(bytes: AsyncIterable<Buffer>): AsyncGenerator<readonly s
   if (rest.length > 0) yield decode(rest, number)
 }
 
-/** The lines of some bytes. @param before how many lines come before them */
+/** The lines of some bytes. @param before the number of lines before them */
 function decode(bytes: Buffer, before: number): readonly string[] {
   if (!isUtf8(bytes)) throw notUtf8(bytes, before)
   const text = bytes.toString('utf8')

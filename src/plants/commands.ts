@@ -63,7 +63,7 @@ export function addPlantCommands(program: Command, withStores: WithStores<UsedSt
     )
 }
 
-/** The accounts that are meant, and the tag as plants have it. */
+/** Finds the accounts, and trims and checks the tag. */
 async function resolve(access: AccessStore, { from, to, tag }: ShareOptions) {
   return {
     from: await findAccount(access, from),

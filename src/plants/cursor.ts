@@ -1,19 +1,19 @@
 import { ApiError } from '../errors.ts'
 import type { Position } from './plant.ts'
 
-/** Writes a place in a list as the opaque `after` parameter. */
+/** Encodes a position in a list as the opaque `after` parameter. */
 export function writeCursor({ account, id }: Position): string {
   return Buffer.from(`${account}:${id}`).toString('base64url')
 }
 
 /**
- * Reads an `after` parameter.
- * @throws ApiError 400 for one that we did not write
+ * Decodes an `after` parameter.
+ * @throws ApiError 400 for a text that `writeCursor` cannot write
  */
 export function readCursor(cursor: string): Position {
   const [, account, id] = /^(\d{1,16}):(-?\d{1,16})$/.exec(Buffer.from(cursor, 'base64url').toString('latin1')) ?? []
   const position = { account: Number(account), id: Number(id) }
-  // Written again it must be the same: decoding base64 passes over what does not belong in it.
+  // It must encode to the same text: Node's base64 decoder skips characters that are not base64.
   const isOurs = Number.isSafeInteger(position.account) && Number.isSafeInteger(position.id)
   if (!isOurs || writeCursor(position) !== cursor) {
     throw new ApiError(

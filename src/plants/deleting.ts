@@ -13,24 +13,23 @@ export interface DeletingStores extends AccessStores {
   deleteAccount(name: string): Promise<boolean>
 }
 
-/** What deleting an account tells of what it does. */
+/** Reports the progress of a deletion. */
 export interface Deletion {
-  /** The account's keys are refused from now on. */
+  /** The account is suspended: its keys are refused from now on. */
   onSuspended(): void
-  /** A file of a run that was cut off is not there any more: plants that are deleted already were in it. */
+  /** The file of an interrupted run is gone; it had plants that are deleted already. */
   onMissing(path: string): void
 }
 
-/** Idempotency keys that are removed at once. */
-const keysAtOnce = 500
+const keysPerBatch = 500
 
 /**
- * Deletes an account with all that it has: suspends it, writes its plants into a file, and deletes in batches what is in the
- * file. A plant is deleted only where a complete file has it as it is; whatever else there is goes into another one. Cut off
- * at any moment, the same goes on where it was.
- * @param folder where the file is to be
+ * Deletes an account with everything that it owns: suspends it, writes its plants into a file, and deletes the plants of the file
+ * in batches. A plant is deleted only where a complete file has it unchanged; other plants go into another file. After an
+ * interruption, the next run continues.
+ * @param folder the folder of the file
  * @returns the paths of the files with its plants; none where it had none
- * @throws AccessError for an unknown account, and one with the last working key of the scope `admin`
+ * @throws AccessError for an unknown account, and for an account with the last valid key of the scope `admin`
  */
 export async function deleteWithPlants(
   { access, transfers, deleteAccount }: DeletingStores,
@@ -39,7 +38,7 @@ export async function deleteWithPlants(
   deletion: Deletion,
 ): Promise<readonly string[]> {
   const account = await findAccount(access, name)
-  // Whatever keeps the file from being written is better told before anything changes.
+  // First, so that an error of the folder is reported before anything changes.
   prepareFolder(folder)
   if (account.suspended === null) await access.suspendAccount(account.name)
   deletion.onSuspended()
@@ -56,19 +55,19 @@ export async function deleteWithPlants(
     }
   }
   do {
-    const path = await keep(transfers, account, folder)
+    const path = await writeFile(transfers, account, folder)
     if (path !== undefined) {
       paths.push(path)
       await removeKept(transfers, account.id, path, pace)
     }
-    while ((await pace.take(keysAtOnce, () => transfers.removeKeys(account.id, keysAtOnce))) > 0);
-    // A write that was let in before the account was suspended may have come meanwhile.
+    while ((await pace.take(keysPerBatch, () => transfers.removeKeys(account.id, keysPerBatch))) > 0);
+    // A write that was admitted before the suspension may have added a plant meanwhile.
   } while (!(await deleteAccount(account.name)))
   return paths
 }
 
-/** Writes the plants of an account into a new file, and notes it. @returns its path; undefined where there are no plants */
-async function keep(transfers: PlantTransfers, account: Account, folder: string): Promise<string | undefined> {
+/** Writes the plants of an account into a new file, and records it. @returns its path; undefined where there are no plants */
+async function writeFile(transfers: PlantTransfers, account: Account, folder: string): Promise<string | undefined> {
   const path = safetyPath(folder, account.name)
   const file = new PlantsFile(path, account.name)
   await transfers.saveDeletionFile(account.id, { path, isComplete: false })
@@ -86,7 +85,7 @@ async function keep(transfers: PlantTransfers, account: Account, folder: string)
   return undefined
 }
 
-/** Removes the plants of a file from the account, each where it is as the file has it. */
+/** Removes the plants of a file from the account, where they have not changed. */
 async function removeKept(transfers: PlantTransfers, account: number, path: string, pace: Pace): Promise<void> {
   const file = await InputFile.open(path, '')
   try {

@@ -3,8 +3,8 @@ import type { GroupCommit } from '../storage/group-commit.ts'
 import { nextId } from './policy.ts'
 
 /**
- * The highest id of each account, looked up once in a transaction however many plants it adds. Where it is looked up for each
- * plant, `POST /plants` costs 9 % more CPU time (docs/performance.md).
+ * Caches the highest id of each account within a transaction, which may add many plants. With a query for each plant,
+ * `POST /plants` costs 9 % more CPU time (docs/performance.md).
  */
 export class HighestIds {
   readonly #lookUp: Statement<[number], number | null>
@@ -18,7 +18,7 @@ export class HighestIds {
   }
 
   /**
-   * The id for a new plant, which is added next: one more than the highest, at least 1.
+   * The id for a new plant, which must be added next: one more than the highest, at least 1.
    * @throws ApiError 409 when none is left
    */
   next(account: number): number {
@@ -30,13 +30,13 @@ export class HighestIds {
     return id
   }
 
-  /** A plant was added whose id its caller chose. */
+  /** Takes note of a plant that was added with an id of the caller's choice. */
   note(account: number, id: number): void {
     const known = this.#transaction === this.#commit.transaction ? this.#known.get(account) : undefined
     if (known !== undefined && id > known) this.#known.set(account, id)
   }
 
-  /** A plant of the account was removed, perhaps the one with the highest id. */
+  /** Drops the highest id of an account whose plant was removed: it may have been the highest. */
   forget(account: number): void {
     this.#known.delete(account)
   }

@@ -4,7 +4,7 @@ import type { Idempotency } from './plant.ts'
 
 /**
  * Reads the `Idempotency-Key` header (draft-ietf-httpapi-idempotency-key-header-07) of a request.
- * @param body what the request asks for: two equal JSON values, however written, ask for the same
+ * @param body the JSON value of the request: equal values have equal digests, however they are written
  * @throws ApiError 400 for a key that is empty, too long or not of printable ASCII
  */
 export function readIdempotency(header: string | string[], body: unknown): Idempotency {
@@ -18,7 +18,7 @@ export function readIdempotency(header: string | string[], body: unknown): Idemp
   return { key: header, request: hash('sha256', canonical(body)) }
 }
 
-/** A JSON value with the properties of its objects in one order. */
+/** A JSON text of the value with sorted properties. */
 function canonical(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`
   if (typeof value !== 'object' || value === null) return JSON.stringify(value)
@@ -26,13 +26,13 @@ function canonical(value: unknown): string {
   return `{${properties.map(([name, item]) => `${JSON.stringify(name)}:${canonical(item)}`).join(',')}}`
 }
 
-/** Idempotency keys of requests that have not been answered. */
+/** Idempotency keys of in-flight requests. */
 export class InFlightKeys {
   readonly #running = new Set<string>()
 
   /**
-   * Does what the first request with this key asks for.
-   * @throws ApiError 409 while another one with the key is not answered
+   * Runs the work of a request with this key.
+   * @throws ApiError 409 while another request with the key is in flight
    */
   run<T>(account: number, { key }: Idempotency, work: () => Promise<T>): Promise<T> {
     const running = `${account} ${key}`

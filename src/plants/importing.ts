@@ -5,35 +5,35 @@ import { inBatches, Pace } from './pace.ts'
 import { type PortablePlant, TakenId } from './portable.ts'
 import type { ImportKey, PlantTransfers } from './transfers.ts'
 
-/** What a file is, once every line of it is checked. */
-interface Facts {
+/** The summary of a file whose lines are all checked. */
+interface FileSummary {
   readonly digest: string
   readonly plants: number
-  /** Those with the lowest id and with the highest; undefined for a file without plants. */
+  /** The plants with the lowest and the highest id; undefined for a file without plants. */
   readonly lowest: PortablePlant | undefined
   readonly highest: PortablePlant | undefined
-  /** Whether each id is higher than the one before, as in what `accounts export` prints: then none is there twice. */
+  /** Whether each id is higher than the one before, as in the output of `accounts export`: then no id is repeated. */
   readonly isAscending: boolean
 }
 
-/** What an import came to. */
+/** The result of an import. */
 export interface Imported {
-  /** How many plants the file has. */
+  /** The number of plants in the file. */
   readonly plants: number
-  /** How many of them were there before this run; all of them where the whole import was. */
+  /** How many plants earlier runs had imported; all of them where the import was complete. */
   readonly before: number
 }
 
 /**
- * Adds the plants of a file to an account: checks the whole file first, and writes in batches then. Cut off at any moment, the
- * same file goes on where it was.
- * @throws AccessError for a fault of the file, an id that is taken, and an import that is being taken back; nothing was written
- *   then, but where an id was taken only while the import was under way
+ * Adds the plants of a file to an account: it checks the whole file first, then writes in batches. After an interruption, a run
+ * with the same file continues.
+ * @throws AccessError for a fault of the file, an id that is taken, and an import that is being undone. Then nothing was
+ *   written, except where an id was taken during the import
  */
 export async function importFile(transfers: PlantTransfers, account: Account, file: InputFile): Promise<Imported> {
-  const facts = await check(file)
-  if (!facts.isAscending) await refuseRepeated(file)
-  const { digest, plants, lowest, highest } = facts
+  const summary = await check(file)
+  if (!summary.isAscending) await refuseRepeated(file)
+  const { digest, plants, lowest, highest } = summary
   const key = { account: account.id, digest }
   const known = await transfers.findImport(key)
   if (known?.isUndoing) {
@@ -44,7 +44,7 @@ export async function importFile(transfers: PlantTransfers, account: Account, fi
     const mayBeTaken = lowest && highest && (await transfers.hasIdBetween(account.id, lowest.id, highest.id))
     if (mayBeTaken && (await isThere(transfers, account.id, file, known !== undefined)))
       return { plants, before: plants }
-    await beginImport(transfers, key, facts)
+    await beginImport(transfers, key, summary)
     before = 0
   }
   try {
@@ -56,8 +56,8 @@ export async function importFile(transfers: PlantTransfers, account: Account, fi
 }
 
 /**
- * Takes an import back: removes the plants that it added, and that are as it added them.
- * @returns how many those were
+ * Undoes an import: removes the plants that it added and that have not changed since.
+ * @returns how many were removed
  * @throws AccessError for a file that is not imported into the account
  */
 export async function undoImport(transfers: PlantTransfers, account: Account, file: InputFile): Promise<number> {
@@ -79,7 +79,7 @@ export async function undoImport(transfers: PlantTransfers, account: Account, fi
 }
 
 /** @throws AccessError for the first fault of the file */
-async function check(file: InputFile): Promise<Facts> {
+async function check(file: InputFile): Promise<FileSummary> {
   let digest = ''
   let plants = 0
   let lowest: PortablePlant | undefined
@@ -130,9 +130,9 @@ async function refuseRepeated(file: InputFile): Promise<void> {
 }
 
 /**
- * Compares a file with what the account has at its ids.
+ * Compares a file with the account's plants of the same ids.
  * @param wasImported whether the same file was imported before
- * @returns whether all of its plants are there by that
+ * @returns whether the account has all plants of the file from that import
  * @throws AccessError that names the line of the first id that is taken
  */
 async function isThere(
@@ -160,7 +160,7 @@ async function isThere(
 }
 
 /** @throws AccessError when another plant has taken the highest id of the file meanwhile */
-async function beginImport(transfers: PlantTransfers, key: ImportKey, { plants, highest }: Facts): Promise<void> {
+async function beginImport(transfers: PlantTransfers, key: ImportKey, { plants, highest }: FileSummary): Promise<void> {
   try {
     await transfers.beginImport(key, plants, highest)
   } catch (error) {
@@ -169,7 +169,7 @@ async function beginImport(transfers: PlantTransfers, key: ImportKey, { plants, 
   }
 }
 
-/** Writes what comes after the first plants of a file. */
+/** Writes the plants of a file, but not the first `before`, which are written. */
 async function write(
   transfers: PlantTransfers,
   key: ImportKey,
@@ -188,12 +188,12 @@ async function write(
     const rest = some.slice(Math.max(0, before - at))
     const begin = at + some.length - rest.length
     at += some.length
-    // While one is written the next one is read.
+    // One batch is written while the next one is read.
     await writing
     if (rest.length === 0) continue
     const isLast = at === plants
     writing = pace.take(rest.length, () => transfers.addPlants(key, begin, rest, isLast))
-    // What it fails with is thrown where it is waited for.
+    // Its error is thrown by the next `await writing`.
     writing.catch(() => undefined)
   }
   await writing
@@ -203,7 +203,7 @@ async function write(
   )
 }
 
-/** The refusal of an id that another plant has taken since the import began. */
+/** The refusal of an id that another plant took during the import. */
 async function takenMeanwhile(
   transfers: PlantTransfers,
   key: ImportKey,

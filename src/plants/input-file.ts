@@ -4,10 +4,9 @@ import { AccessError } from '../access/access.ts'
 import { inputBytes } from '../print.ts'
 import { namelessFile } from './nameless-file.ts'
 
-/** Bytes that are read at once. */
 const pieceBytes = 64 * 1024
 
-/** A file that can be read several times, whatever it came from. */
+/** A file that can be read several times, also where it comes from a pipe. */
 export class InputFile {
   readonly #handle: FileHandle
 
@@ -16,9 +15,9 @@ export class InputFile {
   }
 
   /**
-   * Opens a file; without a path, what comes on stdin. What can be read only once is copied into the folder first, into a
-   * file that has no name and is gone with this process.
-   * @throws AccessError when it cannot be read
+   * Opens a file; without a path, stdin. Input that can be read only once is first copied into the folder, into a file without a
+   * name, which ends with this process.
+   * @throws AccessError when the file cannot be read
    */
   static async open(path: string | undefined, folder: string): Promise<InputFile> {
     if (path === undefined) return new InputFile(await copied(inputBytes(), folder))
@@ -35,8 +34,8 @@ export class InputFile {
   }
 
   /**
-   * Reads it from its start to its end. A piece is good until the next one is asked for.
-   * @param onDigest is told the SHA-256 of all of it, in hexadecimal digits, at the end
+   * Reads the whole file. The next piece overwrites the bytes of the one before.
+   * @param onDigest gets the SHA-256 of the file, in hexadecimal digits, at the end
    */
   async *bytes(onDigest?: (digest: string) => void): AsyncGenerator<Buffer> {
     const hash = createHash('sha256')

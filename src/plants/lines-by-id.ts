@@ -1,6 +1,6 @@
 import Database, { type Statement } from 'better-sqlite3'
 
-/** The lines on which the ids of a file stand, in a file that SQLite keeps and removes by itself: there may be any number. */
+/** The line number of each id of a file. They are in a temporary file of SQLite, since there may be any number. */
 export class LinesById {
   readonly #database = new Database('')
   readonly #insert: Statement<[number, number]>
@@ -15,7 +15,7 @@ export class LinesById {
     this.#line = this.#database.prepare<[number], number>('SELECT line FROM lines WHERE id = ?').pluck()
   }
 
-  /** Notes the line of an id. @returns the line that had it before, if there was one */
+  /** Adds the line of an id. @returns the earlier line with the same id, if there is one */
   add(id: number, line: number): number | undefined {
     return this.#insert.run(id, line).changes === 0 ? this.#line.get(id) : undefined
   }

@@ -11,11 +11,11 @@ import { digestOf, nextLink, sendIfNotModified, sendPage } from './page-replies.
 import { checkedText, type PlantQuery, type PlantStore } from './plant.ts'
 import { include, Plant, PlantError } from './schemas.ts'
 
-/** What lists are made from. */
+/** What the route of lists needs. */
 interface Lists {
   readonly store: PlantStore
   readonly guard: Guard
-  /** Keeps ready pages. */
+  /** The cache of pages. */
   readonly pages: PageCache
 }
 
@@ -43,7 +43,7 @@ const ListQuery = Type.Object({
 })
 type ListQuery = Static<typeof ListQuery>
 
-/** Registers `GET /plants` (spec, section 4.1). */
+/** Registers `GET /plants`. */
 export function listRoute(app: TypedInstance, { store, guard, pages }: Lists): void {
   const longReplies = new LongReplies(store, guard)
 
@@ -62,14 +62,14 @@ export function listRoute(app: TypedInstance, { store, guard, pages }: Lists): v
         response: answers({ 200: Type.Array(Plant) }, PlantError, refusals),
       },
     },
-    // Answers by `send` alone: for a promise Fastify would listen to the whole reply once more.
+    // Replies by `send` and returns no promise: for a promise Fastify adds another listener to the reply.
     (request, reply) => {
       tellIgnored(request, reply, { query: ListQuery })
       const account = callerOf(request).account.id
       const { limit = Number.POSITIVE_INFINITY, tag } = request.query
-      // First, since a question that is refused has no version.
+      // First, since a refused query has no version.
       const asked = { query: queryOf(request.query), limit, tag }
-      // Read before the plants: what changes in between makes the tag too old, never too new.
+      // Read before the plants: a change in between makes the tag too old, never too new.
       const version = store.version(account)
       if (version !== null) {
         if (sendIfNotModified(request, reply, version, asked.query)) return
@@ -89,7 +89,7 @@ export function listRoute(app: TypedInstance, { store, guard, pages }: Lists): v
   )
 }
 
-/** Which plants are asked for. @throws ApiError 400 for a tag that no plant can have, and a cursor that we did not write */
+/** Reads the query. @throws ApiError 400 for a tag that no plant can have, and for an invalid cursor */
 function queryOf({ tag, after, include }: ListQuery): PlantQuery {
   return {
     ...(tag === undefined ? {} : { tag: checkedText('tag', tag) }),

@@ -1,12 +1,12 @@
 import type { PlantPage, PlantQuery } from './plant.ts'
 
-/** How many plants one page of a long list has: over SQLite it holds the event loop for a tenth of a millisecond. */
+/** With SQLite, reading a page of this size blocks the event loop for a tenth of a millisecond. */
 const plantsPerPage = 500
 
 /**
  * The pages of a long list, one after the other.
- * @param limit how many plants they have at most; where more are to come, the last page says so
- * @param read gives at most so many plants
+ * @param limit the highest number of plants; the last page says whether more follow
+ * @param read reads at most `length` plants
  */
 export async function* pagesOf(
   query: PlantQuery,

@@ -5,19 +5,19 @@ import { OpenLists } from './open-lists.ts'
 import { jsonArray, jsonType, type ListRequest, nextLink, sendIfNotModified } from './page-replies.ts'
 import type { PagesOf, PlantPage, PlantQuery, PlantStore, Position } from './plant.ts'
 
-/** Bytes of text that are kept while the head is made, where reading it again might give another one. */
+/** The longest text that is kept in memory between the two readings of a page, which may differ without snapshots. */
 const maxKeptBytes = 1024 ** 2
 
-/** What the head of a reply tells of its text. */
+/** What the headers of a reply need to know of its text. */
 interface ListSummary {
   readonly bytes: number
-  /** The text itself, unless it is too long to be kept. */
+  /** The text, unless it is too long to be kept. */
   readonly text: string | undefined
-  /** The place of the last plant, where more are to come. */
+  /** The position of the last plant, where more plants follow. */
   readonly last: Position | undefined
 }
 
-/** Sends lists that are too long for the memory, in pieces, as their readers take them; so many at once. */
+/** Streams lists that are too long for memory, with backpressure; `OpenLists` bounds how many are open. */
 export class LongReplies {
   readonly #store: PlantStore
   readonly #guard: Guard
@@ -30,11 +30,11 @@ export class LongReplies {
   }
 
   /**
-   * Sends a list: all plants, or a page of them.
-   * @throws ApiError 503 where so many long lists are open already, and what ends the key before there is a head
+   * Streams a list: all plants, or a page of them.
+   * @throws ApiError 503 where too many long lists are open, or the error of a key that ends before the headers are sent
    */
   async send(request: FastifyRequest, reply: FastifyReply, asked: ListRequest): Promise<void> {
-    // Asked before the plants are read: what changes meanwhile makes the tag too old, and nobody is ever told that such a reply holds.
+    // Read before the plants: a change in between makes the tag too old, and such a tag never gets a 304.
     const version = await this.#store.fetchVersion(callerOf(request).account.id)
     if (version !== null && sendIfNotModified(request, reply, version, asked.query)) return
     if (Number.isFinite(asked.limit)) await this.#sendPage(request, reply, asked)
@@ -48,8 +48,8 @@ export class LongReplies {
   }
 
   /**
-   * A page is read twice: the head, which goes first, tells of the whole text. Where both readings are not of one moment, a
-   * short text is kept, and of a long one the head tells only where it ends.
+   * Sends a page. It is read twice, since the headers go first and have its length and its last plant. Without snapshots the two
+   * readings may differ: then a short text is kept, and a long one is sent without its length.
    */
   async #sendPage(request: FastifyRequest, reply: FastifyReply, asked: ListRequest): Promise<void> {
     const { query, limit } = asked
@@ -65,7 +65,7 @@ export class LongReplies {
     }
     if (!list) return
     list.once('error', reject).once('close', () => resolve(undefined))
-    // Begins to read, and takes nothing.
+    // Starts reading without taking data.
     list.read(0)
     const summary = await promise
     if (!summary || isOver()) return
@@ -76,9 +76,9 @@ export class LongReplies {
     reply.header('content-type', jsonType).send(kept ?? list)
   }
 
-  /** A long list as a stream, which ends with the reply or the caller's key; undefined where the caller has left. */
+  /** Opens a long list as a stream, which ends with the reply or the caller's key; undefined where the caller has left. */
   #begin(request: FastifyRequest, reply: FastifyReply, read: () => AsyncIterable<string>): Readable | undefined {
-    // Who has left will not leave again.
+    // The `close` event is over, and would free nothing.
     if (reply.raw.destroyed) return undefined
     reply.raw.once('close', this.#open.enter(callerOf(request).account.id))
     const list = Readable.from(read())
@@ -91,8 +91,8 @@ export class LongReplies {
 }
 
 /**
- * Reads a list for what its head tells; undefined where that is over before.
- * @param maxKeptBytes bytes of text that are kept at most
+ * Reads a list for its headers; undefined where the reply is over before.
+ * @param maxKeptBytes the longest text that is kept
  */
 async function summaryOf(
   pages: AsyncIterable<PlantPage>,
@@ -117,7 +117,7 @@ async function summaryOf(
   return { bytes, text: kept?.join(''), last }
 }
 
-/** Pages, which are broken off at the end where more have come than fit: to leave those out would be to lose them. */
+/** Passes pages on, and fails at the end where plants were added that do not fit: the client would never see them. */
 async function* failOnMore(pages: AsyncIterable<PlantPage>): AsyncIterable<PlantPage> {
   let isMore = false
   for await (const page of pages) {

@@ -1,21 +1,21 @@
 import { type ApiError, overloaded } from '../errors.ts'
 
-/** A list of up to so many plants is sent whole; a longer one is streamed, whether a limit was sent or not. */
+/** A list of up to so many plants is sent as one text; a longer one is streamed, with or without a limit. */
 export const maxWholeList = 1000
 
-/** How many long lists are open at once, of all accounts and of one. */
+/** Long lists that may be open at once, of all accounts and of one. */
 const maxOpenLists = 32
 const maxOpenListsOfAccount = 8
 
-/** Counts the long lists that are being read: each takes memory and time for as long as its reader takes. */
+/** Counts the long lists that are open: each takes memory and time until its reader is done. */
 export class OpenLists {
   readonly #open = new Map<number, number>()
   #count = 0
 
   /**
-   * Lets a list of an account begin.
-   * @returns what to call when it is over
-   * @throws ApiError 503 where so many are open already
+   * Opens a list of an account.
+   * @returns a function to call when the list is over
+   * @throws ApiError 503 where too many are open
    */
   enter(account: number): () => void {
     const own = this.#open.get(account) ?? 0

@@ -1,29 +1,28 @@
 import { type Clock, machineClock } from '../clock.ts'
 
-/** Milliseconds that a batch is to take while nobody else writes, and between two looks whether a service runs. */
+/** The time of a batch while no service runs, and the time between two checks whether one runs. */
 const aloneBatchMs = 200
 const checkIntervalMs = 1000
-/** Milliseconds that others have after a batch at least, beside a service. */
+/** The shortest pause after a batch beside a service. */
 const minPauseMs = 20
-/** Plants of a batch. */
 const minBatchPlants = 50
 const maxBatchPlants = 5000
 
-/** What a pace depends on. */
+/** What a pace needs to know of the service. */
 interface PacedService {
-  /** Milliseconds that a batch may take beside a service. */
+  /** The time of a batch beside a service. */
   readonly maxBatchMs: number
   isServiceRunning(): Promise<boolean>
 }
 
 /**
- * How large batches of plants are, and how long others have between two: much at once while no service runs, and beside one
- * a few milliseconds with as long a pause at least.
+ * Sets the size of batches of plants and the pauses between them. While no service runs, batches are large; beside a service, a
+ * batch takes a few milliseconds, and the pause after it at least as long.
  */
 export class Pace {
   readonly #service: PacedService
   readonly #clock: Clock
-  /** The first batches are small, as if a service ran and writing were slow. */
+  /** True at first, so that the first batches are small. */
   #isServiceRunning = true
   #checkedAtMs = Number.NEGATIVE_INFINITY
   #msPerPlant = 0.05
@@ -33,13 +32,13 @@ export class Pace {
     this.#clock = clock
   }
 
-  /** How many plants the next batch is to have. */
+  /** The number of plants of the next batch. */
   get size(): number {
     const targetMs = this.#isServiceRunning ? this.#service.maxBatchMs : aloneBatchMs
     return Math.min(maxBatchPlants, Math.max(minBatchPlants, Math.floor(targetMs / this.#msPerPlant)))
   }
 
-  /** Does a batch of so many plants, and then leaves others their time. */
+  /** Runs a batch of so many plants, then pauses for other writers. */
   async take<T>(plants: number, batch: () => Promise<T>): Promise<T> {
     const start = this.#clock.now()
     const result = await batch()
@@ -57,7 +56,7 @@ export class Pace {
   }
 }
 
-/** The same items in lists as long as the pace wants them. */
+/** Regroups items into batches of the pace's size. */
 export async function* inBatches<T>(lists: AsyncIterable<readonly T[]>, pace: Pace): AsyncGenerator<readonly T[]> {
   let waiting: readonly T[] = []
   for await (const list of lists) {

@@ -8,16 +8,16 @@ import { writeCursor } from './cursor.ts'
 import type { Page } from './page-cache.ts'
 import type { PlantPage, PlantQuery, PlantsVersion, Position } from './plant.ts'
 
-/** A list that is asked for. */
+/** A list that a request asks for. */
 export interface ListRequest {
   readonly query: PlantQuery
-  /** How many plants it has at most; infinite for all of them. */
+  /** The highest number of plants; infinite for all of them. */
   readonly limit: number
-  /** The tag as it was sent: the address of the next page has it again. */
+  /** The tag as it was sent, for the address of the next page. */
   readonly tag: string | undefined
 }
 
-/** The type of everything that the plants group sends as text of its own. */
+/** The content type of JSON texts that the routes of plants write themselves. */
 export const jsonType = 'application/json; charset=utf-8'
 
 /** Sends a page. */
@@ -27,19 +27,19 @@ export function sendPage(reply: FastifyReply, { text, link }: Page): void {
   sendAtEndOfTurn(reply, text)
 }
 
-/** The version of a page where the store knows none: of all that goes out, the address of the next page too. */
+/** The version of a page where the store has none: a digest of its text and of the address of the next page. */
 export function digestOf({ text, link = '' }: Page): PlantsVersion {
   return hash('sha256', `${text}\n${link}`, 'base64url')
 }
 
-/** Names the version of a reply, and sends a 304 where the caller has that one already; tells whether it has. */
+/** Sets the `ETag` of a version, and sends a 304 where the caller has that version. @returns whether it sent the 304 */
 export function sendIfNotModified(
   request: FastifyRequest,
   reply: FastifyReply,
   version: PlantsVersion,
   { withIds }: PlantQuery,
 ): boolean {
-  // With ids the same version is another reply.
+  // The same version with ids is another reply.
   const tag = withIds ? `${version}.id` : version
   reply.header('etag', `W/"${tag}"`)
   const isThere = namesTag(request.headers['if-none-match'], tag)
@@ -47,20 +47,20 @@ export function sendIfNotModified(
   return isThere
 }
 
-/** The `Link` header (RFC 8288) of a page that others follow. */
+/** The `Link` header (RFC 8288) of a page that has a next page. */
 export function nextLink(last: Position, { query, limit, tag }: ListRequest): string {
   const tagged = tag === undefined ? '' : `&tag=${encodeURIComponent(tag)}`
   const included = query.withIds ? '&include=id' : ''
   return `<${plantsPrefix}?limit=${limit}${tagged}${included}&after=${writeCursor(last)}>; rel="next"`
 }
 
-/** Pages as the text of one JSON array, a piece to a page. */
+/** Writes pages as the text of one JSON array, one piece for each page. */
 export async function* jsonArray(pages: AsyncIterable<PlantPage>): AsyncIterable<string> {
   let separator = '['
   for await (const { json } of pages) {
     yield separator + json.slice(1, -1)
     separator = ','
-    // A reader that keeps up takes each piece at once, and everybody else would wait until it has them all.
+    // A fast reader takes each piece at once: without this pause it would get the whole list in one turn of the event loop.
     await endOfTurn()
   }
   yield ']'

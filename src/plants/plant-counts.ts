@@ -4,42 +4,42 @@ import { overloaded } from '../errors.ts'
 import type { GroupCommit } from '../storage/group-commit.ts'
 import type { OutsideChanges } from '../storage/outside-changes.ts'
 
-/** How many plants are counted at once where nobody waits in the same turn: they hold the event loop for some 10 ms. */
+/** Plants that are counted in one turn of the event loop: they block it for some 10 ms. */
 const plantsPerSlice = 100_000
-/** How many accounts' counts are remembered at most. */
+/** Accounts whose counts are cached. */
 const maxAccounts = 10_000
 
-/** How many plants an account had. */
+/** The cached count of an account's plants. */
 interface Counted {
-  /** With what this process has changed since. */
+  /** The count with this process's own changes since. */
   count: number
-  /** The version at which that was so. */
+  /** The version of the database at the count. */
   readonly version: string
 }
 
-/** What somebody was told who only cached: how many plants there were at least, or all of them. */
+/** The count for a reply that no limit depends on. It may have stopped early. */
 interface UnlimitedCount extends Counted {
   readonly isAll: boolean
 }
 
-/** A count under way. */
+/** A count in progress. */
 interface Counting {
   sum: number
-  /** The highest id that is counted. */
+  /** The highest id that is counted so far. */
   after: number
   readonly done: Promise<void>
 }
 
 /**
- * How many plants accounts have: counted when first asked for, and followed from there. An account that nobody asks
- * about, since it has no limit, costs nothing.
+ * Counts the plants of accounts: once from the database when first needed, then by each change. An account without a limit is
+ * not counted and costs nothing.
  */
 export class PlantCounts {
   readonly #slice: Statement<[number, number, number], { readonly count: number; readonly last: number }>
   readonly #commit: GroupCommit
   readonly #changes: OutsideChanges
   readonly #counts = new Map<number, Counted>()
-  /** Apart from the counts, which limits hold to. */
+  /** Apart from the counts that limits depend on. */
   readonly #unlimitedCounts = new Map<number, UnlimitedCount>()
   readonly #running = new Map<number, Counting>()
 
@@ -52,17 +52,17 @@ export class PlantCounts {
   }
 
   /**
-   * Whether the count of the account still holds: what others wrote was not followed, and what was followed may have been
-   * rolled back.
+   * Whether the cached count of the account is valid: it is not after another process has written, or after a rollback of this
+   * process's changes.
    */
   isKnown(account: number): boolean {
     return this.#counts.get(account)?.version === this.#version()
   }
 
   /**
-   * Counts the account's plants in slices, so that others' requests come in between. What this process writes meanwhile is
-   * counted; what others write may be counted or not, and then the account is counted anew for the next who asks.
-   * @returns nothing where one slice was enough, as nearly always
+   * Counts the account's plants in slices, so that other requests run in between. Writes of this process meanwhile are counted;
+   * writes of others may be counted or not, and then the next caller counts the account again.
+   * @returns undefined where one slice was enough, as nearly always
    */
   load(account: number): Promise<void> | undefined {
     const running = this.#running.get(account)
@@ -99,8 +99,8 @@ export class PlantCounts {
   }
 
   /**
-   * How many plants the account has, as it was last learned and followed since.
-   * @throws ApiError 503 where ten thousand other accounts were learned since, and this one is forgotten
+   * The cached count of the account.
+   * @throws ApiError 503 where ten thousand other accounts were counted since, and this one was dropped
    */
   of(account: number): number {
     const counted = this.#counts.get(account)
@@ -109,9 +109,8 @@ export class PlantCounts {
   }
 
   /**
-   * The same for a caller who only looks. Whoever looks often costs the count once: ten thousand plants take as long as
-   * several requests.
-   * @param enough how many are counted at least, where there are as many
+   * Counts the account's plants for a reply. The count is cached: ten thousand plants take as long as several requests.
+   * @param enough the count may stop at this number
    */
   async countUpTo(account: number, enough: number): Promise<number> {
     if (this.isKnown(account)) return this.of(account)
@@ -123,7 +122,7 @@ export class PlantCounts {
       const slice = this.#slice.get(account, after, length)
       sum += slice?.count ?? 0
       if (!slice || slice.count < length || sum >= enough) {
-        // In one slice nothing has come or gone meanwhile.
+        // During one slice no plant can be added or removed.
         if (enough <= plantsPerSlice)
           cache(this.#unlimitedCounts, account, { count: sum, version, isAll: sum < enough })
         return sum
@@ -133,12 +132,12 @@ export class PlantCounts {
     }
   }
 
-  /** Another text after others have written, or a transaction was rolled back. */
+  /** The database's version: it changes when another process has written, or a transaction was rolled back. */
   #version(): string {
     return `${this.#changes.version()} ${this.#commit.rollbacks}`
   }
 
-  /** Notes that a plant of the account has come (1), or gone (-1). */
+  /** Counts a plant that was added (1) or removed (-1). */
   adjust(account: number, id: number, difference: number): void {
     const counted = this.#counts.get(account)
     if (counted) counted.count += difference
@@ -149,7 +148,7 @@ export class PlantCounts {
   }
 }
 
-/** Keeps what was counted of an account, and forgets all others where they are too many. */
+/** Caches the count of an account; drops all others where they are too many. */
 function cache<T extends Counted>(counts: Map<number, T>, account: number, counted: T): void {
   if (counts.size >= maxAccounts) counts.clear()
   counts.set(account, counted)

@@ -3,59 +3,59 @@ import { invalidField } from '../errors.ts'
 import { controlCharacters, type NameRule, nameProblem } from '../text.ts'
 import type { NewPlant, Plant } from './schemas.ts'
 
-/** A plant at its place: the account that owns it and its id there. */
+/** A plant with the account that owns it and its id in that account. */
 export interface StoredPlant extends Plant {
   readonly account: number
   readonly id: number
 }
 
-/** What callers see of a plant. @param withId whether its id too, which is for its owner alone */
+/** A plant as replies show it. @param withId whether to show the id, which only the owner may see */
 export function toReply({ id, name, tag }: StoredPlant, withId: boolean): Plant {
   const reply = tag === undefined ? { name } : { name, tag }
   return withId ? { id, ...reply } : reply
 }
 
-/** A place in a caller's list: own plants first, then those of other accounts by account, each by id. */
+/** A position in a caller's list. The list has own plants first, then those of other accounts by account; each group by id. */
 export interface Position {
   readonly account: number
   readonly id: number
 }
 
-/** Some plants of a list, in its order. */
+/** Consecutive plants of a list. */
 export interface PlantPage {
-  /** The plants as they go out: the text of a JSON array. */
+  /** The plants as the text of a JSON array, ready to send. */
   readonly json: string
-  /** The place of the last one, where more are to come. */
+  /** The position of the last plant, where more plants follow. */
   readonly last?: Position
 }
 
-/** Gives the pages of a list from the first one on, the same whenever it is called. */
+/** Reads the pages of a list from the first one on; each call reads them again. */
 export type PagesOf = (upTo?: Position) => AsyncIterable<PlantPage>
 
-/** Which of the plants that an account may see are asked for. */
+/** Selects some of the plants that an account may see. */
 export interface PlantQuery {
   readonly tag?: string
-  /** Only plants that come after this place. */
+  /** Only plants after this position. */
   readonly after?: Position
-  /** Only plants up to this place; asked of a store alone whose lists do not show one moment. */
+  /** Only plants up to this position; used only with a store without `hasSnapshotLists`. */
   readonly upTo?: Position | undefined
-  /** Whether the account's own plants are shown with their ids. Those of others never are. */
+  /** Whether the account's own plants are shown with their ids. Plants of others never are. */
   readonly withIds?: boolean
 }
 
-/** What makes a repeated request known as one: the caller's key, and a digest of what it asks for. */
+/** Identifies a repeated request: the caller's idempotency key, and a digest of the body. */
 export interface Idempotency {
   readonly key: string
   readonly request: string
 }
 
-/** A plant that was added, now or by an earlier request with the same idempotency key. */
+/** A plant that was added, by this request or by an earlier one with the same idempotency key. */
 export interface AddedPlant {
   readonly plant: StoredPlant
   readonly isReplay: boolean
 }
 
-/** That one account lets another one see its plants. */
+/** The permission of one account to see the plants of another. */
 export interface Share {
   /** The owner's name. */
   readonly from: string
@@ -67,49 +67,49 @@ export interface Share {
   readonly created: number
 }
 
-/** What is known of the plants that an account may see without reading them: another one, once one of them changes. */
+/** An opaque version of all plants that an account may see. It changes when one of them changes. */
 export type PlantsVersion = string
 
 /**
- * Keeps plants. Every method takes the account first and sees nothing outside what that account may see. What is shared
- * is put on record, as `by`'s, plants are not.
+ * Stores plants. Every method takes the account first, and reads only what that account may see. The audit trail records changes
+ * of shares, as made by `by`, and no changes of plants.
  */
 export interface PlantStore {
   /**
    * Adds a plant to the account; resolves when it is on disk.
-   * @param idempotency a repeated request gets the answer of the first one, for 24 hours
-   * @param limit how many plants the account may have; as many as it likes without it
+   * @param idempotency for 24 hours, a repeated request gets the reply of the first one
+   * @param limit how many plants the account may have; no limit without it
    * @throws ApiError 409 when the id is taken, or none is left to assign, or the first request is still running;
-   *   422 when the key was used for another request; 429 when the account has as many plants as it may
+   *   422 when the key was used for another request; 429 when the limit is reached
    */
   create(account: number, plant: NewPlant, idempotency?: Idempotency, limit?: number): Promise<AddedPlant>
   /**
-   * Removes idempotency keys that were used before a time in Unix seconds, at most so many, in one short transaction.
-   * @returns how many those were: 0 when none is left
+   * Removes at most `maxRows` idempotency keys that were used before a time in Unix seconds, in one short transaction.
+   * @returns how many were removed: 0 when none is left
    */
   removeExpiredKeys(before: number, maxRows: number): Promise<number>
   /**
-   * The version of what the account may see: a read that begins after a write was acknowledged gets a new one. Null where
-   * it is not known without asking the database.
+   * The version of the plants that the account may see. A read that begins after a write was acknowledged gets a new version.
+   * Null where only the database knows it.
    */
   version(account: number): PlantsVersion | null
-  /** The same, asked for where need be. Null while others write who do not tell. */
+  /** The same version, read from the database where needed. Null while replicas of an older release write, which renew no version. */
   fetchVersion(account: number): Promise<PlantsVersion | null>
   /** The account's own plant with this id. */
   find(account: number, id: number): Promise<StoredPlant | undefined>
-  /** How many plants of its own the account has. @param enough how many are counted at least, where there are as many */
+  /** How many own plants the account has. @param enough the count may stop at this number */
   count(account: number, enough?: number): Promise<number>
-  /** Removes the account's own plant; tells whether there was one. */
+  /** Removes the account's own plant. @returns whether there was one */
   remove(account: number, id: number): Promise<boolean>
   /** At most `limit` plants in order. */
   list(account: number, query: PlantQuery, limit: number): Promise<PlantPage>
-  /** Whether a list by `listLong` shows one moment, however often its pages are gone through. */
+  /** Whether `listLong` reads one snapshot, however often its pages are read. */
   readonly hasSnapshotLists: boolean
   /**
-   * Reads plants in order, in pages. Whoever stops early returns the iterator. Where it does not show one moment, plants that
-   * are there all along are in it once, those that come or go meanwhile may be in it or not.
-   * @param use makes of the pages what is given; it may go through them several times
-   * @param limit how many plants at most; all of them without it
+   * Reads plants in order, in pages. A caller that stops early must return the iterator. Without `hasSnapshotLists` the list has
+   * each plant that existed all the time once, and may have or lack plants that were added or removed meanwhile.
+   * @param use maps the pages to the output; it may read them several times
+   * @param limit the highest number of plants; all plants without it
    */
   listLong<T>(
     account: number,
@@ -118,19 +118,19 @@ export interface PlantStore {
     limit?: number,
   ): AsyncIterable<T>
   /**
-   * Lets another account see the account's plants, all of them or those with a tag, from now on; tells whether it could
-   * not before.
-   * @throws ApiError 400 when both are the same
+   * Lets another account see the account's plants, all of them or those with a tag, from now on.
+   * @returns whether the share is new
+   * @throws ApiError 400 when both accounts are the same
    */
   share(account: number, grantee: number, tag?: string, by?: Actor): Promise<boolean>
-  /** Takes back what `share` gave, without a tag all of it, at once; tells whether there was anything. */
+  /** Revokes a share at once; without a tag, all shares of the two accounts. @returns whether there was one */
   unshare(account: number, grantee: number, tag?: string, by?: Actor): Promise<boolean>
-  /** All that is shared, by owner, grantee and tag. */
+  /** All shares, sorted by owner, grantee and tag. */
   shares(): Promise<readonly Share[]>
 }
 
 /**
- * Trims a plant's texts and checks what a JSON type cannot say.
+ * Trims a plant's texts and checks the rules that a JSON type cannot express.
  * @throws ApiError 400 that names the field
  */
 export function checkedPlant(plant: NewPlant): NewPlant {

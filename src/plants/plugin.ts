@@ -18,15 +18,15 @@ import type { PageCache } from './page-cache.ts'
 import { checkedPlant, type PlantStore, toReply } from './plant.ts'
 import { NewPlant, OnePlantQuery, Plant, PlantError } from './schemas.ts'
 
-/** What the plants group is built from. */
+/** What the routes of plants need. */
 export interface PlantsOptions {
   readonly store: PlantStore
   readonly guard: Guard
-  /** Keeps ready pages. */
+  /** The cache of pages. */
   readonly pages: PageCache
   /** Bytes. */
   readonly bodyLimit: number
-  /** What holds where neither the key nor its account has a limit. */
+  /** The limits of accounts that have none of their own. */
   readonly limits: Limits
 }
 
@@ -46,7 +46,7 @@ export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (
 ) => {
   app.setErrorHandler(errorHandler(plantErrorBody))
   app.setNotFoundHandler(() => {})
-  await letIn(app, guard)
+  await authenticate(app, guard)
   app.addHook('onRequest', sendRequestsLeft(standardHeaders))
 
   listRoute(app, { store, guard, pages })
@@ -84,8 +84,8 @@ export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (
   addPlantRoutes(app, store)
 }
 
-/** Lets callers in by their bearer token, as the specification wants it. */
-async function letIn(app: FastifyInstance, guard: Guard): Promise<void> {
+/** Authenticates callers by their bearer token. */
+async function authenticate(app: FastifyInstance, guard: Guard): Promise<void> {
   await app.register(bearerAuth, {
     keys: [],
     specCompliance: 'rfc6749',
@@ -104,7 +104,7 @@ async function letIn(app: FastifyInstance, guard: Guard): Promise<void> {
       return
     }
     app.verifyBearerAuth?.(request, reply, (error) => {
-      // Its own complaint is that there is no bearer token; whatever else fails on the way is no fault of the caller.
+      // The package's own error means that there is no bearer token; any other error is not the caller's fault.
       const isNoToken = error && 'code' in error && String(error.code).startsWith('FST_BEARER_AUTH_')
       done(
         isNoToken
@@ -115,7 +115,7 @@ async function letIn(app: FastifyInstance, guard: Guard): Promise<void> {
   })
 }
 
-/** Adds what is done with one plant. */
+/** Adds the routes of one plant. */
 function addPlantRoutes(app: TypedInstance, store: PlantStore): void {
   app.get(
     '/:id',

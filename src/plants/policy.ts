@@ -3,7 +3,7 @@ import { ApiError } from '../errors.ts'
 import type { AddedPlant, Idempotency } from './plant.ts'
 import { type KeyedRow, toPlant } from './rows.ts'
 
-// What the stores of all engines decide alike: they read rows, ask here, and write what comes of it.
+// Decisions that are the same for all engines: a store reads rows, calls these functions, and writes the result.
 
 /**
  * The id for a new plant that names none: one more than the highest of its account, at least 1.
@@ -23,8 +23,8 @@ export function idTaken(id: number): ApiError {
 }
 
 /**
- * Lets an account that has so many plants have one more, unless that is as many as it may.
- * @throws ApiError 429; no time to wait is told, since waiting frees nothing
+ * Checks that an account with `count` plants may have one more.
+ * @throws ApiError 429, without `Retry-After`: waiting frees nothing
  */
 export function checkPlantsLimit(limit: number, count: number): void {
   if (count < limit) return
@@ -33,23 +33,23 @@ export function checkPlantsLimit(limit: number, count: number): void {
 }
 
 /**
- * Lets plants be shared with every account but one's own.
- * @throws ApiError 400
+ * Checks that plants are shared with another account.
+ * @throws ApiError 400 for the account itself
  */
 export function checkGrantee(account: number, grantee: number): void {
   if (account === grantee) throw new ApiError(400, 'own_plants', 'An account sees its own plants already.')
 }
 
-/** A share as the store is asked for it, or to take it back. */
+/** A share that is to be granted or revoked. */
 export interface ShareRequest {
   readonly account: number
   readonly owner: string
   readonly grantee: string
-  /** Undefined for all plants, or all that is shared. */
+  /** Undefined for all plants, or for all shares. */
   readonly tag: string | undefined
 }
 
-/** What is put on record of a share that is given or taken back. @param tags those it is of, empty for all plants */
+/** The audit entry of a share that is granted or revoked. @param tags the tags of the shares; an empty text is all plants */
 export function shareEntry(
   action: 'share.granted' | 'share.revoked',
   { account, owner, grantee, tag }: ShareRequest,
@@ -61,7 +61,7 @@ export function shareEntry(
   return { action, target, account: { id: account }, before: isNew ? null : facts, after: isNew ? facts : null }
 }
 
-/** What is put on record of an account whose plants are handed over, come in, or are taken back. */
+/** The audit entry of an export, an import, or an import that is undone. */
 export function transferEntry(
   action: 'account.exported' | 'account.imported' | 'account.import_undone',
   id: number,
@@ -79,16 +79,15 @@ export function transferEntry(
   }
 }
 
-/** Seconds for which an idempotency key is known. */
 export const keyLifetimeSeconds = 24 * 60 * 60
 
-/** The moment from which on idempotency keys are known: older ones are as if they had never been. Unix seconds. */
+/** The time, in Unix seconds, of the oldest idempotency key that is still valid. */
 export function oldestValidKeySeconds(now: number): number {
   return now - keyLifetimeSeconds
 }
 
 /**
- * The answer to a request whose idempotency key was used before.
+ * The reply to a request whose idempotency key was used before.
  * @throws ApiError 422 when it was used for another request
  */
 export function replayOf(account: number, first: KeyedRow, { request }: Idempotency): AddedPlant {

@@ -1,30 +1,30 @@
 import { AccessError } from '../access/access.ts'
 
-/** A plant on its way out of an account, or into one. */
+/** A plant of an export or an import. */
 export interface PortablePlant {
   readonly id: number
   readonly name: string
   readonly tag?: string
 }
 
-/** A plant as the database keeps it, without its account. */
+/** A plant's row without its account. */
 export interface PortableRow {
   readonly id: number
   readonly name: string
   readonly tag: string | null
 }
 
-/** Takes all plants of an account, of one moment and in the order of their ids. What it throws is thrown to the caller. */
+/** Takes all plants of an account, from one snapshot and in the order of their ids. Its errors go to the caller of the export. */
 export interface ExportSink {
-  /** Comes first, with how many there are. */
+  /** Called first, with the number of plants. */
   begin(count: number): void
-  /** Some of them, as whole lines of an account's file in UTF-8; as often as it takes. */
+  /** Takes some plants as whole UTF-8 lines of an account's file; called any number of times. */
   add(lines: Buffer): void
-  /** All have come. */
+  /** Called after the last plant. */
   end(): void
 }
 
-/** The plant that a row tells of. */
+/** The plant of a row. */
 export function toPortable({ id, name, tag }: PortableRow): PortablePlant {
   return tag === null ? { id, name } : { id, name, tag }
 }
@@ -34,7 +34,7 @@ export function toRow({ id, name, tag }: PortablePlant): PortableRow {
   return { id, name, tag: tag ?? null }
 }
 
-/** The refusal to import a plant whose id another one has: which one it is, and nothing of its batch is written. */
+/** The refusal to import a plant whose id another plant has. Nothing of its batch is written. */
 export class TakenId extends AccessError {
   readonly id: number
 

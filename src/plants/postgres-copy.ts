@@ -1,7 +1,7 @@
 const tab = '\t'.charCodeAt(0)
 const lineEnd = '\n'.charCodeAt(0)
 const backslash = '\\'.charCodeAt(0)
-/** The letter after a backslash by which COPY says that a column is null. */
+/** The letter that, after a backslash, means null in COPY. */
 const nullLetter = 'N'.charCodeAt(0)
 
 const idBegin = Buffer.from('{"id":')
@@ -9,28 +9,28 @@ const nameBegin = Buffer.from(',"name":"')
 const tagBegin = Buffer.from('","tag":"')
 const tagEnd = Buffer.from('"}\n')
 
-/** For each byte: how JSON writes it in a text. Bytes from 128 on are parts of characters, which JSON writes as they are. */
+/** For each byte, its form in a JSON string. Bytes from 128 on are parts of characters, which JSON does not escape. */
 const inJson = Array.from({ length: 256 }, (_, byte) =>
   byte < 128 ? Buffer.from(JSON.stringify(String.fromCharCode(byte)).slice(1, -1)) : Buffer.from([byte]),
 )
-/** For each byte: 1 where neither COPY nor JSON escapes it. */
+/** For each byte, 1 where neither COPY nor JSON escapes it. */
 const isPlain = Uint8Array.from(inJson, (written) => (written.length === 1 ? 1 : 0))
-/** For each letter after a backslash: the byte that COPY means by both (postgresql.org/docs/current/sql-copy.html). */
+/** For each letter after a backslash, the byte that it means in COPY (postgresql.org/docs/current/sql-copy.html). */
 const unescapedByte = Uint8Array.from({ length: 256 }, (_, byte) => byte)
 for (const [letter, control] of ['b\b', 'f\f', 'n\n', 'r\r', 't\t', 'v\v']) {
   unescapedByte[letter?.charCodeAt(0) ?? 0] = control?.charCodeAt(0) ?? 0
 }
 
 /**
- * How many times as long as its row a line is at most: a control character is six bytes of JSON, and the shortest row,
+ * A line is at most so many times as long as its row: a control character is six bytes of JSON, and the shortest row,
  * `1\t\t\n`, is a line of 28 bytes.
  */
 const maxLineGrowth = 7
 
 /**
- * Plants as COPY writes them, with the columns id, name and tag, as lines of an account's file, the same as `plantLine`
- * writes: made here, since the server takes three times as long to make JSON of them as to read them; and made of bytes,
- * since texts of them take three times as long.
+ * Converts the output of COPY, with the columns id, name and tag, into lines of an account's file, the same as `plantLine`
+ * writes. It runs here, since the server takes three times as long to write JSON as to read the plants; and on bytes, since
+ * strings take three times as long.
  * @param pieces in UTF-8, of any size
  * @returns whole lines in UTF-8
  */
@@ -46,7 +46,7 @@ export async function* linesOfCopy(pieces: AsyncIterable<Buffer>): AsyncGenerato
   }
 }
 
-/** Writes the lines of whole rows. @returns how many bytes they are */
+/** Writes the lines of whole rows. @returns the bytes written */
 function writeLines(rows: Buffer, lines: Buffer): number {
   const line = new LineWriter(rows, lines)
   while (line.read < rows.length) {
@@ -63,7 +63,7 @@ function writeLines(rows: Buffer, lines: Buffer): number {
   return line.written
 }
 
-/** Reads rows of COPY, and writes lines of JSON; it knows how far both have come. */
+/** Reads rows of COPY and writes lines of JSON, with the offsets of both. */
 class LineWriter {
   read = 0
   written = 0
@@ -75,12 +75,12 @@ class LineWriter {
     this.#lines = lines
   }
 
-  /** Writes these bytes. There are few: a loop is quicker than a call of Buffer's. */
+  /** Writes a few bytes. A loop is faster than a call of Buffer. */
   put(bytes: Buffer): void {
     for (let index = 0; index < bytes.length; index++) this.#lines[this.written++] = bytes[index] ?? 0
   }
 
-  /** Reads a column that ends with this byte, and writes it as JSON has it in a text. */
+  /** Reads a column up to the byte `end`, and writes it with JSON's escapes. */
   copyText(end: number): void {
     const rows = this.#rows
     const lines = this.#lines
@@ -99,7 +99,7 @@ class LineWriter {
     this.written = written
   }
 
-  /** Reads the last column of a row where it is null. @returns whether it was */
+  /** Skips the last column of a row where it is null. @returns whether it was null */
   skipNull(): boolean {
     const isNull = this.#rows[this.read] === backslash && this.#rows[this.read + 1] === nullLetter
     if (isNull) this.read += 3

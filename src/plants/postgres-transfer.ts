@@ -19,14 +19,14 @@ import {
   type PlantTransfers,
 } from './transfers.ts'
 
-/** Milliseconds that a batch waits for those that write. */
+/** The time that a batch waits for locks. */
 const maxWaitMs = 30_000
 /** SQLSTATE unique_violation. */
 const uniqueViolation = '23505'
-/** Milliseconds that counting may take. */
+/** The time that the count of an export may take. */
 const maxCountMs = 600_000
 
-/** Moves accounts in and out of PostgreSQL. */
+/** Exports and imports accounts of PostgreSQL. */
 export class PostgresTransfers implements PlantTransfers {
   readonly maxBatchMs = 15
   readonly #database: PostgresDatabase
@@ -36,8 +36,8 @@ export class PostgresTransfers implements PlantTransfers {
   }
 
   /**
-   * A replica shows once it has had a chat; one that has not shows by its connections, where the engine tells of them. A
-   * pooler's are everybody's, and count as others.
+   * Looks for replicas, which register with their first chat, and for connections of others, where the server shows them. The
+   * connections of a pooler may be anybody's, and count as others.
    */
   isServiceRunning(): Promise<boolean> {
     return this.#database.read(async (sql) => {
@@ -67,7 +67,7 @@ export class PostgresTransfers implements PlantTransfers {
       await sql.unsafe(`SET LOCAL statement_timeout = ${maxCountMs}`)
       const [counted] = await sql<{ count: number }[]>`SELECT count(*) FROM plants WHERE account = ${account}`
       sink.begin(counted?.count ?? 0)
-      // All of it is one statement, which goes on as fast as what it gives is taken.
+      // The export is one statement, which runs as fast as its output is read.
       await sql`SET LOCAL statement_timeout = 0`
       const all = `SELECT id, name, tag FROM plants WHERE account = ${account} ORDER BY id`
       for await (const lines of linesOfCopy(await sql.unsafe(`COPY (${all}) TO STDOUT`).readable())) {
@@ -124,7 +124,7 @@ export class PostgresTransfers implements PlantTransfers {
 
   async addPlants({ account, digest }: ImportKey, at: number, plants: readonly PortablePlant[]): Promise<void> {
     await this.#adding(account, plants, async (sql) => {
-      // All at once: the server works while the next plants are read.
+      // The statements are pipelined: the server works while the next plants are read.
       const locked = lockAccount(sql, account)
       const noted = sql`
         UPDATE imports SET done = ${at + plants.length}
@@ -149,7 +149,7 @@ export class PostgresTransfers implements PlantTransfers {
     return withAuditRecords(this.#database, async (sql, record) => {
       const found = await readImport(sql, key)
       if (!found) throw noImport()
-      // A batch that is under way is waited for: what it has come to is read again.
+      // The update waits for a batch that is being written; then the import is read again.
       await sql`UPDATE imports SET undoing = 1 WHERE account = ${account} AND digest = ${digest}`
       if (!found.isUndoing) {
         await record(by, transferEntry('account.import_undone', account, await nameOf(sql, account), found.plants))
@@ -206,7 +206,7 @@ export class PostgresTransfers implements PlantTransfers {
     await this.#database.transaction((sql) => sql`DELETE FROM deletions WHERE account = ${account} AND file = ${path}`)
   }
 
-  /** Does a transaction that adds these plants to an account. @throws TakenId for the first of them whose id is taken */
+  /** Runs a transaction that adds these plants to an account. @throws TakenId for the first plant whose id is taken */
   async #adding(
     account: number,
     plants: readonly PortablePlant[],
@@ -218,14 +218,14 @@ export class PostgresTransfers implements PlantTransfers {
       if (codeOf(error) !== uniqueViolation) throw error
       const taken = new Set((await this.held(account, plants)).map(({ id }) => id))
       const first = plants.find(({ id }) => taken.has(id))
-      // It may be gone again.
+      // The plant with that id may have been removed meanwhile.
       if (!first) return await this.#adding(account, plants, work)
       throw new TakenId(first.id)
     }
   }
 }
 
-/** Removes the idempotency keys and grants of an account; false where it has plants. */
+/** Removes an account's idempotency keys and grants. @returns false where the account has plants */
 export async function removeRest(sql: Transaction, account: number): Promise<boolean> {
   if ((await sql`SELECT 1 FROM plants WHERE account = ${account} LIMIT 1`).length > 0) return false
   await sql`DELETE FROM idempotency_keys WHERE account = ${account}`
@@ -233,7 +233,7 @@ export async function removeRest(sql: Transaction, account: number): Promise<boo
   return true
 }
 
-/** Lets nobody add plants to the account until the transaction is over. @throws ApiError 403 when it is not there any more */
+/** Locks the account: no plants can be added until the transaction ends. @throws ApiError 403 when the account was deleted */
 async function lockAccount(sql: Transaction, account: number): Promise<void> {
   const rows = await sql`SELECT id FROM accounts WHERE id = ${account} FOR NO KEY UPDATE`
   if (rows.length === 0) throw accountGone(undefined)
@@ -245,7 +245,7 @@ async function readImport(sql: Queries, { account, digest }: ImportKey): Promise
   return row && importOf(row)
 }
 
-/** @throws ApiError 403 when there is no such account any more */
+/** @throws ApiError 403 when the account was deleted */
 async function nameOf(sql: Queries, account: number): Promise<string> {
   const [row] = await sql<{ name: string }[]>`SELECT name FROM accounts WHERE id = ${account}`
   if (!row) throw accountGone(undefined)

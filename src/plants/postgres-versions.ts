@@ -4,8 +4,8 @@ import { versionsEpoch } from '../storage/postgres/replicas.ts'
 import type { PlantsVersion } from './plant.ts'
 
 /**
- * Gives what these accounts see a new version, in the transaction that changes it. No two are alike, as counts would be once an
- * older state was restored; and its row is locked until the transaction is over, so that there is one state to each version.
+ * Gives the plants of these accounts a new version, in the transaction that changes them. Versions are random: counts would repeat
+ * after a backup is restored. The version's row stays locked until the transaction ends, so that each version has one state.
  */
 export function renewVersions(sql: Transaction, accounts: Iterable<number>) {
   const rows = [...new Set(accounts)].toSorted((a, b) => a - b).map((account) => ({ account }))
@@ -15,7 +15,10 @@ export function renewVersions(sql: Transaction, accounts: Iterable<number>) {
     ON CONFLICT (account) DO UPDATE SET version = excluded.version`
 }
 
-/** The version of all that an account sees: by its own, and of those who share with it. Null where some write without telling. */
+/**
+ * The version of all plants that an account sees: its own, and those that others share with it. Null while a replica writes that
+ * renews no versions.
+ */
 export async function readVersion(sql: Queries, account: number): Promise<PlantsVersion | null> {
   const [epoch, seen] = await Promise.all([
     versionsEpoch(sql),

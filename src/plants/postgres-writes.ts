@@ -26,18 +26,18 @@ export interface Removal {
 
 export type PlantWrite = Addition | Removal
 
-/** What became of a write. */
+/** The result of a write. */
 export interface WriteResult {
   readonly added?: AddedPlant
   readonly isRemoved?: boolean
 }
 
 /**
- * Does writes as if one came after the other, in as few statements as there can be: what they are about is read, they
- * are judged in memory in their order, and what comes of them is written at once. The rows of their accounts stay locked
- * until the transaction is over, so that replicas do not take the same ids.
- * @param mayWait whether it may wait for accounts that others have locked; else their writes are set aside
- * @returns an outcome, or a refusal, for each
+ * Applies writes in their order in as few statements as possible: it reads the rows that they touch, decides in memory, and
+ * writes all changes at once. The rows of their accounts stay locked until the transaction ends, so that replicas do not take
+ * the same ids.
+ * @param mayWait whether it may wait for accounts that other transactions have locked; else the writes of these are set aside
+ * @returns a result, a refusal or `awaitingLock` for each write
  */
 export async function writePlants(
   sql: Transaction,
@@ -62,9 +62,9 @@ export async function writePlants(
 }
 
 interface AccountState {
-  /** At least 0; undefined when the plant with the highest id was removed. */
+  /** The highest id, at least 0; undefined when the plant with the highest id was removed. */
   highest: number | undefined
-  /** How many plants there are; counted only where there is a limit, and no further than matters. */
+  /** The number of plants; counted only where there is a limit, and only as far as the limit needs. */
   count: number
 }
 
@@ -73,12 +73,12 @@ interface KeyRow extends KeyedRow {
   readonly key: string
 }
 
-/** Follows what there is while writes are judged, and collects what changes. */
+/** Applies writes to the state in memory, and collects the changes of rows. */
 class WritePlan {
   readonly #accounts: ReadonlyMap<number, AccountState>
   readonly #there: Set<string>
   readonly #keyed: ReadonlyMap<string, KeyedRow>
-  /** What is to be inserted, after the removals. */
+  /** Plants to insert, after the removals. */
   readonly added = new Map<string, PlantRow>()
   readonly removed = new Map<string, Removal>()
   readonly keys: KeyRow[] = []
@@ -89,13 +89,13 @@ class WritePlan {
     this.#keyed = keyed
   }
 
-  /** Whether the write is for an id that is not known before what came so far is written. */
+  /** Whether the write needs the highest id, which is unknown until the changes so far are written. */
   needsReload(write: PlantWrite): boolean {
     const account = this.#accounts.get(write.account)
     return 'plant' in write && write.plant.id === undefined && account !== undefined && account.highest === undefined
   }
 
-  /** What becomes of the next write. */
+  /** Applies the next write. */
   apply(write: PlantWrite): WriteResult | ApiError {
     const account = this.#accounts.get(write.account)
     if (!account) return accountGone(undefined)
@@ -141,7 +141,7 @@ class WritePlan {
   }
 }
 
-/** The writes' accounts that somebody else has locked; the others are locked from now on. */
+/** Locks the accounts of the writes. @returns the accounts that another transaction has locked */
 async function lockedAccounts(sql: Transaction, writes: readonly PlantWrite[]): Promise<Set<number>> {
   const accounts = accountsOf(writes)
   const [there, free] = await Promise.all([
@@ -158,12 +158,12 @@ async function lockedAccounts(sql: Transaction, writes: readonly PlantWrite[]): 
   return ids
 }
 
-/** Locks the writes' accounts, and reads what there is of what they are about. All questions go out at once. */
+/** Locks the accounts of the writes, and reads the rows that the writes touch. The queries are pipelined. */
 async function readState(sql: Transaction, writes: readonly PlantWrite[]): Promise<WritePlan> {
   const additions = writes.filter((write) => 'plant' in write)
   const accounts = accountsOf(writes)
   const limited = additions.filter(({ limit }) => limit !== undefined)
-  // Of more plants than that it makes no difference how many there are, whatever this batch removes.
+  // An account with more plants than that is over every limit, whatever this batch removes.
   const maxCount = Math.max(0, ...limited.map(({ limit = 0 }) => limit)) + writes.length
   const places = writes.flatMap((write) => {
     const id = 'plant' in write ? write.plant.id : write.id
@@ -209,7 +209,7 @@ async function readState(sql: Transaction, writes: readonly PlantWrite[]): Promi
   )
 }
 
-/** @throws Conflict when something is not as it was read */
+/** @throws Conflict when a row has changed since it was read */
 async function writeChanges(sql: Transaction, { added, removed, keys }: WritePlan): Promise<void> {
   const [gone, come] = await Promise.all([
     removed.size === 0
@@ -226,7 +226,7 @@ async function writeChanges(sql: Transaction, { added, removed, keys }: WritePla
           SELECT account, id, name, tag FROM json_to_recordset(${list([...added.values()])}::text::json)
           AS asked (account BIGINT, id BIGINT, name TEXT, tag TEXT)
           ON CONFLICT DO NOTHING`,
-    // One that is there is older than a day.
+    // A row with the same key is older than a day.
     keys.length === 0
       ? undefined
       : sql`
@@ -246,12 +246,12 @@ async function writeChanges(sql: Transaction, { added, removed, keys }: WritePla
   if ((gone?.count ?? 0) !== removed.size || (come?.count ?? 0) !== added.size) throw new Conflict()
 }
 
-/** The writes' accounts, as one parameter. */
+/** The accounts of the writes as JSON, for one parameter of a query. */
 function accountsOf(writes: readonly PlantWrite[]): string {
   return list([...new Set(writes.map(({ account }) => account))].map((account) => ({ account })))
 }
 
-/** Rows as one parameter. */
+/** Rows as JSON, for one parameter of a query. */
 function list(rows: readonly object[]): string {
   return JSON.stringify(rows)
 }

@@ -35,17 +35,17 @@ import {
 } from './rows.ts'
 import type { NewPlant } from './schemas.ts'
 
-/** Before and after every id that there can be. */
-const beforeAll = -(2 ** 53)
-const afterAll = 2 ** 53
+/** Below and above every possible id. */
+const belowAllIds = -(2 ** 53)
+const aboveAllIds = 2 ** 53
 
-/** Plants in PostgreSQL, where other replicas write too: nothing that was read is remembered. */
+/** Plants in PostgreSQL. It caches nothing, since other replicas write too. */
 export class PostgresPlantStore implements PlantStore {
   readonly hasSnapshotLists = false
   readonly #database: PostgresDatabase
   readonly #writes: PostgresGroupCommit<PlantWrite, WriteResult>
   readonly #running = new InFlightKeys()
-  /** From when on expired keys are looked for: what is gone before that is in the index until the table is cleaned. */
+  /** Unix seconds. The search for expired keys starts here: earlier rows are removed, but stay in the index until VACUUM. */
   #keysFrom = 0
 
   constructor(database: PostgresDatabase) {
@@ -53,7 +53,7 @@ export class PostgresPlantStore implements PlantStore {
     this.#writes = new PostgresGroupCommit(database, { commit: writePlants, ownerOf: ({ account }) => account })
   }
 
-  /** How many writes shared each commit, and which wait. */
+  /** Metrics of the group commit. */
   get metrics(): readonly Metric[] {
     return this.#writes.metrics
   }
@@ -61,14 +61,14 @@ export class PostgresPlantStore implements PlantStore {
   create(account: number, plant: NewPlant, idempotency?: Idempotency, limit?: number): Promise<AddedPlant> {
     const add = async () => {
       const { added } = await this.#writes.add({ account, plant, idempotency, limit })
-      if (!added) throw new Error('a plant was to be added, and none is told of')
+      if (!added) throw new Error('the write of a new plant has no plant in its result')
       return added
     }
     return idempotency ? this.#running.run(account, idempotency, add) : add()
   }
 
   async removeExpiredKeys(before: number, maxRows: number): Promise<number> {
-    // Passes over keys that another replica removes, or a caller uses anew: neither waits for the other.
+    // Skips keys that another replica removes or a request uses again, so that neither waits for the other.
     const removed = await this.#database.transaction(
       (sql) => sql<{ created: number }[]>`
         WITH old AS (
@@ -82,7 +82,7 @@ export class PostgresPlantStore implements PlantStore {
     return removed.length
   }
 
-  /** Not known without reading: another replica may have written. */
+  /** Unknown without a query: another replica may have written. */
   version(): PlantsVersion | null {
     return null
   }
@@ -112,7 +112,7 @@ export class PostgresPlantStore implements PlantStore {
 
   list(account: number, query: PlantQuery, limit: number): Promise<PlantPage> {
     return this.#database.read(async (sql) => {
-      // Most lists are of one's own plants alone: they and the grants are asked for together.
+      // Most lists have own plants alone: they and the grants are read together.
       const own = [...rangesOf(account, [], query)]
       const [found, sharers] = await Promise.all([readRanges(sql, own, limit + 1), readSharers(sql, account)])
       const others = [...rangesOf(account, sharers, query)].slice(own.length)
@@ -127,7 +127,7 @@ export class PostgresPlantStore implements PlantStore {
     use: (pages: PagesOf) => AsyncIterable<T>,
     limit = Number.POSITIVE_INFINITY,
   ): AsyncIterable<T> {
-    // Page by page, each where the one before it ended: a reader who takes time has no connection and no snapshot meanwhile.
+    // Each page is a query of its own: a slow reader keeps no connection and no snapshot meanwhile.
     const read = (from: PlantQuery, length: number) => outsideRequest(() => this.list(account, from, length))
     return use((upTo) => pagesOf({ ...query, upTo }, limit, read))
   }
@@ -170,7 +170,7 @@ export class PostgresPlantStore implements PlantStore {
     return [...rows]
   }
 
-  /** Does a change in one transaction. @throws ApiError 403 when an account that it is about was deleted meanwhile */
+  /** Runs a change in one transaction. @throws ApiError 403 when one of its accounts was deleted meanwhile */
   async #change<T>(change: (sql: Transaction, record: Recorder) => Promise<T>): Promise<T> {
     try {
       return await withAuditRecords(this.#database, change)
@@ -180,14 +180,14 @@ export class PostgresPlantStore implements PlantStore {
   }
 }
 
-/** @throws ApiError 403 when there is no such account any more */
+/** @throws ApiError 403 when the account was deleted */
 async function nameOf(sql: Queries, account: number): Promise<string> {
   const [row] = await sql<{ name: string }[]>`SELECT name FROM accounts WHERE id = ${account}`
   if (!row) throw accountGone(undefined)
   return row.name
 }
 
-/** Who lets this account see plants, by account. */
+/** The accounts that share plants with this account, by account. */
 async function readSharers(sql: Queries, account: number): Promise<readonly Sharer[]> {
   return sharersOf(await sql<GrantRow[]>`SELECT owner, tag FROM grants WHERE grantee = ${account} ORDER BY owner, tag`)
 }
@@ -203,13 +203,13 @@ async function readRanges(sql: Queries, ranges: Iterable<IdRange>, limit: number
 }
 
 function readRange(sql: Queries, range: IdRange, limit: number) {
-  const { account, tags, afterId = beforeAll, upToId = afterAll } = range
+  const { account, tags, afterId = belowAllIds, upToId = aboveAllIds } = range
   if (tags === undefined) {
     return sql<PlantRow[]>`
       SELECT account, id, name, tag FROM plants WHERE account = ${account} AND id > ${afterId} AND id <= ${upToId}
       ORDER BY id LIMIT ${limit}`
   }
-  // Each tag by its index: of all together it reads no more than so many plants to a tag.
+  // One index scan for each tag: it reads at most `limit` plants of each.
   return sql<PlantRow[]>`
     SELECT tagged.account, tagged.id, tagged.name, tagged.tag
     FROM json_to_recordset(${JSON.stringify(tags.map((tag) => ({ tag })))}::text::json) AS asked (tag TEXT)

@@ -4,14 +4,13 @@ import { headerLine } from './account-file.ts'
 import { namelessFile } from './nameless-file.ts'
 import type { ExportSink } from './portable.ts'
 
-/** Bytes that wait for their reader. */
 const pieceBytes = 256 * 1024
 
 /**
- * Prints an account's file. A reader of a pipe may take its time: for it all is written into a file without a name first, so
- * that the database keeps its moment no longer than reading takes, and nothing waits in memory.
- * @param folder where that file is
- * @param exportTo hands the plants over
+ * Prints an account's file. The reader of a pipe may be slow, so the export goes into a file without a name first: then the
+ * database's snapshot ends as soon as all plants are read, and nothing waits in memory.
+ * @param folder the folder of that file
+ * @param exportTo exports the plants
  */
 export async function printExport(
   account: string,

@@ -1,7 +1,7 @@
 import { type PlantPage, type PlantQuery, type StoredPlant, toReply } from './plant.ts'
 import type { Import } from './transfers.ts'
 
-/** A plant as the database keeps it. */
+/** A plant's row in the database. */
 export interface PlantRow {
   readonly account: number
   readonly id: number
@@ -9,7 +9,7 @@ export interface PlantRow {
   readonly tag: string | null
 }
 
-/** What the first request with an idempotency key asked for, and the plant that it was answered with. */
+/** The digest of the first request with an idempotency key, and the plant of its reply. */
 export interface KeyedRow {
   readonly request: string
   readonly plant: number
@@ -17,19 +17,19 @@ export interface KeyedRow {
   readonly tag: string | null
 }
 
-/** That an account lets another one see its plants with this tag, all of them where it is empty. */
+/** A share: the owner lets another account see its plants with this tag, or all of them where the tag is empty. */
 export interface GrantRow {
   readonly owner: number
   readonly tag: string
 }
 
-/** An account that lets another one see its plants: all of them where there are no tags, else those with one of these. */
+/** An account that shares its plants: all of them where there are no tags, else the plants with one of the tags. */
 export interface Sharer {
   readonly account: number
   readonly tags: readonly string[] | undefined
 }
 
-/** A range of a list: plants of one account by id, all or with one of these tags, after one id and up to the other. */
+/** A part of a list: plants of one account by id, all of them or those with one of the tags, from after `afterId` up to `upToId`. */
 export interface IdRange {
   readonly account: number
   readonly tags: readonly string[] | undefined
@@ -37,21 +37,21 @@ export interface IdRange {
   readonly upToId?: number | undefined
 }
 
-/** Milliseconds that a long list may take, since the moment that it shows holds up the database's cleaning. */
+/** The longest time of a long list: its snapshot keeps the database from removing old rows. */
 export const maxListMs = 600_000
 
-/** What a long list is broken off with: going on would show two moments. */
+/** The error that ends a long list: to go on would mix two snapshots. */
 export function listTimedOut(): Error {
   return new Error('the reader of a long list took longer than ten minutes')
 }
 
-/** The plant that a row stands for. */
+/** The plant of a row. */
 export function toPlant({ account, id, name, tag }: PlantRow): StoredPlant {
   return tag === null ? { account, id, name } : { account, id, name, tag }
 }
 
 /**
- * The page that begins with these plants, of which one more than the page may have was asked for.
+ * Makes a page of plants, of which one more than `limit` was read to see whether more follow.
  * @param shownWithIds the account whose plants are shown with their ids; undefined for none
  */
 export function pageOf(plants: readonly StoredPlant[], limit: number, shownWithIds: number | undefined): PlantPage {
@@ -61,7 +61,7 @@ export function pageOf(plants: readonly StoredPlant[], limit: number, shownWithI
   return last ? { json, last: { account: last.account, id: last.id } } : { json }
 }
 
-/** Who shares, in the order of the grants, which is by owner. */
+/** The sharers of these grants, in the order of the grants, which is by owner. */
 export function sharersOf(grants: readonly GrantRow[]): readonly Sharer[] {
   return [...Map.groupBy(grants, ({ owner }) => owner)].map(([account, granted]) => {
     const tags = granted.map(({ tag }) => tag)
@@ -69,7 +69,7 @@ export function sharersOf(grants: readonly GrantRow[]): readonly Sharer[] {
   })
 }
 
-/** What a list is put together from, in order: the account's own plants first, then those of its sharers. */
+/** The ranges of a list in order: the account's own plants first, then those of its sharers. */
 export function* rangesOf(account: number, sharers: readonly Sharer[], query: PlantQuery): Iterable<IdRange> {
   const { upTo } = query
   for (const range of rangesAfter(account, sharers, query)) {
@@ -93,10 +93,10 @@ function* rangesAfter(account: number, sharers: readonly Sharer[], query: PlantQ
   }
 }
 
-/** Plants as lines of an account's file in UTF-8, and the id of the last one; nulls where there are none. */
+/** Plants as UTF-8 lines of an account's file, and the id of the last one; null where there are none. */
 export type LinesRow = { readonly last: number; readonly lines: Buffer } | { readonly last: null; readonly lines: null }
 
-/** An import as the database keeps it. */
+/** An import's row in the database. */
 export interface ImportRow {
   readonly plants: number
   readonly done: number
@@ -104,7 +104,7 @@ export interface ImportRow {
   readonly undoing: number
 }
 
-/** The import that a row tells of. */
+/** The import of a row. */
 export function importOf({ plants, done, highest, undoing }: ImportRow): Import {
   return { plants, done, highest, isUndoing: undoing === 1 }
 }

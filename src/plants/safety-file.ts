@@ -4,9 +4,9 @@ import { prepareFolder } from '../storage/data-folder.ts'
 import { headerLine } from './account-file.ts'
 import type { ExportSink } from './portable.ts'
 
-/** Keeps the plants of an account in a file, which has its name once all of it is on disk; without plants there is none. */
+/** Writes the plants of an account into a file. The file gets its name when all of it is on disk; without plants there is no file. */
 export class PlantsFile implements ExportSink {
-  /** Where it is to be. */
+  /** The path of the complete file. */
   readonly path: string
   readonly #account: string
   #opened: number | undefined
@@ -37,14 +37,14 @@ export class PlantsFile implements ExportSink {
     closeSync(folder)
   }
 
-  /** Removes what there is of one that is not complete. */
+  /** Removes the incomplete file. */
   discard(): void {
     this.#close()
     discardPart(this.path)
   }
 
   #write(lines: string | Buffer): void {
-    // Unlike writeSync, it writes all of it or throws, on a disk that is nearly full too.
+    // Unlike writeSync, writeFileSync writes all bytes or throws, also on a disk that is nearly full.
     if (this.#opened !== undefined) writeFileSync(this.#opened, lines)
   }
 
@@ -54,7 +54,7 @@ export class PlantsFile implements ExportSink {
   }
 }
 
-/** Removes what a run that was cut off has left of a file. */
+/** Removes the incomplete file of an interrupted run. */
 export function discardPart(path: string): void {
   rmSync(partOf(path), { force: true })
 }
@@ -63,7 +63,7 @@ function partOf(path: string): string {
   return `${path}.part`
 }
 
-/** A free place in a folder for the plants of an account, by a name that every file system takes, whatever the account is called. */
+/** A free path in a folder for the plants of an account. Its name is valid on every file system, whatever the account's name is. */
 export function safetyPath(folder: string, account: string): string {
   const time = new Date().toISOString().replaceAll(':', '-')
   const begin = resolve(join(folder, `account-${account.replace(/[^A-Za-z0-9._@-]/g, '_')}-${time}`))

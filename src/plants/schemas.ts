@@ -1,6 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 
-/* Apart from `plant.ts`: no command needs TypeBox, which takes a quarter of the time in which one starts. */
+/* Apart from `plant.ts`: commands do not need TypeBox, which takes a quarter of the time in which a command starts. */
 
 const name = Type.String({
   description: 'Name of the plant: 1 to 255 characters after trimming, no control characters.',
@@ -11,7 +11,7 @@ const tag = Type.String({
   examples: ['aroid'],
 })
 
-/** The query parameter by which the caller's own plants come with their ids. */
+/** The query parameter that shows the caller's own plants with their ids. */
 export const include = Type.Optional(
   Type.Literal('id', {
     description: '`id` adds the `id` for `/plants/{id}` to each of your own plants; shared plants never have one.',
@@ -19,10 +19,10 @@ export const include = Type.Optional(
   }),
 )
 
-/** The query of the routes that answer with one plant. */
+/** The query of routes that reply with one plant. */
 export const OnePlantQuery = Type.Object({ include })
 
-/** A plant as callers see it. */
+/** A plant in replies. */
 export const Plant = Type.Object(
   {
     id: Type.Optional(
@@ -39,7 +39,7 @@ export const Plant = Type.Object(
 )
 export type Plant = Static<typeof Plant>
 
-/** A plant as callers send it (spec, section 4.2). */
+/** A plant in requests. */
 export const NewPlant = Type.Object(
   {
     name,
@@ -58,7 +58,7 @@ export const NewPlant = Type.Object(
 )
 export type NewPlant = Static<typeof NewPlant>
 
-/** The error body of the plants interface (spec, section 2). */
+/** The error body of the plants interface. */
 export const PlantError = Type.Object(
   {
     error: Type.Integer({ format: 'int32', description: 'The HTTP status.' }),

@@ -21,19 +21,18 @@ import {
   type PlantTransfers,
 } from './transfers.ts'
 
-/** Plants that are read at once. */
 const plantsPerRead = 2000
 
-/** Pages in SQLite's log, of 4 KiB, that a checkpoint copies where no service runs. */
+/** Pages of 4 KiB in SQLite's log after which a checkpoint runs while no service runs. */
 const aloneCheckpointPages = 8000
 
-/** Moves accounts in and out of SQLite. */
+/** Exports and imports accounts of SQLite. */
 export class SqliteTransfers implements PlantTransfers {
-  /** Others try again after 1, 3 and 8 ms: they find the pause that follows. */
+  /** Other writers retry after 1, 3 and 8 ms, so that they meet the pause after a batch. */
   readonly maxBatchMs = 4
   readonly #database: Database
   readonly #commit: GroupCommit
-  /** A power cut may take the latest batches back, each with the note that it was done: the next run does them again. */
+  /** Without fsync: a power cut may undo the latest batches together with their progress, and the next run repeats them. */
   readonly #batches: GroupCommit
   readonly #insert: Statement<[number, number, string, string | null]>
   readonly #delete: Statement<[number, number, string, string | null]>
@@ -52,7 +51,7 @@ export class SqliteTransfers implements PlantTransfers {
 
   async isServiceRunning(): Promise<boolean> {
     const isFound = isServed(dirname(this.#database.name))
-    // Where nobody waits, pages that many batches change are copied from the log once for all of them.
+    // Without a service, one checkpoint copies the pages that many batches have changed.
     this.#database.pragma(`wal_autocheckpoint = ${isFound ? automaticPages : aloneCheckpointPages}`)
     return isFound
   }
@@ -65,7 +64,7 @@ export class SqliteTransfers implements PlantTransfers {
   }
 
   async copyPlants(account: number, sink: ExportSink): Promise<void> {
-    // A connection of its own, which keeps one moment; a reader holds nobody up.
+    // A connection of its own keeps one snapshot, and SQLite's readers block no writer.
     const snapshot = openSnapshot(this.#database.name)
     try {
       const count = snapshot
@@ -199,12 +198,12 @@ export class SqliteTransfers implements PlantTransfers {
     await this.#commit.run(() => void forget.run(account, path))
   }
 
-  /** @throws TakenId, which is to undo the transaction */
+  /** @throws TakenId, which must roll back the transaction */
   #add(account: number, { id, name, tag }: PortablePlant): void {
     if (this.#insert.run(account, id, name, tag ?? null).changes === 0) throw new TakenId(id)
   }
 
-  /** @throws ApiError 403 when there is no such account any more */
+  /** @throws ApiError 403 when the account was deleted */
   #nameOf(account: number): string {
     const name = this.#database.prepare<[number], string>('SELECT name FROM accounts WHERE id = ?').pluck().get(account)
     if (name === undefined) throw accountGone(undefined)
@@ -212,7 +211,7 @@ export class SqliteTransfers implements PlantTransfers {
   }
 }
 
-/** Removes the idempotency keys and grants of an account; false where it has plants. To be called in a transaction. */
+/** Removes an account's idempotency keys and grants, in the caller's transaction. @returns false where the account has plants */
 export function removeRest(database: Database, account: number): boolean {
   if (database.prepare('SELECT 1 FROM plants WHERE account = ? LIMIT 1').get(account)) return false
   database.prepare('DELETE FROM idempotency_keys WHERE account = ?').run(account)

@@ -29,7 +29,7 @@ import { ListSnapshot, PageReader } from './sqlite-pages.ts'
 
 /** Plants in SQLite. */
 export class SqlitePlantStore implements PlantStore {
-  /** Each has a connection of its own, 2 MB. */
+  /** Each long list has a connection of its own, 2 MB, which keeps a snapshot. */
   readonly hasSnapshotLists = true
   readonly #database: Database
   readonly #insert: Statement<[number, number, string, string | null]>
@@ -47,15 +47,15 @@ export class SqlitePlantStore implements PlantStore {
   readonly #oldKey: Statement<[number]>
   readonly #removeExpiredKeys: Statement<[number, number]>
   readonly #commit: GroupCommit
-  /** Apart, so that nobody waits for it, and the disk neither: a key that comes back after a power cut goes again. */
+  /** Apart from other writes, and without fsync: a key that a power cut brings back is removed again. */
   readonly #cleaning: GroupCommit
   readonly #changes: OutsideChanges
-  /** Differs from one process to the next, whose counts begin anew. */
+  /** Differs in each process, since the counts of versions start at 0 in each. */
   readonly #epoch = randomUUID().slice(0, 8)
   readonly #versions = new Map<number, number>()
-  /** Who shares with an account: asked with every list. */
+  /** The sharers of each account: every list needs them. */
   readonly #sharers: VersionedCache<readonly Sharer[]>
-  /** How often this process has changed what is shared. */
+  /** How often this process has changed shares. */
   #shareChanges = 0
   readonly #counts: PlantCounts
   readonly #running = new InFlightKeys()
@@ -68,7 +68,7 @@ export class SqlitePlantStore implements PlantStore {
     this.#keyed = database.prepare(
       'SELECT request, plant, name, tag FROM idempotency_keys WHERE account = ? AND key = ? AND created >= ?',
     )
-    // One that is there is older than a day.
+    // A row with the same key is older than a day.
     this.#keepKey = database.prepare('INSERT OR REPLACE INTO idempotency_keys VALUES (?, ?, ?, ?, ?, ?, ?)')
     this.#oldKey = database.prepare('SELECT 1 FROM idempotency_keys WHERE created < ? LIMIT 1')
     this.#removeExpiredKeys = database.prepare(`
@@ -105,16 +105,16 @@ export class SqlitePlantStore implements PlantStore {
     )
   }
 
-  /** Commits a write that may need to know how many plants the account has. */
+  /** Commits a write; with a limit, the account's plants are counted first. */
   async #commitWithin<T>(account: number, limit: number | undefined, write: () => T): Promise<T> {
     const counting = limit === undefined || this.#counts.isKnown(account) ? undefined : this.#counts.load(account)
-    // Writes are committed in the order in which they came, so that none waits without need.
+    // Only where it must count: writes keep their order, and no other write waits.
     if (counting) await counting
     return this.#commit.run(write)
   }
 
   async removeExpiredKeys(before: number, maxRows: number): Promise<number> {
-    // Nothing is locked where there is nothing to remove.
+    // Takes no lock where there is nothing to remove.
     if (!this.#oldKey.get(before)) return 0
     return await this.#cleaning.run(() =>
       takeBriefly(maxRows, (count) => this.#removeExpiredKeys.run(before, count).changes),
@@ -123,9 +123,9 @@ export class SqlitePlantStore implements PlantStore {
 
   version(account: number): PlantsVersion {
     let count = this.#versions.get(account) ?? 0
-    // While nothing is shared anew or taken back the sum is of the same accounts, and each only grows.
+    // While no share changes, the sum is over the same accounts, and each count only grows.
     for (const sharer of this.#sharersWith(account)) count += this.#versions.get(sharer.account) ?? 0
-    // The account is in it, or a client with two keys and one cache would be told that nothing has changed.
+    // With the account in it: a client with keys of two accounts and one cache must not get a 304 for the other account.
     return `${this.#epoch}.${account}.${this.#changes.version()}.${this.#shareChanges}.${count}`
   }
 
@@ -163,7 +163,7 @@ export class SqlitePlantStore implements PlantStore {
     use: (pages: PagesOf) => AsyncIterable<T>,
     limit = Number.POSITIVE_INFINITY,
   ): AsyncIterable<T> {
-    // A connection of its own: a list that lasts keeps one snapshot while the other connection writes.
+    // A connection of its own: a long list keeps one snapshot while the other connection writes.
     const snapshot = new ListSnapshot(this.#database.name)
     try {
       const sharers = snapshot.pages().sharersWith(account)
@@ -195,7 +195,7 @@ export class SqlitePlantStore implements PlantStore {
     return this.#shares.all()
   }
 
-  /** Does a change with others, and tells whether there was any to put on record. */
+  /** Runs a change of shares in a group commit. @returns whether it changed anything, which is then in the audit trail */
   async #changeShares(by: Actor, change: () => AuditEntry | undefined): Promise<boolean> {
     const record = await this.#commit.run(() => {
       this.#shareChanges++
@@ -240,7 +240,7 @@ export class SqlitePlantStore implements PlantStore {
     return { plant: added, isReplay: false }
   }
 
-  /** Counts a change before it is committed: a reply made in between is made again, which does no harm. */
+  /** Counts a change before it is committed: a page read in between is only read once more. */
   #touch(account: number): void {
     this.#versions.set(account, (this.#versions.get(account) ?? 0) + 1)
   }
