@@ -1,7 +1,7 @@
 import type { Database, Statement } from 'better-sqlite3'
-import type { Piece } from './joined-json.ts'
+import type { RangePart } from './joined-json.ts'
 
-/** Plants up to an id, and whether the account has plants behind it. */
+/** Plants up to an id, and whether the account has plants after it. */
 interface ConsecutiveRow {
   readonly json: string | null
   readonly count: number
@@ -10,16 +10,16 @@ interface ConsecutiveRow {
 }
 
 /**
- * Reads plants of one account as if their ids were consecutive, as those are that the service gives: then it need not be
- * counted out where the plants end, which takes as long as reading them. Where each page is counted out, one of 100 plants
- * from a random place costs 34 % more CPU time (docs/performance.md).
+ * Reads plants of one account as if their ids were consecutive, as ids are that the service assigns: then the last id is known
+ * without a count, which takes as long as reading the plants. With a count for each page, a page of 100 plants
+ * from a random position costs 34 % more CPU time (docs/performance.md).
  */
 export class ConsecutiveIds {
   readonly #statement: Statement<[number, number, number, number, number], ConsecutiveRow>
-  /** Whether the last page that was counted out had consecutive ids. */
+  /** Whether the last page whose end was counted had consecutive ids. */
   #isLikely = false
 
-  /** @param plant how a plant is shown, as SQL */
+  /** @param plant SQL for a plant's JSON */
   constructor(database: Database, plant: string) {
     this.#statement = database.prepare(`
       SELECT '[' || group_concat(${plant}, ',') || ']' AS json, count(*) AS count, max(id) AS lastId,
@@ -27,8 +27,8 @@ export class ConsecutiveIds {
       FROM plants NOT INDEXED WHERE account = ? AND id > ? AND id <= ?`)
   }
 
-  /** The first plants after an id, at most so many; undefined where their ids are not consecutive, or are not likely to be. */
-  read(account: number, afterId: number, limit: number): Piece | undefined {
+  /** At most `limit` plants after an id; undefined where their ids are not consecutive, or not likely to be. */
+  read(account: number, afterId: number, limit: number): RangePart | undefined {
     if (!this.#isLikely || !Number.isFinite(afterId)) return undefined
     const end = afterId + limit
     const row = this.#statement.get(account, end, account, afterId, end)
@@ -36,8 +36,8 @@ export class ConsecutiveIds {
     return { json: row.json ?? '[]', count: row.count, lastId: row.lastId ?? undefined, isLonger: row.isLonger === 1 }
   }
 
-  /** Learns from a page that was counted out whether the next one is likely to have consecutive ids. */
-  learn(afterId: number, limit: number, { lastId }: Piece): void {
+  /** Learns from a page whose end was counted whether the next page is likely to have consecutive ids. */
+  learn(afterId: number, limit: number, { lastId }: RangePart): void {
     if (Number.isFinite(afterId)) this.#isLikely = lastId === afterId + limit
   }
 }

@@ -1,45 +1,45 @@
 import type { Database, Statement } from 'better-sqlite3'
 
-/** A part of a page: plants that stand one behind the other in a list. */
-export interface Piece {
-  /** An array. */
+/** The plants of a page that come from one range. */
+export interface RangePart {
+  /** The text of a JSON array. */
   readonly json: string
   readonly count: number
-  /** The id of the last plant; where there are not as many as were asked for nobody needs it. */
+  /** The id of the last plant; may be undefined where the range has fewer plants than the limit. */
   readonly lastId: number | undefined
-  /** Whether the stretch has more. */
+  /** Whether the range has more plants. */
   readonly isLonger: boolean
 }
 
-/** Plants between two ids, as a JSON array where there are any, and how many they are. */
+/** Plants between two ids, as a JSON array where there are any, and their number. */
 interface BetweenRow {
   readonly json: string | null
   readonly count: number
 }
 
 /**
- * Reads plants of one account as one JSON array, which SQLite joins out of the rows' texts. Where the rows are read one by
+ * Reads plants of one account as one JSON array, which SQLite joins from the texts of the rows. Where the rows are read one by
  * one and joined here, a page of 100 plants from a random place costs 66 % more CPU time (docs/performance.md).
  */
 export class JoinedJson {
   readonly #ends: Statement<[number, number, number], number>
   readonly #between: Statement<[number, number, number], BetweenRow>
 
-  /** @param plant how a plant is shown, as SQL */
+  /** @param plant SQL for a plant's JSON */
   constructor(database: Database, plant: string) {
     this.#ends = database
       .prepare<[number, number, number], number>(
         'SELECT id FROM plants WHERE account = ? AND id > ? ORDER BY id LIMIT 2 OFFSET ?',
       )
       .pluck()
-    // The primary key brings the rows by id: told to sort them, SQLite would take as long once more for what is in order already.
+    // The primary key returns the rows by id: an ORDER BY in group_concat would sort them again, and take as long once more.
     this.#between = database.prepare(`
       SELECT '[' || group_concat(${plant}, ',') || ']' AS json, count(*) AS count
       FROM plants NOT INDEXED WHERE account = ? AND id > ? AND id <= ?`)
   }
 
-  /** The first plants after an id, at most so many. */
-  read(account: number, afterId: number, limit: number): Piece {
+  /** At most `limit` plants after an id. */
+  read(account: number, afterId: number, limit: number): RangePart {
     const [lastId, nextId] = this.#ends.all(account, afterId, limit - 1)
     const { json, count } = this.#between.get(account, afterId, lastId ?? Number.POSITIVE_INFINITY) ?? nothing
     return { json: json ?? '[]', count, lastId, isLonger: nextId !== undefined }

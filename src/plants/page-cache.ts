@@ -1,40 +1,40 @@
 import type { PlantsVersion } from './plant.ts'
 
-/** A page of plants as it goes out: as a string, which Node writes together with the head. */
+/** A page of plants ready to send. Its text is a string, which Node writes together with the headers. */
 export interface Page {
   readonly text: string
-  /** The `Link` header, where more is to come. */
+  /** The `Link` header, where more plants follow. */
   readonly link?: string
 }
 
-/** How many bytes of pages a generation has, and about what a page costs besides its texts. */
-const mostBytes = 32 * 1024 ** 2
-const overhead = 512
+/** Bytes of the pages of a generation, and about the bytes that a page takes besides its texts. */
+const maxGenerationBytes = 32 * 1024 ** 2
+const pageOverheadBytes = 512
 
-/** How many characters of questions a generation has. */
-const mostCharacters = 256 * 1024
+/** Characters of the URLs of a generation. */
+const maxUrlCharacters = 256 * 1024
 
-/** The questions of late, in two generations. */
-class Questions {
+/** URLs that were requested lately, in two generations. */
+class RecentUrls {
   #recent = new Set<string>()
   #older = new Set<string>()
   #characters = 0
 
-  /** Tells whether a question was asked of late, and takes note of it. */
-  isKnown(question: string): boolean {
-    if (this.#recent.has(question)) return true
-    if (this.#characters + question.length > mostCharacters) {
+  /** Adds a URL. @returns whether it was requested lately */
+  add(url: string): boolean {
+    if (this.#recent.has(url)) return true
+    if (this.#characters + url.length > maxUrlCharacters) {
       this.#older = this.#recent
       this.#recent = new Set()
       this.#characters = 0
     }
-    this.#recent.add(question)
-    this.#characters += question.length
-    return this.#older.has(question)
+    this.#recent.add(url)
+    this.#characters += url.length
+    return this.#older.has(url)
   }
 }
 
-/** The pages of one account that are of this version, by what was asked for. */
+/** The pages of one account in one version, by URL. */
 interface AccountPages {
   readonly version: PlantsVersion
   readonly pages: Map<string, Page>
@@ -42,57 +42,56 @@ interface AccountPages {
 }
 
 /**
- * Ready pages, for as long as nothing of what the account sees has changed: then all of its pages go at once, since a
- * page that nobody asks for again would stay until there is no room. There are two generations: when the recent one is
- * full, it takes the place of the older one, and of that there stays what has been asked for since. A page is kept from
- * the second time on that its question is asked: whoever walks through a list asks for each page once, and keeping those
- * would cost as much as a third of reading them.
+ * A cache of pages. When a plant that the account sees changes, all pages of the account are dropped at once; otherwise unused
+ * pages would stay until the cache is full. There are two generations: when the recent one is full, it replaces the older one,
+ * and a page of the older one moves to the recent one when it is used. A page is cached when its URL is requested for the second
+ * time: a client that walks through a list requests each page once, and to cache those would cost a third of reading them.
  */
 export class PageCache {
   #recent = new Map<number, AccountPages>()
   #older = new Map<number, AccountPages>()
   #recentBytes = 0
-  readonly #questions = new Questions()
+  readonly #urls = new RecentUrls()
   #hits = 0
   #misses = 0
 
-  /** How often a page was there when it was asked for, and how often not. */
+  /** Hits and misses of the cache. */
   get uses(): { readonly hits: number; readonly misses: number } {
     return { hits: this.#hits, misses: this.#misses }
   }
 
-  /** The account's page for this question, if it is of this version. */
-  get(account: number, question: string, version: PlantsVersion): Page | undefined {
-    const recent = pageIn(this.#recent, account, question, version)
-    const older = recent ? undefined : pageIn(this.#older, account, question, version)
-    if (older) this.#keep(account, question, version, older)
+  /** The account's page for this URL, where it has this version. */
+  get(account: number, url: string, version: PlantsVersion): Page | undefined {
+    const recent = pageIn(this.#recent, account, url, version)
+    const older = recent ? undefined : pageIn(this.#older, account, url, version)
+    if (older) this.#keep(account, url, version, older)
     const page = recent ?? older
     if (page) this.#hits++
     else this.#misses++
     return page
   }
 
-  /** Takes a page that was asked for and not there, and keeps it if that was not the first time. */
-  set(account: number, question: string, version: PlantsVersion, page: Page): void {
-    if (this.#questions.isKnown(`${account} ${question}`)) this.#keep(account, question, version, page)
+  /** Caches a page after a miss, unless its URL is requested for the first time. */
+  set(account: number, url: string, version: PlantsVersion, page: Page): void {
+    if (this.#urls.add(`${account} ${url}`)) this.#keep(account, url, version, page)
   }
 
-  /** Keeps a page, and makes room for it. */
-  #keep(account: number, question: string, version: PlantsVersion, page: Page): void {
-    const bytes = sizeOf(question, page)
-    if (bytes > mostBytes) return
-    if (this.#recentBytes + bytes > mostBytes) {
+  /** Caches a page, and makes room for it. */
+  #keep(account: number, url: string, version: PlantsVersion, page: Page): void {
+    const bytes = sizeOf(url, page)
+    if (bytes > maxGenerationBytes) return
+    if (this.#recentBytes + bytes > maxGenerationBytes) {
       this.#older = this.#recent
       this.#recent = new Map()
       this.#recentBytes = 0
     }
     const kept = this.#accountPages(account, version)
-    kept.pages.set(question, page)
+    kept.pages.set(url, page)
     kept.bytes += bytes
     this.#recentBytes += bytes
   }
 
-  /** The account's recent pages of this version; those of another one go. */
+  /** The account's recent pages of this version; pages of other versions are dropped. */
   #accountPages(account: number, version: PlantsVersion): AccountPages {
     const kept = this.#recent.get(account)
     if (kept?.version === version) return kept
@@ -107,14 +106,14 @@ export class PageCache {
 function pageIn(
   generation: ReadonlyMap<number, AccountPages>,
   account: number,
-  question: string,
+  url: string,
   version: PlantsVersion,
 ): Page | undefined {
   const kept = generation.get(account)
-  return kept?.version === version ? kept.pages.get(question) : undefined
+  return kept?.version === version ? kept.pages.get(url) : undefined
 }
 
-/** At most what a page takes: a text has a byte to each character, or two. */
-function sizeOf(question: string, { text }: Page): number {
-  return (text.length + question.length) * 2 + overhead
+/** The most bytes that a page takes: a string has one or two bytes for each character. */
+function sizeOf(url: string, { text }: Page): number {
+  return (text.length + url.length) * 2 + pageOverheadBytes
 }

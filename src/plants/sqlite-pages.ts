@@ -1,28 +1,28 @@
 import type { Database, Statement } from 'better-sqlite3'
 import { closeSnapshot, openSnapshot } from '../storage/snapshots.ts'
 import { ConsecutiveIds } from './consecutive-ids.ts'
-import { JoinedJson, type Piece } from './joined-json.ts'
+import { JoinedJson, type RangePart } from './joined-json.ts'
 import type { PlantPage, PlantQuery, Position } from './plant.ts'
 import { type GrantRow, type IdRange, listTimedOut, maxListMs, rangesOf, type Sharer, sharersOf } from './rows.ts'
 
-/** A plant with a tag, as its list shows it. */
+/** A plant of a list by tag, as its JSON text. */
 interface TaggedRow {
   readonly id: number
   readonly json: string
 }
 
-/** How lists show a plant, as SQL: by the text that its row has, and with its id before that. */
+/** SQL for a plant's JSON: the text that its row stores, or that text with the id before it. */
 const plain = 'json'
 const withId = `'{"id":' || id || ',' || substr(json, 2)`
 
 /**
- * Reads pages of plants by their place in the list, so that page a thousand costs what the first one does. To be called in
- * a transaction, since one page is several questions.
+ * Reads pages of plants from a position in the list on, so that page a thousand costs as much as the first. To be called in
+ * a transaction, since one page takes several queries.
  */
 export class PageReader {
   readonly #database: Database
   readonly #plants: RangeReader
-  /** Made when somebody asks for ids: a long list has a reader of its own, and few want them. */
+  /** Made when a query first asks for ids: each long list has a `PageReader` of its own, and few need ids. */
   #withIds: RangeReader | undefined
   readonly #grants: Statement<[number], GrantRow>
 
@@ -32,7 +32,7 @@ export class PageReader {
     this.#grants = database.prepare('SELECT owner, tag FROM grants WHERE grantee = ? ORDER BY owner, tag')
   }
 
-  /** Who lets this account see plants, by account. */
+  /** The accounts that share plants with this account, by account. */
   sharersWith(account: number): readonly Sharer[] {
     return sharersOf(this.#grants.all(account))
   }
@@ -57,7 +57,7 @@ export class PageReader {
     return { json: joined(texts) }
   }
 
-  /** Reads a range as the account asked for it. */
+  /** The reader of a range: with ids only for the account's own plants. */
   #readerOf(range: IdRange, account: number, { withIds }: PlantQuery): RangeReader {
     if (!withIds || range.account !== account) return this.#plants
     this.#withIds ??= new RangeReader(this.#database, withId)
@@ -65,25 +65,25 @@ export class PageReader {
   }
 }
 
-/** Reads plants of one account. */
+/** Reads the plants of a range. */
 class RangeReader {
   readonly #joined: JoinedJson
   readonly #consecutive: ConsecutiveIds
   readonly #tagged: Statement<[number, string, number, number], TaggedRow>
 
-  /** @param plant how a plant is shown, as SQL */
+  /** @param plant SQL for a plant's JSON */
   constructor(database: Database, plant: string) {
     this.#joined = new JoinedJson(database, plant)
     this.#consecutive = new ConsecutiveIds(database, plant)
-    // Left to itself SQLite takes the primary key, and looks through all plants of the account for a rare tag.
+    // Without INDEXED BY, SQLite uses the primary key, and reads all plants of the account to find a rare tag.
     this.#tagged = database.prepare(`
       SELECT id, ${plant} AS json FROM plants INDEXED BY plants_by_tag
       WHERE account = ? AND tag = ? AND id > ? ORDER BY id LIMIT ?`)
   }
 
-  /** The first plants of a range, at most so many. */
-  read({ account, tags, afterId = Number.NEGATIVE_INFINITY }: IdRange, limit: number): Piece {
-    if (tags) return pieceOf(this.#merged(account, tags, afterId, limit + 1), limit)
+  /** At most `limit` plants from the start of a range. */
+  read({ account, tags, afterId = Number.NEGATIVE_INFINITY }: IdRange, limit: number): RangePart {
+    if (tags) return partOf(this.#merged(account, tags, afterId, limit + 1), limit)
     const guessed = this.#consecutive.read(account, afterId, limit)
     if (guessed) return guessed
     const counted = this.#joined.read(account, afterId, limit)
@@ -91,7 +91,7 @@ class RangeReader {
     return counted
   }
 
-  /** The plants with any of these tags, by id. Of all tags together it reads little more than it gives. */
+  /** The plants with any of these tags, by id. It merges the lists of the tags, and reads little more than it returns. */
   #merged(account: number, tags: readonly string[], afterId: number, limit: number): readonly TaggedRow[] {
     const [only] = tags
     if (tags.length === 1 && only !== undefined) return this.#tagged.all(account, only, afterId, limit)
@@ -113,7 +113,7 @@ class RangeReader {
     return found
   }
 
-  /** The plants with this tag, by id, of which so many are read at once. */
+  /** The plants with this tag, by id, read in batches of `atOnce`. */
   *#each(account: number, tag: string, afterId: number, atOnce: number): Generator<TaggedRow, undefined, undefined> {
     let from: number | undefined = afterId
     while (from !== undefined) {
@@ -124,44 +124,44 @@ class RangeReader {
   }
 }
 
-/** JSON arrays as one. */
+/** Joins JSON arrays into one. */
 function joined(texts: readonly string[]): string {
   const [only] = texts
   if (texts.length === 1 && only !== undefined) return only
   return `[${texts.map((text) => text.slice(1, -1)).join(',')}]`
 }
 
-/** The first of these plants, of which one more was asked for. */
-function pieceOf(rows: readonly TaggedRow[], limit: number): Piece {
+/** Makes a part of these plants, of which one more than `limit` was read. */
+function partOf(rows: readonly TaggedRow[], limit: number): RangePart {
   const shown = rows.slice(0, limit)
   const json = `[${shown.map((row) => row.json).join(',')}]`
   return { json, count: shown.length, lastId: shown.at(-1)?.id, isLonger: rows.length > limit }
 }
 
 /**
- * One moment of the plants, for ten minutes at most, which a reader may take that is as slow as it likes. A list that takes
- * longer is broken off. Where so much is written meanwhile that the log beside the file grows large (storage/wal.ts), it goes
- * on at the newest moment: what was there all the time is in it once, and what came or went meanwhile may be or not.
+ * A snapshot of the plants for a long list and its slow reader. After ten minutes it is closed, and the list fails. Where
+ * writes make SQLite's log grow large meanwhile (storage/wal.ts), the snapshot moves to the newest state: plants that existed all
+ * the time are in the list once, and plants that were added or removed meanwhile may be in it or not.
  */
 export class ListSnapshot {
   readonly #database: Database
   readonly #pages: PageReader
   readonly #timer: NodeJS.Timeout
-  #isOver = false
+  #hasTimedOut = false
 
   constructor(path: string) {
     this.#database = openSnapshot(path)
     this.#pages = new PageReader(this.#database)
     this.#timer = setTimeout(() => {
-      this.#isOver = true
+      this.#hasTimedOut = true
       closeSnapshot(this.#database)
     }, maxListMs)
     this.#timer.unref()
   }
 
-  /** @throws Error when the time is over */
+  /** @throws Error when the snapshot has timed out */
   pages(): PageReader {
-    if (this.#isOver) throw listTimedOut()
+    if (this.#hasTimedOut) throw listTimedOut()
     return this.#pages
   }
 

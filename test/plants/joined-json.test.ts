@@ -3,7 +3,7 @@ import type { Database } from 'better-sqlite3'
 import fc from 'fast-check'
 import { expect, it, onTestFinished } from 'vitest'
 import { ConsecutiveIds } from '../../src/plants/consecutive-ids.ts'
-import { JoinedJson, type Piece } from '../../src/plants/joined-json.ts'
+import { JoinedJson, type RangePart } from '../../src/plants/joined-json.ts'
 import { openDatabase } from '../../src/storage/database.ts'
 import { temporaryFolder } from '../support/service.ts'
 
@@ -27,7 +27,7 @@ function openPlants() {
 }
 
 /** The simple version of both: the rows one by one, and one more than is asked for. */
-function rowByRow(database: Database, afterId: number, limit: number): Piece {
+function rowByRow(database: Database, afterId: number, limit: number): RangePart {
   const rows = database
     .prepare<[number, number, number], { readonly id: number; readonly json: string }>(
       'SELECT id, json FROM plants WHERE account = ? AND id > ? ORDER BY id LIMIT ?',
@@ -39,7 +39,7 @@ function rowByRow(database: Database, afterId: number, limit: number): Piece {
 }
 
 /** Where there are not as many plants as were asked for nobody needs the last id, and each way gives another. */
-function essential({ lastId, ...piece }: Piece, limit: number): object {
+function essential({ lastId, ...piece }: RangePart, limit: number): object {
   return piece.count < limit ? piece : { ...piece, lastId }
 }
 
