@@ -25,8 +25,8 @@ import { errorBodyOf, errorHandler, plantsPrefix } from './http/errors.ts'
 import { healthPlugin } from './http/health.ts'
 import { acceptJsonOnly } from './http/json.ts'
 import { answerParserError } from './http/parser-error.ts'
-import { type LoopWatch, refuseUnderPressure } from './http/pressure.ts'
-import { makeRequestId, sameLogger, tellOfRequests } from './http/request-log.ts'
+import { type LoopMonitor, shedLoadUnderPressure } from './http/pressure.ts'
+import { logRequests, makeRequestId, sameLogger } from './http/request-log.ts'
 import { cutOffStalledReaders, timeLimits } from './http/slow-clients.ts'
 import { refuseUnfitRequests, refuseUnknownRoutes } from './http/unfit-request.ts'
 import { loadCompilerWhenNeeded, serializerCompiler, validatorCompiler } from './http/validation.ts'
@@ -75,7 +75,7 @@ export interface AppParts {
   /** Tells how long a stream is silent; the machine's without it. */
   readonly clock?: Clock | undefined
   /** What the overload guard sees of the event loop; what there is to see without it. */
-  readonly loop?: LoopWatch | undefined
+  readonly loop?: LoopMonitor | undefined
 }
 
 /** Makes the Fastify instance that everything is registered on, with the manners that all groups share. */
@@ -115,7 +115,7 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
   const workOf = workByRequest(parts.scheduler)
   acceptJsonOnly(app, workOf)
   loadCompilerWhenNeeded(app)
-  tellOfRequests(app, metrics, config.trustedProxies)
+  logRequests(app, metrics, config.trustedProxies)
   parts.tracer?.traceRequests(app)
   cutOffStalledReaders(app, config.readerTimeoutSeconds * 1000)
   refuseUnfitRequests(app)
@@ -123,7 +123,7 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
     const { allowOrigins } = await import('./http/cors.ts')
     await allowOrigins(app, config.corsOrigins)
   }
-  const shedLoad = await refuseUnderPressure(app, parts.loop)
+  const shedLoad = await shedLoadUnderPressure(app, parts.loop)
   refuseUnknownRoutes(app)
   guardRequests(app, guard)
   countBytes(app, inFlight, ({ caller }) => caller?.account.id ?? nobody)

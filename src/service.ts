@@ -14,7 +14,7 @@ import { type Clock, machineClock } from './clock.ts'
 import type { Config, Traces } from './config.ts'
 import { BytesInFlight } from './http/bytes-in-flight.ts'
 import { Drain } from './http/drain.ts'
-import type { LoopWatch } from './http/pressure.ts'
+import type { LoopMonitor } from './http/pressure.ts'
 import type { Limiter } from './limits/limiter.ts'
 import { limitWarnings } from './limits/warnings.ts'
 import { type Log, openLog } from './log.ts'
@@ -63,7 +63,7 @@ export interface OwnTime {
    */
   readonly clock?: Clock
   /** What the overload guard sees of the event loop. */
-  readonly loop?: LoopWatch
+  readonly loop?: LoopMonitor
 }
 
 /** Milliseconds after the start. */
@@ -214,7 +214,7 @@ async function beginBeside(beside: Beside, parts: Parts, config: Config): Promis
   }, readCharactersAfter)
   const oldKeys = { prune: stores.plants.removeExpiredKeys.bind(stores.plants) }
   const leftovers = { prune: stores.characters.removeLeftovers.bind(stores.characters) }
-  const unsummed = { prune: (_before: number, most: number) => stores.ledger.sumUp(most) }
+  const unsummed = { prune: (_before: number, most: number) => stores.ledger.addToDaySums(most) }
   const tasks: readonly [Prunable, Retention, string][] = [
     [stores.ledger, { keptSeconds: config.ledgerDays * day }, 'old entries of the ledger were not removed'],
     [stores.audit, { keptSeconds: config.auditDays * day }, 'old records of the audit trail were not removed'],

@@ -1,7 +1,7 @@
 import { Type } from '@sinclair/typebox'
 import { callerOf } from '../access/guard.ts'
 import { freeBytes } from '../http/body.ts'
-import { namesTag } from '../http/etag.ts'
+import { matchesTag } from '../http/etag.ts'
 import { answers, refusals, security, type TypedInstance } from '../http/openapi-fields.ts'
 import { ChatError } from '../openai/completion.ts'
 import type { Work } from '../work.ts'
@@ -52,13 +52,13 @@ export function avatarRoute(
       const known = request.headers['if-none-match']
       const unchanged = () => reply.code(304).header('etag', `"${tag}"`).send(null)
       // A client with the right tag already has the picture. `*` matches any picture, and there may be none.
-      if (known?.trim() !== '*' && namesTag(known, tag)) return unchanged()
+      if (known?.trim() !== '*' && matchesTag(known, tag)) return unchanged()
       const size = await found.size()
       const file = await openFiles.open(reply.raw, account, tag, size, async (signal) => {
         const work = workOf(request, signal)
         return await makeAvatar(await readSource(library, account, found, work), work)
       })
-      if (namesTag(known, tag)) return unchanged()
+      if (matchesTag(known, tag)) return unchanged()
       return sendBytes(reply.header('etag', `"${tag}"`).type(file.type ?? 'application/octet-stream'), file.bytes)
     },
   )

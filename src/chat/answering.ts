@@ -131,8 +131,8 @@ async function sendWhole(turn: Turn, metered: MeteredRequest): Promise<FastifyRe
   const isTold = countsOf(said) !== undefined
   const isEstimated = !isTold && (voice.tellsUsage || isEmptyUsage(said))
   const usage = isEstimated ? await usageOf(answer, exchange.promptOf(answer.candidate), work) : said
-  metered.meter.tell(usage, isTold)
-  for (const { message } of choices) metered.meter.say(message)
+  metered.meter.setUsage(usage, isTold)
+  for (const { message } of choices) metered.meter.countText(message)
   const looking = lookForTruncation(turn, answer.candidate)
   const truncated = looking && (await looking)
   if (truncated) reply.header('x-upstream-truncated', truncated)
@@ -172,7 +172,7 @@ function lookForTruncation(
   { exchange, outcome, work }: Turn,
   candidate: Candidate,
 ): Promise<string | null> | undefined {
-  const looking = truncationOf(outcome.meter.promptTold, exchange.promptOf(candidate), work)
+  const looking = truncationOf(outcome.meter.reportedPromptTokens, exchange.promptOf(candidate), work)
   return looking?.then((truncated) => {
     outcome.truncated = truncated
     return truncated

@@ -44,7 +44,7 @@ export async function sendEvents(
     const relay = new Relay(writer, voice, meter, usage)
     await relay.passAll(await opening)
     const used = usage && !writer.isGone ? await usage.chunk() : null
-    if (used) meter.tell(used.usage, false)
+    if (used) meter.setUsage(used.usage, false)
     // Without promises nothing waits, so that the end leaves in one piece with what came before it.
     const looking = truncation()
     const truncated = looking ? await looking : null
@@ -93,13 +93,13 @@ class Relay {
   #pass(event: ModelEvent): void {
     if ('passage' in event) {
       for (const chunk of event.read) this.#note(chunk)
-      this.#meter.pass(event)
+      this.#meter.countPassage(event)
       this.#writeOut()
       this.#writer.pass(event.passage)
       return
     }
     this.#note(event.chunk)
-    for (const { delta } of event.chunk.choices) this.#meter.say(delta)
+    for (const { delta } of event.chunk.choices) this.#meter.countText(delta)
     this.#unwritten += this.#voice.chunk(event)
   }
 
@@ -112,6 +112,6 @@ class Relay {
     const reason = chunk.choices[0]?.finish_reason
     if (reason) this.reason = recordedReason(reason)
     this.#usage?.note(chunk)
-    this.#meter.note(chunk)
+    this.#meter.countChunk(chunk)
   }
 }

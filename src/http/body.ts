@@ -5,10 +5,10 @@ import { ApiError } from '../errors.ts'
 import { smallBytes } from './bytes-in-flight.ts'
 
 /** Milliseconds for which a client that still sends may read why it is refused, before its connection is closed. */
-export const lingeringFor = 1000
+export const lingerMs = 1000
 
 /** Bytes beyond which a piece of a body is worth giving back by itself. */
-const ownBytes = 8192
+const minFreedBytes = 8192
 
 /** Makes of a body what the request's body becomes; a promise of it, or an error, as well. */
 type ParseBody = (request: FastifyRequest, body: Buffer) => unknown
@@ -90,23 +90,23 @@ function lingerBeforeClosing(socket: Socket): void {
   // What Node calls after the last reply of a connection.
   socket.destroySoon = () => {
     socket.end()
-    setTimeout(() => socket.destroy(), lingeringFor).unref()
+    setTimeout(() => socket.destroy(), lingerMs).unref()
   }
 }
 
-/** Bytes of one of the places in which a large body waits to be whole. */
-const placeBytes = 1024 ** 2
+/** Bytes of one of the blocks in which a large body waits to be whole. */
+const blockBytes = 1024 ** 2
 
 /**
- * Bytes that come in pieces. They are copied to places of a megabyte, and from a quarter of what is announced on to a place
+ * Bytes that come in pieces. They are copied to blocks of a megabyte, and from a quarter of what is announced on to a block
  * for all of it: pieces of one byte cost one byte, what is announced and never comes costs nothing, and a large body is
- * there once, also while places are put together.
+ * there once, also while blocks are put together.
  */
 class GrowingBytes {
   readonly #announced: number
   readonly #full: Buffer[] = []
-  #place: Buffer = Buffer.alloc(0)
-  /** Bytes in the last place. */
+  #block: Buffer = Buffer.alloc(0)
+  /** Bytes in the last block. */
   #used = 0
 
   /** @param announced how many are said to come; NaN where nothing is said */
@@ -121,64 +121,64 @@ class GrowingBytes {
   }
 
   bytes(): Buffer {
-    const last = this.#place.subarray(0, this.#used)
+    const last = this.#block.subarray(0, this.#used)
     if (this.#full.length === 0) return last
     this.#full.push(last)
-    return this.#joined(sumOf(this.#full))
+    return this.#join(sumOf(this.#full))
   }
 
   /** Gives the memory back, at once. */
   free(): void {
-    for (const place of [...this.#full.splice(0), this.#place]) freeBytes(place)
+    for (const block of [...this.#full.splice(0), this.#block]) freeBytes(block)
   }
 
   /** @param more bytes that come next as well */
   #append(piece: Buffer, more: number): void {
     for (let start = 0; start < piece.length; ) {
-      if (this.#used === this.#place.length) this.#open(piece.length - start + more)
-      const copied = piece.copy(this.#place, this.#used, start)
+      if (this.#used === this.#block.length) this.#addBlock(piece.length - start + more)
+      const copied = piece.copy(this.#block, this.#used, start)
       this.#used += copied
       start += copied
     }
     freeBytes(piece)
   }
 
-  /** Opens another place: the last one, where a quarter of what is announced has come. */
-  #open(needed: number): void {
-    if (this.#used > 0) this.#full.push(this.#place)
+  /** Opens another block: the last one, where a quarter of what is announced has come. */
+  #addBlock(needed: number): void {
+    if (this.#used > 0) this.#full.push(this.#block)
     const come = sumOf(this.#full)
-    if (come >= placeBytes && come >= this.#announced / 4) {
-      this.#place = this.#joined(this.#announced)
+    if (come >= blockBytes && come >= this.#announced / 4) {
+      this.#block = this.#join(this.#announced)
       this.#used = come
       return
     }
     const left = this.#announced - come || 2 * come
-    this.#place = Buffer.allocUnsafeSlow(Math.min(placeBytes, Math.max(needed, left)))
+    this.#block = Buffer.allocUnsafeSlow(Math.min(blockBytes, Math.max(needed, left)))
     this.#used = 0
   }
 
-  /** Puts the full places together. Memory is taken as it is written to, while that of the places goes. */
-  #joined(length: number): Buffer {
+  /** Puts the full blocks together. Memory is taken as it is written to, while that of the blocks goes. */
+  #join(length: number): Buffer {
     const whole = Buffer.allocUnsafeSlow(length)
     let end = 0
-    for (const place of this.#full.splice(0)) {
-      end += place.copy(whole, end)
-      freeBytes(place)
+    for (const block of this.#full.splice(0)) {
+      end += block.copy(whole, end)
+      freeBytes(block)
     }
     return whole
   }
 }
 
-function sumOf(places: readonly Buffer[]): number {
-  return places.reduce((sum, { length }) => sum + length, 0)
+function sumOf(blocks: readonly Buffer[]): number {
+  return blocks.reduce((sum, { length }) => sum + length, 0)
 }
 
 /**
  * Gives back at once the memory of bytes which nobody has a use for any more, and that would wait for a collection else; they are
- * empty from then on. Nothing happens to few bytes, which may share their place with others.
+ * empty from then on. Nothing happens to few bytes, which may share their block with others.
  */
 export function freeBytes({ buffer, length }: Uint8Array): void {
   if (!(buffer instanceof ArrayBuffer)) return
-  const isOwn = buffer.byteLength === length && length > ownBytes
+  const isOwn = buffer.byteLength === length && length > minFreedBytes
   if (isOwn || buffer.byteLength > smallBytes) buffer.transfer(0)
 }

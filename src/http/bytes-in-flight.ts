@@ -8,7 +8,7 @@ export const smallBytes = 64 * 1024
  * way to the disk; a chat's becomes a text, and values, texts in which lore is looked for, a prompt, and the
  * receipt of it.
  */
-const timesOfWork = 5
+const workFactor = 5
 
 /** Made once: with its stack, making one costs as much as the rest of a refusal. */
 const refusal = overloaded('More bytes are on their way in and out than there is room for. Try again in a second.')
@@ -20,14 +20,14 @@ const refusal = overloaded('More bytes are on their way in and out than there is
  * (docs/decisions/0023-bytes-in-flight.md).
  */
 export class BytesInFlight {
-  readonly #most: number
+  readonly #maxBytes: number
   readonly #accounts = new Map<number, number>()
   #bytes = 0
   #refusals = 0
 
   /** @param most bytes */
-  constructor(most: number) {
-    this.#most = most
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes
   }
 
   /** Bytes that are held now. */
@@ -44,13 +44,13 @@ export class BytesInFlight {
   open(account: number): HeldBytes {
     let isFirst = false
     const holds = () => this.#accounts.get(account) ?? 0
-    const share = Math.floor(this.#most / 2)
+    const share = Math.floor(this.#maxBytes / 2)
     return new HeldBytes(share, (before, after) => {
       const more = after - before
       if (more > 0) {
         if (before === 0) isFirst = holds() === 0
-        const most = isFirst ? this.#most : Math.floor(this.#most * 0.75)
-        if (this.#bytes + more > most || holds() + more > share) {
+        const bound = isFirst ? this.#maxBytes : Math.floor(this.#maxBytes * 0.75)
+        if (this.#bytes + more > bound || holds() + more > share) {
           this.#refusals++
           throw refusal
         }
@@ -109,7 +109,7 @@ export class HeldBytes {
    * @throws ApiError 503 where there is no room for that
    */
   setWorkedOn(bytes: number): void {
-    this.set(bytes <= smallBytes ? bytes : Math.min(timesOfWork * bytes, Math.max(bytes, this.#share)))
+    this.set(bytes <= smallBytes ? bytes : Math.min(workFactor * bytes, Math.max(bytes, this.#share)))
   }
 
   /** Keeps what is held until some work is over too. @returns what the work gives */

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import type { FastifyPluginAsync } from 'fastify'
-import { KeptDocument, once, Readers } from './kept-document.ts'
+import { CachedDocument, once, ReaderLimit } from './cached-document.ts'
 
 const openApiFile = new URL('../../openapi/conservatory.json', import.meta.url)
 
@@ -28,12 +28,12 @@ const contentSecurityPolicy = [
 ].join('; ')
 
 /** Replies with documents that may be open at once; browsers keep what they have read. */
-const mostReaders = 64
+const maxReaders = 64
 
 /** `/openapi.json`, the committed description of the two interfaces, and `/docs`, a page to read and try it. */
 export const documentsPlugin: FastifyPluginAsync = async (app) => {
-  const readers = new Readers(mostReaders)
-  const openApi = once(async () => KeptDocument.from('application/json; charset=utf-8', await readFile(openApiFile)))
+  const readers = new ReaderLimit(maxReaders)
+  const openApi = once(async () => CachedDocument.from('application/json; charset=utf-8', await readFile(openApiFile)))
   app.get('/openapi.json', { schema: { hide: true } }, async (request, reply) =>
     (await openApi()).send(request, reply, readers),
   )
@@ -42,7 +42,7 @@ export const documentsPlugin: FastifyPluginAsync = async (app) => {
     reply.header('content-security-policy', contentSecurityPolicy).redirect('/docs/', 301),
   )
   for (const { path, type, file } of readerFiles) {
-    const document = once(async () => KeptDocument.from(`${type}; charset=utf-8`, await readFile(file)))
+    const document = once(async () => CachedDocument.from(`${type}; charset=utf-8`, await readFile(file)))
     app.get(path, { schema: { hide: true } }, async (request, reply) =>
       (await document()).send(request, reply.header('content-security-policy', contentSecurityPolicy), readers),
     )

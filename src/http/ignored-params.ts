@@ -3,12 +3,12 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { isFields } from '../fields.ts'
 
 /** How long the reply header `x-ignored-params` may be: clients refuse headers beyond some 16 KiB in all. */
-const longestHeader = 4096
+const maxHeaderLength = 4096
 
 /** Names as the reply header `x-ignored-params` carries them; where there are too many, how many more there are. */
 export function ignoredHeader(names: readonly string[]): string {
   const written: string[] = []
-  let left = longestHeader
+  let left = maxHeaderLength
   for (const name of names) {
     // None gets shorter: one that is too long already need not be written, whatever a body of megabytes calls its fields.
     if (name.length >= left) break
@@ -28,7 +28,7 @@ interface Known {
 }
 
 /** Names in the reply header `x-ignored-params` the query parameters and body fields that a route does not know. */
-export function tellIgnored({ query, body }: FastifyRequest, reply: FastifyReply, known: Known = {}): void {
+export function setIgnoredHeader({ query, body }: FastifyRequest, reply: FastifyReply, known: Known = {}): void {
   const names = [...unknownIn(query, known.query), ...unknownIn(body, known.body)]
   if (names.length > 0) reply.header('x-ignored-params', ignoredHeader([...new Set(names)]))
 }

@@ -7,12 +7,12 @@ import { freeBytes, takeBodies } from './body.ts'
 import { whileConnected } from './while-connected.ts'
 
 /** How deep a request body may nest. */
-export const maximumJsonDepth = 100
+export const maxJsonDepth = 100
 
-const bounds = { depth: maximumJsonDepth, duplicates: 'refused', roundedIntegers: 'refused' } as const
+const bounds = { depth: maxJsonDepth, duplicates: 'refused', roundedIntegers: 'refused' } as const
 
 /** Bytes of a body that is read at once, in under a millisecond. */
-const smallBody = 16 * 1024
+const smallBodyBytes = 16 * 1024
 
 /** Requests with half of a character somewhere in their body. */
 const withHalves = new WeakSet<FastifyRequest>()
@@ -34,7 +34,7 @@ export function acceptJsonOnly(app: FastifyInstance, workOf: WorkOf): void {
   takeBodies(app, 'application/json', (request, body) => {
     // Many clients name a content type with every request: a DELETE without a body is none the worse for it.
     if (body.length === 0 && request.method === 'DELETE') return undefined
-    if (body.length <= smallBody) return parseJson(body, () => withHalves.add(request))
+    if (body.length <= smallBodyBytes) return parseJson(body, () => withHalves.add(request))
     request.held?.setWorkedOn(body.length)
     return parseInSteps(textOf(body), request, workOf)
   })
@@ -81,7 +81,7 @@ function refusalOf(fault: unknown): unknown {
     case 'duplicate':
       return new ApiError(400, 'duplicate_property', 'The body names a property twice in one object. Send each once.')
     case 'depth':
-      return new ApiError(400, 'json_too_deep', `The body nests deeper than ${maximumJsonDepth} levels. Flatten it.`)
+      return new ApiError(400, 'json_too_deep', `The body nests deeper than ${maxJsonDepth} levels. Flatten it.`)
     case 'count':
       return new ApiError(
         400,

@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import { ApiError } from '../errors.ts'
-import { lingeringFor } from './body.ts'
+import { lingerMs } from './body.ts'
 import { errorBodyOf } from './errors.ts'
 import { commonHeaders, makeRequestId } from './request-log.ts'
 
@@ -44,7 +44,7 @@ function answerInTurn(app: FastifyInstance, error: ParserError, socket: Socket):
     'Connection: close',
   ]
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`)
-  setTimeout(() => socket.destroy(), lingeringFor).unref()
+  setTimeout(() => socket.destroy(), lingerMs).unref()
   // Where there is a request, its own line tells of its end.
   if (!response) {
     app.log.info({ request_id: id, route: 'unknown', status: refusal.status, reason: error.code }, 'request')

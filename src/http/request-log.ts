@@ -17,7 +17,7 @@ declare module 'fastify' {
 }
 
 /** Told of every request, to count it. */
-export interface RequestWatch {
+export interface RequestObserver {
   /** A request has begun. @returns what is to be told of its end */
   started(method: string): RequestEnded
 }
@@ -47,7 +47,7 @@ export function commonHeaders(requestId: string): Readonly<Record<string, string
  * Puts the common headers on every reply, and writes one log line for each when it is done; the watch is told as well.
  * @param proxies those that are believed whom they forward for
  */
-export function tellOfRequests(app: FastifyInstance, watch?: RequestWatch, proxies?: Networks): void {
+export function logRequests(app: FastifyInstance, watch?: RequestObserver, proxies?: Networks): void {
   // The null is replaced in the hook: an object here would be shared by all requests.
   app.decorateRequest('facts')
   app.decorateRequest('from', '')

@@ -1,4 +1,4 @@
-import type { RequestEnded, RequestWatch } from '../http/request-log.ts'
+import type { RequestEnded, RequestObserver } from '../http/request-log.ts'
 import { Histogram, type Metric, type Sample, writeMetrics } from '../instruments.ts'
 import { failureName } from '../models/faults.ts'
 import type { WatchAttempt } from '../models/routing/attempt.ts'
@@ -15,7 +15,7 @@ type Read = () => number | Iterable<Sample>
  * labels follow OpenTelemetry's semantic conventions where those exist, in Prometheus' spelling. The number of values of a label
  * is bounded, and no label has a caller's text.
  */
-export class Metrics implements RequestWatch {
+export class Metrics implements RequestObserver {
   readonly #metrics: Metric[] = []
   readonly #active = new Map<string, number>()
   readonly #truncated = new Map<string, number>()

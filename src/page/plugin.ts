@@ -1,6 +1,6 @@
 import type { FastifyPluginAsync } from 'fastify'
 import { ApiError } from '../errors.ts'
-import { KeptDocument, once, Readers } from '../http/kept-document.ts'
+import { CachedDocument, once, ReaderLimit } from '../http/cached-document.ts'
 import { readManifest } from '../manifest.ts'
 import { prefersHtml } from './accept.ts'
 import { type PageContents, readPage } from './contents.ts'
@@ -34,7 +34,7 @@ const forEver = 'public, max-age=31536000, immutable'
 
 /** `GET /`: the page for browsers, and for all others where to go; and below `/page/` what the page is made of. */
 export const pagePlugin: FastifyPluginAsync<PageOptions> = async (app, { hasDocuments }) => {
-  const readers = new Readers(mostReaders, mostReadersOfOne)
+  const readers = new ReaderLimit(mostReaders, mostReadersOfOne)
   const { version } = readManifest()
   const told = JSON.stringify({
     name: 'conservatory',
@@ -71,16 +71,16 @@ export const pagePlugin: FastifyPluginAsync<PageOptions> = async (app, { hasDocu
 
 interface KeptPage {
   readonly version: string
-  readonly document: KeptDocument
-  readonly files: ReadonlyMap<string, KeptDocument>
+  readonly document: CachedDocument
+  readonly files: ReadonlyMap<string, CachedDocument>
 }
 
 async function keep({ version, document, files }: PageContents): Promise<KeptPage> {
-  const kept = new Map<string, KeptDocument>()
+  const kept = new Map<string, CachedDocument>()
   for (const { path, mediaType, text } of files) {
-    kept.set(path, await KeptDocument.from(mediaType, Buffer.from(text), { cacheControl: forEver, hasBrotli: true }))
+    kept.set(path, await CachedDocument.from(mediaType, Buffer.from(text), { cacheControl: forEver, hasBrotli: true }))
   }
   const html = 'text/html; charset=utf-8'
   const options = { cacheControl: 'no-cache', vary: 'accept, accept-encoding', hasBrotli: true }
-  return { version, document: await KeptDocument.from(html, Buffer.from(document), options), files: kept }
+  return { version, document: await CachedDocument.from(html, Buffer.from(document), options), files: kept }
 }

@@ -1,6 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { callerOf, type Guard, requireScope } from '../access/guard.ts'
-import { tellIgnored } from '../http/ignored-params.ts'
+import { setIgnoredHeader } from '../http/ignored-params.ts'
 import { answers, type TypedInstance } from '../http/openapi-fields.ts'
 import { readCursor } from './cursor.ts'
 import { LongReplies } from './long-replies.ts'
@@ -64,7 +64,7 @@ export function listRoute(app: TypedInstance, { store, guard, pages }: Lists): v
     },
     // Replies by `send` and returns no promise: for a promise Fastify adds another listener to the reply.
     (request, reply) => {
-      tellIgnored(request, reply, { query: ListQuery })
+      setIgnoredHeader(request, reply, { query: ListQuery })
       const account = callerOf(request).account.id
       const { limit = Number.POSITIVE_INFINITY, tag } = request.query
       // First, since a refused query has no version.

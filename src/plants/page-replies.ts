@@ -3,7 +3,7 @@ import { setImmediate as endOfTurn } from 'node:timers/promises'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { sendAtEndOfTurn } from '../http/end-of-turn.ts'
 import { plantsPrefix } from '../http/errors.ts'
-import { namesTag } from '../http/etag.ts'
+import { matchesTag } from '../http/etag.ts'
 import { writeCursor } from './cursor.ts'
 import type { Page } from './page-cache.ts'
 import type { PlantPage, PlantQuery, PlantsVersion, Position } from './plant.ts'
@@ -42,7 +42,7 @@ export function sendIfNotModified(
   // The same version with ids is another reply.
   const tag = withIds ? `${version}.id` : version
   reply.header('etag', `W/"${tag}"`)
-  const isThere = namesTag(request.headers['if-none-match'], tag)
+  const isThere = matchesTag(request.headers['if-none-match'], tag)
   if (isThere) reply.code(304).send()
   return isThere
 }

@@ -6,7 +6,7 @@ import { callerOf, type Guard, requireScope, sendRequestsLeft } from '../access/
 import { unauthorized } from '../access/refusals.ts'
 import { ApiError, plantErrorBody } from '../errors.ts'
 import { errorHandler, plantsPrefix } from '../http/errors.ts'
-import { tellIgnored } from '../http/ignored-params.ts'
+import { setIgnoredHeader } from '../http/ignored-params.ts'
 import { answers, type TypedInstance } from '../http/openapi-fields.ts'
 import type { Limits } from '../limit-values.ts'
 import { standardHeaders } from '../limits/headers.ts'
@@ -69,7 +69,7 @@ export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (
       },
     },
     async (request, reply) => {
-      tellIgnored(request, reply, { query: OnePlantQuery, body: NewPlant })
+      setIgnoredHeader(request, reply, { query: OnePlantQuery, body: NewPlant })
       const key = request.headers['idempotency-key']
       const idempotency = key === undefined ? undefined : readIdempotency(key, request.body)
       const caller = callerOf(request)
@@ -134,7 +134,7 @@ function addPlantRoutes(app: TypedInstance, store: PlantStore): void {
       },
     },
     async (request, reply) => {
-      tellIgnored(request, reply, { query: OnePlantQuery })
+      setIgnoredHeader(request, reply, { query: OnePlantQuery })
       const plant = await store.find(callerOf(request).account.id, request.params.id)
       if (!plant) throw unknownPlant()
       return toReply(plant, request.query.include === 'id')
@@ -161,7 +161,7 @@ function addPlantRoutes(app: TypedInstance, store: PlantStore): void {
       },
     },
     async (request, reply) => {
-      tellIgnored(request, reply)
+      setIgnoredHeader(request, reply)
       if (!(await store.remove(callerOf(request).account.id, request.params.id))) throw unknownPlant()
       return reply.code(204).send()
     },

@@ -58,7 +58,7 @@ export interface Ledger extends Prunable {
    * Adds requests that have ended to the sums of their days, at most so many, in one short transaction.
    * @returns how many those were: 0 when none is left
    */
-  sumUp(most: number): Promise<number>
+  addToDaySums(maxRequests: number): Promise<number>
   /** Writes what was recorded. */
   flush(): Promise<void>
 }

@@ -20,14 +20,14 @@ interface Words {
 }
 
 /** Characters of text to a token of a reply. */
-const charactersToToken = 4
+const charactersPerToken = 4
 
 /**
  * Counts what a reply uses while it passes: what the model says of it, and until then an estimate that costs next to
  * nothing, from the sizes of what passes unread.
  */
 export class Meter {
-  #said: Counts | undefined
+  #reported: Counts | undefined
   #isExact = false
   /** Of the chunks that were read. */
   #textTokens = 0
@@ -37,51 +37,51 @@ export class Meter {
   #envelope = 0
 
   /** Takes note of a chunk that was read. */
-  note(chunk: Pick<Chunk, 'choices' | 'usage'>): void {
-    this.tell(usageIn(chunk), true)
+  countChunk(chunk: Pick<Chunk, 'choices' | 'usage'>): void {
+    this.setUsage(usageIn(chunk), true)
   }
 
   /** Counts words of a reply that do not belong to a passage; upstreams may leave them out, or send anything. */
-  say(words: Words | null | undefined): void {
+  countText(words: Words | null | undefined): void {
     let length = typeof words?.content === 'string' ? words.content.length : 0
     if (Array.isArray(words?.tool_calls)) {
       for (const call of words.tool_calls) length += (call?.function?.arguments ?? call?.custom?.input)?.length ?? 0
     }
-    if (length > 0) this.#textTokens += Math.ceil(length / charactersToToken)
+    if (length > 0) this.#textTokens += Math.ceil(length / charactersPerToken)
   }
 
   /** Takes note of events that pass unread: one has a token at least, and more when it is longer than the first. */
-  pass({ passage, events, firstLength }: Passage): void {
+  countPassage({ passage, events, firstLength }: Passage): void {
     this.#bytes += passage.length
     this.#events += events
     if (this.#envelope === 0) this.#envelope = firstLength
   }
 
   /** What was used, by the model's own words or by a count that is better than the estimate. */
-  tell(usage: unknown, isExact: boolean): void {
+  setUsage(usage: unknown, isExact: boolean): void {
     const counts = this.#isExact && !isExact ? undefined : countsOf(usage)
     if (!counts) return
-    this.#said = counts
+    this.#reported = counts
     this.#isExact = isExact
   }
 
   /** Tokens of the prompt by the model's own words; undefined where it told none. */
-  get promptTold(): number | undefined {
-    return this.#isExact ? this.#said?.prompt_tokens : undefined
+  get reportedPromptTokens(): number | undefined {
+    return this.#isExact ? this.#reported?.prompt_tokens : undefined
   }
 
   /** Whether anything has come from the model. */
   get hasBegun(): boolean {
-    return this.#said !== undefined || this.#textTokens + this.#events > 0
+    return this.#reported !== undefined || this.#textTokens + this.#events > 0
   }
 
   /** What has been used so far. @param prompt estimates the tokens of the prompt, where nobody told them */
   used(prompt: () => number): Used {
-    if (this.#said) {
-      const { prompt_tokens, completion_tokens } = this.#said
+    if (this.#reported) {
+      const { prompt_tokens, completion_tokens } = this.#reported
       return { promptTokens: prompt_tokens, completionTokens: completion_tokens, isExact: this.#isExact }
     }
-    const more = Math.max(0, this.#bytes - this.#events * this.#envelope) / charactersToToken
+    const more = Math.max(0, this.#bytes - this.#events * this.#envelope) / charactersPerToken
     const passed = Math.max(this.#events, Math.ceil(more))
     return { promptTokens: prompt(), completionTokens: this.#textTokens + passed, isExact: false }
   }

@@ -23,7 +23,7 @@ export interface RequestToMeter {
 }
 
 /** Told what requests have used, to count it. */
-export interface UsageWatch {
+export interface UsageObserver {
   /** @param model the one that answered, by its name in the settings */
   used(model: string, used: Used): void
   /** An upstream has read under half of a prompt. @param model as above */
@@ -36,7 +36,7 @@ export interface MeteringOptions {
   readonly ledger: Ledger
   /** Told when the end of a request could not be put down yet. */
   readonly onFailure: (requestId: string, error: unknown) => void
-  readonly watch?: UsageWatch
+  readonly watch?: UsageObserver
 }
 
 /** The chat requests that ask models: each holds what it may use, and is put down in the ledger with what it used. */

@@ -7,9 +7,9 @@ export interface Period {
   readonly until: number
 }
 
-const secondsOfDay = 86_400
+const secondsPerDay = 86_400
 /** Days that are shown when none are asked for, today among them. */
-const standardDays = 30
+const defaultDays = 30
 
 /**
  * Reads from when to when, in UTC. A day stands for all of it: `from` for its beginning, `to` for its end; a moment as `to`
@@ -19,10 +19,10 @@ const standardDays = 30
  */
 export function readPeriod(written: { readonly from?: string; readonly to?: string }, now: number): Period {
   // Now is included.
-  const until = written.to === undefined ? now + 1 : readMoment('to', written.to, secondsOfDay)
-  const lastDay = dayBegins(until - 1)
+  const until = written.to === undefined ? now + 1 : readMoment('to', written.to, secondsPerDay)
+  const lastDay = startOfDay(until - 1)
   const from =
-    written.from === undefined ? lastDay - (standardDays - 1) * secondsOfDay : readMoment('from', written.from)
+    written.from === undefined ? lastDay - (defaultDays - 1) * secondsPerDay : readMoment('from', written.from)
   if (from < until) return { from, until }
   const param = written.from === undefined ? 'to' : 'from'
   throw invalidField(param, 'leaves no time: "from" must be before "to", and not in the future', 'The value of')
@@ -40,8 +40,8 @@ export interface PeriodParts {
  * @param now Unix seconds
  */
 export function partsOf({ from, until }: Period, now: number): PeriodParts {
-  const end = until > now ? dayBegins(until + secondsOfDay - 1) : until
-  const days = { from: dayBegins(from + secondsOfDay - 1), until: dayBegins(end) }
+  const end = until > now ? startOfDay(until + secondsPerDay - 1) : until
+  const days = { from: startOfDay(from + secondsPerDay - 1), until: startOfDay(end) }
   if (days.from >= days.until) return { days: undefined, rest: [{ from, until: end }] }
   const rest = [
     { from, until: days.from },
@@ -51,6 +51,6 @@ export function partsOf({ from, until }: Period, now: number): PeriodParts {
 }
 
 /** The first moment of the day of a moment. */
-function dayBegins(moment: number): number {
-  return moment - (((moment % secondsOfDay) + secondsOfDay) % secondsOfDay)
+function startOfDay(moment: number): number {
+  return moment - (((moment % secondsPerDay) + secondsPerDay) % secondsPerDay)
 }

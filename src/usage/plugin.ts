@@ -22,9 +22,9 @@ export interface UsageOptions {
 /** Long before any request. */
 const firstDay = '1970-01-01'
 /** How many requests one answer has where nobody says. */
-const standardLimit = 100
+const defaultLimit = 100
 /** How many lines one answer has at most. Models are named by callers: there may be any number of them. */
-const mostLines = 1000
+const maxLines = 1000
 
 /** What has become of a chat request, and what the caller's account used. */
 export const usagePlugin: FastifyPluginAsyncTypebox<UsageOptions> = async (app, options) => {
@@ -36,7 +36,7 @@ export const usagePlugin: FastifyPluginAsyncTypebox<UsageOptions> = async (app, 
 }
 
 /** Has what the ledger still holds written: what cannot be now waits until it can, and what is there is told all the same. */
-const written = ({ flush }: UsageOptions) => flush?.().catch(() => undefined)
+const flushed = ({ flush }: UsageOptions) => flush?.().catch(() => undefined)
 
 /** Adds what tells of single requests. */
 function addRequestRoutes(app: TypedInstance, options: UsageOptions, reports: Reports): void {
@@ -57,18 +57,18 @@ function addRequestRoutes(app: TypedInstance, options: UsageOptions, reports: Re
       },
     },
     async (request) => {
-      const { limit = standardLimit, after: id, from = firstDay, to, model, state, account: name } = request.query
+      const { limit = defaultLimit, after: id, from = firstDay, to, model, state, account: name } = request.query
       const { readPeriod } = await import('./period.ts')
       const period = readPeriod({ from, ...(to === undefined ? {} : { to }) }, unixSeconds())
       const account = await requestedAccount(access, callerOf(request), name)
-      await written(options)
+      await flushed(options)
       const after = id === undefined ? undefined : await usage.find(account, id)
       if (id !== undefined && !after) throw unknownPlace()
-      const wanted = { ...(model === undefined ? {} : { model }), ...(state === undefined ? {} : { state }) }
-      const question = { account, ...period, ...wanted, ...(after ? { after } : {}) }
-      const list = () => usage.list(question, limit + 1)
+      const conditions = { ...(model === undefined ? {} : { model }), ...(state === undefined ? {} : { state }) }
+      const filter = { account, ...period, ...conditions, ...(after ? { after } : {}) }
+      const list = () => usage.list(filter, limit + 1)
       // Between those that are asked for there may be any number of others.
-      const isSearch = Object.keys(wanted).length > 0
+      const isSearch = Object.keys(conditions).length > 0
       const found = await (isSearch ? reports.make(callerOf(request).account.id, list) : list())
       return { object: 'list' as const, data: found.slice(0, limit).map(requestBody), has_more: found.length > limit }
     },
@@ -88,7 +88,7 @@ function addRequestRoutes(app: TypedInstance, options: UsageOptions, reports: Re
       },
     },
     async (request) => {
-      await written(options)
+      await flushed(options)
       const found = await usage.find(callerOf(request).account.id, request.params.id)
       if (!found) throw unknownRequest()
       return requestBody(found)
@@ -116,11 +116,11 @@ function addUsageRoute(app: TypedInstance, options: UsageOptions, reports: Repor
       const { by = 'day', ...asked } = request.query
       const { readPeriod } = await import('./period.ts')
       const period = readPeriod(asked, unixSeconds())
-      await written(options)
+      await flushed(options)
       const account = callerOf(request).account.id
-      const lines = await reports.make(account, () => options.usage.sum({ by, account, ...period }, mostLines + 1))
-      const data = lines.slice(0, mostLines).map((line) => usageRow(by, line))
-      return { object: 'list', data, has_more: lines.length > mostLines }
+      const lines = await reports.make(account, () => options.usage.sum({ by, account, ...period }, maxLines + 1))
+      const data = lines.slice(0, maxLines).map((line) => usageRow(by, line))
+      return { object: 'list', data, has_more: lines.length > maxLines }
     },
   )
 }

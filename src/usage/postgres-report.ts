@@ -2,7 +2,7 @@ import type { PostgresDatabase, Queries } from '../storage/postgres/database.ts'
 import { dayOf, unixSeconds } from '../time.ts'
 import { type Period, partsOf } from './period.ts'
 import { withoutNul } from './postgres.ts'
-import type { Grouping, LedgerRequest, RequestsQuestion, UsageLine, UsageQuestion, UsageReader } from './report.ts'
+import type { Grouping, LedgerRequest, RequestFilter, UsageFilter, UsageLine, UsageReader } from './report.ts'
 import { type RequestRow, toRequest } from './rows.ts'
 import { unfailedStates } from './states.ts'
 
@@ -22,8 +22,8 @@ export class PostgresUsageReader implements UsageReader {
     return row && toRequest(row)
   }
 
-  async list(question: RequestsQuestion, limit: number): Promise<readonly LedgerRequest[]> {
-    const { account, from, until, model, state, after } = question
+  async list(filter: RequestFilter, limit: number): Promise<readonly LedgerRequest[]> {
+    const { account, from, until, model, state, after } = filter
     const { created, microsecond = 0, id } = after && after.created < until ? after : { created: until, id: '' }
     const rows = await this.#database.read(
       (sql) => sql<RequestRow[]>`
@@ -36,7 +36,7 @@ export class PostgresUsageReader implements UsageReader {
     return rows.map(toRequest)
   }
 
-  async sum({ by, account, from, until }: UsageQuestion, most?: number): Promise<readonly UsageLine[]> {
+  async sum({ by, account, from, until }: UsageFilter, maxLines?: number): Promise<readonly UsageLine[]> {
     const { days, rest } = partsOf({ from, until }, unixSeconds())
     const rows = await this.#database.read((sql) => {
       const isAccounts = account === undefined ? sql`` : sql`AND account = ${account}`
@@ -59,7 +59,7 @@ export class PostgresUsageReader implements UsageReader {
         SELECT line AS "group", SUM(requests)::bigint AS requests, SUM(prompt_tokens)::bigint AS "promptTokens",
           SUM(completion_tokens)::bigint AS "completionTokens", SUM(failed)::bigint AS failed
         FROM (${others}) AS parts (line, requests, prompt_tokens, completion_tokens, failed)
-        GROUP BY line ORDER BY ${order} COALESCE(line, '') ${most === undefined ? sql`` : sql`LIMIT ${most}`}`
+        GROUP BY line ORDER BY ${order} COALESCE(line, '') ${maxLines === undefined ? sql`` : sql`LIMIT ${maxLines}`}`
     })
     return rows.map((row) => ({ ...row }))
   }

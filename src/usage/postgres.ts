@@ -7,11 +7,11 @@ import type { Ledger, LedgerEntry } from './ledger.ts'
 import { type Spent, SpentTokens } from './spent.ts'
 
 /** Milliseconds for which recorded entries are gathered. */
-const gatheringTime = 200
+const flushDelayMs = 200
 /** How many are gathered at most; while the database does not answer, the oldest go first, with what they spent. */
-const mostGathered = 10_000
+const maxBuffered = 10_000
 /** How many are written at once. */
-const largestFlush = 500
+const maxFlushEntries = 500
 
 /** What is written of one request. */
 interface Write {
@@ -24,9 +24,9 @@ export class PostgresLedger implements Ledger {
   readonly #database: PostgresDatabase
   readonly #writes: PostgresGroupCommit<Write, true>
   readonly #replica: Replica
-  #gathered: Write[] = []
+  #buffered: Write[] = []
   /** Ends that could not be written when they came: no more than requests that were going on then. */
-  #late: Write[] = []
+  #failedEnds: Write[] = []
   /** Resolves when all of those are written; undefined where there are none. */
   #caughtUp: { readonly promise: Promise<void>; readonly resolve: () => void; ends: number } | undefined
   /** How many of what was gathered are being written. */
@@ -42,7 +42,7 @@ export class PostgresLedger implements Ledger {
   async begin(entry: LedgerEntry): Promise<void> {
     await this.#replica.live()
     // So no more ends ever wait than requests were going on.
-    if (this.#late.length > 0) await this.flush()
+    if (this.#failedEnds.length > 0) await this.flush()
     await this.#writes.add({ kind: 'begun', entry })
   }
 
@@ -54,7 +54,7 @@ export class PostgresLedger implements Ledger {
       // What it spent must be on record once the database is back.
       this.#caughtUp ??= { ...Promise.withResolvers<void>(), ends: 0 }
       this.#caughtUp.ends++
-      this.#late.push(write)
+      this.#failedEnds.push(write)
       this.#flushSoon()
       throw error
     }
@@ -66,8 +66,8 @@ export class PostgresLedger implements Ledger {
   }
 
   record(entry: LedgerEntry): void {
-    if (this.#gathered.length >= mostGathered) this.#gathered.shift()
-    this.#gathered.push({ kind: 'ended', entry })
+    if (this.#buffered.length >= maxBuffered) this.#buffered.shift()
+    this.#buffered.push({ kind: 'ended', entry })
     this.#flushSoon()
   }
 
@@ -99,12 +99,12 @@ export class PostgresLedger implements Ledger {
     })
   }
 
-  async sumUp(most: number): Promise<number> {
+  async addToDaySums(maxRequests: number): Promise<number> {
     return this.#database.transaction(async (sql) => {
       // Passes over requests that another replica sums up.
       const ended = await sql<EndedRequest[]>`
         WITH unsummed AS (
-          SELECT id FROM requests WHERE summed = 0 AND state <> 'running' ORDER BY account, created LIMIT ${most}
+          SELECT id FROM requests WHERE summed = 0 AND state <> 'running' ORDER BY account, created LIMIT ${maxRequests}
           FOR UPDATE SKIP LOCKED
         )
         UPDATE requests SET summed = 1 FROM unsummed WHERE requests.id = unsummed.id
@@ -114,16 +114,16 @@ export class PostgresLedger implements Ledger {
     })
   }
 
-  async prune(before: number, most: number): Promise<number> {
+  async prune(before: number, maxRows: number): Promise<number> {
     return this.#database.transaction(async (sql) => {
       const { count } = await sql`
         DELETE FROM requests WHERE id IN
-          (SELECT id FROM requests WHERE created < ${before} AND state <> 'running' ORDER BY created LIMIT ${most})`
+          (SELECT id FROM requests WHERE created < ${before} AND state <> 'running' ORDER BY created LIMIT ${maxRows})`
       if (count > 0) return count
       // The sums of a day go when all of it is too old.
       const days = await sql`
         DELETE FROM usage_days WHERE (account, day, digest) IN
-          (SELECT account, day, digest FROM usage_days WHERE day < ${dayOf(before * 1000)} LIMIT ${most})`
+          (SELECT account, day, digest FROM usage_days WHERE day < ${dayOf(before * 1000)} LIMIT ${maxRows})`
       return days.count
     })
   }
@@ -132,14 +132,14 @@ export class PostgresLedger implements Ledger {
     clearTimeout(this.#timer)
     this.#timer = undefined
     // Not all at once: who ends a request meanwhile waits behind one batch of them.
-    for (let left = this.#late.length + this.#gathered.length; left > 0; left -= largestFlush) {
-      const most = Math.min(left, largestFlush)
-      const ends = this.#late.splice(0, most)
-      await this.#writeGathered(ends, this.#gathered.splice(0, most - ends.length))
+    for (let left = this.#failedEnds.length + this.#buffered.length; left > 0; left -= maxFlushEntries) {
+      const count = Math.min(left, maxFlushEntries)
+      const ends = this.#failedEnds.splice(0, count)
+      await this.#writeBuffered(ends, this.#buffered.splice(0, count - ends.length))
     }
   }
 
-  async #writeGathered(ends: readonly Write[], others: readonly Write[]): Promise<void> {
+  async #writeBuffered(ends: readonly Write[], others: readonly Write[]): Promise<void> {
     const writes = [...ends, ...others]
     this.#flushing += writes.length
     try {
@@ -147,8 +147,8 @@ export class PostgresLedger implements Ledger {
       this.#catchUp(ends.length)
     } catch (error) {
       // They wait for better days, before those that have come since; what was written is not written twice.
-      this.#late = [...ends, ...this.#late]
-      this.#gathered = [...others, ...this.#gathered].slice(-mostGathered)
+      this.#failedEnds = [...ends, ...this.#failedEnds]
+      this.#buffered = [...others, ...this.#buffered].slice(-maxBuffered)
       this.#flushSoon()
       throw error
     } finally {
@@ -157,7 +157,7 @@ export class PostgresLedger implements Ledger {
   }
 
   /** How many entries wait to be written. */
-  readonly queued = (): number => this.#late.length + this.#gathered.length + this.#flushing
+  readonly queued = (): number => this.#failedEnds.length + this.#buffered.length + this.#flushing
 
   /** Lets nothing be tried again, as before the database is closed. */
   stop(): Promise<void> {
@@ -191,7 +191,7 @@ export class PostgresLedger implements Ledger {
 
   #flushSoon(): void {
     if (this.#timer !== undefined) return
-    this.#timer = setTimeout(() => void this.flush().catch(() => undefined), gatheringTime)
+    this.#timer = setTimeout(() => void this.flush().catch(() => undefined), flushDelayMs)
     this.#timer.unref()
   }
 }

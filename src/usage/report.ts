@@ -10,7 +10,7 @@ export const operatorGroupings = [...groupings, 'account'] as const
 export type Grouping = (typeof operatorGroupings)[number]
 
 /** Which requests of an account are listed. */
-export interface RequestsQuestion {
+export interface RequestFilter {
   /** The account's id. */
   readonly account: number
   /** The first moment, Unix seconds. */
@@ -25,7 +25,7 @@ export interface RequestsQuestion {
 }
 
 /** Which requests are summed up, and by what. */
-export interface UsageQuestion {
+export interface UsageFilter {
   readonly by: Grouping
   /** The account's id; every account without it. */
   readonly account?: number
@@ -50,12 +50,12 @@ export interface UsageReader {
   /** The request with this id, if it is this account's. */
   find(account: number, id: string): Promise<LedgerRequest | undefined>
   /** At most so many requests, newest first. */
-  list(question: RequestsQuestion, limit: number): Promise<readonly LedgerRequest[]>
+  list(filter: RequestFilter, limit: number): Promise<readonly LedgerRequest[]>
   /**
    * Sums up all that has ended: days in order, anything else by its tokens, the most first.
    * @param most how many lines are told at most; all of them without it
    */
-  sum(question: UsageQuestion, most?: number): Promise<readonly UsageLine[]>
+  sum(filter: UsageFilter, maxLines?: number): Promise<readonly UsageLine[]>
 }
 
 /** A line as JSON and CSV have it: the first field is named by what was asked for. */

@@ -1,7 +1,7 @@
 import { type ApiError, overloaded } from '../errors.ts'
 
 /** Reports of one account that may be under way: one is made, another may wait for it. */
-const mostReports = 2
+const maxReports = 2
 
 /** The reports of one account that are under way. */
 interface Queue {
@@ -22,7 +22,7 @@ export class Reports {
    */
   async make<T>(account: number, make: () => Promise<T>): Promise<T> {
     const queue = this.#queues.get(account) ?? { length: 0, last: Promise.resolve() }
-    if (queue.length >= mostReports) throw tooMany()
+    if (queue.length >= maxReports) throw tooMany()
     this.#queues.set(account, queue)
     queue.length++
     const made = queue.last.then(make)
@@ -37,6 +37,6 @@ export class Reports {
 }
 
 function tooMany(): ApiError {
-  const message = `${mostReports} reports of your account's usage are being made. Try again when they are done.`
+  const message = `${maxReports} reports of your account's usage are being made. Try again when they are done.`
   return overloaded(message)
 }

@@ -30,21 +30,21 @@ function comparing(by: Grouping): (a: UsageLine, b: UsageLine) => number {
 /** The lines that are told first, of any number of lines; no more than twice as many are held. */
 export class FirstLines {
   readonly #compare: (a: UsageLine, b: UsageLine) => number
-  readonly #most: number
+  readonly #max: number
   #lines: UsageLine[] = []
   /** None that comes after it is among them. */
   #last: UsageLine | undefined
 
-  /** @param most how many are told */
-  constructor(by: Grouping, most: number) {
+  /** @param max how many are told */
+  constructor(by: Grouping, max: number) {
     this.#compare = comparing(by)
-    this.#most = most
+    this.#max = max
   }
 
   add(line: UsageLine): void {
     if (this.#last && this.#compare(line, this.#last) > 0) return
     this.#lines.push(line)
-    if (this.#lines.length < 2 * this.#most) return
+    if (this.#lines.length < 2 * this.#max) return
     this.#lines = this.inOrder().slice()
     this.#last = this.#lines.at(-1)
   }
@@ -52,7 +52,7 @@ export class FirstLines {
   /** The lines in the order in which they are told. */
   inOrder(): readonly UsageLine[] {
     const sorted = this.#lines.toSorted(this.#compare)
-    return sorted.length > this.#most ? sorted.slice(0, this.#most) : sorted
+    return sorted.length > this.#max ? sorted.slice(0, this.#max) : sorted
   }
 }
 

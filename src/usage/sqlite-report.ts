@@ -3,12 +3,12 @@ import type { Database, Statement } from 'better-sqlite3'
 import { openScratch } from '../storage/database.ts'
 import { dayOf, unixSeconds } from '../time.ts'
 import { type Period, partsOf } from './period.ts'
-import type { Grouping, LedgerRequest, RequestsQuestion, UsageLine, UsageQuestion, UsageReader } from './report.ts'
+import type { Grouping, LedgerRequest, RequestFilter, UsageFilter, UsageLine, UsageReader } from './report.ts'
 import { FirstLines, type RequestRow, toRequest } from './rows.ts'
 import { unfailedStates } from './states.ts'
 
 /** How many rows are read at once: they hold the event loop for a few milliseconds. */
-const portion = 2000
+const rowsPerBatch = 2000
 
 /** The reading side of the ledger in SQLite. */
 export class SqliteUsageReader implements UsageReader {
@@ -23,7 +23,7 @@ export class SqliteUsageReader implements UsageReader {
     this.#older = database.prepare(`
       SELECT * FROM requests
       WHERE account = @account AND created >= @from AND (created, microsecond, id) < (@created, @microsecond, @id)
-      ORDER BY created DESC, microsecond DESC, id DESC LIMIT @most`)
+      ORDER BY created DESC, microsecond DESC, id DESC LIMIT @limit`)
   }
 
   async find(account: number, id: string): Promise<LedgerRequest | undefined> {
@@ -31,18 +31,18 @@ export class SqliteUsageReader implements UsageReader {
     return row && toRequest(row)
   }
 
-  async list(question: RequestsQuestion, limit: number): Promise<readonly LedgerRequest[]> {
-    const { account, from, until, model, state, after } = question
-    const isWanted = (row: RequestRow) => row.model === (model ?? row.model) && row.state === (state ?? row.state)
+  async list(filter: RequestFilter, limit: number): Promise<readonly LedgerRequest[]> {
+    const { account, from, until, model, state, after } = filter
+    const isMatch = (row: RequestRow) => row.model === (model ?? row.model) && row.state === (state ?? row.state)
     const found: LedgerRequest[] = []
     // Of those that are not asked for there may be any number in between.
-    const most = model === undefined && state === undefined ? limit : portion
+    const batchSize = model === undefined && state === undefined ? limit : rowsPerBatch
     let { created, microsecond = 0, id } = after && after.created < until ? after : { created: until, id: '' }
     for (;;) {
-      const rows = this.#older.all({ account, from, created, microsecond, id, most })
-      found.push(...rows.filter(isWanted).map(toRequest))
+      const rows = this.#older.all({ account, from, created, microsecond, id, limit: batchSize })
+      found.push(...rows.filter(isMatch).map(toRequest))
       const last = rows.at(-1)
-      if (!last || rows.length < most || found.length >= limit) return found.slice(0, limit)
+      if (!last || rows.length < batchSize || found.length >= limit) return found.slice(0, limit)
       created = last.created
       microsecond = last.microsecond
       id = last.id
@@ -51,28 +51,28 @@ export class SqliteUsageReader implements UsageReader {
     }
   }
 
-  async sum(question: UsageQuestion, most = Number.POSITIVE_INFINITY): Promise<readonly UsageLine[]> {
+  async sum(filter: UsageFilter, maxLines = Number.POSITIVE_INFINITY): Promise<readonly UsageLine[]> {
     // There may be as many lines as requests. They are added up beside the ledger, of which this sees one moment.
     const scratch = openScratch(this.#database.name)
     try {
       scratch.exec(
         'CREATE TABLE lines (key TEXT PRIMARY KEY, requests INTEGER, prompt INTEGER, completion INTEGER, failed INTEGER) WITHOUT ROWID',
       )
-      for (const part of partsToSum(question)) await this.#addUp(scratch, question.account, part)
-      return await this.#firstLines(scratch, question.by, most)
+      for (const part of partsToSum(filter)) await this.#addUp(scratch, filter.account, part)
+      return await this.#firstLines(scratch, filter.by, maxLines)
     } finally {
       scratch.close()
     }
   }
 
-  /** Adds a part of the ledger to the lines, a portion at a time. */
+  /** Adds a part of the ledger to the lines, a batch at a time. */
   async #addUp(scratch: Database, account: number | undefined, part: Part): Promise<void> {
     const { from, order } = part
     const where = `${part.where} AND (${order}) > (?, ?) AND (${order}) <= (?, ?) ${account === undefined ? '' : 'AND account = ?'}`
     const whose = account === undefined ? [] : [account]
     const endOfPortion = scratch
-      .prepare<unknown[], Place>(
-        `SELECT ${order} FROM ${from} WHERE ${where} ORDER BY ${order} LIMIT 1 OFFSET ${portion - 1}`,
+      .prepare<unknown[], RowPosition>(
+        `SELECT ${order} FROM ${from} WHERE ${where} ORDER BY ${order} LIMIT 1 OFFSET ${rowsPerBatch - 1}`,
       )
       .raw()
     const add = scratch.prepare(`
@@ -85,31 +85,31 @@ export class SqliteUsageReader implements UsageReader {
       add.run(...after, ...(end ?? part.last), ...whose)
       if (!end) return
       after = end
-      await this.#turn()
+      await this.#nextTurn()
     }
   }
 
   /** Reads the lines that are told. */
-  async #firstLines(scratch: Database, by: Grouping, most: number): Promise<readonly UsageLine[]> {
-    const first = new FirstLines(by, most)
+  async #firstLines(scratch: Database, by: Grouping, maxLines: number): Promise<readonly UsageLine[]> {
+    const first = new FirstLines(by, maxLines)
     let count = 0
     const lines = scratch.prepare<[], [string, number, number, number, number]>('SELECT * FROM lines').raw().iterate()
     for (const [key, requests, promptTokens, completionTokens, failed] of lines) {
       first.add({ group: key === '' ? null : key.slice(1), requests, promptTokens, completionTokens, failed })
-      if (++count % portion === 0) await this.#turn()
+      if (++count % rowsPerBatch === 0) await this.#nextTurn()
     }
     return first.inOrder()
   }
 
   /** Others' requests come in between: the portions of all reports come one in a turn of the event loop. */
-  #turn(): Promise<void> {
+  #nextTurn(): Promise<void> {
     this.#lastTurn = this.#lastTurn.then(() => setImmediate())
     return this.#lastTurn
   }
 }
 
-/** Where a portion ends, in the order of its part. */
-type Place = readonly [number | string, number | string]
+/** The last row of a batch, in the order of its part. */
+type RowPosition = readonly [number | string, number | string]
 
 /** A part of the ledger that is summed up: what each row adds, and the rows after a place, up to and with another. */
 interface Part {
@@ -118,12 +118,12 @@ interface Part {
   readonly from: string
   readonly where: string
   readonly order: string
-  readonly after: Place
-  readonly last: Place
+  readonly after: RowPosition
+  readonly last: RowPosition
 }
 
 /** What is to be summed up: sums of whole days, requests of these days that are not in them yet, and requests of rests of days. */
-function partsToSum({ by, from, until }: UsageQuestion): readonly Part[] {
+function partsToSum({ by, from, until }: UsageFilter): readonly Part[] {
   const { days, rest } = partsOf({ from, until }, unixSeconds())
   const requests = (period: Period) => ({
     line: lineOf(by, 'requests', "date(created, 'unixepoch')"),

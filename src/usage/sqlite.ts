@@ -8,9 +8,9 @@ import type { Ledger, LedgerEntry } from './ledger.ts'
 import { SpentTokens } from './spent.ts'
 
 /** Milliseconds for which recorded entries are gathered. */
-const gatheringTime = 200
+const flushDelayMs = 200
 /** How many are gathered at most; while the disk is full, the oldest go first. */
-const mostGathered = 10_000
+const maxBuffered = 10_000
 
 const columns = `
   id, account, key_id, key_prefix, model, model_used, character, created, microsecond, reserved_tokens,
@@ -27,16 +27,16 @@ export class SqliteLedger implements Ledger {
   readonly #finish: Statement<Values>
   readonly #spend: Statement<[string, string, number]>
   readonly #spent: Statement<[string, string, string], number>
-  readonly #unsummed: Statement<[number], EndedRequest & { readonly place: number }>
+  readonly #unsummed: Statement<[number], EndedRequest & { readonly rowid: number }>
   readonly #addToDay: Statement<[DaySum]>
   readonly #markSummed: Statement<[number]>
   /** What callers wait for, in this turn. */
   #awaited = new Batch()
-  #kept: Promise<void> | undefined
+  #awaitedWrite: Promise<void> | undefined
   /** What nobody waits for: requests that nothing limited, and ends that could not be written when they came. */
-  #gathered = new Batch()
+  #buffered = new Batch()
   /** What has been taken to be written, until that has worked or failed. */
-  readonly #underWay = new Set<Batch>()
+  readonly #inProgress = new Set<Batch>()
   #timer: NodeJS.Timeout | undefined
 
   /** @param commit the group commit whose commits do not wait for the disk */
@@ -54,7 +54,7 @@ export class SqliteLedger implements Ledger {
       INSERT INTO spend (subject, day, tokens) VALUES (?, ?, ?)
       ON CONFLICT (subject, day) DO UPDATE SET tokens = tokens + excluded.tokens`)
     this.#unsummed = database.prepare(`
-      SELECT rowid AS place, account, created, key_prefix, model, character, prompt_tokens, completion_tokens, state
+      SELECT rowid AS rowid, account, created, key_prefix, model, character, prompt_tokens, completion_tokens, state
       FROM requests INDEXED BY requests_unsummed
       WHERE summed = 0 AND state <> 'running' ORDER BY account, created LIMIT ?`)
     this.#addToDay = database.prepare(`
@@ -74,26 +74,26 @@ export class SqliteLedger implements Ledger {
 
   begin(entry: LedgerEntry): Promise<void> {
     // Ends that wait go into the same transaction: so no more of them ever wait than requests were going on.
-    if (this.#gathered.finished.length > 0) this.#tryFlush()
+    if (this.#buffered.finished.length > 0) this.#tryFlush()
     this.#awaited.begun.push(entry)
-    return this.#keep()
+    return this.#writeSoon()
   }
 
   finish(entry: LedgerEntry): Promise<void> {
     this.#awaited.end(entry)
-    return this.#keep()
+    return this.#writeSoon()
   }
 
   record(entry: LedgerEntry): void {
-    if (this.#gathered.begun.length >= mostGathered) this.#gathered.begun.shift()
-    this.#gathered.begun.push(entry)
-    this.#gathered.spend(entry)
+    if (this.#buffered.begun.length >= maxBuffered) this.#buffered.begun.shift()
+    this.#buffered.begun.push(entry)
+    this.#buffered.spend(entry)
     this.#flushSoon()
   }
 
   async spent(subject: string, fromDay: string, toDay: string): Promise<number> {
     // What is not written is added, instead of being written first: a full disk or a lock is no reason not to read.
-    const unwritten = [this.#awaited, this.#gathered, ...this.#underWay].filter((batch) => !this.#isWritten(batch))
+    const unwritten = [this.#awaited, this.#buffered, ...this.#inProgress].filter((batch) => !this.#isWritten(batch))
     const written = this.#spent.get(subject, fromDay, toDay) ?? 0
     return unwritten.reduce((sum, { spent }) => sum + spent.between(subject, fromDay, toDay), written)
   }
@@ -113,20 +113,20 @@ export class SqliteLedger implements Ledger {
     })
   }
 
-  async sumUp(most: number): Promise<number> {
+  async addToDaySums(maxRequests: number): Promise<number> {
     // Nothing is locked where there is nothing to do.
     if (this.#unsummed.all(1).length === 0) return 0
-    return await this.#commit.run(() => takeBriefly(most, (count) => this.#sumSome(count)))
+    return await this.#commit.run(() => takeBriefly(maxRequests, (count) => this.#addSome(count)))
   }
 
-  #sumSome(most: number): number {
-    const requests = this.#unsummed.all(most)
+  #addSome(maxRequests: number): number {
+    const requests = this.#unsummed.all(maxRequests)
     for (const sum of sumsOf(requests)) this.#addToDay.run(sum)
-    for (const { place } of requests) this.#markSummed.run(place)
+    for (const { rowid } of requests) this.#markSummed.run(rowid)
     return requests.length
   }
 
-  async prune(before: number, most: number): Promise<number> {
+  async prune(before: number, maxRows: number): Promise<number> {
     const requests = this.#database.prepare<[number, number]>(
       `DELETE FROM requests WHERE rowid IN
         (SELECT rowid FROM requests WHERE created < ? AND state <> 'running' ORDER BY created LIMIT ?)`,
@@ -139,38 +139,38 @@ export class SqliteLedger implements Ledger {
     const firstDay = dayOf(before * 1000)
     return await this.#commit.run(
       () =>
-        takeBriefly(most, (count) => requests.run(before, count).changes) ||
-        takeBriefly(most, (count) => days.run(firstDay, count).changes),
+        takeBriefly(maxRows, (count) => requests.run(before, count).changes) ||
+        takeBriefly(maxRows, (count) => days.run(firstDay, count).changes),
     )
   }
 
   async flush(): Promise<void> {
     clearTimeout(this.#timer)
     this.#timer = undefined
-    const batch = this.#gathered
+    const batch = this.#buffered
     if (batch.size === 0 && batch.spent.sums.length === 0) return
-    this.#gathered = new Batch()
-    this.#underWay.add(batch)
+    this.#buffered = new Batch()
+    this.#inProgress.add(batch)
     try {
       await this.#commit.run(() => this.#write(batch))
     } catch (error) {
-      this.#gatherAgain(batch)
+      this.#bufferAgain(batch)
       throw error
     } finally {
-      this.#underWay.delete(batch)
+      this.#inProgress.delete(batch)
     }
   }
 
   /** How many entries wait to be written. */
   readonly queued = (): number => {
-    const batches = [this.#awaited, this.#gathered, ...this.#underWay]
+    const batches = [this.#awaited, this.#buffered, ...this.#inProgress]
     return batches.reduce((sum, batch) => (this.#isWritten(batch) ? sum : sum + batch.size), 0)
   }
 
   /** All that callers wait for in one turn is one write, so that what a subject spent in it is added up first. */
-  #keep(): Promise<void> {
-    this.#kept ??= this.#writeAwaited()
-    return this.#kept
+  #writeSoon(): Promise<void> {
+    this.#awaitedWrite ??= this.#writeAwaited()
+    return this.#awaitedWrite
   }
 
   async #writeAwaited(): Promise<void> {
@@ -183,28 +183,28 @@ export class SqliteLedger implements Ledger {
     } catch (error) {
       // A transaction that could not begin has taken nothing. Requests that were to begin are refused; ends are kept.
       batch ??= this.#takeAwaited()
-      this.#gatherAgain(batch.onlyEnds())
+      this.#bufferAgain(batch.onlyEnds())
       throw error
     } finally {
-      if (batch) this.#underWay.delete(batch)
+      if (batch) this.#inProgress.delete(batch)
     }
   }
 
   #takeAwaited(): Batch {
     const batch = this.#awaited
     this.#awaited = new Batch()
-    this.#kept = undefined
-    this.#underWay.add(batch)
+    this.#awaitedWrite = undefined
+    this.#inProgress.add(batch)
     return batch
   }
 
   /** What could not be written waits for better days, before what has come since. */
-  #gatherAgain(batch: Batch): void {
-    const later = this.#gathered
-    batch.begun = [...batch.begun, ...later.begun].slice(-mostGathered)
+  #bufferAgain(batch: Batch): void {
+    const later = this.#buffered
+    batch.begun = [...batch.begun, ...later.begun].slice(-maxBuffered)
     batch.finished.push(...later.finished)
     for (const spent of later.spent.sums) batch.spent.add(spent)
-    this.#gathered = batch
+    this.#buffered = batch
     if (batch.size > 0) this.#flushSoon()
   }
 
@@ -222,7 +222,7 @@ export class SqliteLedger implements Ledger {
 
   #flushSoon(): void {
     if (this.#timer !== undefined || !this.#database.open) return
-    this.#timer = setTimeout(() => this.#tryFlush(), gatheringTime)
+    this.#timer = setTimeout(() => this.#tryFlush(), flushDelayMs)
     this.#timer.unref()
   }
 

@@ -5,7 +5,7 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { Guard, guardRequests } from '../../src/access/guard.ts'
 import { digestKey, makeKey } from '../../src/access/key.ts'
 import { createServer } from '../../src/app.ts'
-import { tellOfRequests } from '../../src/http/request-log.ts'
+import { logRequests } from '../../src/http/request-log.ts'
 import { TestClock } from '../support/clock.ts'
 import { until } from '../support/eventually.ts'
 import { expectError } from '../support/http.ts'
@@ -88,7 +88,7 @@ describe('failure mode 25: a key', () => {
     const app = createServer(pino({ level: 'silent' }), { requestTimeoutSeconds: 1 })
     onTestFinished(() => app.close())
     const guard = new Guard(store)
-    tellOfRequests(app)
+    logRequests(app)
     guardRequests(app, guard)
     app.get('/', { onRequest: (request) => guard.admitApiKey(request) }, async () => 'in')
 

@@ -9,9 +9,9 @@ import { request } from 'undici'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { readConfig } from '../../src/config.ts'
 import { openAiErrorBody } from '../../src/errors.ts'
+import { ReaderLimit } from '../../src/http/cached-document.ts'
 import { documentsPlugin } from '../../src/http/documents.ts'
 import { errorHandler } from '../../src/http/errors.ts'
-import { Readers } from '../../src/http/kept-document.ts'
 import { readChatError } from '../support/chat.ts'
 import { expectError } from '../support/http.ts'
 import { serviceForThisTest, startTestService, type TestService } from '../support/service.ts'
@@ -222,7 +222,7 @@ describe('each document', () => {
   })
 
   test('frees a place when a reply is over, or its reader leaves', async () => {
-    const readers = new Readers(2)
+    const readers = new ReaderLimit(2)
     const [one, two] = [new PassThrough(), new PassThrough()]
     readers.enter(one)
     readers.enter(two)
@@ -238,7 +238,7 @@ describe('each document', () => {
 })
 
 test('leaves places for others when one address has as many as it may have', async () => {
-  const readers = new Readers(3, 2)
+  const readers = new ReaderLimit(3, 2)
   const [first, second] = [new PassThrough(), new PassThrough()]
   readers.enter(first, '192.0.2.1')
   readers.enter(second, '192.0.2.1')

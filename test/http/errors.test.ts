@@ -6,7 +6,7 @@ import { readConfig } from '../../src/config.ts'
 import { openAiErrorBody, plantErrorBody } from '../../src/errors.ts'
 import { errorHandler } from '../../src/http/errors.ts'
 import { acceptJsonOnly } from '../../src/http/json.ts'
-import { tellOfRequests } from '../../src/http/request-log.ts'
+import { logRequests } from '../../src/http/request-log.ts'
 import { refuseUnknownRoutes } from '../../src/http/unfit-request.ts'
 import { workAtOnce } from '../../src/work.ts'
 import { expectError, type Group, sendRaw } from '../support/http.ts'
@@ -423,7 +423,7 @@ describe('a fault of ours', () => {
     const app = createServer(pino({ level: 'error' }, log), readConfig({}))
     onTestFinished(() => app.close())
     acceptJsonOnly(app, workAtOnce)
-    tellOfRequests(app)
+    logRequests(app)
     refuseUnknownRoutes(app)
     app.setErrorHandler(errorHandler(openAiErrorBody))
     app.get('/later', async () => {

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import Fastify from 'fastify'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { ApiError } from '../../src/errors.ts'
-import { acceptJsonOnly, maximumJsonDepth, parseJson } from '../../src/http/json.ts'
+import { acceptJsonOnly, maxJsonDepth, parseJson } from '../../src/http/json.ts'
 import { workAtOnce } from '../../src/work.ts'
 import { anyCharacter } from '../support/any-character.ts'
 
@@ -136,12 +136,12 @@ describe('parseJson', () => {
   })
 
   it('counts depth through arrays and objects alike, to the level', () => {
-    const nested = fc.array(fc.boolean(), { minLength: maximumJsonDepth - 2, maxLength: maximumJsonDepth + 3 })
+    const nested = fc.array(fc.boolean(), { minLength: maxJsonDepth - 2, maxLength: maxJsonDepth + 3 })
     fc.assert(
       fc.property(nested, (levels) => {
         const source = levels.reduce((inner, isArray) => (isArray ? `[${inner}]` : `{"x":${inner}}`), '"[{"')
         const result = outcome(source)
-        if (levels.length > maximumJsonDepth) expect(result).toBe('400 json_too_deep')
+        if (levels.length > maxJsonDepth) expect(result).toBe('400 json_too_deep')
         else expect(result).toStrictEqual({ value: JSON.parse(source) })
       }),
       { numRuns: 200 },

@@ -1,6 +1,6 @@
 import Fastify from 'fastify'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { refuseUnderPressure } from '../../src/http/pressure.ts'
+import { shedLoadUnderPressure } from '../../src/http/pressure.ts'
 import { TestLoop } from '../support/clock.ts'
 import { connectTo } from '../support/connection.ts'
 import { onceAsked, serviceForThisTest, type TestService } from '../support/service.ts'
@@ -152,7 +152,7 @@ test.each(looks)(
     const loop = new TestLoop()
     const app = Fastify()
     onTestFinished(() => app.close())
-    const shedLoad = await refuseUnderPressure(app, loop)
+    const shedLoad = await shedLoadUnderPressure(app, loop)
     const seen: string[] = []
     app.get('/small', () => 'small')
     app.post('/large', {

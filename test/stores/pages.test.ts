@@ -5,7 +5,7 @@ import { pino } from 'pino'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { Guard, guardRequests } from '../../src/access/guard.ts'
 import { createServer } from '../../src/app.ts'
-import { tellOfRequests } from '../../src/http/request-log.ts'
+import { logRequests } from '../../src/http/request-log.ts'
 import { loadCompilerWhenNeeded } from '../../src/http/validation.ts'
 import { PageCache } from '../../src/plants/page-cache.ts'
 import type { PlantStore } from '../../src/plants/plant.ts'
@@ -36,7 +36,7 @@ describe.each(engines)('pages of plants in $name', (engine) => {
     app = createServer(pino({ level: 'silent' }), { requestTimeoutSeconds: 10 })
     const guard = new Guard(access.access)
     loadCompilerWhenNeeded(app)
-    tellOfRequests(app)
+    logRequests(app)
     guardRequests(app, guard)
     const options = { store, guard, bodyLimit: 1000, limits: {}, pages }
     await app.register(plantsPlugin, { prefix: '/plants', ...options })

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openPostgresStores } from '../../src/stores/postgres.ts'
 import { openSqliteStores, type Stores } from '../../src/stores/stores.ts'
 import type { LedgerEntry } from '../../src/usage/ledger.ts'
-import type { RequestsQuestion } from '../../src/usage/report.ts'
+import type { RequestFilter } from '../../src/usage/report.ts'
 import { temporaryFolder } from '../support/service.ts'
 import { newMigratedDatabase } from '../support/shared-postgres.ts'
 
@@ -27,7 +27,7 @@ describe.each(['SQLite', 'PostgreSQL'])('the list of requests in %s', (engine) =
     if (!found) throw new Error('the engine is not open')
     return found
   }
-  const list = async (question: Partial<RequestsQuestion>, limit = 10) => {
+  const list = async (question: Partial<RequestFilter>, limit = 10) => {
     const found = await stores().usage.list({ account: 1, from: 0, until: 10_000, ...question }, limit)
     return found.map(({ id }) => id)
   }

@@ -3,7 +3,7 @@ import * as fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { openPostgresStores } from '../../src/stores/postgres.ts'
 import { openSqliteStores, type Stores } from '../../src/stores/stores.ts'
-import type { Grouping, UsageLine, UsageQuestion } from '../../src/usage/report.ts'
+import type { Grouping, UsageFilter, UsageLine } from '../../src/usage/report.ts'
 import { type LedgerRow, putIntoLedger } from '../support/ledger.ts'
 import { temporaryFolder } from '../support/service.ts'
 import { newMigratedDatabase } from '../support/shared-postgres.ts'
@@ -36,7 +36,7 @@ function nameOf(row: Required<LedgerRow>, by: Grouping): string | null {
 }
 
 /** The expected sums, from all rows of the period. */
-function summedUp(rows: readonly Required<LedgerRow>[], { by, account, from, until }: UsageQuestion) {
+function summedUp(rows: readonly Required<LedgerRow>[], { by, account, from, until }: UsageFilter) {
   const lines = new Map<string | null, UsageLine>()
   for (const row of rows) {
     const created = Date.parse(row.created) / 1000
@@ -69,7 +69,7 @@ const rowOfLedger: fc.Arbitrary<Required<LedgerRow>> = fc.record({
   completionTokens: fc.integer({ min: 0, max: 20 }),
   state: fc.constantFrom('stop', 'client_gone', 'timeout', 'running'),
 })
-const question: fc.Arbitrary<UsageQuestion> = fc
+const question: fc.Arbitrary<UsageFilter> = fc
   .record({
     by: fc.constantFrom<Grouping[]>('day', 'model', 'key', 'character', 'account'),
     account: fc.constantFrom(1, 2, undefined),
@@ -99,7 +99,7 @@ describe.each(['SQLite', 'PostgreSQL'])('the usage in %s', (engine) => {
   }
   const sumAllUp = async () => {
     const { ledger } = openEngine().stores
-    while ((await ledger.sumUp(500)) > 0);
+    while ((await ledger.addToDaySums(500)) > 0);
   }
   beforeEach(async () => {
     for (const table of ['requests', 'usage_days']) await openEngine().sql.run(`DELETE FROM ${table}`)
@@ -118,7 +118,7 @@ describe.each(['SQLite', 'PostgreSQL'])('the usage in %s', (engine) => {
           await sql.run('DELETE FROM requests')
           await sql.run('DELETE FROM usage_days')
           await putIntoLedger(sql, before)
-          if (summed > 0) await stores.ledger.sumUp(summed)
+          if (summed > 0) await stores.ledger.addToDaySums(summed)
           await putIntoLedger(sql, later)
           for (const each of questions) {
             const expected = summedUp([...before, ...later], each)
@@ -139,7 +139,7 @@ describe.each(['SQLite', 'PostgreSQL'])('the usage in %s', (engine) => {
       { id: 'req_running', created, state: 'running' },
     ])
     const usage = async () => (await stores.usage.sum({ by: 'day', account: 1, from: 0, until: 1e10 }))[0]?.requests
-    expect(await stores.ledger.sumUp(500)).toBe(1)
+    expect(await stores.ledger.addToDaySums(500)).toBe(1)
     expect(await usage()).toBe(1)
     await sql.run("UPDATE requests SET state = 'stop' WHERE id = 'req_running'")
     expect(await usage()).toBe(2)

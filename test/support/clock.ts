@@ -1,5 +1,5 @@
 import type { Alarm, Clock } from '../../src/clock.ts'
-import type { LoopWatch } from '../../src/http/pressure.ts'
+import type { LoopMonitor } from '../../src/http/pressure.ts'
 
 /** A call that waits for its time. */
 interface Pending extends Alarm {
@@ -72,7 +72,7 @@ export class TestClock implements Clock {
 }
 
 /** An event loop for the overload guard: never late, with no request taking any time, unless the test says so. */
-export class TestLoop extends TestClock implements LoopWatch {
+export class TestLoop extends TestClock implements LoopMonitor {
   /** Milliseconds that pass from one look at the time to the next. */
   perLook = 0
   /** Milliseconds that it is late. */
@@ -83,7 +83,7 @@ export class TestLoop extends TestClock implements LoopWatch {
     return super.now()
   }
 
-  delay(): number {
+  delayMs(): number {
     return this.lateness
   }
 }

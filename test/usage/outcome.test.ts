@@ -47,7 +47,7 @@ describe('the outcome of a chat request', () => {
     silent.end(error(502, 'upstream_error'))
     expect(silent.isFree).toBe(true)
     const spoken = new Outcome()
-    spoken.meter.say({ content: 'Good morning' })
+    spoken.meter.countText({ content: 'Good morning' })
     spoken.end(error(502, 'upstream_error'))
     expect(spoken.isFree).toBe(false)
     const left = new Outcome()

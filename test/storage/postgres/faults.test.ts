@@ -86,7 +86,7 @@ it('the usage of a request that ends while the database is stopped is recorded a
   const metering = new Metering({ limiter, ledger: stores.ledger, onFailure: () => {} })
   const request = { id: 'req_1', key, model: 'm', character: null, promptTokens: () => 500, replyTokens: () => 400 }
   const metered = await metering.enter(request)
-  metered.meter.tell({ prompt_tokens: 500, completion_tokens: 400 }, true)
+  metered.meter.setUsage({ prompt_tokens: 500, completion_tokens: 400 }, true)
   await server.kill()
   await metered.end('stop')
   await server.start()

@@ -25,7 +25,7 @@ it('(l) a replica that starts, settles the requests of dead replicas, and remove
   const before = await readTill()
   const { ledger, usage, close } = await openPostgresStores(url)
   for (let round = 0; round < 20; round++) expect(await ledger.interruptRunning()).toBe(0)
-  expect(await ledger.sumUp(500)).toBe(0)
+  expect(await ledger.addToDaySums(500)).toBe(0)
   expect(await ledger.prune(unixSeconds() - 365 * 86_400, 500)).toBe(0)
   const month = { account: 1, from: unixSeconds() - 30 * 86_400, until: unixSeconds() + 1 }
   expect(await usage.list(month, 20)).toHaveLength(20)

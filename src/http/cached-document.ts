@@ -4,13 +4,13 @@ import { promisify } from 'node:util'
 import { brotliCompress, constants, gzip } from 'node:zlib'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { overloaded } from '../errors.ts'
-import { namesTag } from './etag.ts'
+import { matchesTag } from './etag.ts'
 import { piecesOf } from './pieces.ts'
 
 /** Seconds for which a browser need not ask again: a document changes with a new version of the service alone. */
-const freshFor = 300
+const maxAgeSeconds = 300
 /** Bytes that are written in one turn of the event loop. */
-const slice = 16 * 1024
+const pieceBytes = 16 * 1024
 
 /** How a document is sent. */
 export interface DocumentOptions {
@@ -32,7 +32,7 @@ interface Coded {
 const brotliQuality = 10
 
 /** A document that is the same for everybody: kept once, as it is and compressed, and sent from there. */
-export class KeptDocument {
+export class CachedDocument {
   readonly #type: string
   readonly #plain: Buffer
   /** The smallest first. */
@@ -41,7 +41,7 @@ export class KeptDocument {
   readonly #digest: string
 
   private constructor(type: string, plain: Buffer, compressed: readonly Coded[], options: DocumentOptions) {
-    const { cacheControl = `public, max-age=${freshFor}`, vary = 'accept-encoding' } = options
+    const { cacheControl = `public, max-age=${maxAgeSeconds}`, vary = 'accept-encoding' } = options
     this.#type = type
     this.#plain = plain
     this.#compressed = compressed
@@ -50,29 +50,29 @@ export class KeptDocument {
   }
 
   /** Compresses it, in a thread of its own. @param type its media type */
-  static async from(type: string, bytes: Buffer, options: DocumentOptions = {}): Promise<KeptDocument> {
+  static async from(type: string, bytes: Buffer, options: DocumentOptions = {}): Promise<CachedDocument> {
     const gzipped: Coded = { coding: 'gzip', bytes: await promisify(gzip)(bytes, { level: 9 }) }
-    if (!options.hasBrotli) return new KeptDocument(type, bytes, [gzipped], options)
+    if (!options.hasBrotli) return new CachedDocument(type, bytes, [gzipped], options)
     const params = { [constants.BROTLI_PARAM_QUALITY]: brotliQuality }
     const smallest: Coded = { coding: 'br', bytes: await promisify(brotliCompress)(bytes, { params }) }
-    return new KeptDocument(type, bytes, [smallest, gzipped], options)
+    return new CachedDocument(type, bytes, [smallest, gzipped], options)
   }
 
   /**
    * Sends it, or a 304 to a client that has it.
    * @throws ApiError 503 where so many are being read already
    */
-  send(request: FastifyRequest, reply: FastifyReply, readers: Readers): FastifyReply {
+  send(request: FastifyRequest, reply: FastifyReply, readers: ReaderLimit): FastifyReply {
     const takes = codingsOf(request.headers['accept-encoding'])
     const coded = this.#compressed.find(({ coding }) => takes(coding))
     const bytes = coded?.bytes ?? this.#plain
     const tag = coded ? `${this.#digest}-${coded.coding}` : this.#digest
     reply.headers({ etag: `"${tag}"`, ...this.#headers })
-    if (namesTag(request.headers['if-none-match'], tag)) return reply.code(304).send()
+    if (matchesTag(request.headers['if-none-match'], tag)) return reply.code(304).send()
     readers.enter(reply.raw, request.from)
     reply.headers({ 'content-type': this.#type, 'content-length': bytes.length })
     if (coded) reply.header('content-encoding', coded.coding)
-    return reply.send(bytes.length <= slice ? bytes : Readable.from(piecesOf(bytes, slice)))
+    return reply.send(bytes.length <= pieceBytes ? bytes : Readable.from(piecesOf(bytes, pieceBytes)))
   }
 }
 
@@ -82,16 +82,16 @@ const tooMany = overloaded('Too many are reading the documents now. Try again in
 })
 
 /** Counts the replies with a document that are still being read: nobody needs a key for one. */
-export class Readers {
-  readonly #most: number
-  readonly #mostOfOne: number
+export class ReaderLimit {
+  readonly #max: number
+  readonly #maxPerAddress: number
   #count = 0
   readonly #counts = new Map<string, number>()
 
-  /** @param mostOfOne of these, how many one address may have: one that reads slowly leaves places for all others */
-  constructor(most: number, mostOfOne = most) {
-    this.#most = most
-    this.#mostOfOne = mostOfOne
+  /** @param maxPerAddress of these, how many one address may have: one that reads slowly leaves places for all others */
+  constructor(max: number, maxPerAddress = max) {
+    this.#max = max
+    this.#maxPerAddress = maxPerAddress
   }
 
   /**
@@ -101,7 +101,7 @@ export class Readers {
    */
   enter(reply: Writable, from = ''): void {
     const own = this.#counts.get(from) ?? 0
-    if (this.#count >= this.#most || own >= this.#mostOfOne) throw tooMany
+    if (this.#count >= this.#max || own >= this.#maxPerAddress) throw tooMany
     this.#count++
     this.#counts.set(from, own + 1)
     finished(reply, () => this.#leave(from))
