@@ -4,24 +4,24 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { ApiError } from '../errors.ts'
 import { smallBytes } from './bytes-in-flight.ts'
 
-/** Milliseconds for which a client that still sends may read why it is refused, before its connection is closed. */
+/** After a refusal, a client that still sends has this time to read it before its connection is closed. */
 export const lingerMs = 1000
 
-/** Bytes beyond which a piece of a body is worth giving back by itself. */
+/** A piece of a body with more bytes is freed by itself. */
 const minFreedBytes = 8192
 
-/** Makes of a body what the request's body becomes; a promise of it, or an error, as well. */
+/** Parses a body into `request.body`, at once or by a promise; throws an error where it cannot. */
 type ParseBody = (request: FastifyRequest, body: Buffer) => unknown
 
-/** Makes an instance take bodies of these types. */
+/** Registers a parser for bodies of these content types. */
 export function takeBodies(app: FastifyInstance, types: string | string[], parse: ParseBody): void {
   app.addContentTypeParser(types, bodyReader(parse))
 }
 
 /**
- * Gives what reads a body and parses it, and has its bytes counted as they come, not as they are announced.
- * @throws ApiError 413 beyond the route's limit, 503 where so many bytes have no room; then the client may still send, and
- *   the connection is closed. Node's error where the client has left
+ * Makes a function that reads and parses a body, and counts its bytes as they arrive, not as `Content-Length` announces them.
+ * @throws ApiError 413 beyond the route's limit, 503 where there is no room for the bytes. Then the client may still be
+ *   sending, and the connection is closed. Node's error where the client has left
  */
 function bodyReader(parse: ParseBody) {
   return (request: FastifyRequest, payload: IncomingMessage): Promise<unknown> => {
@@ -32,7 +32,7 @@ function bodyReader(parse: ParseBody) {
       return Promise.reject(tooLarge())
     }
     let length = 0
-    // Most bodies come in one piece.
+    // Most bodies arrive in one piece.
     let only: Buffer | undefined
     let all: GrowingBytes | undefined
     const { promise, resolve, reject } = Promise.withResolvers<unknown>()
@@ -61,7 +61,7 @@ function bodyReader(parse: ParseBody) {
       }
     }
     const end = () => {
-      // What comes after the end is not the body's: its bytes are in use.
+      // A later error is not about the body, whose bytes are in use now.
       payload.off('error', fail)
       const bytes = all?.bytes() ?? only ?? Buffer.alloc(0)
       try {
@@ -83,33 +83,33 @@ function tooLarge(): ApiError {
 }
 
 /**
- * Has a connection, which is to be closed after its reply, closed so that its client still gets that: for a moment, what comes is
- * thrown away. With bytes unread the system would reset the connection, and the client would not see the reply.
+ * Delays the close of a connection after its reply, and discards what still arrives. With unread bytes the system would reset the
+ * connection, and the client would not see the reply.
  */
 function lingerBeforeClosing(socket: Socket): void {
-  // What Node calls after the last reply of a connection.
+  // Node calls this after the last reply of a connection.
   socket.destroySoon = () => {
     socket.end()
     setTimeout(() => socket.destroy(), lingerMs).unref()
   }
 }
 
-/** Bytes of one of the blocks in which a large body waits to be whole. */
+/** The size of a block of an incomplete body. */
 const blockBytes = 1024 ** 2
 
 /**
- * Bytes that come in pieces. They are copied to blocks of a megabyte, and from a quarter of what is announced on to a block
- * for all of it: pieces of one byte cost one byte, what is announced and never comes costs nothing, and a large body is
- * there once, also while blocks are put together.
+ * Collects the pieces of a body. It copies them into blocks of a megabyte; when a quarter of the announced bytes has arrived, it
+ * moves to one block for all of them. So a piece of one byte costs one byte, announced bytes that never arrive cost nothing, and a
+ * large body is in memory only once, also while blocks are joined.
  */
 class GrowingBytes {
   readonly #announced: number
   readonly #full: Buffer[] = []
   #block: Buffer = Buffer.alloc(0)
-  /** Bytes in the last block. */
+  /** Used bytes of the last block. */
   #used = 0
 
-  /** @param announced how many are said to come; NaN where nothing is said */
+  /** @param announced the bytes of `Content-Length`; NaN without it */
   constructor(announced: number, first: Buffer, second: Buffer) {
     this.#announced = announced
     this.#append(first, second.length)
@@ -127,12 +127,12 @@ class GrowingBytes {
     return this.#join(sumOf(this.#full))
   }
 
-  /** Gives the memory back, at once. */
+  /** Frees the memory at once. */
   free(): void {
     for (const block of [...this.#full.splice(0), this.#block]) freeBytes(block)
   }
 
-  /** @param more bytes that come next as well */
+  /** @param more bytes that will be appended next */
   #append(piece: Buffer, more: number): void {
     for (let start = 0; start < piece.length; ) {
       if (this.#used === this.#block.length) this.#addBlock(piece.length - start + more)
@@ -143,7 +143,7 @@ class GrowingBytes {
     freeBytes(piece)
   }
 
-  /** Opens another block: the last one, where a quarter of what is announced has come. */
+  /** Adds a block; the final one, for all bytes, when a quarter of the announced bytes has arrived. */
   #addBlock(needed: number): void {
     if (this.#used > 0) this.#full.push(this.#block)
     const come = sumOf(this.#full)
@@ -157,7 +157,7 @@ class GrowingBytes {
     this.#used = 0
   }
 
-  /** Puts the full blocks together. Memory is taken as it is written to, while that of the blocks goes. */
+  /** Joins the full blocks. The system assigns memory as it is written, while each copied block is freed. */
   #join(length: number): Buffer {
     const whole = Buffer.allocUnsafeSlow(length)
     let end = 0
@@ -174,8 +174,8 @@ function sumOf(blocks: readonly Buffer[]): number {
 }
 
 /**
- * Gives back at once the memory of bytes which nobody has a use for any more, and that would wait for a collection else; they are
- * empty from then on. Nothing happens to few bytes, which may share their block with others.
+ * Frees the memory of unused bytes at once instead of at the next garbage collection. The bytes are empty from then on. A few
+ * bytes are not freed, since they may share their buffer with others.
  */
 export function freeBytes({ buffer, length }: Uint8Array): void {
   if (!(buffer instanceof ArrayBuffer)) return

@@ -1,22 +1,22 @@
 import { overloaded } from '../errors.ts'
 
-/** Bytes of a body or a reply up to which it is neither counted nor refused: most requests are, and pay one comparison. */
+/** A body or a reply of up to so many bytes is neither counted nor refused. Most are, and cost one comparison. */
 export const smallBytes = 64 * 1024
 
 /**
- * How often bytes count while they are worked on. A card's JSON is unpacked, becomes a text, and values, and pieces on their
- * way to the disk; a chat's becomes a text, and values, texts in which lore is looked for, a prompt, and the
- * receipt of it.
+ * The bytes of a body count so many times while work on it goes on. A card's JSON is unpacked, and becomes a text, values, and
+ * pieces for the disk. The JSON of a chat becomes a text, values, texts that are searched for lore, a prompt, and its
+ * receipt.
  */
 const workFactor = 5
 
-/** Made once: with its stack, making one costs as much as the rest of a refusal. */
+/** Made once: an error with its stack costs as much as the rest of a refusal. */
 const refusal = overloaded('More bytes are on their way in and out than there is room for. Try again in a second.')
 
 /**
- * Counts the bytes that requests hold in memory: bodies, from their first byte until the reply to them is over, and replies
- * until they are read. All together they are never more than the bound, those of one account never more than half of
- * it, and the last quarter is only for a request of an account that held nothing before
+ * Counts the bytes that requests hold in memory: bodies from their first byte until their reply is over, and replies until they
+ * are read. All bytes together never exceed the bound, those of one account never half of it, and the last quarter is only for
+ * the request of an account that held nothing before
  * (docs/decisions/0023-bytes-in-flight.md).
  */
 export class BytesInFlight {
@@ -25,7 +25,6 @@ export class BytesInFlight {
   #bytes = 0
   #refusals = 0
 
-  /** @param most bytes */
   constructor(maxBytes: number) {
     this.#maxBytes = maxBytes
   }
@@ -35,12 +34,12 @@ export class BytesInFlight {
     return this.#bytes
   }
 
-  /** How often more was wanted than there was room for. */
+  /** How often bytes were refused. */
   get refusals(): number {
     return this.#refusals
   }
 
-  /** Lets a request of an account hold bytes, none at first. @returns what must be released when it is over */
+  /** Opens a request's share, with no bytes at first. @returns the share, to be released when the request is over */
   open(account: number): HeldBytes {
     let isFirst = false
     const holds = () => this.#accounts.get(account) ?? 0
@@ -63,7 +62,7 @@ export class BytesInFlight {
   }
 
   /**
-   * Holds the bytes of a card of an account, with what is made of them, while it is read.
+   * Holds the bytes of an account's card, multiplied as for work on it, while the card is read.
    * @throws ApiError 503 where there is no room for them
    */
   readonly during = async <T>(account: number, bytes: number, work: () => Promise<T>): Promise<T> => {
@@ -77,7 +76,7 @@ export class BytesInFlight {
   }
 }
 
-/** The bytes that one request holds, and its users: its reply, and work that goes on although its reader has left. */
+/** The bytes that one request holds, with a count of their users: the reply, and work that goes on after the client left. */
 export class HeldBytes {
   readonly #share: number
   readonly #change: (before: number, after: number) => void
@@ -85,8 +84,8 @@ export class HeldBytes {
   #users = 1
 
   /**
-   * @param share bytes that the account may hold in all
-   * @param change counts the one number in place of the other; throws where that is too much
+   * @param share bytes that the account may hold in total
+   * @param change replaces the number `before` by `after` in the counts; throws where that is too much
    */
   constructor(share: number, change: (before: number, after: number) => void) {
     this.#share = share
@@ -94,8 +93,8 @@ export class HeldBytes {
   }
 
   /**
-   * From now on it holds so many bytes in all. Up to `smallBytes` count as none; what is over holds none any more.
-   * @throws ApiError 503 where there is no room for them; then it holds what it held
+   * Sets the bytes that the request holds in total. Up to `smallBytes` count as none; after the last release the request holds none.
+   * @throws ApiError 503 where there is no room for them; then the number does not change
    */
   set(bytes: number): void {
     const counted = this.#users === 0 || bytes <= smallBytes ? 0 : bytes
@@ -105,14 +104,14 @@ export class HeldBytes {
   }
 
   /**
-   * Counts bytes with what is made of them, as far as the account's share goes, for as long as they are worked on.
-   * @throws ApiError 503 where there is no room for that
+   * Sets the bytes of a body that is worked on: multiplied for the copies that the work makes, at most the account's share.
+   * @throws ApiError 503 where there is no room for them
    */
   setWorkedOn(bytes: number): void {
     this.set(bytes <= smallBytes ? bytes : Math.min(workFactor * bytes, Math.max(bytes, this.#share)))
   }
 
-  /** Keeps what is held until some work is over too. @returns what the work gives */
+  /** Keeps the bytes held until the work is over. @returns the result of the work */
   async during<T>(work: Promise<T>): Promise<T> {
     this.#users++
     try {
@@ -122,7 +121,7 @@ export class HeldBytes {
     }
   }
 
-  /** Ends one use, to be called once for the reply; after the last one nothing is held. */
+  /** Ends one use; called once for the reply. After the last use no bytes are held. */
   release(): void {
     this.#users--
     if (this.#users === 0) this.set(0)

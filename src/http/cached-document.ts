@@ -7,31 +7,31 @@ import { overloaded } from '../errors.ts'
 import { matchesTag } from './etag.ts'
 import { piecesOf } from './pieces.ts'
 
-/** Seconds for which a browser need not ask again: a document changes with a new version of the service alone. */
+/** The time that a browser may use a document without asking: documents change only with a new version of the service. */
 const maxAgeSeconds = 300
 /** Bytes that are written in one turn of the event loop. */
 const pieceBytes = 16 * 1024
 
 /** How a document is sent. */
 export interface DocumentOptions {
-  /** How long it may be kept by those that have read it. */
+  /** The `Cache-Control` header. */
   readonly cacheControl?: string
-  /** The request headers that it depends on. */
+  /** The `Vary` header. */
   readonly vary?: string
-  /** Whether it is compressed by Brotli too, which makes it a tenth smaller and takes longer. */
+  /** Whether to compress by Brotli too, which is a tenth smaller and takes longer. */
   readonly hasBrotli?: boolean
 }
 
-/** A document as a content coding has it (RFC 9110, section 8.4.1). */
+/** A document in a content coding (RFC 9110, section 8.4.1). */
 interface Coded {
   readonly coding: 'gzip' | 'br'
   readonly bytes: Buffer
 }
 
-/** Brotli's effort: the highest takes three times as long, and saves a fiftieth. */
+/** Brotli's quality: the highest takes three times as long, and saves a fiftieth. */
 const brotliQuality = 10
 
-/** A document that is the same for everybody: kept once, as it is and compressed, and sent from there. */
+/** A document that is the same for all clients, in memory once plain and once in each content coding. */
 export class CachedDocument {
   readonly #type: string
   readonly #plain: Buffer
@@ -49,7 +49,7 @@ export class CachedDocument {
     this.#digest = hash('sha256', plain, 'base64url').slice(0, 27)
   }
 
-  /** Compresses it, in a thread of its own. @param type its media type */
+  /** Makes a document; zlib's threads compress it. @param type its media type */
   static async from(type: string, bytes: Buffer, options: DocumentOptions = {}): Promise<CachedDocument> {
     const gzipped: Coded = { coding: 'gzip', bytes: await promisify(gzip)(bytes, { level: 9 }) }
     if (!options.hasBrotli) return new CachedDocument(type, bytes, [gzipped], options)
@@ -59,8 +59,8 @@ export class CachedDocument {
   }
 
   /**
-   * Sends it, or a 304 to a client that has it.
-   * @throws ApiError 503 where so many are being read already
+   * Sends the document, or a 304 to a client that has it.
+   * @throws ApiError 503 where too many replies are open
    */
   send(request: FastifyRequest, reply: FastifyReply, readers: ReaderLimit): FastifyReply {
     const takes = codingsOf(request.headers['accept-encoding'])
@@ -76,28 +76,28 @@ export class CachedDocument {
   }
 }
 
-/** Made once: with its stack, making one costs as much as the rest of a refusal. */
+/** Made once: an error with its stack costs as much as the rest of a refusal. */
 const tooMany = overloaded('Too many are reading the documents now. Try again in a second.', {
   'cache-control': 'no-store',
 })
 
-/** Counts the replies with a document that are still being read: nobody needs a key for one. */
+/** Bounds the replies with documents that are open at once: documents need no key. */
 export class ReaderLimit {
   readonly #max: number
   readonly #maxPerAddress: number
   #count = 0
   readonly #counts = new Map<string, number>()
 
-  /** @param maxPerAddress of these, how many one address may have: one that reads slowly leaves places for all others */
+  /** @param maxPerAddress open replies of one address, so that one slow reader leaves places for others */
   constructor(max: number, maxPerAddress = max) {
     this.#max = max
     this.#maxPerAddress = maxPerAddress
   }
 
   /**
-   * Lets a reply begin; its place is free when it is over.
-   * @param from the address of who reads it
-   * @throws ApiError 503 where there is none
+   * Takes a place for a reply until the reply is over.
+   * @param from the client's address
+   * @throws ApiError 503 where no place is free
    */
   enter(reply: Writable, from = ''): void {
     const own = this.#counts.get(from) ?? 0
@@ -115,7 +115,7 @@ export class ReaderLimit {
   }
 }
 
-/** Which content codings a client takes (RFC 9110, section 12.5.3). */
+/** Whether a client accepts a content coding (RFC 9110, section 12.5.3). */
 function codingsOf(accepted: string | readonly string[] = ''): (coding: Coded['coding']) => boolean {
   const weights = new Map(
     String(accepted)
@@ -130,7 +130,7 @@ function codingsOf(accepted: string | readonly string[] = ''): (coding: Coded['c
   return (coding) => (weights.get(coding) ?? weights.get('*') ?? 0) > 0
 }
 
-/** Makes something when it is first asked for, and again only if that failed. */
+/** Caches the result of a function from its first call on; after a failure, the next call tries again. */
 export function once<T>(make: () => Promise<T>): () => Promise<T> {
   let made: Promise<T> | undefined
   return () => {

@@ -2,7 +2,7 @@ import cors, { type FastifyCorsOptionsDelegateCallback } from '@fastify/cors'
 import type { FastifyInstance } from 'fastify'
 import { ApiError } from '../errors.ts'
 
-/** The headers of ours, and of the field, that a page may read. */
+/** Response headers that pages of other origins may read: the service's own and common ones. */
 export const exposedHeaders: readonly string[] = [
   'Link',
   'ETag',
@@ -26,9 +26,9 @@ export const exposedHeaders: readonly string[] = [
 ]
 
 /**
- * Lets pages of other origins call every route but `/metrics` (Fetch Standard, section 3.2). A preflight is answered before a key
- * is looked for, since browsers send none with it; the headers that it asks for are allowed by their names.
- * @param origins such as `https://a.example`; `*` alone is all of them
+ * Allows pages of other origins to call every route except `/metrics` (Fetch Standard, section 3.2). A preflight is answered before
+ * the key is checked, since browsers send no key with it. All headers that a preflight names are allowed.
+ * @param origins such as `https://a.example`; `*` alone allows all
  */
 export async function allowOrigins(app: FastifyInstance, origins: readonly string[]): Promise<void> {
   const allowed = {
@@ -36,7 +36,7 @@ export async function allowOrigins(app: FastifyInstance, origins: readonly strin
     methods: ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'],
     exposedHeaders: [...exposedHeaders],
     maxAge: 600,
-    // Its refusal would not be in our shape.
+    // The package's refusal would not have our error body.
     strictPreflight: false,
   }
   const optionsOf: FastifyCorsOptionsDelegateCallback = ({ method, url, routeOptions }, done) => {
@@ -48,7 +48,7 @@ export async function allowOrigins(app: FastifyInstance, origins: readonly strin
   await app.register(cors, () => optionsOf)
 }
 
-/** The path of a request as the router reads it, which knows every preflight by one name. */
+/** The path of a preflight. The router has one route for all preflights, so it comes from the URL. */
 function pathOf(url: string): string {
   return decodeURIComponent(url.split(/[?#]/, 1)[0] ?? '')
 }

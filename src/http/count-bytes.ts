@@ -4,18 +4,18 @@ import { type BytesInFlight, type HeldBytes, smallBytes } from './bytes-in-fligh
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The bytes that it holds until its reply is over; null while it is not known to hold more than a few. */
+    /** The bytes that the request holds until its reply is over; null while they are not known to be more than a few. */
     held: HeldBytes | null
   }
 }
 
-/** What a reply says of the body that it was to have. */
+/** Headers of a reply that are about its body. A refusal in place of the body must not have them. */
 const headersOfBody = ['content-disposition', 'content-length', 'etag', 'link', 'location', 'x-export-losses']
 
 /**
- * Has large bodies and large replies counted, and refused where there is no room for them. Streams are not: they
- * wait for their readers, and hold next to nothing.
- * @param accountOf whose bytes they are
+ * Counts large bodies and large replies, and refuses those without room. Streams are not counted: backpressure bounds
+ * what they hold.
+ * @param accountOf finds the account that the bytes are counted for
  */
 export function countBytes(
   app: FastifyInstance,
@@ -39,7 +39,7 @@ export function countBytes(
     done()
   })
 
-  // What is refused waits for no collection: many are, one after the other.
+  // A refused body is freed at once: refusals may follow each other faster than garbage collections.
   app.addHook('onError', ({ body }, _reply, _error, done) => {
     if (Buffer.isBuffer(body)) freeBytes(body)
     done()
@@ -47,7 +47,7 @@ export function countBytes(
 
   app.addHook('onSend', (request, reply, payload, done) => {
     if ((typeof payload !== 'string' && !Buffer.isBuffer(payload)) || request.method === 'HEAD') return done()
-    // In UTF-8 a text has a byte to each character at least.
+    // In UTF-8, a text has at least one byte for each character.
     if (payload.length <= smallBytes) return done()
     try {
       const held = request.held ?? open(request, reply)
@@ -56,7 +56,7 @@ export function countBytes(
       for (const name of headersOfBody) reply.removeHeader(name)
       throw error
     }
-    // In place of the request's: the work is done.
+    // The work is done: the reply's bytes replace the body's.
     request.body = undefined
     done()
   })

@@ -4,7 +4,7 @@ import { CachedDocument, once, ReaderLimit } from './cached-document.ts'
 
 const openApiFile = new URL('../../openapi/conservatory.json', import.meta.url)
 
-/** Where the reference page is, and what it is made of: a page and a script of ours, the rest Swagger UI's. */
+/** The files of the reference page: a page and a script of this project, the rest from Swagger UI. */
 const readerFolder = new URL('../../openapi/reader/', import.meta.url)
 const swaggerFolder = new URL('static/', import.meta.resolve('@fastify/swagger-ui/package.json'))
 const readerFiles = [
@@ -14,12 +14,12 @@ const readerFiles = [
   { path: '/docs/swagger-ui.css', type: 'text/css', file: new URL('swagger-ui.css', swaggerFolder) },
 ] as const
 
-/** The page runs scripts and styles from here alone, none of them within the page, and may ask nothing of any other host. */
+/** The page may load scripts and styles only from this service and none inline, and may call no other host. */
 const contentSecurityPolicy = [
   "default-src 'none'",
   "script-src 'self'",
   "style-src 'self'",
-  // Icons are written into the stylesheet; a picture that was asked for is shown.
+  // Icons are `data:` URLs in the stylesheet; the page shows a requested picture as a `blob:`.
   "img-src 'self' data: blob:",
   "connect-src 'self'",
   "base-uri 'none'",
@@ -27,10 +27,10 @@ const contentSecurityPolicy = [
   "frame-ancestors 'none'",
 ].join('; ')
 
-/** Replies with documents that may be open at once; browsers keep what they have read. */
+/** Replies with documents that may be open at once. Few are needed, since browsers cache documents. */
 const maxReaders = 64
 
-/** `/openapi.json`, the committed description of the two interfaces, and `/docs`, a page to read and try it. */
+/** `/openapi.json`, the OpenAPI document of the repository, and `/docs`, a page that shows it and calls routes. */
 export const documentsPlugin: FastifyPluginAsync = async (app) => {
   const readers = new ReaderLimit(maxReaders)
   const openApi = once(async () => CachedDocument.from('application/json; charset=utf-8', await readFile(openApiFile)))

@@ -1,26 +1,26 @@
 import type { IncomingMessage, ServerResponse as NodeResponse } from 'node:http'
 
 /**
- * Whether the service is about to stop: it still serves, and tells clients and balancers to go elsewhere. Each reply ends its
- * connection, since a client that keeps one learns in no other way.
+ * The state of a service that is about to stop: it still serves, and clients and balancers should move to other replicas. Each
+ * reply closes its connection, since a client with an open connection has no other sign.
  */
 export class Drain {
   #hasBegun = false
-  /** Node's replies, which say `Connection: close` once it has begun: those of before it too, whose head is not written yet. */
+  /** Node's class of replies, which adds `Connection: close` from then on, also to replies whose headers are not yet written. */
   readonly ServerResponse = responsesThatClose(() => this.#hasBegun)
 
   get hasBegun(): boolean {
     return this.#hasBegun
   }
 
-  /** Begins, for good. */
+  /** Begins the drain; it cannot be undone. */
   begin(): void {
     this.#hasBegun = true
   }
 }
 
 function responsesThatClose(mustClose: () => boolean): typeof NodeResponse {
-  // Not by an import, which asks for all names of `node:http`, and with them for Node's WebSocket: 30 ms of every start.
+  // Not by an import, which reads all names of `node:http` and so loads Node's WebSocket: 30 ms of every start.
   const { ServerResponse } = process.getBuiltinModule('node:http')
   return class<Request extends IncomingMessage = IncomingMessage> extends ServerResponse<Request> {
     override writeHead(...values: readonly unknown[]): this {

@@ -2,20 +2,20 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { ApiError, openAiErrorBody, plantErrorBody, toApiError } from '../errors.ts'
 import { commonHeaders } from './request-log.ts'
 
-/** Writes an `ApiError` as a body of one interface's shape. */
+/** Makes the body of an `ApiError` in the shape of one interface. */
 export type ErrorBody = (error: ApiError) => unknown
 
-/** Gives the error handler of a group: one status, one body shape; what nobody planned for is logged with its cause. */
+/** Makes the error handler of a group of routes. It writes all errors in one shape, and logs unexpected errors with their cause. */
 export function errorHandler(body: ErrorBody) {
   return (thrown: unknown, request: FastifyRequest, reply: FastifyReply) => {
     const error = leftEarly(request)
       ? new ApiError(400, 'incomplete_body', 'The request ended before its body was complete. Send it whole.')
       : toApiError(thrown)
     if (error.status >= 500) request.failure = error.code
-    // Refusals under load come by the thousand: the line that each request has is enough of them.
+    // Under load there may be thousands of refusals: the log line of each request is enough.
     if (error.status >= 500 && error.code !== 'overloaded')
       request.log.error({ request_id: request.id, err: error.cause ?? error }, error.code)
-    // A path that cannot be decoded fails before there are any hooks.
+    // A path that cannot be decoded fails before the hooks run.
     if (!reply.hasHeader('x-request-id')) reply.headers(commonHeaders(request.id))
     return reply
       .code(error.status)
@@ -25,16 +25,16 @@ export function errorHandler(body: ErrorBody) {
   }
 }
 
-/** Whether the caller went away while the body was on its way: no fault of ours, though reading it failed. */
+/** Whether the client left before its body was complete: then reading the body failed, and it is not a fault of the service. */
 function leftEarly({ raw }: FastifyRequest): boolean {
   return raw.readableAborted && !raw.complete
 }
 
-/** Where the plants interface is, the one group whose errors have a shape of their own. */
+/** The prefix of the plants interface, the only group of routes with error bodies of its own. */
 export const plantsPrefix = '/plants'
 const isOfPlants = new RegExp(`^${plantsPrefix}(?:[/?]|$)`)
 
-/** The shape of what answers outside every group, where Fastify knows no more than the URL. */
+/** The shape of an error outside all groups, where only the URL is known. */
 export function errorBodyOf(url: string): ErrorBody {
   return isOfPlants.test(url) ? plantErrorBody : openAiErrorBody
 }

@@ -2,15 +2,15 @@ import type { TObject } from '@sinclair/typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { isFields } from '../fields.ts'
 
-/** How long the reply header `x-ignored-params` may be: clients refuse headers beyond some 16 KiB in all. */
+/** The longest value of the reply header `x-ignored-params`. Clients refuse headers beyond some 16 KiB in total. */
 const maxHeaderLength = 4096
 
-/** Names as the reply header `x-ignored-params` carries them; where there are too many, how many more there are. */
+/** The value of the reply header `x-ignored-params`: the names, and `+N` for N names that do not fit. */
 export function ignoredHeader(names: readonly string[]): string {
   const written: string[] = []
   let left = maxHeaderLength
   for (const name of names) {
-    // None gets shorter: one that is too long already need not be written, whatever a body of megabytes calls its fields.
+    // An encoded name is never shorter: a name that is too long need not be encoded, also one of megabytes.
     if (name.length >= left) break
     const encoded = encodeURIComponent(name.toWellFormed())
     left -= encoded.length + 1
@@ -21,13 +21,13 @@ export function ignoredHeader(names: readonly string[]): string {
   return [...written, ...(more > 0 ? [`+${more}`] : [])].join(',')
 }
 
-/** What a route knows of what callers send. */
+/** The parameters and fields that a route knows. */
 interface Known {
   readonly query?: TObject
   readonly body?: TObject
 }
 
-/** Names in the reply header `x-ignored-params` the query parameters and body fields that a route does not know. */
+/** Sets the reply header `x-ignored-params` to the query parameters and body fields that a route does not know. */
 export function setIgnoredHeader({ query, body }: FastifyRequest, reply: FastifyReply, known: Known = {}): void {
   const names = [...unknownIn(query, known.query), ...unknownIn(body, known.body)]
   if (names.length > 0) reply.header('x-ignored-params', ignoredHeader([...new Set(names)]))

@@ -6,33 +6,33 @@ import type { Work } from '../work.ts'
 import { freeBytes, takeBodies } from './body.ts'
 import { whileConnected } from './while-connected.ts'
 
-/** How deep a request body may nest. */
+/** The deepest nesting of a request body. */
 export const maxJsonDepth = 100
 
 const bounds = { depth: maxJsonDepth, duplicates: 'refused', roundedIntegers: 'refused' } as const
 
-/** Bytes of a body that is read at once, in under a millisecond. */
+/** A body of up to so many bytes is parsed at once, in under a millisecond. */
 const smallBodyBytes = 16 * 1024
 
-/** Requests with half of a character somewhere in their body. */
+/** Requests with a lone surrogate in their body. */
 const withHalves = new WeakSet<FastifyRequest>()
 
-/** Whether a text of a request's body, or a property's name, has half of a surrogate pair. */
+/** Whether a text or a property's name of a request's body has half of a surrogate pair. */
 export function hasHalves(request: FastifyRequest): boolean {
   return withHalves.has(request)
 }
 
-/** Gives a request its work, wanted until the signal aborts. */
+/** Opens the work of a request, which ends when the signal aborts. */
 export type WorkOf = (request: FastifyRequest, signal: AbortSignal) => Work
 
 /**
- * Makes an instance take JSON bodies and nothing else, read by `parseJson`, or by the same rules in steps where they are large.
- * Any other content type is left to Fastify, which refuses it (415).
+ * Makes an instance accept JSON bodies only. Small bodies are read by `parseJson`, large ones by the same rules in steps.
+ * Fastify refuses other content types (415).
  */
 export function acceptJsonOnly(app: FastifyInstance, workOf: WorkOf): void {
   app.removeAllContentTypeParsers()
   takeBodies(app, 'application/json', (request, body) => {
-    // Many clients name a content type with every request: a DELETE without a body is none the worse for it.
+    // Many clients send a content type with every request, also with a DELETE without a body.
     if (body.length === 0 && request.method === 'DELETE') return undefined
     if (body.length <= smallBodyBytes) return parseJson(body, () => withHalves.add(request))
     request.held?.setWorkedOn(body.length)
@@ -40,7 +40,7 @@ export function acceptJsonOnly(app: FastifyInstance, workOf: WorkOf): void {
   })
 }
 
-/** The text of bytes that nobody needs any more. */
+/** Decodes bytes, and frees them. */
 function textOf(bytes: Buffer): string {
   const text = decode(bytes)
   freeBytes(bytes)
@@ -57,9 +57,9 @@ async function parseInSteps(text: string, request: FastifyRequest, workOf: WorkO
 }
 
 /**
- * Parses a JSON text as RFC 8259 wants senders to write it: UTF-8, no property twice, nested 100 deep at most.
- * @param onHalf told of each text with half of a surrogate pair
- * @throws ApiError 400 with what is wrong
+ * Parses a JSON text by the rules of RFC 8259 for senders: UTF-8, no property twice; and at most 100 levels deep.
+ * @param onHalf called for each text with half of a surrogate pair
+ * @throws ApiError 400 that says what is wrong
  */
 export function parseJson(bytes: Buffer, onHalf?: () => void): unknown {
   try {

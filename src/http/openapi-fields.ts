@@ -3,16 +3,16 @@ import type {} from '@fastify/swagger'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { TSchema } from '@sinclair/typebox'
 
-/** A Fastify instance whose handlers know the types that their schemas say. */
+/** A Fastify instance whose handlers have the types of their schemas. */
 export type TypedInstance = Parameters<FastifyPluginAsyncTypebox>[0]
 
-/** How a key is sent, where it may be bare as well. */
+/** How a key is sent to routes that also accept it without `Bearer`. */
 export const security: readonly Readonly<Record<string, readonly string[]>>[] = [{ apiKey: [] }, { bearer: [] }]
 
-/** What can go wrong on every route that wants a key. */
+/** The error statuses of every route that needs a key. */
 export const refusals: readonly number[] = [401, 403, 429, 500, 503]
 
-/** A route's answers for the OpenAPI document: the good one, and the refusals, which all have one shape. */
+/** A route's responses for the OpenAPI document: the successful ones, and the refusals, which share one schema. */
 export function answers(
   good: Readonly<Record<number, TSchema>>,
   refusal: TSchema,

@@ -6,20 +6,20 @@ import { lingerMs } from './body.ts'
 import { errorBodyOf } from './errors.ts'
 import { commonHeaders, makeRequestId } from './request-log.ts'
 
-/** Node's, with the bytes that it stumbled over where it has them. */
+/** An error of Node's parser, with the bytes that caused it where Node has them. */
 type ParserError = NodeJS.ErrnoException & { readonly rawPacket?: unknown }
 
-/** Connections whose fault has been seen: Node tells of it again with every piece that follows. */
+/** Connections whose error is answered: Node reports it again with every piece of data that follows. */
 const faulty = new WeakSet<Socket>()
 
-/** Answers what is not HTTP at all, or takes too long to become it: Node's parser gave up before there was a request. */
+/** Answers data that is not HTTP, or a request that takes too long: Node's parser failed before there was a request. */
 export function answerParserError(this: FastifyInstance, error: ParserError, socket: Socket): void {
   if (!socket.writable || faulty.has(socket)) return
   faulty.add(socket)
   answerInTurn(this, error, socket)
 }
 
-/** Answers when the requests before it, which may be as good as any, have been answered. */
+/** Answers after the valid requests before it on the connection are answered. */
 function answerInTurn(app: FastifyInstance, error: ParserError, socket: Socket): void {
   if (!socket.writable) return
   const response = responseOn(socket)
@@ -27,7 +27,7 @@ function answerInTurn(app: FastifyInstance, error: ParserError, socket: Socket):
     response.once('close', () => answerInTurn(app, error, socket))
     return
   }
-  // An error in the middle of a reply would pass for a part of it.
+  // A client would read an error in the middle of a reply as a part of it.
   if (response?.headersSent) {
     socket.destroy()
     return
@@ -45,7 +45,7 @@ function answerInTurn(app: FastifyInstance, error: ParserError, socket: Socket):
   ]
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`)
   setTimeout(() => socket.destroy(), lingerMs).unref()
-  // Where there is a request, its own line tells of its end.
+  // A request writes its own log line.
   if (!response) {
     app.log.info({ request_id: id, route: 'unknown', status: refusal.status, reason: error.code }, 'request')
   }
@@ -66,13 +66,13 @@ function refusalOf({ code }: ParserError): readonly [reason: string, refusal: Ap
   return ['Bad Request', new ApiError(400, 'malformed_http', 'This is not well-formed HTTP. Mend the request.')]
 }
 
-/** The response to the request that the socket is busy with, as Node notes it on the socket. */
+/** The response to the current request of the socket, where Node has set it. */
 function responseOn(socket: Socket): ServerResponse | undefined {
   const response = '_httpMessage' in socket ? socket._httpMessage : undefined
   return isResponse(response) ? response : undefined
 }
 
-/** By its fields: asking for the class imports all names of `node:http`, and with them Node's WebSocket, 30 ms of a start. */
+/** Checks the fields: an import of the class would read all names of `node:http` and load Node's WebSocket, 30 ms of a start. */
 function isResponse(value: unknown): value is ServerResponse {
   return typeof value === 'object' && value !== null && 'headersSent' in value && 'req' in value
 }

@@ -3,40 +3,40 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { type Clock, machineClock } from '../clock.ts'
 import { overloaded } from '../errors.ts'
 
-/** What the guard sees of the event loop. */
+/** A clock, and the delay of the event loop. */
 export interface LoopMonitor extends Clock {
-  /** Milliseconds that the event loop has been late, at the mean since a look before. */
+  /** The mean delay of the event loop since the last call. */
   delayMs(): number
 }
 
-/** Milliseconds of one turn of the event loop that requests are taken in while there is overload. */
+/** While load is shed, requests are taken for this time of each turn of the event loop. */
 const turnBudgetMs = 40
-/** The same for large requests while there is no sign of overload; small ones are all taken then. */
+/** The same for large requests while no load is shed; then all small requests are taken. */
 const burstBudgetMs = 150
-/** Bytes of a body that make a request a large one. Thousands of small ones may come at once: so streams begin. */
+/** A request with a longer body is large. Thousands of small ones may come at once, as when many streams begin. */
 const minLargeBytes = 8192
-/** Milliseconds between two looks at how late the event loop is. */
+/** The time between two measurements of the event loop's delay. */
 const sampleIntervalMs = 500
-/** Milliseconds that it is late, at the mean of an interval: twice in a row is overload, once may be a burst. */
+/** A higher mean delay in two intervals in a row is overload; in one interval it may be a burst. */
 const maxDelayMs = 100
-/** Milliseconds without a refusal after which overload is over. */
+/** After this time without a refusal, load shedding ends. */
 const calmAfterMs = 1000
-/** So many looks at requests let pass in each turn, however long it takes: a few slow requests are no overload. */
+/** So many checks pass in each turn, however long it lasts: a few slow requests are no overload. */
 const minTakenPerTurn = 12
 
-/** Never refused: a supervisor that hears nothing would end a service that is only busy. */
+/** Never refused: a supervisor without an answer would restart a service that is only busy. */
 const probeRoutes = new Set(['/livez', '/readyz'])
 
-/** Made once: with its stack, making one costs as much as the rest of a refusal. */
+/** Made once: an error with its stack costs as much as the rest of a refusal. */
 const refusal = overloaded()
 
 /**
- * Refuses what would only wait, with a 503 that costs next to nothing: in each turn of the event loop requests are taken
- * until its budget is used up, and the rest of the turn is refused (docs/decisions/0013-under-load.md). Requests
- * that wait for an upstream and replies that are being streamed count for nothing but the time that they use.
- * @param monitor what is seen of the event loop; measured without it
- * @returns looks once more at a large request that has waited for the database, right before its work begins: throws
- *   that 503
+ * Sheds load: in each turn of the event loop it takes requests until the turn's budget is used up, and refuses the rest with a
+ * cheap 503 (docs/decisions/0013-under-load.md). Requests that wait for an upstream and replies that are being streamed count
+ * only with the time that they use.
+ * @param monitor measures the event loop; the process's own without it
+ * @returns a second check for a large request that has waited for the database, to be called right before its work begins;
+ *   throws the same 503
  */
 export async function shedLoadUnderPressure(
   app: FastifyInstance,
@@ -53,7 +53,7 @@ export async function shedLoadUnderPressure(
   }, sampleIntervalMs)
   app.addHook('onClose', async () => void sampling.close())
 
-  /** 0 until a request has come in this turn. */
+  /** 0 until the first request of this turn. */
   let turnBegan = 0
   let taken = 0
   let isShedding = false
@@ -67,7 +67,7 @@ export async function shedLoadUnderPressure(
       turnBegan = now
       taken = 0
       isShedding = now - lastRefusal < calmAfterMs || isOverloaded
-      // Node runs these when it has read what there is on all sockets.
+      // Node runs immediates after it has read all sockets that have data.
       setImmediate(endTurn)
     }
     const elapsed = now - turnBegan
@@ -78,11 +78,11 @@ export async function shedLoadUnderPressure(
     return false
   }
   app.addHook('onRequest', (request, _reply, done) => {
-    // In this order, since what Fastify tells of a route it puts together anew each time.
+    // The route comes second: Fastify builds `routeOptions` anew at each access.
     if (isTaken(request) || probeRoutes.has(request.routeOptions.url ?? '')) done()
     else done(refusal)
   })
-  // A body may take its time to come, and many may be complete in one turn: only then the work begins.
+  // A body may arrive slowly, and many may be complete in one turn. The work begins only then.
   app.addHook('preValidation', (request, _reply, done) => {
     if (request.body === undefined || isTaken(request)) done()
     else done(refusal)
@@ -92,14 +92,14 @@ export async function shedLoadUnderPressure(
   }
 }
 
-/** The machine's own event loop. */
+/** Measures the process's own event loop. */
 async function measuredLoop(app: FastifyInstance): Promise<LoopMonitor> {
-  // Given no bounds of its own it only measures, and costs a request nothing.
+  // Without bounds the package only measures, and costs a request nothing.
   await app.register(underPressure, { sampleInterval: sampleIntervalMs })
   return { ...machineClock, delayMs: () => app.memoryUsage().eventLoopDelay }
 }
 
-/** Whether a request brings much; one that does not say how much may bring anything. */
+/** Whether a request has a large body, or a body of unknown length. */
 function isLarge(headers: FastifyRequest['headers']): boolean {
   return Number(headers['content-length']) > minLargeBytes || headers['transfer-encoding'] !== undefined
 }

@@ -5,47 +5,47 @@ import { type Networks, readAddress } from '../networks.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The address that it comes from; that of a trusted proxy only where it forwards for nobody. */
+    /** The client's address; that of a trusted proxy only where the proxy names no client. */
     from: string
-    /** What the request's one log line says besides status, time and address: names and counts, never texts. */
+    /** Further fields of the request's log line: names and counts, never texts. */
     facts: Record<string, string | number | boolean>
-    /** The code of the error that it was answered with, where that is a 5xx; empty otherwise. */
+    /** The error code of a 5xx reply; empty otherwise. */
     failure: string
-    /** W3C trace context for what it asks upstream; undefined where nothing is traced. */
+    /** The W3C trace context for requests to upstreams; undefined without tracing. */
     trace: Readonly<Record<string, string>> | undefined
   }
 }
 
-/** Told of every request, to count it. */
+/** Observes every request, to count it. */
 export interface RequestObserver {
-  /** A request has begun. @returns what is to be told of its end */
+  /** Called when a request begins. @returns the function to call at its end */
   started(method: string): RequestEnded
 }
 
 /**
- * Told of the end of one request.
- * @param route its pattern, or `unknown`
+ * Called at the end of a request.
+ * @param route the route's pattern, or `unknown`
  * @param status 499 where the client left before the reply was complete
- * @param failure the code of the error that it was answered with, where that is a 5xx; empty otherwise
+ * @param failure the error code of a 5xx reply; empty otherwise
  */
 export type RequestEnded = (route: string, status: number, seconds: number, failure: string) => void
 
-/** A new request id, random and unique for good: log, reply header and ledger carry the same one. */
+/** A new random and unique request id; the log, the reply header and the ledger have the same one. */
 export function makeRequestId(): string {
   return `req_${randomUUID().replaceAll('-', '')}`
 }
 
 /**
- * What every reply carries: browsers take it for what its type says and nothing else, and no shared cache keeps it. A
- * reply that may be kept by all, or not even by its reader, says so itself.
+ * Headers of every reply: browsers must not guess its type, and shared caches must not store it. A reply with another caching
+ * rule sets its own `Cache-Control`.
  */
 export function commonHeaders(requestId: string): Readonly<Record<string, string>> {
   return { 'x-request-id': requestId, 'x-content-type-options': 'nosniff', 'cache-control': 'private, no-cache' }
 }
 
 /**
- * Puts the common headers on every reply, and writes one log line for each when it is done; the watch is told as well.
- * @param proxies those that are believed whom they forward for
+ * Sets the common headers on every reply, and writes one log line for each request when it ends; the observer is called too.
+ * @param proxies proxies whose `X-Forwarded-For` is trusted
  */
 export function logRequests(app: FastifyInstance, watch?: RequestObserver, proxies?: Networks): void {
   // The null is replaced in the hook: an object here would be shared by all requests.
@@ -55,7 +55,7 @@ export function logRequests(app: FastifyInstance, watch?: RequestObserver, proxi
   app.decorateRequest('trace', undefined)
   app.addHook('onRequest', (request, reply, done) => {
     request.facts = {}
-    // Now, since a connection that has ended has no address any more.
+    // Now, since a closed connection has no address any more.
     request.from = callerAddress(request.raw, proxies)
     const ended = watch?.started(request.method)
     reply.headers(commonHeaders(request.id))
@@ -82,17 +82,17 @@ export function logRequests(app: FastifyInstance, watch?: RequestObserver, proxi
   })
 }
 
-/** One logger for all requests: a child for each costs more than naming the request in each line. */
+/** One logger for all requests: a child logger for each costs more than the request's id in each line. */
 export function sameLogger<T>(parent: T): T {
   return parent
 }
 
 /**
- * The address that a request comes from. A proxy that is trusted is believed whom it forwards for, and that one in its
- * turn: so it is the rightmost address of `X-Forwarded-For` that is no trusted proxy's. What anybody else writes there, and
- * what is left of that, is nothing but a text. No other header of proxies is read at all, neither for the host nor for the protocol.
- * @param proxies those that are trusted; none without it
- * @returns an empty text where the connection has ended before anybody asked
+ * The client's address of a request: the rightmost address of `X-Forwarded-For` that is not a trusted proxy's. Addresses further
+ * left are not trusted, nor is the header of a connection from an untrusted address. No other header of proxies is read, neither
+ * for the host nor for the protocol.
+ * @param proxies the trusted proxies; none without it
+ * @returns an empty text where the connection is closed already
  */
 function callerAddress({ socket, headers }: IncomingMessage, proxies?: Networks): string {
   const { remoteAddress = '' } = socket

@@ -2,15 +2,15 @@ import type { Socket } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import type { Config } from '../config.ts'
 
-/** Milliseconds for which a connection waits for its next request. No whole second, so that it is told from a stall. */
+/** How long a connection waits for its next request. Not a whole second, so that it differs from the timeout of a stall. */
 const keepAliveTimeoutMs = 72_500
 
-/** Milliseconds. Node looks for requests that take too long so often; every 30 s if it is not told. */
+/** The time between Node's checks for requests that take too long; 30 s by default. */
 const checkIntervalMs = 1000
 
 /**
- * Fastify's options that bound what a slow client may cost: how long a request, and its head, may take to arrive
- * (a slower one is answered 408), and how long an idle connection waits.
+ * Fastify's options against slow clients: how long a request and its headers may take to arrive (a slower one gets a 408), and
+ * how long an idle connection stays open.
  */
 export function timeLimits({ requestTimeoutSeconds }: Pick<Config, 'requestTimeoutSeconds'>) {
   const requestTimeoutMs = requestTimeoutSeconds * 1000
@@ -22,8 +22,8 @@ export function timeLimits({ requestTimeoutSeconds }: Pick<Config, 'requestTimeo
 }
 
 /**
- * Cuts off clients that for so many milliseconds take nothing of what is written to them: what they have asked for
- * costs memory, an upstream's patience, or a snapshot of the database. Where a model thinks there is nothing to take.
+ * Closes the connections of clients that read nothing of their reply for `stallMs`: the reply holds memory, an upstream's
+ * connection, or a snapshot of the database. A client that waits for a model has nothing to read, and is not affected.
  */
 export function cutOffStalledReaders(app: FastifyInstance, stallMs: number): void {
   const sockets = new Set<Socket>()
@@ -31,14 +31,14 @@ export function cutOffStalledReaders(app: FastifyInstance, stallMs: number): voi
     sockets.add(socket)
     socket.once('close', () => sockets.delete(socket))
   })
-  // A timer on every connection would cost each request a tenth of its time: only one that is behind gets it.
+  // A timer on every connection would cost each request a tenth of its time: only a connection with unsent bytes gets one.
   const sweep = setInterval(() => {
     for (const socket of sockets) if (socket.writableLength > 0 && !socket.timeout) socket.setTimeout(stallMs)
   }, stallMs / 4)
   sweep.unref()
   app.addHook('onClose', async () => clearInterval(sweep))
-  // Node tells it again whenever the socket has stood still for so long after it moved; whoever listens must also end
-  // the connections that only wait for their next request.
+  // Node emits it after each such idle time of a socket. With a listener, Node does not close idle connections itself, so the
+  // listener closes those too.
   app.server.on('timeout', (socket) => {
     const isIdle = socket.timeout !== stallMs
     if (isIdle || socket.writableLength > 0) socket.destroy()

@@ -4,15 +4,15 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { ApiError } from '../errors.ts'
 
 /**
- * Refuses, in the group's own shape, what Node would refuse with an empty body: HTTP/1.1 without a `Host`
- * (RFC 9112, section 3.2), and expectations that nobody here can meet (RFC 9110, section 10.1.1). And what Node takes,
- * although a proxy before it may read it otherwise: two `Host`s (the same section), and `Transfer-Encoding` in any
- * version but HTTP/1.1 (section 6.1); Node's parser takes 0.9 and 2.0 as well. After one of
- * those the connection is closed, and what was sent behind it is refused as well.
+ * Refuses, in the group's own error shape, requests that Node would refuse with an empty body: HTTP/1.1 without a `Host`
+ * (RFC 9112, section 3.2), and unknown expectations (RFC 9110, section 10.1.1). It also refuses requests that Node accepts, but
+ * that a proxy may read in another way: two `Host` headers (RFC 9112, section 3.2), and `Transfer-Encoding` in any version but
+ * HTTP/1.1 (section 6.1); Node's parser accepts 0.9 and 2.0. After such an ambiguous request the connection is closed, and
+ * requests behind it are refused too.
  */
 export function refuseUnfitRequests(app: FastifyInstance): void {
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
-  // Node hands on what was sent behind such a request, although the connection is closed after its reply.
+  // Node still passes on requests that were sent behind such a request, although the connection closes after its reply.
   const doubtful = new WeakMap<Socket, ApiError>()
   app.addHook('onRequest', ({ raw }, _reply, done) => {
     const refusal = doubtful.get(raw.socket) ?? unfitnessOf(raw)
@@ -38,21 +38,21 @@ function unfitnessOf({ rawHeaders, headers, httpVersion }: IncomingMessage): Api
   return undefined
 }
 
-/** The refusal of what two servers may read in two ways. */
+/** The refusal of a request that two servers may read in two ways. */
 function ambiguous(code: string, message: string): ApiError {
   return new ApiError(400, code, message, { headers: { connection: 'close' } })
 }
 
 /**
- * Tells whether a request has a header more than once, although Node shows the first alone.
- * @param headers names and values in turn, as Node's `rawHeaders` has them
+ * Whether a request has a header more than once; Node's `headers` shows only the first.
+ * @param headers Node's `rawHeaders`: names and values in turn
  * @param name in lower case
  */
 export function isRepeated(headers: readonly string[], name: string): boolean {
   let count = 0
   for (let index = 0; index < headers.length; index += 2) {
     const given = headers[index]
-    // Most names differ in length: to write each in lower case would cost every request.
+    // Most names differ in length: to convert each to lower case would cost every request.
     if (given?.length === name.length && given.toLowerCase() === name) count++
   }
   return count > 1
@@ -61,9 +61,9 @@ export function isRepeated(headers: readonly string[], name: string): boolean {
 const methods = ['DELETE', 'GET', 'HEAD', 'PATCH', 'POST', 'PUT']
 
 /**
- * Answers what no route matches, before its body is read: 405 with `Allow` where the path exists for other methods
- * (RFC 9110, section 15.5.6), 404 elsewhere. A group that wants its own error shape there calls
- * `setNotFoundHandler()` within its prefix.
+ * Refuses requests without a route before their body is read: 405 with `Allow` where the path has other methods
+ * (RFC 9110, section 15.5.6), 404 otherwise. A group with its own error shape calls `setNotFoundHandler()` within its
+ * prefix.
  */
 export function refuseUnknownRoutes(app: FastifyInstance): void {
   app.addHook('onRequest', (request: FastifyRequest, _reply, done) => {
@@ -72,26 +72,26 @@ export function refuseUnknownRoutes(app: FastifyInstance): void {
   })
 }
 
-/** The 405 or 404 for what no route matches. */
+/** The 405 or 404 of a request without a route. */
 function refusalOf(app: FastifyInstance, request: FastifyRequest): ApiError {
   const path = request.url.split('?', 1)[0] ?? '/'
   const allow = methods.filter((method) => app.findRoute({ method, url: path })).join(', ')
-  if (allow === '') return notHere(path) ?? unknownRoute(app)
+  if (allow === '') return unservedRoute(path) ?? unknownRoute(app)
   const isPreflight = request.method === 'OPTIONS' && request.headers.origin !== undefined
   const advice = isPreflight ? ' For pages of other origins the operator sets CORS_ORIGINS.' : ''
   const message = `This path does not answer that method. Use ${allow}.${advice}`
   return new ApiError(405, 'method_not_allowed', message, { headers: { allow } })
 }
 
-/** Routes of OpenAI's that clients ask for, and what there is instead of them. */
+/** Routes of OpenAI that are not served, with the message of their 404. */
 const insteadOf: ReadonlyMap<string, string> = new Map([
   ['completions', 'Completions of a bare prompt are not served. Use POST /chat/completions.'],
   ['embeddings', 'Embeddings are not served. Ask a service that has a model for them.'],
   ['moderations', 'Moderations are not served. Ask a service that has a model for them.'],
 ])
 
-/** The 404 for a route of OpenAI's that is not here; undefined for any other path. */
-function notHere(path: string): ApiError | undefined {
+/** The 404 of a route of OpenAI that is not served; undefined for any other path. */
+function unservedRoute(path: string): ApiError | undefined {
   const message = insteadOf.get(path.replace(/^\/(?:v1\/)?/, ''))
   return message === undefined ? undefined : new ApiError(404, 'unknown_route', message)
 }

@@ -4,8 +4,8 @@ import type { FastifyInstance, FastifySchemaCompiler } from 'fastify'
 import { ApiError, invalidField } from '../errors.ts'
 
 /**
- * Compiles route schemas with TypeBox: bodies are taken as they are, nothing coerced and nothing removed;
- * in queries and paths, where everything is text, whole numbers in plain digits become numbers.
+ * Compiles route schemas with TypeBox. Bodies are checked as they are: nothing is coerced or removed. In queries and paths,
+ * where all values are texts, whole numbers in plain digits become numbers.
  */
 export const validatorCompiler: FastifySchemaCompiler<TSchema> = ({ schema, httpPart }) => {
   const integers = httpPart === 'body' ? [] : integersOf(schema)
@@ -21,7 +21,7 @@ export const validatorCompiler: FastifySchemaCompiler<TSchema> = ({ schema, http
 let compiler: typeof TypeCompiler | undefined
 const checks = new WeakMap<TSchema, TypeCheck<TSchema>>()
 
-/** Loads TypeBox's compiler, which is half of TypeBox, with the first request that is checked: validators cannot wait. */
+/** Loads TypeBox's compiler, which is half of TypeBox, at the first request: validators are synchronous and cannot load it. */
 export function loadCompilerWhenNeeded(app: FastifyInstance): void {
   app.addHook('preValidation', (_request, _reply, done) => {
     if (compiler) done()
@@ -33,7 +33,7 @@ async function loadCompiler(): Promise<void> {
   compiler ??= (await import('@sinclair/typebox/compiler')).TypeCompiler
 }
 
-/** A schema's check, compiled once for all routes that have it. */
+/** A schema's check, compiled once for all its routes. */
 function compiled(schema: TSchema): TypeCheck<TSchema> {
   const known = checks.get(schema)
   if (known) return known
@@ -43,7 +43,7 @@ function compiled(schema: TSchema): TypeCheck<TSchema> {
   return check
 }
 
-/** Replies are written by hand or by JSON.stringify: no schema stands between the handler and the wire. */
+/** Replies are written by hand or by JSON.stringify, and not by a schema. */
 export const serializerCompiler = (): ((value: unknown) => string) => JSON.stringify
 
 /** The names of an object's whole numbers. */
@@ -64,7 +64,7 @@ function withNumbers(integers: readonly string[], input: unknown): unknown {
 
 function firstError(check: TypeCheck<TSchema>, value: unknown): ValueError | undefined {
   let error = check.Errors(value).First()
-  // Of a choice whose schema has no words of its own, the branch that got furthest says most.
+  // In a union without an `errorMessage`, the error of the branch that matched deepest is the most useful.
   while (error && error.errors.length > 0) {
     const current: ValueError = error
     const deepest = current.errors
@@ -84,8 +84,8 @@ function hasWords({ schema }: ValueError): boolean {
 }
 
 /**
- * Says in a sentence what is wrong with which field; a schema's `errorMessage` is that sentence's end.
- * The sent value is never repeated: it may be a message's text.
+ * Writes a sentence that names the field and what is wrong; a schema's `errorMessage` is the end of the sentence.
+ * The sentence never has the sent value, which may be a message's text.
  */
 function describe(error: ValueError | undefined, httpPart: string | undefined): ApiError {
   const where = httpPart === 'querystring' ? 'query parameter' : httpPart === 'params' ? 'path part' : 'field'

@@ -2,8 +2,8 @@ import type { FastifyRequest } from 'fastify'
 import { clientGone } from '../errors.ts'
 
 /**
- * Does something for a request with a signal that aborts when the client leaves.
- * The request's own signal aborts as soon as its body has been read.
+ * Runs work of a request with a signal that aborts when the client leaves.
+ * Fastify's own signal of a request aborts as soon as the body has been read.
  */
 export async function whileConnected<T>(
   { raw: { socket } }: Pick<FastifyRequest, 'raw'>,

@@ -1,7 +1,7 @@
 type Cell = string | number | null
 
 /**
- * Writes rows as CSV (RFC 4180) below a header: CRLF after each line, quotes around what needs them, nothing for null.
+ * Writes a header and rows as CSV (RFC 4180): CRLF after each line, quotes only where needed, an empty cell for null.
  * A text that a spreadsheet would run as a formula gets an apostrophe before it.
  */
 export function csvOf(header: readonly string[], rows: readonly (readonly Cell[])[]): string {
@@ -10,7 +10,7 @@ export function csvOf(header: readonly string[], rows: readonly (readonly Cell[]
 
 function cellOf(cell: Cell): string {
   if (typeof cell !== 'string') return cell === null ? '' : String(cell)
-  // Spreadsheets skip blanks before the sign, and some take its full-width form.
+  // Spreadsheets skip blanks before the sign, and some accept its full-width form.
   const harmless = /^[\s\p{Cc}]*[=+\-@＝＋－＠]/u.test(cell) || /^[\t\r\n]/.test(cell) ? `'${cell}` : cell
   return /[",\r\n]|^\s|\s$/.test(harmless) ? `"${harmless.replaceAll('"', '""')}"` : harmless
 }

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import { dayOf } from '../time.ts'
 import { isFailure } from './states.ts'
 
-/** A request that has ended, as far as it is summed up. */
+/** The fields of an ended request that the sums need. */
 export interface EndedRequest {
   readonly account: number
   /** Unix seconds. */
@@ -15,12 +15,12 @@ export interface EndedRequest {
   readonly state: string
 }
 
-/** What the requests of an account and a UTC day used that came with one key, for one model and one character. */
+/** The usage of one account on one UTC day, with one key, one model and one character. */
 export interface DaySum {
   readonly account: number
   /** Such as `2026-11-20`. */
   readonly day: string
-  /** Stands for key, model and character in the table's key: names may be longer than an index of PostgreSQL takes. */
+  /** A digest of key, model and character for the table's primary key: names may be too long for an index of PostgreSQL. */
   readonly digest: string
   readonly key_prefix: string
   readonly model: string
@@ -31,7 +31,7 @@ export interface DaySum {
   failed: number
 }
 
-/** Adds up requests that have ended, as the table `usage_days` keeps them: in the order of its key, for all writers alike. */
+/** Sums ended requests into rows of `usage_days`, sorted by its key: all writers lock rows in that order. */
 export function sumsOf(requests: readonly EndedRequest[]): readonly DaySum[] {
   const sums = new Map<string, DaySum>()
   for (const request of requests) {

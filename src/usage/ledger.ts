@@ -1,13 +1,13 @@
 import type { Prunable } from '../storage/prune.ts'
 
-/** What is kept of one chat request: counts and names, never a text. */
+/** The record of one chat request: counts and names, never texts. */
 export interface LedgerEntry {
-  /** The request's id, as its reply, the log and the ledger have it. */
+  /** The request's id, the same in the reply, the log and the ledger. */
   readonly id: string
   readonly account: number
   readonly keyId: string
   readonly keyPrefix: string
-  /** As it was asked for. */
+  /** The model's name in the request. */
   readonly model: string
   /** The model that answered, by its name in `models.json`. */
   readonly modelUsed: string | null
@@ -15,50 +15,50 @@ export interface LedgerEntry {
   readonly character: string | null
   /** Unix seconds. */
   readonly created: number
-  /** Microseconds of that second, which put requests in order; 0 without it. */
+  /** Microseconds of that second, which order requests; 0 without it. */
   readonly microsecond?: number
-  /** Tokens that it might have spent; 0 where nothing limited them. */
+  /** Tokens that were reserved for the request; 0 without a limit of tokens. */
   readonly reservedTokens: number
   readonly promptTokens: number
   readonly completionTokens: number
-  /** Whether the model itself told how many tokens there were. */
+  /** Whether the model reported the tokens; otherwise they are estimated. */
   readonly tokensExact: boolean
   /** Milliseconds until a stream's first event. */
   readonly firstTokenMs: number | null
   readonly totalMs: number
   readonly retries: number
-  /** How it ended: a finish reason, or one of the states of a failure; `running` until then. */
+  /** A finish reason, or one of the states of a failure; `running` until the request ends. */
   readonly state: string
-  /** What of the prompt the upstream has read, `<theirs>/<ours>` in tokens, where that was under half; null otherwise, and without it. */
+  /** `<theirs>/<ours>`, the prompt's tokens by the upstream's count and by ours, where theirs is under half; null otherwise. */
   readonly upstreamTruncated?: string | null
 }
 
-/** The record of chat requests, and what was spent in them by each key and account (`key:ID`, `account:ID`) and UTC day. */
+/** The record of chat requests, and of the tokens that each subject (`key:ID`, `account:ID`) spent on each UTC day. */
 export interface Ledger extends Prunable {
   /**
-   * Puts down a request before a model is asked; resolves when that outlives the process.
-   * @throws when it cannot be written, or an earlier end cannot; then the request is not put down, now or later
+   * Records a request before a model is called; resolves when the record survives a crash of the process.
+   * @throws when the record, or an end of an earlier request, cannot be written; then the request is never recorded
    */
   begin(entry: LedgerEntry): Promise<void>
   /**
-   * Puts down how a request that was begun has ended, and what it spent; resolves when that outlives the process.
-   * @throws when it cannot be written now; it is kept in memory, counted as spent, and written as soon as it can be
+   * Records the end of a request and its spent tokens; resolves when the record survives a crash of the process.
+   * @throws when the record cannot be written now; it stays in memory, counts as spent, and is written as soon as possible
    */
   finish(entry: LedgerEntry): Promise<void>
-  /** Puts down a request that has ended, soon: what was recorded in the last moments may be lost with the process. */
+  /** Records an ended request within moments: a crash may lose the latest records. */
   record(entry: LedgerEntry): void
   /**
-   * Tokens that a subject spent on the days from one to another, both included, such as `2026-11-20`: all that the ledger
-   * was told before, and nothing that it is told after.
+   * Tokens that a subject spent between two days, both included, such as `2026-11-20`. It includes all calls before this one, and
+   * none after it.
    */
   spent(subject: string, fromDay: string, toDay: string): Promise<number>
-  /** Ends the requests that a service left running when it died: what they had reserved counts as spent. Gives how many. */
+  /** Ends the requests that a crashed service left running; their reserved tokens count as spent. @returns how many */
   interruptRunning(): Promise<number>
   /**
-   * Adds requests that have ended to the sums of their days, at most so many, in one short transaction.
-   * @returns how many those were: 0 when none is left
+   * Adds at most `maxRequests` ended requests to the sums of their days, in one short transaction.
+   * @returns how many were added: 0 when none is left
    */
   addToDaySums(maxRequests: number): Promise<number>
-  /** Writes what was recorded. */
+  /** Writes the records that are in memory. */
   flush(): Promise<void>
 }

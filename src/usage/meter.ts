@@ -1,63 +1,63 @@
 import type { Passage } from '../models/model.ts'
 import { type Chunk, type Counts, countsOf, usageIn } from '../openai/completion.ts'
 
-/** What a request has used. */
+/** The tokens of a request. */
 export interface Used {
   readonly promptTokens: number
   readonly completionTokens: number
-  /** Whether the model itself said so. */
+  /** Whether the model reported them. */
   readonly isExact: boolean
 }
 
-/** Words as messages and the pieces of streamed ones carry them. */
-interface Words {
+/** The texts of a message, or of a streamed delta. */
+interface Texts {
   readonly content?: string | null
   readonly tool_calls?: readonly {
     readonly function?: { readonly arguments?: string }
-    /** A call of a custom tool has this in its place. */
+    /** A call of a custom tool has this instead of `function`. */
     readonly custom?: { readonly input?: string }
   }[]
 }
 
-/** Characters of text to a token of a reply. */
+/** Characters of a token, for estimates. */
 const charactersPerToken = 4
 
 /**
- * Counts what a reply uses while it passes: what the model says of it, and until then an estimate that costs next to
- * nothing, from the sizes of what passes unread.
+ * Counts the tokens of a reply while it is streamed: those that the model reports, and until then a cheap estimate from the
+ * sizes of events that are passed on unparsed.
  */
 export class Meter {
   #reported: Counts | undefined
   #isExact = false
-  /** Of the chunks that were read. */
+  /** Estimated tokens of parsed chunks. */
   #textTokens = 0
-  /** Of the passages. */
+  /** Bytes of the passages, which are passed on unparsed. */
   #bytes = 0
   #events = 0
   #envelope = 0
 
-  /** Takes note of a chunk that was read. */
+  /** Counts a parsed chunk. */
   countChunk(chunk: Pick<Chunk, 'choices' | 'usage'>): void {
     this.setUsage(usageIn(chunk), true)
   }
 
-  /** Counts words of a reply that do not belong to a passage; upstreams may leave them out, or send anything. */
-  countText(words: Words | null | undefined): void {
-    let length = typeof words?.content === 'string' ? words.content.length : 0
-    if (Array.isArray(words?.tool_calls)) {
-      for (const call of words.tool_calls) length += (call?.function?.arguments ?? call?.custom?.input)?.length ?? 0
+  /** Counts parsed texts of a reply; upstreams may omit any field, or send values of other types. */
+  countText(texts: Texts | null | undefined): void {
+    let length = typeof texts?.content === 'string' ? texts.content.length : 0
+    if (Array.isArray(texts?.tool_calls)) {
+      for (const call of texts.tool_calls) length += (call?.function?.arguments ?? call?.custom?.input)?.length ?? 0
     }
     if (length > 0) this.#textTokens += Math.ceil(length / charactersPerToken)
   }
 
-  /** Takes note of events that pass unread: one has a token at least, and more when it is longer than the first. */
+  /** Counts events that are passed on unparsed: each has at least one token, and more where it is longer than the first event. */
   countPassage({ passage, events, firstLength }: Passage): void {
     this.#bytes += passage.length
     this.#events += events
     if (this.#envelope === 0) this.#envelope = firstLength
   }
 
-  /** What was used, by the model's own words or by a count that is better than the estimate. */
+  /** Sets the tokens that the model reported, or a count that is better than the estimate. */
   setUsage(usage: unknown, isExact: boolean): void {
     const counts = this.#isExact && !isExact ? undefined : countsOf(usage)
     if (!counts) return
@@ -65,17 +65,17 @@ export class Meter {
     this.#isExact = isExact
   }
 
-  /** Tokens of the prompt by the model's own words; undefined where it told none. */
+  /** The prompt's tokens as the model reported them; undefined without a report. */
   get reportedPromptTokens(): number | undefined {
     return this.#isExact ? this.#reported?.prompt_tokens : undefined
   }
 
-  /** Whether anything has come from the model. */
+  /** Whether the model has sent anything. */
   get hasBegun(): boolean {
     return this.#reported !== undefined || this.#textTokens + this.#events > 0
   }
 
-  /** What has been used so far. @param prompt estimates the tokens of the prompt, where nobody told them */
+  /** The tokens used so far. @param prompt estimates the prompt's tokens; called only without a report */
   used(prompt: () => number): Used {
     if (this.#reported) {
       const { prompt_tokens, completion_tokens } = this.#reported

@@ -7,39 +7,39 @@ import type { Ledger, LedgerEntry } from './ledger.ts'
 import type { Meter, Used } from './meter.ts'
 import { type End, Outcome } from './outcome.ts'
 
-/** A chat request that is about to ask a model. */
+/** A chat request that is about to call a model. */
 export interface RequestToMeter {
   /** The request's id. */
   readonly id: string
   readonly key: Key
-  /** As it was asked for. */
+  /** The model's name in the request. */
   readonly model: string
-  /** Such as `Fern@sha256:…`; null where nobody is played. */
+  /** Such as `Fern@sha256:…`; null without a character. */
   readonly character: string | null
-  /** About how many tokens the prompt has; asked only where that counts. */
+  /** Estimates the prompt's tokens; called only where they are needed. */
   readonly promptTokens: () => number
-  /** How many tokens the reply may have; asked in the same way. */
+  /** The tokens that the reply may have; called only where they are needed. */
   readonly replyTokens: () => number
 }
 
-/** Told what requests have used, to count it. */
+/** Observes the usage of requests, to count it. */
 export interface UsageObserver {
-  /** @param model the one that answered, by its name in the settings */
+  /** @param model the name in `models.json` of the model that answered */
   used(model: string, used: Used): void
-  /** An upstream has read under half of a prompt. @param model as above */
+  /** Called when an upstream has read under half of a prompt. @param model as above */
   truncated(model: string): void
 }
 
-/** What metering counts and records with. */
+/** What metering needs. */
 export interface MeteringOptions {
   readonly limiter: Pick<Limiter, 'reserve'>
   readonly ledger: Ledger
-  /** Told when the end of a request could not be put down yet. */
+  /** Called when the end of a request could not be recorded yet. */
   readonly onFailure: (requestId: string, error: unknown) => void
   readonly watch?: UsageObserver
 }
 
-/** The chat requests that ask models: each holds what it may use, and is put down in the ledger with what it used. */
+/** Meters chat requests: reserves tokens for each, and records its usage in the ledger. */
 export class Metering {
   readonly #options: MeteringOptions
 
@@ -48,9 +48,9 @@ export class Metering {
   }
 
   /**
-   * Lets a request in; the caller ends the metered request, however the chat request ends.
-   * @param outcome is written while the request goes on
-   * @throws ApiError 429 when a limit is reached, and what the ledger says when it cannot be written
+   * Admits a request. The caller must call `end` of the metered request, however the chat request ends.
+   * @param outcome is filled while the request is in flight
+   * @throws ApiError 429 when a limit is reached; the ledger's error when it cannot be written
    */
   async enter(request: RequestToMeter, outcome = new Outcome()): Promise<MeteredRequest> {
     const { limiter, ledger } = this.#options
@@ -69,7 +69,7 @@ export class Metering {
   }
 }
 
-/** One chat request, from before a model is asked until its reply is about to be complete. */
+/** One chat request, from before a model is called until its reply is about to be complete. */
 export class MeteredRequest {
   readonly #request: RequestToMeter
   readonly #outcome: Outcome
@@ -92,25 +92,25 @@ export class MeteredRequest {
     this.#options = options
   }
 
-  /** Counts what the reply uses. */
+  /** Counts the tokens of the reply. */
   get meter(): Meter {
     return this.#outcome.meter
   }
 
-  /** What tells the caller how many tokens are left. */
+  /** Reply headers with the tokens that are left. */
   get headers(): Headers {
     const { allowance } = this.#reservation
     return allowance ? openAiTokenHeaders(allowance) : {}
   }
 
-  /** The first event of a stream is there. */
+  /** Takes the time of a stream's first event. */
   began(): void {
     this.#firstTokenMs ??= this.#elapsed()
   }
 
   /**
-   * Settles what was used, and puts it down; only the first end of a request counts.
-   * @returns a promise where the caller may hear of the end only once it is kept, or other replicas know of it; it never
+   * Settles the reservation, and records the usage; only the first end of a request counts.
+   * @returns a promise where the reply may end only when the usage is recorded, or the shared counts are written; it never
    *   rejects
    */
   end(end: End): Promise<void> | undefined {
@@ -121,15 +121,15 @@ export class MeteredRequest {
     const entry = this.entry(used)
     const { hasSpendingLimit } = this.#reservation
     const recorded = hasSpendingLimit ? ledger.finish(entry) : undefined
-    const told = recorded?.catch((error: unknown) => onFailure(entry.id, error))
+    const reported = recorded?.catch((error: unknown) => onFailure(entry.id, error))
     const settled = this.#reservation.settle(used.promptTokens + used.completionTokens, recorded)
     if (!recorded) ledger.record(entry)
     if (outcome.answering) watch?.used(outcome.answering.configuredName, used)
     if (outcome.answering && outcome.truncated !== null) watch?.truncated(outcome.answering.configuredName)
-    return settled ?? told
+    return settled ?? reported
   }
 
-  /** What the ledger keeps of it. */
+  /** The request's record in the ledger. */
   entry({ promptTokens, completionTokens, isExact }: Used): LedgerEntry {
     const { id, key, model, character } = this.#request
     const { answering, state, truncated } = this.#outcome

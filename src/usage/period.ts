@@ -1,19 +1,19 @@
 import { invalidField } from '../errors.ts'
 import { readMoment } from '../time.ts'
 
-/** A span of time in Unix seconds: the first moment, and the first after it. */
+/** A span of time in Unix seconds; `until` is not included. */
 export interface Period {
   readonly from: number
   readonly until: number
 }
 
 const secondsPerDay = 86_400
-/** Days that are shown when none are asked for, today among them. */
+/** The days of a period without `from`, the last day included. */
 const defaultDays = 30
 
 /**
- * Reads from when to when, in UTC. A day stands for all of it: `from` for its beginning, `to` for its end; a moment as `to`
- * is itself not included. Without `to` it is up to now; without `from` it begins 29 days before the last day.
+ * Reads a period in UTC. A day as `from` is its beginning, and as `to` its end; a moment as `to` is not included. Without `to`
+ * the period ends now; without `from` it begins 29 days before the last day.
  * @param now Unix seconds
  * @throws ApiError 400 that names the parameter
  */
@@ -28,15 +28,15 @@ export function readPeriod(written: { readonly from?: string; readonly to?: stri
   throw invalidField(param, 'leaves no time: "from" must be before "to", and not in the future', 'The value of')
 }
 
-/** A period in its whole days of UTC, and what is left of it before and after them. */
+/** A period as whole UTC days, and the rests before and after them. */
 export interface PeriodParts {
   readonly days: Period | undefined
   readonly rest: readonly Period[]
 }
 
 /**
- * Takes a period apart. Of a day that is not over the whole is taken where the period reaches up to now: what is to come is
- * not there.
+ * Splits a period into whole days and rests. Where the period reaches up to now, the current day counts as a whole day: it has no
+ * later requests.
  * @param now Unix seconds
  */
 export function partsOf({ from, until }: Period, now: number): PeriodParts {
@@ -50,7 +50,7 @@ export function partsOf({ from, until }: Period, now: number): PeriodParts {
   return { days, rest: rest.filter((period) => period.from < period.until) }
 }
 
-/** The first moment of the day of a moment. */
+/** The start of the moment's day, in Unix seconds. */
 function startOfDay(moment: number): number {
   return moment - (((moment % secondsPerDay) + secondsPerDay) % secondsPerDay)
 }

@@ -10,23 +10,23 @@ import { type LedgerRequest, type UsageReader, usageRow } from './report.ts'
 import { Reports } from './reports.ts'
 import { RequestBody, RequestList, RequestPath, RequestsQuery, UsageList, UsageQuery } from './schemas.ts'
 
-/** What the reports are built from. */
+/** What the routes of usage need. */
 export interface UsageOptions {
   readonly guard: Guard
   readonly usage: UsageReader
   readonly access: AccessStore
-  /** Has what the ledger still holds in memory written, so that a request is seen as soon as it has ended. */
+  /** Writes the records that the ledger holds in memory, so that a request is visible as soon as it has ended. */
   readonly flush?: () => Promise<void>
 }
 
-/** Long before any request. */
+/** A day before all requests. */
 const firstDay = '1970-01-01'
-/** How many requests one answer has where nobody says. */
+/** Requests in a reply without `limit`. */
 const defaultLimit = 100
-/** How many lines one answer has at most. Models are named by callers: there may be any number of them. */
+/** Lines of a reply. Callers name models, so there may be any number of lines. */
 const maxLines = 1000
 
-/** What has become of a chat request, and what the caller's account used. */
+/** `GET /requests`, `GET /requests/{id}` and `GET /usage`. */
 export const usagePlugin: FastifyPluginAsyncTypebox<UsageOptions> = async (app, options) => {
   app.addHook('onRequest', options.guard.admitApiKey)
   app.addHook('onRequest', requireScope('chat', 'keys', 'admin'))
@@ -35,10 +35,10 @@ export const usagePlugin: FastifyPluginAsyncTypebox<UsageOptions> = async (app, 
   addUsageRoute(app, options, reports)
 }
 
-/** Has what the ledger still holds written: what cannot be now waits until it can, and what is there is told all the same. */
+/** Writes the ledger's records in memory. A failure is ignored: the ledger writes later, and the reply shows what is written. */
 const flushed = ({ flush }: UsageOptions) => flush?.().catch(() => undefined)
 
-/** Adds what tells of single requests. */
+/** Adds the routes of single requests. */
 function addRequestRoutes(app: TypedInstance, options: UsageOptions, reports: Reports): void {
   const { usage, access } = options
 
@@ -67,7 +67,7 @@ function addRequestRoutes(app: TypedInstance, options: UsageOptions, reports: Re
       const conditions = { ...(model === undefined ? {} : { model }), ...(state === undefined ? {} : { state }) }
       const filter = { account, ...period, ...conditions, ...(after ? { after } : {}) }
       const list = () => usage.list(filter, limit + 1)
-      // Between those that are asked for there may be any number of others.
+      // Any number of other requests may lie between the matches.
       const isSearch = Object.keys(conditions).length > 0
       const found = await (isSearch ? reports.make(callerOf(request).account.id, list) : list())
       return { object: 'list' as const, data: found.slice(0, limit).map(requestBody), has_more: found.length > limit }
@@ -96,7 +96,7 @@ function addRequestRoutes(app: TypedInstance, options: UsageOptions, reports: Re
   )
 }
 
-/** Adds the sums. */
+/** Adds the route of sums. */
 function addUsageRoute(app: TypedInstance, options: UsageOptions, reports: Reports): void {
   app.get(
     '/usage',
@@ -145,12 +145,12 @@ function requestBody(request: LedgerRequest) {
   }
 }
 
-/** The same for a request of another account and for one that has been forgotten meanwhile. */
+/** The same refusal for a request of another account and for a request that was removed. */
 function unknownPlace(): ApiError {
   return invalidField('after', 'is not the id of a request here, or it is forgotten; begin without it', 'The value of')
 }
 
-/** The same for a request of another account and for one that has been forgotten. */
+/** The same refusal for a request of another account and for a request that was removed. */
 function unknownRequest(): ApiError {
   const message = 'Your account has no such request. Send the x-request-id of a chat reply; old ones are forgotten.'
   return new ApiError(404, 'request_not_found', message, { param: 'id' })

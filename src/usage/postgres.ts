@@ -6,30 +6,30 @@ import { type DaySum, type EndedRequest, sumsOf } from './day-sums.ts'
 import type { Ledger, LedgerEntry } from './ledger.ts'
 import { type Spent, SpentTokens } from './spent.ts'
 
-/** Milliseconds for which recorded entries are gathered. */
+/** The time for which entries are buffered before they are written. */
 const flushDelayMs = 200
-/** How many are gathered at most; while the database does not answer, the oldest go first, with what they spent. */
+/** Entries in the buffer. While the database does not answer, the oldest are dropped, with their spent tokens. */
 const maxBuffered = 10_000
-/** How many are written at once. */
+/** Entries that are written together. */
 const maxFlushEntries = 500
 
-/** What is written of one request. */
+/** One write of a request. */
 interface Write {
   readonly kind: 'begun' | 'finished' | 'ended'
   readonly entry: LedgerEntry
 }
 
-/** The ledger in PostgreSQL. A replica shows that it lives; what runs in one that does not is ended by the others. */
+/** The ledger in PostgreSQL. Each replica renews a sign of life; others end the running requests of a dead replica. */
 export class PostgresLedger implements Ledger {
   readonly #database: PostgresDatabase
   readonly #writes: PostgresGroupCommit<Write, true>
   readonly #replica: Replica
   #buffered: Write[] = []
-  /** Ends that could not be written when they came: no more than requests that were going on then. */
+  /** Ends whose write has failed: at most one for each request that was in flight. */
   #failedEnds: Write[] = []
-  /** Resolves when all of those are written; undefined where there are none. */
+  /** Resolves when all failed ends are written; undefined where there are none. */
   #caughtUp: { readonly promise: Promise<void>; readonly resolve: () => void; ends: number } | undefined
-  /** How many of what was gathered are being written. */
+  /** Buffered entries that are being written. */
   #flushing = 0
   #timer: NodeJS.Timeout | undefined
 
@@ -41,7 +41,7 @@ export class PostgresLedger implements Ledger {
 
   async begin(entry: LedgerEntry): Promise<void> {
     await this.#replica.live()
-    // So no more ends ever wait than requests were going on.
+    // So no more ends wait than requests were in flight.
     if (this.#failedEnds.length > 0) await this.flush()
     await this.#writes.add({ kind: 'begun', entry })
   }
@@ -51,7 +51,7 @@ export class PostgresLedger implements Ledger {
     try {
       await this.#writes.add(write)
     } catch (error) {
-      // What it spent must be on record once the database is back.
+      // The spent tokens must be recorded when the database is back.
       this.#caughtUp ??= { ...Promise.withResolvers<void>(), ends: 0 }
       this.#caughtUp.ends++
       this.#failedEnds.push(write)
@@ -60,7 +60,7 @@ export class PostgresLedger implements Ledger {
     }
   }
 
-  /** Resolves when no end waits to be written: what was spent is on record. */
+  /** Resolves when no failed end waits to be written: then all spent tokens are recorded. */
   async caughtUp(): Promise<void> {
     await this.#caughtUp?.promise
   }
@@ -101,7 +101,7 @@ export class PostgresLedger implements Ledger {
 
   async addToDaySums(maxRequests: number): Promise<number> {
     return this.#database.transaction(async (sql) => {
-      // Passes over requests that another replica sums up.
+      // Skips requests that another replica is summing.
       const ended = await sql<EndedRequest[]>`
         WITH unsummed AS (
           SELECT id FROM requests WHERE summed = 0 AND state <> 'running' ORDER BY account, created LIMIT ${maxRequests}
@@ -120,7 +120,7 @@ export class PostgresLedger implements Ledger {
         DELETE FROM requests WHERE id IN
           (SELECT id FROM requests WHERE created < ${before} AND state <> 'running' ORDER BY created LIMIT ${maxRows})`
       if (count > 0) return count
-      // The sums of a day go when all of it is too old.
+      // The sums of a day are removed when the whole day is too old.
       const days = await sql`
         DELETE FROM usage_days WHERE (account, day, digest) IN
           (SELECT account, day, digest FROM usage_days WHERE day < ${dayOf(before * 1000)} LIMIT ${maxRows})`
@@ -131,7 +131,7 @@ export class PostgresLedger implements Ledger {
   async flush(): Promise<void> {
     clearTimeout(this.#timer)
     this.#timer = undefined
-    // Not all at once: who ends a request meanwhile waits behind one batch of them.
+    // In batches: a request that ends meanwhile waits for one batch only.
     for (let left = this.#failedEnds.length + this.#buffered.length; left > 0; left -= maxFlushEntries) {
       const count = Math.min(left, maxFlushEntries)
       const ends = this.#failedEnds.splice(0, count)
@@ -146,7 +146,7 @@ export class PostgresLedger implements Ledger {
       await Promise.all(writes.map((write) => this.#writes.add(write)))
       this.#catchUp(ends.length)
     } catch (error) {
-      // They wait for better days, before those that have come since; what was written is not written twice.
+      // Back into the buffers, before newer entries. A row that was written is not written twice.
       this.#failedEnds = [...ends, ...this.#failedEnds]
       this.#buffered = [...others, ...this.#buffered].slice(-maxBuffered)
       this.#flushSoon()
@@ -159,7 +159,7 @@ export class PostgresLedger implements Ledger {
   /** How many entries wait to be written. */
   readonly queued = (): number => this.#failedEnds.length + this.#buffered.length + this.#flushing
 
-  /** Lets nothing be tried again, as before the database is closed. */
+  /** Stops all retries. To be called before the database is closed. */
   stop(): Promise<void> {
     clearTimeout(this.#timer)
     return this.#replica.leave()
@@ -180,7 +180,7 @@ export class PostgresLedger implements Ledger {
     return writes.map(() => true)
   }
 
-  /** So many ends are written that could not be before. */
+  /** Counts failed ends that are written now. */
   #catchUp(ends: number): void {
     if (!this.#caughtUp || ends === 0) return
     this.#caughtUp.ends -= ends
@@ -196,7 +196,7 @@ export class PostgresLedger implements Ledger {
   }
 }
 
-/** Adds rows that are not there yet, and tells which those were. */
+/** Inserts the rows that do not exist yet. @returns their ids */
 async function insert(
   sql: Transaction,
   entries: readonly LedgerEntry[],
@@ -214,7 +214,7 @@ async function insert(
   return new Set(rows.map(({ id }) => id))
 }
 
-/** Ends rows that still run, and tells which those were. */
+/** Ends the rows that are still running. @returns their ids */
 async function finish(sql: Transaction, entries: readonly LedgerEntry[]): Promise<ReadonlySet<string>> {
   if (entries.length === 0) return new Set()
   const rows = await sql<{ id: string }[]>`
@@ -228,7 +228,7 @@ async function finish(sql: Transaction, entries: readonly LedgerEntry[]): Promis
   return new Set(rows.map(({ id }) => id))
 }
 
-/** Adds what was spent, in one order, so that two replicas never wait for each other. */
+/** Adds spent tokens in sorted order, so that two replicas never deadlock. */
 async function writeSpent(sql: Transaction, spent: SpentTokens): Promise<void> {
   const place = ({ day, subject }: Spent) => day + subject
   const rows = spent.sums.toSorted((a, b) => Number(place(a) > place(b)) - Number(place(a) < place(b)))
@@ -240,7 +240,7 @@ async function writeSpent(sql: Transaction, spent: SpentTokens): Promise<void> {
     ON CONFLICT (subject, day) DO UPDATE SET tokens = spend.tokens + excluded.tokens`
 }
 
-/** Adds to the sums of days, which are in the order of their key, so that two replicas never wait for each other. */
+/** Adds to the sums of days, which are sorted by their key, so that two replicas never deadlock. */
 async function writeDaySums(sql: Transaction, sums: readonly DaySum[]): Promise<void> {
   if (sums.length === 0) return
   await sql`
@@ -279,7 +279,7 @@ function toJson(entries: readonly LedgerEntry[]): string {
   return JSON.stringify(rows)
 }
 
-/** A text as PostgreSQL can keep it: names come from callers. */
+/** A text that PostgreSQL can store: names come from callers and may have NUL or lone surrogates. */
 export function withoutNul(text: string): string {
   return text.replaceAll('\0', '\uFFFD').toWellFormed()
 }

@@ -1,43 +1,43 @@
 import type { LedgerEntry } from './ledger.ts'
 
-/** What the ledger tells of one chat request. */
+/** A chat request as the ledger shows it. */
 export type LedgerRequest = Omit<LedgerEntry, 'account' | 'keyId' | 'reservedTokens'>
 
-/** What an account can have its usage summed up by. */
+/** The groupings of an account's usage. */
 export const groupings = ['day', 'model', 'key', 'character'] as const
-/** The operator sees every account, and so by account too. */
+/** The operator sees all accounts, and so may group by account. */
 export const operatorGroupings = [...groupings, 'account'] as const
 export type Grouping = (typeof operatorGroupings)[number]
 
-/** Which requests of an account are listed. */
+/** Selects the requests of an account to list. */
 export interface RequestFilter {
   /** The account's id. */
   readonly account: number
-  /** The first moment, Unix seconds. */
+  /** Unix seconds, included. */
   readonly from: number
-  /** The first moment after the last, Unix seconds. */
+  /** Unix seconds, not included. */
   readonly until: number
-  /** As it was asked for. */
+  /** The model's name in the request. */
   readonly model?: string
   readonly state?: string
-  /** Only requests that are older than this one. */
+  /** Only requests older than this one. */
   readonly after?: LedgerRequest
 }
 
-/** Which requests are summed up, and by what. */
+/** Selects the requests to sum, and the grouping. */
 export interface UsageFilter {
   readonly by: Grouping
-  /** The account's id; every account without it. */
+  /** The account's id; all accounts without it. */
   readonly account?: number
-  /** The first moment, Unix seconds. */
+  /** Unix seconds, included. */
   readonly from: number
-  /** The first moment after the last, Unix seconds. */
+  /** Unix seconds, not included. */
   readonly until: number
 }
 
-/** What requests of one day, model, key, character or account used together. */
+/** The usage of one day, model, key, character or account. */
 export interface UsageLine {
-  /** Which day (`2026-11-20`, UTC), model … it is; null for requests that have none. */
+  /** The day (`2026-11-20`, UTC), model and so on; null for requests that have none. */
   readonly group: string | null
   readonly requests: number
   readonly promptTokens: number
@@ -45,20 +45,20 @@ export interface UsageLine {
   readonly failed: number
 }
 
-/** Reads the ledger. What this process has not written yet is not seen: flush the ledger first. */
+/** Reads the ledger. It does not see records that this process has in memory: flush the ledger first. */
 export interface UsageReader {
-  /** The request with this id, if it is this account's. */
+  /** The account's request with this id. */
   find(account: number, id: string): Promise<LedgerRequest | undefined>
-  /** At most so many requests, newest first. */
+  /** At most `limit` requests, newest first. */
   list(filter: RequestFilter, limit: number): Promise<readonly LedgerRequest[]>
   /**
-   * Sums up all that has ended: days in order, anything else by its tokens, the most first.
-   * @param most how many lines are told at most; all of them without it
+   * Sums ended requests. Days are sorted by date, other groupings by tokens, the most first.
+   * @param maxLines the highest number of lines; all lines without it
    */
   sum(filter: UsageFilter, maxLines?: number): Promise<readonly UsageLine[]>
 }
 
-/** A line as JSON and CSV have it: the first field is named by what was asked for. */
+/** A line of JSON or CSV; its first field has the name of the grouping. */
 export type UsageRow = Readonly<Record<string, string | number | null>>
 
 /** Writes a line as a row. */

@@ -1,24 +1,24 @@
 import { type ApiError, overloaded } from '../errors.ts'
 
-/** Reports of one account that may be under way: one is made, another may wait for it. */
+/** Reports of one account: one is being made, and another may wait. */
 const maxReports = 2
 
-/** The reports of one account that are under way. */
+/** The queue of one account's reports. */
 interface Queue {
   length: number
   last: Promise<unknown>
 }
 
 /**
- * Makes one report of an account at a time: each reads all requests of a period, which may be millions, so that many at
- * once would take the time and the memory of all others.
+ * Makes one report of an account at a time. A report reads all requests of a period, which may be millions: many at once would
+ * take time and memory from all other requests.
  */
 export class Reports {
   readonly #queues = new Map<number, Queue>()
 
   /**
-   * Makes a report when those of the account before it are done.
-   * @throws ApiError 503 where too many of them wait already, and whatever `make` throws
+   * Makes a report after the account's earlier ones.
+   * @throws ApiError 503 where the account's queue is full; and the errors of `make`
    */
   async make<T>(account: number, make: () => Promise<T>): Promise<T> {
     const queue = this.#queues.get(account) ?? { length: 0, last: Promise.resolve() }

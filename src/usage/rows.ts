@@ -1,6 +1,6 @@
 import type { Grouping, LedgerRequest, UsageLine } from './report.ts'
 
-/** A request as the database keeps it. */
+/** A request's row in the database. */
 export interface RequestRow {
   readonly id: string
   readonly key_prefix: string
@@ -19,7 +19,7 @@ export interface RequestRow {
   readonly upstream_truncated: string | null
 }
 
-/** Tells which of two lines comes first: days as they come, anything else by its tokens, the most first. */
+/** Compares two lines: days by date, other groupings by tokens, the most first. */
 function comparing(by: Grouping): (a: UsageLine, b: UsageLine) => number {
   const tokens = (line: UsageLine): number => line.promptTokens + line.completionTokens
   const name = ({ group }: UsageLine): string => group ?? ''
@@ -27,12 +27,12 @@ function comparing(by: Grouping): (a: UsageLine, b: UsageLine) => number {
   return by === 'day' ? byName : (a, b) => tokens(b) - tokens(a) || byName(a, b)
 }
 
-/** The lines that are told first, of any number of lines; no more than twice as many are held. */
+/** Selects the first lines of any number of lines, with at most twice as many in memory. */
 export class FirstLines {
   readonly #compare: (a: UsageLine, b: UsageLine) => number
   readonly #max: number
   #lines: UsageLine[] = []
-  /** None that comes after it is among them. */
+  /** Lines after this one are not among the first. */
   #last: UsageLine | undefined
 
   /** @param max how many are told */
@@ -49,14 +49,14 @@ export class FirstLines {
     this.#last = this.#lines.at(-1)
   }
 
-  /** The lines in the order in which they are told. */
+  /** The first lines, sorted. */
   inOrder(): readonly UsageLine[] {
     const sorted = this.#lines.toSorted(this.#compare)
     return sorted.length > this.#max ? sorted.slice(0, this.#max) : sorted
   }
 }
 
-/** The request that a row tells of. */
+/** The request of a row. */
 export function toRequest(row: RequestRow): LedgerRequest {
   return {
     id: row.id,

@@ -6,7 +6,7 @@ const id = 'req_6f1c0a5be2d94f7f8a3000000000002a'
 const orNull = (type: 'string' | 'integer', description: string) =>
   Type.Unsafe<string | number | null>({ type: [type, 'null'], description })
 
-/** One chat request, as `GET /requests/{id}` shows it. */
+/** A chat request in `GET /requests/{id}`. */
 export const RequestBody = Type.Object(
   {
     object: Type.Literal('request'),
@@ -58,7 +58,7 @@ export const RequestPath = Type.Object({
   id: Type.String({ description: 'The `x-request-id` of a chat reply.', examples: [id] }),
 })
 
-/** One line of what an account used; the first field is named by what it is grouped by. */
+/** One line of an account's usage; its first field has the name of the grouping. */
 const UsageLineBody = Type.Object(
   {
     day: Type.Optional(Type.String({ description: 'In UTC.' })),
@@ -84,7 +84,7 @@ export const UsageList = Type.Object(
   { title: 'UsageList' },
 )
 
-// One enum, and not a union of four constants, for whoever reads the OpenAPI document.
+// One enum is easier to read in the OpenAPI document than a union of four constants.
 TypeRegistry.Set('UsageGrouping', (_schema, value) => groupings.some((grouping) => grouping === value))
 
 const moment = (description: string, example: string) =>

@@ -8,7 +8,7 @@ export interface Spent {
   readonly tokens: number
 }
 
-/** Adds up what was spent, by day and subject. */
+/** Sums spent tokens by day and subject. */
 export class SpentTokens {
   readonly #sums = new Map<string, { day: string; subject: string; tokens: number }>()
 
@@ -19,7 +19,7 @@ export class SpentTokens {
     for (const subject of [`key:${keyId}`, `account:${account}`]) this.add({ day, subject, tokens })
   }
 
-  /** Adds what a subject spent. */
+  /** Adds the spent tokens of a subject. */
   add({ day, subject, tokens }: Spent): void {
     const place = `${day} ${subject}`
     const known = this.#sums.get(place)
@@ -27,7 +27,7 @@ export class SpentTokens {
     else this.#sums.set(place, { day, subject, tokens })
   }
 
-  /** Tokens of a subject on the days from one to another, both included. */
+  /** Tokens of a subject between two days, both included. */
   between(subject: string, fromDay: string, toDay: string): number {
     let tokens = 0
     for (const each of this.#sums.values()) {

@@ -7,10 +7,10 @@ import type { Grouping, LedgerRequest, RequestFilter, UsageFilter, UsageLine, Us
 import { FirstLines, type RequestRow, toRequest } from './rows.ts'
 import { unfailedStates } from './states.ts'
 
-/** How many rows are read at once: they hold the event loop for a few milliseconds. */
+/** Rows of a batch, which blocks the event loop for a few milliseconds. */
 const rowsPerBatch = 2000
 
-/** The reading side of the ledger in SQLite. */
+/** Reads the ledger in SQLite. */
 export class SqliteUsageReader implements UsageReader {
   readonly #database: Database
   readonly #byId: Statement<[string, number], RequestRow>
@@ -35,7 +35,7 @@ export class SqliteUsageReader implements UsageReader {
     const { account, from, until, model, state, after } = filter
     const isMatch = (row: RequestRow) => row.model === (model ?? row.model) && row.state === (state ?? row.state)
     const found: LedgerRequest[] = []
-    // Of those that are not asked for there may be any number in between.
+    // Any number of other requests may lie between the matches.
     const batchSize = model === undefined && state === undefined ? limit : rowsPerBatch
     let { created, microsecond = 0, id } = after && after.created < until ? after : { created: until, id: '' }
     for (;;) {
@@ -46,13 +46,13 @@ export class SqliteUsageReader implements UsageReader {
       created = last.created
       microsecond = last.microsecond
       id = last.id
-      // Others' requests come in between.
+      // Lets other requests run between two batches.
       await setImmediate()
     }
   }
 
   async sum(filter: UsageFilter, maxLines = Number.POSITIVE_INFINITY): Promise<readonly UsageLine[]> {
-    // There may be as many lines as requests. They are added up beside the ledger, of which this sees one moment.
+    // There may be as many lines as requests: they are summed in a scratch database beside one snapshot of the ledger.
     const scratch = openScratch(this.#database.name)
     try {
       scratch.exec(
@@ -80,7 +80,7 @@ export class SqliteUsageReader implements UsageReader {
       ON CONFLICT (key) DO UPDATE SET requests = requests + excluded.requests, prompt = prompt + excluded.prompt,
         completion = completion + excluded.completion, failed = failed + excluded.failed`)
     for (let { after } = part; ; ) {
-      // Nobody waits beside a command, which asks for all accounts.
+      // Without an account a command calls it: no other requests wait, and one batch is enough.
       const end = account === undefined ? undefined : endOfPortion.get(...after, ...part.last, ...whose)
       add.run(...after, ...(end ?? part.last), ...whose)
       if (!end) return
@@ -89,7 +89,7 @@ export class SqliteUsageReader implements UsageReader {
     }
   }
 
-  /** Reads the lines that are told. */
+  /** Reads the first lines. */
   async #firstLines(scratch: Database, by: Grouping, maxLines: number): Promise<readonly UsageLine[]> {
     const first = new FirstLines(by, maxLines)
     let count = 0
@@ -101,7 +101,7 @@ export class SqliteUsageReader implements UsageReader {
     return first.inOrder()
   }
 
-  /** Others' requests come in between: the portions of all reports come one in a turn of the event loop. */
+  /** Waits for a turn of the event loop of its own: batches of all reports run one in each turn, with other requests between. */
   #nextTurn(): Promise<void> {
     this.#lastTurn = this.#lastTurn.then(() => setImmediate())
     return this.#lastTurn
@@ -111,7 +111,7 @@ export class SqliteUsageReader implements UsageReader {
 /** The last row of a batch, in the order of its part. */
 type RowPosition = readonly [number | string, number | string]
 
-/** A part of the ledger that is summed up: what each row adds, and the rows after a place, up to and with another. */
+/** A part of the ledger to sum: what each row adds, and the rows after `after`, up to and including `last`. */
 interface Part {
   readonly line: string
   readonly counts: string
@@ -122,7 +122,7 @@ interface Part {
   readonly last: RowPosition
 }
 
-/** What is to be summed up: sums of whole days, requests of these days that are not in them yet, and requests of rests of days. */
+/** The parts to sum: sums of whole days, requests of these days that are not in the sums yet, and requests of the rests of days. */
 function partsToSum({ by, from, until }: UsageFilter): readonly Part[] {
   const { days, rest } = partsOf({ from, until }, unixSeconds())
   const requests = (period: Period) => ({
@@ -136,7 +136,7 @@ function partsToSum({ by, from, until }: UsageFilter): readonly Part[] {
   })
   const rests = rest.map(requests)
   if (!days) return rests
-  // Its index is nearly always the shorter way, which SQLite cannot know.
+  // The index is nearly always faster, which SQLite's planner cannot know.
   const unsummed = { from: 'requests INDEXED BY requests_unsummed', where: "summed = 0 AND state <> 'running'" }
   const sums: Part = {
     line: lineOf(by, 'usage_days', 'day'),
@@ -145,13 +145,13 @@ function partsToSum({ by, from, until }: UsageFilter): readonly Part[] {
     where: 'TRUE',
     order: 'day, digest',
     after: [dayOf(days.from * 1000), ''],
-    // Behind every digest.
+    // Sorts after every digest.
     last: [dayOf((days.until - 1) * 1000), '~'],
   }
   return [sums, { ...requests(days), ...unsummed }, ...rests]
 }
 
-/** The name of the line that a row of a table belongs to. */
+/** SQL for the name of a row's line. */
 function lineOf(by: Grouping, table: string, day: string): string {
   if (by === 'account') return `(SELECT name FROM accounts WHERE accounts.id = ${table}.account)`
   return { day, model: 'model', key: 'key_prefix', character: 'character' }[by]

@@ -7,19 +7,19 @@ import { type DaySum, type EndedRequest, sumsOf } from './day-sums.ts'
 import type { Ledger, LedgerEntry } from './ledger.ts'
 import { SpentTokens } from './spent.ts'
 
-/** Milliseconds for which recorded entries are gathered. */
+/** The time for which entries are buffered before they are written. */
 const flushDelayMs = 200
-/** How many are gathered at most; while the disk is full, the oldest go first. */
+/** Entries in the buffer. While the disk is full, the oldest are dropped. */
 const maxBuffered = 10_000
 
 const columns = `
   id, account, key_id, key_prefix, model, model_used, character, created, microsecond, reserved_tokens,
   prompt_tokens, completion_tokens, tokens_exact, first_token_ms, total_ms, retries, state, upstream_truncated`
 
-/** Values in the order of the statement's places: bound by name they cost more. */
+/** Values in the order of the statement's parameters: named parameters cost more. */
 type Values = (string | number | null)[]
 
-/** The ledger in SQLite. Its commits outlive the process, but not a power cut (docs/decisions/0016). */
+/** The ledger in SQLite. Its commits survive a crash of the process, but not a power cut (docs/decisions/0016). */
 export class SqliteLedger implements Ledger {
   readonly #database: Database
   readonly #commit: GroupCommit
@@ -30,16 +30,16 @@ export class SqliteLedger implements Ledger {
   readonly #unsummed: Statement<[number], EndedRequest & { readonly rowid: number }>
   readonly #addToDay: Statement<[DaySum]>
   readonly #markSummed: Statement<[number]>
-  /** What callers wait for, in this turn. */
+  /** Entries of this turn of the event loop that callers wait for. */
   #awaited = new Batch()
   #awaitedWrite: Promise<void> | undefined
-  /** What nobody waits for: requests that nothing limited, and ends that could not be written when they came. */
+  /** Entries that no caller waits for: requests without a limit, and ends whose write has failed. */
   #buffered = new Batch()
-  /** What has been taken to be written, until that has worked or failed. */
+  /** Batches that are being written. */
   readonly #inProgress = new Set<Batch>()
   #timer: NodeJS.Timeout | undefined
 
-  /** @param commit the group commit whose commits do not wait for the disk */
+  /** @param commit a group commit without fsync */
   constructor(database: Database, commit: GroupCommit) {
     this.#database = database
     this.#commit = commit
@@ -73,7 +73,7 @@ export class SqliteLedger implements Ledger {
   }
 
   begin(entry: LedgerEntry): Promise<void> {
-    // Ends that wait go into the same transaction: so no more of them ever wait than requests were going on.
+    // Failed ends go into the same transaction: so no more ends wait than requests were in flight.
     if (this.#buffered.finished.length > 0) this.#tryFlush()
     this.#awaited.begun.push(entry)
     return this.#writeSoon()
@@ -92,7 +92,7 @@ export class SqliteLedger implements Ledger {
   }
 
   async spent(subject: string, fromDay: string, toDay: string): Promise<number> {
-    // What is not written is added, instead of being written first: a full disk or a lock is no reason not to read.
+    // Unwritten entries are added here and not written first: a full disk or a lock must not prevent reading.
     const unwritten = [this.#awaited, this.#buffered, ...this.#inProgress].filter((batch) => !this.#isWritten(batch))
     const written = this.#spent.get(subject, fromDay, toDay) ?? 0
     return unwritten.reduce((sum, { spent }) => sum + spent.between(subject, fromDay, toDay), written)
@@ -107,14 +107,14 @@ export class SqliteLedger implements Ledger {
     return inTransaction(this.#database, () => {
       this.#database.exec(upsert("'key:' || key_id"))
       this.#database.exec(upsert("'account:' || account"))
-      // What was reserved counts as used, in reports too.
+      // Reserved tokens count as used, also in reports.
       const end = "UPDATE requests SET state = 'interrupted', prompt_tokens = reserved_tokens WHERE state = 'running'"
       return this.#database.prepare(end).run().changes
     })
   }
 
   async addToDaySums(maxRequests: number): Promise<number> {
-    // Nothing is locked where there is nothing to do.
+    // Takes no lock where there is nothing to do.
     if (this.#unsummed.all(1).length === 0) return 0
     return await this.#commit.run(() => takeBriefly(maxRequests, (count) => this.#addSome(count)))
   }
@@ -131,7 +131,7 @@ export class SqliteLedger implements Ledger {
       `DELETE FROM requests WHERE rowid IN
         (SELECT rowid FROM requests WHERE created < ? AND state <> 'running' ORDER BY created LIMIT ?)`,
     )
-    // The sums of a day go when all of it is too old.
+    // The sums of a day are removed when the whole day is too old.
     const days = this.#database.prepare<[string, number]>(
       `DELETE FROM usage_days WHERE (account, day, digest) IN
         (SELECT account, day, digest FROM usage_days WHERE day < ? LIMIT ?)`,
@@ -167,7 +167,7 @@ export class SqliteLedger implements Ledger {
     return batches.reduce((sum, batch) => (this.#isWritten(batch) ? sum : sum + batch.size), 0)
   }
 
-  /** All that callers wait for in one turn is one write, so that what a subject spent in it is added up first. */
+  /** The awaited entries of one turn are one write, so that their spent tokens are summed before they are written. */
   #writeSoon(): Promise<void> {
     this.#awaitedWrite ??= this.#writeAwaited()
     return this.#awaitedWrite
@@ -181,7 +181,7 @@ export class SqliteLedger implements Ledger {
         this.#write(batch)
       })
     } catch (error) {
-      // A transaction that could not begin has taken nothing. Requests that were to begin are refused; ends are kept.
+      // A transaction that could not begin has not taken the batch. Requests in it that begin are refused; ends are buffered.
       batch ??= this.#takeAwaited()
       this.#bufferAgain(batch.onlyEnds())
       throw error
@@ -198,7 +198,7 @@ export class SqliteLedger implements Ledger {
     return batch
   }
 
-  /** What could not be written waits for better days, before what has come since. */
+  /** Puts a failed batch back into the buffer, before newer entries. */
   #bufferAgain(batch: Batch): void {
     const later = this.#buffered
     batch.begun = [...batch.begun, ...later.begun].slice(-maxBuffered)
@@ -215,7 +215,7 @@ export class SqliteLedger implements Ledger {
     for (const { subject, day, tokens } of batch.spent.sums) this.#spend.run(subject, day, tokens)
   }
 
-  /** Whether its transaction is committed: also in the moment before those who wait for that hear of it. */
+  /** Whether the batch is committed; true as soon as it is, before its promise resolves. */
   #isWritten({ rollbacksBefore }: Batch): boolean {
     return rollbacksBefore === this.#commit.rollbacks
   }
@@ -226,43 +226,43 @@ export class SqliteLedger implements Ledger {
     this.#timer.unref()
   }
 
-  /** Tries again until it works: a caller of `flush` hears whether it did. */
+  /** Flushes; a failure is ignored, since a later flush tries again. */
   #tryFlush(): void {
     this.flush().catch(() => undefined)
   }
 
-  /** Lets nothing be tried again, as before the database is closed. */
+  /** Stops all retries. To be called before the database is closed. */
   stop(): void {
     clearTimeout(this.#timer)
   }
 }
 
-/** What is written together. */
+/** Entries that are written together. */
 class Batch {
   begun: LedgerEntry[] = []
   readonly finished: LedgerEntry[] = []
   readonly spent = new SpentTokens()
-  /** How many transactions had come to nothing before that in which this was written; undefined until then. */
+  /** The number of rollbacks before the transaction that wrote this batch; undefined until it is written. */
   rollbacksBefore: number | undefined
 
   get size(): number {
     return this.begun.length + this.finished.length
   }
 
-  /** Adds the end of a request, and what it used. */
+  /** Adds the end of a request, and its tokens. */
   end(entry: LedgerEntry): void {
     this.finished.push(entry)
     this.spend(entry)
   }
 
-  /** Its ends, as another batch. */
+  /** A batch of the ends alone. */
   onlyEnds(): Batch {
     const ends = new Batch()
     for (const entry of this.finished) ends.end(entry)
     return ends
   }
 
-  /** Counts what an entry used, for its key and its account. */
+  /** Counts the tokens of an entry, for its key and its account. */
   spend(entry: LedgerEntry): void {
     this.spent.count(entry, entry.promptTokens + entry.completionTokens)
   }

@@ -2,7 +2,7 @@ import type { ApiError } from '../errors.ts'
 import { isCallersFault } from '../models/faults.ts'
 import { finishReasons } from '../openai/finish-reasons.ts'
 
-/** The failures whose state is neither that of a refusal nor that of a model's failure, by their codes. */
+/** States of failures by error code; all other failures are `refused` or `upstream_error`. */
 const states: Readonly<Record<string, string>> = {
   client_gone: 'client_gone',
   upstream_timeout: 'timeout',
@@ -19,18 +19,18 @@ export function stateOf(error: ApiError): string {
   return states[error.code] ?? (isCallersFault(error) ? 'refused' : 'upstream_error')
 }
 
-/** Every state that the ledger may have a request in. */
+/** All states of requests in the ledger. */
 export const allStates: readonly string[] = [
   ...new Set(['running', ...finishReasons, 'refused', 'upstream_error', ...Object.values(states)]),
 ]
 
-/** States that are no failure: answers, and callers who left before theirs was complete. */
+/** States that are no failure: answers, and clients that left before the answer was complete. */
 const unfailed: ReadonlySet<string> = new Set([...finishReasons, 'client_gone'])
 
-/** The same states as a list of SQL. */
+/** The same states as a list for SQL. */
 export const unfailedStates = [...unfailed].map((state) => `'${state}'`).join(', ')
 
-/** Tells whether a request in this state got no answer through a fault, its own or ours. */
+/** Whether a request in this state got no answer because of a fault, of the request or of the service. */
 export function isFailure(state: string): boolean {
   return !unfailed.has(state)
 }
