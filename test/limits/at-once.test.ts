@@ -17,7 +17,7 @@ import { spawnService } from '../support/process.ts'
 import { serviceForThisTest, temporaryFolder } from '../support/service.ts'
 import { sqlForThisTest } from '../support/test-sql.ts'
 
-/** LIMIT_ROUNDS=50 is for whoever wants to be surer. */
+/** LIMIT_ROUNDS=50 runs more rounds. */
 const rounds = Number(process.env['LIMIT_ROUNDS'] ?? 2)
 const patience = 30_000 + rounds * 3000
 const limits = `chat_at_once=${placesAtOnce}`
@@ -43,7 +43,7 @@ it.for([limits, `${limits},tokens_per_day=1000000000`])(
   },
 )
 
-it('failure mode 28: after kill -9 all places are free, and what callers saw completed is spent', {
+it('failure mode 28: after kill -9 all places are free, and completed replies are counted as spent', {
   timeout: patience,
 }, async () => {
   const upstream = await watchfulUpstream()

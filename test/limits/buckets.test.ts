@@ -4,14 +4,14 @@ import { Bucket } from '../../src/limits/bucket.ts'
 import { duration, openAiTokenHeaders, standardHeaders } from '../../src/limits/headers.ts'
 import { Spending, untilNextMonth, untilTomorrow } from '../../src/limits/spending.ts'
 
-/** Moments in milliseconds, each some time after the one before, and what is taken there. */
+/** Takings: the milliseconds since the one before, and the count taken. */
 const takings = fc.array(
   fc.record({ after: fc.integer({ min: 0, max: 40_000 }), count: fc.integer({ min: 1, max: 20 }) }),
   { minLength: 1, maxLength: 60 },
 )
 
 describe('a bucket', () => {
-  it('never gives more than its limit and what has come back, in any stretch of time', () => {
+  it('never gives more in any period than its limit and the refill of that period', () => {
     fc.assert(
       fc.property(takings, fc.integer({ min: 0, max: 100 }), (all, limit) => {
         const bucket = new Bucket()
@@ -32,7 +32,7 @@ describe('a bucket', () => {
     )
   })
 
-  it('gives what was refused after the time that it told, and not before', () => {
+  it('gives refused tokens after the wait that it returned, and not before', () => {
     fc.assert(
       fc.property(takings, fc.integer({ min: 20, max: 100 }), (all, limit) => {
         const bucket = new Bucket()
@@ -49,7 +49,7 @@ describe('a bucket', () => {
     )
   })
 
-  it('is as if nothing had been taken when all of it is given back at once', () => {
+  it('is empty when all taken tokens are returned at once', () => {
     const bucket = new Bucket()
     expect(bucket.take(0, 100, 80)).toBe(0)
     bucket.correct(-80)
@@ -57,7 +57,7 @@ describe('a bucket', () => {
     expect(bucket.isEmpty(0)).toBe(true)
   })
 
-  it('owes what was used beyond what had been taken', () => {
+  it('goes into debt when more is used than was taken', () => {
     const bucket = new Bucket()
     bucket.take(0, 60, 10)
     bucket.correct(110)
@@ -67,7 +67,7 @@ describe('a bucket', () => {
     expect(bucket.isEmpty(120_000)).toBe(true)
   })
 
-  it('keeps what has been taken when the limit changes, and gives nothing at 0', () => {
+  it('keeps the taken tokens when the limit changes, and gives nothing with the limit 0', () => {
     const bucket = new Bucket()
     expect(bucket.take(0, 10, 10)).toBe(0)
     expect(bucket.take(0, 10, 1)).toBe(6000)
@@ -88,14 +88,14 @@ describe('spending', () => {
   const noon = Date.UTC(2026, 10, 30, 12)
   const spent = async (_subject: string, from: string, to: string) => (from === to ? 5 : 70)
 
-  it('begins with what the ledger knows, and counts what comes meanwhile', async () => {
+  it('begins with the tokens in the ledger, and counts tokens that are spent while it reads them', async () => {
     const spending = new Spending('key:1', spent, noon)
     spending.add('2026-11-30', 100)
     await spending.ready
     expect([spending.today(noon), spending.thisMonth(noon)]).toStrictEqual([105, 170])
   })
 
-  it('is of one day, and counts a request on the day on which it began', async () => {
+  it('covers one day, and counts a request on the day on which the request began', async () => {
     const spending = new Spending('key:1', spent, noon)
     await spending.ready
     spending.add('2026-11-29', 3)
@@ -108,7 +108,7 @@ describe('spending', () => {
     expect([spending.today(december), spending.thisMonth(december)]).toStrictEqual([0, 0])
   })
 
-  it('knows how long a day and a month last', () => {
+  it('computes the time until the next day and the next month', () => {
     expect(untilTomorrow(noon)).toBe(12 * 3_600_000)
     expect(untilNextMonth(noon)).toBe(12 * 3_600_000)
     expect(untilNextMonth(Date.UTC(2026, 11, 31))).toBe(86_400_000)
@@ -116,12 +116,12 @@ describe('spending', () => {
 })
 
 describe('the headers', () => {
-  it('write times as OpenAI does', () => {
+  it("write durations in OpenAI's format", () => {
     const times = [0, 119.2, 999, 1000, 1001, 60_000, 360_000, 61_001]
     expect(times.map(duration)).toStrictEqual(['0ms', '120ms', '999ms', '1s', '2s', '1m0s', '6m0s', '1m2s'])
   })
 
-  it('tell what is left in the forms of OpenAI and of the draft', () => {
+  it('show the rest in the formats of OpenAI and of the IETF draft', () => {
     const allowance = { limit: 60, remaining: 50, resetMs: 9001 }
     expect(openAiTokenHeaders(allowance)).toStrictEqual({
       'x-ratelimit-limit-tokens': '60',

@@ -14,8 +14,8 @@ import { often } from '../support/often.ts'
 import { newMigratedDatabase } from '../support/shared-postgres.ts'
 
 /*
- * Keys with any limits of their own, accounts with any, settings with any, and calls in any order: what a key has taken
- * never passes its own limit, and what all keys of an account have taken never that of the account.
+ * Keys, accounts and settings with any limits, and calls in any order: the tokens and requests of a key
+ * never exceed its own limit, and those of all keys of an account never exceed the account's limit.
  */
 
 type Call =
@@ -26,7 +26,7 @@ type Call =
 interface Plan {
   readonly settings: Limits
   readonly accounts: readonly Limits[]
-  /** Of each key; keys belong to the accounts in turn. */
+  /** The limits of each key; keys belong to the accounts in turn. */
   readonly keys: readonly Limits[]
   readonly calls: readonly Call[]
 }
@@ -60,17 +60,17 @@ const plan: fc.Arbitrary<Plan> = fc.record({
   calls: fc.array(call, { minLength: 20, maxLength: 60 }),
 })
 
-/** What is counted of a key or of an account. */
+/** The counts of a key or of an account. */
 const zero = { requests_per_minute: 0, chat_at_once: 0, tokens_per_minute: 0, tokens_per_day: 0, tokens_per_month: 0 }
 type Counted = Record<keyof typeof zero, number>
 
-/** A limiter in which nothing comes back by itself, or hardly anything. */
+/** Limiters under test, in which no or hardly any time passes. */
 interface Tried {
-  /** Those that count together; each call goes to the next. */
+  /** Limiters with shared counts; each call goes to the next one. */
   readonly limiters: readonly Limiter[]
-  /** Puts down what a request has spent. */
+  /** Records the tokens of a request. */
   spend(key: Key, tokens: number): Promise<void>
-  /** Whether it refuses only what would pass a limit: no time passes. */
+  /** Whether they refuse only calls that exceed a limit. */
   readonly isExact: boolean
 }
 
@@ -93,21 +93,21 @@ async function check({ settings, accounts, keys: limitsOfKeys, calls }: Plan, tr
   })
   const open: { readonly key: (typeof keys)[number]; readonly tokens: number; readonly held: Reservation }[] = []
 
-  /** Expects that a call was let in, or refused, as the limits would have it. */
-  const judge = (ceilings: (typeof keys)[number]['ceilings'], taken: Partial<Counted>, isLetIn: boolean) => {
+  /** Expects that the limits agree with the admission or refusal of a call. */
+  const expectDecision = (ceilings: (typeof keys)[number]['ceilings'], taken: Partial<Counted>, isLetIn: boolean) => {
     let fits = true
     for (const { limits, counted } of ceilings) {
       for (const [name, count] of entriesOf(taken)) {
         const limit = limits[name]
         if (limit === undefined) continue
         const isMinute = name.endsWith('_minute')
-        // What has come back meanwhile.
+        // The refill since the start.
         const more = isMinute && !tried.isExact ? (limit * (performance.now() - began + 1000)) / 60_000 : 0
         if (isLetIn) expect(counted[name] + count, name).toBeLessThanOrEqual(limit + more)
         else if (counted[name] + count > limit) fits = false
       }
     }
-    if (!isLetIn && tried.isExact) expect(fits, 'refused what fits').toBe(false)
+    if (!isLetIn && tried.isExact) expect(fits, 'refused a call that fits').toBe(false)
     if (!isLetIn) return
     for (const { counted } of ceilings) for (const [name, count] of entriesOf(taken)) counted[name] += count
   }
@@ -131,9 +131,9 @@ async function check({ settings, accounts, keys: limitsOfKeys, calls }: Plan, tr
     const key = keys[call.key] ?? fail()
     if (call.kind === 'request') {
       const left = await orRefused(() => limiter.admit(key.made))
-      judge(key.ceilings, { requests_per_minute: 1 }, left !== 'refused')
+      expectDecision(key.ceilings, { requests_per_minute: 1 }, left !== 'refused')
       if (!tried.isExact || left === 'refused') continue
-      // The limit of which the least is left is the one that is told.
+      // The reply shows the limit with the fewest left.
       const each = key.ceilings.flatMap(({ limits: { requests_per_minute: limit }, counted }) =>
         limit === undefined ? [] : [limit - counted.requests_per_minute],
       )
@@ -143,8 +143,8 @@ async function check({ settings, accounts, keys: limitsOfKeys, calls }: Plan, tr
     const { tokens } = call
     const held = await orRefused(() => limiter.reserve(key.made, () => tokens))
     const taken = { chat_at_once: 1, tokens_per_minute: tokens, tokens_per_day: tokens, tokens_per_month: tokens }
-    judge(key.ceilings, taken, held !== 'refused')
-    // Where nothing limits tokens, none are held, and none can be limited.
+    expectDecision(key.ceilings, taken, held !== 'refused')
+    // Without a limit of tokens none are reserved, and none can be refused.
     if (held !== 'refused') open.push({ key, tokens, held })
   }
   for (const { held } of open) await held.settle(0)
@@ -177,8 +177,8 @@ function fail(): never {
   throw new Error('there is one')
 }
 
-describe('no counter passes any limit above it', () => {
-  it('in one process, and nothing is refused that fits', async () => {
+describe('no count exceeds a limit', () => {
+  it('in one process, and no call that fits is refused', async () => {
     const property = fc.asyncProperty(plan, async (each) => {
       const spent = async () => 0
       const limiter = new LocalLimiter({ settings: each.settings, spent, now: () => Date.UTC(2026, 10, 20) })

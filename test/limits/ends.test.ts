@@ -19,16 +19,16 @@ const usageEvent = `data: ${JSON.stringify({ id: 'u', object: 'chat.completion.c
 const words = streamOf('one two three')
 const withUsage = [...words.slice(0, -1), usageEvent, ...words.slice(-1)]
 
-/** How a request ends, and what the ledger says of it. */
+/** How a request ends, and its record in the ledger. */
 interface End {
   readonly script: Script
   readonly stream: boolean
-  /** When the client leaves: once the model has been asked, or once some of the reply has come. */
+  /** When the client leaves: after the model is called, or after the first part of the reply. */
   readonly leave?: 'asked' | 'begun'
   readonly state: string
-  /** Of the model, milliseconds: one that passes for sure, and none that could on the way there. */
+  /** The model's deadline in milliseconds, long enough that only the case itself exceeds it. */
   readonly timeouts?: Readonly<Record<string, number>>
-  /** Prompt and completion, and whether they are exact; a range where they are estimated. */
+  /** Tokens of prompt and completion, and whether they are exact; a range where they are estimated. */
   readonly tokens: readonly [prompt: number | 'some', completion: number | 'some', exact: 0 | 1]
 }
 
@@ -81,7 +81,7 @@ const ends: Readonly<Record<string, End>> = {
     tokens: ['some', 0, 0],
   },
   'a stream that falls silent': {
-    // In one piece: on a slow machine the time limit would pass between two.
+    // In one piece: on a slow machine the deadline could pass between two pieces.
     script: pieces([words.slice(0, 3).join('')], 'hang'),
     stream: true,
     timeouts: { idle: 100 },
@@ -144,7 +144,7 @@ async function ask(
   }
 }
 
-/** A model that is asked once, however often it has failed. */
+/** A model that is called once, with no retries and no breaker. */
 const settingsOf = ({ url }: ScriptedUpstream) => ({
   adapter: 'openai',
   baseUrl: url,
@@ -182,7 +182,7 @@ describe.for([
     for (const upstream of upstreams.values()) await upstream.close()
   })
 
-  /** The entries of a key once there are so many and none of them runs. */
+  /** Waits until a key has so many entries and none is running. */
   async function settled(key: string, count: number): Promise<readonly LedgerRow[]> {
     let rows: readonly LedgerRow[] = []
     await until(async () => {
@@ -192,7 +192,7 @@ describe.for([
     return rows
   }
 
-  it.concurrent.for(models)('$name is settled, once, and leaves its place', async ({ end, model }, { expect }) => {
+  it.concurrent.for(models)('$name is settled once, and frees its place', async ({ end, model }, { expect }) => {
     const key = await makeLimitedKey(service.dataDirectory, { chat_at_once: 1, ...limits })
     await ask(service, key, { ...end, model }, upstreams.get(model))
     const [row] = await settled(key, 1)
@@ -213,7 +213,7 @@ describe.for([
     expect(await spentBy(sql, `key:${row?.key_id}`)).toStrictEqual([spent + 18])
   })
 
-  it('the account has spent what its keys have', async () => {
+  it('the account has spent the sum of its keys', async () => {
     const keys = (await spentBy(sql, 'key:')).reduce((sum, tokens) => sum + tokens, 0)
     expect(await spentBy(sql, 'account:')).toStrictEqual([keys])
   })

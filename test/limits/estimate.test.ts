@@ -23,7 +23,7 @@ const long = 'many words '.repeat(1000)
 const hello = { role: 'user', content: 'Hello' }
 const schema = { type: 'object', description: long }
 
-/** Whatever makes a request long that a model reads or writes, and where somebody may hope that nobody counts it. */
+/** Every field that makes a request longer for the model, also fields that a caller may hope are not counted. */
 const longRequests: Readonly<Record<string, object>> = {
   'a text': { messages: [{ role: 'user', content: long }] },
   'a part of a text': { messages: [{ role: 'user', content: [{ type: 'text', text: long }] }] },

@@ -5,13 +5,13 @@ import { limitsInForce, plantsAllowed } from '../../src/limits/key-limits.ts'
 
 const limits: fc.Arbitrary<Limits> = fc.dictionary(fc.constantFrom(...limitNames), fc.nat({ max: 9 }))
 
-it("a key's own limit holds beside its account's, which takes the place of the settings'", () => {
+it("a key's own limit holds beside its account's, which replaces the limit of the settings", () => {
   fc.assert(
     fc.property(limits, limits, limits, fc.constantFrom(...limitNames), (own, ofAccount, settings, name) => {
       const key = { limits: own, account: { limits: ofAccount } }
       const held = name in ofAccount ? ofAccount[name] : settings[name]
       expect(limitsInForce(key, settings, name)).toStrictEqual({ own: own[name], ofAccount: held })
-      // The lower of both, so that no key has more than its account and none more than its own.
+      // The lower of both limits holds.
       const both = [own.plants, ofAccount.plants ?? settings.plants].filter((limit) => limit !== undefined)
       expect(plantsAllowed(key, settings)).toBe(both.sort((a, b) => a - b)[0])
     }),

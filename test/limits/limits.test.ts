@@ -23,7 +23,7 @@ function plants(service: TestService, key: string): Promise<Response> {
   return service.request('/plants', { headers: { authorization: `Bearer ${key}` } })
 }
 
-it('requests_per_minute counts plants and chat together, and each tells it in its own way', async () => {
+it('requests_per_minute counts plants and chat together, and each interface shows it in its own headers', async () => {
   const service = await serviceForThisTest()
   const key = await makeLimitedKey(service.dataDirectory, { requests_per_minute: 3 })
   const first = await plants(service, key)
@@ -49,11 +49,11 @@ it('requests_per_minute counts plants and chat together, and each tells it in it
   expect(refusedChat.headers.get('retry-after')).toMatch(/^(1?\d|20)$/)
   expect(refusedChat.headers.get('x-ratelimit-remaining-requests')).toBe('0')
   expect((await expectError(refusedChat, 'chat', 429)).code).toBe('rate_limit_exceeded')
-  // The owner's first key has a limit of nobody.
+  // The owner's first key has no limit.
   expect((await service.request('/plants')).headers.get('ratelimit')).toBeNull()
 })
 
-it('tokens_per_minute is told of, gives back what was not used, and names itself when it is reached', async () => {
+it('tokens_per_minute is in the headers, returns unused tokens, and is named when it is reached', async () => {
   const service = await serviceForThisTest()
   const key = await makeLimitedKey(service.dataDirectory, { tokens_per_minute: 300 })
   const first = await chat(service, key)
@@ -72,9 +72,9 @@ it('tokens_per_minute is told of, gives back what was not used, and names itself
   expect((await readChatError(refused)).message).toMatch(/tokens_per_minute/)
 })
 
-it('the receipt of a prompt takes tokens of this minute and a place, and nothing of a day, a month or the ledger', async () => {
+it('the receipt of a prompt takes tokens of the minute and a place, and counts in no day, month or ledger', async () => {
   const service = await serviceForThisTest()
-  // A day and a month have room for no prompt at all.
+  // The limits of a day and a month are too low for any prompt.
   const limits = { tokens_per_minute: 100, tokens_per_day: 1, tokens_per_month: 1 }
   const key = await makeLimitedKey(service.dataDirectory, limits)
   const receipt = (of: string, content = 'Good morning to you. '.repeat(4)) =>
@@ -85,7 +85,7 @@ it('the receipt of a prompt takes tokens of this minute and a place, and nothing
   const first = await receipt(key)
   expect([first.status, first.headers.get('x-ratelimit-limit-tokens')]).toEqual([200, '100'])
   const { tokens } = JSON.parse(await first.text())
-  // The estimate, which is more than the prompt has: the rest comes back.
+  // The estimate is above the prompt's tokens: the rest is returned.
   const estimate = 100 - Number(first.headers.get('x-ratelimit-remaining-tokens'))
   expect(estimate).toBeGreaterThan(tokens.total)
   const second = await receipt(key)
@@ -108,7 +108,7 @@ it('the receipt of a prompt takes tokens of this minute and a place, and nothing
   expect((await readChatError(full)).message).toMatch(/^The limit chat_at_once of 0 is reached/)
 })
 
-it('a limit of the settings is for the whole account, and a key that a panel makes lifts it for nobody', async () => {
+it('a limit of the settings holds for the whole account, and a new key does not lift it', async () => {
   const service = await serviceForThisTest({ LIMITS: 'requests_per_minute=9,chat_at_once=1000,tokens_per_minute=200' })
   const newKey = async (limits: Record<string, number>): Promise<string> => {
     const made = await service.request('/keys', { json: { scopes: ['plants:read', 'chat', 'keys'], limits } })
@@ -120,7 +120,7 @@ it('a limit of the settings is for the whole account, and a key that a panel mak
     await newKey({ requests_per_minute: 1000, tokens_per_minute: 1_000_000 }),
   ]
   const left = async (key: string) => (await plants(service, key)).headers.get('ratelimit')?.split(';', 2)[1]
-  // Two of the nine were for making the keys. The limit with the least left is told: once the key's, once the account's.
+  // Two of the nine requests made the keys. The headers show the limit with the fewest left: first the key's, then the account's.
   expect([await left(lower), await left(higher)]).toEqual(['r=1', 'r=5'])
   const reply = await chat(service, higher)
   expect(reply.headers.get('x-ratelimit-limit-requests')).toBe('9')
@@ -144,7 +144,7 @@ it('a limit of the settings is for the whole account, and a key that a panel mak
   expect((await service.request('/plants')).status).toBe(429)
 })
 
-it('each start tells of the keys whose own limits are above those of their accounts, once each', async () => {
+it("each start warns once of each key whose own limit is above its account's", async () => {
   const { path, remove } = temporaryFolder()
   onTestFinished(remove)
   const stores = await storesForThisTest(path)
@@ -169,7 +169,7 @@ it('each start tells of the keys whose own limits are above those of their accou
   ])
 })
 
-it('tokens_per_day holds over a restart, for what was spent before it was set too', async () => {
+it('tokens_per_day holds over a restart, also for tokens that were spent before the limit was set', async () => {
   const { path, remove } = temporaryFolder()
   onTestFinished(remove)
   const settings = { DATA_DIR: path, BOOTSTRAP_KEY: 'a-key-for-tests-of-limits' }
@@ -192,11 +192,11 @@ it('tokens_per_day holds over a restart, for what was spent before it was set to
   const refused = await chat(service, service.key, { max_tokens: 1 })
   expect(Number(refused.headers.get('retry-after'))).toBeLessThanOrEqual(86_400)
   expect((await readChatError(refused)).message).toMatch(/tokens_per_day/)
-  // What a limit refuses is not in the ledger.
+  // The ledger has no request that a limit refused.
   expect(await ledgerRows(sql)).toHaveLength(1)
 })
 
-it('entries that are older than the ledger keeps them go, in batches', async () => {
+it("entries older than the ledger's retention are removed in batches", async () => {
   const { path, remove } = temporaryFolder()
   onTestFinished(remove)
   const stores = await storesForThisTest(path)

@@ -34,7 +34,7 @@ function resets() {
 const messages = [{ role: 'user', content: 'Hello' }]
 
 describe('GET /limits', () => {
-  it('lists every limit of the account and of the key, for a key of any scope, also where there is none', async () => {
+  it('lists every limit of the account and of the key, set or not, for a key of any scope', async () => {
     const service = await serviceForThisTest()
     const key = await service.makeKey('owner', ['plants:read'])
     await service.request('/plants', { json: { name: 'Fern' } })
@@ -53,7 +53,7 @@ describe('GET /limits', () => {
     ).toBe('missing_api_key')
   })
 
-  it('tells whose key it is, what it may do, and when it ends', async () => {
+  it("shows the key's account, its scopes and its expiry", async () => {
     const service = await serviceForThisTest()
     const keyOf = async (authorization: string) => {
       const response = await service.request('/limits', { headers: { authorization } })
@@ -72,7 +72,7 @@ describe('GET /limits', () => {
     expect(await keyOf(service.key)).toMatchObject({ expires: expect.any(Number) })
   })
 
-  it('counts no more than ten thousand plants where there is no limit on them, and all where there is one', async () => {
+  it('counts at most ten thousand plants without a limit, and all of them with one', async () => {
     const service = await serviceForThisTest()
     const key = await service.makeKey('owner', ['plants:read'])
     const used = async () => (await limitsOf(service, key))['plants of account']?.used
@@ -89,7 +89,7 @@ describe('GET /limits', () => {
     expect((await limitsOf(service, limited))['plants of key']?.used).toBe(10_001)
   })
 
-  it('tells what the key used, and what all keys of its account did', async () => {
+  it('shows the use of the key, and of all keys of its account', async () => {
     const upstream = await upstreamForThisTest(json(completion('Hello there.')))
     const openAi = { adapter: 'openai', baseUrl: upstream.url, retries: 0 }
     const settings = { LIMITS: 'tokens_per_month=100000,requests_per_minute=6,plants=9' }
@@ -106,7 +106,7 @@ describe('GET /limits', () => {
     const found = await limitsOf(service, key)
     const { day, month } =
       [before, resets()].find((each) => each.day === found['tokens_per_day of key']?.resets) ?? before
-    // Of the scripted answer: 11 of the prompt, and 7.
+    // The scripted answer has 11 tokens of the prompt and 7 of the completion.
     const tokens = 18
     expect(found).toMatchObject({
       'tokens_per_day of key': { value: 50_000, used: tokens, resets: day },
@@ -121,7 +121,7 @@ describe('GET /limits', () => {
     })
   })
 
-  it('counts what goes on: its place, and the tokens that it holds', async () => {
+  it('counts in-flight chats: their places and their reserved tokens', async () => {
     const upstream = await upstreamForThisTest((response) => response.flushHeaders())
     const openAi = { adapter: 'openai', baseUrl: upstream.url, retries: 0 }
     const service = await serviceForThisTest({ LIMITS: 'chat_at_once=5,tokens_per_day=5000' }, { gpt: openAi })
@@ -137,7 +137,7 @@ describe('GET /limits', () => {
     await reply
   })
 
-  it('follows a change of a limit, and tells of more than there may be', async () => {
+  it('follows a change of a limit, and may show more used than the limit', async () => {
     const service = await serviceForThisTest()
     for (const name of ['Fern', 'Moss', 'Ivy']) await service.request('/plants', { json: { name } })
     const { access } = await storesForThisTest(service.dataDirectory)

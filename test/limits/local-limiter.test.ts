@@ -8,7 +8,7 @@ import { keyOf } from '../support/limits.ts'
 
 const unspent = async () => 0
 
-/** A limiter over a ledger and a clock of the test, and a request of account 1 that spends so many tokens. */
+/** A limiter over the test's ledger and clock, and a function for a request of account 1 that spends tokens. */
 function spendingLimiter(settings: Limits, start: number) {
   const clock = { now: start }
   const ledger = new SpentTokens()
@@ -22,7 +22,7 @@ function spendingLimiter(settings: Limits, start: number) {
   return { clock, spend }
 }
 
-/** What a refusal says, and its Retry-After. */
+/** The message of a refusal, and its Retry-After. */
 async function refusal(call: () => unknown): Promise<readonly [string, string | undefined]> {
   try {
     await call()
@@ -34,7 +34,7 @@ async function refusal(call: () => unknown): Promise<readonly [string, string | 
 }
 
 describe('a limiter', () => {
-  it("holds a key to its own limit and to its account's, which is the operator's value for it, else that of the settings", async () => {
+  it("applies a key's own limit and its account's, which is the operator's value or that of the settings", async () => {
     let now = 0
     const settings = { requests_per_minute: 3 }
     const limiter = new LocalLimiter({ settings, spent: unspent, now: () => now })
@@ -46,7 +46,7 @@ describe('a limiter', () => {
       'The limit requests_per_minute of 1 is reached. Try again in 60 s.',
       '60',
     ])
-    // What the key was refused has not been taken from the account; what it was let in for has. The least left is told.
+    // A refused request takes nothing from the account; an admitted one does. The limit with the fewest left is shown.
     expect(limiter.admit(higher)).toMatchObject({ limit: 2, remaining: 0 })
     for (const key of [higher, none]) {
       expect(await refusal(() => limiter.admit(key))).toStrictEqual([
@@ -54,7 +54,7 @@ describe('a limiter', () => {
         '30',
       ])
     }
-    // Both refuse, and the longer wait is told.
+    // Both limits refuse, and Retry-After has the longer wait.
     expect((await refusal(() => limiter.admit(own)))[1]).toBe('60')
     expect(limiter.admit(keyOf('third', 2))?.remaining).toBe(2)
     now += 30_000
@@ -80,7 +80,7 @@ describe('a limiter', () => {
     expect((await limiter.reserve(large, () => 100)).allowance).toMatchObject({ limit: 100, remaining: 0 })
   })
 
-  it('lets a prompt take a place and tokens of this minute, and nothing of a day or a month', async () => {
+  it('takes a place and tokens of the minute for a prompt, and nothing of a day or a month', async () => {
     const limiter = new LocalLimiter({ settings: {}, spent: unspent, now: () => 0 })
     const limits = { chat_at_once: 1, tokens_per_minute: 100, tokens_per_day: 50, tokens_per_month: 50 }
     const key = keyOf('one', 1, {}, limits)
@@ -100,7 +100,7 @@ describe('a limiter', () => {
     expect(answer).toMatchObject({ hasSpendingLimit: true, allowance: { remaining: 0 } })
   })
 
-  it('goes by the new limit when a key comes with another one', async () => {
+  it("applies the new limit when a key's limit has changed", async () => {
     const limiter = new LocalLimiter({ settings: {}, spent: unspent, now: () => 0 })
     expect(limiter.admit(keyOf('one', 1))).toBeUndefined()
     expect(limiter.admit(keyOf('one', 1, { requests_per_minute: 2 }))?.remaining).toBe(1)
@@ -108,7 +108,7 @@ describe('a limiter', () => {
     await refusal(() => limiter.admit(keyOf('one', 1, { requests_per_minute: 0 })))
   })
 
-  it('counts what goes on before a limit is set, and gives a place back once', async () => {
+  it('counts chats that began before a limit is set, and frees a place once', async () => {
     const limiter = new LocalLimiter({ settings: {}, spent: unspent, now: () => 0 })
     const first = await limiter.reserve(keyOf('one', 1), () => 1)
     const limited = keyOf('two', 1, {}, { chat_at_once: 2 })
@@ -126,12 +126,12 @@ describe('a limiter', () => {
     expect(limiter.inFlightChats).toBe(0)
   })
 
-  /** Has so many others ask that those who are idle are forgotten. */
+  /** Counts so many other keys that idle ones are dropped. */
   function flood(limiter: LocalLimiter): void {
     for (let each = 0; each < 6000; each++) limiter.admit(keyOf(`other ${each}`, 1000 + each))
   }
 
-  it('forgets no account for which something is held, though it counts none of its chats', async () => {
+  it('drops no account with a reservation, also where it counts none of its chats', async () => {
     const limiter = new LocalLimiter({ settings: {}, spent: unspent })
     const key = keyOf('one', 1, { chat_at_once: 5 }, { tokens_per_day: 100 })
     const first = await limiter.reserve(key, () => 100)
@@ -141,7 +141,7 @@ describe('a limiter', () => {
     await refusal(() => limiter.reserve(key, () => 100))
   })
 
-  it('counts for the same account whoever waited while it was forgotten', async () => {
+  it('counts for the same account a request that waited while the account was dropped', async () => {
     const ledger = Promise.withResolvers<number>()
     const limiter = new LocalLimiter({ settings: {}, spent: () => ledger.promise })
     const key = keyOf('one', 1, {}, { chat_at_once: 1, tokens_per_day: 1000 })
@@ -153,7 +153,7 @@ describe('a limiter', () => {
     expect(outcomes.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected'])
   })
 
-  it('holds what a request may take of a day, and counts what it took', async () => {
+  it('reserves the tokens that a request may spend in a day, and counts those that it spent', async () => {
     const limiter = new LocalLimiter({ settings: { tokens_per_day: 100 }, spent: async () => 40 })
     const key = keyOf('one', 1)
     const first = await limiter.reserve(key, () => 50)
@@ -169,7 +169,7 @@ describe('a limiter', () => {
     )
   })
 
-  it('begins anew at midnight and at the first of a month (UTC), and says when that is', async () => {
+  it('starts again at midnight and at the first of a month (UTC), and says when that is', async () => {
     const settings = { tokens_per_day: 10, tokens_per_month: 25 }
     const { clock, spend } = spendingLimiter(settings, Date.UTC(2026, 10, 27, 23, 59, 30))
     await spend(10)
@@ -204,7 +204,7 @@ describe('a limiter', () => {
     },
   )
 
-  it('gives back tokens of a minute that were not used', async () => {
+  it('returns unused tokens of a minute', async () => {
     const limiter = new LocalLimiter({ settings: { tokens_per_minute: 100 }, spent: unspent, now: () => 0 })
     const key = keyOf('one', 1)
     const first = await limiter.reserve(key, () => 90)
@@ -214,7 +214,7 @@ describe('a limiter', () => {
     expect((await limiter.reserve(key, () => 20)).allowance?.remaining).toBe(50)
   })
 
-  it('asks the ledger again after it could not be read', async () => {
+  it('reads the ledger again after a failure', async () => {
     let isBroken = true
     const spent = async () => {
       if (isBroken) throw new Error('no ledger')
@@ -228,7 +228,7 @@ describe('a limiter', () => {
     expect((await limiter.reserve(key, () => 3)).tokens).toBe(3)
   })
 
-  it('counts on for those who are busy when it forgets the idle', async () => {
+  it('keeps the counts of busy keys when it drops idle ones', async () => {
     const limiter = new LocalLimiter({ settings: { chat_at_once: 1 }, spent: unspent, now: () => 0 })
     const busy = keyOf('busy', 1, { requests_per_minute: 1 })
     limiter.admit(busy)

@@ -20,11 +20,11 @@ import { startPostgres } from '../support/postgres.ts'
 import { serviceForThisTest } from '../support/service.ts'
 import { newMigratedDatabase } from '../support/shared-postgres.ts'
 
-/** Tells one account from another: each test has its own. */
+/** The number of accounts so far: each test has one of its own. */
 let accounts = 0
 const limitedKey = (limits: Limits) => keyOf(`key-${++accounts}`, accounts, {}, limits)
 
-/** What a call gave, or the status that it was refused with. */
+/** The result of a call, or the status of its refusal. */
 async function statusOr<T>(call: () => T | Promise<T>): Promise<T | number> {
   try {
     return await call()
@@ -34,15 +34,15 @@ async function statusOr<T>(call: () => T | Promise<T>): Promise<T | number> {
   }
 }
 
-/** Milliseconds: longer than any test. */
+/** Milliseconds, longer than any test. */
 const lease = 600_000
 
-/** Lets so many milliseconds pass for whatever replicas hold. */
+/** Ages all shares of replicas by so many milliseconds. */
 async function pass(database: PostgresDatabase, milliseconds: number): Promise<void> {
   await database.transaction((sql) => sql`UPDATE limit_shares SET expires = expires - ${milliseconds}`)
 }
 
-/** How many replicas have said within half a lease what they hold. */
+/** How many replicas have renewed their shares within half a lease. */
 async function freshShares(database: PostgresDatabase): Promise<number> {
   const [row] = await database.read(
     (sql) => sql<{ fresh: number }[]>`
@@ -52,7 +52,7 @@ async function freshShares(database: PostgresDatabase): Promise<number> {
   return row?.fresh ?? 0
 }
 
-/** Lets thirty chats begin at once, on each of three replicas in turn; gives those that may. */
+/** Begins thirty chats at once, on three replicas in turn. @returns the admitted ones */
 async function reserveThirty(
   replicas: readonly { readonly limiter: SharedLimiter }[],
   key: Key,
@@ -87,12 +87,12 @@ describe.each(['read committed', 'serializable'])('three replicas, transactions 
       await die()
     })
     const limiter = new SharedLimiter({ settings: {}, counts, clock })
-    /** Ends it as a crash would: nothing is given back. */
+    /** Ends the replica as a crash would: it releases nothing. */
     return { limiter, counts, database, clock, die }
   }
   const openThree = () => [openReplica(), openReplica(), openReplica()] as const
 
-  it('never let more chats go on at once than the limit, and free every place', async () => {
+  it('never admit more chats at once than the limit, and free every place', async () => {
     const replicas = openThree()
     const key = limitedKey({ chat_at_once: 10 })
     let most = 0
@@ -116,7 +116,7 @@ describe.each(['read committed', 'serializable'])('three replicas, transactions 
     expect(most).toBe(10)
     expect(new Set(refused)).toEqual(new Set([429]))
     expect(refused.length).toBeGreaterThan(100)
-    // As soon as an end is told, each replica finds all places free.
+    // As soon as an end is settled, each replica finds all places free.
     for (const { limiter } of replicas) {
       const held = await Promise.all(Array.from({ length: 10 }, () => limiter.reserve(key, () => 1)))
       expect(await statusOr(() => replicas[0].limiter.reserve(key, () => 1))).toBe(429)
@@ -129,7 +129,7 @@ describe.each(['read committed', 'serializable'])('three replicas, transactions 
     expect(rows?.chats).toBe(0)
   })
 
-  it('let a prompt take a place and tokens of this minute from all of them, and nothing of a day or a month', async () => {
+  it('take a place and tokens of the minute for a prompt, over all replicas, and nothing of a day or a month', async () => {
     const [here, there] = openThree()
     const key = limitedKey({ chat_at_once: 1, tokens_per_minute: 100, tokens_per_day: 50, tokens_per_month: 50 })
     const prompt = await here.limiter.reserve(key, () => 60, 'prompt')
@@ -150,7 +150,7 @@ describe.each(['read committed', 'serializable'])('three replicas, transactions 
     await answer.settle(0)
   })
 
-  it('remove what nobody has counted for a day in portions, and nothing else', async () => {
+  it('remove counts that are idle for a day in batches, and nothing else', async () => {
     const [here, there] = openThree()
     const idle = async () => {
       const [row] = await here.database.read(
@@ -158,7 +158,7 @@ describe.each(['read committed', 'serializable'])('three replicas, transactions 
       )
       return row?.left
     }
-    // What earlier tests have left is not counted here.
+    // Rows of earlier tests are removed first.
     while ((await here.database.transaction((sql) => removeIdleRows(sql, 1000))) > 0);
     await here.database.transaction(
       (sql) => sql`
@@ -174,7 +174,7 @@ describe.each(['read committed', 'serializable'])('three replicas, transactions 
     await held.settle(0)
   })
 
-  it('keep the places of one that lives, and have those of one that died come back', async () => {
+  it('keep the places of a live replica, and free those of a dead one', async () => {
     const [dying, living, third] = openThree()
     const key = limitedKey({ chat_at_once: 3 })
     await dying.limiter.reserve(key, () => 1)
@@ -189,7 +189,7 @@ describe.each(['read committed', 'serializable'])('three replicas, transactions 
       if (typeof held !== 'number') back.push(held)
       return back.length
     }
-    /** Lets a lease pass, by the clock of the database, during which these say what they hold. */
+    /** Lets a lease pass by the database's clock, while these replicas renew their shares. */
     const passLease = async (...holding: (typeof third)[]) => {
       await pass(third.database, (3 / 4) * lease)
       for (const { clock } of holding) clock.advance(lease / 4)
@@ -198,14 +198,14 @@ describe.each(['read committed', 'serializable'])('three replicas, transactions 
     }
     await passLease(living)
     expect([await take(), await take(), await take()]).toEqual([1, 2, 2])
-    // A lease later the one that lives still has its place.
+    // A lease later the live replica still has its place.
     await passLease(living, third)
     expect(await take()).toBe(2)
     await kept.settle(0)
     expect(await take()).toBe(3)
   })
 
-  it('admit no more requests in a minute than one would, and refuse without asking again', async () => {
+  it('admit no more requests in a minute than one replica would, and refuse without another query', async () => {
     const replicas = openThree()
     const limit = 60
     const key = limitedKey({ requests_per_minute: limit })
@@ -220,7 +220,7 @@ describe.each(['read committed', 'serializable'])('three replicas, transactions 
     const trickled = Math.ceil((performance.now() - begin) / 1000)
     expect(left.length).toBeGreaterThanOrEqual(limit)
     expect(left.length).toBeLessThanOrEqual(limit + trickled)
-    // Each is told what is left for all of them.
+    // Each reply shows what is left for all replicas.
     expect(new Set(left).size).toBeGreaterThanOrEqual(limit)
     expect(new Set(answers.filter((answer) => typeof answer !== 'object'))).toEqual(new Set([429]))
     const { limiter, die } = replicas[1]
@@ -228,10 +228,10 @@ describe.each(['read committed', 'serializable'])('three replicas, transactions 
     await expect(async () => limiter.admit(key)).rejects.toMatchObject({ status: 429, headers: { 'retry-after': '1' } })
   })
 
-  it('take requests in advance when they are busy, and admit no more than one batch beyond the limit', async () => {
+  it('prefetch requests when they are busy, and admit at most one batch beyond the limit', async () => {
     const replicas = openThree()
     const limit = 600
-    // What comes back in a second.
+    // The refill of a second.
     const batch = limit / 60
     const key = limitedKey({ requests_per_minute: limit })
     let questions = 0
@@ -255,10 +255,10 @@ describe.each(['read committed', 'serializable'])('three replicas, transactions 
     expect(questions).toBeLessThan(sum * 0.75)
   })
 
-  it('spend the tokens of a minute together, and give back to all what was not used', async () => {
+  it('spend the tokens of a minute together, and return unused tokens to all', async () => {
     const replicas = openThree()
     const key = limitedKey({ tokens_per_minute: 1000 })
-    // It takes half a minute until there is room for a third.
+    // The third has room after half a minute.
     const held = await reserveThirty(replicas, key, 500)
     expect(held).toHaveLength(2)
     await Promise.all(held.map((each) => each.settle(1)))
@@ -266,11 +266,11 @@ describe.each(['read committed', 'serializable'])('three replicas, transactions 
     expect(again.allowance?.remaining).toBeGreaterThanOrEqual(498)
     expect(again.allowance?.remaining).toBeLessThanOrEqual(500)
     await again.settle(3000)
-    // What was used beyond that is owed by all.
+    // All replicas share the debt of tokens that were used beyond the estimate.
     expect(await statusOr(() => replicas[0].limiter.reserve(key, () => 1))).toBe(429)
   })
 
-  it('hold the tokens of a day together, until what was spent of them is on record', async () => {
+  it('reserve the tokens of a day together, until the spent ones are recorded', async () => {
     const replicas = openThree()
     const key = limitedKey({ tokens_per_day: 100 })
     const held = await reserveThirty(replicas, key, 10)
@@ -311,7 +311,7 @@ describe.each(['read committed', 'serializable'])('three replicas, transactions 
     expect(await statusOr(() => replicas[0].limiter.admit(other))).toBe(429)
   })
 
-  it('hold what a request reserved until its end is on record, also where that could not be written at first', async () => {
+  it("keep a request's reserved tokens until its end is recorded, also where the first write fails", async () => {
     const replicas = openThree()
     const [{ database, counts }] = replicas
     const ledger = new PostgresLedger(database)
@@ -348,7 +348,7 @@ describe.each(['read committed', 'serializable'])('three replicas, transactions 
     const settled = held.settle(40, recorded)
     await expect(recorded).rejects.toMatchObject({ status: 507 })
     await settled
-    // The place is free, and the tokens are not; what would begin now is refused, and never put down.
+    // The place is free, and the tokens are not; a request that begins now is refused, and never recorded.
     expect(await statusOr(() => replicas[1].limiter.reserve(key, () => 20))).toBe(429)
     await expect(ledger.begin({ ...entry, id: `${id} refused` })).rejects.toMatchObject({ status: 507 })
     expect(ledger.queued()).toBe(1)
@@ -367,7 +367,7 @@ describe.each(['read committed', 'serializable'])('three replicas, transactions 
   })
 })
 
-/** Has to begin every transaction anew, when all of it is done but the commit. */
+/** A database in which every first transaction fails at its commit and runs again. */
 class Contended extends PostgresDatabase {
   override transaction<T>(work: (sql: Transaction) => Promise<T>): Promise<T> {
     let isFirst = true
@@ -382,7 +382,7 @@ class Contended extends PostgresDatabase {
   }
 }
 
-it('what must be done anew is counted once', async () => {
+it('a transaction that runs again is counted once', async () => {
   const url = await newMigratedDatabase('serializable')
   const databases = [new Contended(url), new PostgresDatabase(url)] as const
   onTestFinished(async () => {
@@ -409,7 +409,7 @@ it('what must be done anew is counted once', async () => {
   await Promise.all(counts.map((each) => each.close()))
 })
 
-it('without a limit nothing is asked of the database', async () => {
+it('without a limit no query is sent to the database', async () => {
   const counts = { take: () => Promise.reject(new Error('asked')), release: () => Promise.reject(new Error('asked')) }
   const limiter = new SharedLimiter({ settings: { plants: 3 }, counts })
   const key = limitedKey({})
@@ -418,7 +418,7 @@ it('without a limit nothing is asked of the database', async () => {
   expect([limiter.inFlightChats, held.settle(5), limiter.inFlightChats]).toStrictEqual([1, undefined, 0])
 })
 
-it('while the database is away limits are a 503, and afterwards nothing is forgotten and nothing is held for ever', async () => {
+it('while the database is away limits are a 503, and afterwards no count is lost and no place stays taken', async () => {
   const falling = await startPostgres()
   onTestFinished(() => falling.stop())
   const url = await falling.createDatabase()
@@ -440,11 +440,11 @@ it('while the database is away limits are a 503, and afterwards nothing is forgo
   await Promise.all([
     expect(there.reserve(key, () => 1)).rejects.toMatchObject(away),
     expect(async () => there.admit(key)).rejects.toMatchObject(away),
-    // It could not be told, and is not waited for any longer than anything else.
+    // The release fails, after no longer than any other query.
     ending,
   ])
   await falling.start()
-  // The next time that it says what it holds, or the one after that.
+  // With the next renewal, or the one after it.
   await until(async () => {
     clock.advance(lease / 4)
     return typeof (await statusOr(() => there.reserve(key, () => 1))) === 'object'

@@ -7,7 +7,7 @@ import { sqlForThisTest } from '../support/test-sql.ts'
 
 type Run = (...args: readonly string[]) => Promise<Ended>
 
-/** Gives a way to run `conservatory usage …` beside a running service with these requests in its ledger. */
+/** Starts a service with these requests in its ledger. @returns a function that runs `conservatory usage …` beside it */
 async function commandForThisTest(rows: readonly LedgerRow[]): Promise<Run> {
   const service = await serviceForThisTest()
   await service.makeKey('greenhouse')
@@ -18,7 +18,7 @@ async function commandForThisTest(rows: readonly LedgerRow[]): Promise<Run> {
 const november = ['--from', '2026-11-01', '--to', '2026-11-30']
 
 describe('conservatory usage', () => {
-  test('sums up every account, or one, beside a running service', async () => {
+  test('sums all accounts, or one, beside a running service', async () => {
     const run = await commandForThisTest([
       { created: '2026-11-19T10:00:00Z', promptTokens: 10, completionTokens: 5 },
       { created: '2026-11-20T10:00:00Z', account: 2, promptTokens: 30, completionTokens: 1, state: 'timeout' },
@@ -41,7 +41,7 @@ describe('conservatory usage', () => {
       ].join('\n'),
       stderr: '',
     })
-    // What the account was called went with it.
+    // The account's name was deleted with the account.
     expect(JSON.parse(byAccount.stdout)).toEqual([
       { account: 'greenhouse', requests: 1, prompt_tokens: 30, completion_tokens: 1, failed: 1 },
       { account: 'owner', requests: 1, prompt_tokens: 10, completion_tokens: 5, failed: 0 },
@@ -55,7 +55,7 @@ describe('conservatory usage', () => {
     expect(none).toEqual({ code: 0, stdout: `day,${header}\r\n`, stderr: '' })
   })
 
-  test('lets no name steer the terminal or a spreadsheet', async () => {
+  test('prints no name that could control the terminal or a spreadsheet', async () => {
     const run = await commandForThisTest([
       { created: '2026-11-20T10:00:00Z', model: '=HYPERLINK("http://evil.example")' },
       { created: '2026-11-20T10:00:00Z', model: 'red \u001b[31m\r\nline' },
@@ -69,7 +69,7 @@ describe('conservatory usage', () => {
     expect(csv.stdout).toContain('\r\nred \\u001b[31m\\u000d\\u000aline,1,0,0,0\r\n')
   })
 
-  test('refuses what it cannot do in one sentence', async () => {
+  test('refuses invalid options in one sentence', async () => {
     const run = await commandForThisTest([])
     const [day, account, by, both] = await Promise.all([
       run('--from', '2026-02-30'),

@@ -17,7 +17,7 @@ afterAll(async () => {
 })
 
 describe('a chat request', () => {
-  test('is found by the x-request-id of its reply as soon as that is there, and in the usage', async () => {
+  test('is found by the x-request-id of its reply as soon as the reply ends, and counts in the usage', async () => {
     const messages = [{ role: 'user', content: 'Hello' }]
     const before = Math.floor(Date.now() / 1000)
     const reply = await service.request('/chat/completions', { json: { model: 'best', character: 'Fern', messages } })
@@ -40,7 +40,7 @@ describe('a chat request', () => {
       total_ms: expect.any(Number),
       retries: 0,
       state: 'stop',
-      // Its upstream says that all of Fern's card was 11 tokens.
+      // Its upstream reports 11 tokens for all of Fern's card.
       upstream_truncated: expect.stringMatching(/^11\/\d{4}$/),
     })
     expect(found['created']).toBeGreaterThanOrEqual(before)
@@ -49,7 +49,7 @@ describe('a chat request', () => {
     expect(usage['data']).toEqual([line])
   })
 
-  test('that a model refused is a failure', async () => {
+  test('that a model refused counts as a failure', async () => {
     upstream.answer(json({ error: { message: 'no' } }, 500))
     const messages = [{ role: 'user', content: 'Hello' }]
     const reply = await service.request('/chat/completions', { json: { model: 'gpt', messages } })

@@ -7,8 +7,8 @@ const lineOf = (group: string | null, promptTokens: number): UsageLine => {
   return { group, requests: 1, promptTokens, completionTokens: 0, failed: 0 }
 }
 
-describe('the lines that are told first', () => {
-  it('are those of all lines in order, however many there are', () => {
+describe('the first lines', () => {
+  it('are the first of all lines in order, however many there are', () => {
     const tokens = fc.array(fc.integer({ min: 0, max: 9 }), { maxLength: 60 })
     fc.assert(
       fc.property(tokens, fc.integer({ min: 1, max: 70 }), (all, most) => {

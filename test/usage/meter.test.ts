@@ -5,7 +5,7 @@ import { streamOf } from '../support/upstream.ts'
 
 const prompt = () => 5
 
-/** A streamed reply's events but the last two, as they pass unread. */
+/** The events of a streamed reply except the last two, as a passage that is not parsed. */
 function passageOf(text: string): Passage {
   const events = streamOf(text).slice(0, -2)
   const passage = Buffer.from(events.join(''))
@@ -13,7 +13,7 @@ function passageOf(text: string): Passage {
 }
 
 describe('a meter', () => {
-  it('goes by what the model said last, and not by numbers that cannot be', () => {
+  it("uses the model's last report, and ignores impossible numbers", () => {
     const meter = new Meter()
     meter.countText({ content: 'some words' })
     meter.countChunk({ choices: [], usage: { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 } })
@@ -23,7 +23,7 @@ describe('a meter', () => {
     expect(meter.used(prompt)).toStrictEqual({ promptTokens: 11, completionTokens: 7, isExact: true })
   })
 
-  it('has at least a token to an event of what passes unread, and more where events are long', () => {
+  it('counts at least one token for each unparsed event, and more where events are long', () => {
     const short = new Meter()
     short.countPassage(passageOf('a b c d e f g h'))
     expect(short.used(prompt)).toMatchObject({ promptTokens: 5, isExact: false })
@@ -34,7 +34,7 @@ describe('a meter', () => {
     expect(long.used(prompt).completionTokens).toBeGreaterThan(900)
   })
 
-  it('takes whatever an upstream sends for words', () => {
+  it('accepts any value that an upstream sends for texts', () => {
     const meter = new Meter()
     meter.countText(undefined)
     meter.countText(null)

@@ -12,7 +12,7 @@ describe('the outcome of a chat request', () => {
     expect(outcome.reason).toBeUndefined()
   })
 
-  it('is what its first end says', () => {
+  it('is set by its first end', () => {
     const outcome = new Outcome()
     expect(outcome.end('length')).toBe(true)
     expect(outcome.end(clientGone())).toBe(false)
@@ -42,7 +42,7 @@ describe('the outcome of a chat request', () => {
     expect(isFailure(outcome.state)).toBe(failed)
   })
 
-  it('is free where a model refused or failed before it said anything, and not where it said something', () => {
+  it('is free where a model refused or failed before it sent anything, and not after that', () => {
     const silent = new Outcome()
     silent.end(error(502, 'upstream_error'))
     expect(silent.isFree).toBe(true)

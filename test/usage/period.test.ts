@@ -7,11 +7,11 @@ const seconds = (moment: string) => Date.parse(moment) / 1000
 const now = seconds('2026-11-20T15:30:00Z')
 
 describe('the period of a report', () => {
-  test('is the last 30 days up to now, today among them', () => {
+  test('is the last 30 days up to now, today included', () => {
     expect(readPeriod({}, now)).toEqual({ from: seconds('2026-10-22T00:00:00Z'), until: now + 1 })
   })
 
-  test('has all of the days that are named', () => {
+  test('includes both named days', () => {
     expect(readPeriod({ from: '2026-02-28', to: '2026-03-01' }, now)).toEqual({
       from: seconds('2026-02-28T00:00:00Z'),
       until: seconds('2026-03-02T00:00:00Z'),
@@ -19,12 +19,12 @@ describe('the period of a report', () => {
     expect(readPeriod({ to: '2026-11-30' }, now).from).toBe(seconds('2026-11-01T00:00:00Z'))
   })
 
-  test('begins with its first moment and ends before its last, wherever they are written', () => {
+  test('includes its first moment and not its last, in any time zone', () => {
     expect(readPeriod({ from: '2026-11-20T08:00:00+01:00', to: '2026-11-20T08:00Z' }, now)).toEqual({
       from: seconds('2026-11-20T07:00:00Z'),
       until: seconds('2026-11-20T08:00:00Z'),
     })
-    // A second is the ledger's finest: a part of one has passed the second that it lies in.
+    // The ledger counts whole seconds: a fraction is rounded up.
     expect(readPeriod({ from: '2026-11-20T07:00:00.25Z' }, now).from).toBe(seconds('2026-11-20T07:00:01Z'))
   })
 
@@ -50,7 +50,7 @@ describe('the period of a report', () => {
 })
 
 describe('a period', () => {
-  test('is its whole days and the rests of days, and has today whole where it is up to now', () => {
+  test('splits into whole days and rests of days; today is whole where the period ends now', () => {
     expect(partsOf({ from: seconds('2026-10-22T00:00:00Z'), until: now + 1 }, now)).toEqual({
       days: { from: seconds('2026-10-22T00:00:00Z'), until: seconds('2026-11-21T00:00:00Z') },
       rest: [],
@@ -66,7 +66,7 @@ describe('a period', () => {
     expect(partsOf(inOneDay, now)).toEqual({ days: undefined, rest: [inOneDay] })
   })
 
-  test('has each moment that is over in one part', () => {
+  test('has each past moment in exactly one part', () => {
     const moments = fc.integer({ min: -200_000, max: 400_000 })
     fc.assert(
       fc.property(moments, fc.integer({ min: 1, max: 300_000 }), moments, moments, (from, length, today, moment) => {

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { toApiError } from '../../src/errors.ts'
 import { Reports } from '../../src/usage/reports.ts'
 
-/** A report that is done when the test says so. */
+/** A report that the test ends. */
 function report() {
   const { promise, resolve, reject } = Promise.withResolvers<string>()
   let isBegun = false
@@ -16,7 +16,7 @@ function report() {
 const laterTurn = () => new Promise((resolve) => setImmediate(resolve))
 
 describe('reports', () => {
-  it('of one account are made one after the other, and those of another beside them', async () => {
+  it('of one account are made one after the other, and those of other accounts at the same time', async () => {
     const reports = new Reports()
     const [first, second, other] = [report(), report(), report()]
     const made = [reports.make(1, first.make), reports.make(1, second.make), reports.make(2, other.make)]
@@ -31,7 +31,7 @@ describe('reports', () => {
     expect(await Promise.all(made.slice(1))).toEqual(['second', 'other'])
   })
 
-  it('are two at most of one account, and the next are refused until one is done', async () => {
+  it('of one account are at most two, and the next are refused until one is done', async () => {
     const reports = new Reports()
     const all = Array.from({ length: 2 }, report)
     const made = all.map(({ make }) => reports.make(1, make))

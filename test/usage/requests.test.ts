@@ -44,7 +44,7 @@ async function page(query: string, key = service.key): Promise<Page> {
   return JSON.parse(await response.text())
 }
 
-/** The ids of a page that is the last. */
+/** The ids of a page, which must be the last. */
 async function ids(query: string, key = service.key): Promise<readonly string[]> {
   const { data, has_more } = await page(query, key)
   expect(has_more).toBe(false)
@@ -52,7 +52,7 @@ async function ids(query: string, key = service.key): Promise<readonly string[]>
 }
 
 describe('GET /requests', () => {
-  test("lists the account's own, newest first, each as it is shown alone", async () => {
+  test("lists the account's requests, newest first, each as `GET /requests/{id}` shows it", async () => {
     const { object, data } = await page('')
     expect([object, data.map(({ id }) => id)]).toEqual(['list', ['req_4', 'req_3', 'req_2', 'req_1']])
     for (const request of data) {
@@ -61,7 +61,7 @@ describe('GET /requests', () => {
     expect(await ids('', other)).toEqual(['req_5'])
   })
 
-  test('goes page by page, and misses nothing when others come meanwhile', async () => {
+  test('goes page by page, and misses nothing when requests are added meanwhile', async () => {
     const first = await page('?limit=2')
     expect([first.data.map(({ id }) => id), first.has_more]).toEqual([['req_4', 'req_3'], true])
     const messages = [{ role: 'user', content: 'Hello' }]
@@ -74,7 +74,7 @@ describe('GET /requests', () => {
     expect((await page('?limit=1')).data).toMatchObject([{ model: 'understudy', state: 'stop' }])
   })
 
-  test('keeps the order of those of one second', async () => {
+  test('keeps the order of requests of one second', async () => {
     const key = await service.makeKey('quick', ['chat'])
     const sent: (string | null)[] = []
     for (let count = 0; count < 5; count++) {

@@ -13,11 +13,11 @@ import { openSql } from '../support/test-sql.ts'
 import { completion, json, type Script, upstreamForThisTest } from '../support/upstream.ts'
 
 /*
- * What becomes of the record of a chat while it cannot be written: another program holds SQLite's write lock for longer
- * than writes wait for it, or the disk is full.
+ * The records of chats while they cannot be written: another program holds SQLite's write lock for longer
+ * than writes wait, or the disk is full.
  */
 
-/** Holds the write lock of a database as another program; its patience passes when the test says so. */
+/** Holds the write lock of a database as another program; the test's clock ends the waits for it. */
 function lockOf(dataDirectory: string) {
   const other = new Database(join(dataDirectory, 'conservatory.db'))
   const clock = performance.now.bind(performance)
@@ -30,7 +30,7 @@ function lockOf(dataDirectory: string) {
   return {
     hold: () => other.exec('BEGIN IMMEDIATE'),
     release: () => other.exec('COMMIT'),
-    /** Has six seconds pass at a time, by the clock of those who wait for the lock, until this is over. */
+    /** Advances the clock of the waiting writes by six seconds at a time until the promise settles. */
     async outlast<T>(waiting: Promise<T>): Promise<T> {
       const passing = setInterval(() => {
         ahead += 6000
@@ -45,7 +45,7 @@ const messages = [{ role: 'user', content: 'Good morning to you.' }]
 const chat = (service: TestService, model: string, max_tokens: number) =>
   service.request('/chat/completions', { json: { model, max_tokens, messages } })
 
-/** An upstream whose answer, with 18 tokens, comes when the test says so. */
+/** An upstream that answers with 18 tokens when the test releases it. */
 async function waitingUpstream() {
   const answer = Promise.withResolvers<void>()
   const script: Script = async (response, call) => {
@@ -64,7 +64,7 @@ async function rowsOf(dataDirectory: string): Promise<readonly LedgerRow[]> {
   }
 }
 
-it('after a lock of more than five seconds chats with a limit for a day go on, and one that was refused is not put down', async () => {
+it('after a lock of more than five seconds chats with a limit for a day go on, and a refused one is not recorded', async () => {
   const service = await serviceForThisTest({ LIMITS: 'tokens_per_day=1000' })
   const lock = lockOf(service.dataDirectory)
   for (let round = 1; round <= 2; round++) {
@@ -90,7 +90,7 @@ it('an end during such a lock is counted at once, and written when the lock ends
   answer()
   expect((await lock.outlast(reply)).status).toBe(200)
   expect(await rowsOf(service.dataDirectory)).toMatchObject([{ state: 'running' }])
-  // 18 of the 1,040 are spent, and the rest is free again.
+  // 18 of the 1,040 reserved tokens are spent, and the rest is free again.
   const tooMuch = await chat(service, 'understudy', 1020)
   expect([tooMuch.status, (await readChatError(tooMuch)).message]).toEqual([
     429,
@@ -129,7 +129,7 @@ const entry = (id: string, more: Partial<LedgerEntry> = {}): LedgerEntry => ({
 })
 const ended = (id: string, tokens: number) => entry(id, { state: 'stop', promptTokens: tokens })
 
-it('what a subject spent is known at each moment, whether it is written or not, and nobody waits for that', async () => {
+it('the tokens of a subject are known at each moment, written or not, without a wait', async () => {
   const folder = folderForThisTest()
   const stores = openSqliteStores(join(folder, 'conservatory.db'))
   onTestFinished(() => stores.close())
@@ -153,12 +153,12 @@ it('what a subject spent is known at each moment, whether it is written or not, 
   expect(await spent()).toBe(101)
   await expect(lock.outlast(first)).rejects.toMatchObject({ code: 'database_busy' })
   expect(await spent()).toBe(101)
-  // A request that is refused meanwhile is forgotten, and takes no end with it.
+  // A request that is refused meanwhile is dropped, and no end is dropped with it.
   await expect(lock.outlast(ledger.begin(entry('refused')))).rejects.toMatchObject({ code: 'database_busy' })
   const second = ledger.finish(ended('two', 20))
   expect(await spent()).toBe(121)
   lock.release()
-  // In the moment in which it is written, and after it.
+  // While it is written, and after that.
   const seen: Promise<number>[] = []
   await second.then(() => seen.push(spent()))
   expect(await Promise.all(seen)).toEqual([121])
@@ -168,7 +168,7 @@ it('what a subject spent is known at each moment, whether it is written or not, 
   lock.hold()
   await expect(lock.outlast(ledger.finish(ended('three', 3)))).rejects.toMatchObject({ code: 'database_busy' })
   lock.release()
-  // The next request that begins takes the ends along, before itself.
+  // The next request that begins writes the failed ends before itself.
   await ledger.begin(entry('next'))
   expect((await rowsOf(folder)).map(({ id, state }) => [id, state])).toEqual([
     ['free', 'stop'],
@@ -180,7 +180,7 @@ it('what a subject spent is known at each moment, whether it is written or not, 
   expect(await spent()).toBe(124)
 })
 
-it('an end that could not be written is written when the service stops in order', async () => {
+it('an end whose write has failed is written when the service stops', async () => {
   const folder = folderForThisTest()
   const stores = openSqliteStores(join(folder, 'conservatory.db'))
   stores.beginServing?.()
@@ -228,7 +228,7 @@ it.each(disks)(
   60_000,
 )
 
-it('a service that is killed before there is room counts what was reserved at its next start', async () => {
+it('a service that is killed while the disk is full counts the reserved tokens at its next start', async () => {
   const disk = disks[0]
   if (!disk) throw new Error('there is a kind of full disk')
   const { upstream, answer } = await waitingUpstream()
