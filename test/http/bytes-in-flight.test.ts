@@ -7,7 +7,7 @@ import { often } from '../support/often.ts'
 const most = 1_000_000
 
 describe('the bytes in flight', () => {
-  it('are never more than the bound, nor more than the shares, and none when all is over, whatever comes and goes', async () => {
+  it("never exceed the bound nor an account's share, and are 0 when all requests are over, in any order of requests", async () => {
     const step = fc.record({
       request: fc.nat({ max: 11 }),
       what: fc.oneof(
@@ -32,7 +32,7 @@ describe('the bytes in flight', () => {
             known.held.release()
             requests.delete(request)
           } else if (what === 'work') {
-            // Work that goes on holds what was held, also where the reply is over; here it ends at once.
+            // Work keeps its bytes also after the reply; here it ends at once.
             await known.held.during(Promise.resolve())
           } else {
             const bytes = what.bytes <= 65_536 ? 0 : what.bytes
@@ -65,13 +65,13 @@ describe('the bytes in flight', () => {
     expect(() => inFlight.open(3).set(65_537)).toThrow('More bytes are on their way')
     const newcomer = inFlight.open(4)
     newcomer.set(70_000)
-    // The request that found it without any goes on.
+    // The first request of the account may grow into the last quarter.
     newcomer.set(most / 4)
     expect(inFlight.bytes).toBe(most)
     expect(inFlight.refusals).toBe(1)
   })
 
-  it('stay counted while work needs them, although the reply is over', async () => {
+  it('stay counted while work needs them, also after the reply is over', async () => {
     const inFlight = new BytesInFlight(most)
     const held = inFlight.open(1)
     held.set(100_000)
@@ -88,7 +88,7 @@ describe('the bytes in flight', () => {
     expect(inFlight.bytes).toBe(0)
   })
 
-  it('of a body that has come count five times, as far as the share of its account goes', () => {
+  it('of a complete body count five times, up to the share of its account', () => {
     const inFlight = new BytesInFlight(most)
     const held = inFlight.open(1)
     held.set(200_000)

@@ -11,7 +11,7 @@ const here = '127.0.0.1'
 const proxies = `${here}, 10.0.0.0/8,2001:db8:aa::/48 , ::1`
 const start = (trusted: string) => serveForThisTest({ TRUSTED_PROXIES: trusted })
 
-/** Sends a request whose headers may come several times, and gives the id of the reply. */
+/** Sends a request with headers that may be repeated. @returns the id of the reply */
 async function ask(url: string, headers: OutgoingHttpHeaders): Promise<string> {
   const asking = send(url, { headers }).end()
   const [reply]: IncomingMessage[] = await once(asking, 'response')
@@ -19,7 +19,7 @@ async function ask(url: string, headers: OutgoingHttpHeaders): Promise<string> {
   return String(reply?.headers['x-request-id'])
 }
 
-/** What the log says of where a request came from. */
+/** The address of a request in the log. */
 function addressInLog(service: Served, requestId: string): Promise<unknown> {
   return eventually(() => {
     const line = service
@@ -34,12 +34,12 @@ function addressInLog(service: Served, requestId: string): Promise<unknown> {
 
 const forwarded = (...lines: readonly string[]): OutgoingHttpHeaders => ({ 'x-forwarded-for': [...lines] })
 
-it('the log has the rightmost address of X-Forwarded-For that is no trusted proxy', async () => {
+it('the log has the rightmost address of X-Forwarded-For that is not a trusted proxy', async () => {
   const service = await start(proxies)
   const cases: readonly (readonly [OutgoingHttpHeaders, string])[] = [
     [{}, here],
     [forwarded('203.0.113.7'), '203.0.113.7'],
-    // What a caller says of itself comes before what the proxy adds.
+    // The address that a caller claims stands before the one that the proxy adds.
     [forwarded('198.51.100.1, 203.0.113.7'), '203.0.113.7'],
     [forwarded('127.0.0.1,203.0.113.7'), '203.0.113.7'],
     [forwarded('198.51.100.1', '203.0.113.7'), '203.0.113.7'],
@@ -48,21 +48,21 @@ it('the log has the rightmost address of X-Forwarded-For that is no trusted prox
     [forwarded('198.51.100.1, 203.0.113.7,10.1.2.3, 2001:db8:aa:1::5'), '203.0.113.7'],
     [forwarded('203.0.113.7, 11.0.0.1'), '11.0.0.1'],
     [forwarded('10.0.0.1, 10.0.0.2'), '10.0.0.1'],
-    // As it is written elsewhere.
+    // Other notations.
     [forwarded('2001:DB8:0:0::7'), '2001:db8::7'],
     [forwarded('::ffff:203.0.113.7'), '203.0.113.7'],
     [forwarded('203.0.113.7:4711'), '203.0.113.7'],
     [forwarded('[2001:db8::7]:4711'), '2001:db8::7'],
     [forwarded('[2001:db8::7]'), '2001:db8::7'],
     [forwarded('fe80::7%a-word'), 'fe80::7'],
-    // What is no address is nobody's: the proxy that said it is as far as is known.
+    // An invalid address ends the chain: the address of the proxy that sent it is used.
     [forwarded('unknown'), here],
     [forwarded('203.0.113.7, a-word'), here],
     [forwarded('203.0.113.7, a-word, 10.0.0.9'), '10.0.0.9'],
     [forwarded('203.0.113.7,'), here],
     [forwarded('999.1.1.1'), here],
     [forwarded(''), here],
-    // No other header counts.
+    // Other headers are not read.
     [{ forwarded: 'for=203.0.113.7', 'x-real-ip': '203.0.113.7', 'client-ip': '203.0.113.7' }, here],
   ]
   for (const [headers, from] of cases) {
@@ -72,8 +72,8 @@ it('the log has the rightmost address of X-Forwarded-For that is no trusted prox
 })
 
 it.each([
-  ['', 'nobody is trusted'],
-  ['10.0.0.0/8, 127.0.0.2', 'others are trusted'],
+  ['', 'no proxy is trusted'],
+  ['10.0.0.0/8, 127.0.0.2', 'other proxies are trusted'],
 ])('the log has the address of the connection where "%s": %s', async (trusted) => {
   const service = await start(trusted)
   for (const headers of [{}, forwarded('203.0.113.7'), forwarded('10.0.0.1'), forwarded('10.0.0.1, 203.0.113.7')]) {
@@ -82,8 +82,8 @@ it.each([
 })
 
 /**
- * Sends three hundred wrong keys at once, and counts their statuses. One address alone has a hundred answered, sixty-four
- * wait until the test lets time pass, and the others are refused.
+ * Sends three hundred wrong keys at once, and counts their statuses. For one address, a hundred are answered, sixty-four
+ * wait until the test advances its clock, and the others are refused.
  */
 async function guess(service: TestService, clock: TestClock, waiting: number, addressOf: (index: number) => string) {
   const statuses: number[] = []
@@ -108,17 +108,17 @@ it('wrong keys slow down the address behind a trusted proxy, and not the others 
   expect(await guess(service, clock, 64, () => '203.0.113.7')).toEqual(slowedDown)
   const others = await guess(service, clock, 0, (index) => `203.0.113.${8 + (index % 3)}`)
   expect(others).toEqual({ wrong: 300, refused: 0 })
-  // Whoever says that it forwards is still one address itself.
+  // An untrusted client with X-Forwarded-For still counts as one address.
   expect(await guess(service, clock, 64, (index) => `192.0.2.${index % 200}, 198.51.100.9`)).toEqual(slowedDown)
 })
 
-it('wrong keys are all of one address where nobody is trusted, whatever they say', async () => {
+it("wrong keys count for the connection's address without trusted proxies, whatever their headers say", async () => {
   const clock = new TestClock()
   const service = await serviceForThisTest({}, undefined, { clock })
   expect(await guess(service, clock, 64, (index) => `203.0.113.${index % 250}`)).toEqual(slowedDown)
 })
 
-it('no forwarded host or protocol changes an answer, of a trusted proxy neither', async () => {
+it('no forwarded host or protocol changes a reply, also from a trusted proxy', async () => {
   const service = await serviceForThisTest({ TRUSTED_PROXIES: here })
   for (const name of ['Fern', 'Moss']) await service.request('/plants', { json: { name } })
   const forged = {

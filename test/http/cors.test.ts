@@ -52,12 +52,12 @@ describe('a preflight', () => {
     },
   )
 
-  test('of another origin is told nothing that lets it go on', async () => {
+  test('of another origin gets no header that allows the request', async () => {
     const response = await preflight(some, '/plants', 'https://other.example')
     expect(response.headers.has('access-control-allow-origin')).toBe(false)
   })
 
-  test('of any origin goes on with *', async () => {
+  test('of any origin is allowed with *', async () => {
     const response = await preflight(all, '/plants', 'https://other.example')
     expect(response.headers.get('access-control-allow-origin')).toBe('*')
   })
@@ -76,7 +76,7 @@ describe('a preflight', () => {
   })
 })
 
-describe('an answer to a page', () => {
+describe('a reply to a page', () => {
   const chat = { model: 'understudy', messages: [{ role: 'user', content: 'Hello' }] }
 
   test.each<readonly [what: string, status: number, path: string, json: object | null]>([
@@ -84,8 +84,8 @@ describe('an answer to a page', () => {
     ['a whole completion', 200, '/chat/completions', chat],
     ['a stream', 200, '/chat/completions', { ...chat, stream: true }],
     ['an error', 400, '/chat/completions', {}],
-    ['a path that is not there', 404, '/nowhere', null],
-  ])('%s is for its origin, with headers that it may read', async (_what, status, path, json) => {
+    ['an unknown path', 404, '/nowhere', null],
+  ])('%s allows its origin, and exposes headers', async (_what, status, path, json) => {
     const response = await some.request(path, { headers: { origin: page }, ...(json ? { json } : {}) })
     await response.text()
     expect(response.status).toBe(status)
@@ -93,27 +93,27 @@ describe('an answer to a page', () => {
     expect(response.headers.get('access-control-expose-headers')).toBe(exposedHeaders.join(', '))
   })
 
-  test('without a key is for its origin too', async () => {
+  test('without a key allows its origin too', async () => {
     const response = await some.request('/plants', { headers: { origin: page, authorization: null } })
     expect(response.status).toBe(401)
     expect(response.headers.get('access-control-allow-origin')).toBe(page)
   })
 
-  test.each(['/metrics', '/%6detrics'])('of %s is for no page', async (path) => {
+  test.each(['/metrics', '/%6detrics'])('of %s allows no page', async (path) => {
     const response = await all.request(path, { headers: { origin: page } })
     expect(response.status).toBe(200)
     expect(ofCors(response)).toEqual([])
   })
 
-  test('says nothing of origins where none is set', async () => {
+  test('has no header of origins where none is set', async () => {
     const response = await none.request('/plants', { headers: { origin: page } })
     expect(ofCors(response)).toEqual([])
     expect(response.headers.get('vary')).toBeNull()
   })
 })
 
-test('every header of ours that is sent is exposed', () => {
-  // Of the browser's own business, or not ours.
+test('every header of the service is exposed', () => {
+  // Headers for the browser itself, or of others.
   const others = ['x-accel-buffering', 'x-content-type-options', 'x-forwarded-for', 'x-frame-options']
   const source = join(import.meta.dirname, '../../src')
   const files = readdirSync(source, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'))
@@ -136,11 +136,11 @@ describe('CORS_ORIGINS', () => {
     ['HTTPS://a.example', 'give'],
     ['a.example', 'scheme and a host'],
     ['*,https://a.example', '* alone'],
-  ])('as %s stops the start with a sentence', (written, advice) => {
+  ])('with the value %s stops the start with a sentence', (written, advice) => {
     expect(() => readConfig({ CORS_ORIGINS: written })).toThrow(advice)
   })
 
-  test('takes origins of apps and extensions too', () => {
+  test('accepts origins of apps and extensions too', () => {
     const written = 'http://localhost:5173, capacitor://localhost, chrome-extension://abcdef'
     expect(readConfig({ CORS_ORIGINS: written }).corsOrigins).toHaveLength(3)
   })

@@ -12,7 +12,7 @@ import { onceAsked, serviceForThisTest, type TestService } from '../support/serv
 import { upstreamForThisTest } from '../support/upstream.ts'
 
 const kilobyte = 1024
-/** The least that the body limits below allow. */
+/** The lowest bound that the body limits below allow. */
 const room = 2 * 400 * kilobyte
 const limits = {
   PLANT_BODY_LIMIT: String(400 * kilobyte),
@@ -22,7 +22,7 @@ const limits = {
   METRICS_PORT: '0',
 }
 
-/** Sends the head of a request with a body, and so many bytes of that. */
+/** Sends the headers of a request and the first bytes of its body. */
 async function begin(
   service: TestService,
   key: string,
@@ -41,7 +41,7 @@ async function begin(
   return connection
 }
 
-/** What the metrics say of bytes in flight. */
+/** The metrics of bytes in flight. */
 async function figures({ metricsUrl }: TestService) {
   const text = await (await fetch(`${metricsUrl}/metrics`)).text()
   const figure = (name: string) => Number(new RegExp(`^conservatory_in_flight_${name} (\\d+)`, 'm').exec(text)?.[1])
@@ -52,7 +52,7 @@ async function untilHeld(service: TestService, bytes: number): Promise<void> {
   await eventually(async () => expect((await figures(service)).bytes).toBe(bytes))
 }
 
-/** A plant of so many bytes, and a little. */
+/** A plant of slightly more than so many bytes. */
 const plantOf = (bytes: number) => ({ name: 'Fern', notes: 'x'.repeat(bytes) })
 
 const overloaded = /^HTTP\/1\.1 503 [\s\S]*\r\nretry-after: 1\r\n[\s\S]*"error":503/i
@@ -68,7 +68,7 @@ describe('large bodies', () => {
     third = await service.makeKey('third')
   }
 
-  it('are counted as they come, not as they are announced, and no more when their sender leaves', async () => {
+  it('are counted as they arrive, not as they are announced, and not after their sender leaves', async () => {
     await start()
     const silent = await begin(service, service.key, 0)
     const small = await begin(service, service.key, 64 * kilobyte)
@@ -81,7 +81,7 @@ describe('large bodies', () => {
     expect((await figures(service)).refusals).toBe(0)
   })
 
-  it('of one account fill half of the room: beyond it 503, though the body goes on, and the connection is closed', async () => {
+  it('of one account fill half of the room; beyond it a 503 comes before the body ends, and the connection is closed', async () => {
     await start()
     const held = await begin(service, service.key, 300 * kilobyte)
     await untilHeld(service, 300 * kilobyte)
@@ -89,11 +89,11 @@ describe('large bodies', () => {
     await until(() => refused.text().includes('\r\n\r\n'))
     expect(refused.text()).toMatch(overloaded)
     expect(refused.text()).toMatch(/\r\nconnection: close\r\n/i)
-    // Its client still sends, and reads the reply all the same.
+    // The client that is still sending can read the reply.
     refused.socket.write(Buffer.alloc(100 * kilobyte, ' '))
     await refused.closed
     expect(await figures(service)).toEqual({ bytes: 300 * kilobyte, refusals: 1 })
-    // Others have room, and so have small ones of the same account.
+    // Other accounts have room, and so have small bodies of the same account.
     expect((await service.request('/plants', { json: plantOf(60 * kilobyte) })).status).toBe(200)
     const theirs = await begin(service, other, 200 * kilobyte)
     await untilHeld(service, 500 * kilobyte)
@@ -103,7 +103,7 @@ describe('large bodies', () => {
     expect((await service.request('/plants', { json: plantOf(150 * kilobyte) })).status).toBe(200)
   })
 
-  it('find a quarter of the room where their account holds none', async () => {
+  it('may use the last quarter of the room where their account holds none', async () => {
     await start()
     await begin(service, service.key, 350 * kilobyte)
     await untilHeld(service, 350 * kilobyte)
@@ -120,7 +120,7 @@ describe('large bodies', () => {
     expect((await figures(service)).bytes).toBe(790 * kilobyte)
   })
 
-  it('that come in pieces of one byte, without a length, are counted and read as well', async () => {
+  it('in pieces of one byte without a length are counted and read too', async () => {
     await start()
     const text = JSON.stringify(plantOf(70 * kilobyte))
     const head = `POST /plants HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${service.key}\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n`
@@ -134,7 +134,7 @@ describe('large bodies', () => {
     expect(endless.text()).toMatch(/^HTTP\/1\.1 413 /)
   })
 
-  it('time out, and hold nothing from then on', async () => {
+  it('time out, and hold nothing after that', async () => {
     service = await serviceForThisTest({ ...limits, REQUEST_TIMEOUT: '1' })
     const { closed, text } = await begin(service, service.key, 100 * kilobyte)
     await untilHeld(service, 100 * kilobyte)
@@ -154,7 +154,7 @@ describe('large bodies', () => {
     }
   })
 
-  it('stay counted, five times, while the request is worked on', async () => {
+  it('stay counted five times while work on the request goes on', async () => {
     const upstream = await upstreamForThisTest(async (_response, call) => call.aborted)
     service = await serviceForThisTest(limits, onceAsked(upstream.url))
     const json = { model: 'm', messages: [{ role: 'user', content: 'x'.repeat(70 * kilobyte) }] }
@@ -175,7 +175,7 @@ describe('large bodies', () => {
 })
 
 describe('large bodies that are refused', () => {
-  /** Sends bytes to an instance whose parser, or route, keeps and refuses them. @returns how many are left of them */
+  /** Sends a body to a parser or route that refuses it. @returns the status, and the bytes of the body that are not freed */
   async function leftOf(refuse: 'parser' | 'route'): Promise<readonly [status: number, bytes: number | undefined]> {
     const app = Fastify()
     onTestFinished(() => app.close())
@@ -194,14 +194,14 @@ describe('large bodies that are refused', () => {
     return [status, kept?.length]
   }
 
-  it('are given back at once, whoever refuses them', async () => {
+  it('are freed at once, whether the parser or the route refuses them', async () => {
     expect(await leftOf('parser')).toEqual([400, 0])
     expect(await leftOf('route')).toEqual([400, 0])
   })
 })
 
 describe('large replies', () => {
-  it('that are not read are counted, refused beyond the share, and free when their reader has left or read', async () => {
+  it('are counted until they are read, refused beyond the share, and freed when their reader has read them or left', async () => {
     const service = await serviceForThisTest(limits)
     const names = Array.from({ length: 300 }, () => '🌵'.repeat(255))
     await Promise.all(names.map((name) => service.request('/plants', { json: { name } })))
@@ -209,7 +209,7 @@ describe('large replies', () => {
     const bytes = Buffer.byteLength(page)
     expect(bytes).toBeGreaterThan(300 * kilobyte)
     await untilHeld(service, 0)
-    // Many of them on one connection: the kernel holds the first ones, the service the others.
+    // Many replies on one connection: the kernel holds the first ones, and the service the others.
     const get = `GET /plants?limit=300 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${service.key}\r\n\r\n`
     const reader = await connectTo(service.url)
     reader.socket.pause()
@@ -220,7 +220,7 @@ describe('large replies', () => {
     expect(refused.headers.get('retry-after')).toBe('1')
     expect(await refused.json()).toMatchObject({ error: 503 })
     expect((await service.request('/plants?limit=300', { method: 'HEAD' })).status).toBe(200)
-    // A small one is served.
+    // A small reply is served.
     expect((await service.request('/plants?limit=1')).status).toBe(200)
     const other = await service.makeKey('other')
     expect((await service.request('/plants', { headers: { authorization: `Bearer ${other}` } })).status).toBe(200)
@@ -229,7 +229,7 @@ describe('large replies', () => {
     expect(await (await service.request('/plants?limit=300')).text()).toBe(page)
   })
 
-  it('with one card’s file share its bytes, and are counted once', async () => {
+  it('with the same card file share its bytes, which are counted once', async () => {
     const service = await serviceForThisTest(limits)
     const card = JSON.stringify({
       spec: 'chara_card_v3',
@@ -248,7 +248,7 @@ describe('large replies', () => {
     const whole = await service.request('/characters/Fern?format=json')
     expect(await whole.text()).toBe(card)
     expect(whole.headers.get('content-length')).toBe(String(card.length))
-    // Another file of it has no room beside.
+    // Another file of the card has no room.
     await expectError(await service.request('/characters/Fern?format=v2'), 'chat', 503)
     for (const { socket } of readers) socket.destroy()
     await untilHeld(service, 0)

@@ -6,12 +6,12 @@ import { serviceForThisTest, type TestService } from '../support/service.ts'
 
 const card = { spec: 'chara_card_v2', spec_version: '2.0', data: { name: 'Moss', first_mes: 'Hi' } }
 
-/** The URL of a new database, with a password, which the server lets pass whatever it is. */
+/** The URL of a new database with a password; the server accepts any password. */
 async function databaseOf(server: PostgresServer): Promise<string> {
   return (await server.createDatabase()).replace('postgres@', 'postgres:secret-word@')
 }
 
-/** What a plant's reply says, with its status and where the plant is. */
+/** Adds a plant. @returns the status, the Location and the body of the reply */
 async function add(service: TestService, name: string, key: string) {
   const answer = await service.request('/plants', { json: { name }, headers: { 'idempotency-key': key } })
   const body: unknown = await answer.json()
@@ -23,7 +23,7 @@ async function readiness(service: TestService): Promise<{ status: number; text: 
   return { status: answer.status, text: await answer.text() }
 }
 
-it('a write whose fate is not known is told so, and its Idempotency-Key settles it: once, with one reply', async () => {
+it('an unconfirmed write is reported as such, and a retry with its Idempotency-Key gets one reply and writes once', async () => {
   const { primary, standby } = await startPair()
   onTestFinished(() => Promise.all([primary.stop(), standby.stop()]).then(() => {}))
   const service = await serviceForThisTest({ DATABASE_URL: await databaseOf(primary) })
@@ -35,14 +35,14 @@ it('a write whose fate is not known is told so, and its Idempotency-Key settles 
   ])
   expect(unsure.map(({ status }) => status)).toStrictEqual(keys.map(() => 503))
   const said = { error: 503, message: expect.stringContaining('send it again with the same key') }
-  // Those that came while the first commit waited have waited for its account: of these nothing was written.
+  // Writes that came during the first commit waited for the lock of its account: they wrote nothing.
   const saidOfOthers = { error: 503, message: expect.stringContaining('Nothing was written') }
   expect(unsure.map(({ body }) => body)).toContainEqual(said)
   for (const { body } of unsure) expect([said, saidOfOthers]).toContainEqual(body)
   expect(uploaded.status).toBe(503)
   expect(uploaded.headers.get('retry-after')).toBe('1')
   expect(await uploaded.json()).toMatchObject({ error: { code: 'write_unconfirmed' } })
-  // What the primary alone has is not acknowledged, although it is there.
+  // A write that only the primary has is not acknowledged.
   expect((await add(service, 'key 0', 'key 0')).status).toBe(503)
 
   await standby.start()
@@ -53,7 +53,7 @@ it('a write whose fate is not known is told so, and its Idempotency-Key settles 
   expect(list.map(({ name }) => name).toSorted()).toStrictEqual(keys)
 }, 60_000)
 
-it('(j) a request waits for the database for five seconds in all, whatever it asks there', async () => {
+it('a request waits for the database for five seconds in total, however many queries it needs', async () => {
   const server = await startPostgres()
   onTestFinished(() => server.stop())
   const url = await databaseOf(server)
@@ -71,7 +71,7 @@ it('(j) a request waits for the database for five seconds in all, whatever it as
     await Promise.race([locked.promise, over])
     return { over }
   }
-  // The key is looked up for three seconds, and then the plants would be asked for five more.
+  // The query for the key takes three seconds, and the query for the plants would take five more.
   const keyHeld = Promise.withResolvers<void>()
   const holds = [await hold('keys', keyHeld.promise), await hold('plants', released.promise)]
   const began = performance.now()
@@ -88,7 +88,7 @@ it('(j) a request waits for the database for five seconds in all, whatever it as
   await Promise.all(holds.map(({ over }) => over))
 }, 60_000)
 
-it('while the database is away, or lacks a column, /readyz says so without its password, and requests are 503, until it is back', async () => {
+it('while the database is away or lacks a column, /readyz says so without the password, and requests get a 503', async () => {
   const server = await startPostgres()
   onTestFinished(() => server.stop())
   const url = await databaseOf(server)

@@ -16,7 +16,7 @@ import { readChatError } from '../support/chat.ts'
 import { expectError } from '../support/http.ts'
 import { serviceForThisTest, startTestService, type TestService } from '../support/service.ts'
 
-/** What of the document matters here. */
+/** The fields of the document that these tests read. */
 interface OpenApi {
   readonly components: { readonly securitySchemes: Readonly<Record<string, unknown>> }
   readonly paths: Readonly<Record<string, Readonly<Record<string, { readonly security: unknown }>>>>
@@ -30,13 +30,13 @@ beforeAll(async () => {
 
 afterAll(() => service?.close())
 
-/** As a browser asks: without a key. */
+/** Requests a path without a key, as a browser does. */
 function get(path: string, method = 'GET'): Promise<Response> {
   return fetch(service.url + path, { method, redirect: 'manual' })
 }
 
 describe('the API reference', () => {
-  test('is at /docs/, where /docs leads', async () => {
+  test('is at /docs/, and /docs redirects to it', async () => {
     const redirect = await get('/docs')
     expect(redirect.status).toBe(301)
     expect(redirect.headers.get('location')).toBe('/docs/')
@@ -46,7 +46,7 @@ describe('the API reference', () => {
     expect(await page.text()).toContain('<title>Conservatory</title>')
   })
 
-  test('has its scripts and styles from here, those of the package as they are', async () => {
+  test('loads its scripts and styles from this service, those of the package unchanged', async () => {
     const html = await (await get('/docs/')).text()
     const named = [...html.matchAll(/<(?:script|link rel="stylesheet")[^>]*\s(?:src|href)="([^"]*)"/g)]
     const paths = named.map(([, name = '']) => new URL(name, `${service.url}/docs/`).pathname)
@@ -63,7 +63,7 @@ describe('the API reference', () => {
     }
   })
 
-  test('has nothing written into it that its policy would stop: no script, no style', async () => {
+  test('has no inline script or style, which its policy would block', async () => {
     const html = await (await get('/docs/')).text()
     for (const [, attributes, text] of html.matchAll(/<script\b([^>]*)>(.*?)<\/script>/gs)) {
       expect([attributes, text]).toEqual([expect.stringContaining('src='), ''])
@@ -71,7 +71,7 @@ describe('the API reference', () => {
     expect(html).not.toMatch(/<style\b|\sstyle=|\son[a-z]+=|javascript:/i)
   })
 
-  test('names no other host: no CDN, no fonts, no proxy, nobody who checks the document', async () => {
+  test('names no other host: no CDN, font server, proxy or validator', async () => {
     const html = await (await get('/docs/')).text()
     for (const [, link] of html.matchAll(/\s(?:src|href|action|data|srcset)="([^"]*)"/g)) {
       expect(link).not.toMatch(/^(?:[a-z]+:)?\/\//i)
@@ -84,7 +84,7 @@ describe('the API reference', () => {
     expect(script).toContain('validatorUrl: null')
   })
 
-  test('shows one way to send a key, which every route takes', async () => {
+  test('shows one way to send a key, which every route accepts', async () => {
     const document: OpenApi = JSON.parse(await (await get('/openapi.json')).text())
     const shown: OpenApi[] = []
     const element = {}
@@ -104,7 +104,7 @@ describe('the API reference', () => {
   })
 
   test.each(['/docs', '/docs/', '/docs/reader.js', '/docs/swagger-ui.js', '/docs/swagger-ui.css'])(
-    'lets the browser run what is from here, and ask nobody else: %s',
+    'lets the browser run scripts of this service only, and call no other host: %s',
     async (path) => {
       const policy = (await get(path)).headers.get('content-security-policy') ?? ''
       const directives = new Map(
@@ -137,7 +137,7 @@ describe('the API reference', () => {
     '/docs//',
     '/docs//evil.example',
     '/docs/openapi.json',
-  ])('has nothing else: %s', async (path) => {
+  ])('has no other files: %s', async (path) => {
     const response = await get(path)
     expect(response.status).toBe(404)
     expect(response.headers.get('content-type')).toMatch(/^application\/json/)
@@ -145,14 +145,14 @@ describe('the API reference', () => {
     await readChatError(response)
   })
 
-  test.each(['POST', 'PUT', 'DELETE', 'PATCH'])('is only for reading: %s', async (method) => {
+  test.each(['POST', 'PUT', 'DELETE', 'PATCH'])('is read-only: %s', async (method) => {
     const response = await get('/docs/', method)
     expect(response.status).toBe(405)
     expect(response.headers.get('allow')?.split(', ')).toEqual(expect.arrayContaining(['GET', 'HEAD']))
     await readChatError(response)
   })
 
-  test('tells its size to HEAD without the page', async () => {
+  test('answers HEAD without a body', async () => {
     const response = await get('/docs/', 'HEAD')
     expect(response.status).toBe(200)
     expect(await response.text()).toBe('')
@@ -164,7 +164,7 @@ describe('each document', () => {
   const ask = (path: string, headers: Readonly<Record<string, string>>) =>
     request(service.url + path, { method: 'GET', headers })
 
-  test.each(paths)('is compressed for those who take it, and the same for all others: %s', async (path) => {
+  test.each(paths)('is compressed for clients that accept it, and plain for others: %s', async (path) => {
     const plain = await ask(path, {})
     const whole = Buffer.from(await plain.body.arrayBuffer())
     expect(plain.headers).toMatchObject({ vary: 'accept-encoding', 'content-length': String(whole.length) })
@@ -188,7 +188,7 @@ describe('each document', () => {
     }
   })
 
-  test.each(paths)('is not sent again to those who have it: %s', async (path) => {
+  test.each(paths)('is not sent again to clients that have it: %s', async (path) => {
     for (const encoding of ['identity', 'gzip']) {
       const headers = { 'accept-encoding': encoding }
       const first = await ask(path, headers)
@@ -205,7 +205,7 @@ describe('each document', () => {
     }
   })
 
-  test('is read by only so many at a time', async () => {
+  test('has a bound on open replies', async () => {
     const app = Fastify()
     onTestFinished(() => app.close())
     app.setErrorHandler(errorHandler(openAiErrorBody))
@@ -221,7 +221,7 @@ describe('each document', () => {
     expect((await app.inject({ url: '/openapi.json', headers: { 'if-none-match': '*' } })).statusCode).toBe(304)
   })
 
-  test('frees a place when a reply is over, or its reader leaves', async () => {
+  test('frees a place when a reply ends or its reader leaves', async () => {
     const readers = new ReaderLimit(2)
     const [one, two] = [new PassThrough(), new PassThrough()]
     readers.enter(one)
@@ -237,7 +237,7 @@ describe('each document', () => {
   })
 })
 
-test('leaves places for others when one address has as many as it may have', async () => {
+test('leaves places for others when one address has its maximum', async () => {
   const readers = new ReaderLimit(3, 2)
   const [first, second] = [new PassThrough(), new PassThrough()]
   readers.enter(first, '192.0.2.1')
@@ -252,7 +252,7 @@ test('leaves places for others when one address has as many as it may have', asy
 })
 
 describe('DOCS=off', () => {
-  test('takes the documents away: their paths are like any other that is not there', async () => {
+  test('removes the documents: their paths are unknown paths', async () => {
     const closed = await serviceForThisTest({ DOCS: 'off' })
     const other = await expectError(await closed.request('/nothing'), 'chat', 404)
     const open = await expectError(await service.request('/nothing'), 'chat', 404)
@@ -267,7 +267,7 @@ describe('DOCS=off', () => {
     expect((await closed.request('/plants')).status).toBe(200)
   })
 
-  test('is on or off, and nothing else', () => {
+  test('accepts on and off only', () => {
     expect(readConfig({}).docs).toBe('on')
     expect(readConfig({ DOCS: 'OFF' }).docs).toBe('off')
     expect(() => readConfig({ DOCS: 'no' })).toThrow('DOCS is "no"; give one of on, off.')

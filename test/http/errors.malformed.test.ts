@@ -17,20 +17,20 @@ afterAll(async () => {
   await sql.close()
   await service.close()
 })
-/** The routes that take a body. */
+/** The routes that accept a body. */
 const bodyRoutes = [
   { group: 'plants', path: '/plants' },
   { group: 'chat', path: '/chat/completions' },
   { group: 'chat', path: '/v1/chat/completions' },
 ] as const
 
-/** How many plants have been written; the ledger writes by itself, a moment after each chat request. */
+/** The number of plants. The ledger is not counted, since it writes a moment after each chat request. */
 async function plantsWritten(): Promise<number | undefined> {
   const [row] = await sql.run<{ readonly plants: number }>('SELECT count(*) AS plants FROM plants')
   return row?.plants
 }
 
-/** The head of a raw request that closes its connection. */
+/** The headers of a raw request that closes its connection. */
 function head(method: string, path: string, ...more: readonly string[]): string {
   const lines = ['Host: x', 'Connection: close', `Authorization: Bearer ${service.key}`, ...more]
   return `${method} ${path} HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n`
@@ -41,12 +41,12 @@ describe('HTTP that is malformed', () => {
     ['plants', 'a header without a colon', 'GET /plants HTTP/1.1\r\nHost: x\r\nBROKEN\r\n\r\n'],
     ['plants', 'a blank in a header’s name', 'GET /plants?limit=2 HTTP/1.1\r\nHost: x\r\nA B: c\r\n\r\n'],
     ['plants', 'a NUL in a header', 'GET /plants/7 HTTP/1.1\r\nHost: x\r\nA: b\0c\r\n\r\n'],
-    ['plants', 'a method that is none', 'FETCH /plants HTTP/1.1\r\nHost: x\r\n\r\n'],
+    ['plants', 'an unknown method', 'FETCH /plants HTTP/1.1\r\nHost: x\r\n\r\n'],
     ['plants', 'a negative length', 'POST /plants HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n'],
     ['plants', 'two lengths', 'POST /plants HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}'],
     [
       'plants',
-      'a length and pieces, as smugglers send them',
+      'a length and chunks, as in request smuggling',
       'POST /plants HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
     ],
     ['plants', 'an unknown version', 'GET /plants HTTP/9.9\r\nHost: x\r\n\r\n'],
@@ -66,7 +66,7 @@ describe('HTTP that is malformed', () => {
     ['chat', 400, 'no Host', 'GET /models HTTP/1.1\r\nConnection: close\r\n\r\n'],
     ['plants', 417, 'an expectation', 'GET /plants HTTP/1.1\r\nHost: x\r\nExpect: cake\r\nConnection: close\r\n\r\n'],
     ['chat', 417, 'an expectation', 'GET /models HTTP/1.1\r\nHost: x\r\nExpect: cake\r\nConnection: close\r\n\r\n'],
-  ] as const)('is told in the shape of the %s: %i for %s', async ([group, status, , bytes]) => {
+  ] as const)('is refused in the shape of the %s: %i for %s', async ([group, status, , bytes]) => {
     await expectError(await sendRaw(service.url, bytes), group, status)
   })
 
@@ -79,8 +79,8 @@ describe('HTTP that is malformed', () => {
     }
   })
 
-  it('behind a request whose reply is on its way is answered after it, and does not get into it', async () => {
-    // 20 MB, far more than the sockets' buffers hold: the reply is on its way for as long as nobody reads it.
+  it('behind a request whose reply is being sent is answered after that reply, and not within it', async () => {
+    // 20 MB, far more than the sockets' buffers hold: the reply is incomplete until it is read.
     await sql.insert(
       'plants',
       Array.from({ length: 10_000 }, (_, index) => ({
@@ -108,7 +108,7 @@ describe('HTTP that is malformed', () => {
     expect(refusal).toMatch(/Connection: close\r\n\r\n.*well-formed HTTP/)
   })
 
-  it('with headers beyond all measure is a 431', async () => {
+  it('with too large headers is a 431', async () => {
     for (const [group, path] of [
       ['plants', '/plants'],
       ['chat', '/chat/completions'],
@@ -132,7 +132,7 @@ describe('HTTP that is malformed', () => {
     expect(everything).not.toContain('zz')
   })
 
-  it('in the path by its mere length is a 414', async () => {
+  it('with too long a path is a 414', async () => {
     await expectError(await service.request(`/plants/${'7'.repeat(1001)}`), 'plants', 414)
   })
 })

@@ -33,7 +33,7 @@ afterAll(async () => {
   await service.close()
 })
 
-/** The routes that take a body, with one that they take. */
+/** The routes that accept a body, with a valid body. */
 const bodyRoutes: readonly { group: Group; path: string; limit: number; good: string }[] = [
   { group: 'plants', path: '/plants', limit: plantBodyLimit, good: '{"name": "Monstera"}' },
   {
@@ -50,12 +50,12 @@ const bodyRoutes: readonly { group: Group; path: string; limit: number; good: st
   },
 ]
 
-/** A good body with this JSON text as one property more. */
+/** A valid body with one more property, given as JSON text. */
 function withProperty(good: string, property: string): string {
   return `${good.slice(0, -1)}, ${property}}`
 }
 
-/** Sends a body that must be refused, and checks that it is, in the group's shape, and that nothing is written. */
+/** Sends a body, and expects a refusal in the group's shape and no write. */
 async function expectBodyRefused(
   write: (good: string) => string | Uint8Array<ArrayBuffer>,
   status: number,
@@ -71,13 +71,13 @@ async function expectBodyRefused(
   }
 }
 
-/** How many plants have been written; the ledger writes by itself, a moment after each chat request. */
+/** The number of plants. The ledger is not counted, since it writes a moment after each chat request. */
 async function plantsWritten(): Promise<number | undefined> {
   const [row] = await sql.run<{ readonly plants: number }>('SELECT count(*) AS plants FROM plants')
   return row?.plants
 }
 
-/** The head of a raw request that closes its connection. */
+/** The headers of a raw request that closes its connection. */
 function head(method: string, path: string, ...more: readonly string[]): string {
   const lines = ['Host: x', 'Connection: close', `Authorization: Bearer ${service.key}`, ...more]
   return `${method} ${path} HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n`
@@ -111,7 +111,7 @@ describe('an unknown route', () => {
   })
 })
 
-describe("a route of OpenAI's that is not here", () => {
+describe('a route of OpenAI that is not served', () => {
   it.for([
     ['/completions', 'POST /chat/completions'],
     ['/v1/completions', 'POST /chat/completions'],
@@ -119,14 +119,14 @@ describe("a route of OpenAI's that is not here", () => {
     ['/v1/embeddings', 'not served'],
     ['/moderations', 'not served'],
     ['/v1/moderations?a=1', 'not served'],
-  ] as const)('is a 404 that says what there is instead: %s', async ([path, advice]) => {
+  ] as const)('is a 404 that names the alternative: %s', async ([path, advice]) => {
     const refusal = await expectError(await service.request(path, { json: { model: 'a', input: 'b' } }), 'chat', 404)
     expect(refusal).toMatchObject({ code: 'unknown_route', param: null })
     expect(refusal.message).toContain(advice)
   })
 })
 
-describe('a method that a path does not answer', () => {
+describe('a method that a path does not have', () => {
   it.for([
     ['plants', 'PUT', '/plants', 'GET, HEAD, POST'],
     ['plants', 'PATCH', '/plants?limit=2', 'GET, HEAD, POST'],
@@ -142,7 +142,7 @@ describe('a method that a path does not answer', () => {
     ['chat', 'DELETE', '/models/understudy', 'GET, HEAD'],
     ['chat', 'PATCH', '/livez', 'GET, HEAD'],
     ['chat', 'OPTIONS', '/readyz', 'GET, HEAD'],
-  ] as const)('is a 405 that names those it does: %s %s %s', async ([group, method, path, allow]) => {
+  ] as const)('is a 405 that names the allowed methods: %s %s %s', async ([group, method, path, allow]) => {
     for (const authorization of [`Bearer ${service.key}`, null]) {
       const response = await service.request(path, { method, headers: { authorization } })
       const { message } = await expectError(response, group, 405)
@@ -151,7 +151,7 @@ describe('a method that a path does not answer', () => {
     }
   })
 
-  it('is a 405 whatever body and content type come with it, and for methods that few know', async () => {
+  it('is a 405 with any body and content type, also for rare methods', async () => {
     const headers = { 'content-type': 'text/plain' }
     await expectError(await service.request('/plants', { method: 'PUT', body: 'CANARY', headers }), 'plants', 405)
     for (const method of ['TRACE', 'PURGE', 'PROPFIND', 'QUERY']) {
@@ -185,14 +185,14 @@ describe('a content type', () => {
     ';',
     null,
   ])('that is not application/json is a 415: %s', async (contentType) => {
-    // Bytes, for which fetch makes up no content type of its own.
+    // Bytes, for which fetch sets no content type of its own.
     await expectBodyRefused((good) => new TextEncoder().encode(good), 415, {
       message: /application\/json/,
       headers: { 'content-type': contentType },
     })
   })
 
-  // RFC 8259, section 11: JSON has no charset parameter; one that is sent means nothing.
+  // RFC 8259, section 11: JSON has no charset parameter, so it is ignored.
   it.for([
     'application/json',
     'APPLICATION/JSON',
@@ -202,7 +202,7 @@ describe('a content type', () => {
     'application/json; charset=iso-8859-1',
     'application/json; profile=x; charset=utf-8',
     'application/json ;',
-  ])('that is application/json is taken, and the body is read as UTF-8: %s', async (contentType) => {
+  ])('that is application/json is accepted, and the body is read as UTF-8: %s', async (contentType) => {
     const headers = { 'content-type': contentType }
     const plant = await service.request('/plants', { body: '{"name": "Kätzchenweide"}', headers })
     expect({ status: plant.status, text: await plant.text() }).toStrictEqual({
@@ -215,7 +215,7 @@ describe('a content type', () => {
 })
 
 describe('failure mode 16: a body over the limit', () => {
-  it('is a 413 for each group’s own limit, and one of just that length is taken', async () => {
+  it('is a 413 at each group’s own limit, and a body of exactly that length is accepted', async () => {
     for (const { group, path, limit, good } of bodyRoutes) {
       expect((await service.request(path, { body: good.padEnd(limit) })).status).toBe(200)
       await expectError(await service.request(path, { body: good.padEnd(limit + 1) }), group, 413)
@@ -232,14 +232,14 @@ describe('failure mode 16: a body over the limit', () => {
     }
   })
 
-  it('is refused as soon as its length is told: nothing of it need be sent', async () => {
+  it('is refused as soon as Content-Length is read, before the body is sent', async () => {
     for (const { group, path } of bodyRoutes) {
       const announced = head('POST', path, 'Content-Type: application/json', 'Content-Length: 99999999999')
       await expectError(await sendRaw(service.url, announced), group, 413)
     }
   })
 
-  it('is refused when it comes in pieces of untold number', async () => {
+  it('is refused when it is chunked, without a length', async () => {
     for (const { group, path, limit } of bodyRoutes) {
       const start = head('POST', path, 'Content-Type: application/json', 'Transfer-Encoding: chunked')
       const piece = `${(500).toString(16)}\r\n${' '.repeat(500)}\r\n`
@@ -248,7 +248,7 @@ describe('failure mode 16: a body over the limit', () => {
     }
   })
 
-  it('takes nothing away from the next request', async () => {
+  it('does not affect the next request', async () => {
     expect((await service.request('/plants')).status).toBe(200)
     expect((await service.request('/livez', { headers: { authorization: null } })).status).toBe(200)
   })
@@ -296,7 +296,7 @@ describe('a body that is not JSON', () => {
   it.for([
     ['a byte that UTF-8 does not have', [0xff]],
     ['Latin-1', [0xe9]],
-    ['a character that is cut off', [0xf0, 0x9f, 0x8c]],
+    ['a truncated character', [0xf0, 0x9f, 0x8c]],
     ['a continuation without a start', [0x80]],
     ['an overlong slash', [0xc0, 0xaf]],
     ['an encoded surrogate', [0xed, 0xa0, 0x80]],
@@ -313,8 +313,8 @@ describe('failure mode 16: deep JSON', () => {
   it.for([
     ['101 levels of arrays', (good: string) => withProperty(good, `"x": ${'['.repeat(100)}${']'.repeat(100)}`)],
     ['101 levels of objects', (good: string) => withProperty(good, `"x": ${'{"x":'.repeat(100)}1${'}'.repeat(100)}`)],
-    ['nothing but 1,900 brackets', () => '['.repeat(1900)],
-    ['nothing but 1,900 braces, and no end', () => '{"x":'.repeat(380)],
+    ['1,900 brackets alone', () => '['.repeat(1900)],
+    ['380 open objects without an end', () => '{"x":'.repeat(380)],
     [
       'a deep level after a text that ends in a backslash',
       (good: string) => withProperty(good, `"x": ["\\\\", ${'['.repeat(100)}]`),
@@ -327,7 +327,7 @@ describe('failure mode 16: deep JSON', () => {
     ['100 levels', (good: string) => withProperty(good, `"x": ${'['.repeat(99)}${']'.repeat(99)}`)],
     ['many levels beside each other', (good: string) => withProperty(good, `"x": [${'[[]],'.repeat(200)}[]]`)],
     ['brackets in a text', (good: string) => withProperty(good, `"x": "${'[{'.repeat(200)}\\"${'[{'.repeat(200)}"`)],
-  ] as const)('is none when it is %s', async ([, write]) => {
+  ] as const)('is not refused for %s', async ([, write]) => {
     for (const { path, good } of bodyRoutes) {
       const response = await service.request(path, { body: write(good) })
       expect(`${response.status} ${await response.text()}`).toMatch(/^200 /)
@@ -339,7 +339,7 @@ describe('a property that is sent twice', () => {
   it.for([
     ['with another value', (good: string) => `{"name": "CANARY", "model": "CANARY", ${good.slice(1)}`],
     ['with the same value', (good: string) => `${good.slice(0, -1)}, ${good.slice(1)}`],
-    ['of those that nobody reads', (good: string) => withProperty(good, '"x": 1, "x": 1')],
+    ['in an ignored field', (good: string) => withProperty(good, '"x": 1, "x": 1')],
     ['deep within', (good: string) => withProperty(good, '"x": [{"y": [{"z": 1, "a": {}, "z": 2}]}]')],
     ['once with an escape', (good: string) => withProperty(good, '"CANARY": 1, "\\u0043ANARY": 2')],
     ['twice with different escapes', (good: string) => withProperty(good, '"\\/": 1, "\\u002F": 2')],
@@ -351,7 +351,7 @@ describe('a property that is sent twice', () => {
     await expectBodyRefused(write, 400, { message: /names a property twice/ })
   })
 
-  it('is none in two objects of one body, nor are names that only look alike', async () => {
+  it('is not one in two objects of a body, nor one of two names that look alike', async () => {
     const property =
       '"x": [{"a": ":", "b": {"a": 1}}, {"a": "\\":"}], "X": 1, "x ": 1, "\\u0445": 1, "a:b": 2, "a": {"x": 1}'
     for (const { path, good } of bodyRoutes) {
@@ -360,8 +360,8 @@ describe('a property that is sent twice', () => {
   })
 })
 
-describe('a fault of ours', () => {
-  // Tables that are missing in a PostgreSQL are the operator's to mend, while we run.
+describe('an internal error', () => {
+  // With PostgreSQL, the operator can restore a missing table while the service runs.
   const [status, detail] = isOverPostgres ? [503, /CANARY|table|relation/i] : [500, /CANARY|table|database/i]
 
   it(`in the plants’ table is a ${status} without detail, and the chat goes on`, async () => {
@@ -382,7 +382,7 @@ describe('a fault of ours', () => {
     expect((await own.request('/livez')).status).toBe(200)
   })
 
-  it(`in the keys’ table is a ${status} for everybody, not a 401 that blames the caller`, async () => {
+  it(`in the keys’ table is a ${status} for every caller, and not a 401`, async () => {
     const own = await serviceForThisTest()
     await (await sqlForThisTest(own.dataDirectory)).run('DROP TABLE keys')
     for (const [group, path] of [
@@ -404,7 +404,7 @@ describe('a fault of ours', () => {
       () => Object.assign(new Error('CANARY'), { code: 'CANARY_CODE', headers: { 'x-a': 'CANARY' } }),
     ],
     ['an Error with a cause', () => new Error('CANARY', { cause: new Error('CANARY') })],
-    ['an Error that calls itself a validation', () => Object.assign(new Error('CANARY'), { validation: ['CANARY'] })],
+    ['an Error with the field validation', () => Object.assign(new Error('CANARY'), { validation: ['CANARY'] })],
     ['a text', () => 'CANARY'],
     ['an object', () => ({ statusCode: 200, message: 'CANARY', error: 'CANARY' })],
     ['a number', () => 404],
@@ -458,7 +458,7 @@ describe('a fault of ours', () => {
 })
 
 describe('the request id', () => {
-  it('is on every reply, a new one each time, and never the caller’s', async () => {
+  it('is in every reply, new each time, and never the caller’s', async () => {
     const calls: readonly [string, Parameters<TestService['request']>[1]][] = [
       ['/livez', {}],
       ['/readyz', {}],

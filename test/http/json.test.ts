@@ -8,7 +8,7 @@ import { anyCharacter } from '../support/any-character.ts'
 
 type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json }
 
-/** A key or a text with what a careless reader of JSON stumbles over. */
+/** A key or a text with characters that a careless JSON parser misreads. */
 const text = fc.oneof(
   fc.string({ unit: anyCharacter, maxLength: 8 }),
   fc.string({ unit: fc.constantFrom('"', '\\', ':', '{', '}', '[', ']', ',', 'u', '\n', 'é', '🌵'), maxLength: 8 }),
@@ -32,7 +32,7 @@ function parse(source: string): unknown {
   return parseJson(Buffer.from(source))
 }
 
-/** The code of the refusal, or what was parsed. */
+/** The status and code of the refusal, or the parsed value. */
 function outcome(source: string | Uint8Array): unknown {
   try {
     return { value: parseJson(Buffer.from(source)) }
@@ -43,7 +43,7 @@ function outcome(source: string | Uint8Array): unknown {
 }
 
 describe('parseJson', () => {
-  it('reads back whatever JSON.stringify has written, however it is laid out', () => {
+  it('reads all output of JSON.stringify, with any indentation', () => {
     const indent = fc.constantFrom('', ' ', '\t', '\n')
     fc.assert(
       fc.property(json, indent, (value, space) => {
@@ -55,14 +55,14 @@ describe('parseJson', () => {
     )
   })
 
-  it('finds a property that is written twice, in any object at any depth, however its name is escaped', () => {
+  it('finds a repeated property in any object at any depth, however its name is escaped', () => {
     const escaped = (name: string, how: number) =>
       how % 2 === 0
         ? JSON.stringify(name)
         : `"${[...Array(name.length).keys()].map((index) => `\\u${name.charCodeAt(index).toString(16).padStart(4, '0')}`).join('')}"`
     fc.assert(
       fc.property(json, fc.nat(), fc.nat(), fc.nat(), json, (value, which, property, how, twin) => {
-        // Writes the value; where an object's turn has come, one of its properties a second time.
+        // Writes the value, with a property of the chosen object repeated.
         const count = countObjects(value)
         fc.pre(count > 0)
         let turn = which % count
@@ -84,7 +84,7 @@ describe('parseJson', () => {
     )
   })
 
-  it('agrees with JSON.parse on what is JSON, over texts that are nearly so', () => {
+  it('agrees with JSON.parse on which texts are JSON, over texts that are nearly JSON', () => {
     const token = fc.constantFrom(
       '{',
       '}',
@@ -94,7 +94,7 @@ describe('parseJson', () => {
       ',',
       '"a"',
       '"b"',
-      // As names JSON.parse never takes these for each other.
+      // Two names that JSON.parse never confuses.
       '"x\\"y"',
       '"x\\\\y"',
       '"',
@@ -135,7 +135,7 @@ describe('parseJson', () => {
     )
   })
 
-  it('counts depth through arrays and objects alike, to the level', () => {
+  it('counts the exact depth through arrays and objects', () => {
     const nested = fc.array(fc.boolean(), { minLength: maxJsonDepth - 2, maxLength: maxJsonDepth + 3 })
     fc.assert(
       fc.property(nested, (levels) => {
@@ -148,14 +148,14 @@ describe('parseJson', () => {
     )
   })
 
-  it('refuses a million levels without trying them', () => {
+  it('refuses a million levels without parsing them', () => {
     expect(outcome('['.repeat(1_000_000))).toBe('400 json_too_deep')
     expect(outcome('{"x":'.repeat(1_000_000))).toBe('400 json_too_deep')
   })
 })
 
 describe('acceptJsonOnly', () => {
-  /** An instance that gives back what it has read, and the steps that were taken for it. */
+  /** An instance that replies with the body that it has read, and records the steps of its work. */
   async function listen() {
     const app = Fastify()
     onTestFinished(() => app.close())
@@ -181,7 +181,7 @@ describe('acceptJsonOnly', () => {
 
   const large = (end: string) => `{"text":"${'x'.repeat(20_000)}"${end}`
 
-  it('reads large bodies through the work of their request, by the rules of small ones', async () => {
+  it("reads large bodies in steps of their request's work, by the rules of small ones", async () => {
     const { post, seen } = await listen()
     expect(await post('{"a":1}')).toStrictEqual({ body: { a: 1 } })
     expect(seen).toHaveLength(0)
@@ -208,7 +208,7 @@ describe('acceptJsonOnly', () => {
   })
 })
 
-/** How many objects that have properties there are. */
+/** The number of objects with properties. */
 function countObjects(value: Json): number {
   if (typeof value !== 'object' || value === null) return 0
   const parts: readonly Json[] = Array.isArray(value) ? value : Object.values(value)

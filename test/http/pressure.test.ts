@@ -13,21 +13,21 @@ interface Reply {
   readonly body: string
 }
 
-/** Where requests go, and with which key. */
+/** The service that requests go to, and their key. */
 type Asked = Pick<TestService, 'url' | 'key'>
 
-/** A service whose overload guard sees the event loop of the test. */
+/** A service whose load shedding monitors the test's event loop. */
 async function guarded() {
   const loop = new TestLoop()
   const service = await serviceForThisTest({}, undefined, { loop })
-  // What only the first request needs is loaded with it.
+  // The first request loads lazy modules.
   expect((await service.request('/plants', { json: { name: 'Fern' } })).status).toBe(200)
   return { loop, service }
 }
 
 /**
  * Sends requests over one connection in one piece, so that the service reads all of them in one turn of its event loop;
- * each look of the guard at the time is so many milliseconds after the one before.
+ * the clock advances by `perLook` milliseconds with each check.
  */
 async function inOneTurn(
   service: Asked,
@@ -44,14 +44,14 @@ async function inOneTurn(
     replies = repliesIn(text())
   }
   loop.perLook = 0
-  // The refused too leave their connection as it was.
+  // Refusals do not close the connection.
   socket.write(get(service, '/livez'))
   while (repliesIn(text()).length === requests.length) await new Promise((resolve) => socket.once('data', resolve))
   expect(repliesIn(text()).at(-1)?.status).toBe(200)
   return replies
 }
 
-/** The replies that are there as a whole. */
+/** The complete replies. */
 function repliesIn(text: string): readonly Reply[] {
   const replies: Reply[] = []
   for (let rest = text; ; ) {
@@ -66,7 +66,7 @@ function repliesIn(text: string): readonly Reply[] {
 
 const headers = ({ key }: Asked) => `host: x\r\nauthorization: Bearer ${key}\r\n`
 const get = (service: Asked, path: string) => `GET ${path} HTTP/1.1\r\n${headers(service)}\r\n`
-/** A request that does not say how much it brings, and may bring anything. */
+/** A request with a chunked body, whose length is unknown, so that it counts as large. */
 const post = (service: Asked, path: string, json: unknown) => {
   const body = JSON.stringify(json)
   const more = `content-type: application/json\r\ntransfer-encoding: chunked\r\n`
@@ -77,7 +77,7 @@ const statuses = (replies: readonly Reply[]) => replies.map(({ status }) => stat
 const times = (count: number, status: number) => Array.from({ length: count }, () => status)
 const small = (service: TestService, count = 20) => Array.from({ length: count }, () => get(service, '/plants/7'))
 
-describe('more than can be answered in a turn of the event loop', () => {
+describe('requests beyond the budget of a turn of the event loop', () => {
   const groups = [
     ['/plants', { name: 'Moss' }, { error: 503, message: expect.any(String) }],
     [
@@ -86,39 +86,42 @@ describe('more than can be answered in a turn of the event loop', () => {
       { error: { message: expect.any(String), type: 'server_error', param: null, code: 'overloaded' } },
     ],
   ] as const
-  test.each(groups)('is refused with 503 and Retry-After, in the shape of its group: %s', async (path, json, body) => {
-    const { loop, service } = await guarded()
-    const large = Array.from({ length: 20 }, () => post(service, path, json))
-    const replies = await inOneTurn(service, loop, 15, large)
-    const refused = replies.filter(({ status }) => status === 503)
-    // At the latest the thirteenth comes after 150 ms and twelve looks; where it has looked at a body too, one before it.
-    expect(statuses(replies.slice(12))).toEqual(times(8, 503))
-    expect(replies[0]?.status).toBe(200)
-    for (const each of refused) {
-      expect(each.head).toMatch(/^retry-after: 1\r$/im)
-      expect(each.head).toMatch(/^x-request-id: req_/im)
-      expect(each.head).toMatch(/^content-type: application\/json/im)
-      expect(each.head).not.toMatch(/^connection: close/im)
-      expect(JSON.parse(each.body)).toStrictEqual(body)
-    }
-    loop.advance(1000)
-    expect(statuses(await inOneTurn(service, loop, 0, large))).toEqual(times(20, 200))
-  })
+  test.each(groups)(
+    'are refused with 503 and Retry-After, in the shape of their group: %s',
+    async (path, json, body) => {
+      const { loop, service } = await guarded()
+      const large = Array.from({ length: 20 }, () => post(service, path, json))
+      const replies = await inOneTurn(service, loop, 15, large)
+      const refused = replies.filter(({ status }) => status === 503)
+      // The thirteenth comes after 150 ms and twelve checks; one before it may be refused too, where a body was checked.
+      expect(statuses(replies.slice(12))).toEqual(times(8, 503))
+      expect(replies[0]?.status).toBe(200)
+      for (const each of refused) {
+        expect(each.head).toMatch(/^retry-after: 1\r$/im)
+        expect(each.head).toMatch(/^x-request-id: req_/im)
+        expect(each.head).toMatch(/^content-type: application\/json/im)
+        expect(each.head).not.toMatch(/^connection: close/im)
+        expect(JSON.parse(each.body)).toStrictEqual(body)
+      }
+      loop.advance(1000)
+      expect(statuses(await inOneTurn(service, loop, 0, large))).toEqual(times(20, 200))
+    },
+  )
 
-  test('is small requests too once something was refused, for a second; twelve in a turn are always taken', async () => {
+  test('include small requests for a second after a refusal; twelve in a turn are always taken', async () => {
     const { loop, service } = await guarded()
     expect(statuses(await inOneTurn(service, loop, 15, small(service)))).toEqual(times(20, 404))
     await inOneTurn(service, loop, 15, [...small(service, 12), post(service, '/plants', { name: 'Moss' })])
     loop.advance(600)
     const pressed = [...times(12, 404), ...times(8, 503)]
     expect(statuses(await inOneTurn(service, loop, 15, small(service)))).toEqual(pressed)
-    // No more than 40 ms of the turn are used.
+    // These use at most 40 ms of the turn.
     expect(statuses(await inOneTurn(service, loop, 2, small(service)))).toEqual(times(20, 404))
     loop.advance(1000)
     expect(statuses(await inOneTurn(service, loop, 15, small(service)))).toEqual(times(20, 404))
   })
 
-  test('is small requests too while the event loop has been late for two looks in a row', async () => {
+  test('include small requests while the event loop was late in two measurements in a row', async () => {
     const { loop, service } = await guarded()
     loop.lateness = 101
     loop.advance(500)
@@ -130,16 +133,16 @@ describe('more than can be answered in a turn of the event loop', () => {
     expect(statuses(await inOneTurn(service, loop, 15, small(service)))).toEqual(times(20, 404))
   })
 
-  test('is never what is vital', async () => {
+  test('never include the probes', async () => {
     const { loop, service } = await guarded()
-    const vital = ['/livez', '/readyz', '/livez', '/readyz'].map((path) => get(service, path))
+    const probes = ['/livez', '/readyz', '/livez', '/readyz'].map((path) => get(service, path))
     const large = post(service, '/plants', { name: 'Moss' })
-    const replies = await inOneTurn(service, loop, 15, [...small(service, 12), large, ...vital])
+    const replies = await inOneTurn(service, loop, 15, [...small(service, 12), large, ...probes])
     expect(statuses(replies)).toEqual([...times(12, 404), 503, ...times(4, 200)])
   })
 })
 
-/** Milliseconds from look to look; what a large request gets to, whose looks are the thirteenth to the fifteenth. */
+/** Milliseconds between checks, and how far a large request gets, whose checks are the thirteenth to the fifteenth. */
 const looks: readonly (readonly [perLook: number, reached: readonly string[], status: number])[] = [
   [13, [], 503],
   [12, ['its head'], 503],
@@ -147,7 +150,7 @@ const looks: readonly (readonly [perLook: number, reached: readonly string[], st
   [10, ['its head', 'its body', 'its work'], 200],
 ]
 test.each(looks)(
-  'a large request is looked at before its body, before its work, and once more (%i ms)',
+  'a large request is checked before its body, before its handler, and once more (%i ms)',
   async (perLook, reached, status) => {
     const loop = new TestLoop()
     const app = Fastify()
@@ -173,7 +176,7 @@ test.each(looks)(
   },
 )
 
-test('requests that wait for an upstream are not refused, nor is what comes meanwhile', async () => {
+test('requests that wait for an upstream are not refused, nor are requests that come meanwhile', async () => {
   const gate = Promise.withResolvers<void>()
   const upstream = await upstreamForThisTest(async (response) => {
     await gate.promise
@@ -181,14 +184,14 @@ test('requests that wait for an upstream are not refused, nor is what comes mean
   })
   const loop = new TestLoop()
   const service = await serviceForThisTest({}, onceAsked(upstream.url), { loop })
-  // More than 8 KiB: these are refused soonest.
+  // More than 8 KiB, since large requests are refused first.
   const messages = [{ role: 'user', content: 'Hello. '.repeat(1500) }]
   const asking: Promise<Response>[] = []
   for (let batch = 1; batch <= 3; batch++) {
     for (let count = 0; count < 40; count++) {
       asking.push(service.request('/chat/completions', { json: { model: 'far', messages } }))
     }
-    // Nobody is answered before all are there, but who is refused.
+    // Before all have reached the upstream, only a refusal would be a reply.
     const refused = await Promise.race([upstream.called(batch * 40), ...asking])
     expect(refused).not.toHaveProperty('status')
     loop.advance(60_000)

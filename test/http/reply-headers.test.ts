@@ -15,7 +15,7 @@ const keyless = { headers: { authorization: null } }
 
 type Call = readonly [status: number, path: string, options?: RequestOptions]
 
-/** Sends a request that must be answered with this status, and gives the reply's header once its body is read. */
+/** Sends a request, expects this status, and reads the body. @returns the reply's headers */
 async function headersOf([status, path, options]: Call): Promise<Headers> {
   const response = await service.request(path, options)
   await response.arrayBuffer()
@@ -23,7 +23,7 @@ async function headersOf([status, path, options]: Call): Promise<Headers> {
   return response.headers
 }
 
-describe('what a cache may keep', () => {
+describe('caching', () => {
   test.for<Call>([
     [200, '/chat/completions', { json: chat }],
     [200, '/v1/chat/completions', { json: chat }],
@@ -34,18 +34,18 @@ describe('what a cache may keep', () => {
     [404, '/chat/completions', { json: { ...chat, model: 'nobody' } }],
     [413, '/chat/completions', { json: { ...chat, user: 'x'.repeat(3000) } }],
     [201, '/keys', { json: { scopes: ['chat'] } }],
-  ])('is nothing of conversations and new keys: %i %s', async (call) => {
+  ])('is forbidden for conversations and new keys: %i %s', async (call) => {
     expect((await headersOf(call)).get('cache-control')).toBe('no-store')
   })
 
-  test('is nothing of a rotated key', async () => {
+  test('is forbidden for a rotated key', async () => {
     const response = await service.request('/keys', { json: { scopes: ['chat'] } })
     const made: { readonly id: string } = JSON.parse(await response.text())
     const headers = await headersOf([201, `/keys/${made.id}/rotate`, { json: { overlap_seconds: 1 } }])
     expect(headers.get('cache-control')).toBe('no-store')
   })
 
-  test('is nothing of a stream', async () => {
+  test('is forbidden for a stream', async () => {
     const headers = await headersOf([200, '/chat/completions', { json: { ...chat, stream: true } }])
     expect(headers.get('cache-control')).toBe('no-cache, no-store')
   })
@@ -64,23 +64,23 @@ describe('what a cache may keep', () => {
     [404, '/nothing'],
     [405, '/plants/7', { method: 'PUT' }],
     [400, '/plants/%zz'],
-  ])('is for its reader alone, who asks again: %i %s', async (call) => {
+  ])('is private, and revalidates: %i %s', async (call) => {
     expect((await headersOf(call)).get('cache-control')).toBe('private, no-cache')
   })
 
-  test('is a list of plants, which is not sent again while it is the same', async () => {
+  test('of a list of plants revalidates with a 304 while the list does not change', async () => {
     const first = await headersOf([200, '/plants'])
     const known = { 'if-none-match': first.get('etag') ?? '' }
     const again = await headersOf([304, '/plants', { headers: known }])
     expect([again.get('etag'), again.get('cache-control')]).toEqual([first.get('etag'), 'private, no-cache'])
   })
 
-  test.each(['/docs/', '/openapi.json'])('is a document, by all: %s', async (path) => {
+  test.each(['/docs/', '/openapi.json'])('is public for documents: %s', async (path) => {
     expect((await headersOf([200, path])).get('cache-control')).toBe('public, max-age=300')
   })
 })
 
-describe('no browser guesses what a reply is', () => {
+describe('no browser guesses the type of a reply', () => {
   test.for<Call>([
     [200, '/livez', keyless],
     [200, '/readyz', keyless],
@@ -105,18 +105,18 @@ describe('no browser guesses what a reply is', () => {
   })
 
   test.each([
-    ['no HTTP', 'HELLO\r\n\r\n', 400],
+    ['data that is not HTTP', 'HELLO\r\n\r\n', 400],
     ['a header without a colon', 'GET /plants HTTP/1.1\r\nHost: x\r\nBROKEN\r\n\r\n', 400],
     ['no Host', 'GET /plants HTTP/1.1\r\nConnection: close\r\n\r\n', 400],
-    ['too long a head', `GET /plants HTTP/1.1\r\nHost: x\r\nA: ${'b'.repeat(20_000)}\r\n\r\n`, 431],
-  ] as const)('nor what an error of the parser is: %s', async (_, bytes, status) => {
+    ['too long headers', `GET /plants HTTP/1.1\r\nHost: x\r\nA: ${'b'.repeat(20_000)}\r\n\r\n`, 431],
+  ] as const)('nor of an error of the parser: %s', async (_, bytes, status) => {
     const { headers, status: given } = await sendRaw(service.url, bytes)
     expect(given).toBe(status)
     expect(headers.get('x-content-type-options')).toBe('nosniff')
     expect(headers.get('cache-control')).toBe('private, no-cache')
   })
 
-  test.each(['/metrics', '/'])('nor what the port of the metrics answers: %s', async (path) => {
+  test.each(['/metrics', '/'])('nor of a reply of the metrics port: %s', async (path) => {
     const { headers } = await fetch(service.metricsUrl + path)
     expect(headers.get('x-content-type-options')).toBe('nosniff')
     expect(headers.get('cache-control')).toBe('no-store')
@@ -138,7 +138,7 @@ describe('a request that two servers may read in two ways', () => {
   })
 
   test.each(['0.9', '1.0', '2.0'])(
-    'is refused for pieces in HTTP/%s, and neither it nor what follows is done',
+    'is refused for chunks in HTTP/%s, and neither it nor the request behind it is run',
     async (version) => {
       const json = `${keyed()}Content-Type: application/json\r\nConnection: keep-alive\r\n`
       const piece = `${plant.length.toString(16)}\r\n${plant}\r\n0\r\n\r\n`
@@ -150,7 +150,7 @@ describe('a request that two servers may read in two ways', () => {
     },
   )
 
-  test('is none with one host in HTTP/1.1, nor without one in HTTP/1.0', async () => {
+  test('is not one with one host in HTTP/1.1, nor without a host in HTTP/1.0', async () => {
     const one = await sendRaw(service.url, `GET /plants HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${keyed()}\r\n`)
     const none = await sendRaw(service.url, `GET /plants HTTP/1.0\r\n${keyed()}\r\n`)
     expect([one.status, none.status]).toEqual([200, 200])

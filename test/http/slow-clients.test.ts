@@ -6,8 +6,8 @@ import { expectServed, megabyte, requestHead, startForSlowClients } from '../sup
 
 const json = 'Content-Type: application/json'
 
-describe('a request that does not get done', () => {
-  it('is answered 408 in its group’s shape, and its connection closed, though it drips on', async () => {
+describe('a request that does not arrive in time', () => {
+  it('gets a 408 in its group’s shape, and its connection is closed, also while it sends slowly', async () => {
     const service = await startForSlowClients({ REQUEST_TIMEOUT: '2' })
     const bodies = 'Content-Length: 1000'
     const starts: readonly (readonly [start: string, drip: string])[] = [
@@ -35,7 +35,7 @@ describe('a request that does not get done', () => {
     await expectServed(service)
   })
 
-  it('ten thousand times over costs little memory, holds nobody up, and ends by itself', async () => {
+  it('ten thousand times costs little memory, delays no other request, and ends by itself', async () => {
     const limit = Number(execFileSync('sh', ['-c', 'ulimit -n'], { encoding: 'utf8' }))
     const count = Math.min(10_000, Math.floor(limit / 2))
     const service = await startForSlowClients({ REQUEST_TIMEOUT: '12', LOG_LEVEL: 'silent' })
@@ -43,7 +43,7 @@ describe('a request that does not get done', () => {
     const before = memoryOf(service)
     const connections = []
     while (connections.length < count) {
-      // Not more at once than the queue of a listening socket holds.
+      // Not more at once than the queue of a listening socket has room for.
       connections.push(...(await Promise.all(Array.from({ length: 250 }, () => connectTo(service.url)))))
     }
     await expectServed(service)
@@ -54,8 +54,8 @@ describe('a request that does not get done', () => {
   }, 60_000)
 })
 
-describe('what follows a good request and is no HTTP', () => {
-  it('is refused after the good one has had its answer, once, and the connection is closed', async () => {
+describe('data behind a valid request that is not HTTP', () => {
+  it('is refused once, after the reply to the valid request, and the connection is closed', async () => {
     const service = await startForSlowClients({})
     const body = '{"name": "Moss"}'
     const post = requestHead('POST', '/plants', json, `Content-Length: ${body.length}`) + body

@@ -10,8 +10,8 @@ import { chunkText, type Script, upstreamForThisTest } from '../support/upstream
 
 const json = 'Content-Type: application/json'
 
-describe('a client that takes nothing of its reply', () => {
-  it('holds a streaming upstream up, costs little memory, and is cut off: the upstream is let go', async () => {
+describe('a client that does not read its reply', () => {
+  it('slows its upstream by backpressure, costs little memory, and is disconnected, and its upstream too', async () => {
     const event = `data: ${chunkText({ content: 'x'.repeat(64 * 1024) })}\n\n`
     let sent = 0
     const flood: Script = async (response, call) => {
@@ -46,7 +46,7 @@ describe('a client that takes nothing of its reply', () => {
     }, 200)
     onTestFinished(() => clearInterval(watch))
     await Promise.all(upstream.calls.map(({ aborted }) => aborted))
-    // What the kernel holds of six connections, and a little here.
+    // The kernel's buffers of six connections, and a little in the service.
     expect(sent).toBeLessThan(128 * megabyte)
     expect(most - before).toBeLessThan(128 * megabyte)
     for (const { socket } of readers) socket.resume()
@@ -59,23 +59,23 @@ describe('a client that takes nothing of its reply', () => {
     await expectServed(service)
   })
 
-  it('does not keep a snapshot of a long list, nor a connection with a short one', async () => {
+  it('keeps neither a snapshot for a long list nor a connection with a short one', async () => {
     const service = await startForSlowClients({ READER_TIMEOUT: '2' })
     const sql = await sqlForThisTest(service.dataDirectory)
-    // 20 MB, far more than the sockets' buffers hold: the service has to wait for the reader.
+    // 20 MB, far more than the sockets' buffers hold: the service must wait for the reader.
     await sql.run(`
       INSERT INTO plants (account, id, name)
       WITH RECURSIVE ids (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM ids WHERE id < 10000)
       SELECT accounts.id, ids.id, '${'x'.repeat(2000)}' FROM ids, accounts`)
     expect(await sql.hasReader()).toBe(false)
     const long = await connectTo(service.url, requestHead('GET', '/plants'))
-    // Its snapshot is open now. Nobody looks at it while it lasts: a busy machine may stand still until the cut.
+    // Its snapshot is open now. The test does not check it here: a busy machine may pause until the connection is closed.
     await once(long.socket, 'data')
     long.socket.pause()
     await sql.run("INSERT INTO plants (account, id, name) SELECT id, 20000, 'newer' FROM accounts")
     const short = await connectTo(service.url)
     short.socket.pause()
-    // Ten replies of 2 MB, as much as the long list; and so few requests that none is refused under pressure.
+    // Ten replies of 2 MB, as much as the long list, by so few requests that none is refused under load.
     short.socket.write(requestHead('GET', '/plants?limit=1000').repeat(10))
     await expectServed(service)
     await until(async () => !(await sql.hasReader()))
@@ -83,7 +83,7 @@ describe('a client that takes nothing of its reply', () => {
     for (const { socket } of [long, short]) socket.resume()
     await Promise.all([long.closed, short.closed])
     expect(long.text()).toMatch(/^HTTP\/1\.1 200 /)
-    // It is cut off, and does not look like a list that has ended.
+    // The reply breaks off without the last chunk, so that it does not look complete.
     expect(long.text()).not.toMatch(/0\r\n\r\n$/)
     expect(memoryOf(service)).toBeLessThan(400 * megabyte)
     await expectServed(service)

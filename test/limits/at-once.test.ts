@@ -30,7 +30,7 @@ async function watchfulUpstream() {
 }
 
 it.for([limits, `${limits},tokens_per_day=1000000000`])(
-  'failure mode 28: a hundred at once never get more than ten places, and leave all of them (%s)',
+  'failure mode 28: a hundred chats at once never get more than ten places, and free all of them (%s)',
   { timeout: patience },
   async (written) => {
     const upstream = await watchfulUpstream()

@@ -34,14 +34,14 @@ interface End {
 
 const ends: Readonly<Record<string, End>> = {
   'a whole reply': { script: json(completion('hello')), stream: false, state: 'stop', tokens: [11, 7, 1] },
-  'a whole reply that says no usage': {
+  'a whole reply without usage': {
     script: json(completion('hello, you there', { usage: undefined })),
     stream: false,
     state: 'stop',
     tokens: ['some', 4, 0],
   },
-  'a stream that tells its usage': { script: pieces(withUsage), stream: true, state: 'stop', tokens: [11, 7, 1] },
-  'a stream that does not': { script: pieces(words), stream: true, state: 'stop', tokens: ['some', 'some', 0] },
+  'a stream with usage': { script: pieces(withUsage), stream: true, state: 'stop', tokens: [11, 7, 1] },
+  'a stream without usage': { script: pieces(words), stream: true, state: 'stop', tokens: ['some', 'some', 0] },
   'a whole reply that fails': {
     script: json({ error: { message: 'no' } }, 500),
     stream: false,
@@ -54,7 +54,7 @@ const ends: Readonly<Record<string, End>> = {
     state: 'upstream_error',
     tokens: [0, 0, 0],
   },
-  'a stream that is cut': {
+  'a stream that breaks off': {
     script: pieces(words.slice(0, 3), 'cut'),
     stream: true,
     state: 'upstream_error',
@@ -80,7 +80,7 @@ const ends: Readonly<Record<string, End>> = {
     state: 'timeout',
     tokens: ['some', 0, 0],
   },
-  'a stream that falls silent': {
+  'a stream that stalls': {
     // In one piece: on a slow machine the deadline could pass between two pieces.
     script: pieces([words.slice(0, 3).join('')], 'hang'),
     stream: true,

@@ -30,7 +30,7 @@ const longRequests: Readonly<Record<string, object>> = {
   'a refusal': { messages: [{ role: 'assistant', refusal: long }, hello] },
   'a part of a refusal': { messages: [{ role: 'assistant', content: [{ type: 'refusal', refusal: long }] }, hello] },
   'a name': { messages: [{ ...hello, name: long }] },
-  'what a model has thought': { messages: [{ role: 'assistant', content: 'Hi', reasoning_content: long }, hello] },
+  'the reasoning of a model': { messages: [{ role: 'assistant', content: 'Hi', reasoning_content: long }, hello] },
   'a call of a function': {
     messages: [{ role: 'assistant', function_call: { name: 'f', arguments: long } }, hello],
   },
@@ -42,24 +42,27 @@ const longRequests: Readonly<Record<string, object>> = {
   },
   tools: { tools: [{ type: 'function', function: { name: 'f', parameters: schema } }] },
   functions: { functions: [{ name: 'f', parameters: schema }] },
-  'the form of the reply': { response_format: { type: 'json_schema', json_schema: { name: 'f', schema } } },
+  'the format of the reply': { response_format: { type: 'json_schema', json_schema: { name: 'f', schema } } },
   'a prediction': { prediction: { type: 'content', content: long } },
-  'a reply of so many tokens': { max_tokens: 3000 },
+  'a maximum of tokens': { max_tokens: 3000 },
   'the same under its newer name': { max_tokens: null, max_completion_tokens: 3000 },
   'the same behind a lower one': { max_tokens: 3000, max_completion_tokens: 1 },
   'a lower one before it': { max_tokens: 1, max_completion_tokens: 3000 },
 }
 
-test.each(Object.entries(longRequests))('a request holds the tokens of %s before a model is asked', async (_, more) => {
-  upstream.calls.length = 0
-  const response = await service.request('/chat/completions', {
-    headers: { authorization: key },
-    json: { model: 'm', messages: [hello], max_tokens: 1, ...more },
-  })
-  expect(response.status).toBe(429)
-  expect((await readChatError(response)).message).toMatch(/^The request may take \d+ tokens, and the limit/)
-  expect(upstream.calls).toEqual([])
-})
+test.each(Object.entries(longRequests))(
+  'a request reserves the tokens of %s before a model is called',
+  async (_, more) => {
+    upstream.calls.length = 0
+    const response = await service.request('/chat/completions', {
+      headers: { authorization: key },
+      json: { model: 'm', messages: [hello], max_tokens: 1, ...more },
+    })
+    expect(response.status).toBe(429)
+    expect((await readChatError(response)).message).toMatch(/^The request may take \d+ tokens, and the limit/)
+    expect(upstream.calls).toEqual([])
+  },
+)
 
 test('a short request passes', async () => {
   const more = { max_tokens: 1, response_format: { type: 'text' }, stream_options: null, metadata: { note: long } }

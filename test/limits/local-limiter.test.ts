@@ -190,7 +190,7 @@ describe('a limiter', () => {
     ['a month', Date.UTC(2026, 11, 28, 12)],
     ['a year', Date.UTC(2027, 10, 27, 12)],
   ])(
-    '(w) holds the limits of a day and a month after a clock has jumped ahead by %s and was set right',
+    'applies the limits of a day and a month after a clock has jumped ahead by %s and was set back',
     async (_, ahead) => {
       const today = Date.UTC(2026, 10, 27, 12)
       const { clock, spend } = spendingLimiter({ tokens_per_day: 10, tokens_per_month: 25 }, today)

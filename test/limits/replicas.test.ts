@@ -455,7 +455,7 @@ it('while the database is away limits are a 503, and afterwards no count is lost
 }, 60_000)
 
 it.for(['read committed', 'serializable'])(
-  'a hundred chats at once over three services never get more than ten places, and leave all of them (%s)',
+  'a hundred chats at once over three services never get more than ten places, and free all of them (%s)',
   {
     timeout: 60_000,
   },

@@ -27,7 +27,7 @@ describe('accounts import, in batches', () => {
     return file
   }
 
-  it('(3) says of a file that is imported already that it is, unless any of its plants is gone or another', async () => {
+  it('reports a file that is imported already, unless one of its plants is removed or changed', async () => {
     const here = await startHere()
     const file = await fileIn(here, plants)
     const run = () => here.run('accounts', 'import', 'bob', file)
@@ -42,7 +42,7 @@ describe('accounts import, in batches', () => {
     expect(await plantsOf(here, 'bob')).toStrictEqual(plants)
   })
 
-  it('(3) goes on with an import that was cut off, and says how much of it was there', async () => {
+  it('continues an interrupted import, and says how many plants were imported before', async () => {
     const here = await startHere()
     const file = await fileIn(here, plants)
     const digest = createHash('sha256').update(readFileSync(file)).digest('hex')
@@ -55,7 +55,7 @@ describe('accounts import, in batches', () => {
     expect(await plantsOf(here, 'bob')).toStrictEqual(plants)
   })
 
-  it('(3) stops where a caller has taken an id of the file meanwhile, and says which line and what to do', async () => {
+  it('stops where a caller has taken an id of the file meanwhile, and names the line and what to do', async () => {
     const here = await startHere()
     const file = await fileIn(here, plants)
     const digest = createHash('sha256').update(readFileSync(file)).digest('hex')
@@ -71,7 +71,7 @@ describe('accounts import, in batches', () => {
     expect(await plantsOf(here, 'bob')).toStrictEqual([{ id: 1, name: 'mine' }])
   })
 
-  it('(3) takes an import back with --undo: what it added, and nothing else', async () => {
+  it('undoes an import with --undo: it removes the plants that the import added, and nothing else', async () => {
     const here = await startHere()
     const id = await idOf(here, 'bob')
     const mine = { id: 2, name: 'mine' }
@@ -93,7 +93,7 @@ describe('accounts import, in batches', () => {
     expect(await here.run('accounts', 'import', 'ann', file)).toMatchObject({ code: 0 })
   })
 
-  it('(3) imports nothing while the same import is being taken back', async () => {
+  it('imports nothing while the same import is being undone', async () => {
     const here = await startHere()
     const file = await fileIn(here, plants)
     await here.run('accounts', 'import', 'bob', file)
@@ -103,7 +103,7 @@ describe('accounts import, in batches', () => {
     expect(await here.run('accounts', 'import', 'bob', file)).toMatchObject({ code: 1, stderr: told })
   })
 
-  it('(f) imports a file whose ids are in no order, and one of thousands of plants, whole', async () => {
+  it('imports all plants of a file with unsorted ids, and of a file with thousands of plants', async () => {
     const here = await startHere()
     const list = Array.from({ length: 5000 }, (_, index) => ({ id: (index * 7919) % 5003, name: `plant ${index}` }))
     const file = await fileIn(here, list)
@@ -111,7 +111,7 @@ describe('accounts import, in batches', () => {
     expect(await plantsOf(here, 'bob')).toStrictEqual(list.toSorted((one, other) => one.id - other.id))
   })
 
-  it('(f) imports into a suspended account, as it always did', async () => {
+  it('imports into a suspended account', async () => {
     const here = await startHere()
     await here.stores.access.suspendAccount('bob')
     expect(await here.run('accounts', 'import', 'bob', await fileIn(here, plants))).toMatchObject({ code: 0 })
@@ -120,11 +120,11 @@ describe('accounts import, in batches', () => {
 })
 
 describe('accounts delete, in batches', () => {
-  it('(3) suspends the account, and deletes no plant that is not in a complete file as it is', async () => {
+  it('suspends the account, and deletes only plants that a complete file has unchanged', async () => {
     const here = await startHere()
     await plantHard(here, 'ann')
     const id = await idOf(here, 'ann')
-    // What a run that was cut off leaves: a file that is complete and one that is not, and a plant that came afterwards.
+    // An interrupted run left a complete file, an incomplete one, and a plant that was added afterwards.
     const backups = join(here.folder, 'backups')
     mkdirSync(backups)
     const [whole, cut] = [join(backups, 'account-ann-1.jsonl'), join(backups, 'account-ann-2.jsonl')]
@@ -141,7 +141,7 @@ describe('accounts delete, in batches', () => {
     expect(await plantsIn(readFileSync(rest, 'utf8'))).toStrictEqual(plants.slice(2))
   })
 
-  it('(3) tells of a file of a run before that is not there any more, and goes on', async () => {
+  it('reports a missing file of an earlier run, and continues', async () => {
     const here = await startHere()
     await plantHard(here, 'ann')
     const path = join(here.folder, 'backups', 'account-ann-1.jsonl')
@@ -151,7 +151,7 @@ describe('accounts delete, in batches', () => {
     expect(ended.stderr).toContain(`The file ${path} is not there. Plants that are deleted already were in it.\n`)
   })
 
-  it('(3) leaves the account suspended, and says so, when its plants cannot be written', async () => {
+  it('leaves the account suspended, and says so, when its plants cannot be written', async () => {
     const here = await startHere()
     await plantHard(here, 'ann')
     const copyPlants = vi.spyOn(PlantsFile.prototype, 'add').mockImplementation(() => {

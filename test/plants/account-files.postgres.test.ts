@@ -14,7 +14,7 @@ import { newMigratedDatabase } from '../support/shared-postgres.ts'
 const plants = Array.from({ length: 3500 }, (_, index) => ({ id: index - 1000, name: `plant ${index}` }))
 const begin = -(2 ** 53 - 1)
 
-/** A database with the account ann, who has many plants, its stores, and what runs a command over it. */
+/** A database with the account ann, which has many plants, its stores, and a function that runs a command over it. */
 async function startHere() {
   const url = await newMigratedDatabase()
   const stores = await openPostgresStores(url)
@@ -31,7 +31,7 @@ async function startHere() {
   return { url, stores, account: id, sql, run, backups: join(folder.path, 'backups') }
 }
 
-it('exports an account in batches, all of one moment', async () => {
+it('exports an account in batches from one snapshot', async () => {
   const { stores, account, sql, run } = await startHere()
   const batches: string[] = []
   let counted = 0
@@ -56,9 +56,9 @@ it('exports an account in batches, all of one moment', async () => {
   expect(await plantsIn(stdout)).toStrictEqual(plants.filter(({ id }) => id <= 0))
 })
 
-it('deletes an account however long that takes, and exports what it had at the end', async () => {
+it('deletes an account however long that takes, and exports the plants that it had at the end', async () => {
   const { stores, sql, run, backups } = await startHere()
-  // Longer than a request waits.
+  // Longer than a request waits for the database.
   const locked = Promise.withResolvers<void>()
   const writing = sql.begin(async (transaction) => {
     await transaction`SELECT id FROM accounts WHERE name = 'ann' FOR NO KEY UPDATE`
@@ -77,7 +77,7 @@ it('deletes an account however long that takes, and exports what it had at the e
   expect(await stores.access.listAccounts()).toStrictEqual([])
 })
 
-it('deletes nothing, and keeps no file, when the account has the last key with the scope admin', async () => {
+it('deletes nothing and keeps no file when the account has the last key with the scope admin', async () => {
   const { stores, run, backups } = await startHere()
   await stores.access.createKey({ account: 'ann', scopes: ['admin'] })
   const ended = await run('accounts', 'delete', 'ann')
@@ -86,7 +86,7 @@ it('deletes nothing, and keeps no file, when the account has the last key with t
   expect(plantsOf(await stores.plants.list(1, {}, 10_000))).toHaveLength(plants.length)
 })
 
-it('(4) takes other processes for a service, and not its own connections: an import alone does not yield to itself', async () => {
+it('takes connections of other processes for a service, and not its own: an import alone does not pause for itself', async () => {
   const { url, stores, account, sql } = await startHere()
   const plant = { name: 'written on one connection, and read on another' }
   await stores.plants.create(account, plant)
@@ -100,7 +100,7 @@ it('(4) takes other processes for a service, and not its own connections: an imp
   expect(await stores.transfers.isServiceRunning()).toBe(true)
 })
 
-it('(4) exports texts that COPY writes in another way as they are', async () => {
+it('exports texts unchanged that COPY escapes', async () => {
   const { stores, sql } = await startHere()
   const { id } = await stores.access.createAccount('bob')
   const hard = [
@@ -109,7 +109,7 @@ it('(4) exports texts that COPY writes in another way as they are', async () => 
     { id: 2 ** 53 - 1, name: '🌵 \\' },
   ]
   for (const plant of hard) await stores.plants.create(id, plant)
-  // Which no version of ours has let in.
+  // No version of the service accepts such texts.
   const controls = 'tab \t, lines \r\n, \b\f\v, \u0001, \u001f and \u007f'
   await sql`INSERT INTO plants (account, id, name, tag) VALUES (${id}, 1, ${controls}, '')`
   let lines = ''

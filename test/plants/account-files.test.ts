@@ -61,13 +61,13 @@ describe('accounts export', () => {
     expect(await plantsOf(here, 'carol')).toStrictEqual(plants)
   })
 
-  it('of an account that is not there is refused', async () => {
+  it('of an unknown account is refused', async () => {
     const here = await startHere()
     const ended = await here.run('accounts', 'export', 'nobody')
     expect(ended).toMatchObject({ code: 1, stdout: '', stderr: expect.stringMatching(/^There is no account "nobody"/) })
   })
 
-  it('can be read back whatever the plants are called, in pieces of any length', async () => {
+  it('can be read back with any names of plants, in pieces of any length', async () => {
     const text = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 40 }).map((name) => `x${name}x`)
     const plant = fc.record({ id: fc.maxSafeInteger(), name: text, tag: text }, { requiredKeys: ['id', 'name'] })
     await fc.assert(
@@ -81,7 +81,7 @@ describe('accounts export', () => {
 })
 
 describe('accounts import', () => {
-  it('adds all plants or none: an id that is taken is named with its line', async () => {
+  it('adds all plants or none, and names a taken id with its line', async () => {
     const here = await startHere()
     await here.stores.plants.create(await idOf(here, 'ann'), { id: 2, name: 'mine' })
     const attempts = [
@@ -138,19 +138,19 @@ describe('accounts import', () => {
     [`${header}{"id":1,"name":" "}\n`, /^Line 2: The field "name" is blank/],
     [`${header}{"id":1,"name":"a","tag":"\\u0000b"}\n`, /^Line 2: The field "tag" has control characters/],
     [`${header}\n{"id":1,"name":"a"}\n`, /^Line 2: a plant needs an id/],
-  ] as const)('(f) refuses %j, and says which line is at fault', async ([text, sentence]) => {
+  ] as const)('refuses %j, and names the line', async ([text, sentence]) => {
     for (const length of [7, 100_000]) {
       await expect(plantsIn(text, length)).rejects.toThrow(AccessError)
       await expect(plantsIn(text, length)).rejects.toThrow(sentence)
     }
   })
 
-  it('(f) refuses a line without an end, and keeps no more of it than a piece', async () => {
+  it('refuses an endless line, and keeps no more of it in memory than a piece', async () => {
     const reading = plantsIn(header + 'x'.repeat(3_000_000), 1_000_000)
     await expect(reading).rejects.toThrow("Line 2: it is longer than any plant's.")
   })
 
-  it('(f) refuses bytes that are no UTF-8, and says on which line', async () => {
+  it('refuses bytes that are not UTF-8, and names the line', async () => {
     const file = Buffer.from(fileOf(plants))
     file[file.lastIndexOf('c')] = 0xff
     async function* pieces() {
@@ -164,7 +164,7 @@ describe('accounts import', () => {
 })
 
 describe('accounts delete', () => {
-  it('exports the plants, then deletes all that the account has and nothing of others, at once', async () => {
+  it('exports the plants, then deletes everything that the account owns and nothing of others, at once', async () => {
     const service = await serviceForThisTest()
     const here = await startHere(service.dataDirectory)
     const name = 'Dora Ørsted @home'
@@ -207,7 +207,7 @@ describe('accounts delete', () => {
     expect(await sql.run('SELECT tokens FROM spend')).toEqual([{ tokens: 5 }])
     expect(await plantsOf(here, 'bob')).toStrictEqual(plants)
 
-    // Who gets the name next gets nothing else.
+    // A new account of the same name gets nothing of the old one.
     const again = await service.makeKey(name)
     const list = await service.request('/plants', { headers: { authorization: `Bearer ${again}` } })
     expect(await list.json()).toEqual([])
@@ -216,7 +216,7 @@ describe('accounts delete', () => {
     expect(empty.stderr).toBe(`The account ${JSON.stringify(name)} is deleted. It had no plants.\n`)
   })
 
-  it('deletes nothing when the plants cannot be kept, and keeps no file when nothing is deleted', async () => {
+  it('deletes nothing when the plants cannot be exported, and keeps no file when nothing is deleted', async () => {
     const here = await startHere()
     await plantHard(here, 'ann')
     const backups = join(here.folder, 'backups')

@@ -20,13 +20,13 @@ describe('POST /plants', () => {
     { what: 'the id -0, which is 0', send: '{"name": "a", "id": -0}', reply: { name: 'a' }, location: '/plants/0' },
     { what: 'a negative id', send: '{"name": "a", "id": -12}', reply: { name: 'a' }, location: '/plants/-12' },
     {
-      what: 'the highest id there can be',
+      what: 'the highest possible id',
       send: '{"name": "a", "id": 9007199254740991}',
       reply: { name: 'a' },
       location: '/plants/9007199254740991',
     },
     {
-      what: 'the lowest id there can be',
+      what: 'the lowest possible id',
       send: '{"name": "a", "id": -9007199254740991}',
       reply: { name: 'a' },
       location: '/plants/-9007199254740991',
@@ -68,7 +68,7 @@ describe('POST /plants', () => {
       location: '/plants/1',
     },
     {
-      what: 'texts that mean something elsewhere, as they are',
+      what: 'texts with a meaning in other languages, unchanged',
       send: JSON.stringify({ name: "'); DROP TABLE plants; --", tag: '<b>%00\\n$&{{char}}</b>' }),
       reply: { name: "'); DROP TABLE plants; --", tag: '<b>%00\\n$&{{char}}</b>' },
       location: '/plants/1',
@@ -79,7 +79,7 @@ describe('POST /plants', () => {
       reply: { name: 'a' },
       location: '/plants/1',
     },
-  ])('takes $what', async ({ send, reply, location }) => {
+  ])('accepts $what', async ({ send, reply, location }) => {
     const caller = await newCaller()
     const response = await caller.post(send)
     const text = await response.text()
@@ -130,13 +130,13 @@ describe('POST /plants', () => {
     { what: 'an id that JSON.parse rounds', send: '{"name": "a", "id": 9007199254740993}', field: 'id' },
     { what: 'an id of -2^53', send: '{"name": "a", "id": -9007199254740992}', field: 'id' },
     { what: 'an id of 2^63 - 1', send: '{"name": "a", "id": 9223372036854775807}', field: 'id' },
-    { what: 'an id beyond every number', send: '{"name": "a", "id": 1e400}', field: 'id' },
+    { what: 'an id beyond the range of numbers', send: '{"name": "a", "id": 1e400}', field: 'id' },
     { what: 'a list', send: '[{"name": "CANARY"}]', field: 'JSON object' },
     { what: 'a text', send: '"CANARY"', field: 'JSON object' },
     { what: 'a number', send: '7', field: 'JSON object' },
     { what: 'null', send: 'null', field: 'JSON object' },
     { what: 'an empty object', send: '{}', field: 'name' },
-  ])('refuses $what: 400 that names the fault, and nothing is written', async ({ send, field }) => {
+  ])('refuses $what with a 400 that names the fault, and writes nothing', async ({ send, field }) => {
     const caller = await newCaller()
     const before = await everythingKept(sql)
     const response = await caller.post(send)
@@ -148,7 +148,7 @@ describe('POST /plants', () => {
     expect(await caller.names()).toStrictEqual([])
   })
 
-  it('takes just the texts that follow the rule, and gives them back letter for letter', async () => {
+  it('accepts exactly the texts that follow the rule, and returns them unchanged', async () => {
     const unit = fc.oneof(
       {
         weight: 5,
@@ -180,7 +180,7 @@ describe('POST /plants', () => {
   })
 
   it.for(['1.0', '1e0', '10e-1', '0.1e1', '1.000000000000000000000000000'])(
-    '(x) takes the id %s, which is 1',
+    'accepts the id %s, which is 1',
     async (literal) => {
       const response = await (await newCaller()).post(`{"name": "a", "id": ${literal}}`)
       expect([response.status, response.headers.get('location')]).toStrictEqual([200, '/plants/1'])
@@ -199,7 +199,7 @@ describe('POST /plants', () => {
     '9007199254740992',
     '9007199254740993',
     '1e400',
-  ])('(x) refuses the id %s instead of rounding it', async (literal) => {
+  ])('refuses the id %s instead of rounding it', async (literal) => {
     const caller = await newCaller()
     const before = await everythingKept(sql)
     const { message } = await expectError(await caller.post(`{"name": "a", "id": ${literal}}`), 'plants', 400)
@@ -207,7 +207,7 @@ describe('POST /plants', () => {
     expect(await everythingKept(sql)).toStrictEqual(before)
   })
 
-  it('takes just those numbers for ids that are whole and safe', async () => {
+  it('accepts exactly the safe whole numbers as ids', async () => {
     const number = fc.oneof(
       fc.double({ noNaN: true, noDefaultInfinity: true }),
       fc.maxSafeInteger(),
@@ -233,7 +233,7 @@ describe('POST /plants', () => {
     )
   })
 
-  it('assigns the highest id and one more, at least 1', async () => {
+  it('assigns one more than the highest id, at least 1', async () => {
     const caller = await newCaller()
     const add = async (body: unknown) => (await caller.send('/plants', { json: body })).headers.get('location')
     expect(await add({ name: 'a', id: -5 })).toBe('/plants/-5')
@@ -253,7 +253,7 @@ describe('POST /plants', () => {
     expect((await caller.post('{"name": "b"}')).headers.get('location')).toBe('/plants/1')
   })
 
-  it('refuses a taken id with 409, whatever else is sent, and leaves the plant that has it', async () => {
+  it('refuses a taken id with 409, whatever else is sent, and does not change the plant that has it', async () => {
     const caller = await newCaller()
     await caller.post('{"name": "first", "id": 7, "tag": "kept"}')
     await caller.post('{"name": "zero", "id": 0}')
@@ -276,7 +276,7 @@ describe('POST /plants', () => {
     ])
   })
 
-  it('refuses with 409 when no id is left to assign, and still takes one that is sent', async () => {
+  it('refuses with 409 when no id is left to assign, and still accepts a sent id', async () => {
     const caller = await newCaller()
     expect((await caller.send('/plants', { json: { name: 'last', id: highest } })).status).toBe(200)
     const before = await everythingKept(sql)
@@ -298,7 +298,7 @@ describe('POST /plants', () => {
     expect(await other.names()).toStrictEqual(['mine too', 'next'])
   })
 
-  it('failure mode 29: gives each of many at once its own id, and one of many for the same id', async () => {
+  it('failure mode 29: gives each of many concurrent plants its own id, and adds one of many with the same id', async () => {
     const caller = await newCaller()
     const names = Array.from({ length: 40 }, (_, index) => `plant ${index}`)
     const added = await Promise.all(names.map((name) => caller.send('/plants', { json: { name } })))
@@ -313,8 +313,8 @@ describe('POST /plants', () => {
   })
 })
 
-describe('what is kept', () => {
-  it('has a plant in it by the time that the reply is here', async () => {
+describe('the database', () => {
+  it('has a plant before its reply arrives', async () => {
     const caller = await newCaller()
     const rows = () => sql.run('SELECT id, name, tag FROM plants WHERE account = ?', caller.account)
     await caller.post('{"name": " a ", "id": 9007199254740991, "tag": "x"}')

@@ -24,7 +24,7 @@ async function names(): Promise<readonly string[]> {
 }
 
 describe('an Idempotency-Key', () => {
-  it('gets the first answer again for an equal JSON body, however it is written, and adds one plant', async () => {
+  it('gets the first reply again for an equal JSON body, however it is written, and adds one plant', async () => {
     const first = await add('{"name": "Fern", "tag": "shade"}', 'a')
     expect([first.status, first.headers.get('idempotency-replayed')]).toEqual([200, null])
     for (const body of ['{"name": "Fern", "tag": "shade"}', '{"tag":"shade","name":"Fern"}']) {
@@ -44,14 +44,14 @@ describe('an Idempotency-Key', () => {
     expect(await names()).not.toContain('Lichen')
   })
 
-  it('of several at once lets one plant be added, and tells the others that it is still running or its answer', async () => {
+  it('of several concurrent requests adds one plant; the others get a 409 or its reply', async () => {
     const answers = await Promise.all(Array.from({ length: 20 }, () => add({ name: 'Once' }, 'c')))
     const statuses = new Set(answers.map(({ status }) => status))
     expect([...statuses].every((status) => status === 200 || status === 409)).toBe(true)
     expect((await names()).filter((name) => name === 'Once')).toHaveLength(1)
   })
 
-  it('gets of the first answer what the repeated request includes', async () => {
+  it('shows the first plant with the fields that the repeated request includes', async () => {
     const ask = (query: string) =>
       service.request(`/plants${query}`, { json: { name: 'Ivy', id: 700 }, headers: { 'idempotency-key': 'f' } })
     const [id, plain] = [{ id: 700, name: 'Ivy' }, { name: 'Ivy' }]
@@ -75,7 +75,7 @@ describe('an Idempotency-Key', () => {
     expect([theirs.status, await theirs.json()]).toEqual([200, { name: 'Theirs' }])
   })
 
-  it('that was refused for its plant may be sent again', async () => {
+  it('of a refused plant may be used again', async () => {
     expect((await add({ name: 'Taken', id: 500 }, null)).status).toBe(200)
     expect((await add({ name: 'Late', id: 500 }, 'e')).status).toBe(409)
     await service.request('/plants/500', { method: 'DELETE' })
@@ -89,7 +89,7 @@ describe('an Idempotency-Key', () => {
   })
 })
 
-it('keys that have expired go by themselves, without any request', async () => {
+it('expired keys are removed without any request', async () => {
   const { path, remove } = temporaryFolder()
   onTestFinished(remove)
   // Makes the tables.
@@ -123,7 +123,7 @@ describe('an ETag', () => {
         const same = await service.request(path, { headers: { 'if-none-match': sent } })
         expect([same.status, await same.text(), same.headers.get('etag')]).toEqual([304, '', tag])
       }
-      // One that all of these lists show.
+      // A plant that all of these lists show.
       await add({ name: 'New', id: -index, tag: 'shade' }, null)
       const next = await service.request(path, { headers: { 'if-none-match': tag } })
       expect(next.status).toBe(200)
@@ -131,17 +131,17 @@ describe('an ETag', () => {
     }
   })
 
-  it('changes with a deletion, and for nobody else', async () => {
+  it('changes with a deletion, and for no other account', async () => {
     const other = await service.makeKey('bystander')
     const theirs = () => service.request('/plants', { headers: { authorization: `Bearer ${other}` } })
-    // Making the key wrote to the database from outside, which every version over SQLite takes note of.
+    // Another process made the key and so wrote to the database, which changes every version over SQLite.
     const [mine, before] = [await service.request('/plants'), await theirs()]
     await service.request('/plants/1', { method: 'DELETE' })
     expect((await service.request('/plants')).headers.get('etag')).not.toBe(mine.headers.get('etag'))
     expect((await theirs()).headers.get('etag')).toBe(before.headers.get('etag'))
   })
 
-  it('lets a read that begins after a write see it, also from the pages that are kept', async () => {
+  it('lets a read that begins after a write see it, also from cached pages', async () => {
     for (let round = 0; round < 50; round++) {
       const name = `Seen ${round}`
       await service.request('/plants?limit=1000')
@@ -152,7 +152,7 @@ describe('an ETag', () => {
 })
 
 describe('writes of one turn', () => {
-  it('are each answered for themselves: a conflict fails none of its neighbours', async () => {
+  it('get their own replies: a conflict does not fail other writes', async () => {
     const ids = Array.from({ length: 60 }, (_, index) => 10_000 + Math.floor(index / 2))
     const answers = await Promise.all(ids.map((id) => add({ name: `At ${id}`, id }, null)))
     expect(answers.filter(({ status }) => status === 200)).toHaveLength(30)

@@ -6,13 +6,13 @@ import { newCaller, plantInBulk, plantServiceForThisFile } from '../support/plan
 
 plantServiceForThisFile()
 
-/** What a reply says was ignored; null without the header. */
+/** The ignored names of a reply; null without the header. */
 function ignoredIn(response: Response): readonly string[] | null {
   return response.headers.get('x-ignored-params')?.split(',').map(decodeURIComponent) ?? null
 }
 
 describe('x-ignored-params of plants', () => {
-  it('is not there where all is known', async () => {
+  it('is missing where all names are known', async () => {
     const caller = await newCaller()
     const json = { name: 'a', id: 7, tag: 'x' }
     for (const response of [
@@ -25,7 +25,7 @@ describe('x-ignored-params of plants', () => {
     }
   })
 
-  it('names what a route does not know, whatever its status, each once', async () => {
+  it('has each name that a route does not know once, with any status', async () => {
     const caller = await newCaller()
     const add = (query: string, json: object, key?: string) =>
       caller.send(`/plants${query}`, { json, headers: key === undefined ? {} : { 'idempotency-key': key } })
@@ -48,7 +48,7 @@ describe('x-ignored-params of plants', () => {
     }
   })
 
-  it('is on pages that are kept, unchanged or long as well', async () => {
+  it('is on cached, unchanged and long pages too', async () => {
     const caller = await newCaller()
     await plantInBulk(
       caller,
@@ -65,7 +65,7 @@ describe('x-ignored-params of plants', () => {
     }
   })
 
-  it('says of any names exactly which were not known, and changes nothing of what is written', async () => {
+  it('has exactly the unknown names, and does not change the written plant', async () => {
     const caller = await newCaller()
     const known = ['name', 'id', 'tag']
     const name = fc
@@ -82,7 +82,7 @@ describe('x-ignored-params of plants', () => {
     )
   })
 
-  it('is bounded: it counts what it has no room for', async () => {
+  it('is bounded, and has the number of names that do not fit', async () => {
     const caller = await newCaller()
     const fields = Object.fromEntries(Array.from({ length: 10_000 }, (_, index) => [`field ${index}`, index]))
     const response = await caller.send('/plants', { json: { ...fields, name: 'a' } })
@@ -95,7 +95,7 @@ describe('x-ignored-params of plants', () => {
     expect(named.length).toBeGreaterThan(200)
   })
 
-  it('is not on what is refused for what else it says: nothing of that was ignored', async () => {
+  it('is not on a refused request, of which nothing was ignored', async () => {
     const caller = await newCaller()
     for (const response of [await caller.post('{"nmae": "a"}'), await caller.send('/plants?limit=0&q=1')]) {
       await expectError(response, 'plants', 400)

@@ -5,7 +5,7 @@ import { cactus, highest, newCaller, plantServiceForThisFile } from '../support/
 plantServiceForThisFile()
 
 describe('include=id', () => {
-  it('adds the id to what is planted, read and listed, whether it was sent or assigned, and nothing else', async () => {
+  it('adds only the id to plants that are added, read and listed, whether the id was sent or assigned', async () => {
     const caller = await newCaller()
     for (const [sent, reply] of [
       [
@@ -35,7 +35,7 @@ describe('include=id', () => {
     expect([head.status, await head.text()]).toEqual([200, ''])
   })
 
-  it('lets a plant be deleted that only the list tells of', async () => {
+  it('lets a caller delete a plant that it knows only from the list', async () => {
     const caller = await newCaller()
     for (const name of ['a', 'b', 'a']) await caller.post(JSON.stringify({ name }))
     const plants: readonly { readonly id: number; readonly name: string }[] = JSON.parse(
@@ -55,7 +55,7 @@ describe('include=id', () => {
     'include=id,id',
     'include=id%20',
     'include=id&include=id',
-  ])('is the only thing that can be included, once: ?%s is a 400, and nothing is written', async (query) => {
+  ])('is the only value, once: ?%s is a 400, and nothing is written', async (query) => {
     const caller = await newCaller()
     await caller.post('{"name": "a", "id": 7}')
     for (const response of [

@@ -38,7 +38,7 @@ describe('over a real socket', () => {
     await service.close()
   })
 
-  /** Which place to go on from: none, one made up, or the last that this or another account was given. */
+  /** The cursor: none, an invented one, or the last one that this or another account got. */
   const cursor = fc.oneof(
     fc.constant(undefined),
     fc.record({ owner: fc.nat({ max: people }), id }),
@@ -51,7 +51,7 @@ describe('over a real socket', () => {
     limit: fc.option(limit, { nil: undefined }),
     cursor,
     withIds: fc.boolean(),
-    /** Whose last ETag is sent along. */
+    /** The account whose last ETag is sent. */
     known: fc.option(who, { nil: undefined }),
   })
   const call = fc.oneof(
@@ -66,7 +66,7 @@ describe('over a real socket', () => {
   let accountsMade = 0
   let planted = 0
 
-  it('nobody sees or touches more, with keys, cursors, ETags and idempotency keys of their own or of others', async () => {
+  it('no account sees or changes more than it may, with keys, cursors, ETags and idempotency keys of its own or of others', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(call, { minLength: 120, maxLength: 120 }), async (calls) => {
         const model = new PlantsModel()
@@ -77,7 +77,7 @@ describe('over a real socket', () => {
         }
         const lastCursors = new Map<number, { readonly owner: number; readonly id: number }>()
         const lastTags = new Map<number, string>()
-        /** What was shown to whom for which question by which ETag. */
+        /** Replies by account, URL and ETag. */
         const shown = new Map<string, string>()
         for (const call of calls) {
           const me = accounts[call.who]
@@ -147,12 +147,12 @@ describe('over a real socket', () => {
             const expected = model.visible(call.who, call.tag, place)
             const page = expected.slice(0, call.limit)
             const text = JSON.stringify(page.map((plant) => toReply(plant, call.withIds && plant.owner === call.who)))
-            // An ETag is of all that the account sees, and over PostgreSQL of what the reply shows, whoever asks.
+            // An ETag covers all plants that the account sees; over PostgreSQL, the reply's content, for any account.
             const [told, all] = isOverPostgres
               ? [version, text]
               : [`${call.who} ${version}`, JSON.stringify(model.visible(call.who))]
             if (response.status === 304) {
-              // Nothing is shown; that it is unchanged must be true of the account's own earlier reply.
+              // A 304 shows nothing, and must match an earlier reply to the same account.
               expect(version).toBe(known)
               expect(shown.get(`${call.who} ${version} ${query}`) ?? text).toBe(text)
               expect(shown.get(told)).toBe(all)
@@ -183,7 +183,7 @@ describe('over a real socket', () => {
           }
         }
       }),
-      // Over PostgreSQL each revocation takes half a second to be known.
+      // Over PostgreSQL each revocation takes half a second to take effect.
       {
         numRuns: often(isOverPostgres ? 2 : 6),
         endOnFailure: true,

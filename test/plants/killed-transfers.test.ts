@@ -37,7 +37,7 @@ const places: readonly (readonly [engine: string, open: () => Promise<KilledPlac
 const kills = Number(process.env['TRANSFER_KILLS'] ?? 1)
 
 it.each(places)(
-  '(f) kill -9 of import, --undo and delete loses no plant and doubles none: %s',
+  'kill -9 of import, --undo and delete loses no plant and duplicates none: %s',
   async (_, open) => {
     const done = await killTransfers(await open(), 1500 * (kills + 1), kills)
     process.stderr.write(kills > 2 ? `${JSON.stringify(done)}\n` : '')

@@ -24,7 +24,7 @@ import { isOverPostgres, storesForThisTest } from '../support/test-database.ts'
 plantServiceForThisFile()
 
 describe('GET /plants', () => {
-  it('is an empty array where nothing grows', async () => {
+  it('is an empty array without plants', async () => {
     const response = await (await newCaller()).send('/plants')
     expect(response.status).toBe(200)
     expect(response.headers.get('content-type')).toBe('application/json; charset=utf-8')
@@ -32,7 +32,7 @@ describe('GET /plants', () => {
     expect(await response.text()).toBe('[]')
   })
 
-  it('is ordered by id and has of each plant its name and tag alone', async () => {
+  it('is ordered by id and has only name and tag of each plant', async () => {
     const caller = await newCaller()
     for (const text of [
       '{"name": "c", "id": 10, "tag": "x"}',
@@ -144,13 +144,13 @@ describe('GET /plants', () => {
     `${writeCursor({ account: 1, id: 5 })}=`,
     ` ${writeCursor({ account: 1, id: 5 })}`,
     `${writeCursor({ account: 1, id: 5 })}&after=${writeCursor({ account: 1, id: 6 })}`,
-  ])('refuses the cursor %j with 400: it is none that it wrote', async (cursor) => {
+  ])('refuses the invalid cursor %j with 400', async (cursor) => {
     const path = `/plants?limit=2&after=${cursor.includes('&') ? cursor : encodeURIComponent(cursor)}`
     const { message } = await expectError(await (await newCaller()).send(path), 'plants', 400)
     expect(message).toContain('"after"')
   })
 
-  it('shows nobody more by a cursor that another account was given', async () => {
+  it('shows no more plants with a cursor of another account', async () => {
     const [owner, stranger] = await Promise.all([newCaller(), newCaller()])
     const rows = Array.from({ length: 5 }, (_, index) => ({ id: index, name: `owner ${index}` }))
     await plantInBulk(owner, rows)
@@ -159,7 +159,7 @@ describe('GET /plants', () => {
       { id: 4, name: 'stranger 4' },
     ])
     const next = nextPage(await owner.send('/plants?limit=2')) ?? ''
-    // A place among another account's plants is past all of one's own.
+    // A position among another account's plants is after all own plants.
     expect(await (await stranger.send(next)).json()).toStrictEqual([])
   })
 
@@ -175,7 +175,7 @@ describe('GET /plants', () => {
     expect(pages.flat().map(({ name }) => name)).toStrictEqual(rowNames(5, 'tagged'))
   })
 
-  it('gives through all pages every plant exactly once, in order, while others are planted', async () => {
+  it('has every plant exactly once over all pages, in order, while others are added', async () => {
     const rows = fc.uniqueArray(
       fc.record({
         id: fc.oneof(fc.integer({ min: -20, max: 20 }), fc.maxSafeInteger()),
@@ -263,7 +263,7 @@ describe('a long list', () => {
     ['limit=2500', 2500, false],
     ['limit=2147483647', 2500, false],
     ['limit=1100&tag=odd', 1100, true],
-  ] as const)('with ?%s is streamed, and has the head of a short page', async ([query, count, hasMore]) => {
+  ] as const)('with ?%s is streamed, and has the headers of a short page', async ([query, count, hasMore]) => {
     const caller = await newCaller()
     const rows = rowNames(2500, `"${cactus}\\`).map((name, id) => ({ id, name, ...(id % 2 ? { tag: 'odd' } : {}) }))
     await plantInBulk(caller, rows)
@@ -294,7 +294,7 @@ describe('a long list', () => {
     await changed.text()
   })
 
-  it('can be entered by a cursor, and asked for its headers alone', async () => {
+  it('can start at a cursor, and answers HEAD', async () => {
     const caller = await newCaller()
     await plantInBulk(caller, manyRows)
     const after = writeCursor({ account: caller.account, id: 499 })
@@ -305,7 +305,7 @@ describe('a long list', () => {
     expect(pages.map((page) => page.length)).toStrictEqual([1200, 1200, 100])
   })
 
-  it('shows one moment, or over PostgreSQL each page its own', async () => {
+  it('shows one snapshot; over PostgreSQL each page has its own', async () => {
     const caller = await newCaller()
     await plantInBulk(caller, manyRows)
     const stores = await storesForThisTest(service.dataDirectory)
@@ -315,7 +315,7 @@ describe('a long list', () => {
       expect((await caller.post(`{"name": "late", "id": ${5000 + names.length}}`)).status).toBe(200)
       expect((await caller.send(`/plants/${names.length + 10}`, { method: 'DELETE' })).status).toBeLessThan(500)
     }
-    // Read page by page: of each page that was still to come one plant is gone, and the late ones came behind it.
+    // Without a snapshot, each later page lacks one removed plant, and has the late ones at the end.
     const gone = [510, 1010, 1510, 2010]
     if (isOverPostgres)
       expect(names.filter((name) => name !== 'late')).toStrictEqual(manyNames.filter((_, id) => !gone.includes(id)))
@@ -323,9 +323,9 @@ describe('a long list', () => {
   })
 
   it.for(['/plants', '/plants?limit=9999'])(
-    'of a reader of %s who leaves half-way does not keep its snapshot',
+    'of %s does not keep its snapshot when its reader leaves half-way',
     async (path) => {
-      // 20 MB, far more than the sockets' buffers hold: the service has to wait for the reader.
+      // 20 MB, far more than the sockets' buffers hold: the service must wait for the reader.
       const caller = await newCaller()
       const text = cactus.repeat(255)
       await plantInBulk(

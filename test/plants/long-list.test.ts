@@ -6,11 +6,11 @@ import { startTestService } from '../support/service.ts'
 import { sqlForThisTest } from '../support/test-sql.ts'
 
 describe('a long list', () => {
-  it('lets others be answered meanwhile, however quickly its reader takes it', async () => {
-    // A process of its own: in this one, reader and service would take turns whatever the service did.
+  it('lets other requests be answered meanwhile, however fast its reader is', async () => {
+    // A process of its own: in one process, reader and service would alternate in any case.
     const service = await spawnService(process.execPath, ['src/main.ts'])
     const sql = await sqlForThisTest(service.dataDirectory)
-    // Far more than the buffers of a connection hold, so that the service is still at it when the other request comes.
+    // Far more than the buffers of a connection hold, so that the list is not complete when the other request comes.
     await sql.run(`
       INSERT INTO plants (account, id, name)
       WITH RECURSIVE ids (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM ids WHERE id < 200000)
@@ -46,7 +46,7 @@ describe('a long list', () => {
       INSERT INTO plants (account, id, name)
       WITH RECURSIVE ids (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM ids WHERE id < 60000)
       SELECT accounts.id, ids.id, '${'x'.repeat(200)}' FROM ids, accounts`)
-    // None of them takes more than the network holds for it.
+    // Each reader takes only what the network buffers.
     const open = (key = service.key) =>
       new Promise<IncomingMessage>((resolve, reject) => {
         get(service.url + path, { headers: { authorization: `Bearer ${key}` } }, resolve).once('error', reject)

@@ -8,7 +8,7 @@ import { everythingKept } from '../support/test-sql.ts'
 plantServiceForThisFile()
 
 describe('GET and DELETE /plants/{id}', () => {
-  it('gives one plant, removes it once, and leaves the others', async () => {
+  it('return one plant, remove it once, and do not change the others', async () => {
     const caller = await newCaller()
     await plantInBulk(caller, [
       { id: -3, name: 'a' },
@@ -26,7 +26,7 @@ describe('GET and DELETE /plants/{id}', () => {
     expect((await caller.post('{"name": "again", "id": 7}')).status).toBe(200)
   })
 
-  it('takes the DELETE of a client that names a content type although it sends no body', async () => {
+  it('accept a DELETE with a content type and no body', async () => {
     const caller = await newCaller()
     await caller.post('{"name": "a", "id": 7}')
     const headers = { 'content-type': 'application/json' }
@@ -60,7 +60,7 @@ describe('GET and DELETE /plants/{id}', () => {
     expect(await caller.names()).toStrictEqual(['a'])
   })
 
-  it("answers for another account's plant exactly as for one that is not there", async () => {
+  it("answer for another account's plant exactly as for an unknown one", async () => {
     const [owner, stranger] = await Promise.all([newCaller(), newCaller()])
     await owner.post('{"name": "CANARY", "id": 7}')
     const before = await everythingKept(sql)
@@ -91,7 +91,7 @@ describe('accounts', () => {
     return [...garden].toSorted(([a], [b]) => a - b).map(([, plant]) => plant)
   }
 
-  it('failure mode 24: never see or touch each other’s plants, whatever is called in whatever order', async () => {
+  it('failure mode 24: never see or change each other’s plants, with any calls in any order', async () => {
     const people = await Promise.all([newCaller(), newCaller(), newCaller()])
     let planted = 0
     await fc.assert(

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import type { Alarm, Clock } from '../../src/clock.ts'
 import { inBatches, Pace } from '../../src/plants/pace.ts'
 
-/** What batches do to a pace where each plant takes so long; time passes with them and with pauses alone. */
+/** A pace whose batches take a fixed time for each plant; only batches and pauses advance the clock. */
 function paceWhere({
   msPerPlant,
   isServiceRunning,
@@ -36,7 +36,7 @@ function paceWhere({
   return { pace, take }
 }
 
-it('(4) beside a service each batch takes a few milliseconds, and others have as long after it, 20 ms at least', async () => {
+it('beside a service each batch takes a few milliseconds, and the pause after it as long, at least 20 ms', async () => {
   for (const msPerPlant of [0.002, 0.02, 0.2]) {
     const { take } = paceWhere({ msPerPlant, isServiceRunning: () => true })
     const { took, pauses } = await take(50)
@@ -49,7 +49,7 @@ it('(4) beside a service each batch takes a few milliseconds, and others have as
   }
 })
 
-it('(4) without a service batches are large and nothing waits, until one starts', async () => {
+it('without a service batches are large and have no pauses, until a service starts', async () => {
   let isServiceRunning = false
   const { pace, take } = paceWhere({ msPerPlant: 0.05, isServiceRunning: () => isServiceRunning })
   const { took, pauses } = await take(30)
@@ -61,7 +61,7 @@ it('(4) without a service batches are large and nothing waits, until one starts'
   expect(pace.size * 0.05).toBeLessThanOrEqual(4)
 })
 
-it('(4) cuts lists of any length into batches as the pace wants them, and loses nothing', async () => {
+it("splits lists of any length into batches of the pace's size, and loses nothing", async () => {
   const { pace } = paceWhere({ msPerPlant: 0.02, isServiceRunning: () => true })
   async function* lists() {
     for (const length of [0, 1, 500, 79, 80, 0, 3]) yield Array.from({ length }, (_, index) => index)

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import { PageCache } from '../../src/plants/page-cache.ts'
 
-/** About a megabyte, by what the cache takes for it. */
+/** A page that counts as about a megabyte. */
 const page = { text: 'x'.repeat(512 * 1024) }
 
-/** A cache of pages that keeps each from the first time on, as if all had been asked for before. */
+/** A cache that stores each page at the first request, as if all had been requested before. */
 function cacheOf(questions: readonly (readonly [account: number, question: string])[]): PageCache {
   const pages = new PageCache()
   for (const [account, question] of questions) pages.set(account, question, 'before', { text: '' })
@@ -12,7 +12,7 @@ function cacheOf(questions: readonly (readonly [account: number, question: strin
 }
 
 describe('the cache of pages', () => {
-  it('keeps a page from the second time on that it is asked for, whatever has been written in between', () => {
+  it('stores a page at its second request, whatever was written in between', () => {
     const pages = new PageCache()
     pages.set(1, '/plants', 'a', page)
     expect(pages.get(1, '/plants', 'a')).toBeUndefined()
@@ -22,7 +22,7 @@ describe('the cache of pages', () => {
     expect(pages.get(1, '/plants', 'b')).toBe(page)
   })
 
-  it('forgets questions that were asked long ago', () => {
+  it('drops URLs that were requested long ago', () => {
     const pages = new PageCache()
     pages.set(1, 'first', 'a', page)
     for (let each = 0; each < 20; each++) pages.set(1, `${each}`.padEnd(50_000), 'a', page)
@@ -32,7 +32,7 @@ describe('the cache of pages', () => {
     expect(pages.get(1, 'first', 'a')).toBe(page)
   })
 
-  it('forgets all pages of an account with its version, and no others', () => {
+  it('drops all pages of an account with its version, and no others', () => {
     const pages = cacheOf([
       [1, '/plants'],
       [1, '/plants?limit=1'],
@@ -47,7 +47,7 @@ describe('the cache of pages', () => {
     expect(pages.uses).toEqual({ hits: 2, misses: 3 })
   })
 
-  it('keeps what is asked for again while others come and go, and 64 MB at most', () => {
+  it('keeps pages that are used again while others are replaced, and at most 64 MB', () => {
     const pages = cacheOf([[2, 'first'], ...Array.from({ length: 500 }, (_, each) => [1, `${each}`] as const)])
     const kept = () => Array.from({ length: 500 }, (_, each) => each).filter((each) => pages.get(1, `${each}`, 'a'))
     pages.set(2, 'first', 'a', page)
@@ -60,7 +60,7 @@ describe('the cache of pages', () => {
     expect(kept().at(-1)).toBe(499)
   })
 
-  it('does not keep what would leave no room for anything else', () => {
+  it('does not store a page that leaves no room for others', () => {
     const pages = cacheOf([[1, 'all']])
     pages.set(1, 'all', 'a', { text: page.text.repeat(40) })
     expect(pages.get(1, 'all', 'a')).toBeUndefined()

@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises'
 import { expect, it, onTestFinished } from 'vitest'
 import { engines } from '../support/engines.ts'
 
-/** Over SQLite, an account with so many plants; without a number, with 250,000, which are counted in three slices. */
+/** An account in SQLite with so many plants; 250,000 without a number, which are counted in three slices. */
 async function manyPlants(most = count) {
   const [sqlite] = engines
   const database = await sqlite?.openDatabase()
@@ -19,7 +19,7 @@ async function manyPlants(most = count) {
 const count = 250_000
 const fern = { name: 'Fern' }
 
-it('the first plant of a large account with a limit lets others come in between while it is counted', async () => {
+it('the first plant of a large account with a limit lets other requests run while the account is counted', async () => {
   const { plants, account } = await manyPlants()
   let turns = 0
   let isOver = false
@@ -32,10 +32,10 @@ it('the first plant of a large account with a limit lets others come in between 
   expect(turns).toBeGreaterThanOrEqual(2)
 })
 
-it('what comes and goes while an account is counted is counted once, and the limit holds to the plant', async () => {
+it('plants that are added or removed during a count are counted once, and the limit is exact', async () => {
   const { plants, account } = await manyPlants()
   const limited = plants.create(account, fern, undefined, count + 10)
-  // One slice is counted: these are before its end, and behind all.
+  // One slice is counted: these ids are before its end, and after all.
   await setImmediate()
   await Promise.all([
     plants.remove(account, 5),
@@ -44,7 +44,7 @@ it('what comes and goes while an account is counted is counted once, and the lim
     plants.create(account, { ...fern, id: count + 5 }),
   ])
   await limited
-  // There are as many as at first, one that is back, one more, and the limited one, less one that is gone.
+  // The first number, plus one that is back, one more and the limited one, minus one that is removed.
   const added = await Promise.allSettled(
     Array.from({ length: 12 }, () => plants.create(account, fern, undefined, count + 10)),
   )
@@ -52,7 +52,7 @@ it('what comes and goes while an account is counted is counted once, and the lim
   expect(await plants.count(account)).toBe(count + 10)
 })
 
-it('what another process adds is counted for the next plant', async () => {
+it('plants of another process are counted for the next plant', async () => {
   const { database, plants, account } = await manyPlants()
   await plants.create(account, fern, undefined, count + 2)
   await database.run(`INSERT INTO plants (account, id, name) VALUES (${account}, -1, 'n')`)
@@ -62,7 +62,7 @@ it('what another process adds is counted for the next plant', async () => {
   expect((await plants.create(account, fern, undefined, count + 2)).plant.name).toBe('Fern')
 })
 
-it.each([2, 4, 100])('whoever looks again for %d is told what has come and gone', async (enough) => {
+it.each([2, 4, 100])('a second count up to %d includes plants that were added and removed since', async (enough) => {
   const { database, plants, account } = await manyPlants(4)
   const look = async () => Math.min(enough, await plants.count(account, enough))
   expect(await look()).toBe(Math.min(enough, 4))
@@ -78,7 +78,7 @@ it.each([2, 4, 100])('whoever looks again for %d is told what has come and gone'
   expect(await look()).toBe(2)
 })
 
-it('a look at a part of the plants is not taken for all of them where there is a limit', async () => {
+it('a count that stopped early is not used for a limit', async () => {
   const { plants, account } = await manyPlants(4)
   expect(await plants.count(account, 2)).toBe(2)
   expect(await plants.count(account, 3)).toBe(3)

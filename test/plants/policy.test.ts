@@ -49,7 +49,7 @@ it('lets plants be shared with every account but their own', () => {
   )
 })
 
-it('answers a request that comes again like the first one, and refuses another one of the same key', () => {
+it('replies to a repeated request like the first time, and refuses another request with the same key', () => {
   fc.assert(
     fc.property(fc.string(), fc.string(), fc.option(fc.string(), { nil: null }), (asked, request, tag) => {
       const first = { request: asked, plant: 7, name: 'Fern', tag }
@@ -63,6 +63,6 @@ it('answers a request that comes again like the first one, and refuses another o
   )
 })
 
-it('knows idempotency keys for a day', () => {
+it('keeps idempotency keys for a day', () => {
   expect(oldestValidKeySeconds(1_760_000_000)).toBe(1_760_000_000 - 86_400)
 })

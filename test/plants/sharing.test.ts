@@ -10,7 +10,7 @@ import { isOverPostgres, onceKnown, openStoresOf } from '../support/test-databas
 import { openSql, type TestSql } from '../support/test-sql.ts'
 
 let service: TestService
-/** What a command beside the service has opened. */
+/** The stores of a command beside the service. */
 let stores: Stores
 let sql: TestSql
 
@@ -32,7 +32,7 @@ interface Person {
   send(path: string, options?: RequestOptions): Promise<Response>
   /** The names in `GET /plants`. */
   sees(query?: string): Promise<readonly string[]>
-  /** Plants these, by name and tag, with the ids 1, 2, and so on. */
+  /** Adds plants with these names and tags and the ids 1, 2, and so on. */
   plant(...plants: readonly (readonly [name: string, tag?: string])[]): Promise<void>
 }
 
@@ -58,7 +58,7 @@ async function newPerson(scopes: readonly Scope[] = ['plants:read', 'plants:writ
   }
 }
 
-/** One after the other: what they share is listed in the order in which they came. */
+/** Made one after the other, since shares are listed in the order of the accounts. */
 async function newPeople(): Promise<readonly [Person, Person, Person]> {
   return [await newPerson(), await newPerson(), await newPerson()]
 }
@@ -78,7 +78,7 @@ async function readPages(person: Person, first: string): Promise<readonly (reado
 }
 
 describe('plants that an account shares', () => {
-  it('come after one’s own, by account and id, each once, page by page as well', async () => {
+  it('come after one’s own, by account and id, each once, also page by page', async () => {
     const [ann, bob, cat] = await newPeople()
     await ann.plant(['a1', 'x'], ['a2'], ['a3', 'y'])
     await bob.plant(['b1', 'x'], ['b2'])
@@ -96,7 +96,7 @@ describe('plants that an account shares', () => {
     expect(await cat.sees()).toEqual(['c1', 'c2'])
   })
 
-  it('by a tag are those that have it at the time, and nothing else of theirs', async () => {
+  it('by a tag are those that have the tag now, and no others', async () => {
     const [ann, bob] = await newPeople()
     await ann.plant(['rose', 'red'], ['bare'], ['poppy', 'red'], ['lily', 'white'])
     await stores.plants.share(ann.id, bob.id, 'red')
@@ -107,13 +107,13 @@ describe('plants that an account shares', () => {
     expect(await bob.sees()).toEqual(['poppy', 'tulip'])
   })
 
-  it('can be read in the list alone: by id they are not there, and nothing writes or removes them', async () => {
+  it('are only in the list: they cannot be read by id, changed or removed', async () => {
     const [ann, bob] = await newPeople()
     await ann.plant(['a1'])
     await stores.plants.share(ann.id, bob.id)
     await expectError(await bob.send('/plants/1'), 'plants', 404)
     await expectError(await bob.send('/plants/1', { method: 'DELETE' }), 'plants', 404)
-    // The id is free in the account of one's own.
+    // The id is free in the caller's own account.
     const added = await bob.send('/plants', { json: { name: 'b1', id: 1 } })
     expect([added.status, added.headers.get('location')]).toEqual([200, '/plants/1'])
     expect(await bob.sees()).toEqual(['b1', 'a1'])
@@ -122,7 +122,7 @@ describe('plants that an account shares', () => {
     expect(await ann.sees()).toEqual(['a1'])
   })
 
-  it('go at once when they are taken back, in the middle of the pages too, and no ETag is stale', async () => {
+  it('disappear at once when the share is revoked, also between two pages, and no ETag is stale', async () => {
     const [ann, bob, cat] = await newPeople()
     await ann.plant(['a1'], ['a2'], ['a3'])
     await cat.plant(['c1'])
@@ -138,7 +138,7 @@ describe('plants that an account shares', () => {
     expect(await (await bob.send(next)).json()).toEqual([{ name: 'c1' }])
   })
 
-  it('change the ETag of those who see them when their owner writes, and nobody else’s', async () => {
+  it('change the ETag of accounts that see them when their owner writes, and of no others', async () => {
     const [ann, bob, cat] = await newPeople()
     await ann.plant(['a1'])
     await stores.plants.share(ann.id, bob.id)
@@ -153,7 +153,7 @@ describe('plants that an account shares', () => {
     const tags = Array.from({ length: 7 }, (_, index) => `tag ${index}`)
     const names = (whose: string, count: number) => Array.from({ length: count }, (_, index) => `${whose}${index}`)
     await bob.plant(...names('b', 10).map((name) => [name] as const))
-    // Long runs of one tag and a mixture of all; each ninth has a tag that is not shared.
+    // Long runs of one tag, then a mixture of all; each ninth plant has a tag that is not shared.
     await ann.plant(
       ...names('a', 3000).map((name, index) => {
         const tag = index % 9 === 0 ? 'private' : tags[index < 1500 ? Math.floor(index / 600) : index % 7]
@@ -189,7 +189,7 @@ describe('plants that an account shares', () => {
 })
 
 describe('the commands', () => {
-  it('share, list what is shared, and take it back, beside the running service', async () => {
+  it('grant, list and revoke shares beside the running service', async () => {
     const [ann, bob] = await newPeople()
     await ann.plant(['a1', 'x'], ['a2'])
     const both = ['--from', ann.name, '--to', bob.name]
@@ -218,7 +218,7 @@ describe('the commands', () => {
     expect(await bob.sees()).toEqual(['a1', 'a2'])
   })
 
-  it('take back everything when unshare has no tag', async () => {
+  it('revoke all shares when unshare has no tag', async () => {
     const [ann, bob, cat] = await newPeople()
     await ann.plant(['a1', 'x'], ['a2', 'y'])
     await stores.plants.share(ann.id, bob.id, 'x')
@@ -231,7 +231,7 @@ describe('the commands', () => {
     expect(await run('plants', 'unshare', ...both)).toMatchObject({ code: 1, stdout: '' })
   })
 
-  it('refuse with one sentence what cannot be shared', async () => {
+  it('refuse impossible shares with one sentence', async () => {
     const [ann, bob] = await newPeople()
     const refusals = await Promise.all([
       run('plants', 'share', '--from', ann.name, '--to', ann.name),
@@ -248,7 +248,7 @@ describe('the commands', () => {
       'The field "tag" is blank; send 1 to 255 characters.\n',
       'The field "tag" is longer than 255 characters; shorten it.\n',
     ])
-    // What no account could ask for is wrong usage.
+    // A request that no account could make is a usage error.
     expect(refusals.map(({ code }) => code)).toEqual([2, 1, 1, 2, 2])
     expect(refusals.map(({ stdout }) => stdout).join('')).toBe('')
     expect((await run('plants', 'share', '--from', ann.name)).code).toBe(2)
@@ -264,10 +264,10 @@ describe('the limit "plants"', () => {
     await sql.run('UPDATE accounts SET limits = ? WHERE id = ?', JSON.stringify(limits), id)
   }
 
-  it('of an account refuses what is beyond it, until one is deleted; a repeated request is none', async () => {
+  it('of an account refuses plants beyond it until one is deleted; a repeated request does not count', async () => {
     const [ann, bob] = await newPeople()
     await limitAccount(ann, { plants: 2 })
-    // What others share is not counted.
+    // Plants that others share are not counted.
     await bob.plant(['b1'], ['b2'])
     await stores.plants.share(bob.id, ann.id)
     expect((await add(ann, 'a1', 'first')).status).toBe(200)
@@ -288,7 +288,7 @@ describe('the limit "plants"', () => {
     await onceKnown(async () => expect((await add(ann, 'a7')).status).toBe(200))
   })
 
-  it('is never passed by requests at the same time, whoever else writes', async () => {
+  it('is never exceeded by concurrent requests, also while other accounts write', async () => {
     const ann = await newPerson()
     await limitAccount(ann, { plants: 10 })
     await ann.plant(['old 1'], ['old 2'])
@@ -322,7 +322,7 @@ describe('the limit "plants"', () => {
     expect((await four('a5')).status).toBe(429)
   })
 
-  it('of the settings holds for whoever has none of their own', async () => {
+  it('of the settings holds for accounts without their own', async () => {
     const limited = await startTestService({ LIMITS: 'plants=1' })
     onTestFinished(() => limited.close())
     const post = () => limited.request('/plants', { json: { name: 'a' } })
@@ -330,11 +330,11 @@ describe('the limit "plants"', () => {
     await expectError(await post(), 'plants', 429)
   })
 
-  it('counts nothing of a write that came to nothing', async () => {
+  it('does not count a write that was rolled back', async () => {
     const ann = await newPerson()
     const writes = await openStoresOf(service.dataDirectory)
     const add = (id: number) => writes.plants.create(ann.id, { name: 'a', id }, undefined, 2)
-    // What makes the whole transaction fail, with all that is in it.
+    // A write that makes the whole transaction fail.
     const [fail, mend] = isOverPostgres
       ? ['ALTER TABLE plants ADD CONSTRAINT fail CHECK (id <> 66) NOT VALID', 'ALTER TABLE plants DROP CONSTRAINT fail']
       : [

@@ -104,7 +104,7 @@ describe('CSV', () => {
     ['\r=1', '"\'\r=1"'],
     ['"=1"', '"""=1"""'],
     ['Fern@sha256:0d', 'Fern@sha256:0d'],
-  ])('writes %j as it is read back, and never as a formula', (cell, written) => {
+  ])('writes %j so that it is read back, and never as a formula', (cell, written) => {
     expect(csvOf(['a', 'b'], [[cell, 1]])).toBe(`a,b\r\n${written},1\r\n`)
   })
 })

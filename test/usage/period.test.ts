@@ -40,7 +40,7 @@ describe('the period of a report', () => {
     ['to', { to: '2026-13-01' }],
     ['to', { to: '1795166122' }],
     ['to', { to: '2026-11-20 ' }],
-  ])('is refused by the name of its part: %s of %j', (param, written) => {
+  ])('is refused with the name of the parameter: %s of %j', (param, written) => {
     const refused = expect(() => readPeriod(written, now))
     refused.toThrow(ApiError)
     refused.toThrow(

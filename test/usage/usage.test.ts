@@ -122,7 +122,7 @@ describe('GET /usage', () => {
     ['from=2026-11-19&to=2026-11-20T23:59:59Z', ['2026-11-19', '2026-11-20']],
     ['from=2026-11-19T00:00:01Z&to=2026-11-20T08:15:22Z', []],
     ['from=2026-11-19T01:00:00%2B01:00&to=2026-11-19T00:00:01Z', ['2026-11-19']],
-  ])('has the days that are asked for: %s', async (query, days) => {
+  ])('has the requested days: %s', async (query, days) => {
     expect((await usage(query)).map(({ day }) => day)).toEqual(days)
   })
 

@@ -194,7 +194,7 @@ it('an end whose write has failed is written when the service stops', async () =
 })
 
 it.each(disks)(
-  'with %s an end is kept, counted, and written as soon as there is room',
+  'with %s an end is buffered, counted, and written as soon as there is room',
   async (_what, startDisk) => {
     const { upstream, answer } = await waitingUpstream()
     const { service, fill, makeRoom } = await startDisk({
