@@ -32,7 +32,7 @@ import { refuseUnfitRequests, refuseUnknownRoutes } from './http/unfit-request.t
 import { loadCompilerWhenNeeded, serializerCompiler, validatorCompiler } from './http/validation.ts'
 import type { Limiter } from './limits/limiter.ts'
 import { limitsPlugin } from './limits/plugin.ts'
-import type { KeptCounts } from './limits/standing.ts'
+import type { StoredCounts } from './limits/standing.ts'
 import type { Metrics } from './metrics/metrics.ts'
 import { addPageCacheMetrics } from './metrics/parts.ts'
 import { metricsPlugin } from './metrics/plugin.ts'
@@ -163,7 +163,7 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
 
   const flush = () => stores.ledger.flush()
   await app.register(usagePlugin, { guard, usage: stores.usage, access: stores.access, flush })
-  await app.register(limitsPlugin, { guard, limiter, settings: config.limits, kept: keptIn(stores), flush })
+  await app.register(limitsPlugin, { guard, limiter, settings: config.limits, stored: storedCountsOf(stores), flush })
 
   const openHeld = (request: FastifyRequest) => inFlight.open(callerOf(request).account.id)
   await registerChat(app, parts, { shedLoad, workOf, openHeld })
@@ -220,7 +220,7 @@ function workByRequest(scheduler: Scheduler) {
 }
 
 /** What counts what an account keeps, for its limits. */
-function keptIn({ plants, characters }: Stores): KeptCounts {
+function storedCountsOf({ plants, characters }: Stores): StoredCounts {
   return {
     plants: (account, enough) => plants.count(account, enough),
     characters: async (account) => (await characters.count(account)).characters,

@@ -146,13 +146,13 @@ class GrowingBytes {
   /** Adds a block; the final one, for all bytes, when a quarter of the announced bytes has arrived. */
   #addBlock(needed: number): void {
     if (this.#used > 0) this.#full.push(this.#block)
-    const come = sumOf(this.#full)
-    if (come >= blockBytes && come >= this.#announced / 4) {
+    const received = sumOf(this.#full)
+    if (received >= blockBytes && received >= this.#announced / 4) {
       this.#block = this.#join(this.#announced)
-      this.#used = come
+      this.#used = received
       return
     }
-    const left = this.#announced - come || 2 * come
+    const left = this.#announced - received || 2 * received
     this.#block = Buffer.allocUnsafeSlow(Math.min(blockBytes, Math.max(needed, left)))
     this.#used = 0
   }

@@ -60,11 +60,11 @@ export class LocalLimiter implements Limiter {
     } while (known.key !== limits.key || known.account !== limits.account)
     // From here on nothing is awaited: what fits now still fits when it is counted.
     const now = this.#now()
-    const held = inForce(limits)
-    const tokens = held.tokens.length > 0 || held.hasSpendingLimit ? estimate() : 0
+    const applied = inForce(limits)
+    const tokens = applied.tokens.length > 0 || applied.hasSpendingLimit ? estimate() : 0
     const requested = { tokens, reserved: purpose === 'answer' ? tokens : 0 }
-    const allowance = takePlace(held, requested, now)
-    return this.#hold(held, requested, allowance, (subject, spent) => {
+    const allowance = takePlace(applied, requested, now)
+    return this.#hold(applied, requested, allowance, (subject, spent) => {
       if (purpose === 'answer') subject.spending?.add(dayOf(now), spent)
     })
   }

@@ -6,7 +6,7 @@ import { answers, refusals, security } from '../http/openapi-fields.ts'
 import { type LimitName, type Limits, limitNames } from '../limit-values.ts'
 import { ChatError } from '../openai/completion.ts'
 import type { Limiter } from './limiter.ts'
-import { type KeptCounts, type Standing, standingsOf } from './standing.ts'
+import { type Standing, type StoredCounts, standingsOf } from './standing.ts'
 
 /** What the route of limits needs. */
 export interface LimitsOptions {
@@ -14,7 +14,7 @@ export interface LimitsOptions {
   readonly limiter: Pick<Limiter, 'readTallies'>
   /** The limits of accounts that have none of their own. */
   readonly settings: Limits
-  readonly kept: KeptCounts
+  readonly stored: StoredCounts
   /** Writes what the ledger still holds in memory, so that spent tokens count as soon as a request has ended. */
   readonly flush: () => Promise<void>
 }
@@ -70,7 +70,7 @@ const LimitList = Type.Object(
 
 /** `GET /limits`: the limits of the caller, and how far each is used. */
 export const limitsPlugin: FastifyPluginAsyncTypebox<LimitsOptions> = async (app, options) => {
-  const { guard, limiter, settings, kept, flush } = options
+  const { guard, limiter, settings, stored, flush } = options
   app.addHook('onRequest', guard.admitApiKey)
 
   app.get(
@@ -90,7 +90,7 @@ export const limitsPlugin: FastifyPluginAsyncTypebox<LimitsOptions> = async (app
       // The ledger tries a failed write again later; the reply shows what is written.
       await flush().catch(() => undefined)
       const key = callerOf(request)
-      const data = await standingsOf(key, settings, limiter, kept)
+      const data = await standingsOf(key, settings, limiter, stored)
       return { object: 'list' as const, key: toLimitedKey(key), data: [...data], has_more: false as const }
     },
   )

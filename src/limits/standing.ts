@@ -6,10 +6,10 @@ import type { Limiter } from './limiter.ts'
 import { untilNextMonth, untilTomorrow } from './spending.ts'
 
 /** Limits on what an account stores; the others are on requests and tokens in a time, or on chats in flight. */
-type KeptName = Exclude<LimitName, keyof typeof timed>
+type StoredName = Exclude<LimitName, keyof typeof timed>
 
 /** Count what an account stores, by its id; a count may stop at `enough`. */
-export type KeptCounts = Readonly<Record<KeptName, (account: number, enough?: number) => Promise<number>>>
+export type StoredCounts = Readonly<Record<StoredName, (account: number, enough?: number) => Promise<number>>>
 
 /** How far one limit of a key, or of its account, is used. */
 export interface Standing {
@@ -63,20 +63,20 @@ export async function standingsOf(
   key: Key,
   settings: Limits,
   limiter: Pick<Limiter, 'readTallies'>,
-  kept: KeptCounts,
+  stored: StoredCounts,
 ): Promise<readonly Standing[]> {
-  const keptUse = new Map<LimitName, Use>()
+  const storedUse = new Map<LimitName, Use>()
   for (const name of limitNames) {
     if (isTimed(name)) continue
     const { own, ofAccount } = limitsInForce(key, settings, name)
     const isLimited = own !== undefined || ofAccount !== undefined
-    keptUse.set(name, { used: await usedOfKept(kept[name], key.account.id, isLimited), resetMs: null })
+    storedUse.set(name, { used: await usedOfStored(stored[name], key.account.id, isLimited), resetMs: null })
   }
   return limiter.readTallies(key, (tallies, now) =>
     limitNames.flatMap((name) => {
       const { own, ofAccount } = limitsInForce(key, settings, name)
       const standing = (of: Standing['of'], limit: number | undefined): Standing => {
-        const use = isTimed(name) ? timed[name](tallies[of], limit, now) : keptUse.get(name)
+        const use = isTimed(name) ? timed[name](tallies[of], limit, now) : storedUse.get(name)
         const { used, resetMs } = use ?? { used: 0, resetMs: null }
         const resets = limit === undefined || resetMs === null ? null : Math.ceil((now + resetMs) / 1000)
         return { limit: name, of, value: limit ?? null, used, resets }
@@ -87,7 +87,11 @@ export async function standingsOf(
 }
 
 /** Counts what an account stores. To count millions of plants takes seconds: without a limit the count stops early. */
-async function usedOfKept(count: KeptCounts[KeptName], account: number, isLimited: boolean): Promise<number | null> {
+async function usedOfStored(
+  count: StoredCounts[StoredName],
+  account: number,
+  isLimited: boolean,
+): Promise<number | null> {
   if (isLimited) return await count(account)
   const counted = await count(account, maxUnlimitedCount + 1)
   return counted > maxUnlimitedCount ? null : counted

@@ -145,12 +145,12 @@ async function isThere(
   let equal = 0
   let taken: string | undefined
   for await (const some of readAccountFile(file.bytes())) {
-    const held = new Map((await transfers.held(account, some)).map((plant) => [plant.id, plant]))
+    const found = new Map((await transfers.findByIds(account, some)).map((plant) => [plant.id, plant]))
     for (const [at, { id, name, tag }] of some.entries()) {
-      const there = held.get(id)
-      if (!there) continue
+      const existing = found.get(id)
+      if (!existing) continue
       taken ??= takenSentence(index + at, id)
-      if (there.name === name && there.tag === tag) equal++
+      if (existing.name === name && existing.tag === tag) equal++
     }
     index += some.length
     if (taken !== undefined && !(wasImported && equal === index))

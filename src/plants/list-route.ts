@@ -68,20 +68,20 @@ export function listRoute(app: TypedInstance, { store, guard, pages }: Lists): v
       const account = callerOf(request).account.id
       const { limit = Number.POSITIVE_INFINITY, tag } = request.query
       // First, since a refused query has no version.
-      const asked = { query: queryOf(request.query), limit, tag }
+      const list = { query: queryOf(request.query), limit, tag }
       // Read before the plants: a change in between makes the tag too old, never too new.
       const version = store.version(account)
       if (version !== null) {
-        if (sendIfNotModified(request, reply, version, asked.query)) return
+        if (sendIfNotModified(request, reply, version, list.query)) return
         const ready = pages.get(account, request.url, version)
         if (ready) return sendPage(reply, ready)
       }
       const read = async (): Promise<void> => {
-        const { json, last } = await store.list(account, asked.query, Math.min(limit, maxWholeList))
-        if (last && limit > maxWholeList) return longReplies.send(request, reply, asked)
-        const page = last ? { text: json, link: nextLink(last, asked) } : { text: json }
+        const { json, last } = await store.list(account, list.query, Math.min(limit, maxWholeList))
+        if (last && limit > maxWholeList) return longReplies.send(request, reply, list)
+        const page = last ? { text: json, link: nextLink(last, list) } : { text: json }
         if (version !== null) pages.set(account, request.url, version, page)
-        else if (sendIfNotModified(request, reply, digestOf(page), asked.query)) return
+        else if (sendIfNotModified(request, reply, digestOf(page), list.query)) return
         sendPage(reply, page)
       }
       read().catch((error: unknown) => reply.send(error))

@@ -33,12 +33,12 @@ export class LongReplies {
    * Streams a list: all plants, or a page of them.
    * @throws ApiError 503 where too many long lists are open, or the error of a key that ends before the headers are sent
    */
-  async send(request: FastifyRequest, reply: FastifyReply, asked: ListRequest): Promise<void> {
+  async send(request: FastifyRequest, reply: FastifyReply, listRequest: ListRequest): Promise<void> {
     // Read before the plants: a change in between makes the tag too old, and such a tag never gets a 304.
     const version = await this.#store.fetchVersion(callerOf(request).account.id)
-    if (version !== null && sendIfNotModified(request, reply, version, asked.query)) return
-    if (Number.isFinite(asked.limit)) await this.#sendPage(request, reply, asked)
-    else this.#sendAll(request, reply, asked.query)
+    if (version !== null && sendIfNotModified(request, reply, version, listRequest.query)) return
+    if (Number.isFinite(listRequest.limit)) await this.#sendPage(request, reply, listRequest)
+    else this.#sendAll(request, reply, listRequest.query)
   }
 
   #sendAll(request: FastifyRequest, reply: FastifyReply, query: PlantQuery): void {
@@ -51,8 +51,8 @@ export class LongReplies {
    * Sends a page. It is read twice, since the headers go first and have its length and its last plant. Without snapshots the two
    * readings may differ: then a short text is kept, and a long one is sent without its length.
    */
-  async #sendPage(request: FastifyRequest, reply: FastifyReply, asked: ListRequest): Promise<void> {
-    const { query, limit } = asked
+  async #sendPage(request: FastifyRequest, reply: FastifyReply, listRequest: ListRequest): Promise<void> {
+    const { query, limit } = listRequest
     const account = callerOf(request).account.id
     const { promise, resolve, reject } = Promise.withResolvers<ListSummary | undefined>()
     const list = this.#begin(request, reply, () => this.#store.listLong(account, query, texts, limit))
@@ -71,7 +71,7 @@ export class LongReplies {
     if (!summary || isOver()) return
     const kept = hasSnapshotLists ? undefined : summary.text
     if (kept !== undefined) list.destroy()
-    if (summary.last) reply.header('link', nextLink(summary.last, asked))
+    if (summary.last) reply.header('link', nextLink(summary.last, listRequest))
     if (hasSnapshotLists || kept !== undefined) reply.header('content-length', summary.bytes)
     reply.header('content-type', jsonType).send(kept ?? list)
   }
@@ -100,7 +100,7 @@ async function summaryOf(
   maxKeptBytes: number,
 ): Promise<ListSummary | undefined> {
   let last: Position | undefined
-  async function* noted(): AsyncIterable<PlantPage> {
+  async function* tracked(): AsyncIterable<PlantPage> {
     for await (const page of pages) {
       last = page.last
       yield page
@@ -108,7 +108,7 @@ async function summaryOf(
   }
   let bytes = 0
   let kept: string[] | undefined = []
-  for await (const text of jsonArray(noted())) {
+  for await (const text of jsonArray(tracked())) {
     if (isOver()) return undefined
     bytes += Buffer.byteLength(text)
     if (bytes <= maxKeptBytes) kept?.push(text)

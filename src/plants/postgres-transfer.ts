@@ -86,7 +86,7 @@ export class PostgresTransfers implements PlantTransfers {
     return rows.length > 0
   }
 
-  async held(account: number, plants: readonly PortablePlant[]): Promise<readonly PortablePlant[]> {
+  async findByIds(account: number, plants: readonly PortablePlant[]): Promise<readonly PortablePlant[]> {
     const ids = JSON.stringify(plants.map(({ id }) => ({ id })))
     const rows = await this.#database.read(
       (sql) => sql<PortableRow[]>`
@@ -126,7 +126,7 @@ export class PostgresTransfers implements PlantTransfers {
     await this.#adding(account, plants, async (sql) => {
       // The statements are pipelined: the server works while the next plants are read.
       const locked = lockAccount(sql, account)
-      const noted = sql`
+      const saved = sql`
         UPDATE imports SET done = ${at + plants.length}
         WHERE account = ${account} AND digest = ${digest} AND done = ${at} AND undoing = 0`
       const added = sql`
@@ -135,10 +135,10 @@ export class PostgresTransfers implements PlantTransfers {
         FROM json_to_recordset(${JSON.stringify(plants)}::text::json) AS new (id BIGINT, name TEXT, tag TEXT)
         WHERE id IS DISTINCT FROM (SELECT highest FROM imports WHERE account = ${account} AND digest = ${digest})`
       const renewed = renewVersions(sql, [account])
-      await Promise.allSettled([locked, noted, added, renewed])
+      await Promise.allSettled([locked, saved, added, renewed])
       await locked
-      // Another command that has come as far has taken the ids: that it works here is what is to be told.
-      if ((await noted).count === 0) throw importChanged()
+      // Where another command has written the same batch, its ids are taken: this error is more useful than that one.
+      if ((await saved).count === 0) throw importChanged()
       await added
       await renewed
     })
@@ -216,7 +216,7 @@ export class PostgresTransfers implements PlantTransfers {
       await withAuditRecords(this.#database, work, maxWaitMs)
     } catch (error) {
       if (codeOf(error) !== uniqueViolation) throw error
-      const taken = new Set((await this.held(account, plants)).map(({ id }) => id))
+      const taken = new Set((await this.findByIds(account, plants)).map(({ id }) => id))
       const first = plants.find(({ id }) => taken.has(id))
       // The plant with that id may have been removed meanwhile.
       if (!first) return await this.#adding(account, plants, work)

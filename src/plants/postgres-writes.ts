@@ -76,16 +76,20 @@ interface KeyRow extends KeyedRow {
 /** Applies writes to the state in memory, and collects the changes of rows. */
 class WritePlan {
   readonly #accounts: ReadonlyMap<number, AccountState>
-  readonly #there: Set<string>
+  readonly #existing: Set<string>
   readonly #keyed: ReadonlyMap<string, KeyedRow>
   /** Plants to insert, after the removals. */
   readonly added = new Map<string, PlantRow>()
   readonly removed = new Map<string, Removal>()
   readonly keys: KeyRow[] = []
 
-  constructor(accounts: ReadonlyMap<number, AccountState>, there: Set<string>, keyed: ReadonlyMap<string, KeyedRow>) {
+  constructor(
+    accounts: ReadonlyMap<number, AccountState>,
+    existing: Set<string>,
+    keyed: ReadonlyMap<string, KeyedRow>,
+  ) {
     this.#accounts = accounts
-    this.#there = there
+    this.#existing = existing
     this.#keyed = keyed
   }
 
@@ -122,19 +126,19 @@ class WritePlan {
   #add(state: AccountState, { account, plant, limit }: Addition): AddedPlant {
     if (limit !== undefined) checkPlantsLimit(limit, state.count)
     const id = plant.id ?? nextId(state.highest ?? 0)
-    const place = `${account} ${id}`
-    if (this.#there.has(place)) throw idTaken(id)
-    this.#there.add(place)
-    this.added.set(place, { account, id, name: plant.name, tag: plant.tag ?? null })
+    const rowKey = `${account} ${id}`
+    if (this.#existing.has(rowKey)) throw idTaken(id)
+    this.#existing.add(rowKey)
+    this.added.set(rowKey, { account, id, name: plant.name, tag: plant.tag ?? null })
     state.count++
     if (state.highest !== undefined && id > state.highest) state.highest = id
     return { plant: { account, ...plant, id }, isReplay: false }
   }
 
   #remove(state: AccountState, { account, id }: Removal): boolean {
-    const place = `${account} ${id}`
-    if (!this.#there.delete(place)) return false
-    if (!this.added.delete(place)) this.removed.set(place, { account, id })
+    const rowKey = `${account} ${id}`
+    if (!this.#existing.delete(rowKey)) return false
+    if (!this.added.delete(rowKey)) this.removed.set(rowKey, { account, id })
     state.count--
     if (id === state.highest) state.highest = undefined
     return true
@@ -144,7 +148,7 @@ class WritePlan {
 /** Locks the accounts of the writes. @returns the accounts that another transaction has locked */
 async function lockedAccounts(sql: Transaction, writes: readonly PlantWrite[]): Promise<Set<number>> {
   const accounts = accountsOf(writes)
-  const [there, free] = await Promise.all([
+  const [existing, unlocked] = await Promise.all([
     sql<{ id: number }[]>`
       SELECT id FROM accounts
       WHERE id IN (SELECT account FROM json_to_recordset(${accounts}::text::json) AS asked (account BIGINT))`,
@@ -153,8 +157,8 @@ async function lockedAccounts(sql: Transaction, writes: readonly PlantWrite[]): 
       WHERE id IN (SELECT account FROM json_to_recordset(${accounts}::text::json) AS asked (account BIGINT))
       ORDER BY id FOR NO KEY UPDATE SKIP LOCKED`,
   ])
-  const ids = new Set(there.map(({ id }) => id))
-  for (const { id } of free) ids.delete(id)
+  const ids = new Set(existing.map(({ id }) => id))
+  for (const { id } of unlocked) ids.delete(id)
   return ids
 }
 
@@ -165,12 +169,12 @@ async function readState(sql: Transaction, writes: readonly PlantWrite[]): Promi
   const limited = additions.filter(({ limit }) => limit !== undefined)
   // An account with more plants than that is over every limit, whatever this batch removes.
   const maxCount = Math.max(0, ...limited.map(({ limit = 0 }) => limit)) + writes.length
-  const places = writes.flatMap((write) => {
+  const requestedIds = writes.flatMap((write) => {
     const id = 'plant' in write ? write.plant.id : write.id
     return id === undefined ? [] : [{ account: write.account, id }]
   })
   const keys = additions.flatMap(({ account, idempotency }) => (idempotency ? [{ account, key: idempotency.key }] : []))
-  const [locked, highest, counts, there, keyed] = await Promise.all([
+  const [locked, highest, counts, existing, keyed] = await Promise.all([
     sql<{ id: number }[]>`
       SELECT id FROM accounts
       WHERE id IN (SELECT account FROM json_to_recordset(${accounts}::text::json) AS asked (account BIGINT))
@@ -185,11 +189,11 @@ async function readState(sql: Transaction, writes: readonly PlantWrite[]): Promi
             SELECT count(*) FROM (SELECT 1 FROM plants WHERE plants.account = asked.account LIMIT ${maxCount}) AS counted
           ) AS count
           FROM json_to_recordset(${list(limited.map(({ account }) => ({ account })))}::text::json) AS asked (account BIGINT)`,
-    places.length === 0
+    requestedIds.length === 0
       ? []
       : sql<{ account: number; id: number }[]>`
           SELECT plants.account, plants.id FROM plants
-          JOIN json_to_recordset(${list(places)}::text::json) AS asked (account BIGINT, id BIGINT)
+          JOIN json_to_recordset(${list(requestedIds)}::text::json) AS asked (account BIGINT, id BIGINT)
           ON plants.account = asked.account AND plants.id = asked.id`,
     keys.length === 0
       ? []
@@ -204,14 +208,14 @@ async function readState(sql: Transaction, writes: readonly PlantWrite[]): Promi
     new Map(
       locked.map(({ id }) => [id, { highest: Math.max(0, highestOf.get(id) ?? 0), count: countOf.get(id) ?? 0 }]),
     ),
-    new Set(there.map(({ account, id }) => `${account} ${id}`)),
+    new Set(existing.map(({ account, id }) => `${account} ${id}`)),
     new Map(keyed.map((row) => [`${row.account} ${row.key}`, row])),
   )
 }
 
 /** @throws Conflict when a row has changed since it was read */
 async function writeChanges(sql: Transaction, { added, removed, keys }: WritePlan): Promise<void> {
-  const [gone, come] = await Promise.all([
+  const [deleted, inserted] = await Promise.all([
     removed.size === 0
       ? undefined
       : sql`
@@ -243,7 +247,7 @@ async function writeChanges(sql: Transaction, { added, removed, keys }: WritePla
           [...removed.values(), ...added.values()].map(({ account }) => account),
         ),
   ])
-  if ((gone?.count ?? 0) !== removed.size || (come?.count ?? 0) !== added.size) throw new Conflict()
+  if ((deleted?.count ?? 0) !== removed.size || (inserted?.count ?? 0) !== added.size) throw new Conflict()
 }
 
 /** The accounts of the writes as JSON, for one parameter of a query. */

@@ -82,14 +82,14 @@ export function* rangesOf(account: number, sharers: readonly Sharer[], query: Pl
 
 function* rangesAfter(account: number, sharers: readonly Sharer[], query: PlantQuery): Iterable<IdRange> {
   const { tag, after } = query
-  const asked = tag === undefined ? undefined : [tag]
+  const queriedTags = tag === undefined ? undefined : [tag]
   const isPastOwn = after !== undefined && after.account !== account
-  if (!isPastOwn) yield { account, tags: asked, afterId: after?.id }
+  if (!isPastOwn) yield { account, tags: queriedTags, afterId: after?.id }
   for (const sharer of sharers) {
     if (isPastOwn && sharer.account < after.account) continue
     if (tag !== undefined && sharer.tags?.includes(tag) === false) continue
     const afterId = sharer.account === after?.account ? after.id : undefined
-    yield { account: sharer.account, tags: asked ?? sharer.tags, afterId }
+    yield { account: sharer.account, tags: queriedTags ?? sharer.tags, afterId }
   }
 }
 

@@ -93,7 +93,7 @@ export class SqliteTransfers implements PlantTransfers {
     return statement.get(account, first, last) !== undefined
   }
 
-  async held(account: number, plants: readonly PortablePlant[]): Promise<readonly PortablePlant[]> {
+  async findByIds(account: number, plants: readonly PortablePlant[]): Promise<readonly PortablePlant[]> {
     return plants.flatMap(({ id }) => {
       const row = this.#byId.get(account, id)
       return row ? [toPortable(row)] : []

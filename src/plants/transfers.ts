@@ -45,7 +45,7 @@ export interface PlantTransfers {
   /** Whether the account has a plant with an id from `first` to `last`. */
   hasIdBetween(account: number, first: number, last: number): Promise<boolean>
   /** The account's plants that have the ids of these plants. */
-  held(account: number, plants: readonly PortablePlant[]): Promise<readonly PortablePlant[]>
+  findByIds(account: number, plants: readonly PortablePlant[]): Promise<readonly PortablePlant[]>
   findImport(key: ImportKey): Promise<Import | undefined>
   /**
    * Begins an import, also one that was completed before, and adds the plant with the highest id: so plants that callers add

@@ -113,9 +113,9 @@ function addUsageRoute(app: TypedInstance, options: UsageOptions, reports: Repor
       },
     },
     async (request) => {
-      const { by = 'day', ...asked } = request.query
+      const { by = 'day', ...days } = request.query
       const { readPeriod } = await import('./period.ts')
-      const period = readPeriod(asked, unixSeconds())
+      const period = readPeriod(days, unixSeconds())
       await flushed(options)
       const account = callerOf(request).account.id
       const lines = await reports.make(account, () => options.usage.sum({ by, account, ...period }, maxLines + 1))

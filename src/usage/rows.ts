@@ -35,7 +35,7 @@ export class FirstLines {
   /** Lines after this one are not among the first. */
   #last: UsageLine | undefined
 
-  /** @param max how many are told */
+  /** @param max the number of lines */
   constructor(by: Grouping, max: number) {
     this.#compare = comparing(by)
     this.#max = max

@@ -69,8 +69,8 @@ export class SqliteUsageReader implements UsageReader {
   async #addUp(scratch: Database, account: number | undefined, part: Part): Promise<void> {
     const { from, order } = part
     const where = `${part.where} AND (${order}) > (?, ?) AND (${order}) <= (?, ?) ${account === undefined ? '' : 'AND account = ?'}`
-    const whose = account === undefined ? [] : [account]
-    const endOfPortion = scratch
+    const accountValues = account === undefined ? [] : [account]
+    const endOfBatch = scratch
       .prepare<unknown[], RowPosition>(
         `SELECT ${order} FROM ${from} WHERE ${where} ORDER BY ${order} LIMIT 1 OFFSET ${rowsPerBatch - 1}`,
       )
@@ -81,8 +81,8 @@ export class SqliteUsageReader implements UsageReader {
         completion = completion + excluded.completion, failed = failed + excluded.failed`)
     for (let { after } = part; ; ) {
       // Without an account a command calls it: no other requests wait, and one batch is enough.
-      const end = account === undefined ? undefined : endOfPortion.get(...after, ...part.last, ...whose)
-      add.run(...after, ...(end ?? part.last), ...whose)
+      const end = account === undefined ? undefined : endOfBatch.get(...after, ...part.last, ...accountValues)
+      add.run(...after, ...(end ?? part.last), ...accountValues)
       if (!end) return
       after = end
       await this.#nextTurn()
