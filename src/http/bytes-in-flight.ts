@@ -11,7 +11,7 @@ export const smallBytes = 64 * 1024
 const workFactor = 5
 
 /** Made once: an error with its stack costs as much as the rest of a refusal. */
-const refusal = overloaded('More bytes are on their way in and out than there is room for. Try again in a second.')
+const refusal = overloaded('The bodies of requests and replies have no room now. Try again in a second.')
 
 /**
  * Counts the bytes that requests hold in memory: bodies from their first byte until their reply is over, and replies until they

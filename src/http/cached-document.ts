@@ -77,7 +77,7 @@ export class CachedDocument {
 }
 
 /** Made once: an error with its stack costs as much as the rest of a refusal. */
-const tooMany = overloaded('Too many are reading the documents now. Try again in a second.', {
+const tooMany = overloaded('Too many clients are reading documents now. Try again in a second.', {
   'cache-control': 'no-store',
 })
 

@@ -54,6 +54,6 @@ function pathOf(url: string): string {
 }
 
 function noPages(): ApiError {
-  const message = 'This path does not answer that method, nor pages of other origins. Use GET, HEAD.'
+  const message = 'This path does not support that method, nor pages of other origins. Use GET, HEAD.'
   return new ApiError(405, 'method_not_allowed', message, { headers: { allow: 'GET, HEAD' } })
 }

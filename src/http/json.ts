@@ -90,10 +90,10 @@ function refusalOf(fault: unknown): unknown {
       )
     case 'number':
       return invalidJson(
-        `The number near character ${fault.position} has more digits than can be kept. Send a whole number, or fewer digits.`,
+        `The number near character ${fault.position} has too many digits to be stored. Send a whole number, or fewer digits.`,
       )
     case 'syntax':
-      return invalidJson(`The body is not valid JSON near character ${fault.position}. Mend its syntax.`)
+      return invalidJson(`The body is not valid JSON near character ${fault.position}. Correct its syntax.`)
   }
 }
 

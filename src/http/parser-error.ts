@@ -63,7 +63,7 @@ function refusalOf({ code }: ParserError): readonly [reason: string, refusal: Ap
       new ApiError(408, 'request_timeout', 'The request took too long to arrive. Send it again.'),
     ]
   }
-  return ['Bad Request', new ApiError(400, 'malformed_http', 'This is not well-formed HTTP. Mend the request.')]
+  return ['Bad Request', new ApiError(400, 'malformed_http', 'This is not well-formed HTTP. Correct the request.')]
 }
 
 /** The response to the current request of the socket, where Node has set it. */

@@ -79,7 +79,7 @@ function refusalOf(app: FastifyInstance, request: FastifyRequest): ApiError {
   if (allow === '') return unservedRoute(path) ?? unknownRoute(app)
   const isPreflight = request.method === 'OPTIONS' && request.headers.origin !== undefined
   const advice = isPreflight ? ' For pages of other origins the operator sets CORS_ORIGINS.' : ''
-  const message = `This path does not answer that method. Use ${allow}.${advice}`
+  const message = `This path does not support that method. Use ${allow}.${advice}`
   return new ApiError(405, 'method_not_allowed', message, { headers: { allow } })
 }
 
@@ -100,7 +100,7 @@ function unservedRoute(path: string): ApiError | undefined {
 export function unknownRoute(app: FastifyInstance): ApiError {
   const hasDocuments = app.hasRoute({ method: 'GET', url: '/docs' })
   const advice = hasDocuments
-    ? 'See /docs for those that exist.'
-    : 'Check it, or ask the operator for those that exist.'
-  return new ApiError(404, 'unknown_route', `There is no such path. ${advice}`)
+    ? 'See /docs for the paths that exist.'
+    : 'Check it, or ask the operator for the paths that exist.'
+  return new ApiError(404, 'unknown_route', `This path does not exist. ${advice}`)
 }

@@ -17,7 +17,7 @@ export function tooMany(
   wait: number,
   headers: Headers = {},
 ): ApiError {
-  const message = `The request may take ${requested} tokens, and the limit ${name} is ${limit}. Send less, or set max_completion_tokens to fewer.`
+  const message = `The request may take ${requested} tokens, and the limit ${name} is ${limit}. Send a shorter prompt, or a lower max_completion_tokens.`
   return refusal(message, wholeSeconds(wait), headers)
 }
 

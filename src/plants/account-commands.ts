@@ -30,11 +30,11 @@ export function addTransferCommands(
 
   accounts
     .command('import')
-    .argument('<name>', 'an account that there is')
+    .argument('<name>', 'an existing account')
     .argument('[file]', 'what `accounts export` printed; stdin without it')
-    .option('--undo', 'take back what importing this file has added')
+    .option('--undo', 'undo an import of this file: remove the plants that it added')
     .description(
-      'add the plants of a file to an account: all are checked first, and written in batches; cut off, it goes on',
+      'add the plants of a file to an account: checks all lines first, then writes in batches; after an interruption, run it again to continue',
     )
     .action((name: string, path: string | undefined, options: { undo?: true }) =>
       withStores(async ({ access, transfers }) => {
@@ -52,7 +52,7 @@ export function addTransferCommands(
     .command('delete')
     .argument('<name>')
     .description(
-      'suspend an account and delete it with all that it has; its plants are exported first; cut off, it goes on',
+      'suspend an account, export its plants, and delete it with everything that it owns; after an interruption, run it again to continue',
     )
     .action((name: string) => withStores((stores) => remove(stores, name, join(config().dataDirectory, 'backups'))))
 }
@@ -66,11 +66,11 @@ async function add({ access, transfers }: TransferStores, name: string, file: In
   const account = await findAccount(access, name)
   const { plants, before } = await importFile(transfers, account, file)
   const shown = JSON.stringify(account.name)
-  const earlier = before === 0 ? '' : `, ${before} of them by a run of this command that was cut off`
+  const earlier = before === 0 ? '' : `, ${before} of them from an interrupted run of this command`
   tell(
     before === plants && plants > 0
-      ? `The file is imported already: the account ${shown} has its ${counted(plants, 'plant')}.`
-      : `The account ${shown} has ${counted(plants, 'plant')} more now${earlier}.`,
+      ? `The file was imported before: the account ${shown} has its ${counted(plants, 'plant')}.`
+      : `The account ${shown} now has ${counted(plants, 'plant')} more${earlier}.`,
   )
 }
 
@@ -78,9 +78,7 @@ async function undo({ access, transfers }: TransferStores, name: string, file: I
   const { undoImport } = await import('./importing.ts')
   const account = await findAccount(access, name)
   const removed = await undoImport(transfers, account, file)
-  tell(
-    `The import is taken back: the account ${JSON.stringify(account.name)} has ${counted(removed, 'plant')} fewer now.`,
-  )
+  tell(`The import is undone: the account ${JSON.stringify(account.name)} now has ${counted(removed, 'plant')} fewer.`)
 }
 
 async function remove(stores: DeletingStores, name: string, folder: string): Promise<void> {
@@ -92,7 +90,7 @@ async function remove(stores: DeletingStores, name: string, folder: string): Pro
       onSuspended() {
         isSuspended = true
       },
-      onMissing: (path) => tell(`The file ${path} is not there. Plants that are deleted already were in it.`),
+      onMissing: (path) => tell(`The file ${path} is missing. It had plants that are deleted already.`),
     })
     const kept = paths.length === 0 ? 'It had no plants.' : `Its plants are in ${paths.join(' and ')}.`
     tell(`The account ${shown} is deleted. ${kept}`)
@@ -100,7 +98,7 @@ async function remove(stores: DeletingStores, name: string, folder: string): Pro
     const isUnknown = error instanceof ApiError && error.code === 'write_unconfirmed'
     if (isSuspended && !isUnknown) {
       tell(
-        `The account ${shown} is suspended, and not deleted. Run this again to go on, or: conservatory accounts resume`,
+        `The account ${shown} is suspended, but not deleted. Run this again to continue, or undo the suspension: conservatory accounts resume`,
       )
     }
     throw error

@@ -61,7 +61,7 @@ export async function* readAccountFile(bytes: AsyncIterable<Buffer>): AsyncGener
   header ??= readHeader('')
   if (number - 1 === header.plants) return
   throw new AccessError(
-    `The first line tells of ${counted(header.plants, 'plant')}, but the number of those that follow is ${number - 1}. The file is not whole.`,
+    `The first line announces ${counted(header.plants, 'plant')}, but ${number - 1} follow. The file is incomplete.`,
   )
 }
 
@@ -80,7 +80,7 @@ async function* linesOf(bytes: AsyncIterable<Buffer>): AsyncGenerator<readonly s
     const lines = end === 0 ? [] : decode(whole.subarray(0, end - 1), number)
     number += lines.length
     if (lines.length > 0) yield lines
-    if (rest.length > maxLineBytes) throw new AccessError(`Line ${number + 1}: it is longer than any plant's.`)
+    if (rest.length > maxLineBytes) throw new AccessError(`Line ${number + 1}: the line is longer than a plant can be.`)
   }
   if (rest.length > 0) yield decode(rest, number)
 }
@@ -99,17 +99,17 @@ function notUtf8(bytes: Buffer, before: number): AccessError {
     if (end === -1 || !isUtf8(bytes.subarray(start, end))) break
     start = end + 1
   }
-  return new AccessError(`Line ${number}: it is not UTF-8. Encode the file as UTF-8.`)
+  return new AccessError(`Line ${number}: the text is not UTF-8. Encode the file as UTF-8.`)
 }
 
 function readHeader(line: string): Header {
   const header = fieldsOf(line)
   if (header?.['format'] !== format) {
-    throw new AccessError(`Line 1: this is not the file of an account. Make one: conservatory accounts export`)
+    throw new AccessError(`Line 1: this is not an account's file. Make one: conservatory accounts export`)
   }
   const { version: written, plants } = header
   if (written !== version) throw new AccessError(`Line 1: the version ${JSON.stringify(written)} is not known here.`)
-  if (typeof plants !== 'number') throw new AccessError('Line 1: it does not tell how many plants follow.')
+  if (typeof plants !== 'number') throw new AccessError('Line 1: the number of plants is missing.')
   return { plants }
 }
 

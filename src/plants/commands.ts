@@ -22,7 +22,7 @@ export function addPlantCommands(program: Command, withStores: WithStores<UsedSt
     .command('share')
     .requiredOption('--from <account>', 'the account that owns the plants')
     .requiredOption('--to <account>', 'the account that is to see them; it can never change them')
-    .option('--tag <tag>', 'only the plants with this tag, now and later')
+    .option('--tag <tag>', 'only the plants with this tag, also later ones')
     .description('let an account see the plants of another, from now on')
     .action((options: ShareOptions) =>
       withStores(async ({ access, plants }) => {
@@ -36,8 +36,8 @@ export function addPlantCommands(program: Command, withStores: WithStores<UsedSt
     .command('unshare')
     .requiredOption('--from <account>', 'the account that owns the plants')
     .requiredOption('--to <account>', 'the account that sees them')
-    .option('--tag <tag>', 'take back only what was shared by this tag; without it, everything')
-    .description('take back what `share` gave, at once')
+    .option('--tag <tag>', 'revoke only the share of this tag; without it, all shares')
+    .description('revoke shares at once')
     .action((options: ShareOptions) =>
       withStores(async ({ access, plants }) => {
         const { from, to, tag } = await resolve(access, options)
@@ -49,7 +49,7 @@ export function addPlantCommands(program: Command, withStores: WithStores<UsedSt
         }
         const left = (await plants.shares()).filter((share) => share.from === from.name && share.to === to.name)
         const still = left.map((share) => describePlants(from.name, share.tag ?? undefined))
-        const what = `Taken back: ${describePlants(from.name, tag)}.`
+        const what = `Revoked: ${describePlants(from.name, tag)}.`
         const rest = still.length === 0 ? 'none of them' : still.join(' and ')
         tell(`${what} ${JSON.stringify(to.name)} now sees ${rest}.`)
       }),
@@ -57,7 +57,7 @@ export function addPlantCommands(program: Command, withStores: WithStores<UsedSt
   plants
     .command('shares')
     .option('--json', 'print JSON')
-    .description('list who sees the plants of whom')
+    .description('list which accounts see the plants of which others')
     .action((options: { json?: true }) =>
       withStores(async ({ plants }) => printRows(await plants.shares(), options.json)),
     )

@@ -37,7 +37,7 @@ export async function importFile(transfers: PlantTransfers, account: Account, fi
   const key = { account: account.id, digest }
   const known = await transfers.findImport(key)
   if (known?.isUndoing) {
-    throw new AccessError('This import is being taken back. Finish that first, with the same command and --undo.')
+    throw new AccessError('This import is being undone. Finish the undo first, with the same command and --undo.')
   }
   let before = known?.done ?? 0
   if (!known || known.done === plants) {
@@ -198,9 +198,7 @@ async function write(
   }
   await writing
   if (digest === key.digest) return
-  throw new AccessError(
-    'The file has been changed while it was imported. Put it back as it was, and take it back: --undo.',
-  )
+  throw new AccessError('The file was changed during the import. Restore the file, then undo the import with --undo.')
 }
 
 /** The refusal of an id that another plant took during the import. */
@@ -216,7 +214,7 @@ async function takenMeanwhile(
     const index = some.findIndex((plant) => plant.id === id)
     if (index >= 0) {
       return new AccessError(
-        `${takenSentence(at + index, id)}, and was not when the import began. The first ${done} plants of the file are imported: remove that one and run this again, or take them back with --undo.`,
+        `${takenSentence(at + index, id)}, added after the import began. The first ${done} plants of the file are imported. Remove that plant and run this again, or undo the import with --undo.`,
       )
     }
     at += some.length

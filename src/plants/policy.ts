@@ -11,7 +11,7 @@ import { type KeyedRow, toPlant } from './rows.ts'
  */
 export function nextId(highest: number): number {
   if (highest < Number.MAX_SAFE_INTEGER) return Math.max(highest, 0) + 1
-  const message = 'The highest id there can be is taken, so none can be assigned. Send an id.'
+  const message = 'The highest possible id is taken, so no id can be assigned. Send an id.'
   throw new ApiError(409, 'no_id_left', message, { param: 'id' })
 }
 

@@ -78,11 +78,11 @@ export interface PlantTransfers {
 /** The refusal to continue an import that another command has changed. */
 export function importChanged(): AccessError {
   return new AccessError(
-    'Another command works on this import, or the account is deleted: nothing more was imported here. Wait for that one, and run this one again.',
+    'Another command is working on this import, or the account was deleted. This command imported nothing more. Wait for the other command, then run this one again.',
   )
 }
 
 /** The refusal to undo an import that does not exist. */
 export function noImport(): AccessError {
-  return new AccessError('This file is not imported into the account, so there is nothing to take back.')
+  return new AccessError('This file is not imported into the account, so there is nothing to undo.')
 }

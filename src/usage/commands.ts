@@ -27,14 +27,14 @@ export function addUsageCommands(program: Command, withStores: WithStores<UsedSt
     .command('usage')
     .option(
       '--from <day>',
-      'the first day, or a moment such as 2026-11-01T08:00:00Z; 29 days before the last without it',
+      'the first day, or a moment such as 2026-11-01T08:00:00Z; 29 days before the last day without it',
     )
-    .option('--to <day>', 'the last day, or the moment before which it ends; now without it')
-    .addOption(new Option('--by <what>', 'what each line is of').choices(operatorGroupings).default('day'))
-    .option('--account <name>', 'only what this account used')
+    .option('--to <day>', 'the last day, or a moment, which is not included; now without it')
+    .addOption(new Option('--by <what>', 'what each line sums up').choices(operatorGroupings).default('day'))
+    .option('--account <name>', 'only the usage of this account')
     .option('--json', 'print JSON')
     .addOption(new Option('--csv', 'print CSV, for a spreadsheet').conflicts('json'))
-    .description('sum up the chat requests that have ended, in UTC')
+    .description('sum up ended chat requests; days are in UTC')
     .action(async (options: UsageOptions) => {
       const period = readPeriod(options, unixSeconds())
       const { by, account } = options

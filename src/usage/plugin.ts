@@ -147,11 +147,15 @@ function requestBody(request: LedgerRequest) {
 
 /** The same refusal for a request of another account and for a request that was removed. */
 function unknownPlace(): ApiError {
-  return invalidField('after', 'is not the id of a request here, or it is forgotten; begin without it', 'The value of')
+  return invalidField(
+    'after',
+    'is not the id of a request of this account, or the request was removed; begin without it',
+    'The value of',
+  )
 }
 
 /** The same refusal for a request of another account and for a request that was removed. */
 function unknownRequest(): ApiError {
-  const message = 'Your account has no such request. Send the x-request-id of a chat reply; old ones are forgotten.'
+  const message = 'Your account has no such request. Send the x-request-id of a chat reply; old requests are removed.'
   return new ApiError(404, 'request_not_found', message, { param: 'id' })
 }

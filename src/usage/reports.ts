@@ -37,6 +37,6 @@ export class Reports {
 }
 
 function tooMany(): ApiError {
-  const message = `${maxReports} reports of your account's usage are being made. Try again when they are done.`
+  const message = `${maxReports} usage reports of your account are being made. Try again when they are done.`
   return overloaded(message)
 }

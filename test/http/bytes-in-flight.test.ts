@@ -62,7 +62,7 @@ describe('the bytes in flight', () => {
   it('leave the last quarter to accounts that hold none', () => {
     const inFlight = new BytesInFlight(most)
     for (const account of [1, 2, 3]) inFlight.open(account).set(most / 4)
-    expect(() => inFlight.open(3).set(65_537)).toThrow('More bytes are on their way')
+    expect(() => inFlight.open(3).set(65_537)).toThrow('have no room now')
     const newcomer = inFlight.open(4)
     newcomer.set(70_000)
     // The first request of the account may grow into the last quarter.

@@ -256,8 +256,8 @@ describe('DOCS=off', () => {
     const closed = await serviceForThisTest({ DOCS: 'off' })
     const other = await expectError(await closed.request('/nothing'), 'chat', 404)
     const open = await expectError(await service.request('/nothing'), 'chat', 404)
-    expect(open.message).toBe('There is no such path. See /docs for those that exist.')
-    expect(other.message).toBe('There is no such path. Check it, or ask the operator for those that exist.')
+    expect(open.message).toBe('This path does not exist. See /docs for the paths that exist.')
+    expect(other.message).toBe('This path does not exist. Check it, or ask the operator for the paths that exist.')
     expect((await expectError(await closed.request('/models/'), 'chat', 404)).message).toBe(other.message)
     for (const path of ['/docs', '/docs/', '/docs/swagger-ui.js', '/openapi.json']) {
       const { message, code } = await expectError(await closed.request(path), 'chat', 404)

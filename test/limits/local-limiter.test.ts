@@ -165,7 +165,7 @@ describe('a limiter', () => {
     second.settle(55)
     await refusal(() => limiter.reserve(key, () => 1))
     expect((await refusal(() => limiter.reserve(key, () => 101)))[0]).toBe(
-      'The request may take 101 tokens, and the limit tokens_per_day is 100. Send less, or set max_completion_tokens to fewer.',
+      'The request may take 101 tokens, and the limit tokens_per_day is 100. Send a shorter prompt, or a lower max_completion_tokens.',
     )
   })
 

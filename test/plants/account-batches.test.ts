@@ -32,13 +32,13 @@ describe('accounts import, in batches', () => {
     const file = await fileIn(here, plants)
     const run = () => here.run('accounts', 'import', 'bob', file)
     expect(await run()).toMatchObject({ code: 0 })
-    const again = 'The file is imported already: the account "bob" has its 3 plants.\n'
+    const again = 'The file was imported before: the account "bob" has its 3 plants.\n'
     expect(await run()).toMatchObject({ code: 0, stdout: '', stderr: again })
     await here.stores.plants.remove(await idOf(here, 'bob'), -5)
     const taken = 'Line 3: there is a plant with the id 1 already. Nothing was imported.\n'
     expect(await run()).toMatchObject({ code: 1, stdout: '', stderr: taken })
     for (const { id } of plants.slice(1)) await here.stores.plants.remove(await idOf(here, 'bob'), id)
-    expect(await run()).toMatchObject({ code: 0, stderr: 'The account "bob" has 3 plants more now.\n' })
+    expect(await run()).toMatchObject({ code: 0, stderr: 'The account "bob" now has 3 plants more.\n' })
     expect(await plantsOf(here, 'bob')).toStrictEqual(plants)
   })
 
@@ -50,7 +50,7 @@ describe('accounts import, in batches', () => {
     await here.stores.transfers.beginImport(key, 3, plants[2])
     await here.stores.transfers.addPlants(key, 0, plants.slice(0, 2), false)
     const ended = await here.run('accounts', 'import', 'bob', file)
-    const told = 'The account "bob" has 3 plants more now, 2 of them by a run of this command that was cut off.\n'
+    const told = 'The account "bob" now has 3 plants more, 2 of them from an interrupted run of this command.\n'
     expect(ended).toMatchObject({ code: 0, stderr: told })
     expect(await plantsOf(here, 'bob')).toStrictEqual(plants)
   })
@@ -65,7 +65,7 @@ describe('accounts import, in batches', () => {
     await here.stores.plants.create(key.account, { id: 1, name: 'mine' })
     const ended = await here.run('accounts', 'import', 'bob', file)
     const told =
-      'Line 3: there is a plant with the id 1 already, and was not when the import began. The first 1 plants of the file are imported: remove that one and run this again, or take them back with --undo.\n'
+      'Line 3: there is a plant with the id 1 already, added after the import began. The first 1 plants of the file are imported. Remove that plant and run this again, or undo the import with --undo.\n'
     expect(ended).toMatchObject({ code: 1, stdout: '', stderr: told })
     expect(await here.run('accounts', 'import', 'bob', file, '--undo')).toMatchObject({ code: 0 })
     expect(await plantsOf(here, 'bob')).toStrictEqual([{ id: 1, name: 'mine' }])
@@ -79,14 +79,14 @@ describe('accounts import, in batches', () => {
     const list = [...plants.slice(0, 2), { id: 5, name: 'to be another' }, { id: 6, name: 'gone' }]
     const file = await fileIn(here, list)
     const undo = () => here.run('accounts', 'import', 'bob', file, '--undo')
-    const none = 'This file is not imported into the account, so there is nothing to take back.\n'
+    const none = 'This file is not imported into the account, so there is nothing to undo.\n'
     expect(await undo()).toMatchObject({ code: 1, stderr: none })
     expect(await here.run('accounts', 'import', 'bob', file)).toMatchObject({ code: 0 })
     for (const gone of [5, 6]) await here.stores.plants.remove(id, gone)
     const other = { id: 5, name: 'another' }
     await here.stores.plants.create(id, other)
     const next = (await here.stores.plants.create(id, { name: 'next' })).plant.id
-    const told = 'The import is taken back: the account "bob" has 2 plants fewer now.\n'
+    const told = 'The import is undone: the account "bob" now has 2 plants fewer.\n'
     expect(await undo()).toMatchObject({ code: 0, stdout: '', stderr: told })
     expect(await plantsOf(here, 'bob')).toStrictEqual([mine, other, { id: next, name: 'next' }])
     expect(await undo()).toMatchObject({ code: 1, stderr: none })
@@ -99,7 +99,7 @@ describe('accounts import, in batches', () => {
     await here.run('accounts', 'import', 'bob', file)
     const digest = createHash('sha256').update(readFileSync(file)).digest('hex')
     await here.stores.transfers.beginUndo({ account: await idOf(here, 'bob'), digest })
-    const told = 'This import is being taken back. Finish that first, with the same command and --undo.\n'
+    const told = 'This import is being undone. Finish the undo first, with the same command and --undo.\n'
     expect(await here.run('accounts', 'import', 'bob', file)).toMatchObject({ code: 1, stderr: told })
   })
 
@@ -148,7 +148,7 @@ describe('accounts delete, in batches', () => {
     await here.stores.transfers.saveDeletionFile(await idOf(here, 'ann'), { path, isComplete: true })
     const ended = await here.run('accounts', 'delete', 'ann')
     expect(ended.code).toBe(0)
-    expect(ended.stderr).toContain(`The file ${path} is not there. Plants that are deleted already were in it.\n`)
+    expect(ended.stderr).toContain(`The file ${path} is missing. It had plants that are deleted already.\n`)
   })
 
   it('leaves the account suspended, and says so, when its plants cannot be written', async () => {
@@ -161,7 +161,7 @@ describe('accounts delete, in batches', () => {
     const ended = await here.run('accounts', 'delete', 'ann')
     expect(ended).toMatchObject({ code: 1, stdout: '' })
     expect(ended.stderr).toBe(
-      'The account "ann" is suspended, and not deleted. Run this again to go on, or: conservatory accounts resume\n/full cannot be written: its disk is full. Make room, and try again.\n',
+      'The account "ann" is suspended, but not deleted. Run this again to continue, or undo the suspension: conservatory accounts resume\n/full cannot be written: its disk is full. Make room, and try again.\n',
     )
     expect(await plantsOf(here, 'ann')).toStrictEqual(plants)
     expect(readdirSync(join(here.folder, 'backups'))).toEqual([])

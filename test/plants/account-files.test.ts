@@ -47,7 +47,7 @@ describe('accounts export', () => {
     const file = join(here.folder, 'ann.jsonl')
     writeFileSync(file, exported.stdout)
     const imported = await here.run('accounts', 'import', 'bob', file)
-    expect(imported).toMatchObject({ code: 0, stdout: '', stderr: 'The account "bob" has 3 plants more now.\n' })
+    expect(imported).toMatchObject({ code: 0, stdout: '', stderr: 'The account "bob" now has 3 plants more.\n' })
     expect(await plantsOf(here, 'bob')).toStrictEqual(plants)
 
     await here.stores.access.createAccount('carol')
@@ -119,15 +119,12 @@ describe('accounts import', () => {
 
   const header = headerLine('ann', 1)
   it.for([
-    ['', /^Line 1: this is not the file of an account/],
-    ['{"id":1,"name":"a"}\n', /^Line 1: this is not the file of an account/],
+    ['', /^Line 1: this is not an account's file/],
+    ['{"id":1,"name":"a"}\n', /^Line 1: this is not an account's file/],
     [header.replace('"version":1', '"version":2'), /^Line 1: the version 2 is not known/],
-    [header.replace(',"plants":1', ''), /^Line 1: it does not tell how many/],
-    [header, /tells of 1 plant, but the number of those that follow is 0\./],
-    [
-      `${header}{"id":1,"name":"a"}\n{"id":2,"name":"b"}\n`,
-      /tells of 1 plant, but the number of those that follow is 2\./,
-    ],
+    [header.replace(',"plants":1', ''), /^Line 1: the number of plants is missing/],
+    [header, /announces 1 plant, but 0 follow\./],
+    [`${header}{"id":1,"name":"a"}\n{"id":2,"name":"b"}\n`, /announces 1 plant, but 2 follow\./],
     [`${header}{"id":1,"na`, /^Line 2: a plant needs an id/],
     [`${header}null\n`, /^Line 2: a plant needs an id/],
     [`${header}{"name":"a"}\n`, /^Line 2: a plant needs an id/],
@@ -147,7 +144,7 @@ describe('accounts import', () => {
 
   it('refuses an endless line, and keeps no more of it in memory than a piece', async () => {
     const reading = plantsIn(header + 'x'.repeat(3_000_000), 1_000_000)
-    await expect(reading).rejects.toThrow("Line 2: it is longer than any plant's.")
+    await expect(reading).rejects.toThrow('Line 2: the line is longer than a plant can be.')
   })
 
   it('refuses bytes that are not UTF-8, and names the line', async () => {
@@ -159,7 +156,7 @@ describe('accounts import', () => {
     const reading = async () => {
       for await (const _ of readAccountFile(pieces()));
     }
-    await expect(reading()).rejects.toThrow('Line 4: it is not UTF-8. Encode the file as UTF-8.')
+    await expect(reading()).rejects.toThrow('Line 4: the text is not UTF-8. Encode the file as UTF-8.')
   })
 })
 

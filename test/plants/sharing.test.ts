@@ -210,7 +210,7 @@ describe('the commands', () => {
       { from: ann.name, to: bob.name, tag: 'x', created },
     ])
     expect((await run('plants', 'unshare', ...both, '--tag', 'x')).stderr).toBe(
-      `Taken back: the plants of "${ann.name}" with the tag "x". "${bob.name}" now sees the plants of "${ann.name}".\n`,
+      `Revoked: the plants of "${ann.name}" with the tag "x". "${bob.name}" now sees the plants of "${ann.name}".\n`,
     )
     const again = await run('plants', 'unshare', ...both, '--tag', 'x')
     expect(again).toMatchObject({ code: 1, stdout: '' })

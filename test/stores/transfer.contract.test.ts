@@ -50,7 +50,9 @@ describe.each(engines)('$name', (engine) => {
     const { plants, transfers, account, held } = await startHere(engine)
     await transfers.beginImport(key(account), 3, ivy)
     await transfers.addPlants(key(account), 0, [fern], false)
-    await expect(transfers.addPlants(key(account), 0, [fern], false)).rejects.toThrow('Another command works on this')
+    await expect(transfers.addPlants(key(account), 0, [fern], false)).rejects.toThrow(
+      'Another command is working on this',
+    )
     await plants.create(account, { ...moss, name: 'mine' })
     await expect(transfers.addPlants(key(account), 1, [moss, ivy], true)).rejects.toMatchObject({ id: 8 })
     expect(await transfers.findImport(key(account))).toMatchObject({ done: 1 })
@@ -58,7 +60,7 @@ describe.each(engines)('$name', (engine) => {
     await transfers.beginUndo(key(account))
     await plants.remove(account, 8)
     await expect(transfers.addPlants(key(account), 1, [moss, ivy], true)).rejects.toThrow(
-      'Another command works on this',
+      'Another command is working on this',
     )
   })
 
