@@ -9,7 +9,7 @@ import { temporaryFolder } from '../support/service.ts'
 
 const account = 1
 
-/** A database with one account without plants, and what gives it plants with these ids alone. */
+/** A database with one account without plants, and a function that replaces its plants by plants with these ids. */
 function openPlants() {
   const folder = temporaryFolder()
   const database = openDatabase(join(folder.path, 'plants.db'))
@@ -26,7 +26,7 @@ function openPlants() {
   return { database, setIds }
 }
 
-/** The simple version of both: the rows one by one, and one more than is asked for. */
+/** The simple version of both: it reads the rows one by one, and one more than the limit. */
 function rowByRow(database: Database, afterId: number, limit: number): RangePart {
   const rows = database
     .prepare<[number, number, number], { readonly id: number; readonly json: string }>(
@@ -38,12 +38,12 @@ function rowByRow(database: Database, afterId: number, limit: number): RangePart
   return { json, count: shown.length, lastId: shown.at(-1)?.id, isLonger: rows.length > limit }
 }
 
-/** Where there are not as many plants as were asked for nobody needs the last id, and each way gives another. */
+/** Drops the last id where there are fewer plants than the limit: it is not used, and the versions differ. */
 function essential({ lastId, ...piece }: RangePart, limit: number): object {
   return piece.count < limit ? piece : { ...piece, lastId }
 }
 
-/** Ids as they are in use: stretches of consecutive ones, with gaps between. */
+/** Realistic ids: runs of consecutive ids, with gaps between. */
 const ids = fc
   .array(fc.record({ gap: fc.integer({ min: 0, max: 5 }), length: fc.integer({ min: 1, max: 12 }) }), { maxLength: 6 })
   .map((stretches) => {
