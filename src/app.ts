@@ -48,7 +48,7 @@ import type { Stores } from './stores/stores.ts'
 import type { Tracer } from './tracing/tracer.ts'
 import type { Metering } from './usage/metered-request.ts'
 import { usagePlugin } from './usage/plugin.ts'
-import { nobody, type Scheduler } from './work.ts'
+import { noAccount, type Scheduler } from './work.ts'
 
 /** The opened parts that the HTTP service is built from. */
 export interface AppParts {
@@ -126,7 +126,7 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
   const shedLoad = await shedLoadUnderPressure(app, parts.loop)
   refuseUnknownRoutes(app)
   guardRequests(app, guard)
-  countBytes(app, inFlight, ({ caller }) => caller?.account.id ?? nobody)
+  countBytes(app, inFlight, ({ caller }) => caller?.account.id ?? noAccount)
   app.setErrorHandler(errorHandler(openAiErrorBody))
 
   await app.register(healthPlugin, { check: stores.check, drain, damage: parts.damage ?? new Damage() })

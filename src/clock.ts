@@ -1,5 +1,5 @@
 /** A call that a clock will make. */
-export interface Alarm {
+export interface Timer {
   /** Begins to wait anew, as long as at first; after the call too. */
   refresh(): unknown
   /** Calls it off. */
@@ -11,7 +11,7 @@ export interface Clock {
   /** Milliseconds since some moment; it never goes back. */
   now(): number
   /** Calls back once, after so many milliseconds. */
-  setTimeout(callback: () => void, milliseconds: number): Alarm
+  setTimeout(callback: () => void, milliseconds: number): Timer
 }
 
 /** The machine's. */
@@ -21,7 +21,7 @@ export const machineClock: Clock = {
 }
 
 /** The machine's, whose calls keep no process from its end. */
-export const quietClock: Clock = {
+export const unrefClock: Clock = {
   ...machineClock,
   setTimeout: (call, milliseconds) => setTimeout(call, milliseconds).unref(),
 }

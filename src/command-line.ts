@@ -11,7 +11,7 @@ import { readManifest } from './manifest.ts'
 import { addModelCommands } from './models/commands.ts'
 import { addTransferCommands } from './plants/account-commands.ts'
 import { addPlantCommands } from './plants/commands.ts'
-import { tell } from './print.ts'
+import { printNotice } from './print.ts'
 import { addStorageCommands } from './stores/commands.ts'
 import type { Stores } from './stores/stores.ts'
 import { addUsageCommands } from './usage/commands.ts'
@@ -35,7 +35,7 @@ export async function runCommand(
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2
     // What would be a bad request of a client is wrong usage here.
     if (!(error instanceof ApiError) || error.status !== 400) throw error
-    tell(`${error.message}`)
+    printNotice(`${error.message}`)
     return 2
   }
 }

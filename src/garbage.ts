@@ -1,6 +1,6 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
-import { type Clock, quietClock } from './clock.ts'
+import { type Clock, unrefClock } from './clock.ts'
 
 /** Milliseconds between two looks: the shortest, and twice as many after each collection, since the rest may be in use. */
 const shortestWaitMs = 5000
@@ -41,7 +41,7 @@ export function boundGarbage(): void {
  * keep hundreds of megabytes after a burst of requests (docs/decisions/0023-bytes-in-flight.md). It goes on as long as
  * the process does, and keeps that from no end.
  */
-export function giveMemoryBack(clock: Clock = quietClock, user: MemoryUser = thisProcess()): void {
+export function releaseIdleMemory(clock: Clock = unrefClock, user: MemoryUser = thisProcess()): void {
   let usualBytes = user.residentBytes()
   let waitMs = shortestWaitMs
   const look = () => {

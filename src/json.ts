@@ -16,7 +16,7 @@ export interface JsonBounds {
   /** Makes a number a fault that is no integer, and that no double tells from one; it becomes that integer otherwise. */
   readonly roundedIntegers?: 'refused'
   /** Told of each text with half of a surrogate pair, which only an escape can make. */
-  readonly onHalf?: () => void
+  readonly onLoneSurrogate?: () => void
   /** Names of properties whose values are read, and neither kept nor counted. */
   readonly drops?: ReadonlySet<string>
 }
@@ -42,9 +42,9 @@ export class JsonFault extends Error {
  * Properties and items of one text. 10,000 messages have 30,000, the largest real cards some 10,000; each may take a
  * hundred bytes of memory, which many callers can ask for at once.
  */
-export const mostJsonValues = 100_000
+export const maxJsonValues = 100_000
 /** Properties of one object: whoever enumerates one later holds the event loop for some milliseconds at most. */
-export const mostJsonProperties = 20_000
+export const maxJsonProperties = 20_000
 
 /** Characters or values that are read at once, in some 100 µs. */
 const stepLength = 10_000
@@ -133,7 +133,7 @@ class Reader {
     let code = this.#text.charCodeAt(this.#position)
     if (code <= space) code = this.#skipSpace()
     const isDropped = this.#bounds.drops !== undefined && this.#isDropping
-    if (!isDropped && ++this.#values > mostJsonValues) throw this.#fault('count')
+    if (!isDropped && ++this.#values > maxJsonValues) throw this.#fault('count')
     if (code === quote) this.#add(this.#readString())
     else if (code === openBrace) this.#open({}, false, closeBrace)
     else if (code === openBracket) this.#open([], true, closeBracket)
@@ -196,7 +196,7 @@ class Reader {
     if (code !== quote) throw this.#fault('syntax')
     const start = this.#position
     level.name = this.#readString()
-    if (++level.properties > mostJsonProperties) throw this.#fault('count', start)
+    if (++level.properties > maxJsonProperties) throw this.#fault('count', start)
     code = this.#text.charCodeAt(this.#position)
     if (code <= space) code = this.#skipSpace()
     if (code !== colon) throw this.#fault('syntax')
@@ -215,7 +215,7 @@ class Reader {
     try {
       const value: string = JSON.parse(text.slice(start, end))
       this.#position = end
-      if (this.#bounds.onHalf && !value.isWellFormed()) this.#bounds.onHalf()
+      if (this.#bounds.onLoneSurrogate && !value.isWellFormed()) this.#bounds.onLoneSurrogate()
       return value
     } catch (error) {
       const position = error instanceof Error ? /at position (\d+)/.exec(error.message)?.[1] : undefined

@@ -21,7 +21,7 @@ export type AccountLimits = Readonly<Partial<Record<LimitName, number | 'none'>>
 export type WrittenLimits = Readonly<Partial<Record<LimitName, number | 'none' | 'default'>>>
 
 /** The highest a limit can be. */
-export const highestLimit = 1_000_000_000_000
+export const maxLimit = 1_000_000_000_000
 
 /** The limits of accounts where nothing is set: what no caller can do without bounds, since it stays on the disk. */
 const standardLimits: Limits = { characters: 1000, character_bytes: 1024 ** 3 }
@@ -45,9 +45,9 @@ export function parseLimits(
     const [name = '', value = '', ...more] = each.split('=').map((part) => part.trim())
     if (!isLimitName(name)) return `There is no limit ${JSON.stringify(name)}; there are ${limitNames.join(', ')}.`
     const word = words.find((word) => word === value)
-    const isNumber = /^\d{1,13}$/.test(value) && Number(value) <= highestLimit
+    const isNumber = /^\d{1,13}$/.test(value) && Number(value) <= maxLimit
     if (more.length > 0 || (word === undefined && !isNumber)) {
-      const allowed = [`a whole number from 0 to ${highestLimit}`, ...words].join(', or ')
+      const allowed = [`a whole number from 0 to ${maxLimit}`, ...words].join(', or ')
       return `The limit ${name} is ${JSON.stringify(value)}; give ${allowed}.`
     }
     if (name in limits) return `The limit ${name} is given twice. Give it once.`

@@ -2,7 +2,7 @@ import type { Dispatcher, Pool } from 'undici'
 import type { Proxies } from './proxies.ts'
 
 /** Milliseconds to be connected to, where nothing says otherwise. */
-export const standardConnectTimeout = 10_000
+export const defaultConnectTimeoutMs = 10_000
 
 /** Every other time limit is that of whoever asks, by a signal. */
 const noTimeouts = { headersTimeout: 0, bodyTimeout: 0 }
@@ -51,7 +51,7 @@ export class Outbound {
    * @param connectTimeout milliseconds
    * @param openPool opens the connections that go straight; undici's own without it
    */
-  constructor(proxies: Proxies, connectTimeout = standardConnectTimeout, openPool?: () => Promise<OpenPool>) {
+  constructor(proxies: Proxies, connectTimeout = defaultConnectTimeoutMs, openPool?: () => Promise<OpenPool>) {
     this.#proxies = proxies
     this.#connectTimeout = connectTimeout
     this.#openPool = openPool

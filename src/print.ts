@@ -25,7 +25,7 @@ export function isPrintedToFile(): boolean {
 }
 
 /** Prints the same, and waits until it is taken. @returns whether it was: not by a reader that has ended */
-export async function printTaken(data: string): Promise<boolean> {
+export async function printAndWait(data: string): Promise<boolean> {
   return await new Promise((resolve) => void process.stdout.write(shown(data), (error) => resolve(!error)))
 }
 
@@ -34,12 +34,12 @@ function shown(data: string | Uint8Array): string | Uint8Array {
 }
 
 /** Prints a line on stdout. @returns what kept it from being printed; nothing when it is */
-export async function printSurely(line: string): Promise<unknown> {
+export async function printLineOrError(line: string): Promise<unknown> {
   return await new Promise((resolve) => void process.stdout.write(`${line}\n`, resolve))
 }
 
 /** Tells the operator a sentence or several, a line each, on stderr. */
-export function tell(sentences: string): void {
+export function printNotice(sentences: string): void {
   process.stderr.write(`${printableLines(sentences)}\n`)
 }
 

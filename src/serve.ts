@@ -2,8 +2,8 @@ import closeWithGrace from 'close-with-grace'
 import type { FirstStart } from './access/bootstrap.ts'
 import { type Config, ConfigError } from './config.ts'
 import { codeOf } from './errors.ts'
-import { boundGarbage, giveMemoryBack } from './garbage.ts'
-import { tell } from './print.ts'
+import { boundGarbage, releaseIdleMemory } from './garbage.ts'
+import { printNotice } from './print.ts'
 import { type Service, startService } from './service.ts'
 import { closeToOthers } from './storage/rights.ts'
 
@@ -17,18 +17,18 @@ export async function serve(config: Config): Promise<void> {
   let stop = (): void => process.exit(1)
   endOnSignals(() => stop())
   const { service, told } = await startToServe(config)
-  tell(told)
+  printNotice(told)
   boundGarbage()
-  giveMemoryBack()
+  releaseIdleMemory()
   process.on('SIGHUP', () => void service.reload())
   // A promise that nobody waited for is a fault of ours, and no reason to drop everybody else's requests.
   process.on('unhandledRejection', (reason) => {
-    tell(`unhandled rejection: ${reason instanceof Error ? reason.stack : 'not an error'}`)
+    printNotice(`unhandled rejection: ${reason instanceof Error ? reason.stack : 'not an error'}`)
   })
   const skip = ['SIGHUP', 'SIGINT', 'SIGTERM', 'unhandledRejection'] as const
   const seconds = config.drainSeconds + config.shutdownGraceSeconds + 1
   const grace = closeWithGrace({ delay: seconds * 1000, logger: false, skip: [...skip] }, async ({ err }) => {
-    if (err) tell(err.stack ?? err.message)
+    if (err) printNotice(err.stack ?? err.message)
     // A process that has failed serves nobody well for longer.
     else await service.drain()
     await service.close()

@@ -24,7 +24,7 @@ import { type MetricsServer, serveMetrics } from './metrics/plugin.ts'
 import { loadModels } from './models/configuration/configuration.ts'
 import { ModelRegistry } from './models/registry.ts'
 import { keyLifetimeSeconds } from './plants/policy.ts'
-import { tell } from './print.ts'
+import { printNotice } from './print.ts'
 import type { Proxies } from './proxies.ts'
 import { Damage, damageSentence } from './storage/damage.ts'
 import { prepareFolder } from './storage/data-folder.ts'
@@ -36,7 +36,7 @@ import type { Stores } from './stores/stores.ts'
 import { unixSeconds } from './time.ts'
 import type { Tracer } from './tracing/tracer.ts'
 import { Metering } from './usage/metered-request.ts'
-import { nobody, Scheduler } from './work.ts'
+import { noAccount, Scheduler } from './work.ts'
 
 /** The running service. */
 export interface Service {
@@ -56,7 +56,7 @@ export interface Service {
 }
 
 /** A test's own time in place of the machine's: the test then does not depend on the machine's speed. */
-export interface OwnTime {
+export interface TimeSources {
   /**
    * Tells of the models' time limits, of pauses between tries, of models that are left alone, of silent streams, and of
    * failed logins that wait; and of the drain.
@@ -113,7 +113,7 @@ interface Beside {
  * Opens everything that the service needs, and listens.
  * @throws StorageError, or Node's error of a port that cannot be had; what was opened is closed again
  */
-export async function startService(config: Config, { clock, loop }: OwnTime = {}): Promise<Service> {
+export async function startService(config: Config, { clock, loop }: TimeSources = {}): Promise<Service> {
   const parts = await openParts(config, clock)
   const { stores, app, log } = parts
   const beside: Beside = {}
@@ -147,7 +147,7 @@ async function openParts(config: Config, clock: Clock | undefined): Promise<Part
   const itself = serviceActor((record) => logger.info(record, 'audit record'))
   prepareFolder(config.dataDirectory)
   // Replicas over one PostgreSQL may share a folder, in which they only read.
-  const opening = retryAtStart(config.startTimeoutSeconds, tell)
+  const opening = retryAtStart(config.startTimeoutSeconds, printNotice)
   const lock = config.databaseUrl === undefined ? await opening(() => lockForServing(config.dataDirectory)) : undefined
   const damage = new Damage((error) => logger.error({ err: error }, damageSentence))
   const opened = await openHeld(() => opening(() => openStores(config, itself)), lock)
@@ -162,7 +162,7 @@ async function openParts(config: Config, clock: Clock | undefined): Promise<Part
     logger,
     onUse: (version) => uses.note(version),
     during: inFlight.during,
-    workOf: (account) => scheduler.workOf({ account: account ?? nobody }),
+    workOf: (account) => scheduler.workOf({ account: account ?? noAccount }),
   })
   const limiter = stores.limiter(config.limits)
   const guard = new Guard(stores.access, limiter, clock)
@@ -311,7 +311,7 @@ async function openTracer(traces: Traces, proxies: Proxies, logger: Log['logger'
   })
 }
 
-/** Opens what needs the lock; where that fails, nobody is left to hold it. */
+/** Opens what needs the lock; where that fails, noAccount is left to hold it. */
 async function openHeld<T>(open: () => Promise<T>, lock: ServeLock | undefined): Promise<T> {
   try {
     return await open()

@@ -34,7 +34,7 @@ export function nameProblem(name: string, { longest, ifBlank, verb, refused }: N
  * Refuses half of a character where a text goes into a reply header, which cannot carry it.
  * @throws ApiError 400 that names the field
  */
-export function checkWhole(param: string, text: string): void {
+export function checkWellFormed(param: string, text: string): void {
   if (!text.isWellFormed()) throw invalidField(param, 'has half of a surrogate pair. Send whole characters')
 }
 
@@ -102,7 +102,7 @@ const valuesOfStep = 200
 const unitsOfValue = 10
 
 /** Puts U+FFFD in the place of each half of a surrogate pair, in all texts and names of a JSON value, where they stand. */
-export function* mendHalves(json: object): Steps<void> {
+export function* replaceLoneSurrogates(json: object): Steps<void> {
   const left: object[] = [json]
   let values = 0
   for (let next = left.pop(); next !== undefined; next = left.pop()) {

@@ -20,7 +20,7 @@ export interface Work {
 }
 
 /** Stands for the account of work that no key asks for: it has a share of its own, and no account has this id. */
-export const nobody = 0
+export const noAccount = 0
 
 /** Who shares the time, and how long the result is wanted. */
 export interface Owner {
@@ -176,7 +176,7 @@ export function workAtOnce(): { run<T>(param: string, steps: Steps<T>): T } {
   const budget = { left: mostUnits }
   return {
     run(param, steps) {
-      const end = new Run({ account: nobody }, param, budget, steps).slice(() => 0, 1)
+      const end = new Run({ account: noAccount }, param, budget, steps).slice(() => 0, 1)
       if (!end) throw new Error('a slice without an end came to one')
       return end.result
     },

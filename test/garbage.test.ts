@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { describe, expect, it, vi } from 'vitest'
-import { giveMemoryBack, thisProcess } from '../src/garbage.ts'
+import { releaseIdleMemory, thisProcess } from '../src/garbage.ts'
 import { TestClock } from './support/clock.ts'
 import { projectFolder } from './support/process.ts'
 
@@ -14,7 +14,7 @@ function watched({ inUse = 100 } = {}) {
   const collect = vi.fn(() => {
     state.resident = state.inUse
   })
-  giveMemoryBack(clock, { residentBytes: () => state.resident * megabyte, busyShare: () => state.busy, collect })
+  releaseIdleMemory(clock, { residentBytes: () => state.resident * megabyte, busyShare: () => state.busy, collect })
   return { clock, state, collect }
 }
 

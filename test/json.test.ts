@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { JsonFault, jsonSteps, mostJsonProperties, mostJsonValues, readJson } from '../src/json.ts'
+import { JsonFault, jsonSteps, maxJsonProperties, maxJsonValues, readJson } from '../src/json.ts'
 import { workAtOnce } from '../src/work.ts'
 import { anyCharacter } from './support/any-character.ts'
 import { often } from './support/often.ts'
@@ -183,11 +183,11 @@ describe('readJson', () => {
 
   it('bounds the values of a text, and the properties of an object', () => {
     const list = (length: number) => `[${'0,'.repeat(length - 1)}0]`
-    expect(readJson(list(mostJsonValues - 1), bounds)).toHaveLength(mostJsonValues - 1)
-    expect(outcome(list(mostJsonValues))).toMatch(/^count/)
+    expect(readJson(list(maxJsonValues - 1), bounds)).toHaveLength(maxJsonValues - 1)
+    expect(outcome(list(maxJsonValues))).toMatch(/^count/)
     const object = (length: number) => `{${[...Array(length).keys()].map((index) => `"n${index}":0`).join()}}`
-    expect(Object.keys(Object(readJson(object(mostJsonProperties), bounds)))).toHaveLength(mostJsonProperties)
-    expect(outcome(object(mostJsonProperties + 1))).toMatch(/^count/)
+    expect(Object.keys(Object(readJson(object(maxJsonProperties), bounds)))).toHaveLength(maxJsonProperties)
+    expect(outcome(object(maxJsonProperties + 1))).toMatch(/^count/)
   })
 
   it('reads the same in steps, each of which is short', () => {

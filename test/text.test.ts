@@ -1,12 +1,12 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
-  checkWhole,
+  checkWellFormed,
   controlCharacters,
   GrowingText,
-  mendHalves,
   type NameRule,
   nameProblem,
+  replaceLoneSurrogates,
   withoutControlsInSteps,
 } from '../src/text.ts'
 import { atOnce } from './support/composed.ts'
@@ -48,14 +48,14 @@ describe('a name', () => {
 it('that goes into a header is whole', () => {
   fc.assert(
     fc.property(text, (name) => {
-      const check = () => checkWhole('model', name)
+      const check = () => checkWellFormed('model', name)
       if (name.isWellFormed()) expect(check()).toBeUndefined()
       else expect(check).toThrow('The field "model" has half of a surrogate pair. Send whole characters.')
     }),
   )
 })
 
-describe('mendHalves', () => {
+describe('replaceLoneSurrogates', () => {
   it('leaves no half of a character in any text or name, and all else as it is', () => {
     fc.assert(
       fc.property(
@@ -64,7 +64,7 @@ describe('mendHalves', () => {
         (values, text) => {
           const json = { values, [text]: [text, { text }] }
           const whole = JSON.stringify(json).replace(/\\ud[89a-f]../g, '\ufffd')
-          atOnce(mendHalves(json))
+          atOnce(replaceLoneSurrogates(json))
           expect(JSON.parse(JSON.stringify(json))).toEqual(JSON.parse(whole))
           expect(JSON.stringify(json)).not.toMatch(/[^\\]\\ud[89a-f]/)
         },

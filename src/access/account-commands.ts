@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import type { WithStores } from '../command.ts'
-import { printRows, tell } from '../print.ts'
+import { printNotice, printRows } from '../print.ts'
 import type { AccessStores } from './access.ts'
 import { accountLimitHelp, limitsText, readAccountChanges, readAccountLimits, withLimit } from './limit-options.ts'
 import type { ModelList } from './model-lists.ts'
@@ -18,7 +18,7 @@ export function addAccountCommands(program: Command, withStores: WithStores<Acce
     .action((name: string, { limit, models }: { limit?: readonly string[]; models?: ModelList | null }) =>
       withStores(async ({ access }) => {
         const account = await access.createAccount(name, readAccountLimits(limit), models)
-        tell(`The account ${JSON.stringify(account.name)} is made. Give it a key: conservatory keys create`)
+        printNotice(`The account ${JSON.stringify(account.name)} is made. Give it a key: conservatory keys create`)
       }),
     )
   accounts
@@ -44,7 +44,7 @@ export function addAccountCommands(program: Command, withStores: WithStores<Acce
     .action((name: string) =>
       withStores(async ({ access }) => {
         const account = await access.suspendAccount(name)
-        tell(`The account ${JSON.stringify(account.name)} is suspended: its keys are refused.`)
+        printNotice(`The account ${JSON.stringify(account.name)} is suspended: its keys are refused.`)
       }),
     )
   accounts
@@ -54,7 +54,7 @@ export function addAccountCommands(program: Command, withStores: WithStores<Acce
     .action((name: string) =>
       withStores(async ({ access }) => {
         const account = await access.resumeAccount(name)
-        tell(`The account ${JSON.stringify(account.name)} is no longer suspended.`)
+        printNotice(`The account ${JSON.stringify(account.name)} is no longer suspended.`)
       }),
     )
   accounts
@@ -67,7 +67,7 @@ export function addAccountCommands(program: Command, withStores: WithStores<Acce
         const account = await access.limitAccount(name, readAccountChanges(options.limit))
         const own = limitsText(account.limits)
         const inForce = own === null ? 'those of LIMITS' : `${own}, else those of LIMITS`
-        tell(`The limits of the account ${JSON.stringify(account.name)} are now: ${inForce}.`)
+        printNotice(`The limits of the account ${JSON.stringify(account.name)} are now: ${inForce}.`)
       }),
     )
   accounts
@@ -78,7 +78,7 @@ export function addAccountCommands(program: Command, withStores: WithStores<Acce
     .action((name: string, models: ModelList | null) =>
       withStores(async ({ access }) => {
         const account = await access.limitAccount(name, {}, models)
-        tell(
+        printNotice(
           `The models of the account ${JSON.stringify(account.name)} are now: ${modelsText(account.models) ?? 'all'}.`,
         )
       }),

@@ -1,5 +1,5 @@
 import { Kind, type Static, type TInteger, Type } from '@sinclair/typebox'
-import { highestLimit, limitNames } from '../limit-values.ts'
+import { maxLimit, limitNames } from '../limit-values.ts'
 import { type Key, maxExpirySeconds, maxOverlapSeconds, type Scope, scopes } from './access.ts'
 import { endOf } from './refusals.ts'
 
@@ -13,8 +13,8 @@ const scope = Type.Unsafe<Scope>({
 
 const limit: TInteger = Type.Integer({
   minimum: 0,
-  maximum: highestLimit,
-  errorMessage: `send a whole number from 0 to ${highestLimit}`,
+  maximum: maxLimit,
+  errorMessage: `send a whole number from 0 to ${maxLimit}`,
 })
 
 const limits = Type.Object(Object.fromEntries(limitNames.map((name) => [name, Type.Optional(limit)])), {

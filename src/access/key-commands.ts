@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError } from 'commander'
 import type { WithStores } from '../command.ts'
-import { printRows, printSurely, tell } from '../print.ts'
+import { printLineOrError, printNotice, printRows } from '../print.ts'
 import { counted } from '../text.ts'
 import { isCalendarDay } from '../time.ts'
 import type { AccessStores } from './access.ts'
@@ -73,7 +73,7 @@ export function addKeyCommands(program: Command, withStores: WithStores<AccessSt
         await printSecret(made)
         const { key } = made
         const old = overlap === 0 ? 'The old one has ended' : `The old one ends in ${counted(overlap, 'second')}`
-        tell(`The new key ${key.prefix} of ${JSON.stringify(key.account.name)} is made. ${old}.`)
+        printNotice(`The new key ${key.prefix} of ${JSON.stringify(key.account.name)} is made. ${old}.`)
       }),
     )
   keys
@@ -84,7 +84,7 @@ export function addKeyCommands(program: Command, withStores: WithStores<AccessSt
     .action((prefixOrKey: string, options: { limit: readonly string[] }) =>
       withStores(async ({ access }) => {
         const key = await access.limitKey(prefixOrKey, readKeyChanges(options.limit))
-        tell(`The limits of the key ${key.prefix} are now: ${limitsText(key.limits) ?? 'none'}.`)
+        printNotice(`The limits of the key ${key.prefix} are now: ${limitsText(key.limits) ?? 'none'}.`)
       }),
     )
   addModelsCommand(keys, withStores)
@@ -95,7 +95,7 @@ export function addKeyCommands(program: Command, withStores: WithStores<AccessSt
     .action((prefixOrKey: string) =>
       withStores(async ({ access }) => {
         const key = await access.revokeKey(prefixOrKey)
-        tell(`The key ${key.prefix} of ${JSON.stringify(key.account.name)} is revoked.`)
+        printNotice(`The key ${key.prefix} of ${JSON.stringify(key.account.name)} is revoked.`)
       }),
     )
 }
@@ -109,14 +109,14 @@ function addModelsCommand(keys: Command, withStores: WithStores<AccessStores>): 
     .action((prefixOrKey: string, models: ModelList | null) =>
       withStores(async ({ access }) => {
         const key = await access.limitKey(prefixOrKey, {}, models)
-        tell(`The models of the key ${key.prefix} are now: ${modelsText(key.models) ?? 'all'}.`)
+        printNotice(`The models of the key ${key.prefix} are now: ${modelsText(key.models) ?? 'all'}.`)
       }),
     )
 }
 
 /** Prints only the new key on stdout. @throws AccessError when stdout could not be written */
 async function printSecret({ key, secret }: NewKey): Promise<void> {
-  const failure = await printSurely(secret)
+  const failure = await printLineOrError(secret)
   if (!failure) return
   throw new AccessError(
     `The key ${key.prefix} is made, but could not be shown. Revoke it: conservatory keys revoke ${key.prefix}`,

@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander'
 import type { WithStores } from '../command.ts'
 import type { Config } from '../config.ts'
-import { print, printJson, printRows, tell } from '../print.ts'
+import { print, printJson, printNotice, printRows } from '../print.ts'
 import { counted } from '../text.ts'
 import type { CharacterStores, CommandLibrary } from './command-library.ts'
 
@@ -38,7 +38,7 @@ export function addCharacterCommands(
     .action((files: readonly string[], options: AccountOption & { replace?: true }) =>
       withLibrary(options, async (commandLibrary) => {
         const { importCards } = await import('./card-import.ts')
-        for (const line of await importCards(files, commandLibrary, options.replace === true)) tell(`${line}`)
+        for (const line of await importCards(files, commandLibrary, options.replace === true)) printNotice(`${line}`)
       }),
     )
 
@@ -57,7 +57,7 @@ export function addCharacterCommands(
         const format = options.format ?? 'json'
         const { bytes, losses } = exportCard(source, format)
         print(bytes)
-        for (const loss of losses) tell(`${loss}`)
+        for (const loss of losses) printNotice(`${loss}`)
       }),
     )
 

@@ -16,7 +16,7 @@ import type { Route } from '../models/routing/route.ts'
 import { type CompletionRequest, ownFields } from '../openai/completion-request.ts'
 import { checkMessages } from '../openai/messages.ts'
 import { checkTools } from '../openai/tools.ts'
-import { checkWhole } from '../text.ts'
+import { checkWellFormed } from '../text.ts'
 import type { ChatOptions, UnknownCharacters } from './options.ts'
 
 /** A persona, and how the reply header `x-character` names it; absent when no character is played. */
@@ -34,7 +34,7 @@ export interface Casting {
  * @throws ApiError 400 that names the field
  */
 function checkRequest(request: CompletionRequest): void {
-  checkWhole('model', request.model)
+  checkWellFormed('model', request.model)
   checkMessages(request.messages)
   checkTools(request)
 }
@@ -112,7 +112,7 @@ async function cast(
   const userName = user_name?.trim().toWellFormed() || defaultUserName
   const name = character?.trim() ?? ''
   if (name === '') return { persona: { name: null, card: null, userName } }
-  checkWhole('character', name)
+  checkWellFormed('character', name)
   const found = await library.resolve(account, name)
   if (found) {
     const header = pinnedName(encodeURIComponent(found.name), found.digest)

@@ -3,9 +3,9 @@ import { callerOf } from '../access/guard.ts'
 import { mayRead } from '../characters/library/character.ts'
 import { readRequestBooks } from '../characters/lore/request-books.ts'
 import type { RequestTexts } from '../characters/prompt/composition.ts'
-import { hasHalves } from '../http/json.ts'
+import { hasLoneSurrogates } from '../http/json.ts'
 import type { CompletionRequest } from '../openai/completion-request.ts'
-import { mendHalves } from '../text.ts'
+import { replaceLoneSurrogates } from '../text.ts'
 import type { Work } from '../work.ts'
 import type { Casting } from './casting.ts'
 
@@ -24,7 +24,7 @@ export async function requestTextsOf(
   { character }: Casting,
   work: Work,
 ): Promise<RequestTexts | undefined> {
-  if (hasHalves(request)) await work.run('body', mendHalves(body))
+  if (hasLoneSurrogates(request)) await work.run('body', replaceLoneSurrogates(body))
   const { persona, author_note: note, lorebooks } = body
   const isNoted = note != null && note.text.trim() !== ''
   const isDescribed = persona != null && persona.trim() !== ''

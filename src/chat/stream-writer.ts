@@ -1,6 +1,6 @@
 import type { OutgoingHttpHeader, ServerResponse } from 'node:http'
 import type { FastifyReply } from 'fastify'
-import type { Alarm, Clock } from '../clock.ts'
+import type { Clock, Timer } from '../clock.ts'
 
 const comment = commentOf('waiting')
 
@@ -11,7 +11,7 @@ const comment = commentOf('waiting')
 export class StreamWriter {
   readonly #reply: FastifyReply
   readonly #response: ServerResponse
-  readonly #keepalive: Alarm
+  readonly #keepalive: Timer
 
   /**
    * @param keepaliveMs milliseconds of silence after which a comment line is sent

@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { ApiError } from '../errors.ts'
-import { JsonFault, jsonSteps, mostJsonProperties, mostJsonValues, readJson } from '../json.ts'
+import { JsonFault, jsonSteps, maxJsonProperties, maxJsonValues, readJson } from '../json.ts'
 import type { Work } from '../work.ts'
 import { freeBytes, takeBodies } from './body.ts'
 import { whileConnected } from './while-connected.ts'
@@ -15,11 +15,11 @@ const bounds = { depth: maxJsonDepth, duplicates: 'refused', roundedIntegers: 'r
 const smallBodyBytes = 16 * 1024
 
 /** Requests with a lone surrogate in their body. */
-const withHalves = new WeakSet<FastifyRequest>()
+const withLoneSurrogates = new WeakSet<FastifyRequest>()
 
 /** Whether a text or a property's name of a request's body has half of a surrogate pair. */
-export function hasHalves(request: FastifyRequest): boolean {
-  return withHalves.has(request)
+export function hasLoneSurrogates(request: FastifyRequest): boolean {
+  return withLoneSurrogates.has(request)
 }
 
 /** Opens the work of a request, which ends when the signal aborts. */
@@ -34,7 +34,7 @@ export function acceptJsonOnly(app: FastifyInstance, workOf: WorkOf): void {
   takeBodies(app, 'application/json', (request, body) => {
     // Many clients send a content type with every request, also with a DELETE without a body.
     if (body.length === 0 && request.method === 'DELETE') return undefined
-    if (body.length <= smallBodyBytes) return parseJson(body, () => withHalves.add(request))
+    if (body.length <= smallBodyBytes) return parseJson(body, () => withLoneSurrogates.add(request))
     request.held?.setWorkedOn(body.length)
     return parseInSteps(textOf(body), request, workOf)
   })
@@ -49,7 +49,7 @@ function textOf(bytes: Buffer): string {
 
 async function parseInSteps(text: string, request: FastifyRequest, workOf: WorkOf): Promise<unknown> {
   try {
-    const steps = jsonSteps(text, { ...bounds, onHalf: () => withHalves.add(request) })
+    const steps = jsonSteps(text, { ...bounds, onLoneSurrogate: () => withLoneSurrogates.add(request) })
     return await whileConnected(request, (signal) => workOf(request, signal).run('body', steps))
   } catch (fault) {
     throw refusalOf(fault)
@@ -58,12 +58,12 @@ async function parseInSteps(text: string, request: FastifyRequest, workOf: WorkO
 
 /**
  * Parses a JSON text by the rules of RFC 8259 for senders: UTF-8, no property twice; and at most 100 levels deep.
- * @param onHalf called for each text with half of a surrogate pair
+ * @param onLoneSurrogate called for each text with half of a surrogate pair
  * @throws ApiError 400 that says what is wrong
  */
-export function parseJson(bytes: Buffer, onHalf?: () => void): unknown {
+export function parseJson(bytes: Buffer, onLoneSurrogate?: () => void): unknown {
   try {
-    return readJson(decode(bytes), onHalf ? { ...bounds, onHalf } : bounds)
+    return readJson(decode(bytes), onLoneSurrogate ? { ...bounds, onLoneSurrogate } : bounds)
   } catch (fault) {
     throw refusalOf(fault)
   }
@@ -86,7 +86,7 @@ function refusalOf(fault: unknown): unknown {
       return new ApiError(
         400,
         'too_complex',
-        `The body has more than ${mostJsonValues} values, or an object with more than ${mostJsonProperties}. Send fewer.`,
+        `The body has more than ${maxJsonValues} values, or an object with more than ${maxJsonProperties}. Send fewer.`,
       )
     case 'number':
       return invalidJson(

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { type Alarm, type Clock, machineClock } from '../clock.ts'
+import { type Clock, machineClock, type Timer } from '../clock.ts'
 import { ApiError } from '../errors.ts'
 import type { PostgresDatabase, Transaction } from '../storage/postgres/database.ts'
 import { databaseUnavailable } from '../storage/postgres/failures.ts'
@@ -43,7 +43,7 @@ export class PostgresCounts implements SharedCounts {
   readonly #claims: PostgresGroupCommit<Claim, true>
   /** Those of which something is held, or was when that was last written. */
   readonly #holdings = new Map<string, Holding>()
-  #renewing: Alarm | undefined
+  #renewing: Timer | undefined
   #sweptAtMs = Number.NEGATIVE_INFINITY
 
   /**
@@ -156,7 +156,7 @@ export class PostgresCounts implements SharedCounts {
     return holding
   }
 
-  #startRenewing(): Alarm {
+  #startRenewing(): Timer {
     const renewing = this.#clock.setTimeout(() => {
       renewing.refresh()
       if (this.#holdings.size > 0) void this.#writeShares([...this.#holdings.keys()])

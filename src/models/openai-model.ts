@@ -1,7 +1,7 @@
 import type { Clock } from '../clock.ts'
 import { field, isFields, listIn } from '../fields.ts'
 import type { CompletionRequest } from '../openai/completion-request.ts'
-import { standardConnectTimeout } from '../outbound.ts'
+import { defaultConnectTimeoutMs } from '../outbound.ts'
 import type { Proxies } from '../proxies.ts'
 import type { OpenAiSettings } from './configuration/settings.ts'
 import type { Model, ModelRequest } from './model.ts'
@@ -24,7 +24,7 @@ export function createOpenAiModel(
   proxies: Proxies,
 ): Model {
   const url = new URL(`${baseUrl.replace(/\/+$/, '')}/chat/completions`)
-  const connectTimeout = timeouts?.connect ?? standardConnectTimeout
+  const connectTimeout = timeouts?.connect ?? defaultConnectTimeoutMs
   const connections = new UpstreamConnections(url.origin, connectTimeout, clock, proxies.of(url))
   const streamUsage = new StreamUsage(isAskedForUsage)
   const headers = {

@@ -4,7 +4,7 @@ import { type AccessStores, findAccount } from '../access/access.ts'
 import type { WithStores } from '../command.ts'
 import type { Config } from '../config.ts'
 import { ApiError } from '../errors.ts'
-import { tell } from '../print.ts'
+import { printNotice } from '../print.ts'
 import { counted } from '../text.ts'
 import type { DeletingStores } from './deleting.ts'
 import type { InputFile } from './input-file.ts'
@@ -67,7 +67,7 @@ async function add({ access, transfers }: TransferStores, name: string, file: In
   const { plants, before } = await importFile(transfers, account, file)
   const shown = JSON.stringify(account.name)
   const earlier = before === 0 ? '' : `, ${before} of them from an interrupted run of this command`
-  tell(
+  printNotice(
     before === plants && plants > 0
       ? `The file was imported before: the account ${shown} has its ${counted(plants, 'plant')}.`
       : `The account ${shown} now has ${counted(plants, 'plant')} more${earlier}.`,
@@ -78,7 +78,7 @@ async function undo({ access, transfers }: TransferStores, name: string, file: I
   const { undoImport } = await import('./importing.ts')
   const account = await findAccount(access, name)
   const removed = await undoImport(transfers, account, file)
-  tell(`The import is undone: the account ${JSON.stringify(account.name)} now has ${counted(removed, 'plant')} fewer.`)
+  printNotice(`The import is undone: the account ${JSON.stringify(account.name)} now has ${counted(removed, 'plant')} fewer.`)
 }
 
 async function remove(stores: DeletingStores, name: string, folder: string): Promise<void> {
@@ -90,14 +90,14 @@ async function remove(stores: DeletingStores, name: string, folder: string): Pro
       onSuspended() {
         isSuspended = true
       },
-      onMissing: (path) => tell(`The file ${path} is missing. It had plants that are deleted already.`),
+      onMissing: (path) => printNotice(`The file ${path} is missing. It had plants that are deleted already.`),
     })
     const kept = paths.length === 0 ? 'It had no plants.' : `Its plants are in ${paths.join(' and ')}.`
-    tell(`The account ${shown} is deleted. ${kept}`)
+    printNotice(`The account ${shown} is deleted. ${kept}`)
   } catch (error) {
     const isUnknown = error instanceof ApiError && error.code === 'write_unconfirmed'
     if (isSuspended && !isUnknown) {
-      tell(
+      printNotice(
         `The account ${shown} is suspended, but not deleted. Run this again to continue, or undo the suspension: conservatory accounts resume`,
       )
     }

@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import { AccessError, type AccessStore, type AccessStores, findAccount } from '../access/access.ts'
 import type { WithStores } from '../command.ts'
-import { printRows, tell } from '../print.ts'
+import { printNotice, printRows } from '../print.ts'
 import { checkedText, type PlantStore } from './plant.ts'
 
 /** The stores as far as these commands use them. */
@@ -29,7 +29,7 @@ export function addPlantCommands(program: Command, withStores: WithStores<UsedSt
         const { from, to, tag } = await resolve(access, options)
         const isNew = await plants.share(from.id, to.id, tag)
         const what = `${JSON.stringify(to.name)} sees ${describePlants(from.name, tag)}`
-        tell(isNew ? `${what} from now on.` : `${what} already.`)
+        printNotice(isNew ? `${what} from now on.` : `${what} already.`)
       }),
     )
   plants
@@ -51,7 +51,7 @@ export function addPlantCommands(program: Command, withStores: WithStores<UsedSt
         const still = left.map((share) => describePlants(from.name, share.tag ?? undefined))
         const what = `Revoked: ${describePlants(from.name, tag)}.`
         const rest = still.length === 0 ? 'none of them' : still.join(' and ')
-        tell(`${what} ${JSON.stringify(to.name)} now sees ${rest}.`)
+        printNotice(`${what} ${JSON.stringify(to.name)} now sees ${rest}.`)
       }),
     )
   plants

@@ -1,5 +1,5 @@
 import { writeFileSync } from 'node:fs'
-import { isPrintedToFile, print, printTaken } from '../print.ts'
+import { isPrintedToFile, print, printAndWait } from '../print.ts'
 import { headerLine } from './account-file.ts'
 import { namelessFile } from './nameless-file.ts'
 import type { ExportSink } from './portable.ts'
@@ -25,7 +25,7 @@ export async function printExport(
     await to((lines) => writeFileSync(file.fd, lines))
     const pieces = file.createReadStream({ encoding: 'utf8', start: 0, highWaterMark: pieceBytes, autoClose: false })
     for await (const piece of pieces) {
-      if (!(await printTaken(String(piece)))) return
+      if (!(await printAndWait(String(piece)))) return
     }
   } finally {
     await file.close()

@@ -2,7 +2,7 @@ import { statSync } from 'node:fs'
 import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import type { Database } from 'better-sqlite3'
-import { type Alarm, type Clock, quietClock } from '../clock.ts'
+import { type Clock, type Timer, unrefClock } from '../clock.ts'
 import type { Metric } from '../instruments.ts'
 import { refreshSnapshots } from './snapshots.ts'
 
@@ -32,7 +32,7 @@ export interface Checkpointed {
 export class WalCheckpointer {
   readonly #database: Database
   readonly #checkpoint: (path: string) => Promise<Checkpointed>
-  #alarm: Alarm | undefined
+  #alarm: Timer | undefined
   #isOver = false
   readonly metric: Metric
 
@@ -49,7 +49,7 @@ export class WalCheckpointer {
   }
 
   /** Begins the checks. */
-  begin(clock: Clock = quietClock): void {
+  begin(clock: Clock = unrefClock): void {
     const next = (waitMs: number): void => {
       if (this.#isOver) return
       this.#alarm = clock.setTimeout(() => void this.#keepSmall().then(next), waitMs)

@@ -1,6 +1,6 @@
 import type { Database } from 'better-sqlite3'
 import { codeOf } from '../errors.ts'
-import { tell } from '../print.ts'
+import { printNotice } from '../print.ts'
 
 /*
  * SQLite lets one connection write at a time, and a connection that waits for the write lock blocks its whole process. So the
@@ -44,7 +44,7 @@ export function inTransaction<T>(database: Database, write: () => T): T {
 export function mayWaitLonger(database: Database, error: unknown): boolean {
   if (codeOf(error) !== 'SQLITE_BUSY') return false
   if (database.pragma('busy_timeout', { simple: true }) !== silentWaitMs) return false
-  tell(`Another program writes to the database. Waiting for it, ${maxWaitMs / 1000} s at most.`)
+  printNotice(`Another program writes to the database. Waiting for it, ${maxWaitMs / 1000} s at most.`)
   // The higher timeout also marks that the wait has been reported.
   database.pragma(`busy_timeout = ${maxWaitMs - silentWaitMs}`)
   return true

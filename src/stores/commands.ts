@@ -2,7 +2,7 @@ import type { Database } from 'better-sqlite3'
 import { type Command, InvalidArgumentError } from 'commander'
 import type { Config } from '../config.ts'
 import { StorageError } from '../errors.ts'
-import { progressOutput, tell } from '../print.ts'
+import { printNotice, progressOutput } from '../print.ts'
 import type { RowCounts } from '../storage/copy.ts'
 import { counted } from '../text.ts'
 import { engineOf, placeForm } from './move/engine.ts'
@@ -31,7 +31,7 @@ export function addStorageCommands(program: Command, config: () => Config): void
       if (file !== undefined) return tellContents(`The backup ${file} is good`, backUp(databasePath(), file))
       const made = backUpInto(databasePath(), to ?? '', keep)
       tellContents(`The backup ${made.file} is good`, made.contents)
-      for (const old of made.removed) tell(`The older backup ${old} is removed.`)
+      for (const old of made.removed) printNotice(`The older backup ${old} is removed.`)
     })
   program
     .command('restore')
@@ -44,8 +44,8 @@ export function addStorageCommands(program: Command, config: () => Config): void
       const note = (copy: Database) => noteRestore(copy, file)
       const { contents, isOlder, kept } = restore(databasePath(), file, options.force === true, note)
       tellContents(`${file} is restored`, contents)
-      if (kept !== undefined) tell(`The database that was there is kept as ${kept}.`)
-      if (isOlder) tell('The backup has an older schema, which the next start brings up to date.')
+      if (kept !== undefined) printNotice(`The database that was there is kept as ${kept}.`)
+      if (isOlder) printNotice('The backup has an older schema, which the next start brings up to date.')
     })
   program
     .command('check')
@@ -71,7 +71,7 @@ function tellContents(what: string, contents: RowCounts): void {
     const name = table.replaceAll('_', ' ')
     return name.endsWith('s') ? counted(count, name.slice(0, -1)) : `${counted(count, 'row')} of ${name}`
   })
-  tell(`${what}: ${rows.join(', ')}.`)
+  printNotice(`${what}: ${rows.join(', ')}.`)
 }
 
 function readKeep(text: string): number {

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import type { Alarm, Clock } from '../../src/clock.ts'
+import type { Clock, Timer } from '../../src/clock.ts'
 import { inBatches, Pace } from '../../src/plants/pace.ts'
 
 /** A pace whose batches take a fixed time for each plant; only batches and pauses advance the clock. */
@@ -14,7 +14,7 @@ function paceWhere({
   const pauses: number[] = []
   const clock: Clock = {
     now: () => now,
-    setTimeout(callback, milliseconds): Alarm {
+    setTimeout(callback, milliseconds): Timer {
       pauses.push(milliseconds)
       now += milliseconds
       setImmediate(callback)

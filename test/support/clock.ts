@@ -1,8 +1,8 @@
-import type { Alarm, Clock } from '../../src/clock.ts'
+import type { Timer, Clock } from '../../src/clock.ts'
 import type { LoopMonitor } from '../../src/http/pressure.ts'
 
 /** A call that waits for its time. */
-interface Pending extends Alarm {
+interface Pending extends Timer {
   readonly milliseconds: number
   due: number
   readonly callback: () => void
@@ -18,7 +18,7 @@ export class TestClock implements Clock {
     return this.#now
   }
 
-  setTimeout(callback: () => void, milliseconds: number): Alarm {
+  setTimeout(callback: () => void, milliseconds: number): Timer {
     const start = () => {
       alarm.due = this.#now + milliseconds
       this.#pending.add(alarm)

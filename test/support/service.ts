@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
 import { type Scope, scopes } from '../../src/access/access.ts'
 import { readConfig } from '../../src/config.ts'
-import { type OwnTime, startService } from '../../src/service.ts'
+import { startService, type TimeSources } from '../../src/service.ts'
 import { openStores } from '../../src/stores/open.ts'
 import type { Stores } from '../../src/stores/stores.ts'
 import { TestLoop } from './clock.ts'
@@ -49,7 +49,7 @@ export function temporaryFolder(): { readonly path: string; readonly remove: () 
 export async function startTestService(
   environment: Readonly<Record<string, string>> = {},
   models?: Readonly<Record<string, unknown>>,
-  time?: OwnTime,
+  time?: TimeSources,
 ): Promise<TestService> {
   const folder = temporaryFolder()
   const dataDirectory = environment['DATA_DIR'] ?? folder.path
@@ -108,7 +108,7 @@ export function onceAsked(baseUrl: string, apiKey?: string): Readonly<Record<str
 export async function serviceForThisTest(
   environment: Readonly<Record<string, string>> = {},
   models?: Readonly<Record<string, unknown>>,
-  time?: OwnTime,
+  time?: TimeSources,
 ): Promise<TestService> {
   const service = await startTestService(environment, models, time)
   onTestFinished(() => service.close())

@@ -1,6 +1,6 @@
 import { type Fields, isFields } from '../../fields.ts'
 import { freeBytes } from '../../http/body.ts'
-import { JsonFault, jsonSteps, mostJsonProperties, mostJsonValues } from '../../json.ts'
+import { JsonFault, jsonSteps, maxJsonProperties, maxJsonValues } from '../../json.ts'
 import { type Steps, workAtOnce } from '../../work.ts'
 import { CardError, type CardErrorCode } from './card-error.ts'
 
@@ -153,7 +153,7 @@ function* parse(text: string, fault: CardErrorCode): Steps<unknown> {
 function refusalOf({ kind, position }: JsonFault, text: string, fault: CardErrorCode): CardError {
   if (kind === 'depth') return tooDeep()
   if (kind === 'count') {
-    const message = `The card's JSON has more than ${mostJsonValues} values, or an object with more than ${mostJsonProperties}. Shorten it.`
+    const message = `The card's JSON has more than ${maxJsonValues} values, or an object with more than ${maxJsonProperties}. Shorten it.`
     return new CardError('card_too_large', message)
   }
   let line = 1

@@ -1,4 +1,4 @@
-import { type Alarm, type Clock, quietClock } from '../../clock.ts'
+import { type Clock, type Timer, unrefClock } from '../../clock.ts'
 import type { Card } from '../cards/card.ts'
 
 /** A cached card, and its estimated bytes of memory. */
@@ -33,12 +33,12 @@ export function memoryOf({ book }: Card, sourceBytes: number): number {
 export class CardCache {
   readonly #limit: number
   readonly #clock: Clock
-  readonly #cards = new Map<string, CachedCard & { readonly expiry: Alarm | undefined }>()
+  readonly #cards = new Map<string, CachedCard & { readonly expiry: Timer | undefined }>()
   readonly #loading = new Map<string, Promise<Card>>()
   #bytes = 0
 
   /** @param limit bytes of memory in all; the newest card stays in the cache even if it is larger */
-  constructor(limit: number, clock: Clock = quietClock) {
+  constructor(limit: number, clock: Clock = unrefClock) {
     this.#limit = limit
     this.#clock = clock
   }

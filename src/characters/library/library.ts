@@ -1,7 +1,7 @@
 import { basename, join, relative } from 'node:path'
 import type { Config } from '../../config.ts'
 import { freeBytes } from '../../http/body.ts'
-import { nobody, type Work, workAtOnce } from '../../work.ts'
+import { noAccount, type Work, workAtOnce } from '../../work.ts'
 import type { Lorebook } from '../lore/lorebook.ts'
 import { CardCache, memoryOf } from './card-cache.ts'
 import {
@@ -155,7 +155,7 @@ export class CharacterLibrary {
       if (!found) return undefined
       const { origin, digest } = found
       const load = async () =>
-        this.#during(account ?? nobody, await found.size(), () => loadCard(found, this.#workOf(account)))
+        this.#during(account ?? noAccount, await found.size(), () => loadCard(found, this.#workOf(account)))
       const card = await this.#cache.get(account, digest, load).catch(undefinedIfGone)
       if (card) {
         if (origin === 'account' && account !== null) this.#onUse?.({ account, name: found.name, digest })

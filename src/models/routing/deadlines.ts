@@ -1,4 +1,4 @@
-import type { Alarm, Clock } from '../../clock.ts'
+import type { Clock, Timer } from '../../clock.ts'
 import { ApiError } from '../../errors.ts'
 import type { Timeouts } from '../configuration/settings.ts'
 
@@ -15,8 +15,8 @@ export class Deadlines {
   readonly #clock: Clock
   readonly #limitsMs: Required<Pick<Timeouts, 'firstToken' | 'idle' | 'total'>>
   readonly #onOuterAbort = () => this.#controller.abort(this.#outer.reason)
-  #silence: Alarm | undefined
-  #total: Alarm | undefined
+  #silence: Timer | undefined
+  #total: Timer | undefined
   /** Whether an event has come and the reader has not asked for the next: this silence is not the model's. */
   isWaitingForReader = false
 
@@ -67,7 +67,7 @@ export class Deadlines {
     this.#controller.abort()
   }
 
-  #timer(milliseconds: number, what: string, isPaused: () => boolean = () => false): Alarm {
+  #timer(milliseconds: number, what: string, isPaused: () => boolean = () => false): Timer {
     return this.#clock.setTimeout(() => {
       if (isPaused()) return
       const message = `The model ${what} for ${milliseconds} ms. Try again later.`

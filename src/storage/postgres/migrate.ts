@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { codeOf, StorageError } from '../../errors.ts'
-import { tell } from '../../print.ts'
+import { printNotice } from '../../print.ts'
 import { unixSeconds } from '../../time.ts'
 import { newerVersion } from '../data-folder.ts'
 import type { Migration, OnMigrated } from '../migrations.ts'
@@ -17,7 +17,7 @@ export interface MigrationTimes {
   readonly tell: (sentence: string) => void
 }
 
-const defaultTimes: MigrationTimes = { timeoutMs: 6 * 3_600_000, noticeAfterMs: 2000, checkIntervalMs: 5000, tell }
+const defaultTimes: MigrationTimes = { timeoutMs: 6 * 3_600_000, noticeAfterMs: 2000, checkIntervalMs: 5000, tell: printNotice }
 
 /**
  * Brings the schema up to date. Any number of replicas may do so at the same time: the row of `migration_lock` lets one of them

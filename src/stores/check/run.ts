@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import type { Config } from '../../config.ts'
 import { isDamage, StorageError } from '../../errors.ts'
-import { print, printJson, tell } from '../../print.ts'
+import { print, printJson, printNotice } from '../../print.ts'
 import { openToRead } from '../../storage/copy.ts'
 import { counted } from '../../text.ts'
 import { check, damage } from './check.ts'
@@ -26,7 +26,7 @@ export async function runCheck({ databasePath, databaseUrl }: Config, json: true
   if (json) printJson({ ok, findings })
   if (!ok)
     throw new StorageError(`The database has ${counted(findings.length, 'fault')}: see Damage in docs/operations.md.`)
-  tell('The database is good.')
+  printNotice('The database is good.')
 }
 
 async function* checkFile(path: string): AsyncIterable<Finding> {
@@ -54,7 +54,7 @@ async function* checkServer(url: string): AsyncIterable<Finding> {
   try {
     await first.detectPooler()
     database = openPostgres(url, 'DATABASE_URL', { timeoutMs: statementTimeoutMs, isPooled: first.isPooled })
-    yield* check(await postgresToCheck(database, tell))
+    yield* check(await postgresToCheck(database, printNotice))
   } catch (error) {
     if (error instanceof StorageError) throw error
     throw new StorageError(`The database at ${first.place} ${startFaultOf(error).says}.`)
