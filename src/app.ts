@@ -41,7 +41,7 @@ import type { ModelRegistry } from './models/registry.ts'
 import { pagePlugin } from './page/plugin.ts'
 import { PageCache } from './plants/page-cache.ts'
 import { plantsPlugin } from './plants/plugin.ts'
-import { KeptItems } from './responses/kept-items.ts'
+import { OutputItemCache } from './responses/output-item-cache.ts'
 import { responsesPlugin } from './responses/plugin.ts'
 import { Damage } from './storage/damage.ts'
 import type { Stores } from './stores/stores.ts'
@@ -193,7 +193,7 @@ async function registerChat(
   }
   await app.register(chatPlugin, chat)
   await app.register(modelsPlugin, { guard, models, library })
-  const responses = { ...chat, kept: new KeptItems(performance.now.bind(performance)) }
+  const responses = { ...chat, kept: new OutputItemCache(performance.now.bind(performance)) }
   await app.register(responsesPlugin, responses)
   // Many clients add the version by themselves.
   await app.register(chatPlugin, { ...chat, prefix: '/v1', isAlias: true })

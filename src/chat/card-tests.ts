@@ -8,22 +8,22 @@ import type { ModelRegistry } from '../models/registry.ts'
 import { checkMessages } from '../openai/messages.ts'
 import { printable } from '../print.ts'
 import { workAtOnce } from '../work.ts'
-import type { PromptMaking } from './exchange.ts'
+import type { PromptSources } from './request-composer.ts'
 
-/** What came of one test. */
+/** The result of one test. */
 export interface CardTestResult {
   readonly test: number
   readonly passed: boolean
-  /** The last thing said. */
+  /** The last message of the test. */
   readonly said: string
-  /** What is wrong with the reply, or why there is none. */
+  /** The faults of the reply, or the reason why there is no reply. */
   readonly faults: readonly string[]
   readonly reply: string | null
 }
 
 /**
- * Runs the tests of a character's card with a model, each as a chat completion would run.
- * @throws Error when the card has none, or one that cannot be read; ApiError when there is no such model
+ * Runs the tests of a character's card with a model, each as a chat completion.
+ * @throws Error when the card has no tests, or a test that cannot be read; ApiError when there is no such model
  */
 export async function runCardTests(
   character: SourcedCharacter,
@@ -41,11 +41,11 @@ export async function runCardTests(
   const registry = new ModelRegistry(await loadModels(config), config)
   try {
     registry.resolve(model)
-    const making = { settings: promptSettings(config), worldBooks }
+    const sources = { settings: promptSettings(config), worldBooks }
     const results: CardTestResult[] = []
     for (const [index, test] of tests.entries()) {
       const said = printable(test.messages.at(-1)?.content ?? '')
-      results.push({ test: index + 1, said, ...(await runTest(test, character, model, registry, making)) })
+      results.push({ test: index + 1, said, ...(await runTest(test, character, model, registry, sources)) })
     }
     return results
   } finally {
@@ -58,9 +58,9 @@ async function runTest(
   { name, card, digest }: SourcedCharacter,
   model: string,
   registry: ModelRegistry,
-  making: PromptMaking,
+  sources: PromptSources,
 ): Promise<Pick<CardTestResult, 'passed' | 'faults' | 'reply'>> {
-  const { Exchange } = await import('./exchange.ts')
+  const { RequestComposer } = await import('./request-composer.ts')
   const persona: Persona = { name, card, userName: defaultUserName, digest }
   const body = { model, messages: [...test.messages] }
   try {
@@ -68,7 +68,8 @@ async function runTest(
     const { completion } = await registry
       .resolve(model)
       .complete(
-        async (candidate) => (await new Exchange(body, persona, making, workAtOnce()).ask(candidate)).request,
+        async (candidate) =>
+          (await new RequestComposer(body, persona, sources, workAtOnce()).composedFor(candidate)).request,
         new AbortController().signal,
       )
     const reply = completion.choices[0]?.message.content ?? ''

@@ -11,7 +11,7 @@ interface TestOptions {
   readonly json?: true
 }
 
-/** Adds `test` to the command `characters`: it talks to a model, as a chat completion does. */
+/** Adds `test` to the command `characters`. It stands in this folder because it asks a model, as a chat completion does. */
 export function addCardTestCommand(
   characters: Command,
   config: () => Config,

@@ -4,9 +4,9 @@ import { CompletionRequest } from '../openai/completion-request.ts'
 import { answer } from './answering.ts'
 import type { OpenReplies } from './open-replies.ts'
 import type { ChatOptions } from './options.ts'
-import { chatVoice } from './voice.ts'
+import { chatReplyFormat } from './reply-format.ts'
 
-/** Registers `POST /chat/completions` (spec, section 4.3). @param replies keeps those that are not complete */
+/** Registers `POST /chat/completions` (OpenAI's chat completions). @param replies keeps the replies that are not complete */
 export function completionRoute(app: TypedInstance, options: ChatOptions, replies: OpenReplies): void {
   app.post(
     '/chat/completions',
@@ -24,6 +24,6 @@ export function completionRoute(app: TypedInstance, options: ChatOptions, replie
         response: answers({ 200: Completion }, ChatError, [...refusals, 400, 404, 413, 415, 502, 504]),
       },
     },
-    async (request, reply) => answer(request, reply, request.body, chatVoice(request.body), options, replies),
+    async (request, reply) => answer(request, reply, request.body, chatReplyFormat(request.body), options, replies),
   )
 }

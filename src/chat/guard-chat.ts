@@ -4,12 +4,12 @@ import { openAiRequestHeaders } from '../limits/headers.ts'
 import { OpenReplies } from './open-replies.ts'
 import type { ChatOptions } from './options.ts'
 
-/** Guards a group of routes that ask models. @returns its replies that are not complete, which end with the service */
+/** Guards a group of routes that ask models. @returns the open replies of the group, which end with the service */
 export function guardChat(app: TypedInstance, { guard, shutdownGraceMs }: ChatOptions): OpenReplies {
   const replies = new OpenReplies(guard)
   app.addHook('preClose', async () => replies.endWithin(shutdownGraceMs))
   app.addHook('onRequest', (_request, reply, done) => {
-    // Conversations are nothing that a browser should find on its disk.
+    // A browser must not keep conversations on its disk.
     reply.header('cache-control', 'no-store')
     done()
   })

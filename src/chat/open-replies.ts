@@ -2,10 +2,10 @@ import type { FastifyReply } from 'fastify'
 import type { Guard } from '../access/guard.ts'
 import { ApiError, clientGone } from '../errors.ts'
 
-/** Milliseconds that are left, of the grace, for the last words to get out; half of a grace that is shorter than two. */
-const lastWords = 1000
+/** Milliseconds of the grace period that are kept for writing the error; half of a grace period that is shorter than 2 s. */
+const errorWriteMs = 1000
 
-/** The replies that are not complete, and what ends them early. */
+/** The replies that are not complete, and the signals that end them early. */
 export class OpenReplies {
   readonly #guard: Guard
   readonly #controllers = new Set<AbortController>()
@@ -15,9 +15,9 @@ export class OpenReplies {
   }
 
   /**
-   * A signal that aborts when the client leaves before its reply is complete, when its key ends, or when the service
-   * cannot wait for it any longer; its reason is an `ApiError`. The request's own signal will not do: it aborts as soon
-   * as the body has been read.
+   * A signal that aborts when the client leaves before its reply is complete, when its key ends, or when the grace
+   * period of a stopping service is over. Its reason is an `ApiError`. The signal of Node's request cannot be used: it
+   * aborts as soon as the body has been read.
    */
   signalOf(reply: FastifyReply): AbortSignal {
     const controller = new AbortController()
@@ -31,15 +31,15 @@ export class OpenReplies {
     return controller.signal
   }
 
-  /** Lets replies go on for most of a grace in milliseconds; what is still open then ends with an error that says why. */
-  endWithin(grace: number): void {
+  /** Lets replies go on for most of the grace period. A reply that is still open then ends with a 503. */
+  endWithin(graceMs: number): void {
     const timer = setTimeout(
       () => {
         for (const controller of this.#controllers) controller.abort(stopping())
       },
-      grace - Math.min(lastWords, grace / 2),
+      graceMs - Math.min(errorWriteMs, graceMs / 2),
     )
-    // The process need not wait for this when all is over sooner.
+    // The process ends without waiting for this timer when all replies end sooner.
     timer.unref()
   }
 }

@@ -9,34 +9,34 @@ import type { ModelRegistry } from '../models/registry.ts'
 import type { Metering } from '../usage/metered-request.ts'
 import type { Work } from '../work.ts'
 
-/** Whether a name that is not known is played by its name alone, or refused. */
+/** Whether a character without a card is played by its name alone (`open`), or refused (`closed`). */
 export type UnknownCharacters = 'open' | 'closed'
 
-/** What the chat group is built from. */
+/** The parts that the chat routes are built from. */
 export interface ChatOptions {
   readonly guard: Guard
   readonly models: ModelRegistry
   readonly library: CharacterLibrary
   readonly metering: Metering
-  /** Holds receipts of prompts to their limits; metering does it for completions. */
+  /** Limits receipts of prompts; `metering` limits completions. */
   readonly limiter: Pick<Limiter, 'reserve'>
   readonly prompt: PromptSettings
   readonly characters: UnknownCharacters
-  /** Whether a card may say on which model its character is played. */
+  /** Whether a card may name the model that plays its character. */
   readonly characterModels: 'on' | 'off'
-  /** Refuses a large request that has waited for the database, when there is more to do than can be done now. */
+  /** Load shedding: refuses a large request that has waited for the database when the process is overloaded. */
   readonly shedLoad: (request: FastifyRequest) => void
-  /** The work of a request, wanted until the signal aborts. */
+  /** The work of a request, which ends when the signal aborts. */
   readonly workOf: (request: FastifyRequest, signal: AbortSignal) => Work
   /** Opens a count of bytes that an upstream's answer to a request holds. */
   readonly openHeld: (request: FastifyRequest) => HeldBytes
-  /** Bytes. */
+  /** In bytes. */
   readonly bodyLimit: number
   readonly sseKeepaliveMs: number
-  /** Tells how long a stream is silent. */
+  /** Measures how long a stream is silent. */
   readonly clock: Clock
-  /** How long open replies may take when the service stops. Milliseconds. */
+  /** Milliseconds that open replies may take when the service stops. */
   readonly shutdownGraceMs: number
-  /** The `/v1` alias is outside the contract, and so not in the OpenAPI document. */
+  /** True for the `/v1` alias, which is outside the contract and not in the OpenAPI document. */
   readonly isAlias?: boolean
 }

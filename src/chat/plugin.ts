@@ -4,7 +4,7 @@ import { guardChat } from './guard-chat.ts'
 import type { ChatOptions } from './options.ts'
 import { promptRoute } from './prompt-route.ts'
 
-/** The chat completion interface (spec, section 4.3), and the receipt of a prompt. */
+/** Chat completions, and receipts of prompts. */
 export const chatPlugin: FastifyPluginAsyncTypebox<ChatOptions> = async (app, options) => {
   const replies = guardChat(app, options)
   completionRoute(app, options, replies)

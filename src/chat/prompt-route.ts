@@ -6,13 +6,13 @@ import { openAiTokenHeaders } from '../limits/headers.ts'
 import { ChatError } from '../openai/completion.ts'
 import { CompletionRequest } from '../openai/completion-request.ts'
 import { jsonOf } from '../work.ts'
-import { castRequest, wantedRequest } from './casting.ts'
 import type { OpenReplies } from './open-replies.ts'
 import type { ChatOptions } from './options.ts'
 import { PromptReceipt } from './receipt-schema.ts'
 import { requestTextsOf } from './request-texts.ts'
+import { resolvePersona, resolveRequest } from './resolve-persona.ts'
 
-/** Characters of a receipt for each token of its prompt, about. */
+/** Characters of a receipt per token of its prompt, on average. */
 const charactersPerToken = 4
 
 /** Registers `POST /chat/prompt`: the receipt of a prompt, for which no model is asked. */
@@ -34,33 +34,44 @@ export function promptRoute(app: TypedInstance, options: ChatOptions, replies: O
       },
     },
     async (request, reply) => {
-      const wanted = wantedRequest(request.body, options.models, callerOf(request))
+      const wanted = resolveRequest(request.body, options.models, callerOf(request))
       const { body } = wanted
       const signal = replies.signalOf(reply)
-      const casting = await castRequest(request, reply, wanted, options)
-      const { route } = casting
-      const [{ droppedHeader, Exchange }, { receiptOf }] = await Promise.all([
-        import('./exchange.ts'),
+      const resolved = await resolvePersona(request, reply, wanted, options)
+      const { route } = resolved
+      const [{ droppedHeader, RequestComposer }, { receiptOf }] = await Promise.all([
+        import('./request-composer.ts'),
         import('./receipt.ts'),
       ])
       const work = options.workOf(request, signal)
-      const texts = await requestTextsOf(request, body, casting, work)
-      const making = { settings: options.prompt, worldBooks: options.library.worldBooks, texts }
-      const exchange = new Exchange(body, casting.persona, making, work)
-      const candidate = await route.findFirstUsable(exchange.requestFor, signal)
-      const asked = await exchange.ask(candidate)
-      const { character } = casting
+      const texts = await requestTextsOf(request, body, resolved, work)
+      const sources = { settings: options.prompt, worldBooks: options.library.worldBooks, texts }
+      const composer = new RequestComposer(body, resolved.persona, sources, work)
+      const candidate = await route.findFirstUsable(composer.requestFor, signal)
+      const composed = await composer.composedFor(candidate)
+      const { character } = resolved
       const isShown = !character || mayRead(callerOf(request), character)
-      const held = await options.limiter.reserve(callerOf(request), () => promptEstimate(asked.request.body), 'prompt')
-      // What fails has cost as much.
+      const held = await options.limiter.reserve(
+        callerOf(request),
+        () => promptEstimate(composed.request.body),
+        'prompt',
+      )
+      // A receipt that fails costs as much as the estimate.
       let tokens = held.tokens
       try {
         const model = { model: route.name, upstreamId: candidate.traits.upstreamId }
         const refusedRegexes = texts?.refusedRegexes ?? []
-        const receipt = await receiptOf({ ...model, casting, body, asked, refusedRegexes, isShown })
+        const receipt = await receiptOf({
+          ...model,
+          persona: resolved.persona,
+          body,
+          composed,
+          refusedRegexes,
+          isShown,
+        })
         tokens = receipt.tokens.total
         reply.header('x-model', encodeURIComponent(candidate.traits.name))
-        reply.headers(droppedHeader(asked.composition.dropped))
+        reply.headers(droppedHeader(composed.composition.dropped))
         if (held.allowance) reply.headers(openAiTokenHeaders(held.allowance))
         const text = await work.run('messages', jsonOf(receipt, charactersPerToken * tokens))
         return reply.type('application/json; charset=utf-8').send(text)

@@ -1,7 +1,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { Message } from '../openai/completion-request.ts'
 
-/** What a model would be told, and how it came to be that. */
+/** The prompt that a model would get, and how it was composed. */
 export const PromptReceipt = Type.Object(
   {
     object: Type.Literal('chat.prompt'),

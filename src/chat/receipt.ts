@@ -1,44 +1,45 @@
 import { cappedList } from '../characters/cards/description.ts'
 import type { Section } from '../characters/prompt/composition.ts'
+import type { Persona } from '../characters/prompt/settings.ts'
 import { loadTokenizer, type Tokenizer } from '../models/tokenizer.ts'
 import type { CompletionRequest } from '../openai/completion-request.ts'
 import { tokensPerReply } from '../openai/messages.ts'
-import { type Casting, playedName } from './casting.ts'
-import type { Asked } from './exchange.ts'
 import type { PromptReceipt } from './receipt-schema.ts'
+import type { ComposedRequest } from './request-composer.ts'
+import { personaName } from './resolve-persona.ts'
 
-/** What a receipt is made of. */
+/** The parts of a receipt. */
 export interface ReceiptParts {
-  /** As the caller asked for it. */
+  /** The model's name in the request. */
   readonly model: string
   readonly upstreamId: string
-  readonly casting: Pick<Casting, 'persona'>
+  readonly persona: Persona
   readonly body: CompletionRequest
-  readonly asked: Pick<Asked, 'composition' | 'request'>
+  readonly composed: Pick<ComposedRequest, 'composition' | 'request'>
   /** Regular expressions of the request's lorebooks that never match here. */
   readonly refusedRegexes: readonly string[]
   /** Whether the caller may read the card's texts. */
   readonly isShown: boolean
 }
 
-/** Stands for a text that the caller may not read. */
+/** Replaces a text that the caller may not read. */
 const withheld = '[withheld]'
 
-/** Makes the receipt of a prompt; texts of a card that the caller may not read are left out, their tokens are not. */
+/** Makes the receipt of a prompt. Texts of a card that the caller may not read are withheld; their tokens are counted. */
 export async function receiptOf(parts: ReceiptParts): Promise<PromptReceipt> {
-  const { asked, casting, body, isShown } = parts
-  const { composition, request } = asked
+  const { composed, persona, body, isShown } = parts
+  const { composition, request } = composed
   const tokenizer = await loadTokenizer()
   const own = new Set(body.messages)
   const messages = request.body.messages.map((message) => {
     if (isShown || own.has(message)) return message
     return { role: message.role, ...(message.name ? { name: message.name } : {}), content: withheld }
   })
-  const tokens = await request.work.run('messages', tokensOf(asked, tokenizer))
+  const tokens = await request.work.run('messages', tokensOf(composed, tokenizer))
   return {
     object: 'chat.prompt',
     model: parts.model,
-    character: playedName(casting.persona),
+    character: personaName(persona),
     messages,
     tokens: { total: tokens.total, exact: usesOurTokenizer(parts.upstreamId), sections: tokens.sections },
     lore: composition.lore.map(({ entry, book, fired, keys, dropped }, index) => ({
@@ -55,8 +56,8 @@ export async function receiptOf(parts: ReceiptParts): Promise<PromptReceipt> {
   }
 }
 
-/** Tokens of all of a prompt, of its sections and of each lore entry. What stands in several of them is counted once. */
-function* tokensOf({ composition, request }: ReceiptParts['asked'], tokenizer: Tokenizer) {
+/** Tokens of the whole prompt, of its sections and of each lore entry. A text in several sections is counted once in the total. */
+function* tokensOf({ composition, request }: ReceiptParts['composed'], tokenizer: Tokenizer) {
   const total = yield* tokenizer.countMessages(request.body.messages)
   const sections = yield* sectionTokens(composition.sections, tokenizer)
   const lore: number[] = []
@@ -74,7 +75,7 @@ function* sectionTokens(sections: readonly Section[], { countSteps, countMessage
   return [...tokens].map(([section, cost]) => ({ section, tokens: cost }))
 }
 
-/** The understudy counts as we do, and so do OpenAI's models since 2024. */
+/** The understudy counts with this tokenizer, and so do OpenAI's models since 2024. */
 function usesOurTokenizer(model: string): boolean {
   return /^(?:understudy|(?:chat)?gpt-(?:4o|4\.1|4\.5|5)|o[1-9](?:-|$))/.test(model)
 }

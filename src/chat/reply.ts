@@ -6,80 +6,80 @@ import type { Chunk } from '../openai/completion.ts'
 import { type FinishReason, recordedReason } from '../openai/finish-reasons.ts'
 import type { Meter } from '../usage/meter.ts'
 import type { End } from '../usage/outcome.ts'
+import type { ReplyFormat } from './reply-format.ts'
 import { commentOf, StreamWriter } from './stream-writer.ts'
 import type { UsageWatch } from './usage.ts'
-import type { Voice } from './voice.ts'
 
-/** What a stream needs besides its events. */
+/** The parts that a stream needs besides its events. */
 export interface StreamOptions {
-  readonly voice: Voice
-  /** What counts the usage for the reply, when the caller asked for it. */
+  readonly format: ReplyFormat
+  /** Finds the usage for the reply; null when the caller did not ask for it. */
   readonly usage: UsageWatch | null
-  /** Counts what passes. */
+  /** Counts the tokens of the chunks for the ledger. */
   readonly meter: Meter
   /** Milliseconds of silence after which a comment line is sent. */
   readonly keepaliveMs: number
-  /** Tells how long the silence is. */
+  /** Measures the silence. */
   readonly clock: Clock
-  /** Told once, when a stream that has begun is over. Where it gives a promise, the last words wait for that. */
+  /** Called once, when a stream that has begun is over. Where it returns a promise, the end of the stream waits for it. */
   readonly onEnd: (end: End) => Promise<void> | undefined
-  /** Tells, when all has come, what of the prompt the upstream has read, `<theirs>/<ours>`, where that was too little. */
+  /** Called at the end. Gives `<theirs>/<ours>` tokens where the upstream has read too little of the prompt. */
   readonly truncation: () => Promise<string | null> | undefined
 }
 
 /**
- * Sends a model's events as server-sent events, and resolves when that is over. The status line waits for the first of
- * them, so that a failure before it is thrown and becomes a real HTTP error; only after `keepaliveMs` of silence does
- * the reply begin without one. A failure after that is the end of the stream, in the words of the voice.
- * @param opening the events, once the first of them is there
+ * Sends a model's events as server-sent events, and resolves when the stream is over. The status line waits for the first
+ * event, so that a failure before it is thrown and becomes an HTTP error. After `keepaliveMs` of silence the reply begins
+ * without an event. A failure after the beginning ends the stream with the error event of the format.
+ * @param opening the events, once the first event has come
  */
 export async function sendEvents(
   reply: FastifyReply,
   opening: Promise<AsyncIterable<readonly ModelEvent[]>>,
-  { voice, usage, meter, keepaliveMs, clock, onEnd, truncation }: StreamOptions,
+  { format, usage, meter, keepaliveMs, clock, onEnd, truncation }: StreamOptions,
 ): Promise<void> {
   const writer = new StreamWriter(reply, keepaliveMs, clock)
   const tellEnd = (end: End) => onEnd(writer.isGone ? clientGone() : end)
   try {
-    const relay = new Relay(writer, voice, meter, usage)
+    const relay = new Relay(writer, format, meter, usage)
     await relay.passAll(await opening)
     const used = usage && !writer.isGone ? await usage.chunk() : null
     if (used) meter.setUsage(used.usage, false)
-    // Without promises nothing waits, so that the end leaves in one piece with what came before it.
+    // Without a promise nothing is awaited, so that the end is written together with the last event.
     const looking = truncation()
     const truncated = looking ? await looking : null
     const kept = tellEnd(relay.reason)
     if (kept) await kept
-    writer.end((truncated === null ? '' : commentOf(`upstream truncated ${truncated}`)) + voice.end(used))
+    writer.end((truncated === null ? '' : commentOf(`upstream truncated ${truncated}`)) + format.end(used))
   } catch (thrown) {
     const failure = toApiError(thrown)
     if (!writer.hasBegun) throw failure
     await tellEnd(failure)
-    writer.end(voice.failure(failure))
+    writer.end(format.failure(failure))
   } finally {
     writer.close()
   }
 }
 
-/** Passes a model's events on to the client, and takes note of what they say. */
+/** Relays a model's events to the client, and counts them. */
 class Relay {
-  /** Why the model ended, as far as it has said. */
+  /** The finish reason that the model has sent; `stop` before that. */
   reason: FinishReason = 'stop'
   readonly #writer: StreamWriter
-  readonly #voice: Voice
+  readonly #format: ReplyFormat
   readonly #meter: Meter
   readonly #usage: UsageWatch | null
-  /** Events that have been read, and not been written yet. */
+  /** Events that are not written yet. */
   #unwritten = ''
 
-  constructor(writer: StreamWriter, voice: Voice, meter: Meter, usage: UsageWatch | null) {
+  constructor(writer: StreamWriter, format: ReplyFormat, meter: Meter, usage: UsageWatch | null) {
     this.#writer = writer
-    this.#voice = voice
+    this.#format = format
     this.#meter = meter
     this.#usage = usage
   }
 
-  /** Writes events as they come, as long as somebody reads them. */
+  /** Writes events as they come, until the client leaves. */
   async passAll(groups: AsyncIterable<readonly ModelEvent[]>): Promise<void> {
     for await (const events of groups) {
       if (!this.#writer.begin()) return
@@ -100,7 +100,7 @@ class Relay {
     }
     this.#note(event.chunk)
     for (const { delta } of event.chunk.choices) this.#meter.countText(delta)
-    this.#unwritten += this.#voice.chunk(event)
+    this.#unwritten += this.#format.chunk(event)
   }
 
   #writeOut(): void {

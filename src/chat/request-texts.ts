@@ -7,21 +7,21 @@ import { hasLoneSurrogates } from '../http/json.ts'
 import type { CompletionRequest } from '../openai/completion-request.ts'
 import { replaceLoneSurrogates } from '../text.ts'
 import type { Work } from '../work.ts'
-import type { Casting } from './casting.ts'
+import type { ResolvedPersona } from './resolve-persona.ts'
 
 const standardNote = { depth: 4, role: 'system' } as const
 
 /**
- * What a request brings into its own prompt: who the user is, a note, and lorebooks. Halves of characters, which no model is to
- * get, are mended before, in its messages and other fields too.
- * @param body is changed where it has such halves
+ * The texts that a request brings for its prompt: a persona, an author's note, and lorebooks. Before that, lone surrogates
+ * in all fields of the request are replaced, since no model may get them.
+ * @param body is changed where it has lone surrogates
  * @returns undefined for a request that brings nothing
  * @throws ApiError 400 that names the lorebook which cannot be used, and as `Work.run` does
  */
 export async function requestTextsOf(
   request: FastifyRequest,
   body: CompletionRequest,
-  { character }: Casting,
+  { character }: ResolvedPersona,
   work: Work,
 ): Promise<RequestTexts | undefined> {
   if (hasLoneSurrogates(request)) await work.run('body', replaceLoneSurrogates(body))

@@ -5,8 +5,8 @@ import type { Clock, Timer } from '../clock.ts'
 const comment = commentOf('waiting')
 
 /**
- * Writes server-sent events to a reply (WHATWG HTML, section 9.2): its head, comment lines while it is silent, the events
- * as fast as they are read, and its end. Whoever makes a writer closes it.
+ * Writes server-sent events to a reply (WHATWG HTML, section 9.2): the head, comment lines during silence, events as fast
+ * as the client reads them, and the end. The caller closes the writer.
  */
 export class StreamWriter {
   readonly #reply: FastifyReply
@@ -15,7 +15,7 @@ export class StreamWriter {
 
   /**
    * @param keepaliveMs milliseconds of silence after which a comment line is sent
-   * @param clock tells how long the silence is
+   * @param clock measures the silence
    */
   constructor(reply: FastifyReply, keepaliveMs: number, clock: Clock) {
     this.#reply = reply
@@ -30,14 +30,14 @@ export class StreamWriter {
     return this.#response.destroyed
   }
 
-  /** Whether the head has gone out, so that a failure cannot be told by a status any more. */
+  /** Whether the head is sent, so that a failure cannot have an HTTP status any more. */
   get hasBegun(): boolean {
     return this.#response.headersSent
   }
 
   /**
-   * Ends a silence; the first time, the head goes out with what is written next.
-   * @returns false when the client has left, and nothing is to be written any more
+   * Restarts the keep-alive timer. The first call also writes the head, which leaves with the first event.
+   * @returns false when the client has left and nothing may be written any more
    */
   begin(): boolean {
     if (this.#response.destroyed) return false
@@ -46,17 +46,17 @@ export class StreamWriter {
     return true
   }
 
-  /** Writes whole events, as `eventOf` makes them, in one piece: each by itself would cost as much as making it. */
+  /** Writes events that `eventOf` made, in one write: a write per event would cost as much as making the event. */
   write(events: string): void {
     if (events !== '') this.#response.write(events)
   }
 
-  /** Writes whole events as they are. */
+  /** Writes the bytes of whole events unchanged. */
   pass(events: Buffer): void {
     this.#response.write(events)
   }
 
-  /** A promise where the client must read before more is written: that it takes more, or never will. */
+  /** Backpressure: a promise that resolves when the client has read enough or has left; undefined where nothing waits. */
   get room(): Promise<void> | undefined {
     return this.#response.writableNeedDrain ? drained(this.#response) : undefined
   }
@@ -66,12 +66,12 @@ export class StreamWriter {
     this.#response.end(events)
   }
 
-  /** Ends the comment lines. */
+  /** Stops the comment lines. */
   close(): void {
     this.#keepalive.close()
   }
 
-  /** Takes the reply out of Fastify's hands, whose streams would cost as much as the rest of the relay. */
+  /** Writes the head without Fastify: its streams would cost as much as the rest of the relay. */
   #writeHead(): void {
     this.#reply.hijack()
     const headers: NodeJS.Dict<OutgoingHttpHeader> = this.#reply.getHeaders()
@@ -84,27 +84,27 @@ export class StreamWriter {
   }
 }
 
-/** One comment line, which clients pass over. */
+/** One comment line, which clients ignore. */
 export function commentOf(text: string): string {
   return `: ${text}\n\n`
 }
 
 /**
- * One server-sent event. Data of several lines has the field's name before each of them (WHATWG HTML, section 9.2.6).
- * @param type its name, where it has one
+ * One server-sent event. Each line of data begins with the field's name (WHATWG HTML, section 9.2.6).
+ * @param type the event's name, if it has one
  */
 export function eventOf(data: string, type?: string): string {
   const lines = data.includes('\n') ? data.replaceAll('\n', '\ndata: ') : data
   return type === undefined ? `data: ${lines}\n\n` : `event: ${type}\ndata: ${lines}\n\n`
 }
 
-/** Resolves when the response takes more, or will never take any; in another turn of the event loop. */
+/** Resolves, in another turn of the event loop, when the response takes more or is closed. */
 function drained(response: ServerResponse): Promise<void> {
   return new Promise((resolve) => {
     const go = () => {
       response.off('drain', go)
       response.off('close', go)
-      // A quick reader's connection takes everything at once: without this, a long reply would be written in one stretch.
+      // The connection of a quick reader drains at once. Without this turn, a long reply would block the event loop.
       setImmediate(resolve)
     }
     response.on('drain', go)

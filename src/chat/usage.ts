@@ -7,8 +7,8 @@ import { GrowingText } from '../text.ts'
 import type { Steps, Work } from '../work.ts'
 
 /**
- * Watches a stream whose caller asked for its usage, so that there is exactly one usage chunk at its end:
- * what the model said, wherever it said it, else an estimate by our own tokenizer.
+ * Reads the usage of a stream whose caller asked for it, so that exactly one usage chunk stands at its end: the usage
+ * that the model sent, in whichever chunk, else an estimate by Conservatory's tokenizer.
  */
 export class UsageWatch {
   readonly #work: Work
@@ -17,17 +17,17 @@ export class UsageWatch {
   #last: Chunk | undefined
   readonly #text = new GrowingText()
 
-  /** @param work of the request, which an estimate is part of */
+  /** @param work the request's work, which includes an estimate */
   constructor(work: Work) {
     this.#work = work
   }
 
-  /** Begins to watch what answers these messages, which an estimate counts. */
+  /** Sets the messages that an estimate counts. */
   begin(prompt: readonly Message[]): void {
     this.#prompt = prompt
   }
 
-  /** Takes note of one chunk of the stream. */
+  /** Reads one chunk of the stream. */
   note(chunk: Chunk): void {
     const { id, object, created, model } = this.#head
     this.#head = { id: id || chunk.id, object, created: created || chunk.created, model: model || chunk.model }
@@ -35,28 +35,28 @@ export class UsageWatch {
     for (const { delta } of chunk.choices) this.#text.add(wordsOf(delta))
   }
 
-  /** The usage chunk, in OpenAI's shape: no choices. An upstream's own keeps whatever else it says. */
+  /** The usage chunk, in OpenAI's shape: no choices. A usage chunk of the upstream keeps its other fields. */
   async chunk(): Promise<Chunk & { readonly usage: Usage }> {
     const last = this.#last
-    const told = last && usageIn(last)
-    const usage = isUsage(told) ? told : await estimateOf(this.#prompt, this.#text.toString(), this.#work)
+    const reported = last && usageIn(last)
+    const usage = isUsage(reported) ? reported : await estimateOf(this.#prompt, this.#text.toString(), this.#work)
     return { ...(last?.choices.length === 0 ? last : {}), ...this.#head, choices: [], usage }
   }
 }
 
-/** What chunks of one answer have in common; empty until one of them has told it. */
+/** The fields that all chunks of one answer share; empty until a chunk has them. */
 type Head = Pick<Chunk, 'id' | 'object' | 'created' | 'model'>
 
 function isUsage(usage: unknown): usage is Usage {
   return countsOf(usage) !== undefined
 }
 
-/** The usage of a whole answer that came without one. @param prompt what it answers */
+/** Estimates the usage of a whole answer that came without one. @param prompt the messages that it answers */
 export function usageOf({ completion }: ModelReply, prompt: readonly Message[], work: Work): Promise<Usage> {
   return estimateOf(prompt, completion.choices.map(({ message }) => wordsOf(message)).join(''), work)
 }
 
-/** What a message, or a piece of one, says; upstreams may leave it out, or send anything. */
+/** The text and tool arguments of a message or a delta. Upstreams may leave the fields out, or send values of any type. */
 function wordsOf(said: Words | null | undefined): string {
   let words = typeof said?.content === 'string' ? said.content : ''
   if (!Array.isArray(said?.tool_calls)) return words
@@ -75,7 +75,7 @@ interface Words {
   }[]
 }
 
-/** Counts a prompt and what answers it with our own tokenizer. */
+/** Counts a prompt and its answer with Conservatory's tokenizer. */
 async function estimateOf(prompt: readonly Message[], answer: string, work: Work): Promise<Usage> {
   const tokenizer = await (await import('../models/tokenizer.ts')).loadTokenizer()
   const prompt_tokens = await counted(work, tokenizer.countMessages(prompt), () =>
@@ -87,7 +87,7 @@ async function estimateOf(prompt: readonly Message[], answer: string, work: Work
   return { prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens }
 }
 
-/** Counts tokens; by their bytes where that takes too much work: the reply is there, and must not fail by it. */
+/** Counts tokens. Where counting takes too much work it estimates by bytes: the reply is complete and must not fail. */
 async function counted(work: Work, steps: Steps<number>, byBytes: () => number): Promise<number> {
   try {
     return await work.run('messages', steps)

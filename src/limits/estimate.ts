@@ -1,5 +1,5 @@
 import { type CompletionRequest, type Message, textOf } from '../openai/completion-request.ts'
-import { leastTokensPerMessage } from '../openai/messages.ts'
+import { minTokensPerMessage } from '../openai/messages.ts'
 
 /** Tokens of a reply whose request sets no maximum. */
 const longReply = 1024
@@ -24,7 +24,7 @@ function sizeOf(messages: readonly Message[]): { readonly bytes: number; readonl
   let more = 0
   for (const message of messages) {
     bytes += Buffer.byteLength(textOf(message)) + bytesBesideText(message)
-    more += leastTokensPerMessage + otherPart * otherParts(message)
+    more += minTokensPerMessage + otherPart * otherParts(message)
   }
   return { bytes, more }
 }

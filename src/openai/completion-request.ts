@@ -1,21 +1,21 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { between, flag, nullable, oneOf, shortText, text, wholeBetween } from './rules.ts'
-import { maximumTools, Tool, ToolCall, ToolChoice } from './tool-fields.ts'
+import { maxTools, Tool, ToolCall, ToolChoice } from './tool-fields.ts'
 
 /*
  * What OpenAI's API reference publishes of a chat completion request: what we read is typed strictly, what we do not read
  * stays open and passes through.
  */
 
-export const maximumChoices = 8
+export const maxChoices = 8
 /** Messages of a request. The longest conversations of chat programs have some thousands. */
-const maximumMessages = 10_000
+const maxMessages = 10_000
 /** Parts of a message, and tool calls of one: OpenAI takes 500 images in a request. */
-const maximumParts = 1000
-export const maximumCharacterLength = 200
+const maxParts = 1000
+export const maxCharacterLength = 200
 /** Characters of a persona, and of an author's note. */
-const maximumTextLength = 16_384
-const maximumLorebooks = 16
+const maxTextLength = 16_384
+const maxLorebooks = 16
 
 /** What a part has that is given by its address. */
 const AddressedPart = Type.Object({
@@ -63,16 +63,16 @@ export const Message = Type.Object(
   {
     role: oneOf('system', 'developer', 'user', 'assistant', 'tool', 'function'),
     content: Type.Optional(
-      Type.Union([Type.String(), Type.Array(ContentPart, { minItems: 1, maxItems: maximumParts }), Type.Null()], {
+      Type.Union([Type.String(), Type.Array(ContentPart, { minItems: 1, maxItems: maxParts }), Type.Null()], {
         description: 'A text, or an array of content parts.',
-        errorMessage: `send a text or an array of 1 to ${maximumParts} content parts`,
+        errorMessage: `send a text or an array of 1 to ${maxParts} content parts`,
       }),
     ),
     name: nullable(text()),
     tool_calls: nullable(
       Type.Array(ToolCall, {
-        maxItems: maximumParts,
-        errorMessage: `send an array of at most ${maximumParts} tool calls`,
+        maxItems: maxParts,
+        errorMessage: `send an array of at most ${maxParts} tool calls`,
       }),
     ),
     tool_call_id: nullable(text({ minLength: 1 })),
@@ -97,7 +97,7 @@ const ResponseFormat = Type.Object({
 /** A text of the user's that is to stand so many messages before the end of the conversation. */
 const AuthorNote = Type.Object(
   {
-    text: shortText(maximumTextLength, { description: 'The text of the note; macros in it are expanded.' }),
+    text: shortText(maxTextLength, { description: 'The text of the note; macros in it are expanded.' }),
     depth: nullable(
       Type.Integer({
         minimum: 0,
@@ -118,13 +118,13 @@ const AuthorNote = Type.Object(
 /** The fields of a request that are only ours: no model upstream ever sees them. */
 export const OwnFields = Type.Object({
   character: nullable(
-    shortText(maximumCharacterLength, {
+    shortText(maxCharacterLength, {
       description: 'The character that answers. A character without a card is played by its name alone.',
       examples: ['Fern'],
     }),
   ),
   user_name: nullable(
-    shortText(maximumCharacterLength, {
+    shortText(maxCharacterLength, {
       description: 'The name of the user for the character; the default is "User".',
     }),
   ),
@@ -138,13 +138,13 @@ export const OwnFields = Type.Object({
     }),
   ),
   conversation_id: nullable(
-    shortText(maximumCharacterLength, {
+    shortText(maxCharacterLength, {
       description:
         'Any text that identifies the conversation. With the same text, the random choices of the card and of its greeting stay the same.',
     }),
   ),
   persona: nullable(
-    shortText(maximumTextLength, {
+    shortText(maxTextLength, {
       description: 'A description of the user for the prompt, also the value of the macro `{{persona}}`.',
       examples: ['{{user}} is a retired teacher who grows tomatoes.'],
     }),
@@ -152,10 +152,10 @@ export const OwnFields = Type.Object({
   author_note: nullable(AuthorNote),
   lorebooks: nullable(
     Type.Array(Type.Record(Type.String(), Type.Unknown(), { errorMessage: 'send a lorebook object' }), {
-      maxItems: maximumLorebooks,
+      maxItems: maxLorebooks,
       description:
         'Lorebooks for this request, each an object in the format of Character Card V3. The service does not store them, and stored lorebooks cannot be named here.',
-      errorMessage: `send an array of at most ${maximumLorebooks} lorebook objects`,
+      errorMessage: `send an array of at most ${maxLorebooks} lorebook objects`,
     }),
   ),
 })
@@ -196,16 +196,16 @@ export const CompletionRequest = Type.Object(
     model: ModelId,
     messages: Type.Array(Message, {
       minItems: 1,
-      maxItems: maximumMessages,
+      maxItems: maxMessages,
       description: 'The conversation so far.',
-      errorMessage: `send an array of 1 to ${maximumMessages} messages`,
+      errorMessage: `send an array of 1 to ${maxMessages} messages`,
     }),
     ...OwnFields.properties,
     stream: flag(),
     stream_options: nullable(Type.Object({ include_usage: flag() })),
     max_tokens: nullable(mostTokens),
     max_completion_tokens: nullable(mostTokens),
-    n: nullable(wholeBetween(1, maximumChoices)),
+    n: nullable(wholeBetween(1, maxChoices)),
     stop: nullable(
       Type.Union([Type.String(), Type.Array(Type.String(), { maxItems: 16 })], {
         errorMessage: 'send a text or an array of at most 16 texts',
@@ -220,7 +220,7 @@ export const CompletionRequest = Type.Object(
     logprobs: flag(),
     top_logprobs: nullable(wholeBetween(0, 20)),
     tools: nullable(
-      Type.Array(Tool, { maxItems: maximumTools, errorMessage: `send an array of at most ${maximumTools} tools` }),
+      Type.Array(Tool, { maxItems: maxTools, errorMessage: `send an array of at most ${maxTools} tools` }),
     ),
     tool_choice: nullable(ToolChoice),
     parallel_tool_calls: flag(),
@@ -248,7 +248,7 @@ export function textOf(message: Message): string {
 }
 
 /** How many tokens a request allows a reply to have; undefined where it sets no end, as -1 does. */
-export function mostTokensOf({
+export function maxReplyTokensOf({
   max_completion_tokens,
   max_tokens,
 }: Pick<CompletionRequest, 'max_completion_tokens' | 'max_tokens'>): number | undefined {

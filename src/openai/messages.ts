@@ -3,7 +3,7 @@ import { type ContentPart, type Message, textOf } from './completion-request.ts'
 import { calledBy, checkKind } from './tools.ts'
 
 /** Content parts and tool calls of all messages of a request together: two for each of as many messages as it may have. */
-const maximumPartsInAll = 20_000
+const maxPartsInAll = 20_000
 
 /**
  * Checks what a message's schema cannot say: which fields its role needs, that tool results answer a call, and that the
@@ -31,10 +31,10 @@ function checkPartsInAll(messages: readonly Message[]): void {
   for (const { content, tool_calls: calls } of messages) {
     parts += (Array.isArray(content) ? content.length : 0) + (calls?.length ?? 0)
   }
-  if (parts <= maximumPartsInAll) return
+  if (parts <= maxPartsInAll) return
   throw invalidField(
     'messages',
-    `has ${parts} content parts and tool calls in all: send at most ${maximumPartsInAll}, or texts without parts`,
+    `has ${parts} content parts and tool calls in all: send at most ${maxPartsInAll}, or texts without parts`,
   )
 }
 
@@ -87,11 +87,11 @@ const perRole = 1
 const perName = 1
 
 /** The fewest tokens of a message, however short its texts are. */
-export const leastTokensPerMessage = perMessage + perRole
+export const minTokensPerMessage = perMessage + perRole
 
 /** Tokens of a message besides those of its texts. */
 export function tokensBesideTexts({ name }: Message): number {
-  return leastTokensPerMessage + (name ? perName : 0)
+  return minTokensPerMessage + (name ? perName : 0)
 }
 
 /** All texts of a message that a model reads. Its role is none: each is one token. */

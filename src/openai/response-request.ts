@@ -8,8 +8,8 @@ import { flag, nullable, oneOf, text, wholeBetween } from './rules.ts'
  */
 
 /** Items of an input, and parts of an item. */
-const maximumItems = 10_000
-const maximumParts = 1000
+const maxItems = 10_000
+const maxParts = 1000
 
 /** Parameters that go to a model as they came, and are the same as in chat; the Responses API itself has only the first two. */
 const { temperature, top_p, stop, seed, presence_penalty, frequency_penalty } = CompletionRequest.properties
@@ -32,9 +32,9 @@ export const InputPart = Type.Object(
 )
 export type InputPart = Static<typeof InputPart>
 
-const Content = Type.Union([Type.String(), Type.Array(InputPart, { maxItems: maximumParts }), Type.Null()], {
+const Content = Type.Union([Type.String(), Type.Array(InputPart, { maxItems: maxParts }), Type.Null()], {
   description: 'A text, or an array of parts.',
-  errorMessage: `send a text or an array of at most ${maximumParts} parts`,
+  errorMessage: `send a text or an array of at most ${maxParts} parts`,
 })
 
 /** One item of an input: a message, a call of a tool, its result, or a reference to an item of an earlier response. */
@@ -101,9 +101,9 @@ export type Format = Static<typeof Format>
 export const ResponseRequest = Type.Object(
   {
     model: ModelId,
-    input: Type.Union([Type.String(), Type.Array(InputItem, { minItems: 1, maxItems: maximumItems })], {
+    input: Type.Union([Type.String(), Type.Array(InputItem, { minItems: 1, maxItems: maxItems })], {
       description: 'A text of the user, or the items of the conversation.',
-      errorMessage: `send a text or an array of 1 to ${maximumItems} items`,
+      errorMessage: `send a text or an array of 1 to ${maxItems} items`,
     }),
     instructions: nullable(text()),
     ...OwnFields.properties,

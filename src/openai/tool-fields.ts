@@ -4,7 +4,7 @@ import { nullable, oneOf, text } from './rules.ts'
 /* What OpenAI's API reference publishes of the tools of a chat completion request, and of their calls. */
 
 /** Tools that a request offers. */
-export const maximumTools = 128
+export const maxTools = 128
 
 const CalledFunction = Type.Object({ name: text({ minLength: 1 }), arguments: text() })
 
@@ -82,8 +82,8 @@ const NamedTool = functionOrCustom<NamedTool>(
 const AllowedTools = Type.Object({
   mode: oneOf('auto', 'required'),
   tools: Type.Array(NamedTool, {
-    maxItems: maximumTools,
-    errorMessage: `send an array of at most ${maximumTools} tools`,
+    maxItems: maxTools,
+    errorMessage: `send an array of at most ${maxTools} tools`,
   }),
 })
 

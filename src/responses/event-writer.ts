@@ -1,8 +1,8 @@
 import { eventOf } from '../chat/stream-writer.ts'
 import type { Call, OutputItem, OutputMessage, Reasoning } from '../openai/response.ts'
 import { GrowingText } from '../text.ts'
+import { readSaid, type Said } from './message-parts.ts'
 import { cutReason, emptyCall, emptyMessage, emptyReasoning, setArguments, textPart } from './output.ts'
-import { readSaid, type Said } from './said.ts'
 
 /** A text that grows: a part of the item that it stands in. */
 interface OpenText {

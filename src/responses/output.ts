@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Completion } from '../openai/completion.ts'
 import type { Call, OutputItem, OutputMessage, Reasoning } from '../openai/response.ts'
-import { readSaid } from './said.ts'
+import { readSaid } from './message-parts.ts'
 
 /** An id as OpenAI's look: what it is of, and what makes it the only one. */
 export function idOf(kind: 'resp' | 'msg' | 'fc' | 'ctc' | 'rs'): string {

@@ -8,13 +8,13 @@ import { answers, refusals, security } from '../http/openapi-fields.ts'
 import { ChatError } from '../openai/completion.ts'
 import { ResponseObject } from '../openai/response.ts'
 import { ResponseRequest } from '../openai/response-request.ts'
-import type { KeptItems } from './kept-items.ts'
+import type { OutputItemCache } from './output-item-cache.ts'
+import { responseReplyFormat } from './reply-format.ts'
 import { completionRequestOf } from './to-completion.ts'
-import { responseVoice } from './voice.ts'
 
 /** What the group is built from: what chat is, and the items of earlier responses. */
 export interface ResponsesOptions extends ChatOptions {
-  readonly kept: KeptItems
+  readonly kept: OutputItemCache
 }
 
 /** OpenAI's Responses API over the road of chat completions. */
@@ -40,11 +40,11 @@ export const responsesPlugin: FastifyPluginAsyncTypebox<ResponsesOptions> = asyn
       const { kept } = options
       const account = callerOf(request).account.id
       const { body, ...translation } = completionRequestOf(request.body, (id) => kept.find(account, id))
-      const voice = responseVoice(request.body, translation, (output) => {
+      const format = responseReplyFormat(request.body, translation, (output) => {
         if (request.body.store !== false) kept.keep(account, output)
       })
       try {
-        return await answer(request, reply, body, voice, options, replies)
+        return await answer(request, reply, body, format, options, replies)
       } catch (thrown) {
         throw translation.inOwnWords(toApiError(thrown))
       }

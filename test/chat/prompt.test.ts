@@ -295,7 +295,7 @@ describe('POST /chat/prompt', () => {
       request: { body: { ...body, messages: [...composition.messages] }, persona, work: workAtOnce() },
       composition,
     }
-    const parts = { model: 'm', upstreamId: 'm', casting: { persona }, body, asked, refusedRegexes: [] }
+    const parts = { model: 'm', upstreamId: 'm', persona, body, composed: asked, refusedRegexes: [] }
     const [hidden, shown] = [
       await receiptOf({ ...parts, isShown: false }),
       await receiptOf({ ...parts, isShown: true }),

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
-import { Exchange } from '../../src/chat/exchange.ts'
+import { RequestComposer } from '../../src/chat/request-composer.ts'
 import { truncationOf } from '../../src/chat/truncation.ts'
-import { withUsage } from '../../src/chat/whole.ts'
+import { withUsage } from '../../src/chat/whole-reply.ts'
 import { ApiError } from '../../src/errors.ts'
 import type { Model } from '../../src/models/model.ts'
 import { Candidate } from '../../src/models/routing/candidate.ts'
@@ -176,7 +176,7 @@ test('x-ignored-params is of the model that answered', async () => {
   )
   const persona = { name: null, card: null, userName: 'User' }
   const body = { model: 'list', messages: [{ role: 'user' as const, content: 'Hello' }], logit_bias: {} }
-  const exchange = new Exchange(
+  const composer = new RequestComposer(
     body,
     persona,
     { settings: { systemPrompt: 'S' }, worldBooks: [] },
@@ -187,8 +187,8 @@ test('x-ignored-params is of the model that answered', async () => {
       nameOf: (name) => name,
     },
   )
-  const answer = await route.complete(exchange.requestFor, new AbortController().signal)
-  expect(exchange.headersFor(answer.candidate)).toEqual({
+  const answer = await route.complete(composer.requestFor, new AbortController().signal)
+  expect(composer.headersFor(answer.candidate)).toEqual({
     'x-model': 'two',
     'x-ignored-params': 'store,seed,logit_bias',
   })

@@ -2,8 +2,8 @@ import type { OpenAI } from 'openai'
 import { describe, expect, test } from 'vitest'
 import { ApiError } from '../../src/errors.ts'
 import type { OutputItem, ResponseObject } from '../../src/openai/response.ts'
+import { responseReplyFormat } from '../../src/responses/reply-format.ts'
 import { responseOf } from '../../src/responses/response-of.ts'
-import { responseVoice } from '../../src/responses/voice.ts'
 
 /* What chunks become: typed events, each with its line of a type, in order. */
 
@@ -25,7 +25,7 @@ const named = (index: number, id: string) =>
 
 function speak(deltas: readonly Delta[], reason: string | null = 'stop', error?: ApiError) {
   const kept: OutputItem[] = []
-  const voice = responseVoice(
+  const format = responseReplyFormat(
     { model: 'm', input: 'Hello', temperature: 0.5, instructions: 'Be brief.' },
     { ignored: [], nameOf: (name) => name, inOwnWords: (thrown) => thrown },
     (output) => void kept.push(...output),
@@ -40,13 +40,13 @@ function speak(deltas: readonly Delta[], reason: string | null = 'stop', error?:
       model: 'm-1',
       choices: [choice],
     })
-    written += voice.chunk({ chunk: JSON.parse(text) })
+    written += format.chunk({ chunk: JSON.parse(text) })
   }
   for (const chunk of chunks) say(chunk)
   if (reason !== null) say({ index: 0, delta: {}, logprobs: null, finish_reason: reason })
   const usage = { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 }
   const end = { id: 'x', object: 'chat.completion.chunk' as const, created: 7, model: 'm-1', choices: [], usage }
-  written += error ? voice.failure(error) : voice.end(end)
+  written += error ? format.failure(error) : format.end(end)
   const events = written.split('\n\n').filter((event) => event !== '')
   const read = events.map((event) => {
     const [type = '', data = ''] = event.split('\n')

@@ -4,7 +4,7 @@ import type {
   LanguageModelV4ToolChoice,
   SharedV4ProviderOptions,
 } from '@ai-sdk/provider'
-import { type CompletionRequest, mostTokensOf } from '../../openai/completion-request.ts'
+import { type CompletionRequest, maxReplyTokensOf } from '../../openai/completion-request.ts'
 import type { FunctionTool } from '../../openai/tool-fields.ts'
 import { type Functions, functionsOf } from '../../openai/tools.ts'
 import type { Steps } from '../../work.ts'
@@ -26,7 +26,7 @@ export function* toCallOptions(
   return {
     prompt: yield* toPrompt(body.messages, supported),
     ...present({
-      maxOutputTokens: mostTokensOf(body),
+      maxOutputTokens: maxReplyTokensOf(body),
       temperature: body.temperature,
       topP: body.top_p,
       presencePenalty: body.presence_penalty,

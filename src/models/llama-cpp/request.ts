@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto'
 import { type ApiError, invalidField } from '../../errors.ts'
-import { type CompletionRequest, type Message, maximumChoices, mostTokensOf } from '../../openai/completion-request.ts'
+import { type CompletionRequest, type Message, maxChoices, maxReplyTokensOf } from '../../openai/completion-request.ts'
 import type { ModelRequest } from '../model.ts'
 import type { HistoryItem, ResponseOptions } from './node-llama-cpp.ts'
 
@@ -70,8 +70,8 @@ export function readTask({ body, persona }: ModelRequest): Task {
       },
       customStopTriggers: [body.stop ?? []].flat().filter((text) => text !== ''),
     },
-    choices: number('n', 1, maximumChoices, 1),
-    maxTokens: mostTokensOf(body),
+    choices: number('n', 1, maxChoices, 1),
+    maxTokens: maxReplyTokensOf(body),
   }
 }
 

@@ -1,5 +1,5 @@
 import type { Chunk, Completion, Usage } from '../../openai/completion.ts'
-import { type CompletionRequest, type Message, mostTokensOf } from '../../openai/completion-request.ts'
+import { type CompletionRequest, type Message, maxReplyTokensOf } from '../../openai/completion-request.ts'
 import type { FinishReason } from '../../openai/finish-reasons.ts'
 import type { FunctionCall, FunctionTool } from '../../openai/tool-fields.ts'
 import { functionsOf } from '../../openai/tools.ts'
@@ -121,7 +121,7 @@ function* cutCall(call: FunctionCall, body: CompletionRequest, tokenizer: Tokeni
 }
 
 function maxTokens(body: CompletionRequest): number {
-  return mostTokensOf(body) ?? Infinity
+  return maxReplyTokensOf(body) ?? Infinity
 }
 
 function* tokensOf({ text, call }: Choice, tokenizer: Tokenizer): Steps<number> {

@@ -1,4 +1,4 @@
-import type { Voice } from '../chat/voice.ts'
+import type { ReplyFormat } from '../chat/reply-format.ts'
 import type { OutputItem } from '../openai/response.ts'
 import type { ResponseRequest } from '../openai/response-request.ts'
 import { unixSeconds } from '../time.ts'
@@ -11,11 +11,11 @@ import type { Translation } from './to-completion.ts'
  * The voice of `POST /responses`: OpenAI's response objects, and typed events where it is streamed.
  * @param keep is given what the model has put out, where it may be referred to later
  */
-export function responseVoice(
+export function responseReplyFormat(
   request: ResponseRequest,
   { ignored, nameOf, inOwnWords }: Pick<Translation, 'ignored' | 'nameOf' | 'inOwnWords'>,
   keep: (output: readonly OutputItem[]) => void,
-): Voice {
+): ReplyFormat {
   const id = idOf('resp')
   const writer = new EventWriter()
   let head: Partial<Head> = {}
@@ -36,7 +36,7 @@ export function responseVoice(
   return {
     ignored,
     nameOf,
-    tellsUsage: true,
+    includesUsage: true,
     whole({ completion }, usage) {
       const output = outputOf(completion)
       keep(output)

@@ -17,7 +17,7 @@ interface Kept {
  * The items that responses have put out, by their ids, so that a client may refer to them in its next request. They are in
  * memory alone, for an hour at most; the oldest go when there are too many, of an account or of all.
  */
-export class KeptItems {
+export class OutputItemCache {
   /** The oldest first. */
   readonly #items = new Map<string, Kept>()
   readonly #accounts = new Map<number, number>()

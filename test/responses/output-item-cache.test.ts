@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { OutputItem } from '../../src/openai/response.ts'
-import { KeptItems } from '../../src/responses/kept-items.ts'
+import { OutputItemCache } from '../../src/responses/output-item-cache.ts'
 
 const itemOf = (id: string, length: number): OutputItem => ({
   type: 'message',
@@ -13,7 +13,7 @@ const itemOf = (id: string, length: number): OutputItem => ({
 
 test('an item is there for an hour, for its account alone', () => {
   let now = 5
-  const kept = new KeptItems(() => now)
+  const kept = new OutputItemCache(() => now)
   const item = itemOf('a', 10)
   kept.keep(1, [item])
   expect(kept.find(1, 'a')).toBe(item)
@@ -34,7 +34,7 @@ test('what is kept is bounded, of an account and of all; the newest stay', () =>
   )
   fc.assert(
     fc.property(calls, (made) => {
-      const kept = new KeptItems(() => 0)
+      const kept = new OutputItemCache(() => 0)
       for (const [index, { account, length }] of made.entries()) {
         kept.keep(account, [itemOf(`i${index}`, length)])
         expect(kept.find(account, `i${index}`)).toBeDefined()
@@ -54,7 +54,7 @@ test('what is kept is bounded, of an account and of all; the newest stay', () =>
 })
 
 test('one item that is larger than the share of its account is not kept', () => {
-  const kept = new KeptItems(() => 0)
+  const kept = new OutputItemCache(() => 0)
   kept.keep(1, [itemOf('a', 5e6), itemOf('b', 10)])
   expect(kept.find(1, 'a')).toBeUndefined()
   expect(kept.find(1, 'b')).toBeDefined()

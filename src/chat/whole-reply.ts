@@ -1,15 +1,15 @@
 import type { ModelReply } from '../models/model.ts'
 import type { Usage } from '../openai/completion.ts'
 
-/** The JSON of a whole answer, as the upstream sent it where it sent one. */
+/** The JSON of a whole answer; the upstream's own bytes where there are some. */
 export function wholeOf({ bytes, completion }: ModelReply): string | Buffer {
   return bytes ?? JSON.stringify(completion)
 }
 
-/** A usage as a property in JSON: nothing, or an object with objects of one level in it. Within a text its quotes have backslashes. */
+/** A `usage` property in JSON: null, or an object with at most one more level. Inside a string it does not match: its quotes have backslashes there. */
 const usageProperty = /"usage"\s*:\s*(null|\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})/g
 
-/** The same with this usage in place of one that says nothing; the rest stays as the upstream sent it. */
+/** The same with this usage in place of an empty one; all other bytes stay as the upstream sent them. */
 export function withUsage({ bytes, completion }: ModelReply, usage: Usage): string {
   const changed = () => JSON.stringify({ ...completion, usage })
   if (!bytes) return changed()

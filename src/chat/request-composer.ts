@@ -18,44 +18,44 @@ import { loadTokenizer } from '../models/tokenizer.ts'
 import {
   type CompletionRequest,
   type Message,
-  mostTokensOf,
+  maxReplyTokensOf,
   type ownFields,
   redirecting,
 } from '../openai/completion-request.ts'
 import type { Steps, Work } from '../work.ts'
-import { chatNames, type SentNames } from './voice.ts'
+import { chatNames, type SentNames } from './reply-format.ts'
 
-/** What prompts are made with besides the request. */
-export interface PromptMaking {
+/** The sources of a prompt besides the messages of the request. */
+export interface PromptSources {
   readonly settings: PromptSettings
   readonly worldBooks: readonly Lorebook[]
-  /** What the request brings into its prompt; undefined for nothing. */
+  /** Texts that the request brings for its prompt; undefined for none. */
   readonly texts?: RequestTexts | undefined
 }
 
-/** What one candidate is asked, and how its prompt came to be. */
-export interface Asked {
+/** The request to one candidate, and how its prompt was composed. */
+export interface ComposedRequest {
   readonly request: ModelRequest
   readonly composition: Composition
   /** Parameters that were sent, and that the model's settings leave out. */
   readonly dropped: readonly string[]
-  /** What bounds the reply, by the names that requests have for it. */
+  /** The bounds of the reply, under the names of the request fields. */
   readonly bounds: ReplyBounds
 }
 
-/** A request without the fields that are only ours. */
-type Unowned = CompletionRequest & { readonly [name in (typeof ownFields)[number]]?: never }
+/** A request without the fields that only Conservatory knows. */
+type UpstreamFields = CompletionRequest & { readonly [name in (typeof ownFields)[number]]?: never }
 
-/** One chat request on its way to a model: who is played, what is asked, and what of it could not be honoured. */
-export class Exchange {
-  readonly #sent: Unowned
+/** Composes what each candidate of a chat request is asked, once per candidate, and reports which parameters it does not honour. */
+export class RequestComposer {
+  readonly #sent: UpstreamFields
   readonly #greeting: number | null | undefined
   readonly #conversationId: string | null | undefined
   readonly #persona: Persona
-  readonly #making: PromptMaking
+  readonly #sources: PromptSources
   readonly #work: Work
   readonly #more: Pick<ModelRequest, 'trace' | 'openHeld' | 'readAll'>
-  readonly #asked = new Map<Candidate, Asked>()
+  readonly #composed = new Map<Candidate, ComposedRequest>()
   /** Parameters that a candidate turned out not to honour. */
   readonly #ignoredBy = new Map<Candidate, Set<string>>()
   /** Parameters that no candidate gets. */
@@ -63,20 +63,20 @@ export class Exchange {
   readonly #names: SentNames
 
   /**
-   * @param more what else a model's request has, of the one that came
-   * @param names of the fields that were sent, where those are not chat's
+   * @param more the other fields of a model's request, which come from the HTTP request
+   * @param names the names of the fields that were sent, where these are not chat's
    */
   constructor(
     body: CompletionRequest,
     persona: Persona,
-    making: PromptMaking,
+    sources: PromptSources,
     work: Work,
     more: Pick<ModelRequest, 'trace' | 'openHeld' | 'readAll'> = {},
     names: SentNames = chatNames,
   ) {
     this.#names = names
     this.#more = more
-    // The fields that are only ours: no upstream ever sees them. Taken out here, since an object that loses fields later gets slow.
+    // No upstream may see the fields that only Conservatory knows. A copy without them: V8 makes an object slow once it loses fields.
     const {
       greeting,
       conversation_id,
@@ -96,21 +96,21 @@ export class Exchange {
     this.#greeting = greeting
     this.#conversationId = conversation_id
     this.#persona = persona
-    this.#making = making
+    this.#sources = sources
     this.#work = work
   }
 
   /**
-   * What one candidate is asked: the character's prompt around the caller's messages, the operator's defaults for
-   * parameters that were not sent, what the model's settings change of others, and the id that the model goes by upstream. Composed once for each candidate: what the
-   * card draws by lot stays the same, and is there at once from then on.
-   * @throws ApiError 400 when the candidate does not take what the messages hold, or not so much of it
+   * The request to one candidate: the character's prompt around the caller's messages, the operator's defaults for
+   * parameters that were not sent, the parameters that the model's settings change, and the model's id upstream.
+   * Composed once for each candidate, so that the card's random choices stay the same.
+   * @throws ApiError 400 when the candidate does not take a kind of content, or not so long a prompt
    */
-  ask(candidate: Candidate): Asked | Promise<Asked> {
-    return this.#asked.get(candidate) ?? this.#composeFor(candidate)
+  composedFor(candidate: Candidate): ComposedRequest | Promise<ComposedRequest> {
+    return this.#composed.get(candidate) ?? this.#composeFor(candidate)
   }
 
-  async #composeFor(candidate: Candidate): Promise<Asked> {
+  async #composeFor(candidate: Candidate): Promise<ComposedRequest> {
     try {
       return await this.#compose(candidate)
     } catch (error) {
@@ -120,16 +120,16 @@ export class Exchange {
     }
   }
 
-  /** The request that one candidate is asked with. @throws ApiError as `ask` */
+  /** The request to one candidate. @throws ApiError as `composedFor` */
   readonly requestFor: RequestFor = (candidate) => {
-    const asked = this.ask(candidate)
-    return asked instanceof Promise ? asked.then(({ request }) => request) : asked.request
+    const composed = this.composedFor(candidate)
+    return composed instanceof Promise ? composed.then(({ request }) => request) : composed.request
   }
 
-  /** What the reply headers say of the candidate that answers, and of what of the request it did not get. */
+  /** Reply headers that name the candidate that answers, the parameters that it ignores, and the parts of the prompt that did not fit. */
   headersFor(candidate: Candidate): Readonly<Record<string, string>> {
     const ignored = this.#ignoredOf(candidate)
-    const dropped = this.#asked.get(candidate)?.composition.dropped
+    const dropped = this.#composed.get(candidate)?.composition.dropped
     return {
       'x-model': encodeURIComponent(candidate.traits.name),
       ...(ignored === undefined ? {} : { 'x-ignored-params': ignored }),
@@ -137,15 +137,15 @@ export class Exchange {
     }
   }
 
-  /** The messages that one candidate was asked with; none before that. */
+  /** The messages that were composed for a candidate; none before that. */
   promptOf(candidate: Candidate): readonly Message[] {
-    return this.#asked.get(candidate)?.request.body.messages ?? []
+    return this.#composed.get(candidate)?.request.body.messages ?? []
   }
 
-  /** The parameters that were sent, with a value, to a model that cannot honour them; undefined when there is none. */
+  /** The value of `x-ignored-params`: parameters with a value that the model does not honour; undefined when there is none. */
   #ignoredOf(candidate: Candidate): string | undefined {
     const { ignoredParameters } = candidate.model
-    const dropped = this.#asked.get(candidate)?.dropped ?? []
+    const dropped = this.#composed.get(candidate)?.dropped ?? []
     const ignored = [...this.#ignored, ...(this.#ignoredBy.get(candidate) ?? []), ...dropped]
     if (ignoredParameters) {
       const newNames = new Map(Object.entries(candidate.traits.params?.rename ?? {}))
@@ -157,7 +157,7 @@ export class Exchange {
     return sent.length > 0 ? ignoredHeader([...new Set(sent)]) : undefined
   }
 
-  async #compose(candidate: Candidate, countSteps?: (text: string) => Steps<number>): Promise<Asked> {
+  async #compose(candidate: Candidate, countSteps?: (text: string) => Steps<number>): Promise<ComposedRequest> {
     const { traits } = candidate
     if (traits.input) checkInput(this.#sent.messages, traits.name, traits.input)
     const { body: sent, dropped } = fitParameters(this.#sent, traits)
@@ -166,10 +166,10 @@ export class Exchange {
     const steps = compose({
       persona: this.#persona,
       messages: sent.messages,
-      settings: this.#making.settings,
-      worldBooks: this.#making.worldBooks,
-      texts: this.#making.texts,
-      replyTokens: mostTokensOf(bounds) ?? 0,
+      settings: this.#sources.settings,
+      worldBooks: this.#sources.worldBooks,
+      texts: this.#sources.texts,
+      replyTokens: maxReplyTokensOf(bounds) ?? 0,
       greeting: this.#greeting ?? undefined,
       conversationId: this.#conversationId ?? undefined,
       contextWindow,
@@ -190,13 +190,13 @@ export class Exchange {
       onIgnored: (parameter: string) => void ignored.add(parameter),
       ...this.#more,
     }
-    const asked = { request, composition, dropped, bounds }
-    this.#asked.set(candidate, asked)
-    return asked
+    const composed = { request, composition, dropped, bounds }
+    this.#composed.set(candidate, composed)
+    return composed
   }
 }
 
-/** The reply header that says what of the prompt did not fit; none where all did. */
+/** The reply header `x-dropped`, which counts the parts of the prompt that did not fit; no header where all fitted. */
 export function droppedHeader({ lore, examples, messages }: DroppedCounts): Readonly<Record<string, string>> {
   if (lore + examples + messages === 0) return {}
   return { 'x-dropped': `lore=${lore}, examples=${examples}, messages=${messages}` }

@@ -19,18 +19,19 @@ import { checkTools } from '../openai/tools.ts'
 import { checkWellFormed } from '../text.ts'
 import type { ChatOptions, UnknownCharacters } from './options.ts'
 
-/** A persona, and how the reply header `x-character` names it; absent when no character is played. */
-export interface Casting {
+/** The persona that a request asks for, and where it comes from. */
+export interface ResolvedPersona {
   readonly persona: Persona
+  /** The value of the reply header `x-character`; absent when no character is played. */
   readonly header?: string
-  /** What is asked: the model that the request names, or the one that the card does. */
+  /** The model that the request names, or the one that the card names. */
   readonly route: Route
-  /** Whose card is played. */
+  /** The character whose card is played. */
   readonly character?: Character
 }
 
 /**
- * Checks of a request what its schema cannot.
+ * Checks the rules that the schema of a request cannot express.
  * @throws ApiError 400 that names the field
  */
 function checkRequest(request: CompletionRequest): void {
@@ -39,76 +40,76 @@ function checkRequest(request: CompletionRequest): void {
   checkTools(request)
 }
 
-/** A request with the model and the character that it asks for, whichever way it names them. */
-export interface WantedRequest {
+/** A request with the model and the character that it asks for, in whichever of the three ways it names them. */
+export interface ResolvedRequest {
   readonly body: CompletionRequest
   readonly route: Route
-  /** Whether it is the default model that is named, in place of which the card may name another. */
+  /** Whether the request names the default model; then the card may name another one. */
   readonly isDefault: boolean
-  /** The model's id as it was sent, where it names the character: then one that is not there is a model that is not there. */
-  readonly playedModel: string | null
+  /** The model's id as it was sent, where it names the character. An unknown character is then reported as an unknown model. */
+  readonly characterModel: string | null
 }
 
 /**
- * Reads what model and character a request asks for: by the character as a model (`character/Fern`), by the field
- * `character`, or by what the model has as its default.
+ * Reads which model and character a request asks for. The character is named by the model (`character/Fern`), by the field
+ * `character`, or by the model's defaults.
  * @throws ApiError 404 for a model that is not there, 400 for two characters
  */
-export function wantedRequest(sent: CompletionRequest, models: ModelRegistry, user: ModelUser): WantedRequest {
+export function resolveRequest(sent: CompletionRequest, models: ModelRegistry, user: ModelUser): ResolvedRequest {
   checkRequest(sent)
   const { model, character, route } = models.resolveRequested(sent.model, user)
   const body = withOwnDefaults(sent, route.candidates[0]?.traits.defaults ?? {})
   const isDefault = model === 'default'
-  if (character === null) return { body, route, isDefault, playedModel: null }
+  if (character === null) return { body, route, isDefault, characterModel: null }
   const beside = sent.character?.trim() ?? ''
   if (beside !== '' && foldName(beside) !== foldName(character.trim())) {
     const problem = `is another character than the one of the model ${JSON.stringify(sent.model)}. Leave one of them out`
     throw invalidField('character', problem)
   }
-  return { body: { ...body, model, character }, route, isDefault, playedModel: sent.model }
+  return { body: { ...body, model, character }, route, isDefault, characterModel: sent.model }
 }
 
-/** The fields that are only ours, as the model has them, where the request does not. */
+/** Fills the fields that only Conservatory knows from the model's defaults, where the request has none. */
 function withOwnDefaults(sent: CompletionRequest, defaults: Readonly<Record<string, unknown>>): CompletionRequest {
   const missing = ownFields.filter((name) => sent[name] == null && defaults[name] != null)
   return missing.length === 0 ? sent : { ...sent, ...Object.fromEntries(missing.map((name) => [name, defaults[name]])) }
 }
 
 /**
- * Finds out who is played in a request, and names it in the reply's header `x-character`.
- * @throws ApiError as `cast` does, 404 `model_not_found` for a model that names a character that is not there, and 503 where there is more to do than can be done now
+ * Finds the persona that a request asks for, and names it in the reply header `x-character`.
+ * @throws ApiError as `findPersona` does, 404 `model_not_found` for a model that names an unknown character, and 503 under load shedding
  */
-export async function castRequest(
+export async function resolvePersona(
   request: FastifyRequest,
   reply: FastifyReply,
-  { body, playedModel, route, isDefault }: WantedRequest,
+  { body, characterModel, route, isDefault }: ResolvedRequest,
   { library, characters, characterModels, shedLoad, models }: ChatOptions,
-): Promise<Casting> {
+): Promise<ResolvedPersona> {
   const caller = callerOf(request)
-  const unknown = playedModel === null ? characters : 'closed'
-  const refusal = () => (playedModel === null ? unknownCharacter() : models.notFound(playedModel, caller))
-  const casting = await cast(body, library, unknown, caller.account.id, refusal)
+  const unknown = characterModel === null ? characters : 'closed'
+  const refusal = () => (characterModel === null ? unknownCharacter() : models.notFound(characterModel, caller))
+  const resolved = await findPersona(body, library, unknown, caller.account.id, refusal)
   shedLoad(request)
-  if (casting.header !== undefined) reply.header('x-character', casting.header)
-  const wanted = isDefault && characterModels === 'on' ? casting.persona.card?.model : undefined
-  // A card of somebody else may name a model that is not here, or not for this key: the default model was asked for.
-  return { ...casting, route: (wanted === undefined ? undefined : models.find(wanted, caller)) ?? route }
+  if (resolved.header !== undefined) reply.header('x-character', resolved.header)
+  const wanted = isDefault && characterModels === 'on' ? resolved.persona.card?.model : undefined
+  // A card may name a model that is not here, or that this key may not use. The default model, which was asked for, answers then.
+  return { ...resolved, route: (wanted === undefined ? undefined : models.find(wanted, caller)) ?? route }
 }
 
 /**
- * Finds out who is to be played.
- * @param account whose uploads count
- * @param refusal the 404 for one that is not known
- * @throws ApiError 400 for a name that no header can carry, 404 for one that is not known when that is refused, and for
- * a pinned version that is not there: whoever pins one means no other, and nobody is called like that
+ * Finds the persona of a name.
+ * @param account the account whose uploads are searched
+ * @param refusal makes the 404 for an unknown name
+ * @throws ApiError 400 for a name that no header can carry; 404 for an unknown name where these are refused, and always
+ * for a pinned version that is not there: a pin means exactly this version
  */
-async function cast(
+async function findPersona(
   { character, user_name }: { readonly character?: string | null; readonly user_name?: string | null },
   library: CharacterLibrary,
   unknown: UnknownCharacters,
   account: number,
   refusal: () => ApiError,
-): Promise<Omit<Casting, 'route'>> {
+): Promise<Omit<ResolvedPersona, 'route'>> {
   const userName = user_name?.trim().toWellFormed() || defaultUserName
   const name = character?.trim() ?? ''
   if (name === '') return { persona: { name: null, card: null, userName } }
@@ -122,7 +123,7 @@ async function cast(
   return { persona: { name, card: null, userName }, header: encodeURIComponent(name) }
 }
 
-/** The name of the persona, with the digest of its card where there is one; null when nobody is played. */
-export function playedName({ name, digest }: Persona): string | null {
+/** The name of the persona, with the digest of its card where there is one; null when no character is played. */
+export function personaName({ name, digest }: Persona): string | null {
   return name === null || digest === undefined ? name : pinnedName(name, digest)
 }
