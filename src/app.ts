@@ -193,7 +193,7 @@ async function registerChat(
   }
   await app.register(chatPlugin, chat)
   await app.register(modelsPlugin, { guard, models, library })
-  const responses = { ...chat, kept: new OutputItemCache(performance.now.bind(performance)) }
+  const responses = { ...chat, items: new OutputItemCache(performance.now.bind(performance)) }
   await app.register(responsesPlugin, responses)
   // Many clients add the version by themselves.
   await app.register(chatPlugin, { ...chat, prefix: '/v1', isAlias: true })

@@ -1,19 +1,19 @@
 import { eventOf } from '../chat/stream-writer.ts'
 import type { Call, OutputItem, OutputMessage, Reasoning } from '../openai/response.ts'
 import { GrowingText } from '../text.ts'
-import { readSaid, type Said } from './message-parts.ts'
+import { type MessageParts, readMessageParts } from './message-parts.ts'
 import { cutReason, emptyCall, emptyMessage, emptyReasoning, setArguments, textPart } from './output.ts'
 
-/** A text that grows: a part of the item that it stands in. */
+/** A part of an item, while its text grows. */
 interface OpenText {
   readonly kind: TextKind
   readonly item: OutputMessage | Reasoning
-  /** The places of the item in the output, and of the part in the item. */
+  /** The indexes of the item in the output, and of the part in the item. */
   readonly at: { readonly item_id: string; readonly output_index: number; readonly content_index: number }
   readonly text: GrowingText
 }
 
-/** A call that grows, and its place in the output. */
+/** A tool call while its arguments grow, and its index in the output. */
 interface OpenCall {
   readonly item: Call
   readonly index: number
@@ -23,25 +23,25 @@ interface OpenCall {
 type TextKind = 'output_text' | 'refusal' | 'reasoning_text'
 
 /**
- * Writes the items of a response as events while the model's chunks come (OpenAI's API reference, "Streaming events"): each
- * item is added, grows, and is done.
+ * Writes the items of a response as events while the model's chunks come (OpenAI's API reference, "Streaming events"). The
+ * events of an item are: added, deltas, done.
  */
 export class EventWriter {
   /** The items so far, in the order in which they began. */
   readonly output: OutputItem[] = []
   #sequence = 0
   #open: OpenText | undefined
-  /** Calls by the number that chunks know them by. Their pieces may come in any order, so that all end together. */
+  /** Calls by their index in the chunks. Pieces of several calls may come in any order, so all calls end together. */
   readonly #calls = new Map<number, OpenCall>()
 
-  /** One event, with its number. */
+  /** One event with its sequence number. */
   event(type: string, rest: object): string {
     return eventOf(JSON.stringify({ type, sequence_number: this.#sequence++, ...rest }), type)
   }
 
-  /** What a piece of the model's message adds. */
+  /** The events that a delta of the model's message causes. */
   add(delta: unknown): string {
-    const { thought, text, refusal, calls } = readSaid(delta)
+    const { thought, text, refusal, calls } = readMessageParts(delta)
     let events = this.#addText('reasoning_text', thought)
     events += this.#addText('output_text', text)
     events += this.#addText('refusal', refusal)
@@ -49,10 +49,10 @@ export class EventWriter {
     return events
   }
 
-  /** Ends what is open. @param reason why the model's choice ended */
+  /** Ends all open items. @param reason the finish reason of the model's choice */
   end(reason: string | null | undefined): string {
     const status = cutReason(reason) ? 'incomplete' : 'completed'
-    // A response without any item would be read as none.
+    // Clients take a response without items for no response.
     let events = this.output.length === 0 ? this.#beginText('output_text') : ''
     events += this.#endItem(status)
     this.#closeCalls()
@@ -60,14 +60,14 @@ export class EventWriter {
       const at = { item_id: item.id, output_index: index }
       const said =
         item.type === 'custom_tool_call' ? { input: item.input } : { name: item.name, arguments: item.arguments }
-      events += this.event(`${growthOf(item)}.done`, { ...at, ...said })
+      events += this.event(`${argumentEventOf(item)}.done`, { ...at, ...said })
       events += this.#itemDone(index, { ...item, status })
     }
     this.#calls.clear()
     return events
   }
 
-  /** The items as far as they have come, for a response that goes no further. */
+  /** The items with the text that has come so far, for a response that failed. */
   get cutOutput(): readonly OutputItem[] {
     this.#closeText()
     this.#closeCalls()
@@ -84,7 +84,7 @@ export class EventWriter {
     return events + this.event(`response.${kind}.delta`, { ...open.at, delta: text, ...more })
   }
 
-  /** Begins a part, in the message that is open where it may stand there. */
+  /** Begins a part: in the open message if it may stand there, otherwise in a new item. */
   #beginText(kind: TextKind): string {
     const last = this.#open
     const staysIn = last && kind !== 'reasoning_text' && last.kind !== 'reasoning_text'
@@ -101,7 +101,7 @@ export class EventWriter {
     return events + this.event('response.content_part.added', { ...this.#open.at, part: partOf(kind, '') })
   }
 
-  /** Ends the part that is open, which its item has from then on. */
+  /** Ends the open part and puts it into its item. */
   #endText(): string {
     const closed = this.#closeText()
     if (!closed) return ''
@@ -111,7 +111,7 @@ export class EventWriter {
     return done + this.event('response.content_part.done', { ...at, part })
   }
 
-  /** Puts the part that is open into its item; undefined where none is open. No event tells of it. */
+  /** Puts the open part into its item, without an event; undefined where none is open. */
   #closeText(): (Omit<OpenText, 'text'> & { readonly text: string; readonly part: object }) | undefined {
     const open = this.#open
     if (!open) return undefined
@@ -123,12 +123,12 @@ export class EventWriter {
     return { ...open, text, part }
   }
 
-  /** Puts what has come of the calls into their items. */
+  /** Puts the arguments that have come into the items of their calls. */
   #closeCalls(): void {
     for (const { item, text } of this.#calls.values()) setArguments(item, text.toString())
   }
 
-  /** Ends the item that is open, with its part. */
+  /** Ends the open item and its part. */
   #endItem(status: OutputItem['status']): string {
     const open = this.#open
     if (!open) return ''
@@ -136,7 +136,7 @@ export class EventWriter {
     return events + this.#itemDone(open.at.output_index, { ...open.item, status })
   }
 
-  #addCall({ index: number, kind, id, name, text: piece }: Said['calls'][number]): string {
+  #addCall({ index: number, kind, id, name, text: piece }: MessageParts['calls'][number]): string {
     let open = this.#calls.get(number)
     let events = ''
     if (!open) {
@@ -150,7 +150,9 @@ export class EventWriter {
     item.name ||= name
     if (piece === '') return events
     open.text.add(piece)
-    return events + this.event(`${growthOf(item)}.delta`, { item_id: item.id, output_index: index, delta: piece })
+    return (
+      events + this.event(`${argumentEventOf(item)}.delta`, { item_id: item.id, output_index: index, delta: piece })
+    )
   }
 
   #itemAdded(item: OutputItem): string {
@@ -164,8 +166,8 @@ export class EventWriter {
   }
 }
 
-/** The type of the events by which a call grows, without its end. */
-function growthOf({ type }: Call): string {
+/** The type of a call's argument events, without `.delta` or `.done`. */
+function argumentEventOf({ type }: Call): string {
   return type === 'custom_tool_call' ? 'response.custom_tool_call_input' : 'response.function_call_arguments'
 }
 

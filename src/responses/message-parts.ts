@@ -1,32 +1,32 @@
 import { field, fieldsIn, isFields, listIn, textIn } from '../fields.ts'
 import type { Call } from '../openai/response.ts'
 
-/** What a message of a model, or a piece of one, says. */
-export interface Said {
-  /** What the model thinks aloud. */
+/** The parts of a model's message, or of a delta. */
+export interface MessageParts {
+  /** The model's reasoning text. */
   readonly thought: string
   readonly text: string
   readonly refusal: string
-  readonly calls: readonly SaidCall[]
+  readonly calls: readonly ToolCallParts[]
 }
 
-/** A call of a tool, or a piece of one. */
-interface SaidCall {
-  /** The number by which the pieces of a streamed call know each other. */
+/** A tool call, or the part of it that a delta has. */
+interface ToolCallParts {
+  /** The same number in all deltas of one call. */
   readonly index: number
   readonly kind: Call['type']
-  /** The id that a result names; empty where this piece does not tell it. */
+  /** The id that a result names; empty where this delta does not have it. */
   readonly id: string
   readonly name: string
   /** The arguments of a function, or the input of a custom tool. */
   readonly text: string
 }
 
-/** What upstreams call the text that a model thinks aloud: DeepSeek's and vLLM's name, and OpenRouter's. */
+/** Names of the field with the reasoning text: DeepSeek's and vLLM's, and OpenRouter's. */
 const thoughtNames = ['reasoning_content', 'reasoning']
 
-/** Reads a message, or a piece of one. Upstreams send anything in these fields: a value of another kind counts as none. */
-export function readSaid(message: unknown): Said {
+/** Reads a message or a delta. Upstreams send values of any type in these fields: a value of a wrong type counts as none. */
+export function readMessageParts(message: unknown): MessageParts {
   const fields = isFields(message) ? message : {}
   const thoughts = [...thoughtNames.map((name) => textIn(fields, name)), partsOf(fields, 'thinking')]
   return {
@@ -37,14 +37,14 @@ export function readSaid(message: unknown): Said {
   }
 }
 
-/** The texts of a content in parts; Mistral's reasoning models have parts of the type `thinking`, which hold parts themselves. */
+/** The texts of content in parts. Mistral's reasoning models send parts of the type `thinking`, which contain parts. */
 function partsOf(holder: unknown, type: 'text' | 'thinking', name = 'content'): string {
   const parts = listIn(isFields(holder) ? holder : {}, name).filter((part) => field(part, 'type') === type)
   if (type === 'thinking') return parts.map((part) => partsOf(part, 'text', 'thinking')).join('')
   return parts.map((part) => (isFields(part) ? textIn(part, 'text') : '')).join('')
 }
 
-function readCall(call: unknown, place: number): SaidCall {
+function readCall(call: unknown, place: number): ToolCallParts {
   const fields = isFields(call) ? call : {}
   const index = field(call, 'index')
   const isCustom = isFields(field(call, 'custom'))

@@ -2,52 +2,53 @@ import type { OutputItem } from '../openai/response.ts'
 
 /** Milliseconds for which an item can be referred to. */
 const keptMs = 3_600_000
-/** Characters of all items, and of one account's: some 32 MB in memory, and a quarter of it. */
-const mostCharacters = 16 * 1024 ** 2
-const mostOfAccount = mostCharacters / 4
+/** Characters of all items, some 32 MB in memory, and of the items of one account. */
+const maxCharacters = 16 * 1024 ** 2
+const maxAccountCharacters = maxCharacters / 4
 
-interface Kept {
+interface CachedItem {
   readonly account: number
   readonly item: OutputItem
   readonly characters: number
-  readonly until: number
+  readonly expiresAtMs: number
 }
 
 /**
- * The items that responses have put out, by their ids, so that a client may refer to them in its next request. They are in
- * memory alone, for an hour at most; the oldest go when there are too many, of an account or of all.
+ * The output items of responses by their ids, so that a client may refer to them in its next request. They are kept in
+ * memory only, for an hour at most. The oldest items go when an account, or all accounts together, have too many characters.
  */
 export class OutputItemCache {
   /** The oldest first. */
-  readonly #items = new Map<string, Kept>()
+  readonly #items = new Map<string, CachedItem>()
+  /** Characters by account. */
   readonly #accounts = new Map<number, number>()
   #characters = 0
   readonly #now: () => number
 
-  /** @param now milliseconds that never go back */
+  /** @param now a monotonic clock in milliseconds */
   constructor(now: () => number) {
     this.#now = now
   }
 
   /** Keeps items of an account. */
   keep(account: number, items: readonly OutputItem[]): void {
-    const until = this.#now() + keptMs
+    const expiresAtMs = this.#now() + keptMs
     for (const item of items) {
       const characters = JSON.stringify(item).length
-      if (characters > mostOfAccount) continue
-      this.#add({ account, item, characters, until })
+      if (characters > maxAccountCharacters) continue
+      this.#add({ account, item, characters, expiresAtMs })
     }
-    this.#makeRoom(account)
+    this.#evict(account)
   }
 
-  /** An item that a response of the same account has put out; undefined where it is not there any more. */
+  /** An output item of the same account; undefined where it is not kept any more. */
   find(account: number, id: string): OutputItem | undefined {
     const kept = this.#items.get(id)
-    if (!kept || kept.account !== account || kept.until <= this.#now()) return undefined
+    if (!kept || kept.account !== account || kept.expiresAtMs <= this.#now()) return undefined
     return kept.item
   }
 
-  #add(kept: Kept): void {
+  #add(kept: CachedItem): void {
     this.#items.set(kept.item.id, kept)
     this.#count(kept.account, kept.characters)
   }
@@ -59,11 +60,11 @@ export class OutputItemCache {
     else this.#accounts.delete(account)
   }
 
-  #makeRoom(account: number): void {
+  #evict(account: number): void {
     const now = this.#now()
     for (const [id, kept] of this.#items) {
-      const isOver = this.#characters > mostCharacters || kept.until <= now
-      const isOverOwn = (this.#accounts.get(account) ?? 0) > mostOfAccount
+      const isOver = this.#characters > maxCharacters || kept.expiresAtMs <= now
+      const isOverOwn = (this.#accounts.get(account) ?? 0) > maxAccountCharacters
       if (!isOver && !isOverOwn) return
       if (!isOver && kept.account !== account) continue
       this.#items.delete(id)

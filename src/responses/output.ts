@@ -1,41 +1,41 @@
 import { randomUUID } from 'node:crypto'
 import type { Completion } from '../openai/completion.ts'
 import type { Call, OutputItem, OutputMessage, Reasoning } from '../openai/response.ts'
-import { readSaid } from './message-parts.ts'
+import { readMessageParts } from './message-parts.ts'
 
-/** An id as OpenAI's look: what it is of, and what makes it the only one. */
+/** A unique id like OpenAI's, with the kind of the object as its prefix. */
 export function idOf(kind: 'resp' | 'msg' | 'fc' | 'ctc' | 'rs'): string {
   return `${kind}_${randomUUID().replaceAll('-', '')}`
 }
 
-/** A message that has said nothing yet. */
+/** A message without content. */
 export function emptyMessage(): OutputMessage {
   return { type: 'message', id: idOf('msg'), status: 'in_progress', role: 'assistant', content: [] }
 }
 
-/** A call that has no arguments yet. @param callId the id that its result will name */
+/** A tool call without arguments. @param callId the id that its result will name */
 export function emptyCall(type: Call['type'], callId: string, name: string): Call {
   const call = { status: 'in_progress' as const, call_id: callId, name }
   if (type === 'custom_tool_call') return { type, id: idOf('ctc'), ...call, input: '' }
   return { type, id: idOf('fc'), ...call, arguments: '' }
 }
 
-/** Gives a call its arguments. */
+/** Sets the arguments of a call. */
 export function setArguments(call: Call, text: string): void {
   if (call.type === 'custom_tool_call') call.input = text
   else call.arguments = text
 }
 
-/** A thought that is still to come. */
+/** A reasoning item without text. */
 export function emptyReasoning(): Reasoning {
   return { type: 'reasoning', id: idOf('rs'), status: 'in_progress', summary: [], content: [] }
 }
 
-/** What a whole completion puts out. */
+/** The output items of a whole completion. */
 export function outputOf({ choices }: Completion): readonly OutputItem[] {
   const [choice] = choices
   if (!choice) return []
-  const { thought, text, refusal, calls } = readSaid(choice.message)
+  const { thought, text, refusal, calls } = readMessageParts(choice.message)
   const status = cutReason(choice.finish_reason) ? 'incomplete' : 'completed'
   const output: OutputItem[] = []
   if (thought !== '') {
@@ -56,12 +56,12 @@ export function outputOf({ choices }: Completion): readonly OutputItem[] {
   return output
 }
 
-/** A part of a message that is text. */
+/** A text part of a message. */
 export function textPart(text: string): Extract<OutputMessage['content'][number], { type: 'output_text' }> {
   return { type: 'output_text', text, annotations: [], logprobs: [] }
 }
 
-/** Why a response is incomplete, by why its choice ended; null where it is not. */
+/** The reason why a response is incomplete, from the finish reason of its choice; null where it is complete. */
 export function cutReason(reason: string | null | undefined): 'max_output_tokens' | 'content_filter' | null {
   if (reason === 'length') return 'max_output_tokens'
   return reason === 'content_filter' ? 'content_filter' : null

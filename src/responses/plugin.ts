@@ -12,12 +12,12 @@ import type { OutputItemCache } from './output-item-cache.ts'
 import { responseReplyFormat } from './reply-format.ts'
 import { completionRequestOf } from './to-completion.ts'
 
-/** What the group is built from: what chat is, and the items of earlier responses. */
+/** The parts that the routes are built from: those of chat, and the items of earlier responses. */
 export interface ResponsesOptions extends ChatOptions {
-  readonly kept: OutputItemCache
+  readonly items: OutputItemCache
 }
 
-/** OpenAI's Responses API over the road of chat completions. */
+/** OpenAI's Responses API. A request is translated into a chat completion. */
 export const responsesPlugin: FastifyPluginAsyncTypebox<ResponsesOptions> = async (app, options) => {
   const replies = guardChat(app, options)
   app.post(
@@ -37,16 +37,16 @@ export const responsesPlugin: FastifyPluginAsyncTypebox<ResponsesOptions> = asyn
       },
     },
     async (request, reply) => {
-      const { kept } = options
+      const { items } = options
       const account = callerOf(request).account.id
-      const { body, ...translation } = completionRequestOf(request.body, (id) => kept.find(account, id))
+      const { body, ...translation } = completionRequestOf(request.body, (id) => items.find(account, id))
       const format = responseReplyFormat(request.body, translation, (output) => {
-        if (request.body.store !== false) kept.keep(account, output)
+        if (request.body.store !== false) items.keep(account, output)
       })
       try {
         return await answer(request, reply, body, format, options, replies)
       } catch (thrown) {
-        throw translation.inOwnWords(toApiError(thrown))
+        throw translation.translateError(toApiError(thrown))
       }
     },
   )

@@ -8,12 +8,12 @@ import { type Ended, responseOf } from './response-of.ts'
 import type { Translation } from './to-completion.ts'
 
 /**
- * The voice of `POST /responses`: OpenAI's response objects, and typed events where it is streamed.
- * @param keep is given what the model has put out, where it may be referred to later
+ * The format of `POST /responses`: OpenAI's response objects, and typed events for a stream.
+ * @param keep gets the output items at the end, so that later requests can refer to them
  */
 export function responseReplyFormat(
   request: ResponseRequest,
-  { ignored, nameOf, inOwnWords }: Pick<Translation, 'ignored' | 'nameOf' | 'inOwnWords'>,
+  { ignored, nameOf, translateError }: Pick<Translation, 'ignored' | 'nameOf' | 'translateError'>,
   keep: (output: readonly OutputItem[]) => void,
 ): ReplyFormat {
   const id = idOf('resp')
@@ -46,7 +46,7 @@ export function responseReplyFormat(
     chunk({ chunk }) {
       if (!hasBegun) head = { ...headOf(chunk), ...head }
       const [choice] = chunk.choices
-      // Some services begin with a chunk that has neither a choice nor a model.
+      // Some upstreams begin with a chunk that has neither a choice nor a model.
       if (!choice) return ''
       reason = choice.finish_reason ?? reason
       return begin() + writer.add(choice.delta)
@@ -58,7 +58,7 @@ export function responseReplyFormat(
       return events + writer.event(`response.${ended.status}`, { response: ended })
     },
     failure(thrown) {
-      const { code, message } = inOwnWords(thrown)
+      const { code, message } = translateError(thrown)
       const events = begin()
       return (
         events + writer.event('response.failed', { response: response({ error: { code, message } }, writer.cutOutput) })
@@ -73,7 +73,7 @@ interface Head {
   readonly model: string
 }
 
-/** What an answer says of itself, as far as it is of the right kind. */
+/** The time and the model of an answer; a value of a wrong type is left out. */
 function headOf({ created, model }: { readonly created: unknown; readonly model: unknown }): Partial<Head> {
   return {
     ...(typeof created === 'number' && created > 0 ? { created: Math.trunc(created) } : {}),

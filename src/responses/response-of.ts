@@ -4,8 +4,8 @@ import type { OutputItem, ResponseObject } from '../openai/response.ts'
 import type { ResponseRequest } from '../openai/response-request.ts'
 import { cutReason } from './output.ts'
 
-/** What a response says that its request does not. */
-export interface Said {
+/** The fields of a response that do not come from its request. */
+export interface ResponseFields {
   readonly id: string
   /** Unix seconds. */
   readonly created: number
@@ -13,21 +13,21 @@ export interface Said {
   readonly output: readonly OutputItem[]
 }
 
-/** How a response ended. */
+/** The end of a response. */
 export interface Ended {
-  /** Why its choice ended. */
+  /** The finish reason of its choice. */
   readonly reason?: string | null | undefined
   readonly usage?: Usage | null | undefined
   readonly error?: { readonly code: string; readonly message: string }
 }
 
 /**
- * A response, with what it was asked with in it again (OpenAI's API reference, "The Response object").
+ * A response object, which repeats fields of its request (OpenAI's API reference, "The Response object").
  * @param ended undefined while it is in progress
  */
 export function responseOf(
   request: ResponseRequest,
-  { id, created, model, output }: Said,
+  { id, created, model, output }: ResponseFields,
   ended?: Ended,
 ): ResponseObject {
   const cut = ended?.error ? null : cutReason(ended?.reason)
@@ -49,7 +49,7 @@ export function responseOf(
   }
 }
 
-/** What a request asked with, as its response has it. */
+/** The request's fields that its response repeats. */
 function echoOf({ text, reasoning, ...request }: ResponseRequest) {
   const verbosity = text?.verbosity
   return {
@@ -73,7 +73,7 @@ function statusOf(ended: Ended | undefined): ResponseObject['status'] {
   return cutReason(ended.reason) ? 'incomplete' : 'completed'
 }
 
-/** Usage in this interface's names; details where an upstream tells them. */
+/** Usage under the names of the Responses API; a detail that the upstream does not send is 0. */
 function usageOf(usage: Usage): ResponseObject['usage'] {
   const { prompt_tokens, completion_tokens, total_tokens } = usage
   return {

@@ -4,32 +4,32 @@ import { type Format, ResponseRequest, type Tool, type ToolChoice } from '../ope
 import type { Tool as ChatTool, ToolChoice as ChatToolChoice } from '../openai/tool-fields.ts'
 import { conversationOf, type FindItem, unsupported } from './to-messages.ts'
 
-/** A request as chat knows it. */
+/** A request of the Responses API as a chat request. */
 export interface Translation {
   readonly body: CompletionRequest
-  /** Fields of the request that no model is asked with. */
+  /** Fields of the request that no model gets. */
   readonly ignored: readonly string[]
   /** The name of a field in this request, by its name in the chat request. */
   readonly nameOf: (field: string) => string
-  /** An error that speaks of the chat request, as one that speaks of the fields that were sent. */
-  readonly inOwnWords: (error: ApiError) => ApiError
+  /** An error about a field of the chat request, as an error about the field that was sent. */
+  readonly translateError: (error: ApiError) => ApiError
 }
 
-/** Fields that ask for what is kept elsewhere, or done later: nothing here can stand for them. */
+/** Fields that refer to stored objects. Conservatory stores none, so it refuses them. */
 const unsupportedFields: Readonly<Record<string, string>> = {
   previous_response_id: 'is not supported: responses are not kept. Send the whole conversation in "input"',
   conversation: 'is not supported: conversations are not kept. Send the whole conversation in "input"',
   prompt: 'is not supported: send "instructions" and "input"',
 }
 
-/** Fields of a chat request that a response has by another name, or not at all: a caller's would pass unchecked. */
-const chatsOwn = Object.keys(CompletionRequest.properties).filter(
+/** Fields of a chat request that the Responses API does not have. Without this list they would pass unchecked to the model. */
+const chatOnlyFields = Object.keys(CompletionRequest.properties).filter(
   (name) => !Object.hasOwn(ResponseRequest.properties, name),
 )
 
-/** Fields that no model is asked with. Where they have these values nothing is different without them, and none is told of. */
-const leftOut: Readonly<Record<string, (value: unknown) => boolean>> = {
-  ...Object.fromEntries(chatsOwn.map((name) => [name, () => false])),
+/** Fields that no model gets, and a test for values that change nothing: with such a value `x-ignored-params` does not name the field. */
+const ignoredFields: Readonly<Record<string, (value: unknown) => boolean>> = {
+  ...Object.fromEntries(chatOnlyFields.map((name) => [name, () => false])),
   store: (value) => value === false,
   background: () => true,
   truncation: (value) => value === 'disabled',
@@ -41,8 +41,8 @@ const leftOut: Readonly<Record<string, (value: unknown) => boolean>> = {
 }
 
 /**
- * A chat request that asks for the same.
- * @param find finds items that earlier responses have put out
+ * Translates a request into a chat request that asks for the same.
+ * @param find finds the output items of earlier responses
  * @throws ApiError 400 that names the field
  */
 export function completionRequestOf(request: ResponseRequest, find: FindItem): Translation {
@@ -58,11 +58,11 @@ export function completionRequestOf(request: ResponseRequest, find: FindItem): T
     parallel_tool_calls,
     ...rest
   } = request
-  const ignored = Object.entries(leftOut).flatMap(([name, isIdle]) => {
+  const ignored = Object.entries(ignoredFields).flatMap(([name, isIdle]) => {
     const value: unknown = Reflect.get(request, name)
     return value == null || isIdle(value) ? [] : [name]
   })
-  for (const name of Object.keys({ ...leftOut, ...unsupportedFields })) Reflect.deleteProperty(rest, name)
+  for (const name of Object.keys({ ...ignoredFields, ...unsupportedFields })) Reflect.deleteProperty(rest, name)
   const { messages, origins, leavesReasoning } = conversationOf(request, find)
   if (messages.length === 0) throw invalidField('input', 'holds no message: add one of the role user')
   if (leavesReasoning) ignored.push('input.reasoning')
@@ -79,10 +79,10 @@ export function completionRequestOf(request: ResponseRequest, find: FindItem): T
     ...toolsOf(tools ?? [], tool_choice ?? undefined, parallel_tool_calls),
   }
   const nameOf = (field: string) => ownParam(field, origins)
-  return { body, ignored, nameOf, inOwnWords: (error) => inOwnWords(error, nameOf) }
+  return { body, ignored, nameOf, translateError: (error) => translateError(error, nameOf) }
 }
 
-/** @throws ApiError 400 for what nothing here can stand for */
+/** @throws ApiError 400 for a field that Conservatory cannot honour */
 function refuseUnsupported(request: ResponseRequest): void {
   for (const [name, problem] of Object.entries(unsupportedFields)) {
     if (Reflect.get(request, name) != null) throw unsupported(name, problem)
@@ -104,11 +104,11 @@ function formatOf({ type, name, description, schema, strict }: Format) {
   }
 }
 
-/** The tools that a model may call, and whether it has to. */
+/** The tools of the chat request, and its tool choice. */
 function toolsOf(tools: readonly Tool[], choice: ToolChoice | undefined, parallel: boolean | null | undefined) {
   const all = tools.map((tool, index) => toolOf(tool, `tools[${index}]`))
   if (all.length === 0) {
-    // Chat refuses both fields beside no tools; here they are usual, and say nothing.
+    // Chat refuses both fields without tools. In the Responses API clients send them always, and they mean nothing.
     return choice === undefined || choice === 'auto' || choice === 'none' ? {} : { tool_choice: choiceOf(choice) }
   }
   return {
@@ -142,7 +142,7 @@ function toolOf({ type, name, description, parameters, strict, format }: Tool, a
   }
 }
 
-/** A grammar has an object of its own in chat. */
+/** In chat a grammar is an object of its own. */
 function toolFormatOf({ type, definition, syntax }: NonNullable<Tool['format']>) {
   return type === 'text' ? { type } : { type, grammar: { definition, syntax } }
 }
@@ -158,7 +158,7 @@ function choiceOf(choice: ToolChoice): ChatToolChoice {
   return type === 'custom' ? { type, custom: { name } } : { type, function: { name } }
 }
 
-/** Fields of a chat request by the names that they have here. */
+/** The names of chat's fields in the Responses API. */
 const ownNames: ReadonlyMap<string, string> = new Map([
   ['messages', 'input'],
   ['max_completion_tokens', 'max_output_tokens'],
@@ -167,7 +167,7 @@ const ownNames: ReadonlyMap<string, string> = new Map([
   ['verbosity', 'text.verbosity'],
 ])
 
-/** Where in a chat message a field stands, and where in an item. */
+/** The path of a field in a chat message, and its path in an item. */
 const ownPlaces: readonly (readonly [RegExp, string])[] = [
   [/^\.tool_call_id/, '.call_id'],
   [/^\.tool_calls\[\d+\]\.(?:function|custom)/, ''],
@@ -175,7 +175,7 @@ const ownPlaces: readonly (readonly [RegExp, string])[] = [
   [/\.file\.(\w+)$/, '.$1'],
 ]
 
-function inOwnWords(error: ApiError, nameOf: Translation['nameOf']): ApiError {
+function translateError(error: ApiError, nameOf: Translation['nameOf']): ApiError {
   const { param, status, code, headers, cause } = error
   if (param === null) return error
   const own = nameOf(param)
@@ -193,7 +193,7 @@ function ownParam(param: string, origins: readonly string[]): string {
   if (!message) return ownNames.get(param) ?? param
   const origin = origins[Number(message[1])] ?? 'input'
   const rest = param.slice(message[0].length)
-  // A text alone is its own content.
+  // An input that is a plain text has no path below it.
   if (!origin.includes('[')) return origin
   return origin + ownPlaces.reduce((place, [chat, own]) => place.replace(chat, own), rest)
 }

@@ -3,21 +3,21 @@ import type { ContentPart, Message } from '../openai/completion-request.ts'
 import type { InputItem, InputPart, ResponseRequest } from '../openai/response-request.ts'
 import type { ToolCall } from '../openai/tool-fields.ts'
 
-/** Finds an item that an earlier response has put out. */
+/** Finds an output item of an earlier response. */
 export type FindItem = (id: string) => InputItem | undefined
 
-/** The messages of an input, and where each comes from. */
+/** The messages of an input, and the origin of each. */
 export interface Conversation {
   readonly messages: readonly Message[]
-  /** For each message the field that it was made of, such as `input[3]`. */
+  /** For each message the field that it comes from, such as `input[3]`. */
   readonly origins: readonly string[]
-  /** Whether there are items that no model is told of. */
+  /** Whether there are reasoning items, which no model gets. */
   readonly leavesReasoning: boolean
 }
 
 /**
- * The conversation that a request's instructions and input are, as chat messages.
- * @param find finds what is referred to by its id
+ * Translates a request's instructions and input into chat messages.
+ * @param find finds the item of a reference by its id
  * @throws ApiError 400 that names the item
  */
 export function conversationOf({ instructions, input }: ResponseRequest, find: FindItem): Conversation {
@@ -28,7 +28,7 @@ export function conversationOf({ instructions, input }: ResponseRequest, find: F
   return reader
 }
 
-/** What takes the place of a part, by its type. */
+/** Translates a part of one type. */
 type ReadPart = (part: InputPart, at: string) => ContentPart
 
 class InputReader implements Conversation {
@@ -58,13 +58,13 @@ class InputReader implements Conversation {
 
   #readMessage({ role, content }: InputItem, at: string): void {
     const said = contentOf(content, `${at}.content`)
-    // What an assistant refused is a field of its own there.
+    // In chat the refusal of an assistant is a field of its own.
     if (role === 'assistant' && typeof said !== 'string' && said.every(isWords))
       this.add(at, { role, ...wordsOf(said) })
     else this.add(at, { role: needed(role, `${at}.role`), content: said })
   }
 
-  /** Calls that follow what the assistant said, or one another, are one message there. */
+  /** In chat, calls that follow the assistant's text or another call are part of the same message. */
   #readCall(call: ToolCall, at: string): void {
     const last = this.messages.at(-1)
     if (last?.role === 'assistant') {
@@ -84,7 +84,7 @@ class InputReader implements Conversation {
   }
 }
 
-/** A call of a function, or of a custom tool, as chat has it. */
+/** A call of a function or a custom tool, in the shape of chat. */
 function callOf({ type, call_id, name, arguments: text = '', input = '' }: InputItem, at: string): ToolCall {
   const id = needed(call_id, `${at}.call_id`)
   const called = needed(name, `${at}.name`)
@@ -92,7 +92,7 @@ function callOf({ type, call_id, name, arguments: text = '', input = '' }: Input
   return { id, type: 'function', function: { name: called, arguments: text } }
 }
 
-/** The 400 for a reference to what is not there. */
+/** The 400 for a reference to an item that is not kept. */
 function notKept(at: string): ApiError {
   return new ApiError(
     400,
@@ -106,14 +106,14 @@ function isWords({ type }: ContentPart): boolean {
   return type === 'text' || type === 'refusal'
 }
 
-/** What an assistant said, and what it refused. */
+/** The text and the refusal of an assistant's message. */
 function wordsOf(parts: readonly ContentPart[]): Pick<Message, 'content' | 'refusal'> {
   const refusal = parts.map((part) => part.refusal ?? '').join('')
   const text = parts.map((part) => part.text ?? '').join('')
   return refusal === '' ? { content: text } : { content: text || null, refusal }
 }
 
-/** A text where there is nothing but text, which every upstream takes. */
+/** The content as a plain text if it has only text parts: every upstream takes that. */
 function contentOf(content: InputItem['content'], at: string): string | ContentPart[] {
   if (typeof content === 'string') return content
   const parts = needed(content, at).map((part, index) => partOf(part, `${at}[${index}]`))
@@ -165,7 +165,7 @@ function needed<T>(value: T | null | undefined, at: string): T {
   return value
 }
 
-/** The 400 for what OpenAI's own service takes, and this one cannot do. */
+/** The 400 for a request that OpenAI's service takes and Conservatory does not support. */
 export function unsupported(param: string, problem: string): ApiError {
   return new ApiError(400, 'unsupported_parameter', `The field "${param}" ${problem}.`, { param })
 }

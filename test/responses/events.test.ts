@@ -27,7 +27,7 @@ function speak(deltas: readonly Delta[], reason: string | null = 'stop', error?:
   const kept: OutputItem[] = []
   const format = responseReplyFormat(
     { model: 'm', input: 'Hello', temperature: 0.5, instructions: 'Be brief.' },
-    { ignored: [], nameOf: (name) => name, inOwnWords: (thrown) => thrown },
+    { ignored: [], nameOf: (name) => name, translateError: (thrown) => thrown },
     (output) => void kept.push(...output),
   )
   const chunks = deltas.map((delta) => ({ index: 0, delta, logprobs: null, finish_reason: null }))
