@@ -54,7 +54,7 @@ import { noAccount, type Scheduler } from './work.ts'
 export interface AppParts {
   readonly config: Config
   readonly stores: Stores
-  /** Whether the database was found damaged; it never is without. */
+  /** Whether the database was found damaged; without it `/readyz` never reports damage. */
   readonly damage?: Damage
   readonly guard: Guard
   readonly limiter: Limiter
@@ -63,22 +63,22 @@ export interface AppParts {
   readonly metering: Metering
   readonly prompt: PromptSettings
   readonly metrics: Metrics
-  /** Tells when the service is about to stop; it never is without. */
+  /** Whether the service is about to stop; without it the service never drains. */
   readonly drain?: Drain
   /** Counts the bytes that requests hold. */
   readonly inFlight: BytesInFlight
-  /** Takes the work of all requests. */
+  /** Runs the synchronous work of all requests. */
   readonly scheduler: Scheduler
-  /** Traces requests, where traces are wanted. */
+  /** Traces requests; undefined where traces are off. */
   readonly tracer?: Pick<Tracer, 'traceRequests'> | undefined
   readonly logger: FastifyBaseLogger
-  /** Tells how long a stream is silent; the machine's without it. */
+  /** Measures how long a stream is silent; the machine's clock without it. */
   readonly clock?: Clock | undefined
-  /** What the overload guard sees of the event loop; what there is to see without it. */
+  /** The event-loop measurements that load shedding uses; those of this process without it. */
   readonly loop?: LoopMonitor | undefined
 }
 
-/** Makes the Fastify instance that everything is registered on, with the manners that all groups share. */
+/** Makes the Fastify instance that all routes are registered on, with the behaviour that they share. */
 export function createServer(
   logger: FastifyBaseLogger,
   config: Pick<Config, 'requestTimeoutSeconds'>,
@@ -98,20 +98,20 @@ export function createServer(
     },
     clientErrorHandler: answerParserError,
     ...limits,
-    // Node would refuse a request without a Host by itself, with an empty body.
+    // With true, Node itself would refuse a request without a Host, with an empty body.
     http: { ...http, requireHostHeader: false, ServerResponse },
   }
-  // Given here and not set later, so that Fastify does not load its own compilers, 3 MB that nothing would use.
-  // Its types know no compilers but those.
+  // Compilers that are set later would come too late: Fastify would load its own ones, 3 MB that nothing uses.
+  // Fastify's types know no other compilers, hence Object.assign.
   const compilersFactory = { buildValidator: () => validatorCompiler, buildSerializer: () => serializerCompiler }
   return Fastify(Object.assign(options, { schemaController: { compilersFactory } }))
 }
 
-/** The whole HTTP service, in reading order. */
+/** Registers the whole HTTP service, in reading order. */
 export async function registerService(app: FastifyInstance, parts: AppParts): Promise<void> {
   const { config, stores, guard, limiter, library, metrics, inFlight, drain = new Drain() } = parts
 
-  shareTime(app, stores)
+  shareDeadline(app, stores)
   const workOf = workByRequest(parts.scheduler)
   acceptJsonOnly(app, workOf)
   loadCompilerWhenNeeded(app)
@@ -133,7 +133,7 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
   if (config.docs === 'on') await app.register(documentsPlugin)
   if (config.page === 'on') await app.register(pagePlugin, { hasDocuments: config.docs === 'on' })
 
-  // With a port of their own they are served there alone.
+  // With METRICS_PORT the metrics are served on that port only.
   if (config.metricsPort === undefined) await app.register(metricsPlugin, { guard, metrics })
 
   const pages = new PageCache()
@@ -169,7 +169,7 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
   await registerChat(app, parts, { shedLoad, workOf, openHeld })
 }
 
-/** The chat group and its models, under both prefixes. */
+/** Registers the routes of chat and models, under both prefixes. */
 async function registerChat(
   app: FastifyInstance,
   parts: AppParts,
@@ -195,14 +195,14 @@ async function registerChat(
   await app.register(modelsPlugin, { guard, models, library })
   const responses = { ...chat, items: new OutputItemCache(performance.now.bind(performance)) }
   await app.register(responsesPlugin, responses)
-  // Many clients add the version by themselves.
+  // Many clients add `/v1` to the base URL.
   await app.register(chatPlugin, { ...chat, prefix: '/v1', isAlias: true })
   await app.register(responsesPlugin, { ...responses, prefix: '/v1', isAlias: true })
   await app.register(modelsPlugin, { guard, models, library, prefix: '/v1', isAlias: true })
 }
 
-/** Lets all that a request waits for its database share one time, where the stores ask for that. */
-function shareTime(app: FastifyInstance, { duringRequest }: Stores): void {
+/** Gives all database calls of a request one common deadline, where the stores have one. */
+function shareDeadline(app: FastifyInstance, { duringRequest }: Stores): void {
   if (!duringRequest) return
   app.addHook('onRequest', (request, { raw }, done) => {
     const asker = {
@@ -213,13 +213,13 @@ function shareTime(app: FastifyInstance, { duringRequest }: Stores): void {
   })
 }
 
-/** Gives each request its work, which shares the event loop with all others'. */
+/** Gives each request its work, which shares the event loop with the work of all other requests. */
 function workByRequest(scheduler: Scheduler) {
   return (request: FastifyRequest, signal: AbortSignal) =>
     scheduler.workOf({ account: callerOf(request).account.id, signal })
 }
 
-/** What counts what an account keeps, for its limits. */
+/** Counts the stored objects of an account, for its limits. */
 function storedCountsOf({ plants, characters }: Stores): StoredCounts {
   return {
     plants: (account, enough) => plants.count(account, enough),

@@ -1,26 +1,26 @@
-/** A call that a clock will make. */
+/** A timer of a clock. */
 export interface Timer {
-  /** Begins to wait anew, as long as at first; after the call too. */
+  /** Restarts the timer with its first duration, also after it has fired. */
   refresh(): unknown
-  /** Calls it off. */
+  /** Cancels the timer. */
   close(): unknown
 }
 
-/** Tells how time passes, and wakes: the machine's clock, or one of a test, which says how time passes. */
+/** A source of time and timers: the machine's clock, or a test's, whose time the test advances. */
 export interface Clock {
-  /** Milliseconds since some moment; it never goes back. */
+  /** Monotonic milliseconds. */
   now(): number
   /** Calls back once, after so many milliseconds. */
   setTimeout(callback: () => void, milliseconds: number): Timer
 }
 
-/** The machine's. */
+/** The machine's clock. */
 export const machineClock: Clock = {
   now: performance.now.bind(performance),
   setTimeout,
 }
 
-/** The machine's, whose calls keep no process from its end. */
+/** The machine's clock with timers that do not keep the process alive. */
 export const unrefClock: Clock = {
   ...machineClock,
   setTimeout: (call, milliseconds) => setTimeout(call, milliseconds).unref(),
@@ -28,7 +28,7 @@ export const unrefClock: Clock = {
 
 /**
  * Resolves after so many milliseconds.
- * @throws the signal's reason when that aborts first
+ * @throws the signal's reason when the signal aborts first
  */
 export function pause(clock: Clock, milliseconds: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {

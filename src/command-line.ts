@@ -18,9 +18,9 @@ import { addUsageCommands } from './usage/commands.ts'
 
 /**
  * Runs a command.
- * @param words the command's words, as the shell gives them
- * @param serve what the command of that name does
- * @returns the exit code: 0 done, 2 wrong usage, which has been told
+ * @param words the arguments of the process
+ * @param serve runs the command `serve`
+ * @returns the exit code: 0 done, 2 wrong usage, which has been printed
  * @throws Error with one clear sentence when the command is refused or fails
  */
 export async function runCommand(
@@ -33,7 +33,7 @@ export async function runCommand(
     return 0
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2
-    // What would be a bad request of a client is wrong usage here.
+    // A 400 is the operator's wrong usage here.
     if (!(error instanceof ApiError) || error.status !== 400) throw error
     printNotice(`${error.message}`)
     return 2
@@ -41,8 +41,8 @@ export async function runCommand(
 }
 
 /**
- * The command line: `serve`, which needs no word, and the operator's commands, which work beside a running service.
- * Data goes to stdout, talk to stderr. What a command loads, it loads when it runs.
+ * The command line: `serve`, which is also the default, and the operator's commands, which may run beside the service.
+ * Data goes to stdout, notices to stderr. A command imports its modules when it runs.
  */
 function createProgram(environment: Environment, serve: () => Promise<void>): Command {
   const config = (): Config => readConfig(environment)

@@ -2,10 +2,10 @@ import { Command, type ErrorOptions } from 'commander'
 import { printableLines } from './print.ts'
 import { nearest } from './text.ts'
 
-/** Opens the stores for one piece of work, closes them, and gives what came of it. */
+/** Opens the stores, does the work, closes the stores, and returns the result of the work. */
 export type WithStores<Stores> = <T>(work: (stores: Stores) => Promise<T>) => Promise<T>
 
-/** A command that tells wrong usage in one line: what is wrong, what may be meant, and where the help is. */
+/** A command that reports wrong usage in one line: the fault, a suggestion, and the help command. */
 export class PlainCommand extends Command {
   override createCommand(name?: string): Command {
     return new PlainCommand(name)
@@ -18,7 +18,7 @@ export class PlainCommand extends Command {
 
   #sentence(message: string, code: string | undefined): string {
     if (code === 'commander.missingMandatoryOptionValue') {
-      // One that is mistyped is missing as well, and commander looks for missing ones first.
+      // A mistyped option is missing too, and commander checks missing options first.
       const mistyped = this.args.find((word) => word.startsWith('--'))?.replace(/=.*/s, '')
       if (mistyped !== undefined) {
         const meant = nearest(
@@ -33,8 +33,8 @@ export class PlainCommand extends Command {
       return missing.map(({ flags, description }) => `The option ${flags} is missing: ${description}.`).join(' ')
     }
     if (code === 'commander.excessArguments') {
-      const [most, given] = [this.registeredArguments.length, this.args.length]
-      return `Too many arguments for '${this.name()}': it takes ${most || 'none'}, not ${given}. A value with spaces needs quotes.`
+      const [max, given] = [this.registeredArguments.length, this.args.length]
+      return `Too many arguments for '${this.name()}': it takes ${max || 'none'}, not ${given}. A value with spaces needs quotes.`
     }
     const [, problem = '', suggestion] = /^(?:error: )?(.*?)\.?(?:\n\((.*)\))?$/s.exec(message) ?? []
     const sentence = `${problem.charAt(0).toUpperCase()}${problem.slice(1)}.`
@@ -42,12 +42,12 @@ export class PlainCommand extends Command {
   }
 }
 
-/** The words that a command is called with. */
+/** The full name of a command, such as `conservatory keys create`. */
 function pathOf(command: Command): string {
   return command.parent === null ? command.name() : `${pathOf(command.parent)} ${command.name()}`
 }
 
-/** A key, or the password of an address, may have been given in the wrong place. */
+/** Removes keys and passwords of URLs, which the operator may have typed in the wrong place. */
 function withoutSecrets(text: string): string {
   return text.replace(/cv_[0-9A-Za-z]{5,}/g, 'cv_…').replace(/\/\/[^/\s]*@/g, '//…@')
 }

@@ -3,26 +3,26 @@ import { type Limits, settingsLimits } from './limit-values.ts'
 import { type Networks, parseNetworks } from './networks.ts'
 import { type Proxies, readProxySettings } from './proxies.ts'
 
-/** Everything that the operator can set, read once at start. Sizes are bytes, times as their names say. */
+/** All settings of the operator, read once at start. Sizes are bytes; the names of times have their unit. */
 export interface Config {
   readonly host: string
   readonly port: number
   /** Where `/metrics` is served without a key; undefined where it is on the main port. */
   readonly metricsPort: number | undefined
-  /** Proxies that are believed whom they forward requests for. */
+  /** Proxies whose `X-Forwarded-For` is trusted. */
   readonly trustedProxies: Networks | undefined
   readonly dataDirectory: string
-  /** Where `models.json`, `characters/` and `lorebooks/` are looked for before the data folder; nothing is written there. */
+  /** The folder where `models.json`, `characters/` and `lorebooks/` are looked for before the data folder. It is never written. */
   readonly configDirectory: string
-  /** The SQLite file, which is used where there is no `databaseUrl`. */
+  /** The SQLite file, used where `databaseUrl` is undefined. */
   readonly databasePath: string
-  /** `postgres://…`, with a name and a password that no log may show. */
+  /** `postgres://…`. It may contain a password, so no log may show it. */
   readonly databaseUrl: string | undefined
   readonly bootstrapKey: string | undefined
   readonly upstream: Upstream | undefined
   /** The model that the id `default` stands for where there is no `models.json`. */
   readonly defaultModel: string | undefined
-  /** Whether `GET /models` has the understudies that misbehave on purpose. */
+  /** Whether `GET /models` lists the understudies that misbehave on purpose. */
   readonly listMisbehaving: 'on' | 'off'
   /** The proxies that requests to upstreams, and to other services of the operator, go through. */
   readonly proxies: Proxies
@@ -31,48 +31,48 @@ export interface Config {
   readonly plantBodyLimit: number
   readonly chatBodyLimit: number
   readonly cardBodyLimit: number
-  /** Of all large bodies that come and large replies that are not read. */
+  /** Bytes of all large bodies that are being received, and of large replies that are not read yet. */
   readonly maxInFlightBytes: number
   readonly requestTimeoutSeconds: number
   readonly readerTimeoutSeconds: number
   readonly shutdownGraceSeconds: number
-  /** How long the service still takes requests, and says that it is leaving, before it stops. */
+  /** Seconds in which a stopping service still takes requests, and reports on `/readyz` that it is going down. */
   readonly drainSeconds: number
-  /** How long a start waits for its database. */
+  /** Seconds that a start waits for its database. */
   readonly startTimeoutSeconds: number
   readonly sseKeepaliveMs: number
-  /** For accounts that have no values of their own. */
+  /** The limits of accounts without values of their own. */
   readonly limits: Limits
   readonly ledgerDays: number
   readonly auditDays: number
   /** Origins whose pages may call the service, or `*` alone for all. */
   readonly corsOrigins: readonly string[]
-  /** Whether `/docs` and `/openapi.json` are there. */
+  /** Whether `/docs` and `/openapi.json` are served. */
   readonly docs: 'on' | 'off'
-  /** Whether `GET /` answers. */
+  /** Whether `GET /` is served. */
   readonly page: 'on' | 'off'
   readonly characters: 'open' | 'closed'
-  /** Whether a card may say on which model its character is played, where a request names the default model. */
+  /** Whether a card may name the model that plays its character, where a request names the default model. */
   readonly characterModels: 'on' | 'off'
   readonly systemPrompt: string | undefined
   readonly postHistoryPrompt: string | undefined
   readonly greeting: 'auto' | 'never'
-  /** Where the `${NAME}`s of `models.json` are looked up. */
+  /** The variables for the `${NAME}`s of `models.json`. */
   readonly environment: Environment
 }
 
 /** The environment that the settings come from. */
 export type Environment = Readonly<Record<string, string | undefined>>
 
-/** The OpenAI-compatible service of the quick way: `OPENAI_BASE_URL` and `OPENAI_API_KEY`. */
+/** The OpenAI-compatible upstream that is set without `models.json`: `OPENAI_BASE_URL` and `OPENAI_API_KEY`. */
 export interface Upstream {
   readonly baseUrl: string
   readonly apiKey: string | undefined
 }
 
-/** Where traces are sent, by OTLP over HTTP. */
+/** The receiver of traces, by OTLP over HTTP. */
 export interface Traces {
-  /** The whole address, with `/v1/traces`. */
+  /** The full URL, with `/v1/traces`. */
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly serviceName: string
@@ -81,7 +81,7 @@ export interface Traces {
 const logLevels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
 type LogLevel = (typeof logLevels)[number]
 
-/** One error that lists every fault of the settings, one to a line. */
+/** Lists every fault of the settings, one per line. */
 export class ConfigError extends Error {
   constructor(faults: readonly string[]) {
     super(faults.join('\n'))
@@ -89,10 +89,11 @@ export class ConfigError extends Error {
   }
 }
 
-const minimumBootstrapKeyLength = 16
+const minBootstrapKeyLength = 16
+/** The characters that an HTTP header can carry: printable ASCII. */
 export const fitsHeader = /^[\x20-\x7e]+$/
 
-/** The data folder, whatever else is set. */
+/** The data folder. No other setting is read, so it is known even where other settings have faults. */
 export function dataDirectoryOf(environment: Environment): string {
   const text = textsOf(environment)
   return resolve(text('DATA_DIR') ?? 'data')
@@ -173,27 +174,27 @@ export function readConfig(environment: Environment): Config {
     greeting: oneOf('GREETING', 'auto', ['auto', 'never']),
     environment,
   }
-  const inFlight = roomInFlight(config, faults)
+  const maxInFlightBytes = inFlightBound(config, faults)
   if (faults.length > 0) throw new ConfigError(faults)
-  return Object.freeze({ ...config, maxInFlightBytes: inFlight })
+  return Object.freeze({ ...config, maxInFlightBytes })
 }
 
 function readBootstrapKey(key: string | undefined, faults: string[]): string | undefined {
   if (key !== undefined && !fitsHeader.test(key)) {
     faults.push('BOOTSTRAP_KEY holds characters outside printable ASCII, which an HTTP header cannot carry.')
-  } else if (key !== undefined && key.length < minimumBootstrapKeyLength) {
-    faults.push(`BOOTSTRAP_KEY is too short; give at least ${minimumBootstrapKeyLength} characters.`)
+  } else if (key !== undefined && key.length < minBootstrapKeyLength) {
+    faults.push(`BOOTSTRAP_KEY is too short; give at least ${minBootstrapKeyLength} characters.`)
   }
   return key
 }
 
-/** The bound that is set, or the usual one: an account may have half of it, which the largest body has to fit in. */
-function roomInFlight(config: Config, faults: string[]): number {
+/** The bound that is set, or the default. One account may use half of it, and the largest body must fit into that half. */
+function inFlightBound(config: Config, faults: string[]): number {
   const { maxInFlightBytes, plantBodyLimit, chatBodyLimit, cardBodyLimit } = config
-  const least = 2 * Math.max(plantBodyLimit, chatBodyLimit, cardBodyLimit)
-  if (maxInFlightBytes === 0) return Math.max(128 * 1024 ** 2, least)
-  if (maxInFlightBytes < least) {
-    faults.push(`MAX_IN_FLIGHT_BYTES is ${maxInFlightBytes}; give at least ${least}, twice the largest body limit.`)
+  const minBytes = 2 * Math.max(plantBodyLimit, chatBodyLimit, cardBodyLimit)
+  if (maxInFlightBytes === 0) return Math.max(128 * 1024 ** 2, minBytes)
+  if (maxInFlightBytes < minBytes) {
+    faults.push(`MAX_IN_FLIGHT_BYTES is ${maxInFlightBytes}; give at least ${minBytes}, twice the largest body limit.`)
   }
   return maxInFlightBytes
 }
@@ -211,7 +212,7 @@ function readUpstream(baseUrl: string | undefined, apiKey: string | undefined, f
   return { baseUrl: url, apiKey }
 }
 
-/** The address without slashes at its end; undefined where it has a query, a name or a password, or is not of HTTP. */
+/** The URL without slashes at its end; undefined where it has a query, a user name or a password, or is not http(s). */
 export function plainAddress(text: string): string | undefined {
   const url = URL.parse(text)
   const isPlain = url !== null && url.href === `${url.origin}${url.pathname}`
@@ -225,7 +226,7 @@ function readProxies(written: string | undefined, faults: string[]): Networks | 
   return undefined
 }
 
-/** Those in small letters count for more: other programs know them alone. */
+/** Variables in small letters win: some programs know only these. */
 function readOutboundProxies(text: (name: string) => string | undefined, faults: string[]): Proxies {
   const written = {
     HTTP_PROXY: text('http_proxy') ?? text('HTTP_PROXY'),
@@ -235,7 +236,7 @@ function readOutboundProxies(text: (name: string) => string | undefined, faults:
   return readProxySettings(written, (name, problem) => faults.push(`${name} ${problem}.`))
 }
 
-/** An origin is a scheme, a host, and a port where it is not the usual one (RFC 6454, section 6.2), as browsers write it. */
+/** An origin is a scheme, a host, and a port where it is not the default (RFC 6454, section 6.2), as browsers write it. */
 function readOrigins(written: string | undefined, faults: string[]): readonly string[] {
   const origins = (written?.split(',') ?? []).map((origin) => origin.trim()).filter((origin) => origin !== '')
   if (origins.includes('*')) {
@@ -253,14 +254,14 @@ function readOrigins(written: string | undefined, faults: string[]): readonly st
   return origins
 }
 
-/** Several hosts in one URL are what PostgreSQL understands, and Node's URL does not. */
+/** Checked by a pattern: PostgreSQL allows several hosts in one URL, and Node's URL does not. */
 function readDatabaseUrl(url: string | undefined, faults: string[]): string | undefined {
   const [, attributes = 'primary'] = /[?&]target_session_attrs=([^&#]*)/.exec(url ?? '') ?? []
   if (!['primary', 'read-write'].includes(attributes)) {
     faults.push('DATABASE_URL has a target_session_attrs that is neither read-write nor primary: writes would fail.')
   }
   if (url === undefined || /^postgres(ql)?:\/\/[^/?#]+\/[^/?#]+/.test(url)) return url
-  // It may hold a password, and is not repeated.
+  // The message does not quote the value, which may have a password.
   faults.push('DATABASE_URL is not an address such as postgres://name:password@host:5432/database.')
   return undefined
 }
@@ -281,7 +282,7 @@ function readTraces(text: (name: string) => string | undefined, faults: string[]
   return { url: `${url}/v1/traces`, headers: read ?? {}, serviceName }
 }
 
-/** Headers as OpenTelemetry's settings have them, their values percent-encoded; undefined where they are not like that. */
+/** Headers in the format of OpenTelemetry's settings, with percent-encoded values; undefined where they are malformed. */
 function readPairs(text: string | undefined): Record<string, string> | undefined {
   const found: Record<string, string> = {}
   for (const pair of text?.split(',') ?? []) {

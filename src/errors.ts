@@ -1,14 +1,14 @@
-/** What an `ApiError` can carry besides its status, code and message. */
+/** The optional parts of an `ApiError`. */
 export interface ApiErrorDetails {
-  /** The request field at fault, in dotted form (`messages[0].role`). */
+  /** The path of the faulty request field, such as `messages[0].role`. */
   readonly param?: string
-  /** The private reason: it goes to the log, never to the caller. */
+  /** The internal cause. It goes to the log, never to the caller. */
   readonly cause?: unknown
   /** Reply headers that belong to the error, such as `www-authenticate` or `allow`. */
   readonly headers?: Readonly<Record<string, string>>
 }
 
-/** The one error that reaches callers: a status, a stable code, and a sentence that says what to change. */
+/** The only error that reaches callers: a status, a stable code, and a sentence that says what to change. */
 export class ApiError extends Error {
   readonly status: number
   readonly code: string
@@ -25,31 +25,31 @@ export class ApiError extends Error {
   }
 }
 
-/** A fault of the data folder or the database that the operator can mend; its message is one clear line. */
+/** A fault of the data folder or the database that the operator can mend. Its message is one clear line. */
 export class StorageError extends Error {
   override readonly name = 'StorageError'
 }
 
-/** A `StorageError` that may be over by itself soon, as that of a database which is starting: a start may wait for it. */
+/** A `StorageError` that may pass soon, such as that of a database which is starting. A start may wait for it. */
 export class StorageNotReady extends StorageError {}
 
 /**
- * The 400 for something sent that is not as it must be.
- * @param problem the end of the sentence that says so, without its full stop
- * @param what the begin of the sentence, before the quoted name
+ * The 400 for a field with a wrong value.
+ * @param problem the end of the message, without its full stop
+ * @param what the beginning of the message, before the quoted name
  */
 export function invalidField(param: string, problem: string, what = 'The field'): ApiError {
   return new ApiError(400, 'invalid_field', `${what} "${param}" ${problem}.`, { param })
 }
 
-/** The end of a request whose client went away. @param cause goes to the log alone */
+/** The error of a request whose client went away. @param cause goes only to the log */
 export function clientGone(cause?: unknown): ApiError {
   return new ApiError(499, 'client_gone', 'The client went away.', { cause })
 }
 
 /**
- * The 503 for a request that there is no time or no room for now.
- * @param message one that the common sentence is too general for
+ * The 503 of load shedding.
+ * @param message a more precise sentence than the default
  */
 export function overloaded(
   message = 'More is asked than can be answered now. Try again in a second.',
@@ -58,7 +58,7 @@ export function overloaded(
   return new ApiError(503, 'overloaded', message, { headers: { 'retry-after': '1', ...headers } })
 }
 
-/** Fastify's own refusals that a caller can mend, as our status, code and sentence. */
+/** Fastify's errors that a caller can mend, as the service's status, code and message. */
 const frameworkErrors: Readonly<Record<string, readonly [status: number, code: string, message: string]>> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: [
     415,
@@ -70,8 +70,7 @@ const frameworkErrors: Readonly<Record<string, readonly [status: number, code: s
 }
 
 /**
- * Gives the `ApiError` that a thrown value stands for.
- * Whatever nobody planned for becomes a 500 that tells the caller nothing; the value itself is its cause.
+ * Turns any thrown value into an `ApiError`. An unexpected value becomes a 500 without details, with the value as its cause.
  */
 export function toApiError(thrown: unknown): ApiError {
   if (thrown instanceof ApiError) return thrown
@@ -97,7 +96,7 @@ export function toApiError(thrown: unknown): ApiError {
  */
 const damage = /^(?:SQLITE_(?:CORRUPT|NOTADB)|SQLITE_IOERR_(?:SHORT_READ|DATA|CORRUPTFS)$|XX001$|XX002$|58P01$)/
 
-/** Whether a database says with an error, or with a cause of it, that it is damaged. */
+/** Whether an error, or a cause of it, has a database's code for damage. */
 export function isDamage(error: unknown): boolean {
   return error instanceof Error && (damage.test(codeOf(error)) || isDamage(error.cause))
 }
@@ -107,7 +106,7 @@ function databaseDamaged(cause: unknown): ApiError {
   return new ApiError(500, 'database_damaged', message, { cause })
 }
 
-/** The `type` that OpenAI's clients expect beside a status. */
+/** The `type` that OpenAI's clients expect for a status. */
 function openAiErrorType(status: number): string {
   if (status === 401) return 'authentication_error'
   if (status === 403) return 'permission_error'
@@ -115,7 +114,7 @@ function openAiErrorType(status: number): string {
   return status < 500 ? 'invalid_request_error' : 'server_error'
 }
 
-/** The error body of everything but the plants, in the shape that OpenAI's clients read. */
+/** The error body of all interfaces but the plants', in the shape that OpenAI's clients read. */
 export interface OpenAiErrorBody {
   readonly error: {
     readonly message: string
@@ -132,7 +131,7 @@ export function openAiErrorBody(error: ApiError): OpenAiErrorBody {
   }
 }
 
-/** The error body of the plants interface (spec, section 2). */
+/** The error body of the plants interface (docs/interfaces.md). */
 export interface PlantErrorBody {
   readonly error: number
   readonly message: string
@@ -143,7 +142,7 @@ export function plantErrorBody(error: ApiError): PlantErrorBody {
   return { error: error.status, message: error.message }
 }
 
-/** The code that Node, a database or a library gave an error; empty where there is none. */
+/** The `code` that Node, a database or a library gave an error; empty where there is none. */
 export function codeOf(error: unknown): string {
   return error instanceof Error && 'code' in error ? String(error.code) : ''
 }

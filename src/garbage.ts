@@ -2,23 +2,23 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { type Clock, unrefClock } from './clock.ts'
 
-/** Milliseconds between two looks: the shortest, and twice as many after each collection, since the rest may be in use. */
-const shortestWaitMs = 5000
-const longestWaitMs = 80_000
+/** Milliseconds between two checks. The wait doubles after each collection, since the remaining memory may be in use. */
+const minWaitMs = 5000
+const maxWaitMs = 80_000
 
-/** The largest share of the time since the last look in which the event loop worked: a collection delays whatever comes meanwhile. */
-const mostBusy = 0.05
+/** The maximum busy share of the event loop since the last check: a collection delays requests that come meanwhile. */
+const maxBusyShare = 0.05
 
 /** Bytes of growth since the last collection that are worth another one. */
-const mostGrownBytes = 32 * 1024 ** 2
+const minGrowthBytes = 32 * 1024 ** 2
 
-/** The process whose memory is given back. */
+/** The process whose memory is released. */
 export interface MemoryUser {
-  /** Bytes of its memory that are in the machine's. */
+  /** The resident set size, in bytes. */
   residentBytes(): number
-  /** The share of the time since this was last asked in which the event loop worked, from 0 to 1. */
+  /** The busy share of the event loop since the last call, from 0 to 1. */
   busyShare(): number
-  /** Collects all garbage; its memory goes back to the system. */
+  /** Collects all garbage, which releases its memory to the system. */
   collect(): void
 }
 
@@ -43,20 +43,20 @@ export function boundGarbage(): void {
  */
 export function releaseIdleMemory(clock: Clock = unrefClock, user: MemoryUser = thisProcess()): void {
   let usualBytes = user.residentBytes()
-  let waitMs = shortestWaitMs
-  const look = () => {
-    const isIdle = user.busyShare() <= mostBusy
-    if (isIdle && user.residentBytes() - usualBytes > mostGrownBytes) {
+  let waitMs = minWaitMs
+  const check = () => {
+    const isIdle = user.busyShare() <= maxBusyShare
+    if (isIdle && user.residentBytes() - usualBytes > minGrowthBytes) {
       user.collect()
       const leftBytes = user.residentBytes()
-      const isLast = waitMs === longestWaitMs
-      // After several collections the rest is in use.
+      const isLast = waitMs === maxWaitMs
+      // Memory that remains after several collections is in use.
       usualBytes = isLast ? leftBytes : Math.min(usualBytes, leftBytes)
-      waitMs = isLast ? shortestWaitMs : 2 * waitMs
-    } else waitMs = shortestWaitMs
-    clock.setTimeout(look, waitMs)
+      waitMs = isLast ? minWaitMs : 2 * waitMs
+    } else waitMs = minWaitMs
+    clock.setTimeout(check, waitMs)
   }
-  clock.setTimeout(look, waitMs)
+  clock.setTimeout(check, waitMs)
 }
 
 /** This process. */
@@ -74,7 +74,7 @@ export function thisProcess(): MemoryUser {
   }
 }
 
-/** Collects all garbage, in some tens of milliseconds: V8 can do that, and hides it behind a flag. */
+/** Collects all garbage, which takes some tens of milliseconds. V8 offers this only behind a flag. */
 function collectGarbage(): void {
   setFlagsFromString('--expose-gc')
   runInNewContext('gc()')

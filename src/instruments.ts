@@ -1,13 +1,13 @@
-/** One line of a metric: its value under these labels. */
+/** One line of a metric: its value with these labels. */
 export interface Sample {
-  /** What follows the name of the metric, such as `_count`. */
+  /** The end of the metric's name, such as `_count`. */
   readonly suffix?: string
-  /** Those with an empty value are left out. */
+  /** Labels with an empty value are left out. */
   readonly labels?: Readonly<Record<string, string>>
   readonly value: number
 }
 
-/** A metric as it is asked for: what it is called, what it means, and its values of this moment. */
+/** A metric: its name, its meaning, and its current values. */
 export interface Metric {
   readonly name: string
   readonly help: string
@@ -15,19 +15,19 @@ export interface Metric {
   samples(): Iterable<Sample>
 }
 
-/** What a histogram is made of. */
+/** The definition of a histogram. */
 export interface HistogramOptions {
   readonly name: string
   readonly help: string
   readonly labels?: readonly string[]
-  /** The upper ends of the buckets, in order. */
+  /** The upper bounds of the buckets, in ascending order. */
   readonly bounds: readonly number[]
 }
 
-/** The values under one set of labels. */
+/** The values with one set of labels. */
 interface Series {
   readonly values: readonly string[]
-  /** By bucket, not summed up; the last is for what is above all bounds. */
+  /** The count of each bucket alone, not cumulative. The last bucket is for values above all bounds. */
   readonly counts: number[]
   sum: number
 }
@@ -51,7 +51,7 @@ export class Histogram implements Metric {
     if (labels.length === 0) this.#begin('', [])
   }
 
-  /** Counts a value. @param values those of the labels, in their order; an empty one is as good as none */
+  /** Counts a value. @param values the values of the labels, in their order; an empty one leaves its label out */
   record(value: number, ...values: readonly string[]): void {
     const key = values.join('\n')
     const series = this.#series.get(key) ?? this.#begin(key, values)

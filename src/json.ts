@@ -2,32 +2,32 @@ import { endOfShortString } from './short-json-strings.ts'
 import type { Steps } from './work.ts'
 
 /*
- * JSON (RFC 8259) that somebody else has written, read in steps. The engine's own JSON.parse cannot be cut, takes
- * microseconds for a name that it has not seen, and misreads escaped names once a program has parsed one with a backslash:
- * https://github.com/nodejs/node/issues/63785. So it reads single strings here, and nothing else.
+ * A reader of untrusted JSON (RFC 8259) in steps. V8's JSON.parse cannot be interrupted, takes microseconds for a name that
+ * it has not seen, and misreads escaped names once a program has parsed one with a backslash:
+ * https://github.com/nodejs/node/issues/63785. Here JSON.parse reads only single strings.
  */
 
-/** What a text may be made of. */
+/** The rules for a text. */
 export interface JsonBounds {
-  /** Levels of nesting. */
+  /** The maximum levels of nesting. */
   readonly depth: number
-  /** Whether a property that an object has already is a fault, or takes the place of the first one. */
+  /** Whether a repeated property is refused, or replaces the first one. */
   readonly duplicates: 'refused' | 'last'
-  /** Makes a number a fault that is no integer, and that no double tells from one; it becomes that integer otherwise. */
+  /** Refuses a fraction that a double rounds to an integer; without it the number becomes that integer. */
   readonly roundedIntegers?: 'refused'
-  /** Told of each text with half of a surrogate pair, which only an escape can make. */
+  /** Called for each string with a lone surrogate, which only an escape can make. */
   readonly onLoneSurrogate?: () => void
-  /** Names of properties whose values are read, and neither kept nor counted. */
+  /** Names of properties whose values are read, but neither kept nor counted. */
   readonly drops?: ReadonlySet<string>
 }
 
-/** What can be wrong with a text. */
+/** The faults of a text. */
 export type JsonFaultKind = 'syntax' | 'duplicate' | 'depth' | 'count' | 'number'
 
-/** The refusal of a text, which quotes nothing of it. */
+/** The refusal of a text. The message quotes nothing of the text. */
 export class JsonFault extends Error {
   readonly kind: JsonFaultKind
-  /** Where in the text, in UTF-16 units from its start; its length where it ends too early. */
+  /** The position in UTF-16 units from the start; the length of the text where it ends too early. */
   readonly position: number
 
   constructor(kind: JsonFaultKind, position: number) {
@@ -39,14 +39,14 @@ export class JsonFault extends Error {
 }
 
 /**
- * Properties and items of one text. 10,000 messages have 30,000, the largest real cards some 10,000; each may take a
- * hundred bytes of memory, which many callers can ask for at once.
+ * Properties and items of one text. 10,000 messages have 30,000, the largest real cards some 10,000. Each may take a hundred
+ * bytes of memory, and many callers may send such texts at once.
  */
 export const maxJsonValues = 100_000
-/** Properties of one object: whoever enumerates one later holds the event loop for some milliseconds at most. */
+/** Properties of one object: enumerating one blocks the event loop for some milliseconds at most. */
 export const maxJsonProperties = 20_000
 
-/** Characters or values that are read at once, in some 100 µs. */
+/** Characters that one step reads, in some 100 µs. */
 const stepLength = 10_000
 
 /**
@@ -72,7 +72,7 @@ export function readJson(text: string, bounds: JsonBounds): unknown {
   return reader.value
 }
 
-/** White space is up to here, and nothing else that a JSON text may have between its values. */
+/** The highest code of JSON's white space; no other token of JSON begins with a code up to here. */
 const space = 0x20
 const quote = 0x22
 const backslash = 0x5c
@@ -89,14 +89,14 @@ type Container = unknown[] | Record<string, unknown>
 interface Level {
   readonly container: Container
   readonly isArray: boolean
-  /** Whether nothing of it is kept. */
+  /** Whether its values are not kept. */
   readonly isDropped: boolean
-  /** The name that its next value has. */
+  /** The name of its next value. */
   name: string
   properties: number
 }
 
-/** Reads one text from its start to its end, with the levels of nesting in a list instead of on the stack. */
+/** Reads one text. The levels of nesting are in a list and not on the stack, so that reading can stop and go on. */
 class Reader {
   readonly #text: string
   readonly #bounds: JsonBounds
@@ -112,7 +112,7 @@ class Reader {
     this.#bounds = bounds
   }
 
-  /** Reads values until so many characters are read. @returns the cost in units of work */
+  /** Reads values until at least `length` characters are read. @returns the cost in units of work (`Steps`) */
   step(length: number): number {
     const start = this.#position
     const end = start + length
@@ -121,13 +121,13 @@ class Reader {
     return 10 * (this.#values - firstValue) + ((this.#position - start) >> 3)
   }
 
-  /** Whether the value that is read is not kept. Asked only where some names are dropped. */
+  /** Whether the current value is dropped. Called only where some names are dropped. */
   get #isDropping(): boolean {
     if (!this.#level) return false
     return this.#level.isDropped || this.#bounds.drops?.has(this.#level.name) === true
   }
 
-  /** Reads a value that is no container to its end, or the beginning of a container; in an object, its name before that. */
+  /** Reads a whole scalar, or the beginning of a container. In an object it reads the name first. */
   #readValue(): void {
     if (this.#level && !this.#level.isArray) this.#readName(this.#level)
     let code = this.#text.charCodeAt(this.#position)
@@ -154,7 +154,7 @@ class Reader {
     this.#level = { container, isArray, isDropped, name: '', properties: 0 }
   }
 
-  /** Puts a whole value where it belongs, and closes all containers that end there. */
+  /** Adds a whole value to its container, and closes all containers that end after it. */
   #add(value: unknown): void {
     let whole = value
     for (let level = this.#level; level; level = this.#level) {
@@ -182,7 +182,7 @@ class Reader {
       return true
     }
     if (code !== (isArray ? closeBracket : closeBrace)) throw this.#fault('syntax')
-    // Fewer than have been written where one was written twice.
+    // An object has fewer keys than were read where a name was repeated.
     if (this.#bounds.duplicates === 'refused' && properties > 0 && properties > Object.keys(container).length) {
       throw this.#fault('duplicate')
     }
@@ -245,7 +245,7 @@ class Reader {
     return value
   }
 
-  /** Skips white space. @returns the code of what follows; NaN at the end */
+  /** Skips white space. @returns the code of the next character; NaN at the end */
   #skipSpace(): number {
     let code = this.#text.charCodeAt(this.#position)
     while (code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09) {
@@ -259,34 +259,34 @@ class Reader {
   }
 }
 
-/** Does as JSON.parse with a name that would set the prototype: it becomes a property like any other. */
+/** Like JSON.parse, makes `__proto__` an ordinary property; an assignment would set the prototype. */
 function setProto(container: Record<string, unknown>, value: unknown): void {
   Object.defineProperty(container, '__proto__', { value, writable: true, enumerable: true, configurable: true })
 }
 
-/** The words that are values, by the code of their first letter. */
+/** JSON's literal names by the code of their first letter. */
 const words: ReadonlyMap<number, { readonly text: string; readonly value: boolean | null }> = new Map([
   [0x74, { text: 'true', value: true }],
   [0x66, { text: 'false', value: false }],
   [0x6e, { text: 'null', value: null }],
 ])
 
-/** Section 6; no text makes it look at a character twice. */
+/** RFC 8259, section 6. The pattern never backtracks. */
 const number = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y
 
-/** Whether the exact value of a number's text is no integer, however near to one it is. */
+/** Whether the exact value of a number's text is no integer. */
 function hasFraction(literal: string): boolean {
   const [, whole = '', fraction = '', exponent = '0'] = /^-?(\d+)(?:\.(\d+))?(?:[eE](.+))?$/.exec(literal) ?? []
   const integerDigits = Math.max(0, whole.length + Number(exponent))
   return /[1-9]/.test((whole + fraction).slice(integerDigits))
 }
 
-/** The index behind the quotation mark that ends a string; the length where nothing ends it. */
+/** The index after the quotation mark that ends a string; the length of the text where there is none. */
 function endOfString(text: string, start: number): number {
   const end = text.indexOf('"', start)
   if (end === -1) return text.length
   if (text.charCodeAt(end - 1) !== backslash) return end + 1
-  // One search for each of a million quotation marks would take long.
+  // An indexOf for each of a million escaped quotation marks would take long.
   for (let index = start; index < text.length; index++) {
     const code = text.charCodeAt(index)
     if (code === quote) return index + 1

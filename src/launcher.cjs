@@ -1,32 +1,32 @@
 #!/usr/bin/env node
-// The entry for any Node: `main.ts` is a link to this file, since a Node before 22.18 refuses a file named .ts before it
-// reads a line of it (docs/decisions/0022-one-launcher.md). Plain JavaScript that old Nodes understand.
+// The entry for any Node, in plain JavaScript that old Nodes understand. `main.ts` is a link to this file, since a Node before
+// 22.18 refuses a file named .ts without reading it (docs/decisions/0022-one-launcher.md).
 'use strict'
 const { spawn } = require('node:child_process')
 const { existsSync } = require('node:fs')
 const { join } = require('node:path')
 
 const oldestMajor = 24
-/** In a clone the sources, which Node runs as they are; in the package the same as plain JavaScript. */
+/** In a clone Node runs the TypeScript sources; the package contains them as plain JavaScript. */
 const entry = existsSync(join(__dirname, 'entry.ts')) ? './entry.ts' : './entry.js'
 
 /**
- * For glibc: buffers of 1 MiB and more go back to the system when they are freed, and the end of its heap beyond 16 MiB. Without it glibc takes ever larger ones, up to
- * 32 MB, for its own to keep, and keeps a hundred MB after a burst (docs/decisions/0023-bytes-in-flight.md).
+ * For glibc: it returns freed buffers of 1 MiB and more to the system, and the free end of its heap beyond 16 MiB. By default
+ * glibc raises the first threshold up to 32 MB, and keeps a hundred MB after a burst (docs/decisions/0023-bytes-in-flight.md).
  */
 const allocator = { MALLOC_MMAP_THRESHOLD_: '1048576', MALLOC_TRIM_THRESHOLD_: '16777216' }
 
 /**
- * For V8: a semi-space of new objects has 16 MB at most, where it may have 64 on a machine with much memory. There are three of them, and under load
- * they grow to that whatever the requests need (docs/decisions/0023-bytes-in-flight.md).
+ * For V8: a semi-space of new objects has 16 MB at most; the default is up to 64 MB on a machine with much memory. There are
+ * three semi-spaces, and under load they grow to the maximum whatever the requests need (docs/decisions/0023-bytes-in-flight.md).
  */
 const newObjects = '--max-semi-space-size=16'
 
-/** Node calls the function new that takes the types out of the page's sources (`page/contents.ts`), in a warning. */
+/** Node prints a warning that `stripTypeScriptTypes` is experimental; `page/contents.ts` needs it. */
 const quiet = '--disable-warning=ExperimentalWarning'
 
 if (Number(process.versions.node.split('.')[0]) >= oldestMajor) {
-  if (isToServe() && !hasAllocator()) beginAgain()
+  if (isToServe() && !hasAllocator()) restartInPlace()
   import(entry).catch(fail)
   endWithNpm((signal) => process.kill(process.pid, signal))
 } else {
@@ -45,21 +45,21 @@ function isToServe() {
   return words.length === 0 || words[0] === 'serve'
 }
 
-/** Whether the allocator is as it should be: as somebody wants it, as a parent has set it, or where there is no such thing. */
+/** Whether the allocator's variables are set, by the operator or by a parent process; they exist only on Linux. */
 function hasAllocator() {
   return process.platform !== 'linux' || Object.keys(allocator).some((name) => name in process.env)
 }
 
-/** The environment in which the service runs. What somebody wants of V8 comes later, and so counts. */
+/** The environment of the service. The operator's NODE_OPTIONS come last, so that they win. */
 function serviceEnvironment() {
   const options = process.env.NODE_OPTIONS
   return { ...allocator, ...process.env, NODE_OPTIONS: [newObjects, quiet, options].filter(Boolean).join(' ') }
 }
 
-/** Has this process run the same once more, with the settings of allocator and V8, which they read before anything else. */
-function beginAgain() {
+/** Executes the same command again in this process: glibc and V8 read their settings only at the very beginning. */
+function restartInPlace() {
   const args = [process.execPath, ...process.execArgv, ...process.argv.slice(1)]
-  // It is new, and says so in a warning that is never shown: it would be once this turn is over.
+  // Node's warning that execve is experimental is never printed: it would be, after this turn of the event loop.
   process.execve?.(process.execPath, args, serviceEnvironment())
 }
 
@@ -94,7 +94,7 @@ function runWith(node) {
   })
 }
 
-/** npm runs a command below a shell, which a signal ends alone: the service would go on, and hold its port. */
+/** npm runs a command in a shell, and a signal ends only the shell. Without this the service would go on, and keep its port. */
 function endWithNpm(end) {
   if (process.env.npm_lifecycle_event === undefined) return
   const parent = process.ppid

@@ -1,4 +1,4 @@
-/** What can be limited, by the names that operators use. */
+/** The names of the limits, as operators write them. */
 export const limitNames = [
   'requests_per_minute',
   'tokens_per_minute',
@@ -11,30 +11,30 @@ export const limitNames = [
 ] as const
 export type LimitName = (typeof limitNames)[number]
 
-/** Limits that are set: a key's own, which hold beside its account's, or those of the settings. */
+/** Limits that are set: the limits of a key, which hold beside those of its account, or the limits of the settings. */
 export type Limits = Readonly<Partial<Record<LimitName, number>>>
 
-/** The operator's values for one account: where there is none, the settings' limit holds, and with `none` there is no limit. */
+/** The operator's values for one account. Without a value the settings' limit holds; `none` means no limit. */
 export type AccountLimits = Readonly<Partial<Record<LimitName, number | 'none'>>>
 
-/** Limits as operators write them: `default` takes a value away. */
+/** Limits as operators write them; `default` removes a value. */
 export type WrittenLimits = Readonly<Partial<Record<LimitName, number | 'none' | 'default'>>>
 
-/** The highest a limit can be. */
+/** The highest value of a limit. */
 export const maxLimit = 1_000_000_000_000
 
-/** The limits of accounts where nothing is set: what no caller can do without bounds, since it stays on the disk. */
+/** The limits of accounts where nothing is set. Cards stay on the disk, so they are always bounded. */
 const standardLimits: Limits = { characters: 1000, character_bytes: 1024 ** 3 }
 
-/** Tells whether a text is the name of a limit. */
+/** Whether a text is the name of a limit. */
 export function isLimitName(text: string): text is LimitName {
   return limitNames.some((name) => name === text)
 }
 
 /**
  * Reads limits that are written as `name=value`, where the value may be a word.
- * @param words the words that mean something here
- * @returns the limits, or what is wrong with the first that cannot be one, as one sentence
+ * @param words the words that are allowed as values here
+ * @returns the limits, or a sentence about the first malformed one
  */
 export function parseLimits(
   written: readonly string[],
@@ -57,15 +57,15 @@ export function parseLimits(
 }
 
 /**
- * Reads the limits of the setting `LIMITS`: those of accounts where nothing is set, with what it sets in their place or besides.
- * @returns the limits, or what is wrong, as one sentence
+ * Reads the setting `LIMITS`, whose values replace or extend the limits that hold where nothing is set.
+ * @returns the limits, or a sentence that says what is wrong
  */
 export function settingsLimits(text: string | undefined): Limits | string {
   const written = parseLimits(text?.split(',') ?? [], ['none'])
   return typeof written === 'string' ? written : numbersOf({ ...standardLimits, ...written })
 }
 
-/** Reads an account's limits as the database keeps them: JSON that we wrote ourselves. A version before `none` sees no value there. */
+/** Reads an account's limits from the database's JSON, which the service wrote itself. Versions before `none` ignore that value. */
 export function storedAccountLimits(json: string): AccountLimits {
   const parsed: unknown = JSON.parse(json)
   const limits: Partial<Record<LimitName, number | 'none'>> = {}
@@ -75,12 +75,12 @@ export function storedAccountLimits(json: string): AccountLimits {
   return limits
 }
 
-/** Reads a key's limits as the database keeps them. */
+/** Reads a key's limits from the database's JSON. */
 export function storedLimits(json: string): Limits {
   return numbersOf(storedAccountLimits(json))
 }
 
-/** Limits without the words. */
+/** The limits that are numbers. */
 function numbersOf(written: WrittenLimits): Limits {
   const limits: Partial<Record<LimitName, number>> = {}
   for (const [name, value] of Object.entries(written)) {

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 
-/** What the service's package says of itself. */
+/** Reads the service's `package.json`. */
 export function readManifest(): { readonly version: string } {
   const manifest: { readonly version: string } = JSON.parse(
     readFileSync(new URL('../package.json', import.meta.url), 'utf8'),

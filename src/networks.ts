@@ -2,13 +2,13 @@ import { BlockList, isIP, isIPv4, SocketAddress } from 'node:net'
 
 /** Addresses and networks of IPv4 and IPv6. */
 export interface Networks {
-  /** Whether an address, as `readAddress` writes it, is one of them. */
+  /** Whether they contain an address, in the form that `readAddress` returns. */
   has(address: string): boolean
 }
 
 /**
  * Reads addresses and networks such as `10.0.0.0/8, fd00::/8, 192.0.2.7`.
- * @returns them, or what is wrong with the first that is none, as the end of a sentence
+ * @returns the networks, or the end of a sentence about the first malformed one
  */
 export function parseNetworks(written: string): Networks | string {
   const list = new BlockList()
@@ -26,9 +26,9 @@ export function parseNetworks(written: string): Networks | string {
 }
 
 /**
- * The address that a text is, in the one way in which it is written everywhere: IPv4 also where it comes as IPv6
- * (`::ffff:192.0.2.7`), and without the zone or the interface that it was seen on.
- * @returns undefined where it is none
+ * Reads an IP address and returns it in one canonical form: IPv4 also where it is mapped into IPv6 (`::ffff:192.0.2.7`), and
+ * without the zone (`%eth0`).
+ * @returns undefined where the text is no address
  */
 export function readAddress(text: string): string | undefined {
   const bare = text.replace(/%.*$/s, '')

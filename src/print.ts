@@ -1,30 +1,30 @@
 import { fstatSync } from 'node:fs'
 
-/** Cells that are Unix seconds, and shown to people as ISO 8601. */
+/** Columns in Unix seconds, which tables show as ISO 8601. */
 const moments = new Set(['at', 'created', 'expires', 'revoked', 'suspended', 'last_used'])
 
-/** Where progress is shown: standard error, or a test's stand-in for it. */
+/** The output of progress: stderr, or a stand-in in a test. */
 export interface ProgressOutput {
   readonly isTTY?: boolean | undefined
   write(text: string): unknown
 }
 
-/** Standard error, for progress. */
+/** Stderr, for progress. */
 export function progressOutput(): ProgressOutput {
   return process.stderr
 }
 
-/** Prints a command's data on stdout, exactly as it is; a terminal gets it with all spelled out that would steer it. */
+/** Prints a command's data on stdout unchanged. For a terminal, characters that would steer it are escaped. */
 export function print(data: string | Uint8Array): void {
   process.stdout.write(shown(data))
 }
 
-/** Whether stdout is a file, which takes all at once; a pipe's reader may take its time. */
+/** Whether stdout is a file, which takes all data at once; the reader of a pipe may be slow. */
 export function isPrintedToFile(): boolean {
   return fstatSync(process.stdout.fd).isFile()
 }
 
-/** Prints the same, and waits until it is taken. @returns whether it was: not by a reader that has ended */
+/** Prints data as `print` does, and waits until it is written. @returns false when the reader has ended */
 export async function printAndWait(data: string): Promise<boolean> {
   return await new Promise((resolve) => void process.stdout.write(shown(data), (error) => resolve(!error)))
 }
@@ -33,28 +33,28 @@ function shown(data: string | Uint8Array): string | Uint8Array {
   return process.stdout.isTTY ? printableLines(Buffer.from(data).toString('utf8')) : data
 }
 
-/** Prints a line on stdout. @returns what kept it from being printed; nothing when it is */
+/** Prints a line on stdout. @returns the error of the write; undefined when the line is printed */
 export async function printLineOrError(line: string): Promise<unknown> {
   return await new Promise((resolve) => void process.stdout.write(`${line}\n`, resolve))
 }
 
-/** Tells the operator a sentence or several, a line each, on stderr. */
+/** Prints sentences for the operator on stderr, one per line. */
 export function printNotice(sentences: string): void {
   process.stderr.write(`${printableLines(sentences)}\n`)
 }
 
-/** Stdin, in pieces. */
+/** Stdin, in chunks. */
 export function inputBytes(): AsyncIterable<Buffer> {
   return process.stdin
 }
 
-/** Prints rows on stdout: as JSON, or as a table for people with times as ISO 8601 and nothing as a dash. */
+/** Prints rows on stdout: as JSON, or as a table with times as ISO 8601 and a dash for null. */
 export function printRows(rows: readonly object[], json: true | undefined): void {
   if (json) printJson(rows)
   else print(tableOf(rows))
 }
 
-/** Prints a value as JSON on stdout: what would steer a terminal is escaped in it, which reads back as the same. */
+/** Prints a value as JSON on stdout. Characters that would steer a terminal are escaped, which parses as the same value. */
 export function printJson(value: unknown): void {
   print(`${printableLines(JSON.stringify(value, null, 2))}\n`)
 }
@@ -77,15 +77,15 @@ function cellOf(name: string, value: unknown): string {
   return printable(Array.isArray(value) ? value.join(',') : String(value))
 }
 
-/** Control characters, and those that turn the direction of writing; the end of a line first, to be told from them. */
+/** Control characters and bidirectional controls. The end of a line is the first alternative, so that it can be recognized. */
 const steering = /\r?\n|[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu
 
-/** A text that steers no terminal: control characters, and those that turn the direction of writing, are spelled out. */
+/** A text that cannot steer a terminal: control characters and bidirectional controls are escaped. */
 export function printable(text: string): string {
   return text.replace(steering, (found) => [...found].map(spelledOut).join(''))
 }
 
-/** The same for a text of several lines, whose ends stay. */
+/** The same for a text of several lines; the line ends stay. */
 export function printableLines(text: string): string {
   return text.replace(steering, (found) => (found.endsWith('\n') ? found : spelledOut(found)))
 }

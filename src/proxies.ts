@@ -1,22 +1,22 @@
 import { isIP } from 'node:net'
 import { type Networks, parseNetworks, readAddress } from './networks.ts'
 
-/** Through which proxy requests to others go, by what the environment says of it. */
+/** The proxies for requests to other hosts, as the environment sets them. */
 export interface Proxies {
-  /** The proxy's address, with a name and a password where it wants them; undefined where there is to be none. */
+  /** The proxy's URL, with a user name and a password if it needs them; undefined for a direct request. */
   of(url: URL): string | undefined
 }
 
-/** Requests go straight to whom they are for. */
+/** All requests are direct. */
 export const noProxies: Proxies = { of: () => undefined }
 
-/** The settings of proxies, as they are written. */
+/** The raw values of the proxy settings. */
 type ProxySettings = Readonly<Record<'HTTP_PROXY' | 'HTTPS_PROXY' | 'NO_PROXY', string | undefined>>
 
 /**
- * Reads the settings of proxies, as curl and most others understand them. This machine, and names without a dot, such as
- * those of containers beside this one, never have a proxy.
- * @param onFault is told of each that is malformed, by its name, and the end of a sentence that says so
+ * Reads the proxy settings as curl and most programs do. Requests to this machine, and to names without a dot, such as
+ * containers of the same network, never use a proxy.
+ * @param onFault gets the name of each malformed setting, and the end of a sentence that says what is wrong
  */
 export function readProxySettings(
   settings: ProxySettings,
@@ -33,12 +33,12 @@ export function readProxySettings(
       if (proxy === undefined) return undefined
       const host = url.hostname.toLowerCase().replace(/^\[|\]$|\.$/g, '')
       const port = url.port || (protocol === 'https:' ? '443' : '80')
-      return isNear(host) || exempt.some((covers) => covers(host, port)) ? undefined : proxy
+      return isLocal(host) || exempt.some((covers) => covers(host, port)) ? undefined : proxy
     },
   }
 }
 
-/** The address of a proxy; without a scheme it is an http one. Its value may hold a password, and is not repeated. */
+/** The URL of a proxy; http without a scheme. The value may have a password, so the fault does not quote it. */
 function readProxy(written: string | undefined, fault: (problem: string) => void): string | undefined {
   if (written === undefined) return undefined
   const url = URL.parse(/^[a-z][a-z0-9+.-]*:\/\//i.test(written) ? written : `http://${written}`)
@@ -59,17 +59,17 @@ function isDecodable(text: string): boolean {
 
 const loopback = parseNetworks('127.0.0.0/8, ::1')
 
-/** This machine, and what has a name without a dot. */
-function isNear(host: string): boolean {
+/** Whether a host is this machine, or a name without a dot. */
+function isLocal(host: string): boolean {
   const address = readAddress(host)
   if (address !== undefined) return typeof loopback !== 'string' && loopback.has(address)
   return !host.includes('.') || host.endsWith('.localhost')
 }
 
-/** Whether a host and its port are excepted. */
+/** Whether a host and its port are exempt. */
 type Covers = (host: string, port: string) => boolean
 
-/** What `NO_PROXY` excepts: `*`, hosts with those below them, `*.host` for those below it alone, addresses, and networks. */
+/** The exemptions of `NO_PROXY`: `*`, a host and its subdomains, `*.host` for subdomains only, addresses, and networks. */
 function readExempt(written: string, fault: (problem: string) => void): readonly Covers[] {
   const entries = written
     .toLowerCase()

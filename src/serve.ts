@@ -8,20 +8,20 @@ import { type Service, startService } from './service.ts'
 import { closeToOthers } from './storage/rights.ts'
 
 /**
- * Runs the service until SIGTERM or SIGINT, and a drain and a grace longer; a second signal ends it at once, and so does one
- * before it runs.
+ * Runs the service until SIGTERM or SIGINT, and then for the drain and the grace period. A second signal, or a signal before
+ * the service listens, ends the process at once.
  * @throws Error with one clear sentence when it cannot start
  */
 export async function serve(config: Config): Promise<void> {
-  // The first process of a container has no way to end at a signal that it does not listen for, and a start may wait.
+  // The first process of a container ignores signals that it does not listen for, and a start may wait long.
   let stop = (): void => process.exit(1)
   endOnSignals(() => stop())
-  const { service, told } = await startToServe(config)
-  printNotice(told)
+  const { service, notices } = await startToServe(config)
+  printNotice(notices)
   boundGarbage()
   releaseIdleMemory()
   process.on('SIGHUP', () => void service.reload())
-  // A promise that nobody waited for is a fault of ours, and no reason to drop everybody else's requests.
+  // An unhandled rejection is a defect of the service, and no reason to drop all other requests.
   process.on('unhandledRejection', (reason) => {
     printNotice(`unhandled rejection: ${reason instanceof Error ? reason.stack : 'not an error'}`)
   })
@@ -29,7 +29,7 @@ export async function serve(config: Config): Promise<void> {
   const seconds = config.drainSeconds + config.shutdownGraceSeconds + 1
   const grace = closeWithGrace({ delay: seconds * 1000, logger: false, skip: [...skip] }, async ({ err }) => {
     if (err) printNotice(err.stack ?? err.message)
-    // A process that has failed serves nobody well for longer.
+    // After an uncaught exception the process does not drain: its state may be broken.
     else await service.drain()
     await service.close()
   })
@@ -37,11 +37,11 @@ export async function serve(config: Config): Promise<void> {
 }
 
 /**
- * Starts the service, without a signal that ends it.
- * @returns it, and what its operator is told of the start, in lines
+ * Starts the service, without handling signals.
+ * @returns the service, and lines for the operator
  * @throws Error with one clear sentence when it cannot start
  */
-export async function startToServe(config: Config): Promise<{ readonly service: Service; readonly told: string }> {
+export async function startToServe(config: Config): Promise<{ readonly service: Service; readonly notices: string }> {
   const service = await startService(config).catch((error: unknown) => {
     throw startError(error, config)
   })
@@ -56,10 +56,10 @@ export async function startToServe(config: Config): Promise<{ readonly service: 
     ...limitWarnings,
     ...bootstrap.notices,
   ]
-  return { service, told: lines.join('\n') }
+  return { service, notices: lines.join('\n') }
 }
 
-/** Milliseconds in which the same signal again means the first: npm passes on the Ctrl-C that the terminal sends to all. */
+/** Milliseconds in which the same signal counts as the first: npm forwards the Ctrl-C that the terminal sends to all processes. */
 const repeatWindowMs = 500
 
 /** Closes at the first SIGTERM or SIGINT, and ends the process at the second, with exit code 1. */
@@ -77,10 +77,10 @@ function endOnSignals(close: () => void): void {
   process.on('SIGINT', onSignal)
 }
 
-/** A failure to start, in one line that an operator can act on. */
+/** An error of the start, with a message that says what to change. */
 function startError(error: unknown, { host, port }: Config): Error {
   if (!(error instanceof Error)) return new Error(String(error))
-  // A file that may not be opened has the same code as a port.
+  // EACCES may be the error of a file, too.
   if (!('syscall' in error) || !['listen', 'getaddrinfo'].includes(String(error.syscall))) return error
   const reasons: Readonly<Record<string, string>> = {
     EADDRINUSE: `Port ${port} on ${host} is in use. Stop what listens there, or set PORT to another.`,
@@ -94,20 +94,20 @@ function startError(error: unknown, { host, port }: Config): Error {
 }
 
 /**
- * What the first start prints: a key that was made for it, this once, a line to try each interface with, and an address that
- * signs a browser in. The key is in its fragment, which no browser sends to a server.
- * @param page where the page is, if it is served
+ * The text of the first start: the key, which is shown only once, a command to try each interface, and a URL that signs a
+ * browser in. The key is in the URL's fragment, which no browser sends to a server.
+ * @param page the URL of the page, if it is served
  */
 function greeting(address: string, { key }: FirstStart, page: string | undefined): string {
-  // A shell puts a preset key in as it is, whatever is in it.
+  // The shell expands a preset key safely, whatever characters it has.
   const shown = key ?? '$BOOTSTRAP_KEY'
   const made = 'This is the first start. The account "owner" has been made, with one key that may do everything'
-  const told =
+  const intro =
     key === undefined
       ? `${made}: BOOTSTRAP_KEY.\n\nTry it where that is exported:`
       : `${made}:\n\n  ${key}\n\nIt is not shown again. Try it:`
   return `
-${told}
+${intro}
 
   curl ${address}/plants -H "Authorization: Bearer ${shown}" -H 'Content-Type: application/json' -d '{"name": "Monstera", "tag": "aroid"}'
   curl ${address}/chat/completions -H "Authorization: ${shown}" -H 'Content-Type: application/json' -d '{"model": "understudy", "character": "Fern", "messages": [{"role": "user", "content": "Why are my leaves turning yellow?"}]}'

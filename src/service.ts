@@ -40,46 +40,44 @@ import { noAccount, Scheduler } from './work.ts'
 
 /** The running service. */
 export interface Service {
-  /** Where it listens, such as `http://127.0.0.1:3000`. */
+  /** The URL where it listens, such as `http://127.0.0.1:3000`. */
   readonly address: string
-  /** Where the metrics are, when they have a port of their own. */
+  /** The URL of the metrics, if they have a port of their own. */
   readonly metricsAddress: string | undefined
   readonly bootstrap: Bootstrap
-  /** Sentences for the operator: keys whose own limits are above those of their accounts. */
+  /** Sentences for the operator about keys with limits above those of their accounts. */
   readonly limitWarnings: readonly string[]
-  /** Reads `models.json` and the character folders again; what has faults changes nothing and is told of in the log. */
+  /** Reads `models.json` and the character folders again. A file with faults changes nothing; the log reports it. */
   reload(): Promise<void>
-  /** Goes on as before for DRAIN_SECONDS, while `/readyz` and each reply tell clients to go elsewhere. */
+  /** Serves for DRAIN_SECONDS more, while `/readyz` and each reply ask clients to go elsewhere. */
   drain(): Promise<void>
   /** Stops accepting, lets open replies end, and closes everything in the reverse order of opening. */
   close(): Promise<void>
 }
 
-/** A test's own time in place of the machine's: the test then does not depend on the machine's speed. */
+/** Sources of time that a test replaces, so that it does not depend on the machine's speed. */
 export interface TimeSources {
   /**
-   * Tells of the models' time limits, of pauses between tries, of models that are left alone, of silent streams, and of
-   * failed logins that wait; and of the drain.
+   * The clock of models' timeouts and retries, circuit breakers, keep-alives of streams, delays after failed logins, and the
+   * drain.
    */
   readonly clock?: Clock
-  /** What the overload guard sees of the event loop. */
+  /** The event-loop measurements that load shedding uses. */
   readonly loop?: LoopMonitor
 }
 
-/** Milliseconds after the start. */
-const readCharactersAfter = 500
+const readCharactersAfterMs = 500
 
-/** Milliseconds between two searches for expired idempotency keys, for requests to sum up, or for cards' pieces that no version has. */
-const oftenMs = 10_000
-/** The seconds of a day. */
-const day = 86_400
+/** The interval of removing expired idempotency keys and pieces of cards without a version, and of summing up requests. */
+const cleanupIntervalMs = 10_000
+const secondsPerDay = 86_400
 
-/** What the service is made of, opened. */
+/** The opened parts of the service. */
 interface Parts {
   readonly log: Log
-  /** The service, as it is put on record. */
+  /** The service as the actor of audit records. */
   readonly itself: Actor
-  /** Undefined where the folder may be shared. */
+  /** Undefined over PostgreSQL, where replicas may share the folder. */
   readonly lock: ServeLock | undefined
   readonly stores: Stores
   readonly damage: Damage
@@ -95,14 +93,14 @@ interface Parts {
   readonly limiter: Limiter
   readonly metering: Metering
   readonly app: FastifyInstance
-  /** Ends the metrics' reading of the others. */
+  /** Stops the metrics from reading the other parts. */
   readonly stopReading: () => void
 }
 
-/** What goes on beside the requests, as far as it has begun. */
-interface Beside {
+/** The background tasks that have begun. */
+interface BackgroundTasks {
   metricsServer?: MetricsServer
-  /** The first reading of the characters, which is to come. */
+  /** The timer of the first reading of the characters. */
   reading?: NodeJS.Timeout
   stopPruning?: () => Promise<unknown>
   stopPurging?: () => Promise<void>
@@ -111,26 +109,26 @@ interface Beside {
 
 /**
  * Opens everything that the service needs, and listens.
- * @throws StorageError, or Node's error of a port that cannot be had; what was opened is closed again
+ * @throws StorageError, or Node's error for a port that cannot be opened; the parts that were opened are closed again
  */
 export async function startService(config: Config, { clock, loop }: TimeSources = {}): Promise<Service> {
   const parts = await openParts(config, clock)
   const { stores, app, log } = parts
-  const beside: Beside = {}
-  const close = () => closeParts(parts, beside, config.shutdownGraceSeconds * 1000)
+  const tasks: BackgroundTasks = {}
+  const close = () => closeParts(parts, tasks, config.shutdownGraceSeconds * 1000)
   try {
-    // Nobody else can have them running: the folder is held.
+    // No other process can run them, since this one holds the folder's lock.
     await stores.ledger.interruptRunning()
     await registerService(app, { ...parts, config, prompt: promptSettings(config), logger: log.logger, clock, loop })
     const address = await app.listen({ host: config.host, port: config.port })
-    await beginBeside(beside, parts, config)
+    await startBackgroundTasks(tasks, parts, config)
     const warnings = limitWarnings(await stores.access.listKeys(), config.limits)
-    // Last, since what it makes is told once: a start that fails must not have made it.
+    // Last, since the first key is shown once: a start that fails must not have made it.
     const bootstrap = await bootstrapAccess(stores.access, config.bootstrapKey, parts.itself)
     for (const warning of bootstrap.warnings) log.logger.warn(warning)
     stores.beginServing?.()
-    const metricsAddress = beside.metricsServer?.address
-    const drain = () => goOnDraining(parts, config.drainSeconds * 1000, clock)
+    const metricsAddress = tasks.metricsServer?.address
+    const drain = () => drainFor(parts, config.drainSeconds * 1000, clock)
     const ways = { reload: () => reload(parts, config), drain, close }
     return { address, metricsAddress, bootstrap, limitWarnings: warnings, ...ways }
   } catch (error) {
@@ -139,18 +137,18 @@ export async function startService(config: Config, { clock, loop }: TimeSources 
   }
 }
 
-/** Opens what the service is made of. */
+/** Opens the parts of the service. */
 async function openParts(config: Config, clock: Clock | undefined): Promise<Parts> {
   const configuration = await loadModels(config)
   const log = openLog(config.logLevel)
   const { logger } = log
   const itself = serviceActor((record) => logger.info(record, 'audit record'))
   prepareFolder(config.dataDirectory)
-  // Replicas over one PostgreSQL may share a folder, in which they only read.
+  // Replicas over one PostgreSQL may share a folder, which they only read.
   const opening = retryAtStart(config.startTimeoutSeconds, printNotice)
   const lock = config.databaseUrl === undefined ? await opening(() => lockForServing(config.dataDirectory)) : undefined
   const damage = new Damage((error) => logger.error({ err: error }, damageSentence))
-  const opened = await openHeld(() => opening(() => openStores(config, itself)), lock)
+  const opened = await openLocked(() => opening(() => openStores(config, itself)), lock)
   const stores = watchForDamage(opened, damage)
   const metrics = new Metrics()
   const tracer = config.traces && (await openTracer(config.traces, config.proxies, logger))
@@ -195,42 +193,50 @@ async function openParts(config: Config, clock: Clock | undefined): Promise<Part
 }
 
 /**
- * Begins what goes on beside the requests, and notes it.
- * @throws Error with one sentence when the port of the metrics cannot be had
+ * Starts the background tasks, and adds them to `tasks`.
+ * @throws Error with one sentence when the port of the metrics cannot be opened
  */
-async function beginBeside(beside: Beside, parts: Parts, config: Config): Promise<void> {
+async function startBackgroundTasks(tasks: BackgroundTasks, parts: Parts, config: Config): Promise<void> {
   const { stores, library, uses, metrics } = parts
   const { logger } = parts.log
   if (config.metricsPort !== undefined) {
-    beside.metricsServer = await serveMetrics(metrics, config.host, config.metricsPort)
+    tasks.metricsServer = await serveMetrics(metrics, config.host, config.metricsPort)
   }
-  // The characters are read when one is first asked for, and in any case soon: starting is quick, and faults are told.
+  // The characters are read at the first use, and in any case soon: the start is quick, and the log reports faults.
   const follow = async (): Promise<void> => {
     await library.load()
     library.watch()
   }
-  beside.reading = setTimeout(() => {
+  tasks.reading = setTimeout(() => {
     follow().catch((error: unknown) => logger.error({ err: error }, 'the characters cannot be read'))
-  }, readCharactersAfter)
+  }, readCharactersAfterMs)
   const oldKeys = { prune: stores.plants.removeExpiredKeys.bind(stores.plants) }
   const leftovers = { prune: stores.characters.removeLeftovers.bind(stores.characters) }
   const unsummed = { prune: (_before: number, most: number) => stores.ledger.addToDaySums(most) }
-  const tasks: readonly [Prunable, Retention, string][] = [
-    [stores.ledger, { keptSeconds: config.ledgerDays * day }, 'old entries of the ledger were not removed'],
-    [stores.audit, { keptSeconds: config.auditDays * day }, 'old records of the audit trail were not removed'],
-    [oldKeys, { keptSeconds: keyLifetimeSeconds, intervalMs: oftenMs }, 'expired idempotency keys were not removed'],
+  const prunings: readonly [Prunable, Retention, string][] = [
+    [stores.ledger, { keptSeconds: config.ledgerDays * secondsPerDay }, 'old entries of the ledger were not removed'],
+    [
+      stores.audit,
+      { keptSeconds: config.auditDays * secondsPerDay },
+      'old records of the audit trail were not removed',
+    ],
+    [
+      oldKeys,
+      { keptSeconds: keyLifetimeSeconds, intervalMs: cleanupIntervalMs },
+      'expired idempotency keys were not removed',
+    ],
     [
       leftovers,
-      { keptSeconds: uploadTtlSeconds, intervalMs: oftenMs },
+      { keptSeconds: uploadTtlSeconds, intervalMs: cleanupIntervalMs },
       'pieces of cards that are gone were not removed',
     ],
-    [unsummed, { keptSeconds: 0, intervalMs: oftenMs }, 'requests were not added to the usage of their days'],
+    [unsummed, { keptSeconds: 0, intervalMs: cleanupIntervalMs }, 'requests were not added to the usage of their days'],
   ]
-  const stops = tasks.map(([store, keeping, failure]) =>
+  const stops = prunings.map(([store, keeping, failure]) =>
     pruneOld(store, keeping, (error) => logger.error({ err: error }, failure)),
   )
-  beside.stopPruning = () => Promise.all(stops.map((stop) => stop()))
-  beside.stopPurging = purgeVersions({
+  tasks.stopPruning = () => Promise.all(stops.map((stop) => stop()))
+  tasks.stopPurging = purgeVersions({
     store: stores.characters,
     uses,
     clock: machineClock,
@@ -239,7 +245,7 @@ async function beginBeside(beside: Beside, parts: Parts, config: Config): Promis
     onRemoved: (versions) => logger.info({ versions }, 'old versions of characters were removed'),
     onFailure: (error) => logger.error({ err: error }, 'old versions of characters were not removed'),
   })
-  beside.stopNoting = notePictures({
+  tasks.stopNoting = notePictures({
     store: stores.characters,
     clock: machineClock,
     workOf: (account) => parts.scheduler.workOf({ account }),
@@ -248,7 +254,7 @@ async function beginBeside(beside: Beside, parts: Parts, config: Config): Promis
   })
 }
 
-/** Reads the characters and `models.json` again; what has faults changes nothing. */
+/** Reads the characters and `models.json` again. A file with faults changes nothing. */
 async function reload({ log, itself, stores, library, models }: Parts, config: Config): Promise<void> {
   const { logger } = log
   await library.load().catch((error: unknown) => logger.error({ err: error }, 'the characters cannot be read again'))
@@ -265,43 +271,44 @@ async function reload({ log, itself, stores, library, models }: Parts, config: C
   }
 }
 
-/** Tells clients to go elsewhere, and serves them meanwhile. @param time milliseconds for which it does */
-function goOnDraining({ drain, log }: Parts, time: number, clock = machineClock): Promise<void> {
+/** Asks clients to go elsewhere, and serves them meanwhile. Resolves after `drainMs`. */
+function drainFor({ drain, log }: Parts, drainMs: number, clock = machineClock): Promise<void> {
   drain.begin()
-  if (time > 0) log.logger.info({ seconds: time / 1000 }, 'draining: /readyz is 503, and requests are still served')
-  return new Promise((resolve) => void clock.setTimeout(resolve, time))
+  if (drainMs > 0)
+    log.logger.info({ seconds: drainMs / 1000 }, 'draining: /readyz is 503, and requests are still served')
+  return new Promise((resolve) => void clock.setTimeout(resolve, drainMs))
 }
 
 /**
  * Stops accepting, lets open replies end, and closes everything in the reverse order of opening.
- * @param graceMs milliseconds that replies which are still going on may take
+ * @param graceMs milliseconds that open replies may take
  */
-async function closeParts(parts: Parts, beside: Beside, graceMs: number): Promise<void> {
+async function closeParts(parts: Parts, tasks: BackgroundTasks, graceMs: number): Promise<void> {
   const { app, stopReading, models, library, uses, tracer, guard, stores, lock, log } = parts
-  clearTimeout(beside.reading)
-  // Replies that are still going on after the grace are cut off, or closing would wait for the slowest client.
+  clearTimeout(tasks.reading)
+  // Replies that are open after the grace period are cut off: closing would wait for the slowest client.
   const cutOff = setTimeout(() => app.server.closeAllConnections(), graceMs)
-  // Clients keep a connection open after its last reply, and closing would wait for them.
+  // Clients keep idle connections open: closing would wait for them.
   const hangUp = setInterval(() => app.server.closeIdleConnections(), 50)
   await app.close()
   clearTimeout(cutOff)
   clearInterval(hangUp)
   stopReading()
-  await beside.metricsServer?.close()
+  await tasks.metricsServer?.close()
   await models.close()
   await library.close()
   await tracer?.close()
   await guard.settle()
-  await beside.stopPruning?.()
-  await beside.stopPurging?.()
-  await beside.stopNoting?.()
+  await tasks.stopPruning?.()
+  await tasks.stopPurging?.()
+  await tasks.stopNoting?.()
   await uses.flush()
   await stores.close()
   lock?.release()
   await log.close()
 }
 
-/** Loaded only where traces are wanted. */
+/** Opens the tracer, whose module is loaded only where traces are on. */
 async function openTracer(traces: Traces, proxies: Proxies, logger: Log['logger']): Promise<Tracer> {
   const { Tracer } = await import('./tracing/tracer.ts')
   return new Tracer({
@@ -311,8 +318,8 @@ async function openTracer(traces: Traces, proxies: Proxies, logger: Log['logger'
   })
 }
 
-/** Opens what needs the lock; where that fails, noAccount is left to hold it. */
-async function openHeld<T>(open: () => Promise<T>, lock: ServeLock | undefined): Promise<T> {
+/** Opens a part that needs the lock, and releases the lock if that fails. */
+async function openLocked<T>(open: () => Promise<T>, lock: ServeLock | undefined): Promise<T> {
   try {
     return await open()
   } catch (error) {

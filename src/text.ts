@@ -1,37 +1,37 @@
 import { invalidField } from './errors.ts'
 import type { Steps } from './work.ts'
 
-/** What a name, or another short text, must be like; the sentences about it say what to do in the words of their place. */
+/** The rule for a name or another short text, with the words of its error messages. */
 export interface NameRule {
   /** Code points after trimming. */
   readonly longest: number
-  /** What to do about a blank one. */
+  /** The advice for a blank name. */
   readonly ifBlank: string
-  /** What its author does with it: sends it to us, say, or writes it into a card. */
+  /** The verb of the advice: a caller sends a name, an author writes it into a card. */
   readonly verb: 'give' | 'send' | 'write'
-  /** What may not be in it, and the end of the sentence that says so. */
+  /** Characters that are refused, and the end of the message about them. */
   readonly refused: { readonly pattern: RegExp; readonly problem: string }
 }
 
-/** What most names must be without. */
+/** The refused characters of most names. */
 export const controlCharacters: NameRule['refused'] = {
   pattern: /\p{Cc}/u,
   problem: 'has control characters; leave them out',
 }
 
-/** What is wrong with a name, as the end of a sentence; undefined where nothing is. Spaces around it do not count. */
+/** The fault of a name, as the end of a sentence; undefined for a good name. Spaces around the name do not count. */
 export function nameProblem(name: string, { longest, ifBlank, verb, refused }: NameRule): string | undefined {
   const trimmed = name.trim()
   if (trimmed === '') return `is blank; ${ifBlank}`
   if (!name.isWellFormed()) return `has half of a surrogate pair; ${verb} whole characters`
   if (refused.pattern.test(name)) return refused.problem
-  // A code point has one or two UTF-16 units: most texts need no count.
+  // A code point has one or two UTF-16 units, so that most texts need no counting.
   const isTooLong = trimmed.length > 2 * longest || (trimmed.length > longest && [...trimmed].length > longest)
   return isTooLong ? `is longer than ${longest} characters; shorten it` : undefined
 }
 
 /**
- * Refuses half of a character where a text goes into a reply header, which cannot carry it.
+ * Refuses lone surrogates in a text for a reply header, which cannot carry them.
  * @throws ApiError 400 that names the field
  */
 export function checkWellFormed(param: string, text: string): void {
@@ -46,39 +46,39 @@ export function counted(count: number, noun: string): string {
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what it is for
 const control = /[\0-\x08\x0b-\x1f\x7f]/g
 
-/** A text without carriage returns and other control characters; tabs and line feeds stay, and half a character is U+FFFD. */
+/** A text without carriage returns and other control characters. Tabs and line feeds stay; a lone surrogate becomes U+FFFD. */
 export function withoutControls(text: string): string {
   return text.replace(control, '').toWellFormed()
 }
 
-/** Characters that are looked through for control characters in one step. */
-const longestCleaned = 64 * 1024
+/** Characters that one step searches for control characters. */
+const stepLength = 64 * 1024
 
-/** Does what `withoutControls` does, in steps: a card's text may have millions of them. */
+/** The same as `withoutControls`, in steps: a card's text may have millions of characters. */
 export function* withoutControlsInSteps(text: string): Steps<string> {
-  if (text.length <= longestCleaned) return withoutControls(text)
+  if (text.length <= stepLength) return withoutControls(text)
   const pieces: string[] = []
   let isChanged = false
   for (let start = 0; start < text.length; ) {
-    // Never inside a character.
-    const isCut = /[\uD800-\uDBFF]/.test(text.charAt(start + longestCleaned - 1))
-    const end = start + longestCleaned + (isCut ? 1 : 0)
+    // Never between the two surrogates of a character.
+    const isCut = /[\uD800-\uDBFF]/.test(text.charAt(start + stepLength - 1))
+    const end = start + stepLength + (isCut ? 1 : 0)
     const before = text.slice(start, end)
     const piece = withoutControls(before)
     isChanged ||= piece !== before
     pieces.push(piece)
-    yield (longestCleaned >> 4) + (end - start - piece.length) * 2
+    yield (stepLength >> 4) + (end - start - piece.length) * 2
     start = end
   }
   return isChanged ? pieces.join('') : text
 }
 
-/** Pieces of a growing text that are put together to one. */
-const piecesTogether = 256
+/** Pieces of a growing text that are joined into one block. */
+const piecesPerBlock = 256
 
 /**
- * A text that grows by many small pieces, such as a streamed answer. With `+=` each piece would take some 60 bytes of memory for as
- * long as the text is kept, however short it is: V8 keeps the pieces, and how they were joined.
+ * A text that grows by many small pieces, such as a streamed answer. With `+=` V8 keeps a tree of the pieces, so that each
+ * piece takes some 60 bytes for as long as the text is kept.
  */
 export class GrowingText {
   readonly #blocks: string[] = []
@@ -86,22 +86,22 @@ export class GrowingText {
 
   /** Adds a piece to the end. */
   add(piece: string): void {
-    if (this.#pieces.push(piece) < piecesTogether) return
+    if (this.#pieces.push(piece) < piecesPerBlock) return
     this.#blocks.push(this.#pieces.join(''))
     this.#pieces = []
   }
 
-  /** All of it. */
+  /** The whole text. */
   toString(): string {
     return this.#blocks.join('') + this.#pieces.join('')
   }
 }
 
-/** Values that are looked at in one step, and what each of them costs beside its characters. */
-const valuesOfStep = 200
-const unitsOfValue = 10
+/** Values that one step checks, and the units of work for each. */
+const valuesPerStep = 200
+const unitsPerValue = 10
 
-/** Puts U+FFFD in the place of each half of a surrogate pair, in all texts and names of a JSON value, where they stand. */
+/** Replaces each lone surrogate by U+FFFD, in place, in all strings and names of a JSON value. */
 export function* replaceLoneSurrogates(json: object): Steps<void> {
   const left: object[] = [json]
   let values = 0
@@ -111,7 +111,7 @@ export function* replaceLoneSurrogates(json: object): Steps<void> {
       if (typeof value === 'object' && value !== null) left.push(value)
       const isWhole = name.isWellFormed() && (typeof value !== 'string' || value.isWellFormed())
       if (!isWhole) mend(next, name, value)
-      if (values % valuesOfStep === 0) yield valuesOfStep * unitsOfValue
+      if (values % valuesPerStep === 0) yield valuesPerStep * unitsPerValue
     }
   }
 }
@@ -124,18 +124,18 @@ function mend(object: object, name: string, value: unknown): void {
   })
 }
 
-/** Of some names the one that a mistyped word may have meant, in whatever case; undefined where none is like it. */
+/** The name that is most similar to a mistyped word, whatever its case; undefined where none is similar. */
 export function nearest(word: string, names: readonly string[]): string | undefined {
   const written = word.toLowerCase()
-  const mostEdits = Math.max(1, Math.floor(written.length / 3))
+  const maxEdits = Math.max(1, Math.floor(written.length / 3))
   const [best] = names
     .map((name) => ({ name, edits: edits(written, name.toLowerCase()) }))
-    .filter(({ edits }) => edits <= mostEdits)
+    .filter(({ edits }) => edits <= maxEdits)
     .sort((one, other) => one.edits - other.edits)
   return best?.name
 }
 
-/** How many characters must be put in, left out, replaced, or swapped with the next, to make one text of another. */
+/** The edit distance (insert, delete, replace, swap with the next) of two texts; infinite where their lengths differ too much. */
 function edits(from: string, to: string): number {
   if (Math.abs(from.length - to.length) > Math.min(from.length, to.length)) return Number.POSITIVE_INFINITY
   let [beforeLast, last]: [readonly number[], readonly number[]] = [[], [...`${to} `].map((_, column) => column)]
@@ -157,7 +157,7 @@ function edits(from: string, to: string): number {
   return editsAt(last, to.length)
 }
 
-/** A cell of the table of edits; there is no way by one that is outside. */
+/** A cell of the table of edit distances; infinite outside the table. */
 function editsAt(row: readonly number[], column: number): number {
   return row[column] ?? Number.POSITIVE_INFINITY
 }

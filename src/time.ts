@@ -1,25 +1,25 @@
 import { invalidField } from './errors.ts'
 
-/** The time now, Unix seconds. */
+/** The time in Unix seconds. */
 export function unixSeconds(): number {
   return Math.floor(Date.now() / 1000)
 }
 
-/** A time in milliseconds as names of files have it: `20261120T120000Z`. */
-export function timeInName(time: number): string {
-  return new Date(time).toISOString().replace(/[-:]|\.\d+/g, '')
+/** A time for the name of a file, such as `20261120T120000Z`. */
+export function timeInName(timeMs: number): string {
+  return new Date(timeMs).toISOString().replace(/[-:]|\.\d+/g, '')
 }
 
-/** A moment: Unix seconds, and microseconds of that second. */
+/** A time in Unix seconds, and microseconds of that second. */
 export interface Moment {
   readonly second: number
   readonly microsecond: number
 }
 
-/** The millisecond that was asked for last, and how many moments it has had. */
+/** The millisecond of the last moment, and the number of moments in it so far. */
 let lastMoment = { milliseconds: Number.NaN, count: 0 }
 
-/** Now, as a moment that no other has had in this process: the clock knows milliseconds, and those who come in one are counted. */
+/** The current time as a moment that is unique in this process: moments of the same millisecond are counted in microseconds. */
 export function nextMoment(): Moment {
   const milliseconds = Date.now()
   const count = milliseconds === lastMoment.milliseconds ? Math.min(999, lastMoment.count + 1) : 0
@@ -27,7 +27,7 @@ export function nextMoment(): Moment {
   return { second: Math.floor(milliseconds / 1000), microsecond: (milliseconds % 1000) * 1000 + count }
 }
 
-/** Whether a text such as `2026-11-20` is a day that there is: Date.parse takes 30 February for 2 March. */
+/** Whether a text such as `2026-11-20` is an existing day: Date.parse takes 30 February for 2 March. */
 export function isCalendarDay(day: string): boolean {
   const milliseconds = Date.parse(`${day}T00:00:00Z`)
   return !Number.isNaN(milliseconds) && new Date(milliseconds).toISOString().startsWith(day)
@@ -35,8 +35,8 @@ export function isCalendarDay(day: string): boolean {
 
 /**
  * Reads a day or a moment in UTC, such as `2026-11-20` or `2026-11-20T08:00:00Z`.
- * @param param where it was written, as the refusal names it
- * @param addedToDay seconds that are added to a whole day, which is its beginning otherwise
+ * @param param the name of the parameter or option, for the error
+ * @param addedToDay seconds that are added to the beginning of a day, where the text is a day
  * @returns Unix seconds, rounded up
  * @throws ApiError 400 that names the parameter
  */
@@ -54,13 +54,13 @@ export function readMoment(param: string, text: string, addedToDay = 0): number 
   return Math.ceil(milliseconds / 1000) + (time === undefined ? addedToDay : 0)
 }
 
-const millisecondsOfDay = 86_400_000
-/** The day that was asked for last, which is nearly always the one that is asked for next. */
+const msPerDay = 86_400_000
+/** The last result, which is nearly always the next one, too. */
 let known = { number: Number.NaN, name: '' }
 
-/** The UTC day of a time in milliseconds, such as `2026-11-20`. */
-export function dayOf(time: number): string {
-  const number = Math.floor(time / millisecondsOfDay)
-  if (number !== known.number) known = { number, name: new Date(time).toISOString().slice(0, 10) }
+/** The UTC day of a time, such as `2026-11-20`. */
+export function dayOf(timeMs: number): string {
+  const number = Math.floor(timeMs / msPerDay)
+  if (number !== known.number) known = { number, name: new Date(timeMs).toISOString().slice(0, 10) }
   return known.name
 }

@@ -1,48 +1,48 @@
 import { ApiError, overloaded } from './errors.ts'
 
 /**
- * A computation in steps. It yields what the step that ends there has cost, in units of some 10 ns: a character that is looked
- * at closely, or a hundred that are only copied. Between two steps the request may have to wait for others; so a step takes
- * a few milliseconds at most.
+ * A computation in steps. Each yield gives the cost of the step that ends there, in units of some 10 ns: one character that is
+ * parsed, or a hundred that are only copied. Between two steps other requests may run, so a step takes a few milliseconds at
+ * most.
  */
 export type Steps<T> = Generator<number, T, void>
 
-/** The work of one request: everything synchronous that grows with what a caller sent goes through it. */
+/** The synchronous work of one request. All work that grows with the size of a request goes through it. */
 export interface Work {
   /**
-   * Takes steps, in slices where others wait.
-   * @param param the field of the request that decides how much there is to do
-   * @returns the result itself where the first slice was enough, so that a small request waits for nothing
-   * @throws ApiError 400 `too_complex` beyond the request's budget, 503 `overloaded` where others leave no time for it;
-   *   and the signal's reason when nobody wants the result any more
+   * Runs the steps, in slices where other requests wait.
+   * @param param the field of the request that causes the work, for the error
+   * @returns the result itself if the first slice is enough, so that a small request never waits; otherwise a promise
+   * @throws ApiError 400 `too_complex` beyond the request's budget, 503 `overloaded` after 20 s; and the reason of the
+   *   owner's signal when it aborts
    */
   run<T>(param: string, steps: Steps<T>): T | Promise<T>
 }
 
-/** Stands for the account of work that no key asks for: it has a share of its own, and no account has this id. */
+/** The account id for work without a key. It has its own share of the time, and no account has this id. */
 export const noAccount = 0
 
-/** Who shares the time, and how long the result is wanted. */
+/** The owner of some work. */
 export interface Owner {
   /** Accounts get equal shares of the time. */
   readonly account: number
-  /** Aborts when nobody wants the result any more. */
+  /** Aborts when the result is not needed any more. */
   readonly signal?: AbortSignal
 }
 
-/** Milliseconds of one slice: longer than any common request needs. */
+/** Milliseconds of one slice: more than a usual request needs. */
 const sliceMs = 5
 /** Milliseconds of all slices in one turn of the event loop. */
 const turnMs = 15
-/** Units that are taken between two looks at the clock: some 20 µs. */
-const unitsPerLook = 2000
-/** Units of one request: some 4 s, twice what a chat of 8 MiB takes. */
-const mostUnits = 400_000_000
-/** Milliseconds that steps may take with all their waiting. */
-const mostMs = 20_000
+/** Units between two readings of the clock: some 20 µs. */
+const unitsPerClockRead = 2000
+/** Units of one request: some 4 s, twice the work of a chat of 8 MiB. */
+const maxUnits = 400_000_000
+/** Milliseconds that all slices of some steps may take, with the waiting between them. */
+const maxMs = 20_000
 
-/** The steps of one run, and how far they are. */
-class Run<T> {
+/** Steps that are running, with their owner and the budget of their request. */
+class RunningSteps<T> {
   readonly owner: Owner
   readonly #param: string
   readonly #budget: { left: number }
@@ -55,7 +55,7 @@ class Run<T> {
     this.#steps = steps
   }
 
-  /** Takes steps until the time is over. @returns the result where they are through */
+  /** Runs steps until the time `end`. @returns the result if all steps are done */
   slice(now: () => number, end: number): { readonly result: T } | undefined {
     this.owner.signal?.throwIfAborted()
     let units = 0
@@ -63,7 +63,7 @@ class Run<T> {
       const { done, value } = this.#steps.next()
       if (done) return { result: value }
       units += value
-      if (units < unitsPerLook) continue
+      if (units < unitsPerClockRead) continue
       this.#budget.left -= units
       if (this.#budget.left < 0) throw tooComplex(this.#param)
       units = 0
@@ -72,46 +72,46 @@ class Run<T> {
   }
 }
 
-/** Writes a value of about so many characters as JSON, in one step: it begins when there is time for it. */
+/** Writes a value as JSON in one step, which begins when it is its turn. @param length the approximate number of characters */
 export function* jsonOf(value: unknown, length: number): Steps<string> {
   yield length
   return JSON.stringify(value)
 }
 
 /**
- * Shares the event loop among requests: the slices of all of them stand in one queue, fair by account, and take 15 ms
- * together in a turn of the loop (docs/decisions/0024-no-request-stops-the-others.md).
+ * Shares the event loop among requests. The slices of all requests wait in one queue, fair by account, and take 15 ms
+ * together in a turn of the event loop (docs/decisions/0024-no-request-stops-the-others.md).
  */
 export class Scheduler {
-  /** What takes the next slice of each waiting run, by account; the account at the front is next. */
+  /** Functions that run the next slice of waiting steps, by account. The first account of the map is next. */
   readonly #queue = new Map<number, (() => void)[]>()
   readonly #now: () => number
-  /** Milliseconds that slices have taken in this turn of the event loop. */
+  /** Milliseconds of all slices in this turn of the event loop. */
   #usedMs = 0
   #endsTurn = false
 
-  /** @param now tells the time in milliseconds */
+  /** @param now a monotonic clock in milliseconds */
   constructor(now: () => number = performance.now.bind(performance)) {
     this.#now = now
   }
 
-  /** How many runs wait for their next slice. */
+  /** The number of computations that wait for their next slice. */
   get waiting(): number {
     return [...this.#queue.values()].reduce((sum, slices) => sum + slices.length, 0)
   }
 
   /** The work of one request, with a budget of its own. */
   workOf(owner: Owner): Work {
-    const budget = { left: mostUnits }
-    return { run: (param, steps) => this.#run(new Run(owner, param, budget, steps)) }
+    const budget = { left: maxUnits }
+    return { run: (param, steps) => this.#run(new RunningSteps(owner, param, budget, steps)) }
   }
 
-  #run<T>(run: Run<T>): T | Promise<T> {
+  #run<T>(run: RunningSteps<T>): T | Promise<T> {
     if (this.#queue.size === 0 && this.#usedMs < turnMs) {
       const first = this.#slice(run)
       if (first) return first.result
     }
-    const deadline = this.#now() + mostMs
+    const deadline = this.#now() + maxMs
     return new Promise((resolve, reject) => {
       const next = () => {
         try {
@@ -127,8 +127,8 @@ export class Scheduler {
     })
   }
 
-  /** Takes one slice of a run, and counts its time. */
-  #slice<T>(run: Run<T>): { readonly result: T } | undefined {
+  /** Runs one slice, and counts its time. */
+  #slice<T>(run: RunningSteps<T>): { readonly result: T } | undefined {
     const start = this.#now()
     try {
       return run.slice(this.#now, start + Math.min(sliceMs, turnMs - this.#usedMs))
@@ -148,7 +148,7 @@ export class Scheduler {
   #endTurnLater(): void {
     if (this.#endsTurn) return
     this.#endsTurn = true
-    // Node runs these when it has read what there is on all sockets, and reads again before the next ones.
+    // Node runs immediates after it has polled all sockets, and polls again before the next immediates.
     setImmediate(() => {
       this.#endsTurn = false
       this.#usedMs = 0
@@ -156,7 +156,7 @@ export class Scheduler {
     })
   }
 
-  /** Lets the accounts have a slice each, one after the other, as long as the turn lasts. */
+  /** Runs slices of the accounts round-robin, until the time of the turn is used. */
   #takeTurn(): void {
     while (this.#usedMs < turnMs) {
       const [front] = this.#queue
@@ -164,19 +164,19 @@ export class Scheduler {
       const [account, slices] = front
       this.#queue.delete(account)
       const next = slices.shift()
-      // Behind all others: its turn has come.
+      // An account that has more slices goes to the end of the queue.
       if (slices.length > 0) this.#queue.set(account, slices)
       next?.()
     }
   }
 }
 
-/** The work of a command, which nobody waits beside: it has a request's budget, and no slices. */
+/** Work without slices, for a command, where no other request waits. It has the budget of a request. */
 export function workAtOnce(): { run<T>(param: string, steps: Steps<T>): T } {
-  const budget = { left: mostUnits }
+  const budget = { left: maxUnits }
   return {
     run(param, steps) {
-      const end = new Run({ account: noAccount }, param, budget, steps).slice(() => 0, 1)
+      const end = new RunningSteps({ account: noAccount }, param, budget, steps).slice(() => 0, 1)
       if (!end) throw new Error('a slice without an end came to one')
       return end.result
     },

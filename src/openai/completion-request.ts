@@ -3,21 +3,21 @@ import { between, flag, nullable, oneOf, shortText, text, wholeBetween } from '.
 import { maxTools, Tool, ToolCall, ToolChoice } from './tool-fields.ts'
 
 /*
- * What OpenAI's API reference publishes of a chat completion request: what we read is typed strictly, what we do not read
- * stays open and passes through.
+ * A chat completion request, after OpenAI's API reference. Fields that Conservatory reads are typed strictly; all other fields
+ * are open and pass through.
  */
 
 export const maxChoices = 8
 /** Messages of a request. The longest conversations of chat programs have some thousands. */
 const maxMessages = 10_000
-/** Parts of a message, and tool calls of one: OpenAI takes 500 images in a request. */
+/** Parts of a message, and its tool calls. OpenAI takes 500 images in a request. */
 const maxParts = 1000
 export const maxCharacterLength = 200
 /** Characters of a persona, and of an author's note. */
 const maxTextLength = 16_384
 const maxLorebooks = 16
 
-/** What a part has that is given by its address. */
+/** The content of a part that is given by its URL. */
 const AddressedPart = Type.Object({
   url: Type.String({
     minLength: 1,
@@ -50,7 +50,7 @@ export const ContentPart = Type.Object(
       }),
     ),
     refusal: Type.Optional(text()),
-    // vLLM's and SGLang's kinds ("Multimodal Inputs" in vLLM's documentation): OpenAI has none for moving pictures.
+    // Kinds of vLLM and SGLang ("Multimodal Inputs" in vLLM's documentation): OpenAI has no kind for videos.
     video_url: Type.Optional(AddressedPart),
     audio_url: Type.Optional(AddressedPart),
   },
@@ -94,7 +94,7 @@ const ResponseFormat = Type.Object({
   ),
 })
 
-/** A text of the user's that is to stand so many messages before the end of the conversation. */
+/** A text of the user that stands `depth` messages before the end of the conversation. */
 const AuthorNote = Type.Object(
   {
     text: shortText(maxTextLength, { description: 'The text of the note; macros in it are expanded.' }),
@@ -115,7 +115,7 @@ const AuthorNote = Type.Object(
   },
 )
 
-/** The fields of a request that are only ours: no model upstream ever sees them. */
+/** The fields of a request that only Conservatory knows: no upstream ever gets them. */
 export const OwnFields = Type.Object({
   character: nullable(
     shortText(maxCharacterLength, {
@@ -160,7 +160,7 @@ export const OwnFields = Type.Object({
   ),
 })
 
-/** Their names. */
+/** The names of `OwnFields`. */
 export const ownFields = [
   'character',
   'user_name',
@@ -171,17 +171,17 @@ export const ownFields = [
   'lorebooks',
 ] as const satisfies (keyof typeof OwnFields.properties)[]
 /**
- * Parameters by which clients' libraries name another address or another key, or slip more past them. A gateway behind may
- * heed them: no upstream ever sees them from a caller.
+ * Parameters with which client libraries set another address, another key or more fields. A gateway upstream may follow
+ * them, so no upstream ever gets them from a caller.
  */
 export const redirecting: readonly string[] = ['api_base', 'base_url', 'api_key', 'extra_headers', 'extra_body']
 
-/** How many tokens a reply may have; -1 is what llama.cpp's server, LM Studio and their clients call no end. */
-const mostTokens = Type.Union([Type.Literal(-1), Type.Integer({ minimum: 1, maximum: 2 ** 31 - 1 })], {
+/** The maximum tokens of a reply; -1 means no maximum for llama.cpp's server, LM Studio and their clients. */
+const maxReplyTokens = Type.Union([Type.Literal(-1), Type.Integer({ minimum: 1, maximum: 2 ** 31 - 1 })], {
   errorMessage: `send a whole number from 1 to ${2 ** 31 - 1}, or -1 for no end`,
 })
 
-/** The id of a model, as requests name it. */
+/** The id of a model in a request. */
 export const ModelId = Type.String({
   minLength: 1,
   maxLength: 500,
@@ -190,7 +190,7 @@ export const ModelId = Type.String({
   examples: ['understudy'],
 })
 
-/** The request body of `POST /chat/completions` (spec, section 4.3). */
+/** The request body of `POST /chat/completions`. */
 export const CompletionRequest = Type.Object(
   {
     model: ModelId,
@@ -203,8 +203,8 @@ export const CompletionRequest = Type.Object(
     ...OwnFields.properties,
     stream: flag(),
     stream_options: nullable(Type.Object({ include_usage: flag() })),
-    max_tokens: nullable(mostTokens),
-    max_completion_tokens: nullable(mostTokens),
+    max_tokens: nullable(maxReplyTokens),
+    max_completion_tokens: nullable(maxReplyTokens),
     n: nullable(wholeBetween(1, maxChoices)),
     stop: nullable(
       Type.Union([Type.String(), Type.Array(Type.String(), { maxItems: 16 })], {
@@ -212,7 +212,7 @@ export const CompletionRequest = Type.Object(
       }),
     ),
     seed: nullable(wholeBetween(Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER)),
-    // OpenAI's end at 2; llama.cpp's server and others like it take more.
+    // OpenAI's maximum is 2; llama.cpp's server and others take more.
     temperature: nullable(Type.Number({ minimum: 0, errorMessage: 'send a number from 0 on' })),
     top_p: nullable(between(0, 1)),
     presence_penalty: nullable(between(-2, 2)),
@@ -236,7 +236,7 @@ export const CompletionRequest = Type.Object(
     ],
   },
 )
-/** A request; its messages are never changed, so they may be shared. */
+/** A request. Its messages are read-only, so several requests may share them. */
 export type CompletionRequest = Omit<Static<typeof CompletionRequest>, 'messages'> & {
   readonly messages: readonly Message[]
 }
@@ -247,11 +247,11 @@ export function textOf(message: Message): string {
   return (message.content ?? []).map((part) => part.text ?? '').join('')
 }
 
-/** How many tokens a request allows a reply to have; undefined where it sets no end, as -1 does. */
+/** The maximum tokens of a reply; undefined where the request sets none, or -1. */
 export function maxReplyTokensOf({
   max_completion_tokens,
   max_tokens,
 }: Pick<CompletionRequest, 'max_completion_tokens' | 'max_tokens'>): number | undefined {
-  const most = max_completion_tokens ?? max_tokens ?? -1
-  return most === -1 ? undefined : most
+  const maxTokens = max_completion_tokens ?? max_tokens ?? -1
+  return maxTokens === -1 ? undefined : maxTokens
 }

@@ -4,7 +4,7 @@ import { finishReasons } from './finish-reasons.ts'
 import { oneOf } from './rules.ts'
 import { FunctionCall } from './tool-fields.ts'
 
-/* What OpenAI's API reference publishes of a chat completion, whole and in chunks, as far as we read and write it. */
+/* A chat completion, whole and in chunks, after OpenAI's API reference: the fields that Conservatory reads and writes. */
 
 /** Tokens used, as OpenAI counts them. */
 export const Usage = Type.Object(
@@ -17,12 +17,12 @@ export const Usage = Type.Object(
 )
 export type Usage = Static<typeof Usage>
 
-/** How many tokens an upstream says that an answer took. */
+/** The token counts of an answer that an upstream reports. */
 export type Counts = Pick<Usage, 'prompt_tokens' | 'completion_tokens'>
 
-/** The counts of a usage; undefined for one that says nothing: it is empty, holds no counts, or nothing but zeros. */
+/** The counts of a usage; undefined where it has no counts, or only zeros. */
 export function countsOf(usage: unknown): Counts | undefined {
-  // As with nearly every event of a stream.
+  // Nearly every chunk of a stream has none.
   if (usage == null) return undefined
   const prompt_tokens = field(usage, 'prompt_tokens')
   const completion_tokens = field(usage, 'completion_tokens')
@@ -30,12 +30,12 @@ export function countsOf(usage: unknown): Counts | undefined {
   return prompt_tokens + completion_tokens === 0 ? undefined : { prompt_tokens, completion_tokens }
 }
 
-/** Whether a usage that was sent says nothing at all. */
+/** Whether a usage was sent and has no number but 0. */
 export function isEmptyUsage(usage: unknown): boolean {
   return usage !== undefined && Object.values(usage ?? {}).every((value) => typeof value !== 'number' || value === 0)
 }
 
-/** Whether this can be a number of tokens: an upstream may say anything, and sums must hold. */
+/** Whether a value can be a number of tokens. Upstreams may send any value, and sums must stay exact. */
 function isCount(tokens: unknown): tokens is number {
   return typeof tokens === 'number' && Number.isSafeInteger(tokens) && tokens >= 0 && tokens < 1e12
 }
@@ -105,7 +105,7 @@ export const Chunk = Type.Object(
 )
 export type Chunk = Static<typeof Chunk>
 
-/** The usage that a chunk tells, which has one place with OpenAI, and others with Moonshot (in a choice) and with Groq. */
+/** The usage of a chunk: in `usage` (OpenAI), in a choice (Moonshot) or in `x_groq` (Groq). */
 export function usageIn(chunk: Pick<Chunk, 'choices' | 'usage'>): unknown {
   if (countsOf(chunk.usage)) return chunk.usage
   for (const choice of chunk.choices) {
@@ -141,7 +141,7 @@ export const ChatError = Type.Object(
   },
 )
 
-/** Tells whether a chunk is there for its usage alone. */
+/** Whether a chunk has a usage and no choices. */
 export function isUsageOnly({ choices, usage }: Chunk): boolean {
   return choices.length === 0 && usage != null
 }

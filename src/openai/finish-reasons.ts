@@ -1,8 +1,8 @@
-/** Why a choice can have ended. */
+/** The finish reasons of a choice. */
 export const finishReasons = ['stop', 'length', 'tool_calls', 'content_filter', 'function_call'] as const
 export type FinishReason = (typeof finishReasons)[number]
 
-/** Why a choice ended, as far as upstreams keep to OpenAI's words: they may say anything, and it goes on record. */
-export function recordedReason(said: unknown): FinishReason {
-  return finishReasons.find((reason) => reason === said) ?? 'stop'
+/** The finish reason that the ledger records. Upstreams may send any value; a value that OpenAI does not have counts as `stop`. */
+export function recordedReason(sent: unknown): FinishReason {
+  return finishReasons.find((reason) => reason === sent) ?? 'stop'
 }

@@ -2,12 +2,12 @@ import { invalidField } from '../errors.ts'
 import { type ContentPart, type Message, textOf } from './completion-request.ts'
 import { calledBy, checkKind } from './tools.ts'
 
-/** Content parts and tool calls of all messages of a request together: two for each of as many messages as it may have. */
+/** Content parts and tool calls of all messages of a request together: two for each of the 10,000 messages that it may have. */
 const maxPartsInAll = 20_000
 
 /**
- * Checks what a message's schema cannot say: which fields its role needs, that tool results answer a call, and that the
- * messages have not too many parts and calls together.
+ * Checks the rules that the schema of messages cannot express: the fields that a role needs, tool results that answer a
+ * call, and the number of parts and calls of all messages together.
  * @throws ApiError 400 that names the message
  */
 export function checkMessages(messages: readonly Message[]): void {
@@ -38,7 +38,7 @@ function checkPartsInAll(messages: readonly Message[]): void {
   )
 }
 
-/** @param openCalls the ids of the calls that messages before it have made */
+/** @param openCalls the ids of the calls in the messages before this one */
 function checkToolResult({ tool_call_id: id }: Message, openCalls: ReadonlySet<string>, at: string): void {
   if (!id) throw invalidField(`${at}.tool_call_id`, 'is missing: a tool message names the call that it answers')
   if (!openCalls.has(id))
@@ -65,12 +65,12 @@ function checkPart(part: ContentPart, at: string): void {
 
 const plainUrls = 'is of another kind than http:, https: and data: URLs; send one of those'
 
-/** Whether a text is a URL that holds its content, or that every service fetches alike: no path of anybody's machine. */
+/** Whether a text is a URL that contains its content, or that every service fetches alike. A path of the upstream's machine is neither. */
 function isPlainUrl(text: string): boolean {
   return /^(?:https?:\/\/|data:)/i.test(text)
 }
 
-/** Whether a value is a URL of another kind. Ids of files have no scheme, and base64 has no colon. */
+/** Whether a value is a URL of another scheme. Ids of files have no scheme, and base64 has no colon. */
 function isOtherUrl(value: unknown): boolean {
   return typeof value === 'string' && /^[\s\p{Cc}]*[a-z][a-z0-9+.-]{0,30}:/iu.test(value) && !isPlainUrl(value)
 }
@@ -86,7 +86,7 @@ const perMessage = 3
 const perRole = 1
 const perName = 1
 
-/** The fewest tokens of a message, however short its texts are. */
+/** Tokens of a message with empty texts. */
 export const minTokensPerMessage = perMessage + perRole
 
 /** Tokens of a message besides those of its texts. */
@@ -94,19 +94,19 @@ export function tokensBesideTexts({ name }: Message): number {
   return minTokensPerMessage + (name ? perName : 0)
 }
 
-/** All texts of a message that a model reads. Its role is none: each is one token. */
+/** All texts of a message that a model reads, except its role, which is always one token. */
 export function textsOf(message: Message): readonly string[] {
   const texts = message.name ? [message.name, textOf(message)] : [textOf(message)]
   for (const { name, text } of (message.tool_calls ?? []).map(calledBy)) texts.push(name, text)
   return texts
 }
 
-/** Tokens of a conversation. @param count gives the tokens of a text */
+/** Tokens of a conversation. @param count counts the tokens of a text */
 export function tokensOf(messages: readonly Message[], count: (text: string) => number): number {
   return messages.reduce((sum, message) => sum + tokensOfMessage(message, count), tokensPerReply)
 }
 
-/** Tokens of one message. @param count gives the tokens of a text */
+/** Tokens of one message. @param count counts the tokens of a text */
 export function tokensOfMessage(message: Message, count: (text: string) => number): number {
   return textsOf(message).reduce((sum, text) => sum + count(text), tokensBesideTexts(message))
 }

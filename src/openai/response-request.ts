@@ -3,15 +3,15 @@ import { CompletionRequest, ModelId, OwnFields } from './completion-request.ts'
 import { flag, nullable, oneOf, text, wholeBetween } from './rules.ts'
 
 /*
- * What OpenAI's API reference publishes of a request to create a response (Responses API): what we read is typed strictly,
- * what we do not read stays open and passes through.
+ * A request of the Responses API, after OpenAI's API reference. Fields that Conservatory reads are typed strictly; all other
+ * fields are open and pass through.
  */
 
 /** Items of an input, and parts of an item. */
 const maxItems = 10_000
 const maxParts = 1000
 
-/** Parameters that go to a model as they came, and are the same as in chat; the Responses API itself has only the first two. */
+/** Parameters that go to a model unchanged, with the schemas of chat. OpenAI's Responses API has only the first two. */
 const { temperature, top_p, stop, seed, presence_penalty, frequency_penalty } = CompletionRequest.properties
 
 /** A part of an item's content. */
@@ -54,7 +54,7 @@ export const InputItem = Type.Object(
 )
 export type InputItem = Static<typeof InputItem>
 
-/** What the input of a custom tool must fit. */
+/** The format of a custom tool's input. */
 const ToolFormat = Type.Object({
   type: oneOf('text', 'grammar'),
   definition: Type.Optional(text()),

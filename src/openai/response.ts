@@ -1,7 +1,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { oneOf } from './rules.ts'
 
-/* What OpenAI's API reference publishes of a response (Responses API), as far as we write it. */
+/* A response of the Responses API, after OpenAI's API reference: the fields that Conservatory writes. */
 
 const status = oneOf('in_progress', 'completed', 'incomplete')
 
@@ -47,7 +47,7 @@ const Reasoning = Type.Object({
   content: Type.Array(Type.Object({ type: Type.Literal('reasoning_text'), text: Type.String() })),
 })
 
-/** Something that a model has put out: words, a call of a tool, or what it thought aloud. */
+/** An output of a model: a message, a tool call, or its reasoning. */
 export const OutputItem = Type.Union([OutputMessage, FunctionCall, CustomCall, Reasoning])
 export type OutputItem = Static<typeof OutputItem>
 export type OutputMessage = Static<typeof OutputMessage>
@@ -58,7 +58,7 @@ export type Reasoning = Static<typeof Reasoning>
 const Nothing = Type.Null()
 const Anything = Type.Unknown()
 
-/** A response; what it was asked with stands in it again. */
+/** A response, which repeats fields of its request. */
 export const ResponseObject = Type.Object(
   {
     id: Type.String(),

@@ -1,18 +1,18 @@
 import { Kind, type SchemaOptions, type TSchema, Type, TypeRegistry } from '@sinclair/typebox'
 
-/* The kinds of fields that requests have, each with the end of the sentence that says what to send. */
+/* The kinds of fields that requests have. Each has the end of an error message that says what to send. */
 
-/** One of these words; a plain enum in JSON Schema, and a readable fault. */
+/** One of these words: a plain enum in JSON Schema, with a readable error message. */
 export const oneOf = <const T extends readonly string[]>(...words: T) =>
   Type.Unsafe<T[number]>({
     ...Type.Union(words.map((word) => Type.Literal(word))),
     errorMessage: `send one of ${words.join(', ')}`,
   })
 
-/** A field that OpenAI's clients also send as null when they mean nothing by it. */
+/** An optional field; OpenAI's clients send null where they do not set it. */
 export const nullable = <T extends TSchema>(schema: T) => Type.Optional(Type.Union([schema, Type.Null()]))
 
-/** A field that switches something; OpenAI's clients also send it as null. */
+/** An optional boolean, or null. */
 export const flag = () => nullable(Type.Boolean({ errorMessage: 'send true or false' }))
 
 /** A number. */
@@ -27,7 +27,7 @@ export const wholeBetween = (minimum: number, maximum: number) =>
 export const text = (rules: { minLength?: number; maxLength?: number } = {}) =>
   Type.String({ ...rules, errorMessage: rules.minLength ? 'send a text that is not empty' : 'send a text' })
 
-// JSON Schema counts characters (code points), TypeBox's own string UTF-16 units: an emoji would count for two.
+// JSON Schema counts code points. TypeBox's string counts UTF-16 units, so an emoji would count as two.
 TypeRegistry.Set<{ maxLength: number }>('ShortText', ({ maxLength }, value) => {
   if (typeof value !== 'string' || value.length > 2 * maxLength) return false
   return value.length <= maxLength || [...value].length <= maxLength

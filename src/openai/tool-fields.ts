@@ -1,7 +1,7 @@
 import { type Static, type TProperties, Type } from '@sinclair/typebox'
 import { nullable, oneOf, text } from './rules.ts'
 
-/* What OpenAI's API reference publishes of the tools of a chat completion request, and of their calls. */
+/* The tools of a chat completion request, and their calls, after OpenAI's API reference. */
 
 /** Tools that a request offers. */
 export const maxTools = 128
@@ -15,7 +15,7 @@ export const FunctionCall = Type.Object(
 )
 export type FunctionCall = Static<typeof FunctionCall>
 
-/** A call of a custom tool: its input is any text. */
+/** A call of a custom tool, whose input is any text. */
 const CustomCall = Type.Object({
   id: text({ minLength: 1 }),
   type: Type.Literal('custom'),
@@ -23,8 +23,8 @@ const CustomCall = Type.Object({
 })
 
 /**
- * What has the property that its type names: one object of both kinds, so that a fault names the property.
- * `checkTools` and `checkMessages` make sure that it is there.
+ * An object that has the property that its type names. The schema is one object for both types, so that an error message
+ * names the property; `checkTools` and `checkMessages` check that the property is there.
  */
 const functionOrCustom = <T>(properties: TProperties, title: string) =>
   Type.Unsafe<T>(Type.Object({ ...properties, type: oneOf('function', 'custom') }, { title }))
@@ -78,7 +78,7 @@ const NamedTool = functionOrCustom<NamedTool>(
   'NamedTool',
 )
 
-/** The tools of which the model may call one, or must. */
+/** The tools of which the model may, or must, call one. */
 const AllowedTools = Type.Object({
   mode: oneOf('auto', 'required'),
   tools: Type.Array(NamedTool, {
@@ -87,7 +87,7 @@ const AllowedTools = Type.Object({
   }),
 })
 
-/** Whether a model calls a tool, and which. */
+/** Whether a model calls a tool, and which one. */
 export const ToolChoice = Type.Union(
   [
     oneOf('none', 'auto', 'required'),

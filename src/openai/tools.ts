@@ -3,7 +3,7 @@ import type { CompletionRequest } from './completion-request.ts'
 import type { FunctionTool, ToolCall } from './tool-fields.ts'
 
 /**
- * Checks what the schema of tools cannot say: that each has the property that its type names.
+ * Checks the rule that the schema of tools cannot express: each tool has the property that its type names.
  * @throws ApiError 400 that names the field
  */
 export function checkTools({ tools, tool_choice: choice }: Pick<CompletionRequest, 'tools' | 'tool_choice'>): void {
@@ -16,30 +16,30 @@ export function checkTools({ tools, tool_choice: choice }: Pick<CompletionReques
   }
 }
 
-/** Makes sure that something has the property that its type names. @throws ApiError 400 that names it */
+/** Checks that an object has the property that its type names. @throws ApiError 400 that names the property */
 export function checkKind(thing: { readonly type: string }, at: string): void {
   if (Reflect.get(thing, thing.type) !== undefined) return
   const param = `${at}.${thing.type}`
   throw new ApiError(400, 'missing_field', `The field "${param}" is missing. Send it.`, { param })
 }
 
-/** What is called, and with what, whichever kind of tool it is. */
+/** The name of the called tool, and its arguments or input as a text. */
 export function calledBy(call: ToolCall): { readonly name: string; readonly text: string } {
   if (call.type === 'custom') return { name: call.custom.name, text: call.custom.input }
   return { name: call.function.name, text: call.function.arguments }
 }
 
-/** The functions of a request that may be called, and whether one must be. */
+/** The functions of a request that may be called, and its tool choice. */
 export interface Functions {
   readonly functions: readonly FunctionTool[]
-  /** A name is that of the function which must be called. */
+  /** An object names the function that must be called. */
   readonly choice: 'none' | 'auto' | 'required' | { readonly name: string } | undefined
-  /** Whether there are tools besides, which are no functions. */
+  /** Whether the request has tools that are not functions. */
   readonly hasOthers: boolean
 }
 
 /**
- * The functions of a request, for models that know nothing else: `allowed_tools` leaves the others out.
+ * The functions of a request, for models that have no other tools. `allowed_tools` restricts them.
  * @throws ApiError 400 where a custom tool must be called
  */
 export function functionsOf({ tools, tool_choice: choice }: CompletionRequest): Functions {

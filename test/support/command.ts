@@ -77,7 +77,7 @@ export async function serveForThisTest(given: Settings): Promise<Served> {
   onTestFinished(log.end)
   const printed: Printed = { stdout: [], stderr: [] }
   const environment = { PORT: '0', ...(await placeOf(settings)), ...settings }
-  const { service, told } = await printing.run(printed, () => startAsServing(environment))
+  const { service, notices } = await printing.run(printed, () => startAsServing(environment))
   let closing: Promise<void> | undefined
   const close = () => {
     closing ??= service.close().finally(log.end)
@@ -88,13 +88,13 @@ export async function serveForThisTest(given: Settings): Promise<Served> {
     url: service.address,
     key: service.bootstrap.first?.key ?? given['BOOTSTRAP_KEY'] ?? '',
     stdout: log.written,
-    stderr: () => `${Buffer.concat(printed.stderr).toString('utf8')}${told}\n`,
+    stderr: () => `${Buffer.concat(printed.stderr).toString('utf8')}${notices}\n`,
     close,
   }
 }
 
 /** Starts the service as entry.ts does. */
-async function startAsServing(environment: Settings): Promise<{ readonly service: Service; readonly told: string }> {
+async function startAsServing(environment: Settings): Promise<{ readonly service: Service; readonly notices: string }> {
   const [{ readConfig }, { prepareFolder }, { startToServe }] = await Promise.all([
     import('../../src/config.ts'),
     import('../../src/storage/data-folder.ts'),
