@@ -113,7 +113,7 @@ describe('what a model is told', () => {
       for (const colorScheme of ['light', 'dark'] as const) {
         const page = await visitor.visit(service, { viewport, colorScheme, at: '#/characters' })
         await openReceipt(page, body, id)
-        await page.getByText('answered to its end').waitFor()
+        await page.getByText('The model answered to the end.').waitFor()
         await page.locator('.messages summary').first().click()
         expect(await barriersOf(page)).toEqual([])
         expect(await page.evaluate('document.documentElement.scrollWidth <= innerWidth')).toBe(true)
@@ -130,7 +130,7 @@ describe('the receipt of a reply', () => {
     const page = await visitor.visit(service, { at: '#/characters' })
     await openReceipt(page, body, id)
     const dialog = page.getByRole('dialog', { name: 'What the model was told' })
-    await dialog.getByText('answered to its end').waitFor()
+    await dialog.getByText('The model answered to the end.').waitFor()
     const record = JSON.parse(await (await service.request(`/requests/${id}`)).text())
     const facts = await dialog.locator('.facts').textContent()
     expect(facts).toContain(`${record.prompt_tokens} read, ${record.completion_tokens} written, as the model counted`)

@@ -6,11 +6,11 @@ import { goTo } from '../base/route.ts'
 import { copy } from '../ui/copy.ts'
 import { Dialog } from '../ui/dialog.ts'
 import { formatDuration, formatMoment, formatNumber } from '../ui/format.ts'
+import { wordsOfState } from '../ui/request-states.ts'
 import { Asked } from './asked.ts'
 import { FleetingButton } from './fleeting-button.ts'
 import { characterParts, KeyName, Name, shown } from './names.ts'
 import { askRequest, listed } from './request-rows.ts'
-import { wordsOfState } from './request-states.ts'
 
 const asked = new Asked<LedgerRecord | undefined>()
 

@@ -5,10 +5,10 @@ import type { LedgerRecord } from '../base/ledger-record.ts'
 import { addressOf } from '../base/route.ts'
 import { formatDuration, formatMoment, formatNumber } from '../ui/format.ts'
 import { sayDone, sayFailure } from '../ui/notices.ts'
+import { wordsOfState } from '../ui/request-states.ts'
 import { FleetingButton } from './fleeting-button.ts'
 import { Character, Name } from './names.ts'
 import { askRequest, type RequestList } from './request-rows.ts'
-import { wordsOfState } from './request-states.ts'
 
 const columns = ['Came', 'Model', 'Character', 'Tokens', 'First token', 'Whole time', 'State']
 

@@ -4,12 +4,12 @@ import { useEffect } from 'preact/hooks'
 import { place } from '../base/route.ts'
 import { identity, may } from '../base/session.ts'
 import { formatNumber } from '../ui/format.ts'
+import { stateTitles } from '../ui/request-states.ts'
 import { Filter } from './filter.ts'
 import { FleetingButton } from './fleeting-button.ts'
 import { loadKeyNames, shown } from './names.ts'
 import { RequestDetails } from './request-details.ts'
 import { listMore, listRequests, type RequestFilter, type RequestList, requests } from './request-rows.ts'
-import { stateTitles } from './request-states.ts'
 import { RequestTable } from './request-table.ts'
 
 const filter = new Filter<RequestFilter>({ from: '', to: '', model: '', state: '', account: '' })

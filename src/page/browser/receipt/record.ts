@@ -4,22 +4,7 @@ import type { LedgerRecord } from '../base/ledger-record.ts'
 import { formatDuration, formatMoment, formatNumber } from '../ui/format.ts'
 import { type Loading, Waiting } from '../ui/loading.ts'
 import { clip } from '../ui/long-text.ts'
-
-/** How a request can have ended, in words. */
-const states: Readonly<Record<string, string>> = {
-  running: 'still runs',
-  stop: 'answered to its end',
-  length: 'cut at the most tokens that were asked for',
-  tool_calls: 'answered with calls of tools',
-  content_filter: 'held back by a filter of the model’s provider',
-  refused: 'refused',
-  upstream_error: 'failed at the model',
-  client_gone: 'stopped by you',
-  timeout: 'too slow: the time for it was over',
-  interrupted: 'interrupted by a stop of the service',
-  key_revoked: 'ended with its key',
-  internal_error: 'failed by a fault of the service',
-}
+import { wordsOfState } from '../ui/request-states.ts'
 
 /** What the ledger has of a request. */
 export function Record({ loading }: { readonly loading: Loading<LedgerRecord | undefined> }): VNode {
@@ -40,10 +25,11 @@ export function Record({ loading }: { readonly loading: Loading<LedgerRecord | u
 
 function Facts({ record, again }: { readonly record: LedgerRecord; readonly again: () => void }): VNode {
   const isRunning = record.state === 'running'
+  const { title: state, meaning } = wordsOfState(record.state)
   const rows: readonly (readonly [title: string, value: unknown])[] = [
     [
       'State',
-      html`${states[record.state] ?? clip(record.state)} ${isRunning && html`<button type="button" onClick=${again}>Look again</button>`}`,
+      html`${clip(state)} <span class="faint">${meaning}</span> ${isRunning && html`<button type="button" onClick=${again}>Look again</button>`}`,
     ],
     ['Asked for', html`<bdi>${clip(record.model)}</bdi>`],
     ['Answered by', html`<bdi>${record.model_used === null ? 'no model' : clip(record.model_used)}</bdi>`],
