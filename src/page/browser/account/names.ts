@@ -3,6 +3,7 @@ import { html } from 'htm/preact'
 import type { VNode } from 'preact'
 import { getJson } from '../base/api.ts'
 import { identity, may } from '../base/session.ts'
+import { cut } from '../ui/long-text.ts'
 
 /** Characters of a name that are shown, and where there is room for all of it: a name may be as long as a body. */
 const mostShown = 120
@@ -13,7 +14,7 @@ const unseen = /[\p{Cc}\p{Bidi_Control}\u{feff}\p{Zl}\p{Zp}]/gu
 
 /** A name as somebody has chosen it, so that all of it is seen: what is unseen by its number, and a long one cut. */
 export function shown(name: string, most = mostShown): string {
-  const text = name.length > most ? `${name.slice(0, most).replace(/[\ud800-\udbff]$/, '')}…` : name
+  const text = name.length > most ? `${cut(name, most)}…` : name
   return text.replaceAll(unseen, (character) => {
     const code = character.codePointAt(0) ?? 0
     return `[U+${code.toString(16).toUpperCase().padStart(4, '0')}]`

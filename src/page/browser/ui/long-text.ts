@@ -47,8 +47,8 @@ export function visible(text: string): string {
   })
 }
 
-/** Cuts a text, and no character in two. */
-function cut(text: string, length: number): string {
+/** The first `length` UTF-16 units of a text, or one less where the cut would split a surrogate pair. */
+export function cut(text: string, length: number): string {
   const isSplit = /[\ud800-\udbff]/.test(text.charAt(length - 1))
   return text.slice(0, isSplit ? length - 1 : length)
 }
