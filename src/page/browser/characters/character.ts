@@ -1,20 +1,6 @@
 import { getJson } from '../base/api.ts'
+import type { ListedCharacter, Origin } from '../base/character-list.ts'
 import { characterPath } from '../base/character-path.ts'
-
-export type Origin = 'account' | 'folder' | 'starter'
-
-/** A character as `GET /characters` lists it. */
-export interface Listed {
-  readonly name: string
-  readonly origin: Origin
-  readonly digest: string
-  readonly tags: readonly string[]
-  readonly creator: string
-  readonly has_avatar?: boolean
-  /** Unix seconds; only of uploads. */
-  readonly created?: number
-  readonly updated?: number
-}
 
 /** What the service makes of a card, as far as only its readers are told. */
 export interface Findings {
@@ -41,7 +27,7 @@ export interface Summary extends Contents {
 }
 
 /** What `GET /characters/{name}` tells. */
-export interface Details extends Listed, Contents {
+export interface Details extends ListedCharacter, Contents {
   readonly creator_notes: string
   readonly character_version: string
   readonly greetings: readonly { readonly index: number; readonly text: string }[]

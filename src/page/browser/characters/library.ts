@@ -1,11 +1,10 @@
 import { effect, signal } from '@preact/signals'
-import { getJson } from '../base/api.ts'
+import { type ListedCharacter, listCharacters } from '../base/character-list.ts'
 import { Failure } from '../base/failure.ts'
 import { identity } from '../base/session.ts'
-import type { Listed } from './character.ts'
 
 /** A character with the text that a search looks through. */
-export interface Found extends Listed {
+export interface Found extends ListedCharacter {
   readonly searched: string
 }
 
@@ -17,19 +16,13 @@ export interface Library {
   readonly failure?: Failure
 }
 
-interface Page {
-  readonly data: readonly Listed[]
-  readonly has_more: boolean
-}
-
 const nothing: Library = { characters: [], isComplete: false }
 
 /** What is known; views read it. */
 export const library = signal(nothing)
 
-/** How many are asked for at first, to be seen soon, and how many the service gives at a time, at most. */
-const firstLength = 100
-const pageLength = 1000
+/** The first page is short, so that characters are shown soon. */
+const firstPageLength = 100
 
 let loading: Promise<void> | undefined
 /** Grows when what has been loaded is of nobody any more. */
@@ -61,7 +54,7 @@ export function reloadLibrary(): Promise<void> {
 async function loadPages(begun: number): Promise<void> {
   try {
     for (let after = ''; ; ) {
-      const { data, has_more: hasMore } = await pageAfter(after, after === '' ? firstLength : pageLength)
+      const { data, has_more: hasMore } = await listCharacters(after, after === '' ? firstPageLength : undefined)
       if (begun !== generation) return
       const characters = [...library.value.characters, ...data.map(searchable)]
       library.value = { characters, isComplete: !hasMore }
@@ -75,17 +68,13 @@ async function loadPages(begun: number): Promise<void> {
   }
 }
 
-function pageAfter(after: string, limit: number): Promise<Page> {
-  return getJson<Page>(`characters?limit=${limit}&after=${encodeURIComponent(after)}`)
-}
-
 /** Looks again what there is of a name: nothing, another's of the same name, or a newer card. */
 export async function refresh(name: string): Promise<void> {
   await loadLibrary()
   const before = placeOf(name)
   const known = library.value.characters
   // The list, and not the character itself, which may have gone: that is no failure here.
-  const { data } = await pageAfter(known[before - 1]?.name ?? '', 1)
+  const { data } = await listCharacters(known[before - 1]?.name ?? '', 1)
   const found = data.filter((each) => each.name === name).map(searchable)
   const { characters } = library.value
   const place = placeOf(name)
@@ -94,13 +83,13 @@ export async function refresh(name: string): Promise<void> {
 }
 
 /** The account's own character of exactly this name. */
-export function ownOf(name: string): Listed | undefined {
+export function ownOf(name: string): ListedCharacter | undefined {
   const found = library.value.characters[placeOf(name)]
   return found?.name === name && found.origin === 'account' ? found : undefined
 }
 
 /** The character that is listed under this name. */
-export function listedOf(name: string): Listed | undefined {
+export function listedOf(name: string): ListedCharacter | undefined {
   const found = library.value.characters[placeOf(name)]
   return found?.name === name ? found : undefined
 }
@@ -131,7 +120,7 @@ function isBefore(one: string, other: string): boolean {
 /** Of texts that are longer only the beginning is looked through. */
 const mostSearched = 200
 
-function searchable(listed: Listed): Found {
+function searchable(listed: ListedCharacter): Found {
   const texts = [listed.name, listed.creator, ...listed.tags].map((text) => text.slice(0, mostSearched))
   return { ...listed, searched: texts.join('\n').toLowerCase() }
 }

@@ -1,22 +1,15 @@
 import { batch, effect, signal } from '@preact/signals'
-import { getJson } from '../base/api.ts'
+import { type ListedCharacter, listCharacters } from '../base/character-list.ts'
 import { Failure } from '../base/failure.ts'
 import { identity } from '../base/session.ts'
 
-/** A character as the list has it. */
-export interface ListedCharacter {
-  readonly name: string
-  readonly digest: string
-  readonly origin: 'account' | 'folder' | 'starter'
-  readonly tags: readonly string[]
-  readonly creator: string
-  readonly has_avatar?: boolean
-  /** What a search looks at. */
+/** A character with the text that a search compares. */
+export interface SearchableCharacter extends ListedCharacter {
   readonly searched: string
 }
 
 /** All characters that the reader may talk to, as far as they are here. */
-export const characters = signal<readonly ListedCharacter[]>([])
+export const characters = signal<readonly SearchableCharacter[]>([])
 /** Whether more are on their way. */
 export const isLoading = signal(false)
 /** Why they could not be had. */
@@ -27,11 +20,6 @@ effect(() => {
   if (identity.value === null) characters.value = []
 })
 
-/** The most that the service sends at once. */
-const pageLength = 1000
-
-type Page = { readonly data: readonly Omit<ListedCharacter, 'searched'>[]; readonly has_more: boolean }
-
 /** Asks for the list anew. The first time it is shown as it comes, later when it is whole. */
 export async function loadCharacters(): Promise<void> {
   if (isLoading.value) return
@@ -40,13 +28,11 @@ export async function loadCharacters(): Promise<void> {
     isLoading.value = true
     listFailure.value = undefined
   })
-  const all: ListedCharacter[] = []
+  const all: SearchableCharacter[] = []
   try {
     let hasMore = true
     while (hasMore) {
-      const last = all.at(-1)
-      const after = last ? `&after=${encodeURIComponent(last.name)}` : ''
-      const page = await getJson<Page>(`characters?limit=${pageLength}${after}`)
+      const page = await listCharacters(all.at(-1)?.name)
       for (const listed of page.data) all.push({ ...listed, searched: searchedOf(listed) })
       hasMore = page.has_more && page.data.length > 0
       if (isFirst) characters.value = [...all]
@@ -60,7 +46,7 @@ export async function loadCharacters(): Promise<void> {
 }
 
 /** The characters with all words of a search in their names and tags. */
-export function found(all: readonly ListedCharacter[], search: string): readonly ListedCharacter[] {
+export function found(all: readonly SearchableCharacter[], search: string): readonly SearchableCharacter[] {
   const words = search.toLocaleLowerCase().split(/\s+/).filter(Boolean)
   if (words.length === 0) return all
   return all.filter(({ searched }) => words.every((word) => searched.includes(word)))

@@ -5,7 +5,14 @@ import { useEffect } from 'preact/hooks'
 import { formatNumber } from '../ui/format.ts'
 import { Portrait } from '../ui/portrait.ts'
 import { VirtualList } from '../ui/virtual-list.ts'
-import { characters, found, isLoading, type ListedCharacter, listFailure, loadCharacters } from './character-list.ts'
+import {
+  characters,
+  found,
+  isLoading,
+  listFailure,
+  loadCharacters,
+  type SearchableCharacter,
+} from './character-list.ts'
 
 /** What the gallery does with a choice. */
 export interface GalleryProps {
@@ -23,7 +30,7 @@ export function Gallery({ onChoose }: GalleryProps): VNode {
   const onInput = ({ currentTarget }: Event) => {
     if (currentTarget instanceof HTMLInputElement) search.value = currentTarget.value
   }
-  const card = (character: ListedCharacter) => html`
+  const card = (character: SearchableCharacter) => html`
     <button type="button" class="character" onClick=${() => onChoose(character.name)}>
       <${Portrait} name=${character.name} digest=${character.digest} hasPicture=${character.has_avatar ?? true} />
       <span class="about">
@@ -47,7 +54,7 @@ export function Gallery({ onChoose }: GalleryProps): VNode {
   `
 }
 
-function keyOf({ name }: ListedCharacter): string {
+function keyOf({ name }: SearchableCharacter): string {
   return name
 }
 
