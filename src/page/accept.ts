@@ -1,6 +1,6 @@
 /**
- * Whether a client would rather have HTML than JSON (RFC 9110, section 12.5.1). Only one that names HTML is given it:
- * programs take any type, or do not say.
+ * Whether a client prefers HTML to JSON (RFC 9110, section 12.5.1). Only a client that names HTML gets it: programs accept
+ * any type, or send no header.
  * @param accepted the header `Accept`
  */
 export function prefersHtml(accepted = ''): boolean {

@@ -6,17 +6,17 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 
 /** A file of the page. */
 export interface PageFile {
-  /** Below the folder of the page, such as `chat/view.ts`. */
+  /** The path in the folder of the page, such as `chat/view.ts`. */
   readonly path: string
   readonly mediaType: string
   readonly text: string
 }
 
-/** All that the page is made of. */
+/** The document and the files of the page. */
 export interface PageContents {
-  /** Changes with every change of a file: the files of a version may be cached for ever. */
+  /** A hash of all files, so that browsers may cache the files of a version for ever. */
   readonly version: string
-  /** The document itself, which names the files of this version. */
+  /** The HTML document, which links to the files of this version. */
   readonly document: string
   readonly files: readonly PageFile[]
 }
@@ -29,12 +29,12 @@ const libraryNames = [
   ...['marked', 'uplot', 'eventsource-parser'],
 ]
 
-/** Where a browser finds each of them, below the folder of the page. */
+/** The path of each library in the folder of the page. */
 const libraries: ReadonlyMap<string, string> = new Map(
   libraryNames.map((name) => [name, `libraries/${name.replace('@', '')}/module.js`]),
 )
 
-/** Modules that a package keeps beside the one which Node would take. */
+/** Modules for browsers, where Node would resolve another one. */
 const browserModules: Readonly<Record<string, string>> = { uplot: 'uplot/dist/uPlot.iife.min.js' }
 
 const mediaTypes: Readonly<Record<string, string>> = {
@@ -45,8 +45,8 @@ const mediaTypes: Readonly<Record<string, string>> = {
 }
 
 /**
- * Reads the page: our sources without their types, and the libraries that they import. Nothing is bundled: a browser gets
- * the files as they lie in the repository, so that what runs can be read.
+ * Reads the page: the sources without their types, and the libraries that they import. Nothing is bundled: a browser gets
+ * the files of the repository, so that the running code can be read.
  * @throws Error where a file of the installation is missing
  */
 export async function readPage(): Promise<PageContents> {
@@ -65,24 +65,23 @@ async function ourFiles(): Promise<PageFile[]> {
     if (!entry.isFile() || mediaType === undefined || path.endsWith('.d.ts')) continue
     const source = await readFile(new URL(path, browserFolder), 'utf8')
     files.push({ path, mediaType, text: /\.[jt]s$/.test(path) ? toScript(path, source) : source })
-    // Each takes some milliseconds, which requests of others need not wait for together.
+    // Stripping the types takes some milliseconds per file; other requests run between the files.
     await nextTurn()
   }
   return files
 }
 
-/** The path of a found file below the folder of the browser's sources, with slashes on every platform. */
+/** The path of a file in the folder of the browser's sources, with slashes on every platform. */
 function pathOf({ parentPath, name }: { readonly parentPath: string; readonly name: string }): string {
   const folder = parentPath.replaceAll('\\', '/')
   return posix.join(folder.slice(folder.lastIndexOf('/browser') + '/browser/'.length), name)
 }
 
-/** Comments that have lines of their own. */
+/** Comments that stand alone on their lines. */
 const comments = /^[ \t]*(?:\/\*[\s\S]*?\*\/|\/\/.*)$/gm
 
 /**
- * A source without types and comments, which browsers have no use for: they are a third of the bytes. Lines stay where they
- * are in the source.
+ * A source without types and comments, which are a third of the bytes. The numbers of the lines stay the same.
  */
 function toScript(path: string, source: string): string {
   const script = path.endsWith('.ts') ? stripTypeScriptTypes(source) : source
@@ -106,7 +105,7 @@ async function libraryFiles(): Promise<PageFile[]> {
   return [...files, { path: 'libraries/uplot.css', mediaType: mediaTypes['.css'] ?? '', text: chartStyle }]
 }
 
-/** A script that makes uPlot, as a module that exports it: the module that its package has is twice as large. */
+/** Makes a module of the script that defines uPlot: the package's own module is twice as large. */
 function asModule(script: string): string {
   return /^var uPlot\s*=/m.test(script) ? `${script}\nexport default uPlot\n` : script
 }
@@ -115,15 +114,15 @@ function resolved(name: string): URL {
   return new URL(import.meta.resolve(browserModules[name] ?? name))
 }
 
-/** The modules beside it that one imports. */
+/** The relative imports of a module. */
 function partsOf(source: string): string[] {
   return [...source.matchAll(imported)].map(([, , , name = '']) => name).filter((name) => name.startsWith('./'))
 }
 
-/** An import, or an export from a module, with the module's name. */
+/** An import or a re-export, with the name of the module. */
 const imported = /(\bfrom\s*|\bimport\s*\(?\s*)(["'])([^"'\n]+)\2/g
 
-/** Puts paths in the place of libraries' names, which browsers look up nowhere. */
+/** Replaces the names of libraries by paths: browsers do not resolve names. */
 function withPaths(path: string, source: string): string {
   return source.replaceAll(imported, (whole, before: string, quote: string, name: string) => {
     const library = libraries.get(name)
@@ -133,10 +132,10 @@ function withPaths(path: string, source: string): string {
   })
 }
 
-/** Puts the version into the document, and names what its first view needs, so that a browser asks for all of it at once. */
+/** Writes the version and the modules of the first view into the document, so that a browser requests all of them at once. */
 function fillIn(template: string, version: string, files: readonly PageFile[]): string {
   const entry = files.find(({ path }) => path === 'main.ts' || path === 'main.js')?.path ?? 'main.ts'
-  // Nearly everybody sees the chat first, which `entry` asks for only when it knows what the key may do.
+  // Most users see the chat first. `entry` imports it only after it has read the scopes of the key.
   const view = entry.replace('main', 'chat/view')
   const modules = new Set([...modulesOf(entry, files), ...modulesOf(view, files)])
   modules.delete(entry)
@@ -147,7 +146,7 @@ function fillIn(template: string, version: string, files: readonly PageFile[]): 
     .replaceAll('page/VERSION/', `page/${version}/`)
 }
 
-/** A module, those that it imports, and those that these import, without what is loaded later. */
+/** A module and all its static imports. */
 function modulesOf(entry: string, files: readonly PageFile[]): string[] {
   const texts = new Map(files.map(({ path, text }) => [path, text]))
   const found = new Set([entry])

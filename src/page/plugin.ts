@@ -5,13 +5,13 @@ import { readManifest } from '../manifest.ts'
 import { prefersHtml } from './accept.ts'
 import { type PageContents, readPage } from './contents.ts'
 
-/** What `GET /` tells of the service. */
+/** Options of the page. */
 export interface PageOptions {
-  /** Whether `/docs` and `/openapi.json` are there. */
+  /** Whether `/docs` and `/openapi.json` are served. */
   readonly hasDocuments: boolean
 }
 
-/** The page runs scripts and styles from here alone, makes no HTML out of texts, and asks no other host for anything. */
+/** The page loads scripts and styles only from this service, makes no HTML out of texts, and sends requests to no other host. */
 const contentSecurityPolicy = [
   "default-src 'none'",
   "script-src 'self'",
@@ -24,19 +24,19 @@ const contentSecurityPolicy = [
   "frame-ancestors 'none'",
 ].join('; ')
 
-/** Replies with files of the page that may be open at once: a browser asks for six at a time. */
-const mostReaders = 512
-/** Of these, for one address, which may be that of a whole school: whoever reads slowly on purpose keeps no other out. */
-const mostReadersOfOne = 256
+/** Replies with files of the page that may be open at once. A browser requests six at a time. */
+const maxReaders = 512
+/** The share of one address, which may be a whole school's. A client that reads slowly on purpose cannot block the others. */
+const maxReadersPerAddress = 256
 
-/** Seconds in a year: the path of a file has its version, so that it never changes. */
-const forEver = 'public, max-age=31536000, immutable'
+/** A year. The path of a file contains its version, so that its content never changes. */
+const immutable = 'public, max-age=31536000, immutable'
 
-/** `GET /`: the page for browsers, and for all others where to go; and below `/page/` what the page is made of. */
+/** `GET /`: the page for browsers, and a JSON list of routes for other clients. `GET /page/…`: the files of the page. */
 export const pagePlugin: FastifyPluginAsync<PageOptions> = async (app, { hasDocuments }) => {
-  const readers = new ReaderLimit(mostReaders, mostReadersOfOne)
+  const readers = new ReaderLimit(maxReaders, maxReadersPerAddress)
   const { version } = readManifest()
-  const told = JSON.stringify({
+  const routes = JSON.stringify({
     name: 'conservatory',
     version,
     ...(hasDocuments ? { docs: '/docs', openapi: '/openapi.json' } : {}),
@@ -48,7 +48,7 @@ export const pagePlugin: FastifyPluginAsync<PageOptions> = async (app, { hasDocu
   app.get('/', { schema: { hide: true } }, async (request, reply) => {
     reply.header('vary', 'accept, accept-encoding')
     if (!prefersHtml(request.headers.accept)) {
-      return reply.type('application/json; charset=utf-8').send(told)
+      return reply.type('application/json; charset=utf-8').send(routes)
     }
     const { document } = await page()
     reply.headers({ 'content-security-policy': contentSecurityPolicy, 'referrer-policy': 'no-referrer' })
@@ -78,7 +78,7 @@ interface KeptPage {
 async function keep({ version, document, files }: PageContents): Promise<KeptPage> {
   const kept = new Map<string, CachedDocument>()
   for (const { path, mediaType, text } of files) {
-    kept.set(path, await CachedDocument.from(mediaType, Buffer.from(text), { cacheControl: forEver, hasBrotli: true }))
+    kept.set(path, await CachedDocument.from(mediaType, Buffer.from(text), { cacheControl: immutable, hasBrotli: true }))
   }
   const html = 'text/html; charset=utf-8'
   const options = { cacheControl: 'no-cache', vary: 'accept, accept-encoding', hasBrotli: true }

@@ -7,7 +7,7 @@ import { SignIn } from './sign-in.ts'
 import { Loaded, type LoadedView } from './ui/loaded-view.ts'
 import { Notices } from './ui/notices.ts'
 
-/** A view, what the bar above calls it, and for whom it is. */
+/** A view, its title in the bar above, and the condition under which it is shown. */
 interface ViewEntry extends LoadedView {
   readonly title: string
   readonly isFor: () => boolean
@@ -70,7 +70,7 @@ export function App(): VNode {
   `
 }
 
-/** The address has the view in it, which a jump within the page must not change. */
+/** The fragment of the address names the view, so that the link must not change it. */
 function skipToView(event: Event): void {
   event.preventDefault()
   document.getElementById('view')?.focus()

@@ -1,6 +1,6 @@
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
-import { signedOutBecause, signIn } from './base/session.ts'
+import { signIn, signOutReason } from './base/session.ts'
 
 /** The form that asks for a key. */
 export function SignIn(): VNode {
@@ -11,9 +11,9 @@ export function SignIn(): VNode {
       <form onSubmit=${submit}>
         <label for="key">Your key</label>
         <input id="key" name="key" type="password" autocomplete="off" spellcheck=${false} placeholder="cv_…" required autofocus
-          aria-describedby="key-help" aria-invalid=${signedOutBecause.value ? 'true' : undefined} />
+          aria-describedby="key-help" aria-invalid=${signOutReason.value ? 'true' : undefined} />
         <p id="key-help" class="help">The service prints a key when it is started for the first time; later keys come from whoever runs it. Yours is kept in this tab until you close it or sign out.</p>
-        ${signedOutBecause.value && html`<p class="fault" role="alert">${signedOutBecause.value}</p>`}
+        ${signOutReason.value && html`<p class="fault" role="alert">${signOutReason.value}</p>`}
         <button type="submit" class="main">Sign in</button>
       </form>
     </main>

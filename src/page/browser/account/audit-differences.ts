@@ -4,10 +4,10 @@ import { formatMoment, formatNumber } from '../ui/format.ts'
 import { moments, nothings, wordsOfFact } from './audit-words.ts'
 import { Name, shown } from './names.ts'
 
-/** Names and numbers of what has changed. */
+/** The fields of a changed object. */
 export type Facts = Readonly<Record<string, unknown>>
 
-/** A fact as it was and as it is; undefined where that side does not have it. */
+/** A field before and after a change; undefined where one side does not have it. */
 export interface Difference {
   readonly name: string
   readonly before: unknown
@@ -15,9 +15,9 @@ export interface Difference {
 }
 
 /** Entries of a list that are shown. */
-const mostEntries = 100
+const maxEntries = 100
 
-/** What differs between two states, a fact for each line: those within another stand by themselves. */
+/** The fields of two states side by side. Fields of nested objects have their own lines. */
 export function differencesOf(before: Facts | null, after: Facts | null): readonly Difference[] {
   const was = flat(before)
   const is = flat(after)
@@ -39,7 +39,7 @@ function flat(facts: Facts | null): ReadonlyMap<string, unknown> {
   return found
 }
 
-/** Before and after as a table; of what is new or gone there is one side alone. */
+/** A table of the state before and after; a created or deleted object has only one side. */
 export function Differences({
   before,
   after,
@@ -77,7 +77,7 @@ export function Differences({
 interface ValueProps {
   readonly name: string
   readonly value: unknown
-  /** The value on the other side: of two lists the entries are marked that it does not have. */
+  /** The value on the other side. Entries of a list that the other list does not have are marked. */
   readonly other: unknown
 }
 
@@ -94,22 +94,22 @@ function List({ values, others }: { readonly values: readonly unknown[]; readonl
   if (values.length === 0) return html`<span class="faint">none</span>`
   const isCommon = new Set(others.map(textOf))
   const texts = values.map(textOf)
-  // What differs is what the reader looks for.
+  // Entries that differ come first.
   const sorted = [...texts.filter((text) => !isCommon.has(text)), ...texts.filter((text) => isCommon.has(text))]
   return html`
     <span class="entries">
       ${sorted
-        .slice(0, mostEntries)
+        .slice(0, maxEntries)
         .map(
           (text) =>
             html`<span key=${text} class=${isCommon.has(text) ? 'tag' : 'tag other'}><${Name} text=${text} /></span>`,
         )}
-      ${sorted.length > mostEntries && html`<span class="faint">and ${formatNumber(sorted.length - mostEntries)} more</span>`}
+      ${sorted.length > maxEntries && html`<span class="faint">and ${formatNumber(sorted.length - maxEntries)} more</span>`}
     </span>
   `
 }
 
-/** A list of tags has null where it is of all plants. */
+/** In a list of shared tags null means all plants. */
 function textOf(value: unknown): string {
   if (value === null) return 'all'
   return typeof value === 'string' ? value : JSON.stringify(value)

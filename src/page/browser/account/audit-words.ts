@@ -1,4 +1,4 @@
-/** What can be put on record, in plain words, by what it is about. */
+/** The audited actions with their titles, in groups. */
 export const actionGroups: readonly (readonly [string, readonly (readonly [string, string])[]])[] = [
   [
     'Keys',
@@ -50,7 +50,7 @@ export const actionGroups: readonly (readonly [string, readonly (readonly [strin
 
 const titles: ReadonlyMap<string, string> = new Map(actionGroups.flatMap(([, actions]) => actions))
 
-/** The words for an action; a newer service may have others. */
+/** The title of an action; its name where a newer service has an unknown one. */
 export function wordsOfAction(action: string): string {
   return titles.get(action) ?? action
 }
@@ -74,7 +74,7 @@ const facts: Readonly<Record<string, string>> = {
   card: 'Card',
 }
 
-/** The words for a fact's name, which has dots where it is of something within another. */
+/** The title of a field; the name of a nested field has dots. */
 export function wordsOfFact(name: string): string {
   const [whole = '', ...within] = name.split('.')
   if (within.length > 0) return `${facts[whole] ?? sentence(whole)}: ${within.join('.').replaceAll('_', ' ')}`
@@ -86,10 +86,10 @@ function sentence(name: string): string {
   return words.slice(0, 1).toUpperCase() + words.slice(1)
 }
 
-/** Facts that are moments, in Unix seconds. */
+/** Fields in Unix seconds. */
 export const moments: ReadonlySet<string> = new Set(['expires', 'revoked', 'suspended'])
 
-/** What it means that a fact is nothing. */
+/** The words for fields that are null. */
 export const nothings: Readonly<Record<string, string>> = {
   name: 'none',
   expires: 'never',

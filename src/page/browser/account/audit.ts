@@ -4,15 +4,15 @@ import { useEffect, useMemo } from 'preact/hooks'
 import { getJson } from '../base/api.ts'
 import { may } from '../base/session.ts'
 import { formatMoment, formatNumber } from '../ui/format.ts'
-import { Asked } from './asked.ts'
 import { Differences, type Facts } from './audit-differences.ts'
 import { actionGroups, wordsOfAction } from './audit-words.ts'
+import { DisappearingButton } from './disappearing-button.ts'
 import { Filter } from './filter.ts'
-import { FleetingButton } from './fleeting-button.ts'
+import { LatestRequest } from './latest-request.ts'
 import { KeyName, loadKeyNames, Name } from './names.ts'
 import { localMidnight } from './period.ts'
 
-/** A record, as `GET /audit` tells of it. */
+/** A record of `GET /audit`. */
 interface AuditRecord {
   readonly id: string
   /** Unix seconds. */
@@ -25,7 +25,7 @@ interface AuditRecord {
   readonly after: Facts | null
 }
 
-/** Which records are listed; empty for all. The day is one of where the reader is. */
+/** The filter of the list; empty fields filter nothing. The day is in the reader's time zone. */
 interface AuditFilter {
   readonly since: string
   readonly action: string
@@ -43,13 +43,13 @@ interface AuditAnswer {
   readonly has_more: boolean
 }
 
-/** Records that are asked for at once. */
+/** Records of one page. */
 const pageLength = 50
 
 const filter = new Filter<AuditFilter>({ since: '', action: '', account: '' })
-const trail = new Asked<Trail>()
+const trail = new LatestRequest<Trail>()
 
-/** Who changed what. */
+/** The audit trail. */
 export function View(): VNode {
   const wanted = filter.chosen.value
   const load = () => list(wanted)
@@ -66,7 +66,7 @@ export function View(): VNode {
       <${Filters} />
       ${
         failure.value &&
-        html`<p class="fault" role="alert">${failure.value.message} <${FleetingButton} within="part" onClick=${load} isBusy=${isWaiting.value}>Try again<//></p>`
+        html`<p class="fault" role="alert">${failure.value.message} <${DisappearingButton} within="part" onClick=${load} isBusy=${isWaiting.value}>Try again<//></p>`
       }
       ${!answer.value && isWaiting.value && html`<p class="waiting" role="status">Loading …</p>`}
       ${answer.value && html`<${Listed} trail=${answer.value} />`}
@@ -74,7 +74,7 @@ export function View(): VNode {
   `
 }
 
-/** Lists the oldest records that pass a filter, or with a trail those that come after it. */
+/** Lists the oldest records that match a filter; with `known`, the records after it. */
 function list(wanted: AuditFilter, known?: Trail): Promise<void> {
   const query = new URLSearchParams({ limit: String(pageLength) })
   const since = localMidnight(wanted.since)
@@ -96,7 +96,7 @@ function Listed({ trail: shown }: { readonly trail: Trail }): VNode {
     const isFiltered = Object.values(shown.filter).some((value) => value !== '')
     return html`
       <p class="empty">${isFiltered ? 'No change matches.' : 'Nothing has been changed yet.'}
-        ${isFiltered && html` <${FleetingButton} within="part" onClick=${filter.reset}>Show all<//>`}</p>
+        ${isFiltered && html` <${DisappearingButton} within="part" onClick=${filter.reset}>Show all<//>`}</p>
     `
   }
   const shownCount = `${formatNumber(count)} ${count === 1 ? 'change' : 'changes'} shown${shown.hasMore ? ', there are newer ones.' : ', up to the newest.'}`
@@ -108,13 +108,13 @@ function Listed({ trail: shown }: { readonly trail: Trail }): VNode {
       <span role="status">${shownCount}</span>
       ${
         shown.hasMore &&
-        html`<${FleetingButton} within="part" isBusy=${trail.isWaiting.value} onClick=${() => list(shown.filter, shown)}>More<//>`
+        html`<${DisappearingButton} within="part" isBusy=${trail.isWaiting.value} onClick=${() => list(shown.filter, shown)}>More<//>`
       }
     </p>
   `
 }
 
-/** The records of a page, which never change: they are drawn once. */
+/** The records of a page, which never change: they are rendered once. */
 function Page({ records }: { readonly records: readonly AuditRecord[] }): readonly VNode[] {
   return useMemo(() => records.map((record) => html`<${Change} key=${record.id} record=${record} />`), [records])
 }
@@ -141,7 +141,7 @@ function By({ record: { actor } }: { readonly record: AuditRecord }): VNode {
   return html`<span>${actor.kind === 'command_line' ? 'the operator at the command line' : 'the service itself'}</span>`
 }
 
-/** A change is open; all facts of what is new or gone are shown when they are asked for. */
+/** The table of a change is open; the fields of a created or deleted object are folded. */
 function What({ before, after }: { readonly before: Facts | null; readonly after: Facts | null }): VNode | null {
   if (Object.keys({ ...before, ...after }).length === 0) return null
   const table = html`<${Differences} before=${before} after=${after} />`

@@ -7,12 +7,12 @@ import { formatNumber } from '../ui/format.ts'
 import { formatDay, formatShortDay } from './period.ts'
 import type { UsageDay } from './usage-lines.ts'
 
-/** One of the two plots: bars of a sum, and in front of them bars of a part of it. */
+/** One of the two plots: bars of a sum, and bars of a part of it in front. */
 interface PlotKind {
   readonly height: number
   readonly sum: (day: UsageDay) => number
   readonly part: (day: UsageDay) => number
-  /** Names of colours in the style sheet: of what the sum has besides the part, and of the part. */
+  /** CSS variables of the colours: of the rest of the sum, and of the part. */
   readonly restColour: string
   readonly partColour: string
   readonly hasDays: boolean
@@ -36,7 +36,7 @@ const requests: PlotKind = {
   hasDays: true,
 }
 
-/** Two plots over the same days: tokens, and requests. The arrow keys go from day to day, as a pointer does. */
+/** Two plots over the same days: tokens and requests. A day is chosen with the pointer or with the arrow keys. */
 export function DayPlot({ days }: { readonly days: readonly UsageDay[] }): VNode {
   const tokensPlace = useRef<HTMLDivElement>(null)
   const requestsPlace = useRef<HTMLDivElement>(null)
@@ -76,7 +76,7 @@ export function DayPlot({ days }: { readonly days: readonly UsageDay[] }): VNode
   `
 }
 
-/** What a day used, as a sentence. */
+/** The usage of a day as a sentence. */
 function wordsOf(day: UsageDay): string {
   const asked = day.requests === 1 ? '1 request' : `${formatNumber(day.requests)} requests`
   const failed = day.failed === 0 ? '' : `, ${formatNumber(day.failed)} failed`
@@ -84,17 +84,17 @@ function wordsOf(day: UsageDay): string {
   return `${formatDay(day.day)}: ${asked}${failed}, ${used}`
 }
 
-/** The day to which a key goes from another; undefined for other keys. */
+/** The index of the day that a key chooses; undefined for other keys. */
 function dayForKey(key: string, from: number | null, last: number): number | undefined {
   if (key === 'Home') return 0
   if (key === 'End') return last
   const step = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -7, PageUp: 7 }[key]
   if (step === undefined) return undefined
-  // The first key shows the last day, which is the one that is told until then.
+  // The first key chooses the last day, which is the slider's value until then.
   return from === null ? last : Math.max(0, Math.min(last, from + step))
 }
 
-/** Whether the page is dark, as the system has it now. */
+/** Whether the system's colour scheme is dark. */
 function useIsDark(): Signal<boolean> {
   const query = matchMedia('(prefers-color-scheme: dark)')
   const isDark = useSignal(query.matches)
@@ -108,7 +108,7 @@ function useIsDark(): Signal<boolean> {
   return isDark
 }
 
-/** Keeps plots as wide as their places. @returns what takes them away */
+/** Keeps plots as wide as their elements. @returns a function that removes the plots */
 function show(kept: { current: readonly uPlot[] }, plots: readonly uPlot[]): () => void {
   kept.current = plots
   const observer = new ResizeObserver(() => {
@@ -125,12 +125,12 @@ function show(kept: { current: readonly uPlot[] }, plots: readonly uPlot[]): () 
   }
 }
 
-/** Steps between marks: whole numbers, for there is no half a request. */
+/** Steps between the marks of an axis: whole numbers, since requests and tokens are whole. */
 const wholeSteps = Array.from({ length: 15 }, (_, power) => [1, 2, 5].map((step) => step * 10 ** power)).flat()
 const daySteps = [1, 2, 7, 14, 28, 56, 91, 182, 364, 728, 1820, 3640, 7280]
 const short = new Intl.NumberFormat(undefined, { notation: 'compact' })
 
-/** Draws a plot. A canvas takes no variables of style sheets: the colours are looked up now. */
+/** Draws a plot. A canvas cannot use CSS variables, so their current values are read. */
 function drawn(place: HTMLElement, kind: PlotKind, days: readonly UsageDay[], index: Signal<number | null>): uPlot {
   const colourOf = coloursOf(place)
   const axis = {
@@ -160,7 +160,7 @@ function drawn(place: HTMLElement, kind: PlotKind, days: readonly UsageDay[], in
     },
     scales: {
       x: { time: false, range: () => [-0.5, days.length - 0.5] },
-      y: { range: (_plot, _least, most) => [0, Math.max(1, most * 1.05)] },
+      y: { range: (_plot, _min, max) => [0, Math.max(1, max * 1.05)] },
     },
     axes: [
       {
@@ -192,7 +192,7 @@ function drawn(place: HTMLElement, kind: PlotKind, days: readonly UsageDay[], in
   return new uPlot(options, [days.map((_day, position) => position), days.map(kind.sum), days.map(kind.part)], place)
 }
 
-/** Tells what colours the style sheets' names stand for now. */
+/** Returns a function that reads the current colour of a CSS variable. */
 function coloursOf(place: HTMLElement): (name: string) => string {
   return (name) => {
     const probe = document.createElement('span')

@@ -1,15 +1,15 @@
 import { type Signal, signal } from '@preact/signals'
 import { identity } from '../base/session.ts'
 
-/** The fields of a form that filters a list, as they are typed and as the list is asked for. */
+/** The fields of a form that filters a list: the typed values, and the applied values. */
 export class Filter<T extends object> {
   readonly #none: T
-  /** What stands in the fields: a list that comes while somebody types must not take that away. */
+  /** The typed values. A list that arrives while the reader types must not reset them. */
   readonly typed: Signal<T>
-  /** The fields that somebody has left. */
+  /** The applied values. */
   readonly chosen: Signal<T>
 
-  /** @param none the fields where nothing is filtered */
+  /** @param none the values that filter nothing */
   constructor(none: T) {
     this.#none = none
     this.typed = signal(none)
@@ -17,19 +17,19 @@ export class Filter<T extends object> {
     identity.subscribe(this.reset)
   }
 
-  /** Filters nothing any more. */
+  /** Removes the filter. */
   readonly reset = (): void => {
     this.typed.value = this.#none
     this.chosen.value = this.#none
   }
 
-  /** Takes what is typed into a field, by its name. */
+  /** Handles input: reads the field by its name. */
   readonly type = ({ target }: Event): void => {
     if (!(target instanceof HTMLInputElement || target instanceof HTMLSelectElement)) return
     this.typed.value = { ...this.typed.value, [target.name]: target.value }
   }
 
-  /** Asks for what is typed. */
+  /** Applies the typed values. */
   readonly choose = (): void => {
     this.chosen.value = this.typed.value
   }

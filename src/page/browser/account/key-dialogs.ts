@@ -7,13 +7,13 @@ import { textIn } from '../ui/field.ts'
 import { sayDone } from '../ui/notices.ts'
 import { isOwn, type Key, revokeKey, rotateKey } from './key-list.ts'
 
-/** The key that a dialog is about. */
+/** The key of a dialog. */
 export interface KeyDialogProps {
   readonly of: Key
   readonly onClose: () => void
 }
 
-/** Units that an overlap is given in, in seconds. */
+/** Units of an overlap, in seconds. */
 const units: readonly (readonly [name: string, seconds: number])[] = [
   ['seconds', 1],
   ['minutes', 60],
@@ -21,10 +21,10 @@ const units: readonly (readonly [name: string, seconds: number])[] = [
   ['days', 86_400],
 ]
 
-/** The longest overlap: a year, in seconds. */
-const longest = 31_536_000
+/** The longest overlap: a year. */
+const maxOverlapSeconds = 31_536_000
 
-/** Asks how long the old key is to go on, and rotates it. */
+/** Asks for the overlap, and rotates the key. */
 export function Rotation({ of: key, onClose }: KeyDialogProps): VNode {
   const count = useSignal('1')
   const unit = useSignal('86400')
@@ -40,7 +40,7 @@ export function Rotation({ of: key, onClose }: KeyDialogProps): VNode {
         ${isOwn(key) && html`<p>You are signed in with this key. The page goes on with the new one.</p>`}
         <label for="overlap">The old key goes on for</label>
         <div class="row overlap">
-          <input id="overlap" type="number" min="0" max=${Math.floor(longest / Number(unit.value))} step="1" required value=${count.value} onInput=${(event: Event) => (count.value = textIn(event))} aria-describedby="overlap-help" />
+          <input id="overlap" type="number" min="0" max=${Math.floor(maxOverlapSeconds / Number(unit.value))} step="1" required value=${count.value} onInput=${(event: Event) => (count.value = textIn(event))} aria-describedby="overlap-help" />
           <label class="unseen" for="overlap-unit">Unit</label>
           <select id="overlap-unit" value=${unit.value} onChange=${(event: Event) => (unit.value = textIn(event))}>
             ${units.map(([name, seconds]) => html`<option key=${name} value=${seconds}>${name}</option>`)}
@@ -58,7 +58,7 @@ export function Rotation({ of: key, onClose }: KeyDialogProps): VNode {
   `
 }
 
-/** Asks whether a key is to end, and revokes it. */
+/** Asks for confirmation, and revokes the key. */
 export function Revocation({ of: key, onClose }: KeyDialogProps): VNode {
   const { run, isRunning, failure } = useWork(async () => {
     await revokeKey(key)
@@ -91,7 +91,7 @@ interface RunningWork {
   readonly failure: Signal<Failure | undefined>
 }
 
-/** Work that a dialog is there for: it closes when that is done, and stays with the reason when it fails. */
+/** The work of a dialog, which closes when the work is done, and shows the reason when it fails. */
 function useWork(work: () => Promise<void>, onDone: () => void): RunningWork {
   const isRunning = useSignal(false)
   const failure = useSignal<Failure | undefined>(undefined)

@@ -9,7 +9,7 @@ import { formatMoment } from '../ui/format.ts'
 import { isOwn, type Key, type KeyRequest, keys, makeKey } from './key-list.ts'
 import { limitNames, titleOf } from './limit-names.ts'
 
-/** What each scope is for. `admin` is given by the command line alone. */
+/** A text for each scope. Only the command line gives `admin`. */
 const scopeTexts: readonly (readonly [scope: Scope, text: string])[] = [
   ['plants:read', 'list plants'],
   ['plants:write', 'add and delete plants'],
@@ -18,7 +18,7 @@ const scopeTexts: readonly (readonly [scope: Scope, text: string])[] = [
   ['keys', 'make and revoke keys, see the audit trail'],
 ]
 
-/** The form that makes a key. It offers what the reader's own key has, since no key hands out more. */
+/** The form that makes a key. It offers only the rights of the reader's own key, since no key may give more. */
 export function KeyForm({ onClose }: { readonly onClose: () => void }): VNode {
   const failure = useSignal<Failure | undefined>(undefined)
   const isSending = useSignal(false)
@@ -41,9 +41,9 @@ export function KeyForm({ onClose }: { readonly onClose: () => void }): VNode {
       isSending.value = false
     }
   }
-  // At once, as the dialog opens: who types quickly types into the field.
+  // Before the first paint, so that quick typing goes into the field.
   useLayoutEffect(() => form.current?.querySelector('input')?.focus(), [])
-  // What is at fault may be far up in the form, or folded.
+  // The faulty field may be out of sight or folded.
   useEffect(() => {
     const field = form.current?.querySelector<HTMLElement>('[aria-invalid]')
     field?.closest('details')?.setAttribute('open', '')
@@ -110,11 +110,11 @@ interface FieldFaultProps {
   readonly param: string
 }
 
-/** What is wrong with a field, below it. */
+/** The fault of a field, below the field. */
 function FieldFault({ of: fault, param }: FieldFaultProps): VNode | null {
   if (!fault || fault.param !== param) return null
   const { value: key } = identity
-  // The service tells moments as Unix seconds.
+  // The service's message has the moment in Unix seconds.
   const isTooLate = param === 'expires' && fault.code === 'exceeds_your_key' && key?.expires != null
   const text = isTooLate
     ? `Your key ends on ${formatMoment(key.expires)}, and the new one must not end later.`
@@ -122,7 +122,7 @@ function FieldFault({ of: fault, param }: FieldFaultProps): VNode | null {
   return html`<p id=${faultId(param)} class="fault" role="alert">${text}</p>`
 }
 
-/** Attributes of a field that tell whether it is at fault. @param help the id of its help, where it has one */
+/** The ARIA attributes of a field, faulty or not. @param help the id of its help, if it has one */
 function faultOf(fault: Failure | undefined, param: string, help?: string): Readonly<Record<string, string>> {
   if (fault?.param === param) {
     const tabindex: Readonly<Record<string, string>> = param === 'scopes' ? { tabindex: '-1' } : {}
@@ -169,7 +169,7 @@ function requestOf(form: FormData): KeyRequest {
   }
 }
 
-/** A moment as a field of the type `datetime-local` has it, in the reader's zone; seconds are dropped. */
+/** A moment for a field of the type `datetime-local`, in the reader's time zone, without seconds. */
 function toLocalField(unixSeconds: number): string {
   const moment = new Date(unixSeconds * 1000)
   const local = new Date(moment.getTime() - moment.getTimezoneOffset() * 60_000)

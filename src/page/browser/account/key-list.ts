@@ -1,12 +1,12 @@
 import { effect, signal } from '@preact/signals'
 import { ask, getJson } from '../base/api.ts'
 import { Failure } from '../base/failure.ts'
-import { goOnWith, identity, type Scope, signOut } from '../base/session.ts'
+import { identity, type Scope, signOut, switchKey } from '../base/session.ts'
 
-/** A key as `GET /keys` tells it; moments are Unix seconds. */
+/** A key of `GET /keys`. Moments are Unix seconds. */
 export interface Key {
   readonly id: string
-  /** The begin of the key, to recognise it by. */
+  /** The beginning of the key, which identifies it. */
   readonly prefix: string
   readonly name: string | null
   readonly scopes: readonly Scope[]
@@ -18,12 +18,12 @@ export interface Key {
   readonly models: readonly string[] | null
 }
 
-/** A key that was just made, with what is told of it once. */
+/** A new key, with its secret, which the service shows only once. */
 export interface NewKey extends Key {
   readonly key: string
 }
 
-/** What a new key is to be. */
+/** The request for a new key. */
 export interface KeyRequest {
   readonly name: string | null
   readonly scopes: readonly Scope[]
@@ -38,10 +38,10 @@ export const keys = signal<readonly Key[] | undefined>(undefined)
 export const failure = signal<Failure | undefined>(undefined)
 export const isLoading = signal(false)
 
-/** The key that was made last, until its reader says that it is kept: nothing tells it again. */
+/** The key that was made last, until the reader confirms that it is saved. It cannot be shown again. */
 export const newKey = signal<NewKey | undefined>(undefined)
 
-// The next to sign in in this tab may be somebody else.
+// The next account in this tab must not see the keys.
 effect(() => {
   if (identity.value !== null) return
   keys.value = undefined
@@ -74,20 +74,20 @@ export async function makeKey(wanted: KeyRequest): Promise<void> {
   void loadKeys()
 }
 
-/** Puts a new key in the place of one. The page goes on with the new one, where it was its own. @throws Failure */
+/** Rotates a key. If it is the page's own key, the page continues with the new one. @throws Failure */
 export async function rotateKey(key: Key, overlapSeconds: number): Promise<void> {
   const wasOwn = isOwn(key)
   const path = `keys/${encodeURIComponent(key.id)}/rotate`
   const made = await getJson<NewKey>(path, { method: 'POST', json: { overlap_seconds: overlapSeconds } })
   newKey.value = made
-  if (wasOwn) goOnWith(made.key, made)
+  if (wasOwn) switchKey(made.key, made)
   void loadKeys()
 }
 
-/** Ends a key, and signs out where it was the page's own. @throws Failure */
+/** Revokes a key. If it is the page's own key, the page signs out. @throws Failure */
 export async function revokeKey(key: Key): Promise<void> {
   await ask(`keys/${encodeURIComponent(key.id)}`, { method: 'DELETE' }).catch((error: unknown) => {
-    // It is gone already, which is what was wanted.
+    // A key that is gone already counts as revoked.
     if (Failure.of(error).status !== 404) throw error
   })
   if (isOwn(key)) return signOut('You have revoked the key that you were signed in with. Sign in with another one.')

@@ -10,17 +10,17 @@ import { failure, isLoading, isOwn, type Key, keys, loadKeys, newKey } from './k
 import { formatAmount, titleOf } from './limit-names.ts'
 import { NewKeyPanel } from './new-key.ts'
 
-/** What is open over the list. */
+/** The dialog over the list. */
 type Opened = { readonly what: 'form' } | { readonly what: 'rotation' | 'revocation'; readonly key: Key }
 
 const opened = signal<Opened | undefined>(undefined)
 const needle = signal('')
 
-/** How many keys are shown; more come with a button. */
+/** Keys that are shown at first, and that the button adds. */
 const portion = 100
-const most = signal(portion)
+const shownCount = signal(portion)
 
-/** From so many keys on they can be searched. */
+/** A search field is shown above this number of keys. */
 const manyKeys = 10
 
 /** The account's keys: made, shown once, rotated, revoked. */
@@ -51,7 +51,7 @@ export function View(): VNode {
 function List({ all }: { readonly all: readonly Key[] }): VNode {
   const wanted = needle.value.trim().toLowerCase()
   const found = all.filter(({ name, prefix }) => `${prefix} ${name ?? ''}`.toLowerCase().includes(wanted))
-  const shown = found.slice(0, most.value)
+  const shown = found.slice(0, shownCount.value)
   return html`
     ${
       all.length > manyKeys &&
@@ -60,7 +60,7 @@ function List({ all }: { readonly all: readonly Key[] }): VNode {
     }
     <p class="faint" role="status">${formatNumber(found.length)} ${found.length === 1 ? 'key' : 'keys'}</p>
     <ul class="cards">${shown.map((key) => html`<li key=${key.id}><${Card} of=${key} /></li>`)}</ul>
-    ${found.length > shown.length && html`<p><button type="button" onClick=${() => (most.value += portion)}>Show more keys</button></p>`}
+    ${found.length > shown.length && html`<p><button type="button" onClick=${() => (shownCount.value += portion)}>Show more keys</button></p>`}
   `
 }
 
@@ -91,7 +91,7 @@ function limitsOf({ limits }: Key): string {
   return set.length === 0 ? "the account's alone" : set.join('; ')
 }
 
-/** A list may have 100 ids of 255 characters each: the first are shown, the others on demand. */
+/** The models of a key. A list may have 100 ids of 255 characters each, so that a long one is folded. */
 function Models({ models }: Pick<Key, 'models'>): VNode | string {
   if (models === null) return "all of the account's"
   const text = models.join(', ')

@@ -1,6 +1,6 @@
 import { formatBytes, formatNumber } from '../ui/format.ts'
 
-/** What can be limited, in the order in which it is shown, as people call it. */
+/** The titles of the limits, in the order in which they are shown. */
 const titles: Readonly<Record<string, string>> = {
   requests_per_minute: 'Requests per minute',
   tokens_per_minute: 'Tokens per minute',
@@ -15,24 +15,24 @@ const titles: Readonly<Record<string, string>> = {
 /** The names of all limits. */
 export const limitNames: readonly string[] = Object.keys(titles)
 
-/** What people call a limit; its own name where the service has one that is newer than this. */
+/** The title of a limit; its name where a newer service has an unknown one. */
 export function titleOf(limit: string): string {
   return titles[limit] ?? limit
 }
 
-/** A value of a limit, or what is used of it. */
+/** The value of a limit, or its used part. */
 export function formatAmount(limit: string, value: number): string {
   return limit === 'character_bytes' ? formatBytes(value) : formatNumber(value)
 }
 
-/** How far a limit is used, as `GET /limits` tells it. */
+/** A limit of `GET /limits`, with its used part. */
 export interface Limit {
   readonly limit: string
   readonly of: 'account' | 'key'
   /** Null where there is no limit. */
   readonly value: number | null
-  /** Null where there is no limit, and too much to be counted. */
+  /** Null where there is no limit and too much to count. */
   readonly used: number | null
-  /** Unix seconds; null where time brings nothing back. */
+  /** Unix seconds; null for a limit that does not reset with time. */
   readonly resets: number | null
 }

@@ -12,12 +12,12 @@ const limits = signal<readonly Limit[] | undefined>(undefined)
 const failure = signal<Failure | undefined>(undefined)
 const isLoading = signal(false)
 
-// The next to sign in in this tab may be somebody else.
+// The next account in this tab must not see the limits.
 effect(() => {
   if (identity.value === null) limits.value = undefined
 })
 
-/** Whom the key belongs to, and how far its limits and its account's are used. */
+/** The key and its account, and the use of their limits. */
 export function View(): VNode {
   useEffect(() => {
     void load()
@@ -43,7 +43,7 @@ export function View(): VNode {
   `
 }
 
-/** Who is signed in. */
+/** The signed-in key. */
 function Signed(): VNode | null {
   const { value: key } = identity
   if (!key) return null
@@ -66,7 +66,7 @@ function Side({ title, limits }: { readonly title: string; readonly limits: read
   `
 }
 
-/** From this part on a limit is nearly used up. */
+/** From this share on a limit is shown as nearly used up. */
 const near = 0.8
 
 function Line({ limit: { limit, value, used, resets }, of }: { readonly limit: Limit; readonly of: string }): VNode {
@@ -75,7 +75,7 @@ function Line({ limit: { limit, value, used, resets }, of }: { readonly limit: L
     return html`<span class="name">${title}</span><span class="amount faint">no limit${usedWithout(limit, used)}</span>`
   }
   const amount = used ?? 0
-  // Of a limit of 0 nothing is left.
+  // A limit of 0 is always used up.
   const part = value === 0 ? 1 : Math.min(1, amount / value)
   const state = part >= 1 ? 'full' : part >= near ? 'near' : ''
   const text = `${formatAmount(limit, amount)} of ${formatAmount(limit, value)}`
@@ -90,7 +90,7 @@ function Line({ limit: { limit, value, used, resets }, of }: { readonly limit: L
 }
 
 function usedWithout(limit: string, used: number | null): string {
-  // What is not limited by the minute is not counted.
+  // Without a limit per minute the service does not count the minute.
   if (limit.endsWith('_per_minute')) return ''
   return used === null ? ', more than 10,000 used' : `, ${formatAmount(limit, used)} used`
 }

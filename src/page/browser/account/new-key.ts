@@ -4,10 +4,10 @@ import { useEffect, useRef } from 'preact/hooks'
 import { copy } from '../ui/copy.ts'
 import { isOwn, type NewKey, newKey } from './key-list.ts'
 
-/** A key that was just made. It stays until its reader says that it is kept, also when they look at another part meanwhile. */
+/** A new key. It stays until the reader confirms that it is saved, even if they open another part meanwhile. */
 export function NewKeyPanel({ made }: { readonly made: NewKey }): VNode {
   const field = useRef<HTMLInputElement>(null)
-  // After the dialog has given the focus back to the button that it was opened with.
+  // Later, since the closing dialog first returns the focus to the button that opened it.
   useEffect(() => {
     const timer = setTimeout(() => field.current?.focus())
     return () => clearTimeout(timer)

@@ -1,4 +1,4 @@
-/** From when to when something is asked for; days as `2026-11-20`, empty for none. */
+/** A period; days such as `2026-11-20`, empty for none. */
 export interface Period {
   readonly span: Span
   readonly from: string
@@ -7,30 +7,30 @@ export interface Period {
 
 export type Span = 'week' | 'month' | 'own'
 
-const millisecondsOfDay = 86_400_000
+const msPerDay = 86_400_000
 
 /** The UTC day of a moment in milliseconds. */
 export function utcDay(milliseconds: number): string {
   return new Date(milliseconds).toISOString().slice(0, 10)
 }
 
-/** The day after so many others. */
+/** The day that is so many days later. */
 export function dayAfter(day: string, days: number): string {
-  return utcDay(Date.parse(day) + days * millisecondsOfDay)
+  return utcDay(Date.parse(day) + days * msPerDay)
 }
 
-/** The last days, today among them, in UTC. */
+/** The last days in UTC, including today. */
 export function lastDays(days: number, now = Date.now()): { readonly from: string; readonly to: string } {
-  return { from: utcDay(now - (days - 1) * millisecondsOfDay), to: utcDay(now) }
+  return { from: utcDay(now - (days - 1) * msPerDay), to: utcDay(now) }
 }
 
-/** The first and the last day of a period, as far as it has them. */
+/** The first and the last day of a period; empty where it has none. */
 export function daysOf({ span, from, to }: Period): { readonly from: string; readonly to: string } {
   if (span === 'own') return { from, to }
   return lastDays(span === 'week' ? 7 : 30)
 }
 
-/** The moment at which a day begins where the reader is, Unix seconds; undefined for none. @param later days after it */
+/** The beginning of a day in the reader's time zone, Unix seconds; undefined for no day. @param later days that are added */
 export function localMidnight(day: string, later = 0): number | undefined {
   const [year, month, date] = day.split('-').map(Number)
   if (year === undefined || month === undefined || date === undefined) return undefined
@@ -43,7 +43,7 @@ export function localMidnight(day: string, later = 0): number | undefined {
 const dayNames = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeZone: 'UTC' })
 const shortDayNames = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', timeZone: 'UTC' })
 
-/** A day as the reader's language writes it; as it stands where it is none. */
+/** A day in the reader's language; unchanged where the text is no day. */
 export function formatDay(day: string): string {
   const moment = Date.parse(day)
   return Number.isNaN(moment) ? day : dayNames.format(moment)

@@ -7,14 +7,14 @@ import { copy } from '../ui/copy.ts'
 import { Dialog } from '../ui/dialog.ts'
 import { formatDuration, formatMoment, formatNumber } from '../ui/format.ts'
 import { wordsOfState } from '../ui/request-states.ts'
-import { Asked } from './asked.ts'
-import { FleetingButton } from './fleeting-button.ts'
+import { DisappearingButton } from './disappearing-button.ts'
+import { LatestRequest } from './latest-request.ts'
 import { characterParts, KeyName, Name, shown } from './names.ts'
 import { askRequest, listed } from './request-rows.ts'
 
-const asked = new Asked<LedgerRecord | undefined>()
+const asked = new LatestRequest<LedgerRecord | undefined>()
 
-/** All that is known of one request, over the list. It has an address of its own. */
+/** The dialog with all fields of one request. It has its own address. */
 export function RequestDetails({ id }: { readonly id: string }): VNode {
   const load = () => asked.ask((signal) => askRequest(id, signal))
   useEffect(() => {
@@ -29,11 +29,11 @@ export function RequestDetails({ id }: { readonly id: string }): VNode {
       <p><code>${shown(id)}</code> <button type="button" onClick=${() => copy(id, 'The id of the request')}>Copy the id</button></p>
       ${
         failure.value &&
-        html`<p class="fault" role="alert">${failure.value.message} <${FleetingButton} within="dialog" onClick=${load} isBusy=${isWaiting.value}>Try again<//></p>`
+        html`<p class="fault" role="alert">${failure.value.message} <${DisappearingButton} within="dialog" onClick=${load} isBusy=${isWaiting.value}>Try again<//></p>`
       }
       ${!row && isWaiting.value && html`<p role="status">Loading …</p>`}
       ${row && html`<${Facts} row=${row} />`}
-      ${row?.state === 'running' && html`<p><${FleetingButton} within="dialog" onClick=${load} isBusy=${isWaiting.value}>Look again<//></p>`}
+      ${row?.state === 'running' && html`<p><${DisappearingButton} within="dialog" onClick=${load} isBusy=${isWaiting.value}>Look again<//></p>`}
     <//>
   `
 }

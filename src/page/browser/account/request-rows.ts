@@ -1,10 +1,10 @@
 import { getJson } from '../base/api.ts'
 import { type LedgerRecord, recordOf } from '../base/ledger-record.ts'
 import { identity } from '../base/session.ts'
-import { Asked } from './asked.ts'
+import { LatestRequest } from './latest-request.ts'
 import { localMidnight } from './period.ts'
 
-/** Which requests are listed; empty for all. Days are those of where the reader is. */
+/** The filter of the list; empty fields filter nothing. Days are in the reader's time zone. */
 export interface RequestFilter {
   readonly from: string
   readonly to: string
@@ -13,7 +13,7 @@ export interface RequestFilter {
   readonly account: string
 }
 
-/** The requests that are listed, the newest first, in the pages that they came in. */
+/** The listed requests by page, the newest first. */
 export interface RequestList {
   readonly filter: RequestFilter
   readonly pages: readonly (readonly LedgerRecord[])[]
@@ -25,13 +25,13 @@ interface RequestsAnswer {
   readonly has_more: boolean
 }
 
-/** Requests that are asked for at once. */
+/** Requests of one page. */
 const pageLength = 50
 
 /** The list. */
-export const requests = new Asked<RequestList>()
+export const requests = new LatestRequest<RequestList>()
 
-/** Lists the newest requests that pass a filter. */
+/** Lists the newest requests that match a filter. */
 export function listRequests(filter: RequestFilter): Promise<void> {
   return requests.ask(async (signal) => {
     const { data, has_more } = await getJson<RequestsAnswer>(`requests?${queryOf(filter)}`, { signal })
@@ -39,7 +39,7 @@ export function listRequests(filter: RequestFilter): Promise<void> {
   })
 }
 
-/** Lists older ones below those that are listed. */
+/** Adds the next page of older requests to the list. */
 export function listMore({ filter, pages }: RequestList): Promise<void> {
   return requests.ask(async (signal) => {
     const query = queryOf(filter)
@@ -71,15 +71,15 @@ export function listed(id: string): LedgerRecord | undefined {
 }
 
 /**
- * Asks for a request, and puts it into the list where it stands there.
- * @returns undefined where another account's is gone
+ * Loads a request again, and updates its row in the list.
+ * @returns undefined where a request of another account is gone
  * @throws Failure as `ask`
  */
 export async function askRequest(id: string, signal?: AbortSignal): Promise<LedgerRecord | undefined> {
   const known = listed(id)
   const account = requests.answer.value?.filter.account.trim() ?? ''
   const asking = signal ? { signal } : {}
-  // The route of one request is for the account's own; another's is found by the second in which it came.
+  // `GET /requests/{id}` works only for the own account. A request of another account is found by the second of its creation.
   const isOthers = known !== undefined && account !== '' && account !== identity.value?.account
   const row = isOthers ? await askOthers(known, account, asking) : await recordOf(id, signal)
   if (row) replace(row)
@@ -99,7 +99,7 @@ async function askOthers(
 function replace(row: LedgerRecord): void {
   const { answer } = requests
   if (!answer.value) return
-  // Other pages stay the same objects: they are not drawn again.
+  // Other pages stay the same objects, so that they are not rendered again.
   const pages = answer.value.pages.map((page) =>
     page.some(({ id }) => id === row.id) ? page.map((each) => (each.id === row.id ? row : each)) : page,
   )

@@ -6,13 +6,13 @@ import { addressOf } from '../base/route.ts'
 import { formatDuration, formatMoment, formatNumber } from '../ui/format.ts'
 import { sayDone, sayFailure } from '../ui/notices.ts'
 import { wordsOfState } from '../ui/request-states.ts'
-import { FleetingButton } from './fleeting-button.ts'
+import { DisappearingButton } from './disappearing-button.ts'
 import { Character, Name } from './names.ts'
 import { askRequest, type RequestList } from './request-rows.ts'
 
 const columns = ['Came', 'Model', 'Character', 'Tokens', 'First token', 'Whole time', 'State']
 
-/** The requests, a row for each; on a narrow screen a card for each. The roles keep it a table for screen readers there. */
+/** A table of requests. On a narrow screen each row is shown as a card; the roles keep it a table for screen readers. */
 export function RequestTable({ list }: { readonly list: RequestList }): VNode {
   return html`
     <table class="request-table" role="table">
@@ -25,7 +25,7 @@ export function RequestTable({ list }: { readonly list: RequestList }): VNode {
   `
 }
 
-/** The rows of a page, which are compared again only when they have changed. */
+/** The rows of a page, which are rendered again only when they have changed. */
 function Page({ rows }: { readonly rows: readonly LedgerRecord[] }): VNode {
   return useMemo(
     () => html`<tbody role="rowgroup">${rows.map((row) => html`<${Row} key=${row.id} row=${row} />`)}</tbody>`,
@@ -50,7 +50,7 @@ function Row({ row }: { readonly row: LedgerRecord }): VNode {
           <span class=${`state ${kind}`}>${title}</span>
           ${row.retries > 0 && html`<span class="tag">asked ${formatNumber(row.retries + 1)} times</span>`}
           ${row.upstream_truncated !== null && html`<span class="tag fault">prompt was cut</span>`}
-          ${isRunning && html`<${FleetingButton} within="row" label=${`Look again at the request of ${moment}`} onClick=${() => refreshRow(row)}>Look again<//>`}
+          ${isRunning && html`<${DisappearingButton} within="row" label=${`Look again at the request of ${moment}`} onClick=${() => refreshRow(row)}>Look again<//>`}
         </span>
       </td>
     </tr>
@@ -62,7 +62,7 @@ function Models({ row: { model, model_used } }: { readonly row: LedgerRecord }):
   return html`<span><${Name} text=${model} />${answered && html` <span class="faint">→ <${Name} text=${model_used} /></span>`}</span>`
 }
 
-/** An estimate has a mark that says so. */
+/** Token counts; an estimate has a mark. */
 function Tokens({ row }: { readonly row: LedgerRecord }): VNode {
   const mark = row.tokens_exact ? '' : html`<abbr title="Estimated: the model did not count them">≈</abbr> `
   return html`<span class="token-counts">${mark}${formatNumber(row.prompt_tokens)} + ${formatNumber(row.completion_tokens)}</span>`

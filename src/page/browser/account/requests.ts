@@ -5,8 +5,8 @@ import { place } from '../base/route.ts'
 import { identity, may } from '../base/session.ts'
 import { formatNumber } from '../ui/format.ts'
 import { stateTitles } from '../ui/request-states.ts'
+import { DisappearingButton } from './disappearing-button.ts'
 import { Filter } from './filter.ts'
-import { FleetingButton } from './fleeting-button.ts'
 import { loadKeyNames, shown } from './names.ts'
 import { RequestDetails } from './request-details.ts'
 import { listMore, listRequests, type RequestFilter, type RequestList, requests } from './request-rows.ts'
@@ -14,7 +14,7 @@ import { RequestTable } from './request-table.ts'
 
 const filter = new Filter<RequestFilter>({ from: '', to: '', model: '', state: '', account: '' })
 
-/** The chat requests of an account, and what became of them. */
+/** The chat requests of an account. */
 export function View(): VNode {
   const wanted = filter.chosen.value
   useEffect(() => void listRequests(wanted), [wanted])
@@ -32,7 +32,7 @@ export function View(): VNode {
       <${Filters} />
       ${
         failure.value &&
-        html`<p class="fault" role="alert">${failure.value.message} <${FleetingButton} within="part" onClick=${again} isBusy=${isWaiting.value}>Try again<//></p>`
+        html`<p class="fault" role="alert">${failure.value.message} <${DisappearingButton} within="part" onClick=${again} isBusy=${isWaiting.value}>Try again<//></p>`
       }
       ${!answer.value && isWaiting.value && html`<p class="waiting" role="status">Loading …</p>`}
       ${answer.value && html`<${Listed} list=${answer.value} />`}
@@ -47,7 +47,7 @@ function Listed({ list }: { readonly list: RequestList }): VNode {
     const isFiltered = Object.values(list.filter).some((value) => value !== '')
     return html`
       <p class="empty">${isFiltered ? 'No request matches.' : 'This account has no chat request yet.'}
-        ${isFiltered && html` <${FleetingButton} within="part" onClick=${filter.reset}>Show all<//>`}</p>
+        ${isFiltered && html` <${DisappearingButton} within="part" onClick=${filter.reset}>Show all<//>`}</p>
     `
   }
   const shownCount = `${formatNumber(count)} ${count === 1 ? 'request' : 'requests'} shown${list.hasMore ? ', there are more.' : '.'}`
@@ -55,12 +55,12 @@ function Listed({ list }: { readonly list: RequestList }): VNode {
     <${RequestTable} list=${list} />
     <p class="row more">
       <span role="status">${shownCount}</span>
-      ${list.hasMore && html`<${FleetingButton} within="part" isBusy=${requests.isWaiting.value} onClick=${() => listMore(list)}>More<//>`}
+      ${list.hasMore && html`<${DisappearingButton} within="part" isBusy=${requests.isWaiting.value} onClick=${() => listMore(list)}>More<//>`}
     </p>
   `
 }
 
-/** The form of the filter: each change is shown at once. */
+/** The form of the filter. Each change is applied at once. */
 function Filters(): VNode {
   const { from, to, model, state, account } = filter.typed.value
   const models = new Set(requests.answer.value?.pages.flat().map((row) => row.model))

@@ -1,14 +1,14 @@
 import { dayAfter } from './period.ts'
 
-/** What a summary can be made by. */
+/** The groupings of a usage report. */
 export type Grouping = 'day' | 'model' | 'key' | 'character'
 
-/** A line of `GET /usage`; the group's field is the one that was asked for. */
+/** A line of `GET /usage`. It has only the field of its grouping. */
 export interface UsageLine {
   readonly day?: string
   readonly model?: string
   readonly key?: string
-  /** Null for requests without one. */
+  /** Null for requests without a character. */
   readonly character?: string | null
   readonly requests: number
   readonly prompt_tokens: number
@@ -16,35 +16,35 @@ export interface UsageLine {
   readonly failed: number
 }
 
-/** What was answered, and to which question. */
+/** A usage report with its parameters. */
 export interface Usage {
   readonly by: Grouping
-  /** Days; empty where none was said. */
+  /** Days; empty for none. */
   readonly from: string
   readonly to: string
   readonly lines: readonly UsageLine[]
   readonly hasMore: boolean
 }
 
-/** A UTC day, with use or without. */
+/** The usage of a UTC day, which may be 0. */
 export interface UsageDay extends UsageLine {
   readonly day: string
 }
 
-/** Days without use are drawn for a period up to so many days; a longer one begins with its first use. */
-const mostEmptyDays = 366
+/** A period of up to so many days is drawn whole; a longer period begins with its first day of use. */
+const maxEmptyDays = 366
 
-/** All days of an answer in order, those without use too. */
+/** All days of a report in order, also days without use. */
 export function everyDay({ lines, from, to, hasMore }: Usage): readonly UsageDay[] {
   const known = new Map(lines.flatMap((line) => (line.day === undefined ? [] : [[line.day, line]])))
   const used = [...known.keys()]
   const firstUsed = used[0]
   const lastUsed = used.at(-1)
   if (firstUsed === undefined || lastUsed === undefined) return []
-  const isShort = from !== '' && from >= dayAfter(lastUsed, -mostEmptyDays)
+  const isShort = from !== '' && from >= dayAfter(lastUsed, -maxEmptyDays)
   const first = isShort && from < firstUsed ? from : firstUsed
-  // Of the days after the last line nothing is known where there are more lines.
-  const last = to > lastUsed && to <= dayAfter(first, mostEmptyDays) && !hasMore ? to : lastUsed
+  // If there are more lines, the days after the last line are unknown.
+  const last = to > lastUsed && to <= dayAfter(first, maxEmptyDays) && !hasMore ? to : lastUsed
   const days: UsageDay[] = []
   for (let day = first; day <= last; day = dayAfter(day, 1)) {
     days.push({ ...(known.get(day) ?? nothing), day })
@@ -54,7 +54,7 @@ export function everyDay({ lines, from, to, hasMore }: Usage): readonly UsageDay
 
 const nothing = { requests: 0, prompt_tokens: 0, completion_tokens: 0, failed: 0 }
 
-/** All lines together. */
+/** The sum of all lines. */
 export function totalOf(lines: readonly UsageLine[]): UsageLine {
   const total = { ...nothing }
   for (const line of lines) {
@@ -66,7 +66,7 @@ export function totalOf(lines: readonly UsageLine[]): UsageLine {
   return total
 }
 
-/** Which group a line is of; null for requests that have none. */
+/** The group of a line; null for requests without one. */
 export function groupOf(line: UsageLine, by: Grouping): string | null {
   return line[by] ?? null
 }

@@ -7,10 +7,10 @@ import { type Grouping, groupOf, totalOf, type Usage, type UsageLine } from './u
 
 const titles: Readonly<Record<Grouping, string>> = { day: 'Day', model: 'Model', key: 'Key', character: 'Character' }
 
-/** The figures as a table; each group but a day has a bar for its tokens. The roles keep it one where a narrow screen shows it in lines. */
+/** The figures as a table. Each group except days has a bar for its tokens. The roles keep it a table on narrow screens. */
 export function UsageTable({ usage }: { readonly usage: Usage }): VNode {
   const { by, lines } = usage
-  const most = Math.max(1, ...lines.map(tokensOf))
+  const max = Math.max(1, ...lines.map(tokensOf))
   return html`
     <div class="scroll" role="region" aria-label="Usage as a table" tabindex="0">
       <table class="usage-table" role="table">
@@ -28,7 +28,7 @@ export function UsageTable({ usage }: { readonly usage: Usage }): VNode {
           ${lines.map(
             (line) => html`
               <tr role="row" key=${groupOf(line, by)}>
-                <th scope="row" role="rowheader"><${GroupName} line=${line} by=${by} />${by !== 'day' && html`<${TokenBar} line=${line} most=${most} />`}</th>
+                <th scope="row" role="rowheader"><${GroupName} line=${line} by=${by} />${by !== 'day' && html`<${TokenBar} line=${line} max=${max} />`}</th>
                 <${Figures} line=${line} />
               </tr>
             `,
@@ -59,9 +59,9 @@ function GroupName({ line, by }: { readonly line: UsageLine; readonly by: Groupi
   return by === 'character' ? html`<${Character} written=${group} />` : html`<${Name} text=${group} />`
 }
 
-/** Decoration: the figures stand beside it. */
-function TokenBar({ line, most }: { readonly line: UsageLine; readonly most: number }): VNode {
-  const widthOf = (part: number) => ({ inlineSize: `${(part / most) * 100}%` })
+/** Hidden from screen readers, since the table has the figures. */
+function TokenBar({ line, max }: { readonly line: UsageLine; readonly max: number }): VNode {
+  const widthOf = (part: number) => ({ inlineSize: `${(part / max) * 100}%` })
   return html`
     <span class="token-bar" aria-hidden="true">
       <span class="prompt" style=${widthOf(line.prompt_tokens)}></span>

@@ -6,9 +6,9 @@ import { getJson } from '../base/api.ts'
 import { addressOf } from '../base/route.ts'
 import { may } from '../base/session.ts'
 import { formatNumber } from '../ui/format.ts'
-import { Asked } from './asked.ts'
 import { DayPlot } from './day-plot.ts'
-import { FleetingButton } from './fleeting-button.ts'
+import { DisappearingButton } from './disappearing-button.ts'
+import { LatestRequest } from './latest-request.ts'
 import { loadKeyNames } from './names.ts'
 import { daysOf, lastDays, type Period, type Span } from './period.ts'
 import { everyDay, type Grouping, totalOf, type Usage, type UsageLine } from './usage-lines.ts'
@@ -29,9 +29,9 @@ const groupings: readonly (readonly [Grouping, string])[] = [
 
 const by = signal<Grouping>('day')
 const period = signal<Period>({ span: 'month', from: '', to: '' })
-const usage = new Asked<Usage>()
+const usage = new LatestRequest<Usage>()
 
-/** What the account used, by day, model, key or character: as a plot and as a table. */
+/** The usage of the account by day, model, key or character, as a plot and as a table. */
 export function View(): VNode {
   const wanted = `${by.value} ${JSON.stringify(period.value)}`
   useEffect(() => void load(), [wanted])
@@ -44,7 +44,7 @@ export function View(): VNode {
       <${Chooser} />
       ${
         failure.value &&
-        html`<p class="fault" role="alert">${failure.value.message} <${FleetingButton} within="part" onClick=${load} isBusy=${isWaiting.value}>Try again<//></p>`
+        html`<p class="fault" role="alert">${failure.value.message} <${DisappearingButton} within="part" onClick=${load} isBusy=${isWaiting.value}>Try again<//></p>`
       }
       ${!answer.value && isWaiting.value && html`<p class="waiting" role="status">Adding up …</p>`}
       ${answer.value && html`<${Shown} usage=${answer.value} />`}
@@ -58,7 +58,7 @@ function load(): Promise<void> {
   const { from, to } = daysOf(period.value)
   const query = new URLSearchParams({ by: grouping })
   if (from) query.set('from', from)
-  // The last days go up to now, whatever the clock of this device says.
+  // Without an end the service uses its own clock; the clock of this device may be wrong.
   if (to && span === 'own') query.set('to', to)
   return usage.ask(async (signal) => {
     const found = await getJson<UsageAnswer>(`usage?${query}`, { signal })
@@ -71,7 +71,7 @@ interface UsageAnswer {
   readonly has_more: boolean
 }
 
-/** The form: each change is shown at once. */
+/** The form. Each change is applied at once. */
 function Chooser(): VNode {
   const { span, from, to } = period.value
   const setDay = (name: 'from' | 'to') => (event: Event) => {
@@ -103,7 +103,7 @@ function Chooser(): VNode {
   `
 }
 
-/** A period of one's own begins with the days that were shown. */
+/** A custom period begins with the days that were shown before. */
 function choose(span: Span): void {
   period.value =
     span === 'own' ? { span, ...lastDays(period.value.span === 'week' ? 7 : 30) } : { ...period.value, span }

@@ -4,9 +4,9 @@ import { addressOf, place } from '../base/route.ts'
 import { may } from '../base/session.ts'
 import { Loaded, type LoadedView } from '../ui/loaded-view.ts'
 
-/** A part of the account's view, what its link is called, and for whom it is. */
+/** A part of the account's view, the title of its link, and the condition under which it is shown. */
 interface Part extends LoadedView {
-  /** As the address has it. */
+  /** Its name in the address. */
   readonly path: string
   readonly title: string
   readonly isFor: () => boolean
@@ -52,7 +52,7 @@ const parts: readonly Part[] = [
   },
 ]
 
-/** The account that the key belongs to, in parts: each has an address of its own. */
+/** The account of the key, in parts with their own addresses. */
 export function View(): VNode {
   const shown = parts.filter(({ isFor }) => isFor())
   const current = shown.find(({ path }) => path === place.value[1]) ?? shown[0]

@@ -1,49 +1,49 @@
 import { Failure } from './failure.ts'
 import { fetchWatched } from './watched-fetch.ts'
 
-/** How something is asked for. */
-export interface Asking {
+/** Options of a request. */
+export interface RequestOptions {
   readonly method?: 'GET' | 'POST' | 'PUT' | 'DELETE'
   /** Sent as a JSON body. */
   readonly json?: unknown
-  /** Sent as it is, in place of `json`. */
+  /** Sent unchanged, in place of `json`. */
   readonly body?: Blob
   readonly headers?: Readonly<Record<string, string>>
   readonly signal?: AbortSignal
-  /** Told what fraction of `body` has been sent, while it is. */
+  /** Called with the fraction of `body` that has been sent. */
   readonly onSent?: (fraction: number) => void
 }
 
 let key = ''
 let refused: (reason: string) => void = () => {}
-/** Aborted when somebody else may sign in: what was asked for before must not come to them. */
+/** Aborted at the end of a session: the next account must not get replies to requests of this one. */
 let session = new AbortController()
 
 /**
- * Begins a session with the key that all requests have from now on, and ends the requests of the session before.
- * @param onRefused is told why, when the service does not take the key any more
+ * Begins a session with a key for all further requests, and aborts the requests of the session before.
+ * @param onRefused is called with the reason when the service refuses the key
  */
-export function giveKey(given: string, onRefused: (reason: string) => void): void {
+export function startSession(given: string, onRefused: (reason: string) => void): void {
   session.abort()
   session = new AbortController()
   key = given
   refused = onRefused
 }
 
-/** Goes on with another key of the same account: requests that are on their way go on too. */
+/** Continues the session with another key of the same account. Requests in flight go on. */
 export function changeKey(given: string): void {
   key = given
 }
 
 /**
- * Asks the service.
- * @param path below the address of the page, without a slash in front, such as `plants?limit=10`
- * @returns its reply, which is a success
- * @throws Failure for any other reply, and where there is none
+ * Sends a request to the service.
+ * @param path relative to the URL of the page, such as `plants?limit=10`
+ * @returns the reply, whose status is a success
+ * @throws Failure for any other reply, and where there is no reply
  */
 export async function ask(
   path: string,
-  { method = 'GET', json, body, headers: more, signal: stopping, onSent }: Asking = {},
+  { method = 'GET', json, body, headers: more, signal: stopping, onSent }: RequestOptions = {},
 ): Promise<Response> {
   const asked = key
   const signal = AbortSignal.any(stopping ? [session.signal, stopping] : [session.signal])
@@ -72,16 +72,16 @@ export async function ask(
   if (reply.ok) return reply
   const failure = await Failure.ofReply(reply)
   if (signal.aborted) throw Failure.of(signal.reason)
-  // A key may have been changed while the reply was on its way.
+  // The key may have changed while the reply was on its way.
   if (reply.status === 401 && asked === key) refused(failure.message)
   throw failure
 }
 
 /**
- * Asks for JSON. The page comes from the service that answers it, so that both agree on the shape.
+ * Requests JSON. The page comes from the same service, so that both agree on the shape.
  * @throws Failure as `ask`
  */
-export async function getJson<T>(path: string, asking?: Asking): Promise<T> {
+export async function getJson<T>(path: string, asking?: RequestOptions): Promise<T> {
   const { signal } = session
   const reply = await ask(path, asking)
   const value: T = await reply.json().catch(() => {
@@ -91,7 +91,7 @@ export async function getJson<T>(path: string, asking?: Asking): Promise<T> {
   return value
 }
 
-/** The failure of a request that the service was not reached with, or that broke off. */
+/** The failure of a request without a reply, or with a reply that broke off. */
 export function unreachable(): Failure {
   return navigator.onLine
     ? new Failure(0, 'unreachable', 'The service does not answer. Check that it is running, then try again.')

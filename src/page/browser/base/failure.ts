@@ -1,11 +1,11 @@
-/** Why a request got no answer, with a sentence for people. */
+/** The reason why a request failed, with a sentence for the reader. */
 export class Failure extends Error {
-  /** HTTP status; 0 where the service was not reached. */
+  /** The HTTP status; 0 where there was no reply. */
   readonly status: number
   readonly code: string
-  /** Seconds after which to try again, where the service says so. */
+  /** Seconds after which to try again, if the service sent them. */
   readonly retryAfter: number | undefined
-  /** The field of the request that is at fault, where the service names one. */
+  /** The faulty field of the request, if the service named one. */
   readonly param: string | undefined
 
   constructor(status: number, code: string, message: string, retryAfter?: number, param?: string) {
@@ -16,7 +16,7 @@ export class Failure extends Error {
     this.param = param
   }
 
-  /** The failure that something thrown is. */
+  /** Makes a failure of any thrown value. */
   static of(error: unknown): Failure {
     if (error instanceof Failure) return error
     if (error instanceof DOMException && error.name === 'AbortError') return new Failure(0, 'stopped', 'Stopped.')
@@ -27,11 +27,11 @@ export class Failure extends Error {
     )
   }
 
-  /** The failure that a reply tells, in the shape of the plant store or of chat. */
+  /** Reads the failure from a reply, in the shape of the plant store or of chat. */
   static async ofReply(reply: Response): Promise<Failure> {
     const seconds = Number(reply.headers.get('retry-after') ?? Number.NaN)
     const body: unknown = await reply.json().catch(() => undefined)
-    const { message, code, param } = told(body)
+    const { message, code, param } = errorFields(body)
     return new Failure(
       reply.status,
       code ?? String(reply.status),
@@ -42,7 +42,7 @@ export class Failure extends Error {
   }
 }
 
-function told(body: unknown): { readonly message?: string; readonly code?: string; readonly param?: string } {
+function errorFields(body: unknown): { readonly message?: string; readonly code?: string; readonly param?: string } {
   const error = field(body, 'error')
   const message = field(error, 'message') ?? field(body, 'message')
   const code = field(error, 'code') ?? field(error, 'type')

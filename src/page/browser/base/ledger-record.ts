@@ -1,13 +1,13 @@
 import { getJson } from './api.ts'
 
-/** A chat request as the ledger has it: `GET /requests` lists such records, and `GET /requests/{id}` gives one. */
+/** A chat request in the ledger, as `GET /requests` lists it and `GET /requests/{id}` returns it. */
 export interface LedgerRecord {
   readonly id: string
   /** Unix seconds. */
   readonly created: number
   /** The prefix of its key. */
   readonly key: string
-  /** As it was asked for. */
+  /** The model's id in the request. */
   readonly model: string
   readonly model_used: string | null
   readonly character: string | null
@@ -21,7 +21,7 @@ export interface LedgerRecord {
   readonly upstream_truncated: string | null
 }
 
-/** The record of a request of the own account. @throws Failure 404 where the ledger has none */
+/** The ledger's record of a request of this account. @throws Failure 404 where there is none */
 export function recordOf(requestId: string, signal?: AbortSignal): Promise<LedgerRecord> {
   return getJson<LedgerRecord>(`requests/${encodeURIComponent(requestId)}`, signal ? { signal } : {})
 }

@@ -1,9 +1,9 @@
 import { signal } from '@preact/signals'
 
-/** A place in the page, as the fragment of its address says it: `#/account/usage` is `['account', 'usage']`. */
+/** A place in the page, from the fragment of its address: `#/account/usage` is `['account', 'usage']`. */
 export type Place = readonly string[]
 
-/** Where the reader is. */
+/** The current place. */
 export const place = signal<Place>(readPlace())
 
 addEventListener('hashchange', () => {
@@ -15,7 +15,7 @@ function readPlace(): Place {
   return location.hash.slice(2).split('/').map(decoded)
 }
 
-/** A part of the address, as it was before it was encoded; as it stands where it is broken. */
+/** A decoded part of the address; unchanged where its encoding is broken. */
 export function decoded(part: string): string {
   try {
     return decodeURIComponent(part)
@@ -34,7 +34,7 @@ export function goTo(...parts: readonly string[]): void {
   location.hash = addressOf(...parts)
 }
 
-/** Goes to where the page begins, and takes the place out of the address and the tab's history. */
+/** Goes to the start of the page, and removes the place from the address and the tab's history. */
 export function leave(): void {
   history.replaceState(null, '', location.pathname + location.search)
   place.value = []

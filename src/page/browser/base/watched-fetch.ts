@@ -1,7 +1,7 @@
 /**
- * Like `fetch`, for large bodies: browsers tell only `XMLHttpRequest` how much of a body has been sent.
- * @param onSent told the fraction of the body that has left, again and again
- * @throws TypeError where there is no reply, and the signal's reason when it is given up, as `fetch` does
+ * Like `fetch`, for large bodies. Only `XMLHttpRequest` reports how much of a body has been sent.
+ * @param onSent is called repeatedly with the fraction of the body that has been sent
+ * @throws TypeError where there is no reply, and the signal's reason when it aborts, as `fetch` does
  */
 export function fetchWatched(
   address: URL,
@@ -23,7 +23,7 @@ export function fetchWatched(
   return promise
 }
 
-/** What is sent. */
+/** The request. */
 export interface WatchedRequest {
   readonly method?: string
   readonly headers: Readonly<Record<string, string>>
@@ -37,6 +37,6 @@ function responseOf(request: XMLHttpRequest): Response {
     const colon = line.indexOf(':')
     if (colon > 0) headers.append(line.slice(0, colon), line.slice(colon + 1).trim())
   }
-  // A reply without a content may not be given one, not even an empty one.
+  // `Response` refuses a body for the status 204, even an empty one.
   return new Response(request.status === 204 ? null : request.response, { status: request.status, headers })
 }

@@ -2,7 +2,7 @@ import { getJson } from '../base/api.ts'
 import type { ListedCharacter, Origin } from '../base/character-list.ts'
 import { characterPath } from '../base/character-path.ts'
 
-/** What the service makes of a card, as far as only its readers are told. */
+/** The findings of a card, which the service shows only to keys that may read the card. */
 export interface Findings {
   readonly refused_regexes?: readonly string[]
   readonly ignored?: readonly string[]
@@ -19,30 +19,30 @@ interface Contents extends Findings {
   readonly model: string | null
 }
 
-/** What the service tells of a card that is sent to it. */
+/** The reply to an uploaded card. */
 export interface Summary extends Contents {
   readonly name: string
   readonly digest: string
   readonly greetings: number
 }
 
-/** What `GET /characters/{name}` tells. */
+/** The reply of `GET /characters/{name}`. */
 export interface Details extends ListedCharacter, Contents {
   readonly creator_notes: string
   readonly character_version: string
   readonly greetings: readonly { readonly index: number; readonly text: string }[]
-  /** Missing where the card's texts are not for this key. */
+  /** Missing where this key may not read the card. */
   readonly card?: unknown
 }
 
-/** Whose a character is, in words. */
+/** The words for the owner of a character. */
 export const origins: Readonly<Record<Origin, string>> = {
   account: 'yours',
   folder: 'the operator’s',
   starter: 'starter',
 }
 
-/** Asks for what a character tells of itself. @throws Failure */
+/** Loads the details of a character. @throws Failure */
 export function detailsOf(name: string, signal: AbortSignal): Promise<Details> {
   return getJson<Details>(characterPath(name), { signal })
 }

@@ -19,9 +19,9 @@ import { search } from './gallery.ts'
 import { listedOf, refresh } from './library.ts'
 import { Pane } from './pane.ts'
 
-/** What is known of one character, and what can be done with it. */
+/** The details of one character, with its actions. */
 export function CharacterPane({ name }: { readonly name: string }): VNode {
-  // A card that replaces this one has another digest.
+  // Loaded again when the digest changes: a replaced card has another one.
   const loading = useLoading((signal) => detailsOf(name, signal), [name, listedOf(name)?.digest])
   const details = loading.value
   return html`
@@ -113,7 +113,7 @@ function DeleteDialog({ name, onClose }: { readonly name: string; readonly onClo
   `
 }
 
-/** Greetings that are shown at first, and with each step more. */
+/** Greetings that are shown at first, and that the button adds. */
 const portion = 20
 
 function Greetings({ greetings }: { readonly greetings: Details['greetings'] }): VNode {
@@ -141,7 +141,7 @@ const specs: Readonly<Record<string, string>> = {
   chara_card_v3: 'V3',
 }
 
-/** The figures of a card, as a card that is about to be imported has them too. */
+/** The figures of a card, also of one that is about to be imported. */
 export function Facts({ details }: { readonly details: Omit<Details, 'greetings'> }): VNode {
   const { name, digest, spec, lore_entries: lore, regexes, remote_assets: remote, model, created, updated } = details
   const rows: readonly (readonly [title: string, value: unknown])[] = [

@@ -4,10 +4,10 @@ import { goTo } from '../base/route.ts'
 import { may } from '../base/session.ts'
 import { addFiles } from './imports.ts'
 
-/** Whether files are held over the page, which would take them. */
+/** Whether files are dragged over the page, which accepts them. */
 export const isOver = signal(false)
 
-/** Takes files that are dropped anywhere on the page, while the view is shown. */
+/** Accepts files that are dropped anywhere on the page, while the view is shown. */
 export function useDropping(): void {
   useEffect(() => {
     const listening = new AbortController()
@@ -23,7 +23,7 @@ export function useDropping(): void {
   }, [])
 }
 
-/** Shows the place where cards are imported, and takes these. */
+/** Opens the import pane with these files. */
 export function importFiles(files: Iterable<File>): void {
   addFiles(files)
   goTo('characters', '', 'import')
@@ -31,13 +31,13 @@ export function importFiles(files: Iterable<File>): void {
 
 function hold(event: DragEvent): void {
   if (!event.dataTransfer?.types.includes('Files')) return
-  // Without this the browser would leave the page for the file.
+  // Otherwise the browser would open the file in place of the page.
   event.preventDefault()
   event.dataTransfer.dropEffect = may('characters:write') ? 'copy' : 'none'
   isOver.value = may('characters:write')
 }
 
-/** Elements within the page are left for one another all the time; leaving the page leads to none. */
+/** The event also comes between elements of the page; only when the pointer leaves the page, there is no next element. */
 function leave({ relatedTarget }: DragEvent): void {
   if (relatedTarget === null) isOver.value = false
 }

@@ -3,7 +3,7 @@ import type { VNode } from 'preact'
 import { clip } from '../ui/long-text.ts'
 import type { Findings as Found } from './character.ts'
 
-/** What an author would want to know, the gravest first. */
+/** The kinds of findings, the most serious first. */
 const kinds = [
   { field: 'warnings', title: 'Read otherwise than it may be meant', isGrave: true },
   { field: 'never_fire', title: 'Lore that never fires', isGrave: true },
@@ -11,7 +11,7 @@ const kinds = [
   { field: 'ignored', title: 'Fields that change nothing here (kept for export)', isGrave: false },
 ] as const
 
-/** What the service would ignore, refuse or never use of a card. */
+/** The parts of a card that the service ignores, refuses or never uses. */
 export function Findings({ of: found }: { readonly of: Found }): VNode {
   const shown = kinds.filter(({ field }) => (found[field] ?? []).length > 0)
   if (shown.length === 0)

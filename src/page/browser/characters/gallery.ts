@@ -11,7 +11,7 @@ import { VirtualList } from '../ui/virtual-list.ts'
 import { origins } from './character.ts'
 import { type Found, library, reloadLibrary } from './library.ts'
 
-/** What is looked for; kept while other views are shown. */
+/** The search text; kept while other views are shown. */
 export const search = signal('')
 const origin = signal<Origin | 'all'>('all')
 
@@ -20,7 +20,7 @@ const tagsShown = 2
 /** All characters, with a search. */
 export function Gallery(): VNode {
   const { characters, isComplete, failure } = library.value
-  // What is found is seen from its beginning.
+  // A new result is shown from its beginning.
   useEffect(() => document.querySelector('.gallery')?.scrollTo(0, 0), [search.value, origin.value])
   if (failure) {
     return html`
@@ -70,7 +70,7 @@ function readOrigin(text: string): Origin | 'all' {
   return text === 'account' || text === 'folder' || text === 'starter' ? text : 'all'
 }
 
-/** Characters that have every word that is looked for in their names, tags or creators. */
+/** The characters with every word of the search in their names, tags or creators. */
 function matching(characters: readonly Found[]): readonly Found[] {
   const words = search.value.toLowerCase().split(/\s+/).filter(Boolean)
   if (words.length === 0 && origin.value === 'all') return characters

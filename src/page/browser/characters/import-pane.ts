@@ -25,7 +25,7 @@ import {
 import { listedOf, ownOf } from './library.ts'
 import { Pane } from './pane.ts'
 
-/** Cards on their way in: what each is, and whether to import it. */
+/** The files that were dropped or chosen, each with its findings and the decision to import it. */
 export function ImportPane(): VNode {
   const all = imports.value
   const ready = all.filter((each) => isReady(each) && !ownOf(each.name)).length
@@ -55,7 +55,7 @@ function DropPlace(): VNode {
     const { current } = input
     if (!current?.files) return
     addFiles(current.files)
-    // The same file may be chosen once more.
+    // Without this the same file could not be chosen again.
     current.value = ''
   }
   return html`
@@ -92,7 +92,7 @@ function Item({ item }: { readonly item: Import }): VNode {
   `
 }
 
-/** What the service will not take is put away; anything else may go better. */
+/** A file that the service refuses can only be put away; after another failure it can be tried again. */
 function WayOn({ item, failure }: { readonly item: Import; readonly failure: Failure }): VNode {
   return [400, 413].includes(failure.status)
     ? html`<button type="button" onClick=${() => putAway(item.id)}>Put it away</button>`
@@ -112,7 +112,7 @@ function Progress({ item: { stage, sent, file, failure } }: { readonly item: Imp
   `
 }
 
-/** What a card is, in a line, and what would come to nothing. */
+/** The name and the figures of a card in a line, and its findings. */
 function WhatItIs({ summary }: { readonly summary: Summary }): VNode {
   const { name, spec, greetings, lore_entries: lore, regexes, remote_assets: remote, model } = summary
   const parts = [

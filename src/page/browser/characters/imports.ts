@@ -1,41 +1,41 @@
 import { effect, signal } from '@preact/signals'
-import { type Asking, getJson } from '../base/api.ts'
+import { getJson, type RequestOptions } from '../base/api.ts'
 import { characterPath } from '../base/character-path.ts'
 import { Failure } from '../base/failure.ts'
 import { identity } from '../base/session.ts'
 import type { Summary } from './character.ts'
 import { loadLibrary, ownOf, refresh } from './library.ts'
 
-/** A file on its way to become a character. */
+/** A file that is being imported as a character. */
 export interface Import {
   readonly id: number
   readonly file: File
   readonly stage: 'waiting' | 'checking' | 'checked' | 'importing' | 'imported'
-  /** What fraction of the file has been sent in this stage. */
+  /** The fraction of the file that has been sent in this stage. */
   readonly sent: number
-  /** What the service makes of it, once it has been asked. */
+  /** The service's summary of the card, after the check. */
   readonly summary?: Summary
-  /** The name that it is to have. */
+  /** The name for the character. */
   readonly name: string
-  /** Why the stage has come to nothing. */
+  /** The reason why the stage failed. */
   readonly failure?: Failure
 }
 
-/** All files that were dropped or chosen, until they are put away: another view changes nothing of them. */
+/** All files that were dropped or chosen, until they are put away. They stay while other views are shown. */
 export const imports = signal<readonly Import[]>([])
 
 let count = 0
-/** What is sent, by the import's id, for whoever puts it away meanwhile. */
+/** Running uploads by the import's id, so that putting a file away can abort its upload. */
 const sending = new Map<number, AbortController>()
-/** One file at a time is sent: the rest would only make each slower. */
+/** Files are sent one at a time: parallel uploads would only slow each other down. */
 let queue: Promise<void> = Promise.resolve()
 
-// Files of one account are nothing to the next.
+// The next account in this tab must not see the files.
 effect(() => {
   if (identity.value === null) for (const { id } of imports.peek()) putAway(id)
 })
 
-/** Takes files, and asks the service what each is; nothing of them is kept by that. */
+/** Adds files, and has the service check each without keeping it. */
 export function addFiles(files: Iterable<File>): void {
   for (const file of files) {
     count += 1
@@ -45,17 +45,17 @@ export function addFiles(files: Iterable<File>): void {
   }
 }
 
-/** Asks once more what a file is. */
+/** Checks a file again. */
 export function checkAgain(id: number): void {
   inTurn(id, 'waiting', check)
 }
 
-/** Says under which name a file is to be imported. */
+/** Sets the name for the character of a file. */
 export function rename(id: number, name: string): void {
   change(id, { name })
 }
 
-/** Imports a file: the character that has its name already is replaced. */
+/** Imports a file. It replaces a character of the same name. */
 export function importFile(id: number): void {
   inTurn(id, 'importing', store)
 }
@@ -65,25 +65,25 @@ export function importNew(): void {
   for (const each of imports.value) if (isReady(each) && !ownOf(each.name)) importFile(each.id)
 }
 
-/** Whether a file waits for the word to import it. */
+/** Whether a file is checked and can be imported. */
 export function isReady({ stage, failure }: Import): boolean {
   return stage === 'checked' && !failure
 }
 
-/** Puts a file away, and ends what is done with it. */
+/** Removes a file from the list, and aborts its upload. */
 export function putAway(id: number): void {
   imports.value = imports.value.filter((each) => each.id !== id)
   sending.get(id)?.abort()
 }
 
-/** Puts away what has become a character. */
+/** Removes all imported files from the list. */
 export function putAwayImported(): void {
   imports.value = imports.value.filter(({ stage }) => stage !== 'imported')
 }
 
 type Step = (item: Import, signal: AbortSignal) => Promise<Partial<Import>>
 
-/** @param stage what the file is in as long as it waits for its turn */
+/** @param stage the stage of the file while it waits in the queue */
 function inTurn(id: number, stage: Import['stage'], step: Step): void {
   change(id, { stage, sent: 0 })
   queue = queue.then(async () => {
@@ -112,7 +112,7 @@ async function check({ id, file }: Import, signal: AbortSignal): Promise<Partial
   change(id, { stage: 'checking' })
   await readable(file)
   const summary = await getJson<Summary>('characters?dry_run=true', { ...sent(id, file, signal), method: 'POST' })
-  // Whether a name is taken is known by the list.
+  // The list tells whether the name is taken.
   await loadLibrary()
   return { stage: 'checked', summary, name: summary.name }
 }
@@ -129,14 +129,14 @@ async function store({ id, file, name, summary }: Import, signal: AbortSignal): 
     await refresh(stored.name).catch(() => {})
     return { stage: 'imported', summary: stored, name: stored.name }
   } catch (error) {
-    // Somebody else has added it meanwhile: with that in the list, the reader is asked whether to replace it.
+    // The name was taken meanwhile: after the refresh the reader is asked whether to replace the character.
     if (Failure.of(error).status === 409) await refresh(name).catch(() => {})
     if (isNew && ownOf(name)) return { stage: 'checked' }
     throw error
   }
 }
 
-/** @throws Failure for what the browser cannot read, which would look as if the service did not answer */
+/** @throws Failure for a file that the browser cannot read; its upload would look like a service that does not answer */
 async function readable(file: File): Promise<void> {
   try {
     await file.slice(0, 1).arrayBuffer()
@@ -147,12 +147,12 @@ async function readable(file: File): Promise<void> {
   if (file.size === 0) throw new Failure(0, 'empty', 'This file is empty. Choose another one.')
 }
 
-function sent(id: number, file: File, signal: AbortSignal): Asking {
+function sent(id: number, file: File, signal: AbortSignal): RequestOptions {
   const headers = { 'content-type': 'application/octet-stream' }
   return { body: file, headers, signal, onSent: (fraction) => change(id, { sent: fraction }) }
 }
 
-/** Changes an import; why it failed before is of no interest any more. */
+/** Changes an import, and clears its last failure. */
 function change(id: number, changes: Partial<Import>): void {
   imports.value = imports.value.map((each) => {
     if (each.id !== id) return each

@@ -3,14 +3,14 @@ import { type ListedCharacter, listCharacters } from '../base/character-list.ts'
 import { Failure } from '../base/failure.ts'
 import { identity } from '../base/session.ts'
 
-/** A character with the text that a search looks through. */
+/** A character with the text that a search compares. */
 export interface Found extends ListedCharacter {
   readonly searched: string
 }
 
-/** The characters that the key may talk to, as far as they have been loaded. */
+/** The characters that the key may talk to, and that have been loaded so far. */
 export interface Library {
-  /** In the order of the service. */
+  /** In the order of the service's list. */
   readonly characters: readonly Found[]
   readonly isComplete: boolean
   readonly failure?: Failure
@@ -18,17 +18,17 @@ export interface Library {
 
 const nothing: Library = { characters: [], isComplete: false }
 
-/** What is known; views read it. */
+/** The loaded characters, for all views. */
 export const library = signal(nothing)
 
 /** The first page is short, so that characters are shown soon. */
 const firstPageLength = 100
 
 let loading: Promise<void> | undefined
-/** Grows when what has been loaded is of nobody any more. */
+/** Incremented when the loaded characters are dropped, so that a running load stops. */
 let generation = 0
 
-// The next key may see others.
+// The next key may see other characters.
 effect(() => {
   if (identity.value === null) forget()
 })
@@ -39,13 +39,13 @@ function forget(): void {
   library.value = nothing
 }
 
-/** Loads all characters, page by page, unless they are there; what goes wrong is told in `library`. */
+/** Loads all characters, page by page, unless they are loaded. A failure is shown in `library`. */
 export function loadLibrary(): Promise<void> {
   loading ??= loadPages(generation)
   return loading
 }
 
-/** Loads all characters anew, also where it failed before. */
+/** Loads all characters again, also after a failure. */
 export function reloadLibrary(): Promise<void> {
   forget()
   return loadLibrary()
@@ -68,12 +68,12 @@ async function loadPages(begun: number): Promise<void> {
   }
 }
 
-/** Looks again what there is of a name: nothing, another's of the same name, or a newer card. */
+/** Loads the list entry of a name again: it may be gone, replaced, or now another owner's character. */
 export async function refresh(name: string): Promise<void> {
   await loadLibrary()
   const before = placeOf(name)
   const known = library.value.characters
-  // The list, and not the character itself, which may have gone: that is no failure here.
+  // From the list: a character that is gone would be a 404 of its own route, and is no failure here.
   const { data } = await listCharacters(known[before - 1]?.name ?? '', 1)
   const found = data.filter((each) => each.name === name).map(searchable)
   const { characters } = library.value
@@ -94,7 +94,7 @@ export function listedOf(name: string): ListedCharacter | undefined {
   return found?.name === name ? found : undefined
 }
 
-/** Where a name stands in the list, or would. */
+/** The index of a name in the list, or the index where it would be inserted. */
 function placeOf(name: string): number {
   const { characters } = library.value
   let low = 0
@@ -117,10 +117,10 @@ function isBefore(one: string, other: string): boolean {
   return different === -1 ? left.length < right.length : (left[different] ?? 0) < (right[different] ?? -1)
 }
 
-/** Of texts that are longer only the beginning is looked through. */
-const mostSearched = 200
+/** Characters of a text that the search compares. */
+const maxSearched = 200
 
 function searchable(listed: ListedCharacter): Found {
-  const texts = [listed.name, listed.creator, ...listed.tags].map((text) => text.slice(0, mostSearched))
+  const texts = [listed.name, listed.creator, ...listed.tags].map((text) => text.slice(0, maxSearched))
   return { ...listed, searched: texts.join('\n').toLowerCase() }
 }

@@ -3,15 +3,15 @@ import type { ComponentChildren, VNode } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import { addressOf } from '../base/route.ts'
 
-/** What stands beside the list of characters, and on a phone in its place. */
+/** A pane beside the list of characters; on a phone it replaces the list. */
 export interface PaneProps {
   readonly title: string
-  /** Where the way back leads, below the characters; to all of them without it. */
+  /** The target of the link back; the list of characters without it. */
   readonly back?: { readonly title: string; readonly address: string }
   readonly children?: ComponentChildren
 }
 
-/** A pane, whose title has the focus when it opens: whoever reads by ear is told where they are. */
+/** A pane. Its title gets the focus when it opens, so that a screen reader announces it. */
 export function Pane({ title, back, children }: PaneProps): VNode {
   const heading = useRef<HTMLHeadingElement>(null)
   useEffect(() => heading.current?.focus(), [])

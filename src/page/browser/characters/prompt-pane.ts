@@ -9,7 +9,7 @@ import { clip } from '../ui/long-text.ts'
 import { detailsOf } from './character.ts'
 import { Pane } from './pane.ts'
 
-/** What a model would be told if somebody began to talk to a character; no model is asked. */
+/** The prompt that a model would get at the beginning of a conversation with a character. No model is asked. */
 export function PromptPane({ name }: { readonly name: string }): VNode {
   const asked = useSignal<ChatBody | undefined>(undefined)
   const submit = (event: SubmitEvent) => {
@@ -39,7 +39,7 @@ export function PromptPane({ name }: { readonly name: string }): VNode {
   `
 }
 
-/** The greetings to choose from; as long as they are not known the card's first. */
+/** The greetings to choose from; the card's first until they are loaded. */
 function Greeting({ name }: { readonly name: string }): VNode {
   const { value: details } = useLoading((signal) => detailsOf(name, signal), [name])
   return html`

@@ -11,7 +11,7 @@ import { imports } from './imports.ts'
 import { loadLibrary } from './library.ts'
 import { PromptPane } from './prompt-pane.ts'
 
-/** The characters: all of them, and beside them one, what a model is told of it, or cards that are imported. */
+/** The list of characters, and a pane beside it: the details of one, its prompt, or the import. */
 export function View(): VNode {
   useEffect(() => void loadLibrary(), [])
   useDropping()
@@ -32,7 +32,7 @@ export function View(): VNode {
   `
 }
 
-/** A name is never empty: that place is the import's. */
+/** The pane of a place. A name is never empty, so that an empty name means the import. */
 function paneAt([, name, part]: readonly string[]): VNode | undefined {
   if (name === undefined) return undefined
   if (name === '') return part === 'import' && may('characters:write') ? html`<${ImportPane} />` : undefined
@@ -45,7 +45,7 @@ function importTitle(): string {
   return open === 0 ? 'Import cards' : `Import cards (${open})`
 }
 
-/** When a pane closes, the focus goes to the character that it was of, as far as that is in sight. */
+/** When a pane closes, the focus goes to its character in the list, if that is in sight, else to the search field. */
 function useReturningFocus(): void {
   const before = useRef<string | undefined>(undefined)
   const name = place.value[1]

@@ -8,19 +8,19 @@ export interface SearchableCharacter extends ListedCharacter {
   readonly searched: string
 }
 
-/** All characters that the reader may talk to, as far as they are here. */
+/** The characters that the reader may talk to, and that have been loaded so far. */
 export const characters = signal<readonly SearchableCharacter[]>([])
-/** Whether more are on their way. */
+/** Whether more characters are being loaded. */
 export const isLoading = signal(false)
-/** Why they could not be had. */
+/** The failure of the last load. */
 export const listFailure = signal<Failure | undefined>(undefined)
 
-// The next to sign in in this tab may be somebody else, who sees others.
+// The next account in this tab may see other characters.
 effect(() => {
   if (identity.value === null) characters.value = []
 })
 
-/** Asks for the list anew. The first time it is shown as it comes, later when it is whole. */
+/** Loads the list again. The first time each page is shown as it comes; later the whole list is replaced at once. */
 export async function loadCharacters(): Promise<void> {
   if (isLoading.value) return
   const isFirst = characters.value.length === 0
@@ -45,7 +45,7 @@ export async function loadCharacters(): Promise<void> {
   }
 }
 
-/** The characters with all words of a search in their names and tags. */
+/** The characters with every word of the search in their names and tags. */
 export function found(all: readonly SearchableCharacter[], search: string): readonly SearchableCharacter[] {
   const words = search.toLocaleLowerCase().split(/\s+/).filter(Boolean)
   if (words.length === 0) return all

@@ -5,11 +5,11 @@ import { shownSwipe } from './messages.ts'
 import { send } from './reply.ts'
 import type { Talk } from './talk.ts'
 
-/** The box to write in. Enter sends, Shift and Enter begin a line, the arrow up in an empty box edits what was sent last. */
+/** The text field for a message. Enter sends, Shift+Enter begins a line, and Arrow Up in an empty field edits the last message. */
 export function Composer({ talk }: { readonly talk: Talk }): VNode {
   const box = useRef<HTMLTextAreaElement>(null)
   const isRunning = talk.run.value !== undefined
-  // On a phone the keyboard would cover the greeting.
+  // Not on a phone, where the keyboard would cover the greeting.
   useEffect(() => {
     if (matchMedia('(hover: hover)').matches) box.current?.focus()
   }, [])

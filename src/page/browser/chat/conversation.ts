@@ -16,7 +16,7 @@ import { SettingsDialog } from './settings-dialog.ts'
 import { Talk } from './talk.ts'
 import { keeping, replace, undoable } from './talks.ts'
 
-/** A conversation: with whom, what was said, and the box to write in. */
+/** A conversation: its character, its messages, and the text field. */
 export function Conversation({ talk }: { readonly talk: Talk }): VNode {
   const shown = useSignal<'characters' | 'settings' | undefined>(undefined)
   const receipt = useSignal<
@@ -52,7 +52,7 @@ export function Conversation({ talk }: { readonly talk: Talk }): VNode {
     <section class="chat" onKeyDown=${onKeyDown}>
       <${Head} talk=${talk} show=${(what: 'characters' | 'settings') => (shown.value = what)} />
       <${Log} talk=${talk} onReceipt=${showReceipt} />
-      <p class="unseen" role="status">${talk.heard}</p>
+      <p class="unseen" role="status">${talk.announcement}</p>
       <${Foot} talk=${talk} />
       ${shown.value === 'characters' && html`<${Dialog} title="Characters" class="characters-dialog" onClose=${close}><${Gallery} onChoose=${choose} /></${Dialog}>`}
       ${shown.value === 'settings' && html`<${SettingsDialog} talk=${talk} onClose=${close} />`}
@@ -87,7 +87,7 @@ function Head({
   `
 }
 
-/** What is to be said of the conversation as a whole, and the box. */
+/** Notices about the conversation, and the text field. */
 function Foot({ talk }: { readonly talk: Talk }): VNode {
   const { value: done } = undoable
   const undo = () => {

@@ -14,15 +14,15 @@ import {
   type SearchableCharacter,
 } from './character-list.ts'
 
-/** What the gallery does with a choice. */
+/** The handler of a choice. */
 export interface GalleryProps {
   readonly onChoose: (name: string) => void
 }
 
-/** Tags of a character that are shown; a search finds it by all of them. */
+/** Tags of a character that are shown; the search compares all of them. */
 const shownTags = 4
 
-/** All characters, to search and to choose one of. */
+/** The list of all characters, with a search. */
 export function Gallery({ onChoose }: GalleryProps): VNode {
   const search = useSignal('')
   const shown = useComputed(() => found(characters.value, search.value))

@@ -1,18 +1,18 @@
 import { type Message, type Swipe, shownSwipe } from './messages.ts'
 
-/** What a file of a conversation says. */
+/** The conversation in a file. */
 export interface ImportedTalk {
   readonly characterName: string
   readonly messages: readonly Message[]
-  /** Lines that are no message of either side: notes of a program, and what cannot be read. */
+  /** The number of lines that are no message of the user or the character: notes of a program, and unreadable lines. */
   readonly skipped: number
 }
 
-/** Lines that are read in one go: thousands of long ones would hold the page. */
-const linesAtOnce = 100
+/** Lines that are read without a pause: thousands of long lines would block the page. */
+const linesPerTurn = 100
 
 /**
- * A conversation as the JSONL that SillyTavern keeps and imports: a line about the conversation, then one for each message.
+ * Writes a conversation as SillyTavern's JSONL: a line about the conversation, then a line for each message.
  * @param created Unix milliseconds
  */
 export function toJsonl(
@@ -41,7 +41,7 @@ function lineOf(message: Message, name: string) {
     extra: extraOf(shownSwipe(message)),
   }
   if (role === 'user') return line
-  // Some versions of SillyTavern show the first of the texts alone where there is no `swipe_info`.
+  // Without `swipe_info` some versions of SillyTavern show only the first text.
   const details = swipes.map((swipe) => ({ send_date: dateOf(swipe), extra: extraOf(swipe) }))
   return { ...line, swipe_id: shown, swipes: swipes.map(({ text }) => text), swipe_info: details }
 }
@@ -55,8 +55,8 @@ function extraOf({ origin }: Swipe): { readonly model?: string } {
 }
 
 /**
- * Reads a file that this page or SillyTavern has written.
- * @throws Error where it is none
+ * Reads a file of this page or of SillyTavern.
+ * @throws Error where the file has no message
  */
 export async function readJsonl(file: string): Promise<ImportedTalk> {
   const [head, ...lines] = await linesOf(file)
@@ -70,7 +70,7 @@ export async function readJsonl(file: string): Promise<ImportedTalk> {
   if (first.role === 'assistant') messages[0] = { ...first, isOpening: true }
   const speaker = said.find((line) => Reflect.get(line, 'is_user') !== true)
   const named = isHead ? textField(head, 'character_name') : ''
-  // Newer versions of SillyTavern write "unused" in the place of both names.
+  // Newer versions of SillyTavern write "unused" for both names.
   const isNamed = named !== '' && named !== 'unused'
   const characterName = isNamed || !speaker ? named : textField(speaker, 'name')
   return { characterName, messages, skipped: said.length - messages.length }
@@ -82,7 +82,7 @@ async function linesOf(file: string): Promise<readonly object[]> {
     .replace(/^\uFEFF/, '')
     .split('\n')
     .entries()) {
-    if (index % linesAtOnce === linesAtOnce - 1) await new Promise((resolve) => setTimeout(resolve))
+    if (index % linesPerTurn === linesPerTurn - 1) await new Promise((resolve) => setTimeout(resolve))
     if (text.trim() !== '') lines.push(parsed(text))
   }
   return lines
@@ -104,14 +104,14 @@ function textsOf(swipes: unknown): readonly string[] {
   return Array.isArray(swipes) ? swipes.map(spoken).filter((text) => text !== undefined) : []
 }
 
-/** A text, as it stands or as Chub writes it. */
+/** A text, plain or in the shape of Chub. */
 function spoken(value: unknown): string | undefined {
   if (typeof value === 'string') return value
   const inner: unknown = typeof value === 'object' && value !== null ? Reflect.get(value, 'message') : undefined
   return typeof inner === 'string' ? inner : undefined
 }
 
-/** Unix milliseconds; now where the date is none that a browser reads, as those of older versions are. */
+/** Unix milliseconds; now for a date that browsers cannot parse, such as those of older versions. */
 function timeOf(date: unknown): number {
   const time = typeof date === 'number' ? date : typeof date === 'string' ? Date.parse(date) : Number.NaN
   return Number.isFinite(time) && Math.abs(time) <= 8.64e15 ? time : Date.now()

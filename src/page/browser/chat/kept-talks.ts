@@ -1,13 +1,13 @@
 import type { ChatRequest, Message, Origin, Role, Swipe } from './messages.ts'
 import { Talk } from './talk.ts'
 
-/** Characters that a conversation may have in the browser's storage for the tab, which has room for some five million. */
-const mostCharacters = 4_000_000
+/** Characters of a stored conversation. The session storage has room for some five million. */
+const maxCharacters = 4_000_000
 
-/** Whether a conversation will be there after a reload. */
+/** Whether a conversation is stored, so that it survives a reload. */
 export type Keeping = 'kept' | 'too large'
 
-/** A conversation as it is kept: each text once, since every request repeats those of the request before. */
+/** A stored conversation. It has each text once, since every request repeats the texts of the request before. */
 interface KeptTalk {
   readonly account: string
   readonly id: string
@@ -24,7 +24,7 @@ type KeptOrigin = Omit<Origin, 'request'> & { readonly request: KeptRequest }
 
 const prefix = 'conservatory-chat:'
 
-/** Keeps a conversation for the tab, as it is now. One that is too large is not kept; what was kept of it before stays. */
+/** Stores a conversation in the session storage. If it is too large, the earlier stored state stays. */
 export function keep(talk: Talk, account: string): Keeping {
   const texts = new Map<string, number>()
   const place = (text: string) => {
@@ -38,7 +38,7 @@ export function keep(talk: Talk, account: string): Keeping {
   const { id, created, draft } = talk
   const kept: KeptTalk = { account, id, created, draft: draft.value, texts: [...texts.keys()], messages }
   const json = JSON.stringify(kept)
-  if (json.length > mostCharacters) return 'too large'
+  if (json.length > maxCharacters) return 'too large'
   try {
     sessionStorage.setItem(prefix + talk.name, json)
     return 'kept'
@@ -47,7 +47,7 @@ export function keep(talk: Talk, account: string): Keeping {
   }
 }
 
-/** The conversation with a character that was kept; undefined where there is none, or where it is another account's. */
+/** The stored conversation with a character; undefined where there is none of this account. */
 export function restore(name: string, account: string): Talk | undefined {
   try {
     const kept: KeptTalk | null = JSON.parse(sessionStorage.getItem(prefix + name) ?? 'null')
@@ -55,7 +55,7 @@ export function restore(name: string, account: string): Talk | undefined {
     const messages = kept.messages.map((message) => restoredMessage(message, kept.texts))
     return new Talk(name, { ...kept, messages })
   } catch {
-    // What an older version of the page has kept may have another shape.
+    // An older version of the page may have stored another shape.
     return undefined
   }
 }

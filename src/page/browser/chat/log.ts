@@ -10,25 +10,25 @@ import type { Origin } from './messages.ts'
 import { answer } from './reply.ts'
 import type { Talk } from './talk.ts'
 
-/** What the log shows. */
+/** The conversation that the log shows. */
 export interface LogProps {
   readonly talk: Talk
   readonly onReceipt: (origin: Origin) => void
 }
 
-/** Messages that are shown at first, and that are added at a time: conversations have thousands. */
+/** Messages that are shown at first, and that the button adds: conversations have thousands. */
 const portion = 40
-/** Pixels from the end at which the reader is taken to follow what comes. */
-const nearEnd = 80
+/** The log follows a reply while it is scrolled to within so many pixels of its end. */
+const nearEndPx = 80
 
-/** What was said. It follows a reply as it comes, as long as the reader is at its end. */
+/** The messages of a conversation. The log scrolls with a streamed reply while the reader is at its end. */
 export function Log({ talk, onReceipt }: LogProps): VNode {
   const log = useRef<HTMLDivElement>(null)
   const top = useRef(0)
-  const most = useSignal(portion)
+  const shownCount = useSignal(portion)
   const isFollowing = useSignal(true)
   const messages = talk.messages.value
-  const hidden = Math.max(0, messages.length - most.value)
+  const hidden = Math.max(0, messages.length - shownCount.value)
   const toEnd = () => {
     const { current } = log
     if (current) current.scrollTop = current.scrollHeight
@@ -37,8 +37,8 @@ export function Log({ talk, onReceipt }: LogProps): VNode {
     const { current } = log
     if (!current) return
     const { scrollTop, scrollHeight, clientHeight } = current
-    // What comes makes the way to the end longer too: only going up is a wish to stay.
-    if (scrollHeight - scrollTop - clientHeight < nearEnd) isFollowing.value = true
+    // New text also increases the distance to the end, so that only scrolling up stops following.
+    if (scrollHeight - scrollTop - clientHeight < nearEndPx) isFollowing.value = true
     else if (scrollTop < top.current) isFollowing.value = false
     top.current = scrollTop
   }
@@ -64,7 +64,7 @@ export function Log({ talk, onReceipt }: LogProps): VNode {
       <div class="log" ref=${log} role="log" aria-live="off" aria-label=${`Conversation with ${talk.name}`} onScroll=${onScroll}>
         <div class="log-content">
           <${Intro} talk=${talk} />
-          ${hidden > 0 && html`<p class="earlier"><button type="button" onClick=${() => (most.value += portion)}>Show earlier messages (${formatNumber(hidden)})</button></p>`}
+          ${hidden > 0 && html`<p class="earlier"><button type="button" onClick=${() => (shownCount.value += portion)}>Show earlier messages (${formatNumber(hidden)})</button></p>`}
           ${messages.slice(hidden).map((message, index) => {
             const position = hidden + index
             const isLast = position === messages.length - 1
@@ -78,11 +78,11 @@ export function Log({ talk, onReceipt }: LogProps): VNode {
   `
 }
 
-/** Who the character is, above what was said. */
+/** The character, above the messages. */
 function Intro({ talk }: { readonly talk: Talk }): VNode {
   const character = talk.character.value
   if (character instanceof Failure) {
-    return html`<p role="alert" class="fault">${character.message} <button type="button" onClick=${() => void talk.meet()}>Try again</button></p>`
+    return html`<p role="alert" class="fault">${character.message} <button type="button" onClick=${() => void talk.loadCharacter()}>Try again</button></p>`
   }
   if (!character) return html`<p class="waiting" role="status">Loading …</p>`
   return html`

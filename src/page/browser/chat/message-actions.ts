@@ -2,11 +2,11 @@ import { html } from 'htm/preact'
 import type { VNode } from 'preact'
 import { copy } from '../ui/copy.ts'
 import { type Message, type Origin, type Swipe, shownSwipe } from './messages.ts'
-import { another, goOn } from './reply.ts'
+import { continueReply, regenerate } from './reply.ts'
 import type { Talk } from './talk.ts'
 import { deleteLast } from './talks.ts'
 
-/** What the actions of a message need. */
+/** The message of the actions, and their handlers. */
 export interface ActionsProps {
   readonly talk: Talk
   readonly message: Message
@@ -15,7 +15,7 @@ export interface ActionsProps {
   readonly onLeaf: (by: -1 | 1) => void
 }
 
-/** What can be done with a message. */
+/** The buttons of a message. */
 export function Actions({ talk, message, isLast, onReceipt, onLeaf }: ActionsProps): VNode {
   const swipe = shownSwipe(message)
   const { text, origin } = swipe
@@ -29,7 +29,7 @@ export function Actions({ talk, message, isLast, onReceipt, onLeaf }: ActionsPro
       <${Leaves} message=${message} isBusy=${isBusy} canAsk=${isReply && isLast} onLeaf=${onLeaf} />
       ${text !== '' && html`<button type="button" class="quiet" onClick=${() => void copy(text, 'The message')}>Copy</button>`}
       <button type="button" class="quiet" disabled=${isBusy} onClick=${edit}>Edit</button>
-      ${isReply && isLast && html`<button type="button" class="quiet" disabled=${isBusy} onClick=${() => another(talk)}>Regenerate</button>`}
+      ${isReply && isLast && html`<button type="button" class="quiet" disabled=${isBusy} onClick=${() => regenerate(talk)}>Regenerate</button>`}
       ${isLast && !message.isOpening && html`<button type="button" class="quiet" disabled=${isBusy} onClick=${() => deleteLast(talk)}>Delete</button>`}
       ${origin && html`<button type="button" class="quiet" onClick=${() => onReceipt(origin)}>What the model was told</button>`}
     </div>
@@ -39,12 +39,12 @@ export function Actions({ talk, message, isLast, onReceipt, onLeaf }: ActionsPro
 interface LeavesProps {
   readonly message: Message
   readonly isBusy: boolean
-  /** Whether another text is asked for after the last. */
+  /** Whether the button after the last text requests another one. */
   readonly canAsk: boolean
   readonly onLeaf: (by: -1 | 1) => void
 }
 
-/** The texts of a message, to leaf through. */
+/** Buttons to go through the texts of a message. */
 function Leaves({ message, isBusy, canAsk, onLeaf }: LeavesProps): VNode | null {
   const { swipes, shown } = message
   if (swipes.length < 2) return null
@@ -59,7 +59,7 @@ function Leaves({ message, isBusy, canAsk, onLeaf }: LeavesProps): VNode | null 
   `
 }
 
-/** Why a reply is not whole, and how to go on. */
+/** The reason why a reply is incomplete, with buttons to continue. */
 export function Ending({ talk, swipe, isLast }: { talk: Talk; swipe: Swipe; isLast: boolean }): VNode {
   const { ending, text } = swipe
   const isFault = ending?.kind === 'failed'
@@ -69,8 +69,8 @@ export function Ending({ talk, swipe, isLast }: { talk: Talk; swipe: Swipe; isLa
       ${
         isLast &&
         html`<p class="row">
-          ${text !== '' && html`<button type="button" onClick=${() => goOn(talk)}>Continue</button>`}
-          <button type="button" onClick=${() => another(talk)}>Try again</button>
+          ${text !== '' && html`<button type="button" onClick=${() => continueReply(talk)}>Continue</button>`}
+          <button type="button" onClick=${() => regenerate(talk)}>Try again</button>
         </p>`
       }
     </div>

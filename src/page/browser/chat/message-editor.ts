@@ -5,7 +5,7 @@ import { type Message, type Swipe, withMessage, withShownSwipe } from './message
 import { sendAgain } from './reply.ts'
 import type { Talk } from './talk.ts'
 
-/** The text of a message, to be changed. Escape leaves it as it was; Enter with Ctrl or ⌘ keeps the change. */
+/** The editor of a message. Escape cancels; Ctrl+Enter or ⌘+Enter saves. */
 export function Editor({ talk, message }: { readonly talk: Talk; readonly message: Message }): VNode {
   const box = useRef<HTMLTextAreaElement>(null)
   // The cursor is set before the first key press: set later, it would move while the reader types.
@@ -48,7 +48,7 @@ export function Editor({ talk, message }: { readonly talk: Talk; readonly messag
   `
 }
 
-/** A changed greeting is told to the model as it stands: it is none of the card's any more. */
+/** A changed greeting is sent to the model as text: it is not the card's greeting any more. */
 function edited(text: string): (swipe: Swipe) => Swipe {
   return ({ greeting, ...swipe }) => ({
     ...swipe,

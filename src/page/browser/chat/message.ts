@@ -7,17 +7,17 @@ import { Portrait } from '../ui/portrait.ts'
 import { Actions, type ActionsProps, Ending } from './message-actions.ts'
 import { Editor } from './message-editor.ts'
 import { leafed, type Message, shownSwipe, withMessage } from './messages.ts'
-import { another } from './reply.ts'
+import { regenerate } from './reply.ts'
 import { settings } from './settings.ts'
 import type { Talk } from './talk.ts'
 
-/** What a message shows. */
+/** The message to show. */
 export interface MessageProps extends Omit<ActionsProps, 'onLeaf'> {
-  /** Where it is, for screen readers. */
+  /** Its position, for screen readers. */
   readonly label: string
 }
 
-/** A message, with what can be done with it. The arrows leaf through its texts while it has the focus. */
+/** A message with its buttons. While it has the focus, the arrow keys go through its texts. */
 export function MessageItem(props: MessageProps): VNode {
   const { talk, message, isLast, label } = props
   const run = talk.run.value?.messageId === message.id ? talk.run.value : undefined
@@ -56,12 +56,12 @@ function Face({ talk }: { readonly talk: Talk }): VNode {
   return html`<${Portrait} name=${talk.name} digest=${known?.digest ?? ''} hasPicture=${known?.has_avatar ?? false} />`
 }
 
-/** Shows the text before or after; after the last one of the last reply, another is asked for. */
+/** Shows the previous or the next text. After the last text of the last reply, another one is requested. */
 function leaf(talk: Talk, message: Message, by: -1 | 1): void {
   if (talk.run.value) return
   const next = leafed(message, by)
   const isEnd = by === 1 && next.shown === message.shown
   const isLast = talk.messages.value.at(-1)?.id === message.id
-  if (isEnd && isLast && message.role === 'assistant' && !message.isOpening) another(talk)
+  if (isEnd && isLast && message.role === 'assistant' && !message.isOpening) regenerate(talk)
   else talk.messages.value = withMessage(talk.messages.value, message.id, () => next)
 }

@@ -1,4 +1,4 @@
-/** The body of a chat completion, as this page sends it. */
+/** The body of this page's requests for a chat completion. */
 export interface ChatRequest {
   readonly model: string
   readonly messages: readonly { readonly role: Role; readonly content: string }[]
@@ -12,19 +12,19 @@ export interface ChatRequest {
   readonly seed?: number
 }
 
-/** Who says something: the user, or the character. */
+/** The author of a message: the user, or the character. */
 export type Role = 'user' | 'assistant'
 
-/** How a reply came to be. */
+/** The request of a reply, and the reply's headers. */
 export interface Origin {
   readonly request: ChatRequest
-  /** What the headers of the reply said. */
+  /** From the headers of the reply, like the next two. */
   readonly requestId: string | null
   readonly character: string | null
   readonly model: string | null
 }
 
-/** Why a reply is not whole. */
+/** The reason why a reply is incomplete. */
 export interface Ending {
   readonly kind: 'stopped' | 'length' | 'failed'
   /** A sentence for the reader. */
@@ -32,12 +32,12 @@ export interface Ending {
   readonly code?: string
 }
 
-/** One of the texts that a message has had; one of them is shown. */
+/** One of the texts of a message. */
 export interface Swipe {
   readonly text: string
   /** Unix milliseconds. */
   readonly at: number
-  /** The index of the card's greeting that this is, as long as nobody has changed it. */
+  /** The index of the card's greeting, while the text is unchanged. */
   readonly greeting?: number
   readonly origin?: Origin
   readonly ending?: Ending
@@ -45,25 +45,25 @@ export interface Swipe {
 
 /** A message of a conversation. */
 export interface Message {
-  /** Within the conversation. */
+  /** Unique in the conversation. */
   readonly id: number
   readonly role: Role
-  /** Whether the character opens the conversation with it, so that no model has written it. */
+  /** Whether it is the character's first message, which no model has written. */
   readonly isOpening?: boolean
   /** At least one. */
   readonly swipes: readonly Swipe[]
-  /** The index of the one that is shown. */
+  /** The index of the shown text. */
   readonly shown: number
 }
 
 const nothing: Swipe = { text: '', at: 0 }
 
-/** The text of a message that is shown. */
+/** The shown text of a message. */
 export function shownSwipe({ swipes, shown }: Message): Swipe {
   return swipes[shown] ?? swipes[0] ?? nothing
 }
 
-/** The messages with another one in the place of one of them. */
+/** The messages with one of them changed. */
 export function withMessage(
   messages: readonly Message[],
   id: number,
@@ -72,17 +72,17 @@ export function withMessage(
   return messages.map((message) => (message.id === id ? change(message) : message))
 }
 
-/** A message with another text in the place of the one that is shown. */
+/** A message with its shown text changed. */
 export function withShownSwipe(message: Message, change: (swipe: Swipe) => Swipe): Message {
   return { ...message, swipes: message.swipes.map((swipe, index) => (index === message.shown ? change(swipe) : swipe)) }
 }
 
-/** A message after one more text, which is shown. */
+/** A message with one more text, which is shown. */
 export function withNewSwipe(message: Message, swipe: Swipe): Message {
   return { ...message, swipes: [...message.swipes, swipe], shown: message.swipes.length }
 }
 
-/** A message with the text before or after the one that is shown. */
+/** A message that shows its previous or next text. */
 export function leafed(message: Message, by: -1 | 1): Message {
   return { ...message, shown: Math.min(Math.max(0, message.shown + by), message.swipes.length - 1) }
 }

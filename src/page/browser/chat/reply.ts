@@ -18,11 +18,11 @@ import { type FinishReason, readStream } from './stream.ts'
 import type { Talk } from './talk.ts'
 import { undoable } from './talks.ts'
 
-/** Replies that are coming, of all conversations. */
+/** The number of replies that are being streamed, in all conversations. */
 const runs = signal(0)
 
 effect(() => {
-  // A listener makes pages slower to leave, and so it is there only while leaving would end a reply.
+  // A listener makes leaving the page slower, so that it is there only while leaving would end a reply.
   if (runs.value > 0) addEventListener('beforeunload', askBeforeLeaving)
   else removeEventListener('beforeunload', askBeforeLeaving)
 })
@@ -31,7 +31,7 @@ function askBeforeLeaving(event: Event): void {
   event.preventDefault()
 }
 
-/** Sends what the user has written, and asks for a reply. */
+/** Adds the user's message, and requests a reply. */
 export function send(talk: Talk, text: string): void {
   if (talk.run.value || text.trim() === '') return
   const message = {
@@ -44,7 +44,7 @@ export function send(talk: Talk, text: string): void {
   answer(talk)
 }
 
-/** Asks for a reply to the last message, which is the user's. */
+/** Requests a reply to the last message, which is the user's. */
 export function answer(talk: Talk): void {
   if (talk.run.value) return
   const before = talk.messages.value
@@ -53,8 +53,8 @@ export function answer(talk: Talk): void {
   void run(talk, id, before)
 }
 
-/** Asks for another text of the last reply, by another seed; one that has nothing in it makes way. */
-export function another(talk: Talk): void {
+/** Requests another text of the last reply, with another seed. An empty text is replaced. */
+export function regenerate(talk: Talk): void {
   const last = talk.messages.value.at(-1)
   if (talk.run.value || last?.role !== 'assistant') return
   const hasText = shownSwipe(last).text !== ''
@@ -63,8 +63,8 @@ export function another(talk: Talk): void {
   void run(talk, last.id, talk.messages.value.slice(0, -1), anySeed())
 }
 
-/** Has the model go on with the last reply, from where it ended. */
-export function goOn(talk: Talk): void {
+/** Lets the model continue the last reply from its end. */
+export function continueReply(talk: Talk): void {
   const last = talk.messages.value.at(-1)
   if (talk.run.value || last?.role !== 'assistant') return
   const asked = talk.messages.value
@@ -77,7 +77,7 @@ export function goOn(talk: Talk): void {
   void run(talk, last.id, asked)
 }
 
-/** Sends the conversation up to a message again, which is the user's; what came after it is given up. */
+/** Sends the conversation up to a message of the user again. The messages after it are removed. */
 export function sendAgain(talk: Talk, id: number): void {
   if (talk.run.value) return
   const place = talk.messages.value.findIndex((message) => message.id === id)
@@ -89,19 +89,19 @@ function empty(): Swipe {
   return { text: '', at: Date.now() }
 }
 
-/** Asks for a reply, and puts what comes of it after what the message has already. @param asked what the model is told */
+/** Requests a reply, and appends it to the text of the message. @param asked the messages for the model */
 async function run(talk: Talk, messageId: number, asked: readonly Message[], seed?: number): Promise<void> {
   const request = requestFor(talk, asked, settings.value, seed)
   const message = talk.messages.value.find(({ id }) => id === messageId)
-  const text = new Growing(message ? shownSwipe(message).text : '')
+  const text = new StreamedText(message ? shownSwipe(message).text : '')
   const start = text.whole.length
   const controller = new AbortController()
   let origin: Origin = { request, requestId: null, character: null, model: null }
   batch(() => {
     runs.value++
-    // What is taken back would take the reply with it.
+    // Undoing the last action would remove the new reply.
     undoable.value = undefined
-    talk.heard.value = `${talk.name} is answering.`
+    talk.announcement.value = `${talk.name} is answering.`
     talk.run.value = { messageId, text: text.shown, textSoFar: () => text.whole, stop: () => controller.abort() }
   })
   const ending = await (async () => {
@@ -117,8 +117,8 @@ async function run(talk: Talk, messageId: number, asked: readonly Message[], see
   batch(() => {
     talk.messages.value = withMessage(talk.messages.value, messageId, (kept) => withShownSwipe(kept, () => swipe))
     talk.run.value = undefined
-    // Most screen readers cannot be stopped within one announcement, so that a long reply is only begun.
-    talk.heard.value = `${talk.name}: ${text.whole.slice(start, start + 2000)}`
+    // Only the beginning is announced, since most screen readers cannot be stopped within one announcement.
+    talk.announcement.value = `${talk.name}: ${text.whole.slice(start, start + 2000)}`
     runs.value--
   })
 }
@@ -148,10 +148,10 @@ function endingBy(error: unknown): Ending {
   return { kind: 'failed', message: `${message} It can be sent again from ${moment} on.`, code }
 }
 
-/** A text that grows faster than it is painted. */
-class Growing {
+/** A streamed text, which is shown at most once per frame. */
+class StreamedText {
   whole: string
-  /** Changes once for each frame at most. */
+  /** Changes at most once per frame. */
   readonly shown
   #isWaiting = false
 

@@ -2,13 +2,13 @@ import { type ChatRequest, type Message, shownSwipe } from './messages.ts'
 import type { Settings } from './settings.ts'
 import type { Talk } from './talk.ts'
 
-/** The `greeting` of a request whose conversation has none. */
+/** The `greeting` for a conversation without one. */
 const noGreeting = -1
 
 /**
- * The body that asks for a reply.
- * @param messages all that is said so far; one of the character's at the end is gone on with
- * @param seed the model's own choice without it
+ * The body of a request for a reply.
+ * @param messages all messages so far; a message of the character at the end is continued
+ * @param seed without it, the model chooses one
  */
 export function requestFor(
   { name, id }: Pick<Talk, 'name' | 'id'>,
@@ -18,7 +18,7 @@ export function requestFor(
 ): ChatRequest {
   const [first, second] = messages
   const greeting = first && shownSwipe(first).greeting
-  // The service writes the greeting itself, with the user's name in it: left out, it is not told twice.
+  // Left out, since the service adds the greeting itself, with the user's name in it.
   const isWritten = greeting !== undefined && second?.role === 'user'
   const said = isWritten ? messages.slice(1) : messages
   const opensWithUser = said[0]?.role === 'user'
@@ -37,8 +37,8 @@ export function requestFor(
   }
 }
 
-/** A number that makes another reply than before. */
+/** A random seed. */
 export function anySeed(): number {
-  // Some servers take no more than 31 bits.
+  // Some upstreams accept only 31 bits.
   return (crypto.getRandomValues(new Uint32Array(1))[0] ?? 1) >>> 1
 }

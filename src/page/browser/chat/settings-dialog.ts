@@ -9,17 +9,17 @@ import { change, settings } from './settings.ts'
 import type { Talk } from './talk.ts'
 import { TransferButtons } from './transfer.ts'
 
-/** The most that the service takes. */
-const longestName = 200
-const longestPersona = 16_384
-/** What the menu of models calls a model that it does not list. */
+/** The service's bounds in characters. */
+const maxNameLength = 200
+const maxPersonaLength = 16_384
+/** The value of the menu's entry for a model that it does not list. */
 const other = '\u0000other'
 
-/** Models that the key may use, as far as they are known. */
+/** Models that the key may use; empty before they are loaded. */
 const models = signal<readonly string[]>([])
 const failure = signal<Failure | undefined>(undefined)
 
-/** How the reader wants to chat, and the conversation as a file. What is changed holds at once. */
+/** The settings of the chat, and the export and import of the conversation. Changes take effect at once. */
 export function SettingsDialog({ talk, onClose }: { readonly talk: Talk; readonly onClose: () => void }): VNode {
   useEffect(() => void loadModels(), [])
   return html`
@@ -28,12 +28,12 @@ export function SettingsDialog({ talk, onClose }: { readonly talk: Talk; readonl
         <${ModelField} />
         <${TemperatureField} />
         <label>Your name
-          <input autocomplete="nickname" maxlength=${longestName} dir="auto" placeholder="User" value=${settings.value.userName}
+          <input autocomplete="nickname" maxlength=${maxNameLength} dir="auto" placeholder="User" value=${settings.value.userName}
             onInput=${onText((userName) => change({ userName }))} />
         </label>
         <div>
           <label>Who you are
-            <textarea rows="4" maxlength=${longestPersona} dir="auto" aria-describedby="persona-help" placeholder="A retired teacher who grows tomatoes."
+            <textarea rows="4" maxlength=${maxPersonaLength} dir="auto" aria-describedby="persona-help" placeholder="A retired teacher who grows tomatoes."
               value=${settings.value.persona} onInput=${onText((persona) => change({ persona }))}></textarea>
           </label>
           <span class="help" id="persona-help">The character is told this. It stays in this browser, and goes to the model with each message.</span>
@@ -89,7 +89,7 @@ function TemperatureField(): VNode {
   `
 }
 
-/** A listener that takes the text of the field that it is called for. */
+/** A listener that passes on the text of its field. */
 function onText(take: (text: string) => void): (event: Event) => void {
   return ({ currentTarget: field }) => {
     const hasText =

@@ -1,27 +1,27 @@
 import { effect, signal } from '@preact/signals'
 
-/** How the reader wants to chat; kept in the browser. */
+/** The settings of the chat, kept in the browser. */
 export interface Settings {
-  /** Empty for the one that the service has as its default. */
+  /** Empty for the service's default model. */
   readonly model: string
-  /** null for the model's own. */
+  /** Null for the model's default. */
   readonly temperature: number | null
-  /** What the character calls the reader; empty for "User". */
+  /** The reader's name for the character; empty for "User". */
   readonly userName: string
-  /** Who the reader is. */
+  /** A description of the reader. */
   readonly persona: string
 }
 
 const storedAs = 'conservatory-chat-settings'
 
-/** The settings as they are now. */
+/** The current settings. */
 export const settings = signal<Settings>(readSettings())
 
 effect(() => {
   try {
     localStorage.setItem(storedAs, JSON.stringify(settings.value))
   } catch {
-    // A browser that keeps nothing still chats.
+    // The chat works without storage, too.
   }
 })
 

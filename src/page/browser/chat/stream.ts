@@ -2,23 +2,23 @@ import { createParser } from 'eventsource-parser'
 import { unreachable } from '../base/api.ts'
 import { Failure } from '../base/failure.ts'
 
-/** What a streamed completion tells, piece by piece. */
+/** The listener to a streamed completion. */
 export interface Listener {
-  /** More of the reply. */
+  /** Called with each piece of the reply. */
   readonly onText: (text: string) => void
 }
 
-/** How a stream ended that told its end: OpenAI's `finish_reason`, null for none. */
+/** OpenAI's `finish_reason`; null where the stream had none. */
 export type FinishReason = string | null
 
-/** Characters of a stream that are read in one go. */
+/** Characters of a stream that are parsed at once. */
 const sliceLength = 16_384
-/** Milliseconds of reading after which the page may paint and listen to keys. */
-const longestStretchMs = 12
+/** Milliseconds of parsing after which the page may paint and handle input. */
+const maxBusyMs = 12
 
 /**
  * Reads a streamed completion to its end.
- * @throws Failure where it breaks off, or tells an error
+ * @throws Failure where it breaks off, or has an error event
  */
 export async function readStream(reply: Response, { onText }: Listener): Promise<FinishReason> {
   let finish: FinishReason = null
@@ -45,7 +45,7 @@ export async function readStream(reply: Response, { onText }: Listener): Promise
   throw new Failure(0, 'broken_off', 'The reply broke off before its end. What has come so far is kept.')
 }
 
-/** The text of a body in slices, with a rest for the page between them. */
+/** The text of a body in slices, with pauses for the page between them. */
 async function* slicesOf(reply: Response): AsyncGenerator<string> {
   const reader = reply.body?.getReader()
   if (!reader) return
@@ -59,7 +59,7 @@ async function* slicesOf(reply: Response): AsyncGenerator<string> {
       const text = decoder.decode(value, { stream: !done })
       for (let start = 0; start < text.length; start += sliceLength) {
         yield text.slice(start, start + sliceLength)
-        if (performance.now() - rested < longestStretchMs) continue
+        if (performance.now() - rested < maxBusyMs) continue
         await rest()
         rested = performance.now()
       }
@@ -70,7 +70,7 @@ async function* slicesOf(reply: Response): AsyncGenerator<string> {
   }
 }
 
-/** Lets the page do what is waiting. A message is not slowed down in tabs in the background, as timers are. */
+/** Yields to the page's other tasks. Browsers slow down timers in background tabs, but not messages. */
 function rest(): Promise<void> {
   return new Promise((resolve) => {
     const { port1, port2 } = new MessageChannel()
@@ -88,7 +88,7 @@ interface ReadChunk {
   readonly fault?: Failure
 }
 
-/** The shape of a chunk as far as it is read: it comes from the service, which writes it so. */
+/** The fields of a chunk that are read. The service writes them in this shape. */
 interface Chunk {
   readonly choices?: readonly {
     readonly delta?: { readonly content?: string | null }

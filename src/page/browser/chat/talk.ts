@@ -4,7 +4,7 @@ import { characterPath } from '../base/character-path.ts'
 import { Failure } from '../base/failure.ts'
 import { type Message, type Swipe, shownSwipe } from './messages.ts'
 
-/** A character, as far as one sees it who talks to it. */
+/** The details of a character that the chat shows. */
 export interface Character {
   readonly name: string
   readonly digest: string
@@ -15,18 +15,18 @@ export interface Character {
   readonly greetings: readonly { readonly index: number; readonly text: string }[]
 }
 
-/** A reply that is coming. */
+/** A reply that is being streamed. */
 export interface Run {
-  /** The message that it is for. */
+  /** The message of the reply. */
   readonly messageId: number
-  /** What of the message is shown by now. */
+  /** The text that is shown by now. */
   readonly text: Signal<string>
-  /** What of it has come. */
+  /** The text that has come. */
   readonly textSoFar: () => string
   readonly stop: () => void
 }
 
-/** What a conversation had before; all of it is new without it. */
+/** The stored parts of a conversation; a missing part is new. */
 interface KeptParts {
   readonly id?: string
   readonly created?: number
@@ -34,20 +34,20 @@ interface KeptParts {
   readonly draft?: string
 }
 
-/** A conversation with a character. It lives outside of all components: what is shown does not matter to it. */
+/** A conversation with a character. It lives outside of all components, so that it goes on while it is not shown. */
 export class Talk {
   readonly name: string
-  /** The same for all requests of the conversation: what the card picks by lot stays the same with it. */
+  /** The `conversation_id` of all requests, with which the card's random choices stay the same. */
   readonly id: string
   /** Unix milliseconds. */
   readonly created: number
   readonly messages: Signal<readonly Message[]>
-  /** What is written and not sent yet. */
+  /** The text that is not sent yet. */
   readonly draft: Signal<string>
   readonly editing = signal<{ readonly id: number; readonly text: string } | undefined>(undefined)
   readonly run = signal<Run | undefined>(undefined)
-  /** What a screen reader is told: that a reply begins, and the reply when it is there. */
-  readonly heard = signal('')
+  /** The text for screen readers: that a reply begins, and the reply when it is complete. */
+  readonly announcement = signal('')
   readonly character = signal<Character | Failure | undefined>(undefined)
 
   constructor(name: string, kept: KeptParts = {}) {
@@ -58,12 +58,12 @@ export class Talk {
     this.draft = signal(kept.draft ?? '')
   }
 
-  /** Whether anything was said but a greeting. */
+  /** Whether there is any message but a greeting. */
   get hasBegun(): boolean {
     return this.messages.value.some(({ role }) => role === 'user') || this.messages.value.length > 1
   }
 
-  /** The messages with what has come of a reply that is still coming. */
+  /** The messages, including the text of a running reply that has come so far. */
   get messagesSoFar(): readonly Message[] {
     const { value: run } = this.run
     if (!run) return this.messages.value
@@ -74,8 +74,8 @@ export class Talk {
     })
   }
 
-  /** Asks what the character tells of itself. A conversation that has nothing yet begins with its greetings. */
-  async meet(): Promise<void> {
+  /** Loads the character. An empty conversation then begins with its greetings. */
+  async loadCharacter(): Promise<void> {
     if (this.character.value instanceof Failure) this.character.value = undefined
     try {
       const path = `${characterPath(this.name)}?conversation_id=${this.id}`
@@ -93,7 +93,7 @@ export class Talk {
   }
 }
 
-/** An id that no other conversation has. `crypto.randomUUID` is there over HTTPS alone. */
+/** A random id. `crypto.randomUUID` exists only over HTTPS. */
 function anyId(): string {
   return [...crypto.getRandomValues(new Uint8Array(12))].map((byte) => byte.toString(16).padStart(2, '0')).join('')
 }

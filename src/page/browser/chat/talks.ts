@@ -4,31 +4,31 @@ import { identity } from '../base/session.ts'
 import { type Keeping, keep, restore } from './kept-talks.ts'
 import { Talk } from './talk.ts'
 
-/** The conversations of this tab: one with each character. */
+/** The conversations of this tab by the character's name. */
 const talks = new Map<string, Talk>()
-/** What ends the keeping of each. */
+/** Functions that stop the storing of each conversation. */
 const ends = new Map<Talk, () => void>()
 
-/** The conversation that is shown. */
+/** The shown conversation. */
 export const current = signal<Talk | undefined>(undefined)
 
-/** Whether each conversation will be there after a reload; missing until that is known. */
+/** Whether each conversation is stored; missing until the first attempt. */
 export const keeping = signal<ReadonlyMap<Talk, Keeping>>(new Map())
 
-/** What was done last, and how it is taken back. */
+/** The last action that can be undone. */
 export const undoable = signal<{ readonly said: string; readonly undo: () => void } | undefined>(undefined)
 
 const storedCurrent = 'conservatory-chat-current'
-/** Milliseconds after a change until it is kept. */
-const patience = 400
-/** Milliseconds between savings while a reply comes. */
-const patienceWhileRunning = 3000
+/** Milliseconds between a change and storing it. */
+const saveDelayMs = 400
+/** Milliseconds between two savings during a streamed reply. */
+const saveDelayDuringReplyMs = 3000
 
 let account = identity.value?.account ?? ''
 
 effect(() => {
   const who = identity.value
-  // A key that has run out is followed by another of the same account: the conversations wait for it.
+  // After an expired key the reader may sign in with another key of the same account: the conversations stay for it.
   if (who === undefined || (who === null && sessionStorage.length > 0) || who?.account === account) return
   account = who?.account ?? ''
   forgetAll()
@@ -38,25 +38,25 @@ addEventListener('pagehide', () => {
   for (const talk of talks.values()) save(talk)
 })
 
-/** Shows the conversation with a character: the one that there is, or a new one. */
+/** Shows the conversation with a character: the open one, the stored one, or a new one. */
 export function open(name: string): void {
   const talk = talks.get(name) ?? take(restore(name, account) ?? new Talk(name))
   show(talk)
 }
 
-/** Goes to the conversation that was shown last in this tab. @returns whether there is one */
+/** Goes to the last shown conversation of this tab. @returns whether there is one */
 export function openLast(): boolean {
   const name = current.value?.name ?? sessionStorage.getItem(storedCurrent)
   if (name !== null) location.replace(addressOf('chat', name))
   return name !== null
 }
 
-/** Shows none of the conversations, which all go on. */
+/** Shows no conversation. All of them go on. */
 export function leave(): void {
   current.value = undefined
 }
 
-/** Puts a conversation in the place of the one with the same character, which can be taken back. */
+/** Replaces the conversation with a character, which can be undone. */
 export function replace(former: Talk, next: Talk, said: string): void {
   former.run.value?.stop()
   take(next)
@@ -70,7 +70,7 @@ export function replace(former: Talk, next: Talk, said: string): void {
   }
 }
 
-/** Deletes the last message, which can be taken back. */
+/** Deletes the last message, which can be undone. */
 export function deleteLast(talk: Talk): void {
   const { value: before } = talk.messages
   if (talk.run.value) return
@@ -85,10 +85,10 @@ function show(talk: Talk): void {
   undoable.value = undefined
   current.value = talk
   sessionStorage.setItem(storedCurrent, talk.name)
-  void talk.meet()
+  void talk.loadCharacter()
 }
 
-/** Has a conversation be kept with each of its changes, in the place of another with the same character. */
+/** Makes a conversation the one with its character, and stores it after each change. */
 function take(talk: Talk): Talk {
   const former = talks.get(talk.name)
   if (former) ends.get(former)?.()
@@ -98,12 +98,12 @@ function take(talk: Talk): Talk {
     clearTimeout(timer)
     timer = setTimeout(() => {
       save(talk)
-      if (talk.run.value) saveLater(patienceWhileRunning)
+      if (talk.run.value) saveLater(saveDelayDuringReplyMs)
     }, wait)
   }
   const end = effect(() => {
     void [talk.messages.value, talk.draft.value, talk.run.value]
-    saveLater(patience)
+    saveLater(saveDelayMs)
   })
   ends.set(talk, () => {
     clearTimeout(timer)

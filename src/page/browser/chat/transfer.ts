@@ -11,10 +11,10 @@ import { settings } from './settings.ts'
 import { Talk } from './talk.ts'
 import { replace } from './talks.ts'
 
-/** Larger files are no conversations. */
-const mostBytes = 32_000_000
+/** The maximum size of a file. */
+const maxBytes = 32_000_000
 
-/** A conversation as a file, out and in. */
+/** The export and import of a conversation. */
 export function TransferButtons({ talk, onDone }: { readonly talk: Talk; readonly onDone: () => void }): VNode {
   const file = useRef<HTMLInputElement>(null)
   const fault = useSignal('')
@@ -51,8 +51,8 @@ function exportTalk(talk: Talk): void {
 
 /** @throws Error where the file is no conversation */
 async function importFile(talk: Talk, file: File): Promise<void> {
-  if (file.size > mostBytes) {
-    throw new Error(`This file is larger than ${formatBytes(mostBytes)}, which is the most that is imported.`)
+  if (file.size > maxBytes) {
+    throw new Error(`This file is larger than ${formatBytes(maxBytes)}, which is the most that is imported.`)
   }
   const { characterName, messages, skipped } = await readJsonl(await file.text())
   const next = new Talk(talk.name, { messages: withGreetings(messages, talk) })
@@ -62,7 +62,7 @@ async function importFile(talk: Talk, file: File): Promise<void> {
   if (skipped > 0) sayDone(`${formatNumber(skipped)} lines of the file are no messages, and were left out.`)
 }
 
-/** The messages, of which the first may be a greeting of the card: the service then writes it with the user's name. */
+/** The messages. If the first one is a greeting of the card, it is marked, so that the service writes it with the user's name. */
 function withGreetings(messages: readonly Message[], { character }: Talk): readonly Message[] {
   const [first, ...rest] = messages
   const { value: known } = character

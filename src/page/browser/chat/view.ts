@@ -6,13 +6,13 @@ import { Conversation } from './conversation.ts'
 import { Gallery } from './gallery.ts'
 import { current, leave, open, openLast } from './talks.ts'
 
-/** The view: a conversation with the character that the address names, or that was talked to last; else all characters to choose from. */
+/** The view: the conversation with the character of the address, or the last conversation; otherwise the list of characters. */
 export function View(): VNode {
   const [, wanted] = place.value
   const wasShown = useRef(false)
   useEffect(() => {
     if (wanted) open(wanted)
-    // A reader from another view goes on with the last conversation; Back, or “Chat” in the bar, leads to the choice of characters.
+    // Coming from another view, the last conversation opens; Back, or “Chat” in the bar, leads to the list of characters.
     else if (wasShown.current || !openLast()) leave()
     wasShown.current = true
   }, [wanted])

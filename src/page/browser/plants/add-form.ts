@@ -9,14 +9,14 @@ import { add, tag as filter, said } from './list.ts'
 import { quoted, type SentPlant } from './plant.ts'
 import { reveal } from './table.ts'
 
-/** What is typed; it outlives a change of view. */
+/** The typed values; they stay when the view changes. */
 const name = signal('')
 const tag = signal('')
 
 const isSending = signal(false)
 const failure = signal<Failure | undefined>(undefined)
 
-/** The key of the attempt at what was last sent: to send the same again is to ask for the same plant, not for another. */
+/** The last sent plant and its idempotency key. Sending the same plant again uses the same key, so that no second one is made. */
 let attempt: { readonly sent: string; readonly key: string } | undefined
 
 effect(() => {
@@ -27,7 +27,7 @@ effect(() => {
   tag.value = ''
 })
 
-/** The form that adds a plant. What was typed stays until it is added. */
+/** The form that adds a plant. The typed values stay until the plant is added. */
 export function AddForm(): VNode {
   return html`
     <form class="add" aria-label="Add a plant" onSubmit=${submit}>
@@ -72,12 +72,12 @@ async function submit(event: SubmitEvent): Promise<void> {
     failure.value = Failure.of(error)
   } finally {
     isSending.value = false
-    // The next plant's name is typed at once, and a name that was refused is mended.
+    // For the name of the next plant, or for mending a refused name.
     if (form instanceof HTMLFormElement) form.querySelector('input')?.focus()
   }
 }
 
-/** Shows a plant that was added, and says why where it is not to be seen. */
+/** Shows an added plant, or says why the list does not have it. */
 function tellOf(made: SentPlant): void {
   const shown = may('plants:read') ? add(made) : undefined
   if (shown) reveal(shown)
@@ -91,7 +91,7 @@ function whyUnseen({ tag }: SentPlant): string {
   return ' Its place in the list is not loaded yet.'
 }
 
-/** `crypto.randomUUID` is there over HTTPS and on this machine alone. */
+/** `crypto.randomUUID` exists only over HTTPS and on localhost. */
 function randomKey(): string {
   return crypto
     .getRandomValues(new Uint8Array(16))

@@ -7,7 +7,7 @@ import { Dialog } from '../ui/dialog.ts'
 import { remove, said } from './list.ts'
 import { type Plant, quoted } from './plant.ts'
 
-/** What the dialog of a plant does. */
+/** The plant of a dialog, and its handlers. */
 export interface DetailsProps {
   readonly plant: Plant
   readonly mayDelete: boolean
@@ -16,7 +16,7 @@ export interface DetailsProps {
   readonly onClose: () => void
 }
 
-/** All of a plant, where the row in the table is too short for it. */
+/** The whole name and tag of a plant, which may be too long for its row in the table. */
 export function Details({ plant, mayDelete, onDelete, onTag, onClose }: DetailsProps): VNode {
   const { name, tag, id } = plant
   return html`
@@ -31,14 +31,14 @@ export function Details({ plant, mayDelete, onDelete, onTag, onClose }: DetailsP
   `
 }
 
-/** What is asked before a plant is deleted. */
+/** The plant to delete, and the handlers of the dialog. */
 export interface DeletionProps {
   readonly plant: Plant
   readonly onDone: () => void
   readonly onClose: () => void
 }
 
-/** Asks whether a plant is to go, and deletes it. */
+/** Asks for confirmation, and deletes the plant. */
 export function Deletion({ plant, onDone, onClose }: DeletionProps): VNode {
   const failure = useSignal<Failure | undefined>(undefined)
   const isRunning = useSignal(false)
@@ -70,7 +70,7 @@ function name({ name, tag }: Plant): string {
   return tag === undefined ? name : `${name} (${tag})`
 }
 
-/** @returns what to say of it */
+/** @returns a sentence for the reader */
 async function deletePlant(id: number, name: string): Promise<string> {
   const wasThere = await ask(`plants/${id}`, { method: 'DELETE' }).then(
     () => true,

@@ -21,7 +21,7 @@ import {
   typedTag,
 } from './list.ts'
 
-/** What the list is narrowed by: names here in the page, a tag by the service. */
+/** The filters of the list: the page filters by name, the service by tag. */
 export function Filters(): VNode {
   return html`
     <form class="filters" role="search" aria-label="Find plants" onSubmit=${(event: Event) => event.preventDefault()}>
@@ -39,13 +39,13 @@ export function Filters(): VNode {
   `
 }
 
-/** A field for a search also tells when it is emptied by its button. */
+/** Also called by the event `search`, which comes when the field's own button clears it. */
 function chooseTag(): void {
   const wanted = typedTag.value.trim()
   if (wanted !== tag.value) reload(wanted)
 }
 
-/** How much of the list is here, and what there is to do about the rest. */
+/** How much of the list is loaded, with buttons for the rest. */
 export function Standing(): VNode {
   const isLoadingAll = loading.value === 'all'
   const mayLoad = isLoaded.value && hasMore.value && !isFull.value
@@ -63,7 +63,7 @@ export function Standing(): VNode {
   `
 }
 
-/** Not told to screen readers with each page: they have the sentence beside it. */
+/** Not announced with each page: screen readers get the sentence beside it. */
 function Progress(): VNode {
   const here = plants.value.length
   const all = tag.value === '' && own.value !== undefined && own.value >= here ? own.value : undefined

@@ -4,40 +4,40 @@ import { Failure } from '../base/failure.ts'
 import { identity } from '../base/session.ts'
 import { type Plant, type SentPlant, searchable, toPlant, withPlant } from './plant.ts'
 
-/** How many plants one request asks for. */
+/** Plants of one request. */
 const pageSize = 1000
 
-/** How many plants the page holds at most: a list of more would be higher than browsers can show. */
-const mostPlants = 250_000
+/** The maximum of loaded plants: a longer list would be higher than browsers can show. */
+const maxPlants = 250_000
 
-/** The longest pause that loading all of them makes by itself, seconds. */
-const longestPause = 120
+/** The longest pause that loading all plants makes by itself. */
+const maxPauseSeconds = 120
 
-/** The plants that are loaded, as the service orders them. */
+/** The loaded plants in the order of the service. */
 export const plants = signal<readonly Plant[]>([])
 
-/** Only plants with this tag are asked for; empty for all. */
+/** Only plants with this tag are loaded; empty for all. */
 export const tag = signal('')
 
-/** What stands in the field for it, which may be typed still. */
+/** The text in the field for the tag. */
 export const typedTag = signal('')
 
-/** Only plants whose names have this are shown. */
+/** Only plants with this text in their names are shown. */
 export const needle = signal('')
 
-/** Where to go on; null at the end, and undefined before the first page. */
+/** The cursor of the next page; null at the end, and undefined before the first page. */
 const next = signal<string | null | undefined>(undefined)
 
-/** What is being loaded: one page, or all there are. */
+/** What is being loaded: nothing, one page, or all plants. */
 export const loading = signal<'nothing' | 'page' | 'all'>('nothing')
 
-/** Why loading has stopped. */
+/** The reason why loading has stopped. */
 export const failure = signal<Failure | undefined>(undefined)
 
-/** Seconds that the service wants to be left alone for, while all are loaded; 0 when it does not. */
+/** Seconds of `retry-after` that loading all plants waits for; 0 when it does not wait. */
 export const pause = signal(0)
 
-/** How many plants the account has of its own, as far as the service counts them. */
+/** The number of plants of the account, if the service counts them. */
 export const own = signal<number | undefined>(undefined)
 
 /** The plants that are shown. */
@@ -46,33 +46,33 @@ export const found = computed(() => {
   return wanted === '' ? plants.value : plants.value.filter(({ searched }) => searched.includes(wanted))
 })
 
-/** How many tags are known at most. */
-const mostTags = 200
+/** The maximum of suggested tags. */
+const maxTags = 200
 
-/** Tags of plants that were loaded, to choose from; they outlive a filter. */
+/** Tags of loaded plants, as suggestions; they stay when the filter changes. */
 export const tags = signal<readonly string[]>([])
 
 /** Whether a page has been loaded. */
 export const isLoaded = computed(() => next.value !== undefined)
 
-/** Whether there are more plants than those that are loaded. */
+/** Whether there are more plants than the loaded ones. */
 export const hasMore = computed(() => next.value !== null)
 
-/** Whether the page holds as many as it can. */
-export const isFull = computed(() => plants.value.length >= mostPlants)
+/** Whether the maximum of plants is loaded. */
+export const isFull = computed(() => plants.value.length >= maxPlants)
 
-/** What was done last, in a line above the list: a notice at the bottom would hide the newest plants. */
+/** The last action, in a line above the list: a notice at the bottom would hide the newest plants. */
 export const said = signal('')
 
 let running: AbortController | undefined
 
-/** Ids of plants that were deleted while a page was on its way, which may have them still. */
+/** Ids of deleted plants. A page that was on its way may still have them. */
 const deleted = new Set<number>()
 
-/** Plants that were added after the page that would have them was on its way, or before it was asked for. */
+/** Added plants whose page is on its way or not requested yet. */
 let added: readonly Plant[] = []
 
-// The next to sign in in this tab may be somebody else.
+// The next account in this tab must not see the plants.
 effect(() => {
   if (identity.value === null) forget()
 })
@@ -89,7 +89,7 @@ function forget(): void {
   said.value = ''
 }
 
-/** Loads the list from its begin. @param wanted only plants with this tag; empty for all */
+/** Loads the list from its beginning. @param wanted only plants with this tag; empty for all */
 export function reload(wanted = tag.value): void {
   stop()
   tag.value = wanted
@@ -102,14 +102,14 @@ export function reload(wanted = tag.value): void {
   void countOwn()
 }
 
-/** Loads the next page, or all that are left. */
+/** Loads the next page, or all remaining pages. */
 export function load(what: 'page' | 'all'): void {
   if (!hasMore.value || isFull.value) return
   if (what === 'all' || loading.value === 'nothing') loading.value = what
   if (!running) void loadPages()
 }
 
-/** Ends the loading; what is here stays. */
+/** Stops loading. The loaded plants stay. */
 export function stop(): void {
   running?.abort()
   running = undefined
@@ -153,14 +153,14 @@ async function loadPage(signal: AbortSignal): Promise<void> {
 
 function learnTags(page: readonly SentPlant[]): void {
   const known = new Set(tags.value)
-  for (const { tag: each } of page) if (each !== undefined && known.size < mostTags) known.add(each)
+  for (const { tag: each } of page) if (each !== undefined && known.size < maxTags) known.add(each)
   if (known.size > tags.value.length) tags.value = [...known].toSorted()
 }
 
-/** Waits as long as the service wants it, while all plants are loaded. @throws what is no reason to wait */
+/** Waits for the `retry-after` of a 429 while all plants are loaded. @throws any other error */
 async function waitFor(error: unknown, signal: AbortSignal): Promise<void> {
   const { status, retryAfter } = Failure.of(error)
-  if (loading.value !== 'all' || status !== 429 || retryAfter === undefined || retryAfter > longestPause) throw error
+  if (loading.value !== 'all' || status !== 429 || retryAfter === undefined || retryAfter > maxPauseSeconds) throw error
   pause.value = retryAfter
   await new Promise<void>((resolve) => {
     const timer = setTimeout(resolve, retryAfter * 1000)
@@ -173,7 +173,7 @@ async function waitFor(error: unknown, signal: AbortSignal): Promise<void> {
   pause.value = 0
 }
 
-/** The cursor in a header such as `</plants?limit=1000&after=…>; rel="next"`; null without one. */
+/** The cursor of a header such as `</plants?limit=1000&after=…>; rel="next"`; null without one. */
 function cursorOf(link: string | null): string | null {
   const [, address] = /<([^>]*)>\s*;\s*rel="next"/.exec(link ?? '') ?? []
   return address === undefined ? null : new URL(address, document.baseURI).searchParams.get('after')
@@ -183,7 +183,7 @@ interface SentLimits {
   readonly data: readonly { readonly limit: string; readonly of: string; readonly used: number | null }[]
 }
 
-/** Asks how many there are, which is told beside how many are loaded. Nothing hangs on it: a failure is not told. */
+/** Loads the number of plants, which is shown beside the number of loaded ones. A failure is ignored. */
 async function countOwn(): Promise<void> {
   own.value = undefined
   const { data } = await getJson<SentLimits>('limits').catch(() => ({ data: [] }))
@@ -191,8 +191,8 @@ async function countOwn(): Promise<void> {
 }
 
 /**
- * Puts a plant into the list that was just added.
- * @returns it, where it is in the list now; undefined where its place is not loaded, or the list is of another tag
+ * Adds a new plant to the list.
+ * @returns the plant if the list has it now; undefined if its place is not loaded, or if the list has another tag
  */
 export function add(sent: SentPlant): Plant | undefined {
   own.value = own.value === undefined ? undefined : own.value + 1
@@ -211,7 +211,7 @@ function show(plant: Plant): void {
   added = added.filter(({ key }) => key !== plant.key)
 }
 
-/** Takes a plant out of the list that was just deleted. */
+/** Removes a deleted plant from the list. */
 export function remove(id: number): void {
   own.value = own.value === undefined ? undefined : own.value - 1
   deleted.add(id)

@@ -1,32 +1,32 @@
-/** A plant as the service sends it. */
+/** A plant of the service. */
 export interface SentPlant {
-  /** Of one's own plants alone: those without it are shared by other accounts. */
+  /** Missing for plants that other accounts share. */
   readonly id?: number
   readonly name: string
   readonly tag?: string
 }
 
-/** A plant as the page keeps it. */
+/** A plant of the page. */
 export interface Plant extends SentPlant {
-  /** Tells plants apart: shared ones have no id. */
+  /** Unique in the page, since shared plants have no id. */
   readonly key: number
-  /** The name as the search compares it. */
+  /** The name in the form that the search compares. */
   readonly searched: string
 }
 
 let count = 0
 
-/** A plant for the page, from one that the service sent. */
+/** Makes a plant of the page from one of the service. */
 export function toPlant(sent: SentPlant): Plant {
   return { ...sent, key: ++count, searched: searchable(sent.name) }
 }
 
-/** A text as the search compares it: without regard to case, and to how a character is put together. */
+/** A text in the form that the search compares: lower case, in Unicode's form NFKC. */
 export function searchable(text: string): string {
   return text.normalize('NFKC').toLowerCase()
 }
 
-/** A name in a sentence; a direction of writing that it sets does not reach beyond it. */
+/** A quoted name for a sentence. Its writing direction is isolated, and a long name is cut. */
 export function quoted(name: string): string {
   const letters = [...name]
   const short = letters.length > 60 ? `${letters.slice(0, 60).join('')}…` : name
@@ -34,9 +34,9 @@ export function quoted(name: string): string {
 }
 
 /**
- * A list with one plant more, where the service would list it: one's own come first, in the order of their ids.
- * @param isWhole whether there is nothing after the list
- * @returns undefined where its place is after the list, which goes on
+ * The list with one more plant at its place in the service's order: own plants come first, in the order of their ids.
+ * @param isWhole whether the list has no further pages
+ * @returns undefined where the place is on a further page
  */
 export function withPlant(plants: readonly Plant[], plant: Plant, isWhole: boolean): readonly Plant[] | undefined {
   const { id: added = 0 } = plant

@@ -5,10 +5,10 @@ import { useEffect } from 'preact/hooks'
 import { type RowWindow, rowsInSight, useRowWindow } from '../ui/row-window.ts'
 import type { Plant } from './plant.ts'
 
-/** What a table of plants shows, and what is done with them. */
+/** The plants of a table, and its handlers. */
 export interface TableProps {
   readonly plants: readonly Plant[]
-  /** Whether more will come after them. */
+  /** Whether the list has further pages. */
   readonly hasMore: boolean
   readonly mayDelete: boolean
   readonly onOpen: (plant: Plant) => void
@@ -18,23 +18,23 @@ export interface TableProps {
   readonly onEnd: () => void
 }
 
-/** Pixels, as the style sheet has them. */
+/** Pixels, as in the style sheet. */
 const rowHeight = 44
 
-/** The row that the keys go by. */
+/** The index of the active row, from which the keys move. */
 const active = signal(0)
 
-/** A plant that is to come into sight. */
+/** The key of a plant that is to be scrolled into sight. */
 const revealed = signal<number | undefined>(undefined)
 
-/** Scrolls to a plant, and makes it the one that the keys go by. */
+/** Scrolls to a plant, and makes it the active row. */
 export function reveal({ key }: Plant): void {
   revealed.value = key
 }
 
 /**
- * The table of plants. Only the rows in sight are in the document, so the focus stays on the table itself, and the keys move
- * from plant to plant.
+ * The table of plants. Only the rows in sight are in the document, so that the table keeps the focus and the keys move the
+ * active row.
  */
 export function PlantTable(props: TableProps): VNode {
   const { plants, hasMore, onEnd } = props
@@ -98,7 +98,7 @@ function Row({ plant, index, isActive, table }: RowProps): VNode {
   `
 }
 
-/** Does something in a row without opening it. */
+/** A listener for a button in a row; the click does not open the row. */
 function alone(work: () => void): (event: Event) => void {
   return (event) => {
     event.stopPropagation()
@@ -110,7 +110,7 @@ function rowId(key: number): string {
   return `plant-${key}`
 }
 
-/** Where each key leads from a row. */
+/** The next row for each key. */
 const moves: Readonly<Record<string, (from: number, rows: number, inSight: number) => number>> = {
   ArrowDown: (from) => from + 1,
   ArrowUp: (from) => from - 1,
@@ -138,7 +138,7 @@ function press(
   event.preventDefault()
 }
 
-/** Makes a row the one that the keys go by, and brings it into sight. The head covers the first row's height. */
+/** Makes a row the active one, and scrolls it into sight. The sticky head covers the height of one row. */
 function activate(index: number, { scroller, onScroll }: RowWindow): void {
   active.value = index
   const { current } = scroller

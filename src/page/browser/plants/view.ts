@@ -10,10 +10,10 @@ import { found, hasMore, isLoaded, load, loading, needle, plants, reload, said, 
 import type { Plant } from './plant.ts'
 import { PlantTable } from './table.ts'
 
-/** The plant whose dialog is open, and which dialog that is. */
+/** The plant of the open dialog, and whether it is the dialog to delete it. */
 const opened = signal<{ readonly plant: Plant; readonly toDelete: boolean } | undefined>(undefined)
 
-/** The plants: one's own and those that others share, as far as the key may see and change them. */
+/** The account's plants, and plants that other accounts share with it. */
 export function View(): VNode {
   const mayRead = may('plants:read')
   useEffect(() => {
@@ -41,7 +41,7 @@ function List(): VNode | null {
   `
 }
 
-/** What is said in place of an empty table, with what to do. */
+/** The text in place of an empty table, with a way to continue. */
 function Nothing(): VNode {
   if (plants.value.length > 0) {
     const which = hasMore.value ? 'None of the plants that are loaded has' : 'No plant has'
@@ -76,14 +76,14 @@ function close(): void {
   opened.value = undefined
 }
 
-/** The row of a deleted plant had the focus, or its button. */
+/** Closes the dialog, and gives the focus to the table: the row or button that had it is gone with the plant. */
 function focusTable(): void {
   close()
   const places = ['.plants-table', '#new-name'].map((place) => document.querySelector<HTMLElement>(place))
   setTimeout(() => places.find((place) => place?.isConnected)?.focus())
 }
 
-/** A search looks through what is loaded: it would load page after page by itself. */
+/** Not during a search: its few results end in sight, so that it would load page after page by itself. */
 function loadMore(): void {
   if (needle.value.trim() === '') load('page')
 }

@@ -4,7 +4,7 @@ import { formatNumber } from '../ui/format.ts'
 import { clip } from '../ui/long-text.ts'
 import type { Lore } from './prompt.ts'
 
-/** Why an entry whose turn it was is not in the prompt. */
+/** The reasons why a matching entry is not in the prompt. */
 const reasons: Readonly<Record<string, string>> = {
   probability: 'its probability did not come up this time',
   group: 'another entry of its group was drawn',
@@ -14,11 +14,11 @@ const reasons: Readonly<Record<string, string>> = {
   context: 'the model’s context has no more room',
 }
 
-/** More are told by their number: a table of thousands helps nobody. */
-const mostShown = 300
-const mostKeys = 20
+/** Further entries and keys are only counted. */
+const maxEntries = 300
+const maxKeys = 20
 
-/** The lore that fired and why, and the lore that would have and was left out. */
+/** The lore entries that fired, with their keys, and the matching entries that were left out. */
 export function LoreTable({ lore }: { readonly lore: readonly Lore[] }): VNode {
   if (lore.length === 0) {
     return html`<section><h3>Lore</h3><p>No lore entry fired.</p></section>`
@@ -32,9 +32,9 @@ export function LoreTable({ lore }: { readonly lore: readonly Lore[] }): VNode {
           <thead>
             <tr><th scope="col">Entry</th><th scope="col">Why</th><th scope="col" class="number">Tokens</th></tr>
           </thead>
-          <tbody>${lore.slice(0, mostShown).map((entry, index) => html`<${Row} key=${index} lore=${entry} />`)}</tbody>
+          <tbody>${lore.slice(0, maxEntries).map((entry, index) => html`<${Row} key=${index} lore=${entry} />`)}</tbody>
         </table>
-      ${lore.length > mostShown && html`<p class="faint">And ${formatNumber(lore.length - mostShown)} more.</p>`}
+      ${lore.length > maxEntries && html`<p class="faint">And ${formatNumber(lore.length - maxEntries)} more.</p>`}
     </section>
   `
 }
@@ -55,8 +55,8 @@ function Row({ lore }: { readonly lore: Lore }): VNode {
 
 function Keys({ lore: { keys, entry, dropped } }: { readonly lore: Lore }): VNode | null {
   if (keys !== undefined && keys.length > 0) {
-    const more = keys.length - mostKeys
-    return html`<div class="tags"><span class="faint">Found by</span> ${keys.slice(0, mostKeys).map((key) => html`<code class="tag" dir="auto">${clip(key)}</code>`)}${more > 0 && html` and ${formatNumber(more)} more`}</div>`
+    const more = keys.length - maxKeys
+    return html`<div class="tags"><span class="faint">Found by</span> ${keys.slice(0, maxKeys).map((key) => html`<code class="tag" dir="auto">${clip(key)}</code>`)}${more > 0 && html` and ${formatNumber(more)} more`}</div>`
   }
   if (entry.startsWith('[withheld]'))
     return html`<div class="faint">The card is the operator’s own: its keys are withheld.</div>`

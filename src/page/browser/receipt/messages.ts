@@ -5,10 +5,10 @@ import { formatNumber } from '../ui/format.ts'
 import { clip, LongText } from '../ui/long-text.ts'
 import { type PromptMessage, textOfMessage } from './prompt.ts'
 
-/** Messages that are shown at first, and with each step more. */
+/** Messages that are shown at first, and that the button adds. */
 const portion = 50
 
-/** Messages as a model gets them, each of which opens. */
+/** The messages that a model gets, each of which can be unfolded. */
 export function Messages({ messages }: { readonly messages: readonly PromptMessage[] }): VNode {
   const count = useSignal(portion)
   const left = messages.length - count.value

@@ -4,7 +4,7 @@ import type { LedgerRecord } from '../base/ledger-record.ts'
 /** A body for `/chat/completions`. */
 export type ChatBody = Readonly<Record<string, unknown>>
 
-/** What `POST /chat/prompt` answers. */
+/** The reply of `POST /chat/prompt`. */
 export interface Prompt {
   readonly model: string
   readonly character: string | null
@@ -15,7 +15,7 @@ export interface Prompt {
   readonly unknown_macros: readonly string[]
 }
 
-/** A message as the model gets it; fields that the page does not know are in it too. */
+/** A message that the model gets. It may have fields that the page does not know. */
 export interface PromptMessage {
   readonly role: string
   readonly name?: string
@@ -28,7 +28,7 @@ export interface SectionTokens {
   readonly tokens: number
 }
 
-/** A lore entry that fired, or would have. */
+/** A lore entry that fired, or that matched and was left out. */
 export interface Lore {
   readonly entry: string
   readonly book: string
@@ -38,23 +38,23 @@ export interface Lore {
   readonly dropped?: string
 }
 
-/** A prompt, and the model that it is made for. */
+/** A prompt, and its model. */
 export interface MadePrompt {
   readonly prompt: Prompt
-  /** The name of the first model that takes it, of those that the asked one leads to. */
+  /** The name of the first candidate model that accepts the prompt. */
   readonly madeFor: string
 }
 
-/** Asks what a model is told with a body for `/chat/completions`. @throws Failure */
+/** Requests the prompt for a body of `/chat/completions`. @throws Failure */
 export async function makePrompt(body: ChatBody, signal: AbortSignal): Promise<MadePrompt> {
-  // How the reply is sent changes nothing of the prompt.
+  // Streaming does not change the prompt.
   const { stream: _stream, stream_options: _options, ...asked } = body
   const reply = await ask('chat/prompt', { method: 'POST', json: asked, signal })
   const prompt: Prompt = await reply.json()
   return { prompt, madeFor: decodeURIComponent(reply.headers.get('x-model') ?? '') }
 }
 
-/** In which ways a prompt that is made now is known to be another than the one that was sent: a sentence each. */
+/** Known differences between the prompt that is made now and the prompt that was sent, a sentence for each. */
 export function knownDifferences({ prompt, madeFor }: MadePrompt, record: LedgerRecord | undefined): string[] {
   if (!record || record.state === 'running') return []
   const { tokens, character } = prompt
@@ -70,7 +70,7 @@ export function knownDifferences({ prompt, madeFor }: MadePrompt, record: Ledger
   return found
 }
 
-/** The text of a message; what is no text is named in brackets. */
+/** The text of a message; other parts are named in brackets. */
 export function textOfMessage({ content, tool_calls }: PromptMessage): string {
   const parts = Array.isArray(content) ? content.map(textOfPart) : [typeof content === 'string' ? content : '']
   const calls = tool_calls === undefined ? [] : [`[tool calls] ${JSON.stringify(tool_calls, undefined, 2)}`]

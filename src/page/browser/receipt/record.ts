@@ -6,7 +6,7 @@ import { type Loading, Waiting } from '../ui/loading.ts'
 import { clip } from '../ui/long-text.ts'
 import { wordsOfState } from '../ui/request-states.ts'
 
-/** What the ledger has of a request. */
+/** The ledger's record of a request. */
 export function Record({ loading }: { readonly loading: Loading<LedgerRecord | undefined> }): VNode {
   const { value: record, failure } = loading
   return html`
@@ -53,7 +53,7 @@ function Facts({ record, again }: { readonly record: LedgerRecord; readonly agai
   `
 }
 
-/** @param figures tokens by the upstream's count and by ours, such as `2048/8190` */
+/** @param figures the upstream's and the service's token counts, such as `2048/8190` */
 function truncation(figures: string): string {
   const [theirs, ours] = figures.split('/')
   return `The model has read only ${theirs} of about ${ours} tokens: its server has cut the prompt. Give it a larger context window.`

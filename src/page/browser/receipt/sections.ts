@@ -5,7 +5,7 @@ import { formatNumber, formatShare } from '../ui/format.ts'
 import { clip } from '../ui/long-text.ts'
 import type { Prompt, SectionTokens } from './prompt.ts'
 
-/** How sections are called. Their colours are in receipt.css: one hue for what comes from one place. */
+/** The titles of the sections. Their colours are in receipt.css: sections from the same source share a hue. */
 const titles: Readonly<Record<string, string>> = {
   system_prompt: 'System prompt',
   request_system: 'System messages of the request',
@@ -27,9 +27,9 @@ const titles: Readonly<Record<string, string>> = {
   between: 'Between the messages',
 }
 
-/** The sections of a prompt as one bar, with a table of what they cost. */
+/** The sections of a prompt as one bar, with a table of their tokens. */
 export function Sections({ tokens }: { readonly tokens: Prompt['tokens'] }): VNode {
-  /** The section that the reader points at, in the table or in the bar. */
+  /** The section under the pointer, in the table or in the bar. */
   const pointed = useSignal('')
   const sections = withRest(tokens)
   const point = (section: string) => ({
@@ -68,14 +68,14 @@ export function Sections({ tokens }: { readonly tokens: Prompt['tokens'] }): VNo
   `
 }
 
-/** The sections that cost something, and what the models put around each message. */
+/** The sections with tokens, and the tokens that a model's format adds around each message. */
 function withRest({ total, sections }: Prompt['tokens']): readonly SectionTokens[] {
   const rest = total - sections.reduce((sum, { tokens }) => sum + tokens, 0)
   const all = rest > 0 ? [...sections, { section: 'between', tokens: rest }] : sections
   return all.filter(({ tokens }) => tokens > 0)
 }
 
-/** A newer service may have sections that the page does not know. */
+/** The title of a section; its name where a newer service has an unknown one. */
 function titleOf({ section }: SectionTokens): string {
   return titles[section] ?? clip(section.replaceAll('_', ' '))
 }

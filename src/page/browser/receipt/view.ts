@@ -12,15 +12,15 @@ import { type ChatBody, knownDifferences, type MadePrompt, makePrompt, type Prom
 import { Record } from './record.ts'
 import { Sections } from './sections.ts'
 
-/** Whose receipt is shown. */
+/** The request of a receipt. */
 export interface ReceiptProps {
-  /** The body that was sent to `/chat/completions`; it may change as long as it is the same object. */
+  /** The body that was sent to `/chat/completions`. The receipt is loaded again for another object only. */
   readonly request: ChatBody
-  /** The `x-request-id` of the reply; null where nothing was sent. */
+  /** The `x-request-id` of the reply; null where no request was sent. */
   readonly requestId: string | null
 }
 
-/** A dialog with what the model was told for a reply. */
+/** A dialog with the prompt of a reply. */
 export function Receipt({ request, requestId, onClose }: ReceiptProps & { readonly onClose: () => void }): VNode {
   return html`
     <${Dialog} title="What the model was told" onClose=${onClose}>
@@ -29,7 +29,7 @@ export function Receipt({ request, requestId, onClose }: ReceiptProps & { readon
   `
 }
 
-/** What a model is told with a request, and what the ledger has of it. */
+/** The prompt of a request, and its record in the ledger. */
 export function PromptReceipt({ request, requestId }: ReceiptProps): VNode {
   const making = useLoading((signal) => makePrompt(request, signal), [request])
   const recorded = useLoading(
@@ -69,7 +69,7 @@ function Summary({ made: { prompt, madeFor } }: { readonly made: MadePrompt }): 
   `
 }
 
-/** Says how far this can be trusted to be what was sent. */
+/** Explains how this prompt may differ from the one that was sent. */
 function Caveat(props: {
   readonly made: MadePrompt
   readonly isSent: boolean
@@ -93,7 +93,7 @@ function Caveat(props: {
   `
 }
 
-/** What did not fit, and macros that nobody knows. */
+/** The parts that did not fit, and unknown macros. */
 function LeftOut({ prompt: { dropped, unknown_macros: macros } }: { readonly prompt: Prompt }): VNode {
   const counts = [
     counted(dropped.messages, 'old message', 'old messages'),
@@ -135,7 +135,7 @@ function counted(count: number, one: string, many: string): string {
   return count === 0 ? '' : `${formatNumber(count)} ${count === 1 ? one : many}`
 }
 
-/** A name and the digest that is pinned to it. */
+/** Splits a pinned name into the name and the digest. */
 function splitPin(character: string | null): readonly [name: string, digest: string] {
   const text = character ?? ''
   const mark = text.lastIndexOf('@sha256:')

@@ -3,14 +3,14 @@ import { html } from 'htm/preact'
 import type { VNode } from 'preact'
 import { copy } from './copy.ts'
 
-/** What a block of code shows. */
+/** The content of a block of code. */
 export interface CodeBlockProps {
   readonly text: string
-  /** As it is written after the fence; empty for none. */
+  /** The word after the fence; empty for none. */
   readonly language: string
 }
 
-/** A block of code, with a button that copies it. It takes the focus, so that the arrow keys scroll it. */
+/** A block of code with a button that copies it. It can have the focus, so that the arrow keys scroll it. */
 export function CodeBlock({ text, language }: CodeBlockProps): VNode {
   const isCopied = useSignal(false)
   const take = async () => {

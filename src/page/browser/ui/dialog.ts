@@ -2,7 +2,7 @@ import { html } from 'htm/preact'
 import type { ComponentChildren, VNode } from 'preact'
 import { useLayoutEffect, useRef } from 'preact/hooks'
 
-/** What a dialog shows. */
+/** The title and the content of a dialog. */
 export interface DialogProps {
   readonly title: string
   readonly onClose: () => void
@@ -10,13 +10,13 @@ export interface DialogProps {
   readonly class?: string
 }
 
-/** A dialog over the page: the browser keeps the focus in it, closes it with Escape, and gives the focus back. */
+/** A modal dialog. The browser keeps the focus in it, closes it with Escape, and restores the focus. */
 export function Dialog({ title, onClose, children, class: name = '' }: DialogProps): VNode {
   const dialog = useRef<HTMLDialogElement>(null)
   useLayoutEffect(() => {
     const { current } = dialog
     current?.showModal()
-    // A dialog that is taken away while it is open would not give the focus back.
+    // The browser does not restore the focus of a dialog that is removed while it is open.
     return () => current?.close()
   }, [])
   return html`

@@ -1,4 +1,4 @@
-/** The text in the field that an event is about. */
+/** The text in the field of an event. */
 export function textIn({ currentTarget: field }: Event): string {
   const isField =
     field instanceof HTMLInputElement || field instanceof HTMLTextAreaElement || field instanceof HTMLSelectElement

@@ -1,4 +1,4 @@
-/** Makes a formatter when it is first used: each takes a phone some 20 ms, and few are used in a view. */
+/** Makes a formatter at its first use: making one takes some 20 ms on a phone, and a view uses few of them. */
 function lazily<T>(make: () => T): () => T {
   let made: T | undefined
   return () => {
@@ -17,17 +17,17 @@ function bytesIn(unit: string): Intl.NumberFormat {
   return new Intl.NumberFormat(undefined, { style: 'unit', unit, maximumFractionDigits: 1 })
 }
 
-/** A number as the reader's language writes it. */
+/** A number in the reader's language. */
 export function formatNumber(value: number): string {
   return numbers().format(value)
 }
 
-/** A moment in the reader's zone and language. @param unixSeconds null becomes a dash */
+/** A moment in the reader's time zone and language. @param unixSeconds null becomes a dash */
 export function formatMoment(unixSeconds: number | null | undefined): string {
   return typeof unixSeconds === 'number' ? moments().format(unixSeconds * 1000) : '–'
 }
 
-/** A part of a whole, such as 0.25, in percent. */
+/** A fraction, such as 0.25, in percent. */
 export function formatShare(fraction: number): string {
   return shares().format(fraction)
 }

@@ -3,17 +3,17 @@ import { html } from 'htm/preact'
 import type { ComponentType, VNode } from 'preact'
 import { Failure } from '../base/failure.ts'
 
-/** A view whose module is loaded when it is first shown. */
+/** A view whose module is loaded at its first use. */
 export interface LoadedView {
-  /** No other view has it. */
+  /** Unique. */
   readonly name: string
   readonly load: () => Promise<{ readonly View: ComponentType }>
 }
 
-/** Modules of views that were shown, and failures to load one. */
+/** The loaded modules of views, or the failures to load them. */
 const loaded = signal<ReadonlyMap<string, ComponentType | Failure>>(new Map())
 
-/** A view, once its module is here. */
+/** A view, after its module is loaded. */
 export function Loaded({ view: entry }: { readonly view: LoadedView }): VNode {
   const view = loaded.value.get(entry.name)
   if (view === undefined) {
@@ -21,7 +21,7 @@ export function Loaded({ view: entry }: { readonly view: LoadedView }): VNode {
     return html`<p class="waiting" role="status">Loading …</p>`
   }
   if (view instanceof Failure) {
-    // To import it once more is of no use: browsers remember that a module could not be had, until the page is loaded anew.
+    // A second import would fail, too: browsers cache the failure of a module until the page is reloaded.
     return html`
       <div class="waiting" role="alert">
         <p>${view.message}</p>

@@ -4,18 +4,18 @@ import type { VNode } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { Failure } from '../base/failure.ts'
 
-/** Something that is asked of the service: on its way, here, or not to be had. */
+/** The state of a request to the service: neither field while it runs, then a value or a failure. */
 export interface Loading<T> {
   readonly value?: T
   readonly failure?: Failure
-  /** Asks once more. */
+  /** Sends the request again. */
   readonly again: () => void
 }
 
 /**
- * Loads something while a component is shown.
- * @param load its signal is aborted when nobody waits any more
- * @param inputs what it depends on: it is loaded anew when one of these changes
+ * Loads a value while a component is shown.
+ * @param load sends the request; its signal aborts when the component is removed
+ * @param inputs the value is loaded again when one of them changes
  */
 export function useLoading<T>(load: (signal: AbortSignal) => Promise<T>, inputs: readonly unknown[]): Loading<T> {
   const state = useSignal<Omit<Loading<T>, 'again'>>({})
@@ -36,7 +36,7 @@ export function useLoading<T>(load: (signal: AbortSignal) => Promise<T>, inputs:
   return { ...state.value, again: () => (round.value += 1) }
 }
 
-/** Says that something loads, or why it could not be loaded, with a way to go on. */
+/** Shows that a value is being loaded, or why that failed, with a button to try again. */
 export function Waiting({ loading, what }: { readonly loading: Loading<unknown>; readonly what: string }): VNode {
   if (!loading.failure) return html`<p class="waiting" role="status">Loading ${what} …</p>`
   return html`

@@ -3,17 +3,17 @@ import { html } from 'htm/preact'
 import type { VNode } from 'preact'
 import { formatNumber } from './format.ts'
 
-/** A text of strangers, of any length. */
+/** An untrusted text of any length. */
 export interface LongTextProps {
   readonly text: string
-  /** What the buttons say that there is more of, such as "the greeting". */
+  /** The name of the text for the button, such as "the greeting". */
   readonly what: string
 }
 
-/** Characters that are shown at first, and with each step more: a megabyte in one piece would hold up the page. */
+/** Characters that are shown at first, and that the button adds: a megabyte at once would block the page. */
 const portion = 8000
 
-/** A text as it is, with its line breaks; a long one is shown in portions. */
+/** A text with its line breaks; a long one is shown in portions. */
 export function LongText({ text, what }: LongTextProps): VNode {
   const length = useSignal(portion)
   const shown = cut(text, length.value)
@@ -33,12 +33,12 @@ export function LongText({ text, what }: LongTextProps): VNode {
   `
 }
 
-/** The beginning of a text that must stay short, such as a name in a list. @param most characters, at least 1 */
-export function clip(text: string, most = 100): string {
-  return text.length <= most ? visible(text) : `${visible(cut(text, most - 1))}…`
+/** The beginning of a text that must stay short, such as a name in a list. @param maxLength at least 1 */
+export function clip(text: string, maxLength = 100): string {
+  return text.length <= maxLength ? visible(text) : `${visible(cut(text, maxLength - 1))}…`
 }
 
-/** A text in which control characters are seen: each becomes the picture that Unicode has for it. */
+/** A text with visible control characters: each becomes its symbol in Unicode's block "Control Pictures". */
 export function visible(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for.
   return text.replaceAll(/\r\n?/g, '\n').replaceAll(/[\0-\x08\x0b\x0c\x0e-\x1f\x7f]/g, (character) => {

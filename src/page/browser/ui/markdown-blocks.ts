@@ -2,36 +2,36 @@ import { Lexer, type Token, type Tokens } from 'marked'
 import type { ComponentChild } from 'preact'
 import { nodesOf, plainNode } from './markdown-nodes.ts'
 
-/** Characters that are lexed together at most: what a frame has time for on a slow phone. */
+/** Characters that are lexed together: a frame of a slow phone has time for so many. */
 const windowLength = 1024
-/** Characters of blocks that are lexed whole all the same: they have few nodes, and a cut would be seen. */
-const longestBlocks: Readonly<Record<string, number>> = { paragraph: 8192, code: 16_384, table: 1536 }
-const longestBlock = Math.max(...Object.values(longestBlocks))
+/** Longer blocks that are lexed whole up to so many characters: they have few nodes, and a cut would be visible. */
+const maxBlockLengths: Readonly<Record<string, number>> = { paragraph: 8192, code: 16_384, table: 1536 }
+const maxBlockLength = Math.max(...Object.values(maxBlockLengths))
 
-/** More marks of Markdown than any honest text has make the lexer slow: such a text is shown as it is. */
-const mostMarks = (length: number) => Math.max(600, 0.3 * length)
+/** A text with more Markdown characters than a usual one has makes the lexer slow, so that it is shown as plain text. */
+const maxMarks = (length: number) => Math.max(600, 0.3 * length)
 const marks = /[*_~[\]`<>\\!|]/g
-/** A line that nests quotes and lists more deeply than the lexer's stack bears; a blank of it can be read in one way alone. */
+/** A line that nests quotes and lists too deeply for the lexer's stack. The pattern is unambiguous, so that it never backtracks long. */
 const nested = /^[ \t]*(?:(?:>|[-*+]|\d{1,9}[.)])[ \t]*){16}/m
 
-/** Blocks that were read, as nodes, and where the rest of the text begins. */
+/** Blocks as nodes, and the start of the rest of the text. */
 export interface Portion {
   readonly nodes: readonly ComponentChild[]
   readonly end: number
 }
 
 /**
- * Reads Markdown block by block from its beginning, so that a text of any length costs each character once; while more
- * of it comes, only the last block is read again.
+ * Reads Markdown block by block, so that each character of a text is read once. While a text grows, only its last block is
+ * read again.
  */
 export class MarkdownReader {
-  /** What stands before the next window: the fence or the head of a block that was too long for one. */
+  /** The fence or the table head of a block that was too long for one window; it is put before the next window. */
   #prefix = ''
   readonly #links: Lexer['tokens']['links'] = {}
 
   /**
    * Reads the finished blocks of the next window.
-   * @param start what the portion before ended with
+   * @param start the end of the last portion
    * @param isWhole whether the text ends here, so that its last block is finished
    * @returns undefined where no block is finished yet
    */
@@ -39,14 +39,14 @@ export class MarkdownReader {
     const text = isWhole ? given : wholeLines(given)
     const window = text.slice(start, start + windowLength)
     const tokens = this.#lex(window)
-    const longest = longestBlocks[tokens?.[0]?.type ?? ''] ?? windowLength
+    const longest = maxBlockLengths[tokens?.[0]?.type ?? ''] ?? windowLength
     const isOneBlock = tokens !== undefined && withoutLastBlock(tokens).length === 0
     if (!isOneBlock || longest <= windowLength || start + windowLength >= text.length) {
       return this.#take(tokens, window, { text, start, isWhole })
     }
     const longer = text.slice(start, start + longest)
     const lexed = this.#lex(longer)
-    // The other blocks that a longer window has are for the next frames.
+    // Further blocks of the longer window are left to the next frames.
     const [isAll, first] = [(lexed?.length ?? 0) <= 3, lexed?.slice(0, 3)]
     return this.#take(first, longer, { text, start, isWhole: isWhole && isAll })
   }
@@ -74,13 +74,13 @@ export class MarkdownReader {
 
   /** The blocks from here on, finished or not. */
   tail(text: string, start: number): readonly ComponentChild[] {
-    const source = text.slice(start, start + longestBlock + windowLength)
+    const source = text.slice(start, start + maxBlockLength + windowLength)
     const tokens = this.#lex(source)
     return tokens === undefined ? [plainNode(source)] : nodesOf(tokens)
   }
 
   #lex(source: string): readonly Token[] | undefined {
-    if ((source.match(marks)?.length ?? 0) > mostMarks(source.length) || nested.test(source)) return undefined
+    if ((source.match(marks)?.length ?? 0) > maxMarks(source.length) || nested.test(source)) return undefined
     try {
       const lexer = new Lexer({ gfm: true, breaks: true })
       Object.assign(lexer.tokens.links, this.#links)
@@ -92,7 +92,7 @@ export class MarkdownReader {
     }
   }
 
-  /** Takes what stands before the first empty line of a text that cannot be lexed: the rest of it may be what is bad. */
+  /** Takes the text before the first empty line of a window that cannot be lexed: only the rest may be the cause. */
   #firstOf(source: string, start: number): Portion | undefined {
     const end = source.indexOf('\n\n') + 2
     if (end < 2 || end >= source.length) return undefined
@@ -108,7 +108,7 @@ export class MarkdownReader {
     return { nodes: [plainNode(source.slice(0, end))], end: start + end }
   }
 
-  /** Takes what there is of a block that is longer than a window, and leaves the rest to the next as a block of its own. */
+  /** Takes the part of a block that is in the window. The next window has the rest as a block of its own. */
   #cut(tokens: readonly Token[], source: string, start: number): Portion {
     const [block] = tokens
     if (block?.type === 'list' && isList(block) && block.items.length > 1) {
@@ -123,7 +123,7 @@ export class MarkdownReader {
   }
 }
 
-/** The text without a last line that is still coming: the beginning of `- one` is not what `- one` will be. */
+/** The text without an unfinished last line: `-` alone means something else than `- one`. */
 function wholeLines(text: string): string {
   const end = text.lastIndexOf('\n') + 1
   return text.length - end > windowLength ? text : text.slice(0, end)
@@ -137,13 +137,13 @@ function lengthOf(tokens: readonly { readonly raw: string }[]): number {
   return tokens.reduce((sum, { raw }) => sum + raw.length, 0)
 }
 
-/** All tokens before the last block, which what is to come may still change. */
+/** All tokens before the last block, which further text may change. */
 function withoutLastBlock(tokens: readonly Token[]): readonly Token[] {
   const last = tokens.findLastIndex(({ type }) => type !== 'space')
   return tokens.slice(0, Math.max(0, last))
 }
 
-/** The lines that the rest of a long block needs before it: the fence of code, the head of a table. */
+/** The lines that the rest of a cut block needs in front: the fence of code, the head of a table. */
 function headOf(block: Token | undefined, source: string): string {
   const lines = block?.type === 'table' ? 2 : block?.type === 'code' && /^ {0,3}(?:```|~~~)/.test(source) ? 1 : 0
   return source
@@ -152,7 +152,7 @@ function headOf(block: Token | undefined, source: string): string {
     .join('')
 }
 
-/** After the last line, else the last word, else before the second half of a pair that makes one character. */
+/** The place to cut: after the last line, else after the last word, else never inside a surrogate pair. */
 function placeToCut(source: string): number {
   for (const mark of ['\n', ' ']) {
     const place = source.lastIndexOf(mark)

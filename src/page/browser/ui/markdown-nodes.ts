@@ -2,21 +2,21 @@ import type { MarkedToken, Token, Tokens } from 'marked'
 import { type ComponentChild, h } from 'preact'
 import { CodeBlock } from './code-block.ts'
 
-/** Deeper levels are shown as plain text: nobody writes them, and each costs a frame of the stack. */
-const deepest = 12
+/** Deeper levels are shown as plain text, since each level takes a stack frame. */
+const maxDepth = 12
 
-/** Entities that texts of models have now and then; all others stay as they are written. */
+/** Entities that models sometimes write; all others stay unchanged. */
 const entities: ReadonlyMap<string, string> = new Map([
   ...Object.entries({ amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", nbsp: '\u00a0' }),
   ...Object.entries({ copy: '©', hellip: '…', ndash: '–', mdash: '—', larr: '←', rarr: '→' }),
 ])
 
-/** Tokens of Markdown as nodes. No HTML is made of any text: tags are shown as they are written. */
+/** Tokens of Markdown as nodes. HTML tags are shown as text. */
 export function nodesOf(tokens: readonly Token[], depth = 0): ComponentChild[] {
-  return tokens.map((token) => (depth > deepest || !isKnown(token) ? token.raw : nodeOf(token, depth)))
+  return tokens.map((token) => (depth > maxDepth || !isKnown(token) ? token.raw : nodeOf(token, depth)))
 }
 
-/** A text without any formatting. */
+/** A text without formatting. */
 export function plainNode(text: string): ComponentChild {
   return h('p', { class: 'plain', dir: 'auto' }, text)
 }
@@ -40,7 +40,7 @@ const known: ReadonlySet<string> = new Set([
   ...['link', 'list', 'list_item', 'paragraph', 'space', 'strong', 'table', 'text'],
 ])
 
-/** Whether it is one of marked's own tokens, which have no extensions among them here. */
+/** Whether a token is one of marked's own; no extensions are used here. */
 function isKnown(token: Token): token is MarkedToken {
   return known.has(token.type)
 }
@@ -112,11 +112,11 @@ function tableNode({ header, rows }: Tokens.Table, depth: number): ComponentChil
       ),
     )
   const table = h('table', null, h('thead', null, row(header)), h('tbody', null, rows.map(row)))
-  // Whoever has no mouse scrolls a wide table by the arrow keys, for which it must take the focus.
+  // The table can have the focus, so that the arrow keys scroll a wide one.
   return h('div', { class: 'scroll', tabIndex: 0, role: 'region', 'aria-label': 'Table' }, table)
 }
 
-/** A link to the web; all others are shown as they are written. Pictures are links: none is fetched from another host. */
+/** A link with http(s); all other links are shown as text. Pictures become links: none is fetched from another host. */
 function linkNode(token: Tokens.Link | Tokens.Image, depth: number): ComponentChild {
   const address = webAddress(token.href)
   if (address === undefined) return token.raw
@@ -131,7 +131,7 @@ function webAddress(href: string): string | undefined {
   return protocol === 'https:' || protocol === 'http:' ? address : undefined
 }
 
-/** A text with its named entities as the characters that they stand for; the lexer has done so with numbers. */
+/** Replaces named entities by their characters. The lexer has replaced numeric ones. */
 function withEntities(text: string): string {
   return text.replaceAll(/&([a-z]+);/gi, (whole, name: string) => entities.get(name) ?? whole)
 }

@@ -5,14 +5,14 @@ import { useEffect, useRef } from 'preact/hooks'
 import { MarkdownReader } from './markdown-blocks.ts'
 import { plainNode } from './markdown-nodes.ts'
 
-/** What a Markdown text shows. */
+/** A Markdown text. */
 export interface MarkdownProps {
   readonly text: string
-  /** Whether more of the text is on its way. */
+  /** Whether the text is still being streamed. */
   readonly isGrowing?: boolean
 }
 
-/** Milliseconds of a frame that all texts of the page may take together; the rest of them waits for the next frame. */
+/** Milliseconds of a frame that all texts of the page may take together; the rest waits for the next frame. */
 const frameBudgetMs = 2
 let budgetEnd = 0
 
@@ -28,26 +28,26 @@ function hasTime(): boolean {
   return now < budgetEnd
 }
 
-/** Characters of a section. What is out of sight is laid out section by section, when it comes into sight. */
+/** Characters of a section. The browser lays out a section when it comes into sight. */
 const sectionLength = 2000
 
-/** What is known of a text: its finished blocks are nodes that never change, and cost nothing when more text comes. */
+/** The state of reading a text. Finished blocks are nodes that never change, so that more text does not render them again. */
 class Progress {
   source = ''
   #isWhole = false
-  /** Where the text begins that is not finished. */
+  /** The start of the unfinished rest. */
   end = 0
   readonly sections: VNode[] = []
   readonly reader = new MarkdownReader()
   #open: ComponentChild[] = []
   #openStart = 0
 
-  /** Whether this is the beginning of the text, so that reading goes on where it was. */
+  /** Whether the text begins with the text that was read, so that reading can continue. */
   isOf(text: string): boolean {
     return text.startsWith(this.source) && (!this.#isWhole || text.length === this.source.length)
   }
 
-  /** Reads on as long as there is time. @returns whether all is read that can be */
+  /** Reads while the frame has time. @returns whether all finished blocks are read */
   read(text: string, isWhole: boolean): boolean {
     this.source = text
     this.#isWhole = isWhole
@@ -62,7 +62,7 @@ class Progress {
     return true
   }
 
-  /** The last section, with blocks that are not finished. */
+  /** The last section, with the unfinished blocks. */
   openSection(tail: readonly ComponentChild[]): VNode {
     return sectionOf(this.sections.length, [...this.#open, ...tail])
   }
@@ -78,7 +78,7 @@ function sectionOf(position: number, children: readonly ComponentChild[]): VNode
   return html`<div key=${position} class="section">${[...children]}</div>`
 }
 
-/** Characters of what is not read yet that are shown meanwhile. */
+/** Characters of the unread rest that are shown meanwhile as plain text. */
 const shownUnread = 1000
 
 function tailOf({ end, reader }: Progress, text: string, isDone: boolean): readonly ComponentChild[] {
@@ -87,8 +87,8 @@ function tailOf({ end, reader }: Progress, text: string, isDone: boolean): reado
 }
 
 /**
- * Markdown as nodes: no HTML, links to the web alone, pictures as links. A long text is read over several frames, and a
- * growing one from its last block on.
+ * Markdown as nodes: no HTML, only http(s) links, pictures as links. A long text is read over several frames; of a growing
+ * text only the last block is read again.
  */
 export function Markdown({ text: given, isGrowing = false }: MarkdownProps): VNode {
   const progress = useRef(new Progress())
@@ -102,7 +102,7 @@ export function Markdown({ text: given, isGrowing = false }: MarkdownProps): VNo
     const frame = requestAnimationFrame(() => frames.value++)
     return () => cancelAnimationFrame(frame)
   })
-  // Read here, so that each frame renders the text again until it is done.
+  // Subscribes to the signal, so that each frame renders the component until the text is done.
   void frames.value
   const tail = tailOf(current, text, isDone)
   return html`<div class="markdown">${[...current.sections, current.openSection(tail)]}</div>`

@@ -11,41 +11,41 @@ interface Notice {
   readonly text: string
 }
 
-/** At most so many are shown: the oldest goes. */
-const most = 4
+/** The maximum of shown notices; a new one replaces the oldest. */
+const maxNotices = 4
 
 const notices = signal<readonly Notice[]>([])
 let count = 0
 
-// The next to sign in in this tab may be somebody else.
+// The next account in this tab must not see the notices.
 effect(() => {
   if (identity.value === null) notices.value = []
 })
 
-/** Milliseconds that a notice of something done stays, and what each character adds: long ones are read for longer. */
-const shownFor = 5000
-const shownForEach = 60
+/** Milliseconds that a notice of success stays, and milliseconds more for each character. */
+const shownMs = 5000
+const shownMsPerCharacter = 60
 
-/** Says in a line at the bottom that something is done; it goes by itself once there was time to read it. */
+/** Shows a notice of success at the bottom. It disappears by itself. */
 export function sayDone(text: string): void {
   say('done', text)
 }
 
-/** Says in a line at the bottom why something failed, unless the reader has ended it; it stays until it is dismissed, or newer ones take its place. */
+/** Shows a failure at the bottom, unless the reader has stopped the action. It stays until it is dismissed or newer notices replace it. */
 export function sayFailure(error: unknown): void {
   const { code, message } = Failure.of(error)
   if (code !== 'stopped') say('fault', message)
 }
 
 function say(kind: Notice['kind'], text: string): void {
-  notices.value = [...notices.value, { id: ++count, kind, text }].slice(-most)
+  notices.value = [...notices.value, { id: ++count, kind, text }].slice(-maxNotices)
 }
 
 function dismiss(id: number): void {
   notices.value = notices.value.filter((notice) => notice.id !== id)
 }
 
-/** The lines at the bottom; screen readers are told of each. */
+/** The notices at the bottom; screen readers announce each. */
 export function Notices(): VNode {
   return html`
     <div class="notices" role="status" aria-live="polite">
@@ -55,13 +55,13 @@ export function Notices(): VNode {
 }
 
 function Line({ notice: { id, kind, text } }: { readonly notice: Notice }): VNode {
-  /** Whether the pointer or the focus is on it: it stays then. */
+  // A notice under the pointer or with the focus stays.
   const [isPointed, setPointed] = useState(false)
   const [isFocused, setFocused] = useState(false)
   const goes = kind === 'done' && !isPointed && !isFocused
   useEffect(() => {
     if (!goes) return
-    const timer = setTimeout(() => dismiss(id), shownFor + shownForEach * text.length)
+    const timer = setTimeout(() => dismiss(id), shownMs + shownMsPerCharacter * text.length)
     return () => clearTimeout(timer)
   }, [goes])
   return html`

@@ -5,20 +5,20 @@ import { useEffect } from 'preact/hooks'
 import { ask } from '../base/api.ts'
 import { characterPath } from '../base/character-path.ts'
 
-/** Whose picture is shown. */
+/** The character of a portrait. */
 export interface PortraitProps {
   readonly name: string
   readonly digest: string
   readonly hasPicture: boolean
 }
 
-/** Pictures that are kept, at most; the one that was shown longest ago goes. */
-const mostKept = 300
+/** The maximum of cached pictures; the least recently shown one is evicted. */
+const maxPictures = 300
 
-/** Addresses of pictures by digest; a promise while one is on its way. */
+/** Object URLs of pictures by digest. */
 const pictures = new Map<string, Promise<string | undefined>>()
 
-/** The picture of a character, or its first letter. It is decoration: the name stands beside it. */
+/** The picture of a character, or its first letter. Hidden from screen readers, since the name stands beside it. */
 export function Portrait({ name, digest, hasPicture }: PortraitProps): VNode {
   const address = useSignal<string | undefined>(undefined)
   useEffect(() => {
@@ -44,14 +44,14 @@ function pictureOf(name: string, digest: string): Promise<string | undefined> {
   pictures.delete(digest)
   pictures.set(digest, picture)
   for (const [oldest, address] of pictures) {
-    if (pictures.size <= mostKept) break
+    if (pictures.size <= maxPictures) break
     pictures.delete(oldest)
     void address.then((url) => url && URL.revokeObjectURL(url))
   }
   return picture
 }
 
-/** @returns undefined where it cannot be had, which a missing picture is no reason to speak of */
+/** @returns undefined where it cannot be loaded, which is not reported */
 async function fetchPicture(name: string, digest: string): Promise<string | undefined> {
   try {
     const reply = await ask(`${characterPath(name)}/avatar`)

@@ -1,7 +1,7 @@
-/** How a request ended, in plain words. */
+/** The words for the state of a request. */
 export interface StateWords {
   readonly title: string
-  /** What that means, as a sentence. */
+  /** The meaning as a sentence. */
   readonly meaning: string
   readonly kind: 'good' | 'bad' | 'cut' | 'running'
 }
@@ -62,13 +62,13 @@ const known: ReadonlyMap<string, StateWords> = new Map<string, StateWords>([
   ],
 ])
 
-/** The states that can be asked for, with their titles. */
+/** The states that a list can be filtered by, with their titles. */
 export const stateTitles: readonly (readonly [string, string])[] = [...known].map(([state, { title }]) => [
   state,
   title,
 ])
 
-/** The words for a state; a newer service may have others. */
+/** The words for a state; its name where a newer service has an unknown one. */
 export function wordsOfState(state: string): StateWords {
   return known.get(state) ?? { kind: 'cut', title: state, meaning: '' }
 }

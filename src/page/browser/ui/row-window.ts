@@ -2,21 +2,21 @@ import { type Signal, useSignal } from '@preact/signals'
 import type { RefObject } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 
-/** Which rows of a list are in sight. */
+/** The visible part of a list. */
 export interface RowWindow {
-  /** The element that scrolls. */
+  /** The scrolling element. */
   readonly scroller: RefObject<HTMLDivElement | null>
   /** Its size in pixels; 0 before it is laid out. */
   readonly size: Signal<{ readonly width: number; readonly height: number }>
-  /** Pixels above what is in sight. */
+  /** The scroll position in pixels. */
   readonly top: Signal<number>
   readonly onScroll: () => void
 }
 
-/** Rows above and below those in sight that are there already, for quick scrolling. */
+/** Rendered rows above and below the visible ones, for quick scrolling. */
 const spareRows = 4
 
-/** Watches what is in sight of an element that scrolls. */
+/** Watches the visible part of a scrolling element. */
 export function useRowWindow(): RowWindow {
   const scroller = useRef<HTMLDivElement>(null)
   const top = useSignal(0)
@@ -36,14 +36,14 @@ export function useRowWindow(): RowWindow {
   return { scroller, size, top, onScroll }
 }
 
-/** The first row that is shown, and the one after the last. @param rowHeight pixels */
+/** The first rendered row, and the row after the last. @param rowHeight pixels */
 export function rowsInSight(
   { top, size }: RowWindow,
   rows: number,
   rowHeight: number,
 ): { first: number; last: number } {
   const inSight = Math.ceil(size.value.height / rowHeight) + 1
-  // A list that has become shorter is not scrolled as far any more, and no event may have told so.
+  // When a list becomes shorter, its scroll position may be outdated: the browser may not have sent an event.
   const topmost = Math.max(0, Math.min(Math.floor(top.value / rowHeight), rows - inSight))
   return { first: Math.max(0, topmost - spareRows), last: Math.min(rows, topmost + inSight + spareRows) }
 }

@@ -3,24 +3,24 @@ import type { VNode } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { rowsInSight, useRowWindow } from './row-window.ts'
 
-/** What a list of equally high rows shows. */
+/** A list of rows of the same height. */
 export interface VirtualListProps<T> {
   readonly items: readonly T[]
   readonly keyOf: (item: T) => string | number
-  /** Pixels. */
+  /** In pixels. */
   readonly rowHeight: number
-  /** Pixels that an item needs at least; as many as fit stand side by side. One without it. */
+  /** The minimum width of an item in pixels; as many as fit stand side by side. Without it, each item has its own row. */
   readonly columnWidth?: number
   readonly row: (item: T, index: number) => VNode
   readonly label: string
-  /** Called when the end comes into sight: the place to ask for more. */
+  /** Called when the end comes into sight, to load more. */
   readonly onEnd?: () => void
   readonly class?: string
 }
 
 /**
- * A list that has only the rows in sight in the document, so that a hundred thousand items cost as much as thirty. It scrolls
- * by itself: give its class a height.
+ * A list with only the visible rows in the document, so that a hundred thousand items cost as much as thirty. It is a
+ * scrolling element, so that its class needs a height.
  */
 export function VirtualList<T>(props: VirtualListProps<T>): VNode {
   const { items, keyOf, rowHeight, columnWidth, row, label, onEnd } = props

@@ -2,26 +2,32 @@ import { html } from 'htm/preact'
 import type { ComponentChildren, VNode } from 'preact'
 import { useLayoutEffect, useRef } from 'preact/hooks'
 
-/** Where the focus goes when such a button goes: something within what it stands in. */
+/** The element that gets the focus when the button disappears, by the place of the button. */
 const next = {
   part: ['section', 'h2'],
   row: ['tr', 'a'],
   dialog: ['dialog', 'button'],
 } as const
 
-interface FleetingButtonProps {
+interface DisappearingButtonProps {
   readonly onClick: () => void
-  /** Where it stands. */
+  /** The place of the button. */
   readonly within: keyof typeof next
-  /** Whether what it does is being done; it keeps the focus meanwhile, which a disabled button would lose. */
+  /** Whether its work is running. The button is not disabled then, since a disabled button loses the focus. */
   readonly isBusy?: boolean
   /** Its name for screen readers, where its text is not enough. */
   readonly label?: string
   readonly children?: ComponentChildren
 }
 
-/** A button that may be gone when its work is done: it gives the focus to what stands near, which would be nowhere otherwise. */
-export function FleetingButton({ onClick, within, isBusy = false, label, children }: FleetingButtonProps): VNode {
+/** A button that may disappear when its work is done. It then gives the focus to an element near it; otherwise the focus would be lost. */
+export function DisappearingButton({
+  onClick,
+  within,
+  isBusy = false,
+  label,
+  children,
+}: DisappearingButtonProps): VNode {
   const button = useRef<HTMLButtonElement>(null)
   useLayoutEffect(() => {
     const { current } = button

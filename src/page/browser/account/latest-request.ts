@@ -2,11 +2,11 @@ import { type Signal, signal } from '@preact/signals'
 import { Failure } from '../base/failure.ts'
 import { identity } from '../base/session.ts'
 
-/** A question that is asked again and again, with its newest answer. A new question ends the one before it. */
-export class Asked<T> {
-  /** What was answered last; a failure leaves it as it is. */
+/** A request that is sent repeatedly, with its newest answer. A new request aborts the one before it. */
+export class LatestRequest<T> {
+  /** The last answer. A failure keeps it. */
   readonly answer: Signal<T | undefined> = signal(undefined)
-  /** Why the newest question has no answer. */
+  /** The failure of the newest request. */
   readonly failure: Signal<Failure | undefined> = signal(undefined)
   readonly isWaiting = signal(false)
   #control = new AbortController()
@@ -16,14 +16,14 @@ export class Asked<T> {
     identity.subscribe(() => this.forget())
   }
 
-  /** Asks, and keeps the answer or the failure. */
-  async ask(question: (signal: AbortSignal) => Promise<T>): Promise<void> {
+  /** Sends the request, and keeps the answer or the failure. */
+  async ask(send: (signal: AbortSignal) => Promise<T>): Promise<void> {
     this.#control.abort()
     const control = new AbortController()
     this.#control = control
     this.isWaiting.value = true
     try {
-      const answer = await question(control.signal)
+      const answer = await send(control.signal)
       if (control.signal.aborted) return
       this.answer.value = answer
       this.failure.value = undefined
@@ -34,7 +34,7 @@ export class Asked<T> {
     this.isWaiting.value = false
   }
 
-  /** Ends the question, and forgets the answer. */
+  /** Aborts the request, and forgets the answer. */
   forget(): void {
     this.#control.abort()
     this.answer.value = undefined
