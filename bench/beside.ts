@@ -7,12 +7,12 @@ import { asked, relayEnvironment } from './relay.ts'
 import { type Asking, Caller, pairsOf } from './slices.ts'
 
 /*
- * This service beside another one in the same run: under another Node, which OTHER_NODE names, or of another checkout of this
- * project, whose folder OTHER_CHECKOUT names; LOADS=streams drives only the loads whose names match. Both have a million plants
- * and a card with a thousand lore entries. Rates swing with what else the machine does; CPU time for each request does so less.
+ * Compares this service with another one in the same run: under another Node (OTHER_NODE), or of another checkout
+ * (OTHER_CHECKOUT is its folder). LOADS=streams drives only the loads whose names match. Rates vary with the load of the
+ * machine; CPU time per request varies less.
  */
 
-/** How a service is started. */
+/** Starts a service. */
 type Command = readonly [string, ...string[]]
 
 /** Pairs that a load is measured in. */
@@ -48,14 +48,14 @@ const loads: Readonly<Record<string, Asking>> = {
   'cards with 1,000 entries': same('/characters?dry_run=true', JSON.stringify(loreCard(1000))),
 }
 
-/** Compares two versions of Node. There is no target: docs/decisions/0022-one-launcher.md says what was chosen for these figures. */
+/** Compares two versions of Node. There is no target; docs/decisions/0022-one-launcher.md uses the figures. */
 export async function benchRuntimes(): Promise<readonly Figure[]> {
   const other = process.env['OTHER_NODE']
   const [, ...main] = serviceCommand
   return other === undefined ? nothingNamed('OTHER_NODE') : beside([other, ...main])
 }
 
-/** Compares two versions of the service: what a change costs. */
+/** Compares two versions of the service, to measure the cost of a change. */
 export async function benchVersions(): Promise<readonly Figure[]> {
   const other = process.env['OTHER_CHECKOUT']
   return other === undefined

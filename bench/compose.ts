@@ -5,9 +5,9 @@ import { workAtOnce } from '../src/work.ts'
 import { atMost, type Figure, median } from './measure.ts'
 
 /*
- * What composing a prompt costs: a card of many lore entries and a conversation of 200 messages.
- * Ten entries are constant, so that the text that is looked through is the same for all sizes.
- * Targets: 1,000 entries in under 5 ms at the median; ten times the entries cost about ten times as much.
+ * The time to compose a prompt: a card with many lore entries and a conversation of 200 messages. Ten entries are constant,
+ * so that the searched text is the same for all sizes.
+ * Targets: 1,000 entries in under 5 ms at the median; ten times the entries take about ten times as long.
  */
 
 const words = 'amber birch copper dune ember frost grove harbour indigo jasper kelp lantern meadow north opal'.split(
@@ -61,7 +61,7 @@ export async function benchCompose(): Promise<readonly Figure[]> {
     const persona = { name: 'Moss', card, userName: 'Ada' }
     const times: number[] = []
     for (let round = 0; round < 300; round++) {
-      // Another newest message each time, as in real conversations.
+      // The newest message differs each time, as in real conversations.
       const said = [
         ...messages,
         { role: 'user' as const, content: `Is place ${round % entries} far, or ${word(round)} ${round}?` },
@@ -83,7 +83,7 @@ export async function benchCompose(): Promise<readonly Figure[]> {
   const [hundred = Number.NaN, thousand = Number.NaN, tenThousand = Number.NaN] = middles
   return [
     atMost('compose: 1,000 entries and 201 messages', 5, thousand, ' ms'),
-    // A conversation costs what it costs, however many entries there are: only the larger step shows how entries grow.
+    // The conversation has a constant cost, so that only the larger step shows the cost of entries.
     atMost(
       `compose: time of 10,000 entries to 1,000 (1,000 to 100: ${(thousand / hundred).toFixed(1)})`,
       12,

@@ -8,7 +8,7 @@ import { benchKey, startService } from './processes.ts'
 const rounds = 100
 const writers = 64
 
-/** Kills the service with SIGKILL a hundred times under writers (failure mode 29), and counts what became of the plants. */
+/** Kills the service with SIGKILL a hundred times under writers (failure mode 29), and counts lost and kept plants. */
 export async function benchDurability(): Promise<readonly Figure[]> {
   const folder = mkdtempSync(join(tmpdir(), 'conservatory-bench-'))
   try {
@@ -26,19 +26,19 @@ export async function benchDurability(): Promise<readonly Figure[]> {
     return [
       {
         figure: `${what}: acknowledged plants that are lost`,
-        wanted: '0',
+        target: '0',
         found: `${lost.length} of ${acknowledged}`,
         isReached: lost.length === 0,
       },
       {
         figure: `${what}: plants that are there twice, with those sent again`,
-        wanted: '0',
+        target: '0',
         found: `${doubled.length} (${sentAgain} sent again)`,
         isReached: doubled.length === 0,
       },
       {
         figure: `${what}: integrity_check`,
-        wanted: 'ok',
+        target: 'ok',
         found: String(integrity),
         isReached: integrity === 'ok',
       },

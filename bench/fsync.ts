@@ -7,14 +7,14 @@ import { Folders } from './plants.ts'
 import { benchKey, serviceCommand, startService } from './processes.ts'
 
 /*
- * That a plant is on disk before its reply goes out, seen from outside: strace shows the service's writes to the
- * database's log, its syncs and its replies in their order, while 64 plants come at once. Each batch is
- * writes, one sync, replies; and there are far fewer batches than plants.
+ * Shows from outside that a plant is on disk before its reply is sent. strace lists the service's writes to the database's
+ * log, its syncs and its replies in order, while 64 plants come at once. Each batch is writes, one sync, replies; there are
+ * far fewer batches than plants.
  */
 
 const plants = 64
 
-/** Traces a burst of writes. Without strace (Debian's package of that name) it only says so. */
+/** Traces a burst of writes. Needs strace (Debian's package of that name); without it, it prints a line and ends. */
 export async function benchFsync(): Promise<readonly Figure[]> {
   if (spawnSync('strace', ['-V']).error) {
     console.log('strace is missing, so nothing was traced. Install it, such as with: apt-get install strace')
@@ -26,8 +26,8 @@ export async function benchFsync(): Promise<readonly Figure[]> {
   const service = await startService('traced', {}, ['strace', '-D', '-f', '-e', calls, '-o', trace, ...serviceCommand])
   try {
     const sockets = await Promise.all(Array.from({ length: plants }, () => open(service.port)))
-    // The first write begins the database's log, which has a sync of its own. The others see to it that every connection
-    // has been accepted: an event loop takes on one a turn, and would commit once for each.
+    // The first write creates the database's log, with an extra sync. The others make sure that every connection is
+    // accepted: an event loop accepts one per turn, and would commit once for each.
     await Promise.all(sockets.map(post))
     const before = readFileSync(trace, 'utf8').length
     await Promise.all(sockets.map(post))
@@ -40,7 +40,7 @@ export async function benchFsync(): Promise<readonly Figure[]> {
   }
 }
 
-/** The trace in letters: `w` a write to a file, `s` a sync that is done, `r` a reply. */
+/** The trace as letters: `w` a write to a file, `s` a finished sync, `r` a reply. */
 function stepsOf(trace: string): string {
   const letters = trace.split('\n').map((line) => {
     if (/\bpwrite64(\(| resumed)/.test(line)) return 'w'
@@ -58,13 +58,13 @@ function judge(steps: string): readonly Figure[] {
   return [
     {
       figure: `${plants} plants at once: replies, all after the sync of their batch`,
-      wanted: `${plants}, yes`,
+      target: `${plants}, yes`,
       found: `${replies}, ${batches.join('') === steps ? 'yes' : 'no'}`,
       isReached: replies === plants && batches.join('') === steps,
     },
     {
       figure: `${plants} plants at once: syncs`,
-      wanted: `one to a batch, at most ${plants / 4}`,
+      target: `one to a batch, at most ${plants / 4}`,
       found: `${syncs} to ${batches.length} batches`,
       isReached: syncs === batches.length && syncs <= plants / 4,
     },

@@ -5,13 +5,13 @@ import { benchKey, startPeer, startService } from './processes.ts'
 import { asked, relayEnvironment } from './relay.ts'
 
 /*
- * What limits and the ledger cost: the service with every limit on, all so high that none is reached, beside the same
- * service with none. Each round measures both in turn; the ratio is within a round. Target: at least 0.9. The same over
- * PostgreSQL, where replicas count together: most requests are taken in advance, and a chat waits for four commits of a
- * disk, before a model that answers at once. Targets: 0.8 and 0.3.
+ * The cost of limits and the ledger: the service with every limit, all too high to be reached, beside the same service with
+ * none. Each round measures both in turn; the ratio is within a round. Target: at least 0.9. The same over PostgreSQL, where
+ * replicas count together: most requests are counted in advance, and a chat waits for four commits on disk before a model
+ * that answers at once. Targets: 0.8 and 0.3.
  */
 
-/** Every limit of a request, out of reach. */
+/** Every limit of a request, too high to be reached. */
 const all = ['requests_per_minute', 'tokens_per_minute', 'chat_at_once', 'tokens_per_day', 'tokens_per_month']
   .map((name) => `${name}=1000000000000`)
   .join(',')
@@ -31,7 +31,7 @@ export async function benchLimits(): Promise<readonly Figure[]> {
 async function compareOver(
   name: string,
   database: Readonly<Record<string, string>>,
-  wanted: { readonly page: number; readonly chat: number },
+  target: { readonly page: number; readonly chat: number },
 ): Promise<readonly Figure[]> {
   const upstream = await startPeer('upstream')
   const environment = { ...relayEnvironment(upstream), ...database }
@@ -54,9 +54,9 @@ async function compareOver(
       figures.push(atLeast(`${name}, ${what}, all limits to none`, least, ratio))
     }
     for (const { url } of [none, limited]) await addPlants(url)
-    await compare('GET /plants?limit=100', wanted.page, (url, duration) => wrk(`${url}/plants?limit=100`, {}, duration))
+    await compare('GET /plants?limit=100', target.page, (url, duration) => wrk(`${url}/plants?limit=100`, {}, duration))
     const body = asked('whole', false)
-    await compare('whole completions', wanted.chat, (url, duration) =>
+    await compare('whole completions', target.chat, (url, duration) =>
       wrk(`${url}/v1/chat/completions`, { body }, duration),
     )
     return figures

@@ -4,8 +4,8 @@ import { databasePath, Folders, seededFolder } from './plants.ts'
 import { benchKey, type Measured, residentMegabytes, startPeer, startService } from './processes.ts'
 
 /*
- * All 1,000,000 plants in one reply, beside bare node:http that writes what better-sqlite3 iterates over; and what others
- * notice of it. Targets: half the bare one's throughput; at most 60 MB more memory; a small read on another connection in
+ * All 1,000,000 plants in one reply, beside bare node:http that writes the rows of a better-sqlite3 iterator; and the effect
+ * on other requests. Targets: half of the bare throughput; at most 60 MB more memory; a small read on another connection in
  * under 50 ms at the 99th percentile; a write is answered meanwhile.
  */
 
@@ -18,7 +18,7 @@ export async function benchList(): Promise<readonly Figure[]> {
     const ours = await startService('conservatory', { DATA_DIR: folder })
     const bare = await startPeer('bare-list', databasePath(folder))
     processes.push(ours, bare)
-    // Warm, as a service is that has read and written pages before anybody asks for everything.
+    // A warm service, which has read and written pages before the long list.
     for (let count = 0; count < 300; count++) await ask(ours, `/plants?limit=${500 + count}`)
     const warm = residentMegabytes(ours.pid)
 
@@ -64,14 +64,14 @@ export async function benchList(): Promise<readonly Figure[]> {
   }
 }
 
-/** What others notice of a long list. */
+/** The effect of a long list on other requests. */
 class Others {
   readonly #service: Measured
   /** Milliseconds. */
   readonly reads: number[] = []
   /** Milliseconds of the writes that were answered before the list was complete. */
   readonly writes: number[] = []
-  /** The most memory that the service held, MB. */
+  /** The peak memory of the service, MB. */
   highest = 0
 
   constructor(service: Measured) {
@@ -97,7 +97,7 @@ class Others {
   }
 }
 
-/** Asks, reads the whole reply and counts its bytes. */
+/** Sends a request, reads the whole reply and counts its bytes. */
 function ask({ port }: Measured, path: string, body?: string): Promise<number> {
   return new Promise((resolve, reject) => {
     const headers = { authorization: `Bearer ${benchKey}`, 'content-type': 'application/json' }

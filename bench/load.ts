@@ -8,19 +8,19 @@ import { benchKey } from './processes.ts'
 
 const run = promisify(execFile)
 
-/** What is asked, again and again. */
+/** The repeated request of a load. */
 export interface Load {
-  /** Sent as JSON in a POST; a GET without it. */
+  /** The JSON body of a POST; without it, a GET. */
   readonly body?: string
   readonly headers?: Readonly<Record<string, string>>
-  /** Lines of Lua after the above: what wrk calls for each request, where they are not all the same. */
+  /** More Lua for wrk, which calls it for each request, where the requests differ. */
   readonly script?: string
   /** 64 without it. */
   readonly connections?: number
 }
 
 /**
- * Drives load with wrk: connections that ask again as soon as they are answered.
+ * Drives load with wrk: each connection sends its next request as soon as it has a reply.
  * @returns requests per second
  * @throws Error where a reply was not 2xx or 3xx, or a connection failed
  */

@@ -1,38 +1,38 @@
 import { cpus } from 'node:os'
 
-/** How many rounds a benchmark takes the median of. */
+/** Rounds of a benchmark, whose median is the result. */
 export const rounds = Number(process.env['ROUNDS'] ?? 5)
 
-/** Seconds for which load is driven in a round, at each of those that are compared. */
+/** Seconds of load for each compared server in a round. */
 export const seconds = Number(process.env['SECONDS'] ?? 4)
 
-/** One line of the table at the end: what was wanted and what was found. */
+/** One line of the table at the end: the target and the result. */
 export interface Figure {
   readonly figure: string
-  readonly wanted: string
+  readonly target: string
   readonly found: string
   readonly isReached: boolean
 }
 
-/** A figure that must not be lower than wanted. */
-export function atLeast(figure: string, wanted: number, found: number, unit = ''): Figure {
-  return { figure, wanted: `at least ${wanted}${unit}`, found: `${round2(found)}${unit}`, isReached: found >= wanted }
+/** A figure with a minimum. */
+export function atLeast(figure: string, target: number, found: number, unit = ''): Figure {
+  return { figure, target: `at least ${target}${unit}`, found: `${round2(found)}${unit}`, isReached: found >= target }
 }
 
-/** A figure that must not be higher than wanted. */
-export function atMost(figure: string, wanted: number, found: number, unit = ''): Figure {
-  return { figure, wanted: `at most ${wanted}${unit}`, found: `${round2(found)}${unit}`, isReached: found <= wanted }
+/** A figure with a maximum. */
+export function atMost(figure: string, target: number, found: number, unit = ''): Figure {
+  return { figure, target: `at most ${target}${unit}`, found: `${round2(found)}${unit}`, isReached: found <= target }
 }
 
-/** What was measured in rounds. */
+/** The measurements of all rounds. */
 export interface Rounds<Name extends string> {
-  /** The median of what this one did. */
+  /** The median of one measurement. */
   middle(name: Name): number
-  /** The median of what this one did in proportion to another one in the same round. */
+  /** The median of the ratio of two measurements of the same round. */
   ratio(name: Name, to: Name): number
 }
 
-/** Takes some measurements in turn, round after round: all of a round meet the same machine. */
+/** Takes measurements in turn, round after round, so that all of a round meet the same load of the machine. */
 export async function inTurn<Name extends string>(
   measurements: Readonly<Record<Name, () => Promise<number>>>,
 ): Promise<Rounds<Name>> {
@@ -53,12 +53,12 @@ export async function inTurn<Name extends string>(
   }
 }
 
-/** The middle value of some measurements. */
+/** The median. */
 export function median(values: readonly number[]): number {
   return percentile(values, 50)
 }
 
-/** The value that so many percent of some measurements do not exceed; at 50, the mean of the two in the middle. */
+/** A percentile; at 50, the mean of the two values in the middle. */
 export function percentile(values: readonly number[], percent: number): number {
   const sorted = values.toSorted((a, b) => a - b)
   const place = (sorted.length * percent) / 100
@@ -66,12 +66,12 @@ export function percentile(values: readonly number[], percent: number): number {
   return percent === 50 && Number.isInteger(place) ? ((sorted[place - 1] ?? Number.NaN) + upper) / 2 : upper
 }
 
-/** A number with two digits after the point. */
+/** A number with two decimals. */
 export function round2(value: number): number {
   return Math.round(value * 100) / 100
 }
 
-/** One line that says what machine the figures are from. */
+/** One line about the machine. */
 export function machineLine(): string {
   const processors = cpus()
   return `${new Date().toISOString().slice(0, 10)}, Node ${process.version}, ${processors.length} x ${processors[0]?.model ?? 'unknown processor'}`

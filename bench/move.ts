@@ -10,9 +10,9 @@ import { type Used, watchUse } from './processes.ts'
 
 /*
  * 1,000,000 plants (PLANTS) of 1,000 accounts, with keys, grants, characters and 100,000 ledger rows, moved from SQLite to
- * a PostgreSQL that waits for the disk, and back; then again with kill -9 of the moving process at a random moment, and
- * the same command once more. Targets: equal checksums every time, and the file that comes back equal to the first, row
- * by row; at least 10,000 rows/s each way; at most 300 MB with a heap of 128, so that nothing grows with the rows.
+ * a PostgreSQL that waits for the disk, and back; then again with kill -9 of the moving process at a random moment, and the
+ * same command once more. Targets: equal checksums every time, and a returned file with the same rows as the first; at least
+ * 10,000 rows/s each way; at most 300 MB with a heap of 128 MB, so that memory does not grow with the rows.
  */
 
 const main = fileURLToPath(new URL('../src/main.ts', import.meta.url))
@@ -78,7 +78,7 @@ async function moveKilled(from: string, to: string): Promise<readonly Moved[]> {
   return [cut, await migrate(from, to)]
 }
 
-/** Runs the command; with a tenth, kills it a random moment after it has told that it has come so far. */
+/** Runs the command; with a tenth, kills it a random moment after it has reported this progress. */
 async function migrate(from: string, to: string, killAfter?: number): Promise<Moved> {
   const begun = performance.now()
   const child = spawn(process.execPath, ['--max-old-space-size=128', main, 'migrate', '--from', from, '--to', to], {
@@ -87,22 +87,22 @@ async function migrate(from: string, to: string, killAfter?: number): Promise<Mo
   })
   const exited = new Promise<NodeJS.Signals | null>((resolve) => child.once('exit', (_code, signal) => resolve(signal)))
   const use = watchUse(child)
-  let told = ''
+  let printed = ''
   let tenths = 0
   child.stderr.on('data', (text) => {
-    told += text
+    printed += text
     tenths += String(text).match(/^moving:/gm)?.length ?? 0
     if (tenths === killAfter) setTimeout(() => child.kill('SIGKILL'), Math.random() * 500)
   })
   const signal = await exited
   const used = use()
   if (killAfter === undefined ? child.exitCode !== 0 : signal !== 'SIGKILL')
-    throw new Error(`The move ended with ${told}`)
-  const checksums = told.slice(told.indexOf('Everything is moved'))
+    throw new Error(`The move ended with ${printed}`)
+  const checksums = printed.slice(printed.indexOf('Everything is moved'))
   return { checksums, seconds: (performance.now() - begun) / 1000, ...used }
 }
 
-/** Fills a new database, and gives how many rows it has. */
+/** Fills a new database, and returns its number of rows. */
 function seed(path: string): number {
   const database = openDatabase(path)
   const count = (name: string, most: number) =>
@@ -139,7 +139,7 @@ function seed(path: string): number {
   return rows
 }
 
-/** How many rows are in one file and not in the other. */
+/** The number of rows that only one of two files has. */
 function differencesOf(one: string, other: string): number {
   const database = new Database(one, { readonly: true })
   try {

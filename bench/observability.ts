@@ -6,9 +6,9 @@ import { freePort, startPeer, startService } from './processes.ts'
 import { asked, relayEnvironment } from './relay.ts'
 
 /*
- * What being watched costs: the service that is traced, and scraped each second, beside the same service that is neither.
- * Each round measures both in turn; the ratio is within a round. Target: at least 0.9. What a request takes to be counted
- * cannot be switched off, and is measured by itself: at most 1 µs.
+ * The cost of observability: the service with traces and a scrape each second, beside the same service with neither. Each
+ * round measures both in turn; the ratio is within a round. Target: at least 0.9. Counting a request cannot be switched off
+ * and is measured separately: at most 1 µs.
  */
 
 /** Compares requests per second, of a page of plants and of whole chat completions. */
@@ -66,7 +66,7 @@ export async function benchObservability(): Promise<readonly Figure[]> {
   }
 }
 
-/** What counting a request takes, microseconds, at the mean of many. */
+/** The mean time to count a request, in microseconds. */
 function microsecondsToCount(): number {
   const metrics = new Metrics()
   const count = (requests: number) => {

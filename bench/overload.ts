@@ -5,11 +5,11 @@ import { atLeast, atMost, type Figure, percentile } from './measure.ts'
 import { benchKey, startService } from './processes.ts'
 
 /*
- * What the service does when three times as much is asked as it can answer: whole completions of long conversations by
- * the understudy, which one core is really busy with. Peak goodput is found with 8 callers that wait for their answer;
- * then a process of its own asks at three times that rate for ten seconds, answered or not, and after two seconds of
- * rest at a quarter of the peak. The time of a request counts from when it was due.
- * Targets: at least 0.8 of the peak, accepted requests answered within 250 ms at p99, and as quick as before after 2 s.
+ * The service under three times its capacity: whole completions of long conversations by the understudy, which keep one core
+ * busy. The peak goodput is measured with 8 callers that wait for their replies. Then a separate process sends requests at
+ * three times that rate for ten seconds, whether they are answered or not, and after a pause of two seconds at a quarter of
+ * the peak. The time of a request counts from its scheduled moment.
+ * Targets: at least 0.8 of the peak, p99 of accepted requests within 250 ms, and the usual latency again after 2 s.
  */
 
 const seconds = Number(process.env['SECONDS'] ?? 10)
@@ -36,7 +36,7 @@ const request = [
   body,
 ].join('\r\n')
 
-/** What became of the requests that were offered. */
+/** The results of the sent requests. */
 interface Offered {
   readonly goodput: number
   readonly p99: number
@@ -54,7 +54,7 @@ async function offer(port: number, rate: number, duration: number): Promise<Offe
   for await (const piece of child.stdout) text += piece
   const results: (readonly [due: number, took: number, status: number])[] = JSON.parse(text)
   const times = (wanted: number) => results.filter(([, , status]) => status === wanted).map(([, took]) => took)
-  // A request that is answered after the end counts for its time, and not for the goodput.
+  // A reply after the end counts for the latency, but not for the goodput.
   const inTime = results.filter(([due, took, status]) => status === 200 && due + took <= duration * 1000)
   return {
     goodput: inTime.length / duration,
@@ -65,7 +65,7 @@ async function offer(port: number, rate: number, duration: number): Promise<Offe
   }
 }
 
-/** Offers three times what the service can answer, and tells what became of it. */
+/** Sends three times the capacity, and reports the results. */
 export async function benchOverload(): Promise<readonly Figure[]> {
   const service = await startService('conservatory')
   try {

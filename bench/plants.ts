@@ -5,10 +5,10 @@ import Database from 'better-sqlite3'
 import { writeCursor } from '../src/plants/cursor.ts'
 import { benchKey, type Measured, startPackage, startService } from './processes.ts'
 
-/** Ids of seeded plants end here, however many there are. */
+/** The highest id of seeded plants, whatever their number. */
 export const highestId = 1_000_000
 
-/** Folders that are gone when a benchmark is over. */
+/** Folders that are removed after a benchmark. */
 export class Folders {
   readonly #paths: string[] = []
 
@@ -29,10 +29,10 @@ export class Folders {
   }
 }
 
-/** A data folder whose owner has so many plants, their ids spread evenly up to a million, all as long as one another. */
+/** A data folder whose owner has so many plants of equal length. Their ids are spread evenly up to a million. */
 export async function seededFolder(folders: Folders, plants: number): Promise<string> {
   const folder = folders.make()
-  // The service makes the schema and the account; what it has not written into the file yet is read from its log.
+  // The service makes the schema and the account. Opening the file also reads SQLite's write-ahead log.
   await (await startService('seeding', { DATA_DIR: folder })).stop()
   const database = new Database(databasePath(folder))
   database
@@ -52,7 +52,7 @@ export function databasePath(folder: string): string {
   return join(folder, 'conservatory.db')
 }
 
-/** Starts json-server over as many plants. */
+/** Starts json-server with the same number of plants. */
 export function startJsonServer(folders: Folders, plants: number): Promise<Measured> {
   const step = highestId / plants
   const rows = Array.from({ length: plants }, (_none, index) => ({
@@ -87,9 +87,9 @@ request = function()
 end`
 
 /**
- * Lua that asks for a page of 100 after a random place each time. The places are ids up to 890,000, whether or not a
- * plant has that id, so that 1,000 plants have as many different questions as 1,000,000: more than fifty times what the
- * cache of pages holds. They are drawn anew for every run, and the pages are all full.
+ * Lua that requests a page of 100 after a random place. The places are ids up to 890,000, whether or not a plant has the id,
+ * so that 1,000 plants have as many different requests as 1,000,000: more than fifty times the size of the page cache. Each
+ * run draws new places, and all pages are full.
  */
 export function randomPlaces(): string {
   const places = Array.from({ length: 60_000 }, randomPlace)
@@ -103,7 +103,7 @@ request = function()
 end`
 }
 
-/** What a process answers, which must be a success. */
+/** The reply of a process. @throws Error for any status but a success */
 export async function bytesOf(url: string): Promise<Buffer> {
   const reply = await fetch(url, { headers: { authorization: `Bearer ${benchKey}` } })
   if (!reply.ok) throw new Error(`${url} answered ${reply.status}: ${await reply.text()}`)

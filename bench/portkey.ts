@@ -4,8 +4,8 @@ import { startPackage, startPeer, startService } from './processes.ts'
 import { asked, relayEnvironment } from './relay.ts'
 
 /*
- * Whole completions beside Portkey's AI gateway as its README starts it, in front of the same upstream. It is told where
- * to go by headers, checks no key of its own and passes `character` on as it comes. Target: at least 6 times its requests.
+ * Whole completions beside Portkey's AI gateway, started as in its README, in front of the same upstream. Headers name its
+ * upstream; it checks no key of its own and passes `character` on unchanged. Target: at least 6 times its requests.
  */
 
 /** Compares the service with Portkey's gateway. */

@@ -10,16 +10,16 @@ import { atLeast, atMost, type Figure, inTurn, round2, seconds } from './measure
 import { cpuSeconds, type Measured, startService } from './processes.ts'
 
 /*
- * Plants in PostgreSQL, which waits for the disk at each commit. POST beside pgbench, which does the same insert in a
- * transaction of its own from as many connections, on the same server; target: at least 0.5 of it. And the CPU time of a
- * request to one of two replicas beside that of a request to each of them alone, 64 connections to each; target: at most
- * 1.1 of it, so that replicas add up where there are cores. Beside a stranger, a service over a database of its own, one
- * replica shows how much of that is the machine's: five busy processes on two cores, whatever they share.
+ * Plants in PostgreSQL, which waits for the disk at each commit. First, POST beside pgbench, which does the same insert in
+ * its own transaction, from as many connections, on the same server; target: at least 0.5 of it. Second, the CPU time per
+ * request of two replicas together beside that of each replica alone, with 64 connections to each; target: at most 1.1 of it,
+ * so that replicas scale where there are cores. For comparison, a replica beside a service with its own database shows the
+ * machine's part of the difference: five busy processes on two cores, whatever they share.
  */
 
 const run = promisify(execFile)
 const connections = 64
-/** Seconds for which Node still compiles on a slow machine: a replica that has answered less than the other costs more. */
+/** Seconds of warming up, in which Node still compiles on a slow machine: a colder replica takes more CPU time. */
 const warmUp = 8
 const plant = { name: 'Monstera', tag: 'aroid' }
 const body = JSON.stringify(plant)
@@ -35,7 +35,7 @@ export async function benchPostgres(): Promise<readonly Figure[]> {
       services.push(service)
       return service
     }
-    // One after the other: the first makes the account and its key.
+    // Not in parallel: the first one makes the account and its key.
     const one = await start('one replica')
     const two = await start('the other replica')
     const stranger = await start('a stranger', await server.createDatabase())
@@ -80,7 +80,7 @@ export async function benchPostgres(): Promise<readonly Figure[]> {
   }
 }
 
-/** CPU seconds that the services use for a request, when all of them are driven at once. */
+/** CPU seconds per request of the services, while all of them are driven at once. */
 async function costOf(services: readonly Measured[], drive: (service: Measured) => Promise<number>): Promise<number> {
   const used = () => services.reduce((sum, { pid }) => sum + cpuSeconds(pid), 0)
   const before = used()
@@ -88,7 +88,7 @@ async function costOf(services: readonly Measured[], drive: (service: Measured) 
   return (used() - before) / (rates.reduce((sum, rate) => sum + rate, 0) * seconds)
 }
 
-/** Makes an account for pgbench's plants; gives what adds them, and tells how many a second. */
+/** Makes an account for pgbench's plants. @returns a function that adds plants and returns plants per second */
 async function preparePgbench(server: PostgresServer, url: string): Promise<() => Promise<number>> {
   const account = 1_000_000
   const sql = postgres(url, { max: 1 })
@@ -98,7 +98,7 @@ async function preparePgbench(server: PostgresServer, url: string): Promise<() =
   return async () => {
     const folder = mkdtempSync(join(tmpdir(), 'conservatory-pgbench-'))
     const file = join(folder, 'insert.sql')
-    // Ids that rise, as ours do, and that no other client and no other round has.
+    // Ascending ids, as in the service, which no other client and no other round uses.
     const script = [
       '\\set count :count + 1',
       `\\set id (${++round} * 1000 + :client_id) * 1000000 + :count`,

@@ -7,13 +7,13 @@ import { fileURLToPath } from 'node:url'
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url))
 
-/** The key that every benchmark's service is started with. */
+/** The BOOTSTRAP_KEY of the service in every benchmark. */
 export const benchKey = 'a-key-for-benchmarks-only'
 
-/** What starts the service. */
+/** The command that starts the service. */
 export const serviceCommand: readonly [string, ...string[]] = [process.execPath, here('../src/main.ts')]
 
-/** What starts the service with one transaction to each write. */
+/** The command that starts the service without group commit. */
 export const oneCommitEachCommand: readonly [string, ...string[]] = [process.execPath, here('peers/one-commit-each.ts')]
 
 /** A process under measurement. */
@@ -21,12 +21,12 @@ export interface Measured {
   readonly name: string
   readonly port: number
   readonly pid: number
-  /** Its address, without a slash at the end. */
+  /** Its URL, without a slash at the end. */
   readonly url: string
   stop(): Promise<void>
 }
 
-/** A port of loopback that nobody listens on. */
+/** A free port of loopback. */
 export async function freePort(): Promise<number> {
   const server = createServer()
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -41,7 +41,7 @@ export async function startPeer(name: string, ...args: readonly string[]): Promi
   return startNode(name, port, [here(`peers/${name}.ts`), String(port), ...args])
 }
 
-/** Starts a program of a package that this folder's package.json names, with the arguments for its port. */
+/** Starts a program of a package in this folder's package.json. @param args gives the arguments for a port */
 export async function startPackage(
   name: string,
   program: string,
@@ -52,8 +52,8 @@ export async function startPackage(
 }
 
 /**
- * Starts the service itself over an empty data folder, its log silent and thrown away unless said otherwise.
- * @param command what is started: `node src/main.ts` unless a benchmark wraps or replaces it
+ * Starts the service with an empty data folder and, by default, a silent log.
+ * @param command `node src/main.ts`, unless a benchmark wraps or replaces it
  */
 export async function startService(
   name: string,
@@ -117,25 +117,25 @@ async function isListening(port: number): Promise<boolean> {
   }
 }
 
-/** CPU time that a process has used so far, seconds. */
+/** The CPU time of a process so far, in seconds. */
 export function cpuSeconds(pid: number): number {
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? []
   return (Number(fields[11]) + Number(fields[12])) / 100
 }
 
-/** Memory that a process holds now, MB. */
+/** The resident memory of a process, in MB. */
 export function residentMegabytes(pid: number): number {
   return (Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) * 1024) / 1e6
 }
 
-/** What a process has used since its start. */
+/** The resources that a process has used since its start. */
 export interface Used {
   readonly cpuSeconds: number
-  /** The most memory that it held at once. */
+  /** Its peak memory. */
   readonly megabytes: number
 }
 
-/** Follows what a process uses until it ends. @returns ends that, and gives what was seen last */
+/** Samples the resources of a process. @returns a function that stops and returns the last sample */
 export function watchUse({ pid = 0 }: ChildProcess): () => Used {
   let used: Used = { megabytes: 0, cpuSeconds: 0 }
   const look = () => {
@@ -144,7 +144,7 @@ export function watchUse({ pid = 0 }: ChildProcess): () => Used {
       if (kilobytes === undefined) return
       used = { megabytes: (Number(kilobytes) * 1024) / 1e6, cpuSeconds: cpuSeconds(pid) }
     } catch {
-      // It has ended.
+      // The process has ended.
     }
   }
   const watch = setInterval(look, 20)

@@ -6,9 +6,9 @@ import { bytesOf, everyTenthWrites, Folders, randomPlaces, seededFolder, startJs
 import { type Measured, startPeer, startService } from './processes.ts'
 
 /*
- * Pages of 100 plants out of 1,000 and of 1,000,000, beside bare node:http that sends the same bytes and checks nothing.
- * Targets, in proportion to the bare server: 0.75, with the default log 0.55, with every tenth request a write 0.4,
- * from random places that no cache knows 0.35, and there a million plants within 15 % of a thousand; 8 times json-server.
+ * Pages of 100 plants out of 1,000 and out of 1,000,000, beside bare node:http that sends the same bytes and checks nothing.
+ * Targets, in proportion to the bare server: 0.75; with the default log 0.55; with every tenth request a write 0.4; from
+ * random places that no cache has 0.35, and there a million plants within 15 % of a thousand. And 8 times json-server.
  */
 
 /** Compares pages of plants. */
@@ -64,8 +64,8 @@ export async function benchReads(): Promise<readonly Figure[]> {
         'to bare': round2(found.ratio(name, 'bare node:http')),
       })),
     )
-    const toBare = (name: (typeof names)[number], wanted: number) =>
-      atLeast(`reads, ${name}, to bare`, wanted, found.ratio(name, 'bare node:http'))
+    const toBare = (name: (typeof names)[number], target: number) =>
+      atLeast(`reads, ${name}, to bare`, target, found.ratio(name, 'bare node:http'))
     return [
       toBare('1,000 plants', 0.75),
       toBare('1,000,000 plants', 0.75),

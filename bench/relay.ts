@@ -4,14 +4,14 @@ import { atLeast, atMost, type Figure, inTurn, median, round2, rounds } from './
 import { benchKey, cpuSeconds, type Measured, residentMegabytes, startPeer, startService } from './processes.ts'
 
 /*
- * What relaying costs beside a bare node:http and undici relay that only pipes; the service checks the key, composes a
- * character's prompt and watches the stream. Each round measures all of them in turn; ratios are within a round.
- * A relay of Fastify that does no more than putting a prompt before the messages shows what of that can be had at all.
+ * The cost of relaying, beside a bare relay with node:http and undici that only pipes. The service checks the key, composes
+ * a character's prompt and meters the stream. Each round measures all relays in turn; ratios are within a round.
+ * A relay with Fastify that only puts a prompt before the messages shows the best possible figure.
  * Targets: whole and streamed at least 0.75 with a silent log, at least 0.6 with the default one; 500 paced streams at
  * most 1.4 times the CPU seconds per million events; of 2,000 none fails, with at most 150 MB more memory.
  */
 
-/** The completion that relays are asked for: a character, and a short conversation. */
+/** The request to the relays: a character, and a short conversation. */
 export const asked = (model: string, stream: boolean) =>
   JSON.stringify({
     model,
@@ -24,13 +24,13 @@ export const asked = (model: string, stream: boolean) =>
     ...(stream ? { stream: true } : {}),
   })
 
-/** What starts the service with this peer as its upstream. */
+/** Starts the service with this peer as its upstream. */
 export const relayEnvironment = (upstream: Measured) => ({
   OPENAI_BASE_URL: `${upstream.url}/v1`,
   OPENAI_API_KEY: 'unused',
 })
 
-/** Seconds: Node still compiles for so long on a slow machine, and both kinds of relay are meant to run for months. */
+/** Seconds of warming up: Node still compiles for so long on a slow machine, and relays run for months. */
 const warmUp = 8
 
 interface Relays {
@@ -40,7 +40,7 @@ interface Relays {
   readonly logging: Measured
 }
 
-/** Compares the relays: requests per second, then the cost of many streams that last. */
+/** Compares the relays: requests per second, then the cost of many long streams. */
 export async function benchRelay(): Promise<readonly Figure[]> {
   const upstream = await startPeer('upstream')
   const environment = relayEnvironment(upstream)
@@ -94,7 +94,7 @@ async function compare(
   ]
 }
 
-/** Opens paced streams, and tells what they cost the relay. */
+/** Opens paced streams, and measures their cost for the relay. */
 async function paced(relay: Measured, streams: number, duration: number) {
   const agent = new Agent({ keepAlive: false, maxSockets: Number.POSITIVE_INFINITY })
   const body = asked(`paced-${duration}`, true)

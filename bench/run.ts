@@ -19,8 +19,8 @@ import { benchWalk } from './walk.ts'
 import { benchWrites } from './writes.ts'
 
 /*
- * Runs every benchmark, or those named on the command line, and prints one table at the end: npm run bench -- reads
- * ROUNDS and SECONDS set how often and how long load is driven.
+ * Runs all benchmarks, or the ones named on the command line, and prints one table at the end: npm run bench -- reads
+ * ROUNDS and SECONDS set the number of rounds and the seconds of load.
  */
 const benchmarks: Readonly<Record<string, () => Promise<readonly Figure[]>>> = {
   startup: benchStartup,

@@ -7,8 +7,8 @@ import { atMost, type Figure, median, round2 } from './measure.ts'
 import { freePort, residentMegabytes } from './processes.ts'
 
 /*
- * How long the Node process itself takes from its start to the first answer of /livez, and how much memory it has then:
- * with an empty data folder (the very first start), and with one that it has used before.
+ * The time from the start of the Node process to the first reply of /livez, and its memory then: with an empty data folder
+ * (the first start), and with a used one.
  * Targets: under 450 ms and under 125 MB.
  */
 
@@ -46,7 +46,7 @@ async function start(dataDirectory: string): Promise<Start> {
   return { milliseconds, megabytes }
 }
 
-/** Starts the service over and over, the very first time and later ones in turn. */
+/** Starts the service repeatedly: a first start and later starts in turn. */
 export async function benchStartup(): Promise<readonly Figure[]> {
   const used = mkdtempSync(join(tmpdir(), 'conservatory-bench-'))
   const first: Start[] = []

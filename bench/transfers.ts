@@ -15,25 +15,25 @@ import { benchKey, startService, type Used, watchUse } from './processes.ts'
 /*
  * 1,000,000 plants (PLANTS) imported into an account and exported again, over SQLite beside the `sqlite3` shell's own
  * `.import` and JSON, and over a PostgreSQL that waits for the disk beside COPY by `psql`. Both sides do the same kind of
- * work: a new table with the same columns and indexes, in turn, ROUNDS times; both are whole processes, from a file and into
- * a file, so that the seconds of both have the start of a process in them, and ours also the checks of the schema and the
- * line of the audit log. What a command that only shows its help takes is a row of its own. Targets, as medians of the
- * rounds: half as fast at least; in any round, 200 MB more than that bare command at most. Then an import beside a service:
- * a p99 of POST /plants of five times that of an idle service at most. Needs Debian's sqlite3 and postgresql-client.
+ * work: a new table with the same columns and indexes, in turn, ROUNDS times. Both are whole processes, from a file or into
+ * a file, so that both times include the start of a process; the service's time also includes the validation and the audit
+ * record. A command that only shows its help has its own row. Targets: at least half as fast, as the median of the rounds;
+ * in any round at most 200 MB more than the command that shows its help. Then an import beside a service: the p99 of POST
+ * /plants is at most five times that of an idle service. Needs Debian's sqlite3 and postgresql-client.
  */
 
 const main = fileURLToPath(new URL('../src/main.ts', import.meta.url))
 const plants = Number(process.env['PLANTS'] ?? 1_000_000)
 
-/** What a program took. */
+/** The time and memory of a program. */
 interface Taken extends Used {
   readonly seconds: number
 }
 
-/** What programs took, by what they did, round after round. */
+/** The time and memory of programs by their task, round after round. */
 type Table = Map<string, Taken[]>
 
-/** Imports and exports beside what the engines' own programs do. */
+/** Compares imports and exports with the engines' own programs. */
 export async function benchTransfers(): Promise<readonly Figure[]> {
   const folders = new Folders()
   const server = await startPostgres({ fsync: 'on' })
@@ -74,12 +74,12 @@ function middle(taken: readonly Taken[]): Taken {
   return { seconds: of('seconds'), cpuSeconds: of('cpuSeconds'), megabytes: of('megabytes') }
 }
 
-/** The most memory that a program had in any round, in MB. */
+/** The peak memory of a program in all rounds, in MB. */
 function most(table: Table, name: string): number {
   return Math.max(...(table.get(name) ?? []).map(({ megabytes }) => megabytes))
 }
 
-/** The median of how many times as fast one was as the other in the same round. */
+/** The median of the speed ratio of two programs in the same round. */
 function speedTo(table: Table, ours: string, theirs: string): number {
   const others = table.get(theirs) ?? []
   return median((table.get(ours) ?? []).map(({ seconds }, round) => (others[round]?.seconds ?? Number.NaN) / seconds))
@@ -94,9 +94,9 @@ const pairs = [
 
 interface Files {
   readonly jsonl: string
-  /** The five columns that the table has in SQLite. */
+  /** The five columns of the table in SQLite. */
   readonly csv: string
-  /** The four of PostgreSQL, as COPY takes them. */
+  /** The four columns of the table in PostgreSQL, in COPY's format. */
   readonly copy: string
 }
 
@@ -133,7 +133,7 @@ async function overSqlite(folders: Folders, files: Files, table: Table): Promise
   for (const folder of [ours, theirs]) {
     const database = openDatabase(databasePath(folder))
     database.exec("INSERT INTO accounts (id, name, created) VALUES (1, 'owner', 0)")
-    // The shell's .import knows no column that is made of others: there it is plain, with the same bytes in it.
+    // The shell's .import does not support generated columns: there the column is plain, with the same bytes.
     if (folder === theirs) {
       const [create = ''] = database
         .prepare<[], string>("SELECT sql FROM sqlite_schema WHERE name = 'plants'")
@@ -177,12 +177,12 @@ async function overPostgres(
   checkExport(exported, files)
 }
 
-/** @throws Error where a file is not as long as what was imported */
+/** @throws Error where the exported file has another length than the imported one */
 function checkExport(exported: string, files: Files): void {
   if (statSync(exported).size !== statSync(files.jsonl).size) throw new Error('the export is not what was imported')
 }
 
-/** The p99 of POST /plants beside an import, to that of the idle service. */
+/** The ratio of the p99 of POST /plants beside an import to that of the idle service. */
 async function besideService(
   engine: string,
   folders: Folders,
@@ -210,7 +210,7 @@ async function besideService(
   }
 }
 
-/** The p99 of one POST after the other, 20 ms apart, in milliseconds. */
+/** The p99 of sequential POSTs, 20 ms apart, in milliseconds. */
 async function p99(url: string, isOver: () => boolean, count = Number.POSITIVE_INFINITY): Promise<number> {
   const took: number[] = []
   const headers = { authorization: `Bearer ${benchKey}`, 'content-type': 'application/json' }
@@ -233,14 +233,14 @@ function conservatory(
   return run(process.execPath, [main, ...words], settings, output)
 }
 
-/** Runs a program to its end. @throws Error when it is not there, or fails */
+/** Runs a program to its end. @throws Error when it is missing, or fails */
 async function run(
   program: string,
   words: readonly string[],
   settings: Readonly<Record<string, string>>,
   output = '/dev/null',
 ): Promise<Taken> {
-  // Emptied before the time begins.
+  // Emptied before the measurement begins.
   const out = openSync(output, 'w')
   const begun = performance.now()
   const child = spawn(program, words, {

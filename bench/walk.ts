@@ -12,19 +12,19 @@ import { atMost, type Figure } from './measure.ts'
 import { benchKey } from './processes.ts'
 
 /*
- * How far one warm request walks through our own code: how many files of src/ it enters and how many calls of functions it
- * makes there, by V8's precise coverage. What is only loaded does not count, and neither does the client, which runs in the
- * same process. Timers of the service may fall into a request, so the shortest of several walks counts.
+ * The code path of one warm request: the files of src/ that it enters, and its calls of functions there, by V8's precise
+ * coverage. Loading a module does not count, and neither does the client, which runs in the same process. Timers of the
+ * service may run during a request, so that the shortest of several walks counts.
  * Targets: 26 files and 80 calls for a new plant, 60 files and 2,500 calls for a streamed completion as Fern.
  */
 
-/** A request that is followed. */
+/** A measured request. */
 interface Walk {
   readonly name: string
   readonly path: string
   readonly body: unknown
-  readonly mostFiles: number
-  readonly mostCalls: number
+  readonly maxFiles: number
+  readonly maxCalls: number
 }
 
 const walks: readonly Walk[] = [
@@ -32,8 +32,8 @@ const walks: readonly Walk[] = [
     name: 'a new plant',
     path: '/plants',
     body: { name: 'Monstera' },
-    mostFiles: 26,
-    mostCalls: 80,
+    maxFiles: 26,
+    maxCalls: 80,
   },
   {
     name: 'a streamed completion as Fern',
@@ -44,21 +44,21 @@ const walks: readonly Walk[] = [
       messages: [{ role: 'user', content: 'Why are my leaves yellow?' }],
       stream: true,
     },
-    mostFiles: 60,
-    mostCalls: 2500,
+    maxFiles: 60,
+    maxCalls: 2500,
   },
 ]
 
-/** How often a request is sent before it is followed, and how often it is followed. */
+/** How often a request is sent before the measurement, and how often it is measured. */
 const warmUps = 30
 const followed = 20
 
 const source = new URL('../src/', import.meta.url).href
 
-/** Calls of functions by the files of src/ that they are in. */
+/** The number of function calls by file of src/. */
 type Calls = ReadonlyMap<string, number>
 
-/** Follows a new plant and a streamed completion, and prints where their calls go. */
+/** Measures a new plant and a streamed completion, and prints their calls. */
 export async function benchWalk(): Promise<readonly Figure[]> {
   const folder = mkdtempSync(join(tmpdir(), 'conservatory-bench-'))
   const environment = { PORT: '0', DATA_DIR: folder, BOOTSTRAP_KEY: benchKey, LOG_LEVEL: 'silent' }
@@ -75,13 +75,13 @@ export async function benchWalk(): Promise<readonly Figure[]> {
       const calls = await shortest(session, () => send(service.address, walk, agent))
       print(walk.name, calls)
       figures.push(
-        atMost(`files entered by ${walk.name}`, walk.mostFiles, calls.size),
-        atMost(`calls made by ${walk.name}`, walk.mostCalls, sum(calls)),
+        atMost(`files entered by ${walk.name}`, walk.maxFiles, calls.size),
+        atMost(`calls made by ${walk.name}`, walk.maxCalls, sum(calls)),
       )
     }
     return figures
   } finally {
-    // Functions that are counted are not made fast: other benchmarks come after this.
+    // V8 does not optimize functions while it counts them, and other benchmarks follow.
     await session.post('Profiler.stopPreciseCoverage')
     session.disconnect()
     agent.destroy()
@@ -101,7 +101,7 @@ async function send(address: string, { path, body }: Walk, agent: Agent): Promis
   reply.resume()
   await once(reply, 'end')
   if (reply.statusCode !== 200 && reply.statusCode !== 201) throw new Error(`${path} answers ${reply.statusCode}`)
-  // What the service does at the very end of a request comes after the client has its reply.
+  // The service does its last work of a request after the client has the reply.
   for (let turn = 0; turn < 3; turn++) await setImmediate()
 }
 
@@ -110,7 +110,7 @@ async function shortest(session: Session, go: () => Promise<void>): Promise<Call
   let found: Calls | undefined
   const counts: number[] = []
   for (let round = 0; round < followed; round++) {
-    // Counts begin anew each time that they are taken.
+    // Reading the counts resets them.
     await session.post('Profiler.takePreciseCoverage')
     await go()
     const calls = await callsOf(session)
@@ -126,7 +126,7 @@ async function callsOf(session: Session): Promise<Calls> {
   const calls = new Map<string, number>()
   for (const { url, functions } of result) {
     if (!url.startsWith(source)) continue
-    // What begins at the very beginning is the file itself, as it is loaded.
+    // The function at offset 0 is the module itself, as it is loaded.
     const own = functions.flatMap(({ ranges }) => ranges.slice(0, 1)).filter(({ startOffset }) => startOffset > 0)
     const count = own.reduce((total, range) => total + range.count, 0)
     const file = fileURLToPath(url).slice(fileURLToPath(source).length)

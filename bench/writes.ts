@@ -4,9 +4,9 @@ import { Folders, seededFolder, startJsonServer } from './plants.ts'
 import { type Measured, oneCommitEachCommand, startPeer, startService } from './processes.ts'
 
 /*
- * POST /plants, each answered when it is on disk, to 1,000 plants that are there. Targets: 0.7 of bare node:http with the
- * same group commit, 5 times the same service with a transaction to each request, 60 times json-server. The server that
- * only gives the JSON back, and keeps nothing, shows what durability leaves.
+ * POST /plants beside 1,000 existing plants; each is answered when it is on disk. Targets: 0.7 of bare node:http with the
+ * same group commit, 5 times the same service with a transaction per request, 60 times json-server. The server that only
+ * returns the JSON, and stores nothing, shows the cost of durability.
  */
 
 /** Compares writes of plants. */

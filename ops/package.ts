@@ -5,14 +5,14 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 /*
- * npm run package: writes conservatory-VERSION.tgz into the checkout, which npx and npm install take as it is. Node strips no
- * types under node_modules, so that the sources go in as plain JavaScript, in the same folders. No lockfile goes in: with
+ * npm run package: writes conservatory-VERSION.tgz into the checkout, for npx and npm install. Node strips no types under
+ * node_modules, so that the package contains the sources as plain JavaScript, in the same folders. It has no lockfile: with
  * one, npm compiles better-sqlite3 although its binaries are in the package.
  */
 const project = fileURLToPath(new URL('..', import.meta.url))
 const staging = mkdtempSync(join(tmpdir(), 'conservatory-package-'))
 const run = (command: string, args: readonly string[], folder: string): string =>
-  // npm and tsc are scripts, which Windows starts through a shell alone.
+  // npm and tsc are scripts, which Windows starts only through a shell.
   execFileSync(command, args, { cwd: folder, encoding: 'utf8', shell: process.platform === 'win32' })
 
 try {
@@ -28,7 +28,7 @@ try {
     'CHANGELOG.md',
     'LICENSE',
   ]) {
-    // The pictures of the page weigh more than all else, and whoever has the package has the page.
+    // The pictures of the page are larger than all other files, and users of the package have the page itself.
     cpSync(join(project, path), join(staging, path), { recursive: true, filter: (file) => !file.includes('pictures') })
   }
   const {

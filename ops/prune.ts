@@ -2,15 +2,15 @@ import { globSync, rmSync } from 'node:fs'
 import { basename, join } from 'node:path'
 
 /*
- * Deletes from an installation what npm must install, but the service never reads: node ops/prune.ts node_modules linux-x64
- * The Dockerfile does this; docs/decisions/0021-what-is-installed.md has the figures. A line that finds nothing any more ends it with a fault,
- * since its package has changed then.
+ * Deletes files that npm installs and the service never reads: node ops/prune.ts node_modules linux-x64
+ * The Dockerfile runs it; docs/decisions/0021-what-is-installed.md has the figures. A pattern that matches nothing is an
+ * error, since its package has changed then.
  */
 
 /** The folders of all packages: at the top, under a scope, and within other packages. */
 const anyPackage = '{,**/node_modules/}{*,@*/*}'
 
-/** The packages that `@fastify/swagger-ui` brings for code of its own. */
+/** Packages that only the plugin code of `@fastify/swagger-ui` needs. */
 const neededByTheReader = [
   '@fastify/{accept-negotiator,send,static}',
   '@isaacs',
@@ -35,29 +35,23 @@ const neededByTheReader = [
   'yaml',
 ]
 
-/** What is deleted, and why nobody misses it. */
+/** The patterns to delete, each with the reason why the service does not need the files. */
 function deletions(platform: string): readonly (readonly [pattern: string, reason: string])[] {
   return [
     [`better-sqlite3/prebuilds/!(${platform}).node`, 'SQLite for other platforms'],
     ['better-sqlite3/{binding.gyp,deps,src}', "SQLite's sources: the prebuilt one is used"],
-    ['node-addon-api', 'headers for those who compile SQLite'],
+    ['node-addon-api', 'headers for compiling SQLite'],
     ['gpt-tokenizer/{cjs,data,src}', 'the same tokenizer in other forms; esm/ is used'],
     ['gpt-tokenizer/esm/bpeRanks/!(o200k_base).js', 'other encodings: tokens are counted in o200k_base alone'],
     ['gpt-tokenizer/esm/{fixtures,model}', 'a module for each model that OpenAI ever had, and test data'],
-    [
-      `{${neededByTheReader.join(',')}}`,
-      'what Swagger UI as a plugin needs: its files alone are sent, by the service itself',
-    ],
+    [`{${neededByTheReader.join(',')}}`, 'dependencies of Swagger UI as a plugin: the service sends its files itself'],
     [
       '@fastify/swagger-ui/static/{swagger-ui,swagger-ui-standalone-preset}.js',
       'the page without its libraries, and a bar',
     ],
     ['**/*.{ts,cts,mts}', 'types and sources: under node_modules Node runs no TypeScript'],
-    ['**/*.map', 'ways back from what is run to those sources'],
-    [
-      `${anyPackage}/{test,tests,bench,benchmark,benchmarks,example,examples,docs}`,
-      'what a package shows and tests itself with',
-    ],
+    ['**/*.map', 'source maps'],
+    [`${anyPackage}/{test,tests,bench,benchmark,benchmarks,example,examples,docs}`, 'tests and examples of packages'],
     ['**/*.{md,markdown}', 'documents, but for licences'],
   ]
 }

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 
-/* The least that a server can do: `node bench/peers/bare-http.ts PORT FILE`. It sends the file's bytes to everybody. */
+/* A minimal server: `node bench/peers/bare-http.ts PORT FILE`. It answers every request with the bytes of the file. */
 
 const [port, file = ''] = process.argv.slice(2)
 const body = readFileSync(file)

@@ -3,8 +3,8 @@ import { createServer } from 'node:http'
 import Database from 'better-sqlite3'
 
 /*
- * The least that a long list takes: `node bench/peers/bare-list.ts PORT DATABASE`. It iterates over the plants and writes
- * their JSON, in pieces of 64 KB, while the reader keeps up.
+ * A minimal server of a long list: `node bench/peers/bare-list.ts PORT DATABASE`. It iterates over the plants and writes
+ * their JSON in chunks of 64 KB, with backpressure.
  */
 
 const [port, file = ''] = process.argv.slice(2)

@@ -1,7 +1,7 @@
 import { createServer } from 'node:http'
 import { Pool } from 'undici'
 
-/* The least that a relay can do: `node bench/peers/bare-relay.ts PORT UPSTREAM`. It only pipes, both ways. */
+/* A minimal relay: `node bench/peers/bare-relay.ts PORT UPSTREAM`. It only pipes, in both directions. */
 
 const [port, upstream = ''] = process.argv.slice(2)
 const pool = new Pool(upstream, { headersTimeout: 0, bodyTimeout: 0 })

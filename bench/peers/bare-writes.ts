@@ -3,8 +3,8 @@ import { join } from 'node:path'
 import Database from 'better-sqlite3'
 
 /*
- * The least that a durable plant store can do: `node bench/peers/bare-writes.ts PORT FOLDER`. It parses JSON, inserts what
- * came in one turn of the event loop in one transaction, synced as the service does, and answers then. It checks nothing.
+ * A minimal durable plant store: `node bench/peers/bare-writes.ts PORT FOLDER`. It parses JSON, inserts all plants of one
+ * turn of the event loop in one transaction, synced as in the service, and then answers. It validates nothing.
  */
 
 const [port, folder = ''] = process.argv.slice(2)

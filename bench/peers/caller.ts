@@ -1,10 +1,10 @@
 import { connect, type Socket } from 'node:net'
 
 /*
- * Asks one thing again and again at a fixed rate, whether or not it is answered:
+ * Sends one request repeatedly at a fixed rate, whether or not it is answered:
  * `node bench/peers/caller.ts PORT RATE SECONDS CONNECTIONS`, with the bytes of the request on standard input.
- * What finds no idle connection waits for one, and its time is counted from when it was due.
- * Prints one JSON array: [when due, how long it took, status] of each request, milliseconds; status 0 for none.
+ * A request without an idle connection waits for one; its time counts from its scheduled moment.
+ * Prints one JSON array: [scheduled moment, duration, status] of each request, in milliseconds; status 0 for no reply.
  */
 
 const [port = 0, rate = 0, seconds = 0, connections = 0] = process.argv.slice(2).map(Number)

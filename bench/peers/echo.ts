@@ -1,6 +1,6 @@
 import { createServer } from 'node:http'
 
-/* Reads JSON and gives it back: `node bench/peers/echo.ts PORT`. Nothing is kept. */
+/* Reads JSON and returns it: `node bench/peers/echo.ts PORT`. It stores nothing. */
 
 createServer((request, response) => {
   const pieces: Buffer[] = []

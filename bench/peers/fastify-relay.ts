@@ -3,12 +3,12 @@ import { readWhole } from '../../src/models/upstream/answer.ts'
 import { UpstreamConnections } from '../../src/models/upstream/connections.ts'
 
 /*
- * The least that a relay of Fastify can do which puts a prompt before the messages: `node bench/peers/fastify-relay.ts PORT
- * UPSTREAM`. It checks nothing, finds no lore, writes nothing down, and never gives up.
+ * A minimal relay with Fastify that puts a prompt before the messages: `node bench/peers/fastify-relay.ts PORT UPSTREAM`. It
+ * has no validation, no lore, no ledger and no timeouts.
  */
 
 const [port, upstream = ''] = process.argv.slice(2)
-/** As long as what is told of Fern. */
+/** As long as Fern's prompt. */
 const prompt = JSON.stringify({ role: 'system', content: 'x'.repeat(14_000) })
 const opening = Buffer.from(`{"messages":[${prompt},`)
 const connections = new UpstreamConnections(upstream, 10_000)

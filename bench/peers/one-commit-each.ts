@@ -3,8 +3,8 @@ import { startService } from '../../src/service.ts'
 import { GroupCommit } from '../../src/storage/group-commit.ts'
 
 /*
- * The service with a transaction to each write, for comparison: `node bench/peers/one-commit-each.ts`, with the service's
- * own settings. Nothing but the moment of the commit is another one: at once, not at the end of the event loop's turn.
+ * The service without group commit, for comparison: `node bench/peers/one-commit-each.ts`, with the service's settings. Only
+ * the commit differs: each write commits at once, and not at the end of the turn of the event loop.
  */
 
 const { run } = GroupCommit.prototype

@@ -1,12 +1,13 @@
 import { createServer, type ServerResponse } from 'node:http'
 
 /*
- * A model's service that costs as little as possible: `node bench/peers/upstream.ts PORT`.
- * Model "whole" answers at once, "burst" streams 100 events at once, "paced" 40 events a second for as long as asked.
- * A stream that is asked for its usage tells it, as upstreams do, and so has an event more.
+ * A cheap upstream: `node bench/peers/upstream.ts PORT`.
+ * Model "whole" answers at once, "burst" streams 100 events at once, "paced" 40 events a second for a given time.
+ * A stream sends its usage if the request asks for it, which is one event more.
  */
 
 const port = Number(process.argv[2])
+/** About the real number of prompt tokens: a lower one would look like a cut prompt. */
 const usage = { prompt_tokens: 2800, completion_tokens: 84, total_tokens: 2884 }
 const completion = JSON.stringify({
   id: 'chatcmpl-bench',

@@ -152,7 +152,7 @@ function endingOf({ status, completed }: Seen): string {
 }
 
 /** How often a caller asks until it is no longer refused; more often only where places were lost. */
-const mostTries = 100
+const maxTries = 100
 
 /**
  * Asks replicas a hundred times at once, again until none is refused; then as many as there are places. Nothing is
@@ -170,8 +170,8 @@ export async function crowd(urls: readonly string[], key: string, rounds: number
         const url = urls[(caller + tries) % urls.length] ?? ''
         const isFull = upstream.isFull()
         const seen = await ask(url, key, kind, caller % 2 === 0)
-        if (seen.status === 429 && (isFull || tries === mostTries)) upstream.release()
-        if (seen.status !== 429 || tries === mostTries) return endings[kind]?.add(endingOf(seen))
+        if (seen.status === 429 && (isFull || tries === maxTries)) upstream.release()
+        if (seen.status !== 429 || tries === maxTries) return endings[kind]?.add(endingOf(seen))
         await wait(Math.random() * 300)
       }
     })

@@ -21,7 +21,7 @@ interface Sending {
 }
 
 /** With so many plants new ones are no longer added, so that a longer run has no longer lists. */
-const mostPlants = 1500
+const maxPlants = 1500
 
 const asJson = { 'content-type': 'application/json' }
 const models = ['understudy', 'unsteady', 'retried', 'saved']
@@ -142,7 +142,7 @@ class Load implements SoakLoad {
   }
 
   async #add(): Promise<void> {
-    if (this.kept.size >= mostPlants) return
+    if (this.kept.size >= maxPlants) return
     const name = `Plant ${this.#count++}`
     const { headers } = await this.#read('/plants', 200, plant(name))
     this.kept.set(name, headers.get('location') ?? '')
@@ -150,7 +150,7 @@ class Load implements SoakLoad {
 
   /** The client leaves at some moment, and sends the same with the same key until it has the answer. */
   async #addOnce(): Promise<void> {
-    if (this.kept.size >= mostPlants) return
+    if (this.kept.size >= maxPlants) return
     const name = `Plant ${this.#count++}`
     const sending = plant(name, { 'idempotency-key': name.replace(' ', '-') })
     await this.#leaveDuring('/plants', sending)

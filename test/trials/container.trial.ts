@@ -20,7 +20,7 @@ const dockerfile = readFileSync(join(projectFolder, 'Dockerfile'), 'utf8')
 const [, ...command] = checked(Type.Array(Type.String()), JSON.parse(/^CMD (.+)$/m.exec(dockerfile)?.[1] ?? '[]'))
 
 /** Megabytes of 10^6 bytes that the image's `/app` may have. */
-const mostMegabytes = 75
+const maxMegabytes = 75
 
 describe('what the Dockerfile installs', () => {
   const { path: folder, remove } = temporaryFolder()
@@ -59,10 +59,10 @@ describe('what the Dockerfile installs', () => {
     remove()
   })
 
-  it(`has at most ${mostMegabytes} MB`, () => {
+  it(`has at most ${maxMegabytes} MB`, () => {
     const files = globSync('{*,*/**}', { cwd: folder }).filter((file) => file !== 'node')
     const bytes = files.map((file) => lstatSync(join(folder, file)).size)
-    expect(bytes.reduce((sum, size) => sum + size, 0)).toBeLessThan(mostMegabytes * 1e6)
+    expect(bytes.reduce((sum, size) => sum + size, 0)).toBeLessThan(maxMegabytes * 1e6)
   })
 
   it('has every package that a source needs, but for the one that operators add', () => {

@@ -62,7 +62,7 @@ const long = (count: number, length: number) => () =>
 const testOfCard: Row = {
   name: 'a card test with "matches": ["^(a+)+$"], by the command',
   isOfIssue: true,
-  mostAttackers: 1,
+  maxAttackers: 1,
   warm,
   upstream: (_request, response) => {
     response.writeHead(200, { 'content-type': 'application/json' })

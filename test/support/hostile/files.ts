@@ -11,7 +11,7 @@ const megabyte = 1024 ** 2
 const fileRow = (name: string, type: keyof typeof types, bytes: () => Buffer, more: Partial<Row> = {}): Row => ({
   name,
   isLargest: true,
-  mostAttackers: 40,
+  maxAttackers: 40,
   warm: (attacker) =>
     attacker.send('/characters/Moss', {
       method: 'PUT',

@@ -54,7 +54,7 @@ export async function allClosed(): Promise<void> {
 
 /** Runs a row on the service of a checkout. @returns for each number of attackers what it cost, the median of all repeats */
 export async function costsOf(row: Row, folder: string, measuring: Measuring): Promise<readonly Cost[]> {
-  const numbers = [...new Set(measuring.attackers.map((count) => Math.min(count, row.mostAttackers ?? count)))]
+  const numbers = [...new Set(measuring.attackers.map((count) => Math.min(count, row.maxAttackers ?? count)))]
   const found: Cost[][] = numbers.map(() => [])
   for (let repeat = 0; repeat < measuring.repeats; repeat++) {
     const costs = await costsOnce(row, folder, numbers, measuring)

@@ -22,7 +22,7 @@ export interface Row {
   /** Whether all attackers use the first one's key. */
   readonly isOneAccount?: true
   /** The most attackers that it is tried with: many with large bodies would measure the machine. */
-  readonly mostAttackers?: number
+  readonly maxAttackers?: number
   /** Fills the database, before the service starts. */
   readonly fill?: (sql: TestSql) => Promise<void>
   /** What the service does before, so that nothing is loaded or compiled under attack. */

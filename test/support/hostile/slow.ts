@@ -28,7 +28,7 @@ const unfinished = (
 
 export const held: readonly Row[] = [
   ...onBothEngines(
-    unfinished('unfinished uploads of 60 MB', '/characters/Moss', 'PUT', 'image/png', largeCard, { mostAttackers: 32 }),
+    unfinished('unfinished uploads of 60 MB', '/characters/Moss', 'PUT', 'image/png', largeCard, { maxAttackers: 32 }),
   ),
   unfinished(
     'unfinished chats of 8 MB',
@@ -36,13 +36,13 @@ export const held: readonly Row[] = [
     'POST',
     'application/json',
     () => json({ model: 'none', messages: hi, user: 'x'.repeat(8_000_000) }),
-    { mostAttackers: 60 },
+    { maxAttackers: 60 },
   ),
   ...onBothEngines({
     name: 'unread exports of a card of 60 MB',
     isOfIssue: true,
     isLargest: true,
-    mostAttackers: 12,
+    maxAttackers: 12,
     prepare: () => {
       const body = largeCard()
       return async (attacker) => {
@@ -54,7 +54,7 @@ export const held: readonly Row[] = [
   {
     name: 'exports as CHARX of a picture of 60 MB',
     isLargest: true,
-    mostAttackers: 16,
+    maxAttackers: 16,
     prepare: () => {
       const body = largeCard()
       return async (attacker) => {
@@ -66,7 +66,7 @@ export const held: readonly Row[] = [
   ...onBothEngines({
     name: 'exports as CHARX of a card of 15 MB',
     isLargest: true,
-    mostAttackers: 40,
+    maxAttackers: 40,
     prepare: () => {
       const body = json(card({ description: 'moss and fern '.repeat(1_000_000) }))
       return async (attacker) => {

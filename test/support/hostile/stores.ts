@@ -75,14 +75,14 @@ export const stores: readonly Row[] = [
     name: 'slow readers of GET /plants?limit=3000001 over a million plants',
     isOfIssue: true,
     isLargest: true,
-    mostAttackers: 20,
+    maxAttackers: 20,
     fill: fillPlants,
     attack: (attacker) => attacker.send('/plants?limit=3000001', { unreadFor: 5 }),
   }),
   ...onBoth({
     name: 'slow readers of GET /plants over a million plants',
     isLargest: true,
-    mostAttackers: 20,
+    maxAttackers: 20,
     fill: fillPlants,
     attack: (attacker) => attacker.send('/plants', { unreadFor: 5 }),
   }),
@@ -100,14 +100,14 @@ export const stores: readonly Row[] = [
   ...onBoth({
     name: 'half a million plants with a tag',
     isLargest: true,
-    mostAttackers: 20,
+    maxAttackers: 20,
     fill: fillPlants,
     attack: get('/plants?tag=even&limit=1000000'),
   }),
   ...onBoth({
     name: 'a tag that no plant has, and pages of 100,000',
     isLargest: true,
-    mostAttackers: 20,
+    maxAttackers: 20,
     fill: fillPlants,
     attack: async (attacker) => {
       await attacker.send('/plants?tag=none')

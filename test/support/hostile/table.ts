@@ -24,7 +24,7 @@ const bars = {
   seconds: 30,
 }
 /** Beside more attackers than this, what bystanders wait is told and not judged. */
-const mostJudged = 16
+const maxJudged = 16
 
 const kinds: readonly Kind[] = ['livez', 'plants', 'stream']
 
@@ -34,7 +34,7 @@ export function missesOf(row: Row, cost: Cost): readonly string[] {
   const misses: string[] = []
   if (cost.held > bars.held[size]) misses.push('held')
   for (const kind of kinds) {
-    if (cost.attackers > mostJudged) continue
+    if (cost.attackers > maxJudged) continue
     if (!(excess(cost, kind) <= bars.waits[size])) misses.push(kind)
     if (cost.watched[kind].refused > 0) misses.push(`${kind} refused`)
   }
@@ -69,7 +69,7 @@ export function badness({ row, now, calm }: Line): number {
     now.memory / bars.memory,
     (calm || 0) / bars.calm,
     now.seconds / bars.seconds,
-    ...(now.attackers > mostJudged ? [] : kinds.map((kind) => excess(now, kind) / bars.waits[size])),
+    ...(now.attackers > maxJudged ? [] : kinds.map((kind) => excess(now, kind) / bars.waits[size])),
   )
 }
 

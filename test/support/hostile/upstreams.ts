@@ -22,7 +22,7 @@ const warming = [{ role: 'user', content: 'Warming up' }] as const
 const upstreamRow = ({ name, model = 'relay', stream = true, answer }: UpstreamRow): Row =>
   postRow(`${model}: ${name}`, path, () => json({ model, messages: hi, stream }), {
     isLargest: true,
-    mostAttackers: 40,
+    maxAttackers: 40,
     small: { model, messages: warming },
     upstream: (request, response) => {
       response.on('error', () => {})
