@@ -1,10 +1,10 @@
 import type { Page } from 'playwright-core'
 import { describe, expect, it } from 'vitest'
-import { sights } from '../support/page/sights.ts'
-import { barriersOf, phone, visitorForThisFile } from '../support/page/visitor.ts'
+import { barriersOf, browserForThisFile, phone } from '../support/page/page-browser.ts'
+import { screens } from '../support/page/screens.ts'
 import { serviceForThisTest, type TestService } from '../support/service.ts'
 
-const visitor = visitorForThisFile()
+const pageBrowser = browserForThisFile()
 const at = '#/account/keys'
 const inADay = Math.floor(Date.now() / 1000) + 86_400
 
@@ -48,7 +48,7 @@ describe('limits', () => {
     const { key } = await makeKey(service, {
       ...{ name: '<b>reader</b>', scopes: ['plants:read'], limits: { plants: 9, requests_per_minute: 100 } },
     })
-    const page = await visitor.visit(service, { key, at: '#/account', timezoneId: 'Asia/Kolkata' })
+    const page = await pageBrowser.openPage(service, { key, at: '#/account', timezoneId: 'Asia/Kolkata' })
     const plants = page.getByRole('meter', { name: 'Plants, Account' })
     expect(await plants.getAttribute('aria-valuetext')).toBe('9 of 10')
     expect(await page.getByRole('meter', { name: 'Plants, This key' }).getAttribute('aria-valuetext')).toBe('9 of 9')
@@ -66,7 +66,7 @@ describe('limits', () => {
 
   it('say why they cannot be had, and come when asked again', async () => {
     const service = await serviceForThisTest()
-    const page = await visitor.visit(service, { at, expected: [/ERR_FAILED/] })
+    const page = await pageBrowser.openPage(service, { at, expected: [/ERR_FAILED/] })
     await page.getByRole('article').first().waitFor()
     await page.route('**/limits', (route) => route.abort())
     await page.getByRole('link', { name: 'Limits' }).click()
@@ -80,7 +80,7 @@ describe('limits', () => {
 describe('making a key', () => {
   it('is done by keys alone, and shows it once', async () => {
     const service = await serviceForThisTest()
-    const page = await visitor.visit(service, { at, permissions: ['clipboard-read', 'clipboard-write'] })
+    const page = await pageBrowser.openPage(service, { at, permissions: ['clipboard-read', 'clipboard-write'] })
     await page.getByRole('button', { name: 'Make a key' }).press('Enter')
     await page.keyboard.type('the phone')
     await page.getByRole('checkbox', { name: 'chat' }).press('Space')
@@ -119,7 +119,7 @@ describe('making a key', () => {
 
   it('takes an end in the reader’s zone, limits and models', async () => {
     const service = await serviceForThisTest()
-    const page = await visitor.visit(service, { at, timezoneId: 'Asia/Kolkata' })
+    const page = await pageBrowser.openPage(service, { at, timezoneId: 'Asia/Kolkata' })
     await openForm(page)
     await page.getByRole('checkbox', { name: 'chat' }).check()
     await page.getByLabel('It ends').fill('2099-01-02T05:30')
@@ -152,7 +152,7 @@ describe('making a key', () => {
         models: ['understudy'],
       },
     })
-    const page = await visitor.visit(service, { at, key, expected: [/403|400/] })
+    const page = await pageBrowser.openPage(service, { at, key, expected: [/403|400/] })
     await cardOf(page, 'panel').waitFor()
     await openForm(page)
     expect(await page.getByRole('checkbox').count()).toBe(2)
@@ -194,7 +194,7 @@ describe('making a key', () => {
 
   it('keeps the form when the service does not answer', async () => {
     const service = await serviceForThisTest()
-    const page = await visitor.visit(service, { at, expected: [/ERR_FAILED/] })
+    const page = await pageBrowser.openPage(service, { at, expected: [/ERR_FAILED/] })
     await openForm(page)
     await page.getByLabel('Name').fill('the phone')
     await page.getByRole('checkbox', { name: 'chat' }).check()
@@ -212,7 +212,7 @@ describe('rotating a key', () => {
   it('shows the new one, and lets the old one go on for as long as is asked', async () => {
     const service = await serviceForThisTest()
     const old = await makeKey(service, { name: 'phone', scopes: ['chat'] })
-    const page = await visitor.visit(service, { at })
+    const page = await pageBrowser.openPage(service, { at })
     await cardOf(page, 'phone').getByRole('button', { name: 'Rotate' }).click()
     await page.getByLabel('The old key goes on for').fill('2')
     await page.getByLabel('Unit').selectOption('hours')
@@ -227,7 +227,7 @@ describe('rotating a key', () => {
   it('goes on with the new one, where it was the page’s own', async () => {
     const service = await serviceForThisTest()
     const own = await makeKey(service, { name: 'panel', scopes: ['keys', 'chat'] })
-    const page = await visitor.visit(service, { at, key: own.key })
+    const page = await pageBrowser.openPage(service, { at, key: own.key })
     await cardOf(page, 'panel').getByRole('button', { name: 'Rotate' }).click()
     await page.getByText('You are signed in with this key.').waitFor()
     await page.getByLabel('The old key goes on for').fill('0')
@@ -245,7 +245,7 @@ describe('revoking a key', () => {
   it('asks first, and ends it', async () => {
     const service = await serviceForThisTest()
     const { key } = await makeKey(service, { name: 'phone', scopes: ['chat'] })
-    const page = await visitor.visit(service, { at })
+    const page = await pageBrowser.openPage(service, { at })
     const revoke = cardOf(page, 'phone').getByRole('button', { name: 'Revoke' })
     await revoke.press('Enter')
     await page.keyboard.press('Escape')
@@ -261,7 +261,7 @@ describe('revoking a key', () => {
   it('says that it signs out, where it is the page’s own, and does so', async () => {
     const service = await serviceForThisTest()
     const own = await makeKey(service, { name: 'panel', scopes: ['keys'] })
-    const page = await visitor.visit(service, { at, key: own.key })
+    const page = await pageBrowser.openPage(service, { at, key: own.key })
     await cardOf(page, 'panel').getByRole('button', { name: 'Revoke' }).click()
     await page.getByText('You are signed in with this key:').waitFor()
     await page.getByRole('button', { name: 'Revoke', exact: true }).click()
@@ -272,11 +272,11 @@ describe('revoking a key', () => {
   it('says why the last key of the operator stays, and why one that may more does', async () => {
     const service = await serviceForThisTest()
     const { key } = await makeKey(service, { name: 'panel', scopes: ['keys'] })
-    const operator = await visitor.visit(service, { at, expected: [/409/] })
+    const operator = await pageBrowser.openPage(service, { at, expected: [/409/] })
     await cardOf(operator, 'first key').getByRole('button', { name: 'Revoke' }).click()
     await operator.getByRole('button', { name: 'Revoke', exact: true }).click()
     expect(await operator.getByRole('dialog').getByRole('alert').textContent()).toMatch(/admin/)
-    const tenant = await visitor.visit(service, { at, key, expected: [/403/] })
+    const tenant = await pageBrowser.openPage(service, { at, key, expected: [/403/] })
     await cardOf(tenant, 'first key').getByRole('button', { name: 'Revoke' }).click()
     await tenant.getByRole('button', { name: 'Revoke', exact: true }).click()
     expect(await tenant.getByRole('dialog').getByRole('alert').textContent()).toMatch(/Your key lacks/)
@@ -290,7 +290,7 @@ describe('the list of keys', () => {
     const models = Array.from({ length: 100 }, (_, number) => `model-${number}-${'m'.repeat(200)}`)
     for (const name of names) await makeKey(service, { name, scopes: ['chat'], models })
     for (let number = 1; number <= 110; number++) await makeKey(service, { name: `key ${number}`, scopes: ['chat'] })
-    const page = await visitor.visit(service, { at, viewport: phone })
+    const page = await pageBrowser.openPage(service, { at, viewport: phone })
     await page.getByText('115 keys').waitFor()
     expect(await page.getByRole('article').count()).toBe(100)
     await page.getByRole('button', { name: 'Show more keys' }).click()
@@ -306,14 +306,14 @@ describe('the list of keys', () => {
 })
 
 describe('barriers', () => {
-  it.each(sights)('are none on %s', async (_, sight) => {
+  it.each(screens)('are none on %s', async (_, screen) => {
     const service = await serviceForThisTest({ LIMITS: 'plants=0,characters=1' })
     await makeKey(service, {
       name: 'صبار',
       scopes: ['chat'],
       models: Array.from({ length: 100 }, (_, each) => `m${each}`),
     })
-    const page = await visitor.visit(service, { at: '#/account', ...sight })
+    const page = await pageBrowser.openPage(service, { at: '#/account', ...screen })
     await page.getByRole('meter').first().waitFor()
     expect(await barriersOf(page)).toEqual([])
     await page.getByRole('link', { name: 'Keys' }).click()

@@ -1,11 +1,11 @@
 import type { Page } from 'playwright-core'
 import { describe, expect, it } from 'vitest'
-import { pixelsBeyond, sights } from '../support/page/sights.ts'
-import { barriersOf, visitorForThisFile } from '../support/page/visitor.ts'
+import { barriersOf, browserForThisFile } from '../support/page/page-browser.ts'
+import { pixelsBeyond, screens } from '../support/page/screens.ts'
 import { serviceForThisTest, type TestService } from '../support/service.ts'
 import { sqlForThisTest, type Value } from '../support/test-sql.ts'
 
-const visitor = visitorForThisFile()
+const pageBrowser = browserForThisFile()
 const at = '#/account/audit'
 
 const records = (page: Page) => page.getByRole('list', { name: 'Changes' }).getByRole('listitem')
@@ -58,7 +58,7 @@ describe('the audit trail', () => {
     ).json()
     const id = typeof made === 'object' && made !== null && 'id' in made ? String(made.id) : ''
     await service.request(`/keys/${id}`, { method: 'DELETE' })
-    const page = await visitor.visit(service, { at })
+    const page = await pageBrowser.openPage(service, { at })
     await page.getByText('4 changes shown, up to the newest.').waitFor()
     const prefix = (await titles(page))[2]?.slice('Key made: '.length) ?? ''
     expect(await titles(page)).toEqual([
@@ -100,7 +100,7 @@ describe('the audit trail', () => {
       },
       { action: 'moss.watered', after: { drops_of_water: 3000 } },
     )
-    const page = await visitor.visit(service, { at })
+    const page = await pageBrowser.openPage(service, { at })
     const models = records(page).nth(2)
     await models.waitFor()
     expect(await lines(models)).toEqual(['What | Before | After', 'Models | ab | cb'])
@@ -121,7 +121,7 @@ describe('the audit trail', () => {
       service,
       ...Array.from({ length: 103 }, (_, index) => ({ action: 'account.exported', target: `${index}` })),
     )
-    const page = await visitor.visit(service, { at })
+    const page = await pageBrowser.openPage(service, { at })
     await page.getByText('50 changes shown, there are newer ones.').waitFor()
     await page.getByRole('button', { name: 'More' }).focus()
     await page.keyboard.press('Enter')
@@ -140,7 +140,7 @@ describe('the audit trail', () => {
       { action: 'account.exported', target: 'evening', at: '2040-11-19T18:30:00Z' },
       { action: 'account.exported', target: 'night', at: '2040-11-19T19:30:00Z' },
     )
-    const page = await visitor.visit(service, { at, timezoneId: 'Asia/Karachi' })
+    const page = await pageBrowser.openPage(service, { at, timezoneId: 'Asia/Karachi' })
     await page.getByText('6 changes shown').waitFor()
     await page.getByLabel('Since', { exact: true }).fill('2040-11-20')
     await page.getByText('1 change shown').waitFor()
@@ -161,18 +161,18 @@ describe('the audit trail', () => {
 
   it('is of the own account for keys with the scope keys, and not there without it', async () => {
     const service = await serviceForThisTest()
-    const page = await visitor.visit(service, { at, key: await service.makeKey('greenhouse', ['keys']) })
+    const page = await pageBrowser.openPage(service, { at, key: await service.makeKey('greenhouse', ['keys']) })
     await page.getByText('2 changes shown').waitFor()
     expect((await titles(page))[0]).toBe('Account made: greenhouse')
     expect(await page.getByRole('textbox', { name: 'Account' }).count()).toBe(0)
-    const other = await visitor.visit(service, { at, key: await service.makeKey('greenhouse', ['chat']) })
+    const other = await pageBrowser.openPage(service, { at, key: await service.makeKey('greenhouse', ['chat']) })
     await other.getByRole('navigation', { name: 'Parts of the account' }).waitFor()
     expect(await other.getByRole('link', { name: 'Audit trail' }).count()).toBe(0)
   })
 
   it('can be asked for again where that failed', async () => {
     const service = await serviceForThisTest()
-    const page = await visitor.visit(service, { at: '#/account/usage', expected: [/ERR_FAILED/] })
+    const page = await pageBrowser.openPage(service, { at: '#/account/usage', expected: [/ERR_FAILED/] })
     await page.route('**/audit?*', (route) => route.abort())
     await page.getByRole('link', { name: 'Audit trail' }).click()
     await page.getByRole('alert').getByText('The service does not answer.').waitFor()
@@ -194,7 +194,7 @@ describe('names and facts', () => {
       before: { '<b>x': ['<i>1', null] },
       after: { '<b>x': ['<i>2'], y: { z: { deep: '<u>' } } },
     })
-    const page = await visitor.visit(service, { at, viewport: { width: 390, height: 844 } })
+    const page = await pageBrowser.openPage(service, { at, viewport: { width: 390, height: 844 } })
     await records(page).nth(3).waitFor()
     await records(page).nth(2).getByText('As it was made').click()
     expect((await lines(records(page).nth(2)))[2]).toBe(`Name | ${name}`)
@@ -209,11 +209,11 @@ describe('names and facts', () => {
   })
 })
 
-describe.each(sights)('on %s', (_name, sight) => {
+describe.each(screens)('on %s', (_name, screen) => {
   it('has no barriers', async () => {
     const service = await serviceForThisTest()
     await record(service, { action: 'models.reloaded', before: { models: ['a'] }, after: { models: ['b'] } })
-    const page = await visitor.visit(service, { at, ...sight, reducedMotion: 'reduce' })
+    const page = await pageBrowser.openPage(service, { at, ...screen, reducedMotion: 'reduce' })
     await records(page).nth(0).getByText('As it was made').click()
     await records(page).nth(2).getByRole('table').waitFor()
     expect(await barriersOf(page)).toEqual([])

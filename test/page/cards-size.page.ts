@@ -1,14 +1,14 @@
 import { expect, it } from 'vitest'
 import { cardChunk, png } from '../support/containers.ts'
 import { longestTask } from '../support/page/main-thread.ts'
+import { browserForThisFile, desktop, phone } from '../support/page/page-browser.ts'
 import { openReceiptOfGlobal } from '../support/page/receipts.ts'
-import { desktop, phone, visitorForThisFile } from '../support/page/visitor.ts'
 import { serviceForThisTest } from '../support/service.ts'
 import { sqlForThisTest } from '../support/test-sql.ts'
 
 /* Twenty thousand characters, and a large prompt: for how long they hold the main thread of the page at most. */
 
-const visitor = visitorForThisFile()
+const pageBrowser = browserForThisFile()
 const count = 20_000
 /** Milliseconds. */
 const longest = 200
@@ -46,7 +46,7 @@ it.each([
   ['a wide screen', desktop],
 ])('20,000 characters stay smooth on %s', async (_, viewport) => {
   const service = await largeService()
-  const page = await visitor.visit(service, { viewport, at: '#/account' })
+  const page = await pageBrowser.openPage(service, { viewport, at: '#/account' })
   const gallery = page.locator('.gallery')
   const loading = await longestTask(page, async () => {
     await page.getByRole('link', { name: 'Characters' }).click()
@@ -82,7 +82,7 @@ it.each([
 
 it('a prompt of 2,000 messages, one of them a word of a megabyte, stays smooth', async () => {
   const service = await serviceForThisTest()
-  const page = await visitor.visit(service, { viewport: phone, at: '#/characters' })
+  const page = await pageBrowser.openPage(service, { viewport: phone, at: '#/characters' })
   await page.locator('.gallery .name').first().waitFor()
   await page.evaluate(`{
     const messages = Array.from({ length: 1999 }, (_, index) => ({

@@ -3,10 +3,10 @@ import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { cardChunk, png, zip } from '../support/containers.ts'
-import { barriersOf, desktop, phone, visitorForThisFile } from '../support/page/visitor.ts'
+import { barriersOf, browserForThisFile, desktop, phone } from '../support/page/page-browser.ts'
 import { startTestService, type TestService, temporaryFolder } from '../support/service.ts'
 
-const visitor = visitorForThisFile()
+const pageBrowser = browserForThisFile()
 let service: TestService
 let folder: ReturnType<typeof temporaryFolder>
 /** Keys of accounts that no other test uses. */
@@ -80,7 +80,7 @@ describe('the list of characters', () => {
     const key = await newKey()
     await put(key, 'Moss')
     await put(key, 'Lichen', { tags: ['grey'], creator: 'Bob' })
-    const page = await visitor.visit(service, { key, at: '#/characters' })
+    const page = await pageBrowser.openPage(service, { key, at: '#/characters' })
     await page.getByText('7 characters').waitFor()
     const names = page.locator('.gallery .name')
     expect(await names.allTextContents()).toEqual([
@@ -111,7 +111,7 @@ describe('the list of characters', () => {
   it('is walked by keys, and comes back to where the reader was', async () => {
     const key = await newKey()
     await put(key, 'Moss', { alternate_greetings: ['Another.'], creator_notes: 'Be kind.' })
-    const page = await visitor.visit(service, { key, at: '#/characters' })
+    const page = await pageBrowser.openPage(service, { key, at: '#/characters' })
     await characterLink(page, 'Moss').waitFor()
     await page.getByLabel('Whose characters').focus()
     const link = page.locator('a.card:focus', { has: page.locator('.name', { hasText: 'Moss' }) })
@@ -136,24 +136,24 @@ describe('the list of characters', () => {
   })
 
   it('shows of an operator’s card what its reader may see', async () => {
-    const page = await visitor.visit(service, { key: await newKey(), at: '#/characters/Mallow' })
+    const page = await pageBrowser.openPage(service, { key: await newKey(), at: '#/characters/Mallow' })
     await page.getByText('The card is the operator’s own').waitFor()
     expect(await page.getByRole('button', { name: /Export|Delete/ }).count()).toBe(0)
-    const owner = await visitor.visit(service, { at: '#/characters/Mallow' })
+    const owner = await pageBrowser.openPage(service, { at: '#/characters/Mallow' })
     await owner.getByRole('button', { name: 'Export' }).waitFor()
     expect(await owner.getByRole('button', { name: 'Delete' }).count()).toBe(0)
   })
 
   it('offers nothing that the key may not do', async () => {
     const key = await service.makeKey('guest', ['chat'])
-    const page = await visitor.visit(service, { key, at: '#/characters//import' })
+    const page = await pageBrowser.openPage(service, { key, at: '#/characters//import' })
     await characterLink(page, 'Fern').waitFor()
     expect(await page.getByText(/Import/).count()).toBe(0)
     await drag(page, 'dragover', [fileOf('moss.json', cardOf('Moss'))])
     await drag(page, 'drop', [fileOf('moss.json', cardOf('Moss'))])
     expect(await page.getByText('moss.json').count()).toBe(0)
     const writer = await service.makeKey('writer', ['characters:write'])
-    const other = await visitor.visit(service, { key: writer, at: '#/characters/Fern' })
+    const other = await pageBrowser.openPage(service, { key: writer, at: '#/characters/Fern' })
     await other.getByRole('button', { name: 'Export' }).waitFor()
     expect(await other.getByRole('link', { name: /Chat with|What a model/ }).count()).toBe(0)
   })
@@ -161,7 +161,7 @@ describe('the list of characters', () => {
   it('says why it is empty, tries again, and forgets it all with the key', async () => {
     const key = await newKey()
     await put(key, 'Private moss')
-    const page = await visitor.visit(service, { key, expected: [/ERR_FAILED/] })
+    const page = await pageBrowser.openPage(service, { key, expected: [/ERR_FAILED/] })
     await page.route('**/characters?*', (route) => route.abort())
     await page.goto(`${service.url}/#/characters`)
     expect(await page.getByRole('alert').textContent()).toContain('The service does not answer.')
@@ -179,7 +179,7 @@ describe('the list of characters', () => {
 describe('bringing cards in', () => {
   it('tells what a card is before anything is kept', async () => {
     const key = await newKey()
-    const page = await visitor.visit(service, { key, at: '#/characters' })
+    const page = await pageBrowser.openPage(service, { key, at: '#/characters' })
     await page.getByRole('link', { name: 'Import cards' }).click()
     const entries = [
       { keys: [], content: 'x' },
@@ -207,7 +207,7 @@ describe('bringing cards in', () => {
 
   it('takes several files that are dropped, of each kind', async () => {
     const key = await newKey()
-    const page = await visitor.visit(service, { key, at: '#/characters', expected: [/400/] })
+    const page = await pageBrowser.openPage(service, { key, at: '#/characters', expected: [/400/] })
     await characterLink(page, 'Fern').waitFor()
     const files = [
       fileOf('one.png', png(cardChunk('ccv3', cardOf('One')))),
@@ -235,7 +235,7 @@ describe('bringing cards in', () => {
   it('asks before it replaces, and takes another name', async () => {
     const key = await newKey()
     await put(key, 'Moss')
-    const page = await visitor.visit(service, { key, at: '#/characters//import' })
+    const page = await pageBrowser.openPage(service, { key, at: '#/characters//import' })
     await choose(page, fileOf('same.json', cardOf('Moss')), fileOf('new.json', cardOf('Moss', { first_mes: 'New.' })))
     await itemOf(page, 'same.json').getByText('You have exactly this card already.').waitFor()
     const item = itemOf(page, 'new.json')
@@ -255,7 +255,7 @@ describe('bringing cards in', () => {
 
   it('asks too where somebody else was first, and says where a starter has the name', async () => {
     const key = await newKey()
-    const page = await visitor.visit(service, { key, at: '#/characters//import', expected: [/409/] })
+    const page = await pageBrowser.openPage(service, { key, at: '#/characters//import', expected: [/409/] })
     await choose(page, fileOf('moss.json', cardOf('Moss')), fileOf('fern.json', cardOf('Fern')))
     await itemOf(page, 'fern.json').getByText('It stands before the starter of this name').waitFor()
     await put(key, 'Moss', { first_mes: 'First.' })
@@ -266,7 +266,7 @@ describe('bringing cards in', () => {
 
   it('says what is wrong with a file, and goes on', async () => {
     const key = await newKey()
-    const page = await visitor.visit(service, { key, at: '#/characters//import', expected: [/413|ERR_FAILED/] })
+    const page = await pageBrowser.openPage(service, { key, at: '#/characters//import', expected: [/413|ERR_FAILED/] })
     await choose(page, fileOf('large.json', Buffer.alloc(4_000_001, 'x')))
     await itemOf(page, 'large.json').getByText('This file is larger than the service takes').waitFor()
     await page.route('**/characters?dry_run=true', (route) => route.abort())
@@ -286,7 +286,7 @@ describe('bringing cards in', () => {
 
   it('tells how much of a large file has been sent', async () => {
     const key = await newKey()
-    const page = await visitor.visit(service, { key, at: '#/characters//import' })
+    const page = await pageBrowser.openPage(service, { key, at: '#/characters//import' })
     const devTools = await page.context().newCDPSession(page)
     await devTools.send('Network.emulateNetworkConditions', {
       ...{ offline: false, latency: 0, downloadThroughput: -1, uploadThroughput: 1_000_000 },
@@ -308,7 +308,7 @@ describe('taking cards out', () => {
       body: new Uint8Array(png(cardChunk('ccv3', cardOf('Moss: a "friend"')))),
     })
     expect(added.status).toBe(201)
-    const page = await visitor.visit(service, { key, at: '#/characters' })
+    const page = await pageBrowser.openPage(service, { key, at: '#/characters' })
     await characterLink(page, 'Moss').click()
     for (const [format, extension] of [
       ['json', 'json'],
@@ -333,7 +333,7 @@ describe('taking cards out', () => {
     const key = await newKey()
     await put(key, 'Moss')
     await put(key, 'Fern')
-    const page = await visitor.visit(service, { key, at: '#/characters/Moss' })
+    const page = await pageBrowser.openPage(service, { key, at: '#/characters/Moss' })
     await page.getByRole('button', { name: 'Delete' }).click()
     const dialog = page.getByRole('dialog', { name: 'Delete “Moss”?' })
     await dialog.getByRole('button', { name: 'Keep it' }).click()
@@ -371,7 +371,7 @@ describe('hostile cards', () => {
   it('are texts', async () => {
     const key = await newKey()
     const tags = [script, word, 'a\u0007b', 'c']
-    const page = await visitor.visit(service, { key, at: '#/characters//import' })
+    const page = await pageBrowser.openPage(service, { key, at: '#/characters//import' })
     const more = {
       tags,
       creator: script,
@@ -420,7 +420,7 @@ describe('for everybody', () => {
     await put(own, 'Moss', { character_book: { entries: [{ keys: [], content: 'x' }] } })
     for (const viewport of [phone, desktop]) {
       for (const colorScheme of ['light', 'dark'] as const) {
-        const page = await visitor.visit(service, {
+        const page = await pageBrowser.openPage(service, {
           key: own,
           viewport,
           colorScheme,

@@ -1,14 +1,14 @@
 import { describe, expect, it } from 'vitest'
 import { begins, breaksOff, chatPage, gardener, says, talkToFern, toldLast } from '../support/page/chat-page.ts'
-import { visitorForThisFile } from '../support/page/visitor.ts'
+import { browserForThisFile } from '../support/page/page-browser.ts'
 import { startTestService } from '../support/service.ts'
 import { chunkText, json, pieces, sse, upstreamForThisTest } from '../support/upstream.ts'
 
-const visitor = visitorForThisFile()
+const pageBrowser = browserForThisFile()
 
 describe('a reply that breaks off', () => {
   it('keeps its text, says why, and goes on from there', async () => {
-    const { page, messages, say, upstream } = await talkToFern(visitor, [breaksOff('Once upon'), says(' a time.')])
+    const { page, messages, say, upstream } = await talkToFern(pageBrowser, [breaksOff('Once upon'), says(' a time.')])
     await say('A story!')
     await page
       .getByRole('alert')
@@ -27,7 +27,7 @@ describe('a reply that breaks off', () => {
   })
 
   it('is asked for again as another reply, beside what has come', async () => {
-    const { page, messages, say } = await talkToFern(visitor, [breaksOff('Once upon'), says('A whole one.')])
+    const { page, messages, say } = await talkToFern(pageBrowser, [breaksOff('Once upon'), says('A whole one.')])
     await say('A story!')
     await page.getByRole('button', { name: 'Try again' }).click()
     await messages.nth(2).getByText('A whole one.').waitFor()
@@ -37,7 +37,7 @@ describe('a reply that breaks off', () => {
 
   it('says when it is as long as the model may make it', async () => {
     const long = pieces([sse(chunkText({ role: 'assistant', content: 'Once' }), chunkText({}, 'length'), '[DONE]')])
-    const { page, messages, say } = await talkToFern(visitor, [long, says(' upon a time.')])
+    const { page, messages, say } = await talkToFern(pageBrowser, [long, says(' upon a time.')])
     await say('A story!')
     await page.getByText('The reply is as long as the model may make it.').waitFor()
     await page.getByRole('button', { name: 'Continue' }).click()
@@ -48,7 +48,7 @@ describe('a reply that breaks off', () => {
 describe('a reply that does not come', () => {
   it('says what the model has said, and asks again', async () => {
     const refusal = json({ error: { message: 'no', type: 'x', param: null, code: null } }, 500)
-    const { page, messages, say } = await talkToFern(visitor, [refusal, says('Here.')], { expected: [/50\d/] })
+    const { page, messages, say } = await talkToFern(pageBrowser, [refusal, says('Here.')], { expected: [/50\d/] })
     await say('Hello!')
     await page.getByRole('alert').getByText(/model/i).waitFor()
     await page.getByRole('button', { name: 'Try again' }).click()
@@ -60,7 +60,7 @@ describe('a reply that does not come', () => {
     const upstream = await upstreamForThisTest(says('Here.'))
     const service = await startTestService({ LIMITS: 'requests_per_minute=8' }, gardener(upstream))
     try {
-      const page = await visitor.visit(service, { expected: [/429/], at: '#/chat/Fern' })
+      const page = await pageBrowser.openPage(service, { expected: [/429/], at: '#/chat/Fern' })
       const { say, messages } = chatPage(page, service, upstream)
       await page.getByRole('article').getByText('Mind the hose').waitFor()
       const refused = messages.getByRole('alert')
@@ -76,7 +76,7 @@ describe('a reply that does not come', () => {
   })
 
   it('says when the device is offline, and sends when it is not any more', async () => {
-    const { page, messages, say } = await talkToFern(visitor, [says('Here.')], {
+    const { page, messages, say } = await talkToFern(pageBrowser, [says('Here.')], {
       expected: [/ERR_INTERNET_DISCONNECTED/],
     })
     await page.context().setOffline(true)
@@ -92,7 +92,7 @@ describe('a service that goes', () => {
   it('leaves what has come when it stops in the middle of a reply', async () => {
     const upstream = await upstreamForThisTest(begins('It is long'))
     const service = await startTestService({ SHUTDOWN_GRACE: '0' }, gardener(upstream))
-    const page = await visitor.visit(service, { at: '#/chat/Fern', expected: [/ERR_|Failed to load/] })
+    const page = await pageBrowser.openPage(service, { at: '#/chat/Fern', expected: [/ERR_|Failed to load/] })
     const { messages, say, box } = chatPage(page, service, upstream)
     await box.waitFor()
     await page.getByRole('article').getByText('Mind the hose').waitFor()
@@ -114,7 +114,7 @@ describe('a service that goes', () => {
     const upstream = await upstreamForThisTest(says('One.'), says('Two.'))
     const service = await startTestService({}, gardener(upstream))
     try {
-      const page = await visitor.visit(service, { at: '#/chat/Fern', expected: [/401/] })
+      const page = await pageBrowser.openPage(service, { at: '#/chat/Fern', expected: [/401/] })
       const { messages, say } = chatPage(page, service, upstream)
       await page.getByRole('article').getByText('Mind the hose').waitFor()
       await say('Count!')

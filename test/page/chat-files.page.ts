@@ -2,9 +2,9 @@ import { readFile } from 'node:fs/promises'
 import type { Page } from 'playwright-core'
 import { describe, expect, it } from 'vitest'
 import { says, talkToFern, toldLast } from '../support/page/chat-page.ts'
-import { visitorForThisFile } from '../support/page/visitor.ts'
+import { browserForThisFile } from '../support/page/page-browser.ts'
 
-const visitor = visitorForThisFile()
+const pageBrowser = browserForThisFile()
 
 /** Opens the settings and exports. @returns the name and the lines of the file */
 async function exported(
@@ -32,7 +32,7 @@ async function importText(page: Page, text: string): Promise<void> {
 
 describe('a conversation as a file', () => {
   it('is what SillyTavern keeps: a line about it, then one for each message with all its texts', async () => {
-    const { page, messages, say } = await talkToFern(visitor, [says('One.'), says('Two.')])
+    const { page, messages, say } = await talkToFern(pageBrowser, [says('One.'), says('Two.')])
     await say('Count!')
     await messages.nth(2).getByText('One.').waitFor()
     await messages.nth(2).getByRole('button', { name: 'Regenerate' }).click()
@@ -63,7 +63,11 @@ describe('a conversation as a file', () => {
   })
 
   it('comes back as it was, and goes on', async () => {
-    const { page, messages, say, upstream } = await talkToFern(visitor, [says('One.'), says('Two.'), says('Three.')])
+    const { page, messages, say, upstream } = await talkToFern(pageBrowser, [
+      says('One.'),
+      says('Two.'),
+      says('Three.'),
+    ])
     await say('Count!')
     await messages.nth(2).getByText('One.').waitFor()
     await messages.nth(2).getByRole('button', { name: 'Regenerate' }).click()
@@ -85,7 +89,7 @@ describe('a conversation as a file', () => {
   })
 
   it('is read as older versions and other programs write it, and says what was left out', async () => {
-    const { page, messages } = await talkToFern(visitor, [says('One.')])
+    const { page, messages } = await talkToFern(pageBrowser, [says('One.')])
     const lines = [
       '\uFEFF{"user_name":"unused","character_name":"unused"}',
       '{"name":"Moss","is_user":false,"send_date":"October 1, 2024 2:13pm","mes":{"message":"Sit."},"swipes":[{"message":"Sit."},{"message":"Stand."}],"swipe_id":0}',
@@ -107,7 +111,7 @@ describe('a conversation as a file', () => {
   })
 
   it('is said to be too large to be kept for the tab when it is', async () => {
-    const { page, messages } = await talkToFern(visitor, [says('One.')])
+    const { page, messages } = await talkToFern(pageBrowser, [says('One.')])
     await importText(page, JSON.stringify({ name: 'Ada', is_user: true, mes: 'word '.repeat(900_000) }))
     await page
       .getByRole('alert')
@@ -121,7 +125,7 @@ describe('a conversation as a file', () => {
     ['a picture', '\u0089PNG'],
     ['other JSON', '{"name":"Fern"}\n[1,2]\nnull'],
   ])('says that %s is none', async (_what, text) => {
-    const { page } = await talkToFern(visitor, [says('One.')])
+    const { page } = await talkToFern(pageBrowser, [says('One.')])
     await importText(page, text)
     await page
       .getByRole('alert')

@@ -1,11 +1,11 @@
 import type { Page } from 'playwright-core'
 import { expect, it } from 'vitest'
 import { chatPage, gardener } from '../support/page/chat-page.ts'
-import { phone, visitorForThisFile } from '../support/page/visitor.ts'
+import { browserForThisFile, phone } from '../support/page/page-browser.ts'
 import { serviceForThisTest } from '../support/service.ts'
 import { chunkText, type Script, sse, upstreamForThisTest } from '../support/upstream.ts'
 
-const visitor = visitorForThisFile()
+const pageBrowser = browserForThisFile()
 
 /** Milliseconds that no task of the main thread may take, on a CPU that is slowed down four times. */
 const longest = 200
@@ -93,7 +93,7 @@ it.each([
   async (what, text) => {
     const upstream = await upstreamForThisTest(replyOf(text))
     const service = await serviceForThisTest({}, gardener(upstream))
-    const page = await visitor.visit(service, { viewport: phone, at: '#/chat/Fern' })
+    const page = await pageBrowser.openPage(service, { viewport: phone, at: '#/chat/Fern' })
     const { messages, say } = chatPage(page, service, upstream)
     await messages.first().getByText('Mind the hose').waitFor()
     const streaming = async () => {
@@ -123,7 +123,7 @@ it.each([
 it('holds the page for no task over 200 ms with lines that nest nearly as deeply as is read', async () => {
   const upstream = await upstreamForThisTest(replyOf(`\`\`\`\n${`${'- '.repeat(15)}x\n`.repeat(700)}\`\`\`\n`))
   const service = await serviceForThisTest({}, gardener(upstream))
-  const page = await visitor.visit(service, { viewport: phone, at: '#/chat/Fern' })
+  const page = await pageBrowser.openPage(service, { viewport: phone, at: '#/chat/Fern' })
   const { messages, say } = chatPage(page, service, upstream)
   await messages.first().getByText('Mind the hose').waitFor()
   const streaming = async () => {
@@ -145,7 +145,7 @@ it('holds the page for no task over 200 ms with 20,000 characters', async () => 
     has_avatar: false,
   }))
   const service = await serviceForThisTest()
-  const page = await visitor.visit(service, { viewport: phone, at: '#/plants' })
+  const page = await pageBrowser.openPage(service, { viewport: phone, at: '#/plants' })
   // Twenty thousand uploads take minutes: what the service would list is put in the place of its list.
   await page.route('**/characters?*', async (route) => {
     const query = new URL(route.request().url()).searchParams

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import { breaksOff, gardener, says, talkToFern } from '../support/page/chat-page.ts'
-import { barriersOf, desktop, phone, visitorForThisFile } from '../support/page/visitor.ts'
+import { barriersOf, browserForThisFile, desktop, phone } from '../support/page/page-browser.ts'
 import { serviceForThisTest } from '../support/service.ts'
 import { pieces, streamOf, upstreamForThisTest } from '../support/upstream.ts'
 
-const visitor = visitorForThisFile()
+const pageBrowser = browserForThisFile()
 
 const hostile = [
   '<script>throw new Error("run")</script>',
@@ -30,12 +30,12 @@ const goodLinks = [
 
 describe('Markdown', () => {
   it('shows hostile texts as texts, links to the web alone, and fetches no picture', async () => {
-    const { messages, say } = await talkToFern(visitor, [says(hostile)])
+    const { messages, say } = await talkToFern(pageBrowser, [says(hostile)])
     await say(hostile)
     const reply = messages.nth(2)
     await reply.getByRole('button', { name: 'Regenerate' }).waitFor()
     for (const message of [messages.nth(1), reply]) {
-      // What is out of sight is not laid out.
+      // Text out of sight is not laid out.
       await message.getByText('<script>throw new Error("run")</script>').waitFor({ state: 'attached' })
       await message.getByText('[click](javascript:alert(1))').waitFor({ state: 'attached' })
       // A text is shown over several frames.
@@ -55,7 +55,7 @@ describe('Markdown', () => {
     const text =
       '# Care\n\n*She* nods. **Lift** `it`:\n\n1. one\n2. two\n   - dry\n\n> Wait.\n\n```js\nconst a = 1\n```\n\n| a | b |\n|---|--:|\n| 1 | 2 |\n\n- [x] done\n- [ ] open\n\nEnd\nof it. ~~gone~~'
     const letters = pieces(streamOf([...text].join('\u0001')).map((event) => event.replaceAll('\\u0001', '')))
-    const { messages, say } = await talkToFern(visitor, [says(text), letters])
+    const { messages, say } = await talkToFern(pageBrowser, [says(text), letters])
     await say('One')
     await messages.nth(2).getByText('of it.').waitFor()
     await messages.nth(2).getByRole('button', { name: 'Regenerate' }).waitFor()
@@ -70,7 +70,7 @@ describe('Markdown', () => {
   })
 
   it('shows a word of a megabyte', async () => {
-    const { messages, say } = await talkToFern(visitor, [says('x'.repeat(1_000_000))])
+    const { messages, say } = await talkToFern(pageBrowser, [says('x'.repeat(1_000_000))])
     await say('Long!')
     await messages.nth(2).getByRole('button', { name: 'Regenerate' }).waitFor()
     await messages.nth(2).locator('.section').nth(100).waitFor({ state: 'attached' })
@@ -91,7 +91,7 @@ it('shows hostile names and notes as texts', async () => {
     creator: '<i>',
   }
   await service.request('/characters', { json: card })
-  const page = await visitor.visit(service)
+  const page = await pageBrowser.openPage(service)
   await page.getByRole('button', { name: /<script>/ }).click()
   await page.getByText('<img src=x onerror=alert(1)>', { exact: false }).waitFor()
   await page.getByText('Notes by the creator').click()
@@ -107,7 +107,7 @@ it('shows hostile names and notes as texts', async () => {
 it('talks to a character whose name a browser would take for a folder', async () => {
   const service = await serviceForThisTest()
   await service.request('/characters', { json: { name: '..', first_mes: 'Up here.' } })
-  const page = await visitor.visit(service, { at: '#/chat/..' })
+  const page = await pageBrowser.openPage(service, { at: '#/chat/..' })
   await page.getByRole('article').getByText('Up here.').waitFor()
 })
 
@@ -120,7 +120,7 @@ describe.each([
   it('has no barriers', async () => {
     const rich =
       '# Care\n\n*She* **nods** `so`. [docs](https://example.org)\n\n```js\nconst a = 1\n```\n\n| a | b |\n|---|--:|\n| 1 | 2 |\n\n> Wait.'
-    const { page, messages, say } = await talkToFern(visitor, [says(rich), breaksOff('Once')], {
+    const { page, messages, say } = await talkToFern(pageBrowser, [says(rich), breaksOff('Once')], {
       colorScheme,
       viewport,
     })

@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest'
 import { begins, says, talkToFern, toldLast } from '../support/page/chat-page.ts'
-import { visitorForThisFile } from '../support/page/visitor.ts'
+import { browserForThisFile } from '../support/page/page-browser.ts'
 
-const visitor = visitorForThisFile()
+const pageBrowser = browserForThisFile()
 
 describe('choosing a character', () => {
   it('finds one by its name or a tag, and goes to it and back by keys alone', async () => {
-    const { page, box } = await talkToFern(visitor, [says('Yes.')])
+    const { page, box } = await talkToFern(pageBrowser, [says('Yes.')])
     expect(page.url()).toMatch(/#\/chat\/Fern$/)
     await page.getByRole('button', { name: 'Characters' }).press('Enter')
     const dialog = page.getByRole('dialog', { name: 'Characters' })
@@ -25,7 +25,7 @@ describe('choosing a character', () => {
   })
 
   it('shows who she is, and leafs through her greetings by buttons and keys, of which the model is told the one shown', async () => {
-    const { page, messages, say, upstream } = await talkToFern(visitor, [says('Yes.')])
+    const { page, messages, say, upstream } = await talkToFern(pageBrowser, [says('Yes.')])
     await page.getByText('Notes by the creator').click()
     await page.getByText('The keeper of the glasshouse').waitFor()
     const greeting = messages.first()
@@ -45,7 +45,7 @@ describe('choosing a character', () => {
   })
 
   it('comes from the address, and says of a character that is not there what to do', async () => {
-    const { page } = await talkToFern(visitor, [says('Yes.')], { expected: [/404/] })
+    const { page } = await talkToFern(pageBrowser, [says('Yes.')], { expected: [/404/] })
     await page.goto(`${page.url().split('#')[0]}#/chat/Nobody%20at%20all`)
     await page
       .getByRole('alert')
@@ -63,7 +63,7 @@ describe('chatting', () => {
     const end = new Promise<void>((resolve) => {
       finish = resolve
     })
-    const { page, box, messages, upstream } = await talkToFern(visitor, [begins('**Lift** the pot.', end)])
+    const { page, box, messages, upstream } = await talkToFern(pageBrowser, [begins('**Lift** the pot.', end)])
     await box.pressSequentially('How often')
     await box.press('Shift+Enter')
     await box.pressSequentially('do I water?')
@@ -79,7 +79,7 @@ describe('chatting', () => {
   })
 
   it('stops with Escape, keeps what has come, and goes on from there', async () => {
-    const { page, messages, say, upstream } = await talkToFern(visitor, [begins('Once upon'), says(' a time.')])
+    const { page, messages, say, upstream } = await talkToFern(pageBrowser, [begins('Once upon'), says(' a time.')])
     await say('A story!')
     await messages.nth(2).getByText('Once upon').waitFor()
     await page.keyboard.press('Escape')
@@ -92,7 +92,11 @@ describe('chatting', () => {
   })
 
   it('offers other replies by other seeds, to leaf through by buttons and keys', async () => {
-    const { page, messages, say, upstream } = await talkToFern(visitor, [says('One.'), says('Two.'), says('Three.')])
+    const { page, messages, say, upstream } = await talkToFern(pageBrowser, [
+      says('One.'),
+      says('Two.'),
+      says('Three.'),
+    ])
     await say('Count!')
     const reply = messages.nth(2)
     await reply.getByText('One.').waitFor()
@@ -120,7 +124,7 @@ describe('chatting', () => {
   })
 
   it('edits what the user has said and what was replied, and sends again', async () => {
-    const { page, box, messages, say, upstream } = await talkToFern(visitor, [says('A fern.'), says('A cactus.')])
+    const { page, box, messages, say, upstream } = await talkToFern(pageBrowser, [says('A fern.'), says('A cactus.')])
     await say('What is tall?')
     await messages.nth(2).getByText('A fern.').waitFor()
     await messages.nth(2).getByRole('button', { name: 'Edit' }).click()
@@ -139,7 +143,7 @@ describe('chatting', () => {
   })
 
   it('tells the model a changed greeting as it stands', async () => {
-    const { page, messages, say, upstream } = await talkToFern(visitor, [says('Yes.')])
+    const { page, messages, say, upstream } = await talkToFern(pageBrowser, [says('Yes.')])
     await messages.first().getByRole('button', { name: 'Edit' }).click()
     await page.getByLabel('Text of the message').fill('Good evening.')
     await page.getByRole('button', { name: 'Save' }).click()
@@ -154,7 +158,7 @@ describe('chatting', () => {
   })
 
   it('copies a message, deletes the last, takes that back, and begins anew', async () => {
-    const { page, box, messages, say } = await talkToFern(visitor, [says('*Yes.*')], {
+    const { page, box, messages, say } = await talkToFern(pageBrowser, [says('*Yes.*')], {
       permissions: ['clipboard-read', 'clipboard-write'],
     })
     await say('Hello!')
@@ -174,7 +178,7 @@ describe('chatting', () => {
   })
 
   it('opens what the model was told for each reply', async () => {
-    const { page, messages, say } = await talkToFern(visitor, [says('Yes.')])
+    const { page, messages, say } = await talkToFern(pageBrowser, [says('Yes.')])
     await say('Hello!')
     await messages.nth(2).getByRole('button', { name: 'What the model was told' }).click()
     await page.getByRole('dialog').waitFor()
@@ -185,7 +189,7 @@ describe('chatting', () => {
 
 describe('settings', () => {
   it('asks the chosen model with the temperature, the name and the persona, which are there after a reload', async () => {
-    const { page, messages, say, upstream } = await talkToFern(visitor, [says('Yes.')])
+    const { page, messages, say, upstream } = await talkToFern(pageBrowser, [says('Yes.')])
     const open = () => page.getByRole('button', { name: 'Settings' }).click()
     await open()
     await page.getByRole('combobox', { name: 'Model' }).selectOption('gardener')
@@ -210,7 +214,7 @@ describe('settings', () => {
 
 describe('the conversation', () => {
   it('survives a reload, other views and other characters, and none of it is there after signing out', async () => {
-    const { page, service, box, messages, say } = await talkToFern(visitor, [says('One.'), says('Two.')])
+    const { page, service, box, messages, say } = await talkToFern(pageBrowser, [says('One.'), says('Two.')])
     await say('Count!')
     await messages.nth(2).getByText('One.').waitFor()
     await messages.nth(2).getByRole('button', { name: 'Regenerate' }).click()
@@ -244,7 +248,7 @@ describe('the conversation', () => {
     const end = new Promise<void>((resolve) => {
       finish = resolve
     })
-    const { page, messages, say } = await talkToFern(visitor, [begins('It is long.', end)])
+    const { page, messages, say } = await talkToFern(pageBrowser, [begins('It is long.', end)])
     await say('A story!')
     await messages.nth(2).getByText('It is long.').waitFor()
     const views = page.getByRole('navigation', { name: 'Views' })

@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest'
-import { barriersOf, visitorForThisFile } from '../support/page/visitor.ts'
+import { barriersOf, browserForThisFile } from '../support/page/page-browser.ts'
 import { serviceForThisTest } from '../support/service.ts'
 
-const visitor = visitorForThisFile()
+const pageBrowser = browserForThisFile()
 
 describe('the notices at the bottom', () => {
   it('go when there was time to read them, but not while one points at them', async () => {
     const service = await serviceForThisTest()
-    const page = await visitor.visit(service)
+    const page = await pageBrowser.openPage(service)
     await page.clock.install()
     await page.goto(`${service.url}/#/characters/Fern`)
     const save = page.getByRole('button', { name: 'Export' })
@@ -27,7 +27,7 @@ describe('the notices at the bottom', () => {
 describe('signing in', () => {
   it('takes the key out of the address and its history, and keeps it for the tab', async () => {
     const service = await serviceForThisTest()
-    const page = await visitor.visit(service)
+    const page = await pageBrowser.openPage(service)
     expect(page.url()).not.toContain(service.key)
     expect(await page.evaluate(() => sessionStorage.getItem('conservatory-key'))).toBe(service.key)
     expect(await page.evaluate(() => JSON.stringify({ ...localStorage }))).not.toContain(service.key)
@@ -40,7 +40,7 @@ describe('signing in', () => {
 
   it('says what is wrong with a key, and takes the right one', async () => {
     const service = await serviceForThisTest()
-    const page = await visitor.visit(service, { key: null, expected: [/401/] })
+    const page = await pageBrowser.openPage(service, { key: null, expected: [/401/] })
     expect(await barriersOf(page)).toEqual([])
     await page.getByLabel('Your key').fill('cv_nonsense')
     await page.keyboard.press('Enter')
@@ -55,7 +55,7 @@ describe('signing in', () => {
 
   it('takes the key of an address that is opened in a tab with the page in it', async () => {
     const service = await serviceForThisTest()
-    const page = await visitor.visit(service, { key: await service.makeKey('reader', ['plants:read']) })
+    const page = await pageBrowser.openPage(service, { key: await service.makeKey('reader', ['plants:read']) })
     await page.goto(`${service.url}/#key=${encodeURIComponent(service.key)}`)
     await page.getByRole('link', { name: 'Chat' }).waitFor()
     expect(page.url()).toBe(`${service.url}/`)
@@ -64,7 +64,7 @@ describe('signing in', () => {
 
   it('goes on where the address leads', async () => {
     const service = await serviceForThisTest()
-    const page = await visitor.visit(service, { key: null, at: '#/plants' })
+    const page = await pageBrowser.openPage(service, { key: null, at: '#/plants' })
     await page.getByLabel('Your key').fill(service.key)
     await page.keyboard.press('Enter')
     await page.getByRole('heading', { name: 'Plants' }).waitFor()
@@ -73,7 +73,7 @@ describe('signing in', () => {
 
   it('shows what the scopes of the key allow, and nothing else', async () => {
     const service = await serviceForThisTest()
-    const page = await visitor.visit(service, { key: await service.makeKey('reader', ['plants:read']) })
+    const page = await pageBrowser.openPage(service, { key: await service.makeKey('reader', ['plants:read']) })
     const links = page.getByRole('navigation', { name: 'Views' }).getByRole('link')
     expect(await links.allTextContents()).toEqual(['Plants', 'Account'])
   })

@@ -2,7 +2,7 @@ import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { expect, it } from 'vitest'
-import { barriersOf, desktop, phone, visitorForThisFile } from '../support/page/visitor.ts'
+import { barriersOf, browserForThisFile, desktop, phone } from '../support/page/page-browser.ts'
 import { serviceForThisTest, type TestService } from '../support/service.ts'
 
 /*
@@ -10,7 +10,7 @@ import { serviceForThisTest, type TestService } from '../support/service.ts'
  * PICTURES=docs/pictures npm run test:page -- pictures keeps them, for docs/page.md and the README.
  */
 
-const visitor = visitorForThisFile()
+const pageBrowser = browserForThisFile()
 const folder = process.env['PICTURES']
 
 /** How a view is reached, and what is there when it is ready for its picture. */
@@ -88,7 +88,7 @@ it.each(
   ]),
 )('each view is shown, and has no barriers: $size, $colorScheme', async ({ colorScheme, size, viewport }) => {
   const service = await furnished()
-  const page = await visitor.visit(service, { colorScheme, viewport })
+  const page = await pageBrowser.openPage(service, { colorScheme, viewport })
   for (const [name, open] of Object.entries(views)) {
     await open(page, service.url)
     if (folder !== undefined) {

@@ -1,10 +1,10 @@
 import type { Page } from 'playwright-core'
 import { expect, it } from 'vitest'
+import { browserForThisFile, phone } from '../support/page/page-browser.ts'
 import { plantInBulk } from '../support/page/plants.ts'
-import { phone, visitorForThisFile } from '../support/page/visitor.ts'
 import { serviceForThisTest } from '../support/service.ts'
 
-const visitor = visitorForThisFile()
+const pageBrowser = browserForThisFile()
 
 /** How many plants the page is to hold without a stop that a reader feels. */
 const count = 100_000
@@ -46,7 +46,7 @@ it(`holds ${count} plants on a slow phone without a task of over ${longestTask} 
     name: `Plant ${id} of the glasshouse ${id % 97}`,
     tag: `tag ${id % 50}`,
   }))
-  const page = await visitor.visit(service, { viewport: phone, hasTouch: true })
+  const page = await pageBrowser.openPage(service, { viewport: phone, hasTouch: true })
   const session = await page.context().newCDPSession(page)
   await session.send('Emulation.setCPUThrottlingRate', { rate: 4 })
   const figures: Record<string, { readonly longest: number; readonly long: number }> = {}

@@ -2,12 +2,12 @@ import type { Page, Route } from 'playwright-core'
 import { describe, expect, it } from 'vitest'
 import { conservatory } from '../support/command.ts'
 import { startCutting } from '../support/page/cutting.ts'
+import { barriersOf, browserForThisFile, phone } from '../support/page/page-browser.ts'
 import { plantInBulk } from '../support/page/plants.ts'
-import { sights } from '../support/page/sights.ts'
-import { barriersOf, phone, visitorForThisFile } from '../support/page/visitor.ts'
+import { screens } from '../support/page/screens.ts'
 import { serviceForThisTest, type TestService } from '../support/service.ts'
 
-const visitor = visitorForThisFile()
+const pageBrowser = browserForThisFile()
 const at = '#/plants'
 
 interface SentPlant {
@@ -37,7 +37,7 @@ const addForm = (page: Page) => page.getByRole('form', { name: 'Add a plant' })
 describe('plants', () => {
   it('are added, found, filtered and deleted, by keys alone', async () => {
     const service = await serviceForThisTest()
-    const page = await visitor.visit(service, { at })
+    const page = await pageBrowser.openPage(service, { at })
     await page.getByText('There are no plants yet.').waitFor()
     await page.getByRole('textbox', { name: 'Name' }).focus()
     await page.keyboard.type('  Monstera ')
@@ -91,7 +91,7 @@ describe('plants', () => {
   it('keep what is typed for a filter while pages come, and show all again when it is emptied', async () => {
     const service = await serviceForThisTest()
     await plantInBulk(service, 2500, (id) => ({ name: `plant ${id}`, tag: `tag ${id % 1500}` }))
-    const page = await visitor.visit(service, { at })
+    const page = await pageBrowser.openPage(service, { at })
     await page.getByText('1,000 of 2,500 plants loaded.').waitFor()
     const tag = page.getByRole('combobox', { name: 'With the tag' })
     await tag.pressSequentially('tag 7')
@@ -107,7 +107,7 @@ describe('plants', () => {
   it('are opened and deleted by clicks, and filtered by the tag of one', async () => {
     const service = await serviceForThisTest()
     await plant(service, ['Monstera', 'aroid'], ['Fern', 'fern'], ['Philodendron', 'aroid'])
-    const page = await visitor.visit(service, { at, viewport: phone, hasTouch: true })
+    const page = await pageBrowser.openPage(service, { at, viewport: phone, hasTouch: true })
     await page.getByRole('button', { name: 'aroid' }).first().click()
     await page.getByText('2 plants in all.').waitFor()
     await page.getByText('Philodendron').first().click()
@@ -124,7 +124,7 @@ describe('plants', () => {
   it('that were deleted elsewhere leave the list, and are said to be gone', async () => {
     const service = await serviceForThisTest()
     await plant(service, ['Monstera'])
-    const page = await visitor.visit(service, { at, expected: [/404/] })
+    const page = await pageBrowser.openPage(service, { at, expected: [/404/] })
     await page.getByRole('button', { name: 'Delete Monstera' }).click()
     await service.request('/plants/1', { method: 'DELETE' })
     await page.getByRole('dialog').getByRole('button', { name: 'Delete', exact: true }).click()
@@ -143,7 +143,7 @@ describe('plants', () => {
     ['what templates take', '{{user}} %s & &amp; \'"'],
   ])('with %s in name and tag are shown as text, and as long as a row', async (_what, text) => {
     const service = await serviceForThisTest()
-    const page = await visitor.visit(service, { at, viewport: phone })
+    const page = await pageBrowser.openPage(service, { at, viewport: phone })
     await fillIn(page, text, text)
     await page.keyboard.press('Enter')
     await page.getByText('is added, with the id 1.').waitFor()
@@ -162,7 +162,7 @@ describe('plants', () => {
     ['a control character', 'bell\u0007', /control character/],
   ])('with %s are refused with a sentence at the form, which keeps them', async (_what, name, sentence) => {
     const service = await serviceForThisTest()
-    const page = await visitor.visit(service, { at, expected: [/400|413|ERR_/] })
+    const page = await pageBrowser.openPage(service, { at, expected: [/400|413|ERR_/] })
     await fillIn(page, name, 'tag')
     await addForm(page).getByRole('button', { name: 'Add plant' }).click()
     expect(await addForm(page).getByRole('alert').textContent()).toMatch(sentence)
@@ -178,7 +178,7 @@ describe('plants', () => {
 describe('adding', () => {
   it('never doubles a plant whose first answer was lost', async () => {
     const service = await serviceForThisTest()
-    const page = await visitor.visit(service, { at, expected: [/ERR_FAILED/] })
+    const page = await pageBrowser.openPage(service, { at, expected: [/ERR_FAILED/] })
     let isFirst = true
     await page.route('**/plants?include=id', async (route) => {
       if (!isFirst) return route.continue()
@@ -203,7 +203,7 @@ describe('adding', () => {
     [507, {}, 'The disk is full.', 'The disk is full.'],
   ])('says at the form why it was refused with %i, and goes on', async (status, headers, message, sentence) => {
     const service = await serviceForThisTest()
-    const page = await visitor.visit(service, { at, expected: [new RegExp(`${status}`)] })
+    const page = await pageBrowser.openPage(service, { at, expected: [new RegExp(`${status}`)] })
     const refuse = (route: Route) =>
       route.fulfill({
         status,
@@ -222,7 +222,7 @@ describe('adding', () => {
 
   it('says that the device is offline, and keeps what was typed when another view is looked at', async () => {
     const service = await serviceForThisTest()
-    const page = await visitor.visit(service, { at, expected: [/ERR_INTERNET_DISCONNECTED/] })
+    const page = await pageBrowser.openPage(service, { at, expected: [/ERR_INTERNET_DISCONNECTED/] })
     await page.getByText('There are no plants yet.').waitFor()
     await page.getByRole('link', { name: 'Account' }).click()
     // Both views are loaded then.
@@ -243,7 +243,7 @@ describe('adding', () => {
   it('puts a plant where the list will have it, once, while pages are missing', async () => {
     const service = await serviceForThisTest()
     await plantInBulk(service, 1500, (id) => ({ name: `plant ${id}`, tag: null }))
-    const page = await visitor.visit(service, { at })
+    const page = await pageBrowser.openPage(service, { at })
     await page.getByText('1,000 of 1,500 plants loaded.').waitFor()
     await fillIn(page, 'the last')
     await page.keyboard.press('Enter')
@@ -262,7 +262,7 @@ describe('what is shown', () => {
   it('follows the scopes: who may only read gets no form and no buttons, who may only write gets the form', async () => {
     const service = await serviceForThisTest()
     await plant(service, ['Monstera'])
-    const reader = await visitor.visit(service, { at, key: await service.makeKey('owner', ['plants:read']) })
+    const reader = await pageBrowser.openPage(service, { at, key: await service.makeKey('owner', ['plants:read']) })
     await reader.getByRole('row', { name: 'Monstera' }).waitFor()
     expect(await addForm(reader).count()).toBe(0)
     expect(await reader.getByRole('button', { name: /Delete/ }).count()).toBe(0)
@@ -270,7 +270,7 @@ describe('what is shown', () => {
     await reader.getByRole('grid').press('Enter')
     expect(await reader.getByRole('dialog').textContent()).not.toContain('Delete')
 
-    const writer = await visitor.visit(service, { at, key: await service.makeKey('owner', ['plants:write']) })
+    const writer = await pageBrowser.openPage(service, { at, key: await service.makeKey('owner', ['plants:write']) })
     await writer.getByText('it lacks the scope plants:read').waitFor()
     expect(await writer.getByRole('grid').count()).toBe(0)
     await fillIn(writer, 'Fern')
@@ -280,7 +280,7 @@ describe('what is shown', () => {
 
   it('tells a reader without plants, who may add none, what would help', async () => {
     const service = await serviceForThisTest()
-    const page = await visitor.visit(service, { at, key: await service.makeKey('owner', ['plants:read']) })
+    const page = await pageBrowser.openPage(service, { at, key: await service.makeKey('owner', ['plants:read']) })
     await page.getByText('sign in with one that has the scope plants:write').waitFor()
   })
 
@@ -291,7 +291,7 @@ describe('what is shown', () => {
     const share = ['plants', 'share', '--from', 'owner', '--to', 'friend']
     expect((await conservatory(share, { DATA_DIR: service.dataDirectory })).code).toBe(0)
     await service.request('/plants', { json: { name: 'Fern' }, headers: { authorization: `Bearer ${key}` } })
-    const page = await visitor.visit(service, { at, key })
+    const page = await pageBrowser.openPage(service, { at, key })
     const shared = page.getByRole('row', { name: 'Monstera' })
     expect(await shared.textContent()).toContain('Shared')
     expect(await shared.getByRole('button').count()).toBe(0)
@@ -307,7 +307,7 @@ describe('what is shown', () => {
   it('is nothing of the account before, for the next who signs in', async () => {
     const service = await serviceForThisTest()
     await plant(service, ['Monstera'])
-    const page = await visitor.visit(service, { at })
+    const page = await pageBrowser.openPage(service, { at })
     await page.getByRole('row', { name: 'Monstera' }).waitFor()
     await fillIn(page, 'a draft')
     await page.getByRole('button', { name: 'Sign out' }).click()
@@ -324,7 +324,7 @@ describe('pages', () => {
   it('come as the reader scrolls, and keys go through them', async () => {
     const service = await serviceForThisTest()
     await plantInBulk(service, 2500, (id) => ({ name: `plant ${id}`, tag: null }))
-    const page = await visitor.visit(service, { at })
+    const page = await pageBrowser.openPage(service, { at })
     await page.getByText('1,000 of 2,500 plants loaded.').waitFor()
     await page.getByRole('grid').focus()
     await page.keyboard.press('End')
@@ -343,7 +343,7 @@ describe('pages', () => {
   it('are not fetched by a search, which says how many it looks through', async () => {
     const service = await serviceForThisTest()
     await plantInBulk(service, 2500, (id) => ({ name: `plant ${id}`, tag: null }))
-    const page = await visitor.visit(service, { at })
+    const page = await pageBrowser.openPage(service, { at })
     await page.getByText('1,000 of 2,500 plants loaded.').waitFor()
     await page.getByRole('searchbox', { name: 'Search by name' }).fill('plant 2500')
     await page.getByText('1,000 of 2,500 plants loaded. 0 of them shown.').waitFor()
@@ -356,7 +356,7 @@ describe('pages', () => {
   it('stop when asked, wait when the service wants it, and go on', async () => {
     const service = await serviceForThisTest()
     await plantInBulk(service, 3500, (id) => ({ name: `plant ${id}`, tag: null }))
-    const page = await visitor.visit(service, { at, expected: [/429/] })
+    const page = await pageBrowser.openPage(service, { at, expected: [/429/] })
     await page.getByText('1,000 of 3,500 plants loaded.').waitFor()
     let refused = 0
     await page.route('**/plants?*after=*', async (route) => {
@@ -375,7 +375,7 @@ describe('pages', () => {
   it('keep what is there when the service stops in the middle, and go on when it is back', async () => {
     const service = await serviceForThisTest()
     await plantInBulk(service, 2500, (id) => ({ name: `plant ${id}`, tag: null }))
-    const page = await visitor.visit(service, { at, expected: [/ERR_/] })
+    const page = await pageBrowser.openPage(service, { at, expected: [/ERR_/] })
     await page.getByText('1,000 of 2,500 plants loaded.').waitFor()
     await page.route('**/plants?*after=*', (route) => route.abort('connectionreset'))
     await page.getByRole('button', { name: 'Load all' }).click()
@@ -394,7 +394,7 @@ describe('a service that stops while a page is on its way', () => {
     const service = await serviceForThisTest()
     await plantInBulk(service, 2500, (id) => ({ name: `plant ${id}`, tag: null }))
     const cutting = await startCutting(service)
-    const page = await visitor.visit({ url: cutting.url, key: service.key }, { at, expected: [/ERR_/] })
+    const page = await pageBrowser.openPage({ url: cutting.url, key: service.key }, { at, expected: [/ERR_/] })
     await page.getByText('1,000 of 2,500 plants loaded.').waitFor()
     cutting.isOn = true
     await page.getByRole('button', { name: 'Load all' }).click()
@@ -411,7 +411,7 @@ describe('a service that stops while a page is on its way', () => {
 describe('a view that could not be loaded', () => {
   it('says so, and comes when the page is loaded anew', async () => {
     const service = await serviceForThisTest()
-    const page = await visitor.visit(service, { at: '#/account', expected: [/ERR_FAILED/] })
+    const page = await pageBrowser.openPage(service, { at: '#/account', expected: [/ERR_FAILED/] })
     await page.getByRole('meter').first().waitFor()
     await page.route('**/plants/view.ts', (route) => route.abort())
     await page.getByRole('link', { name: 'Plants' }).click()
@@ -424,9 +424,9 @@ describe('a view that could not be loaded', () => {
 })
 
 describe('barriers', () => {
-  it.each(sights)('are none on %s', async (_, sight) => {
+  it.each(screens)('are none on %s', async (_, screen) => {
     const service = await serviceForThisTest()
-    const page = await visitor.visit(service, { at, ...sight, expected: [/400/] })
+    const page = await pageBrowser.openPage(service, { at, ...screen, expected: [/400/] })
     await page.getByText('There are no plants yet.').waitFor()
     expect(await barriersOf(page)).toEqual([])
     await plant(service, ['Monstera', 'aroid'], ['صبار'], ['x'.repeat(255), 'y'.repeat(255)])

@@ -2,12 +2,12 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { PromptReceipt } from '../../src/chat/receipt-schema.ts'
+import { barriersOf, browserForThisFile, desktop, phone } from '../support/page/page-browser.ts'
 import { openReceipt } from '../support/page/receipts.ts'
-import { barriersOf, desktop, phone, visitorForThisFile } from '../support/page/visitor.ts'
 import { onceAsked, startTestService, type TestService, temporaryFolder } from '../support/service.ts'
 import { completion, json, type ScriptedUpstream, startUpstream } from '../support/upstream.ts'
 
-const visitor = visitorForThisFile()
+const pageBrowser = browserForThisFile()
 let upstream: ScriptedUpstream
 let service: TestService
 let folder: ReturnType<typeof temporaryFolder>
@@ -75,7 +75,7 @@ const bodyOf = (character: string, content = 'Is that a wall?', model = 'underst
 
 describe('what a model is told', () => {
   it('is seen by a card author before anything is sent', async () => {
-    const page = await visitor.visit(service, { at: '#/characters/Moss' })
+    const page = await pageBrowser.openPage(service, { at: '#/characters/Moss' })
     await page.getByRole('link', { name: 'What a model is told' }).click()
     await page.getByLabel('Your first message').fill('Is that a wall?')
     await page.getByRole('option', { name: '1: Hello User.' }).waitFor({ state: 'attached' })
@@ -111,7 +111,7 @@ describe('what a model is told', () => {
     const id = await chat(body)
     for (const viewport of [phone, desktop]) {
       for (const colorScheme of ['light', 'dark'] as const) {
-        const page = await visitor.visit(service, { viewport, colorScheme, at: '#/characters' })
+        const page = await pageBrowser.openPage(service, { viewport, colorScheme, at: '#/characters' })
         await openReceipt(page, body, id)
         await page.getByText('The model answered to the end.').waitFor()
         await page.locator('.messages summary').first().click()
@@ -127,7 +127,7 @@ describe('the receipt of a reply', () => {
   it('shows the record of the ledger, and closes with Escape', async () => {
     const body = { ...bodyOf('Moss'), stream: true, stream_options: { include_usage: true } }
     const id = await chat(body)
-    const page = await visitor.visit(service, { at: '#/characters' })
+    const page = await pageBrowser.openPage(service, { at: '#/characters' })
     await openReceipt(page, body, id)
     const dialog = page.getByRole('dialog', { name: 'What the model was told' })
     await dialog.getByText('The model answered to the end.').waitFor()
@@ -147,7 +147,7 @@ describe('the receipt of a reply', () => {
     const body = bodyOf('Changing')
     const id = await chat(body)
     await put('Changing', cardOf('Changing', { description: 'Another, and much longer than it was before.' }))
-    const page = await visitor.visit(service, { at: '#/characters' })
+    const page = await pageBrowser.openPage(service, { at: '#/characters' })
     await openReceipt(page, body, id)
     await page.getByText('The card has been changed since').waitFor()
     expect(await page.getByText(/^The model has read \d+ tokens, and this has \d+\.$/).count()).toBe(1)
@@ -156,21 +156,21 @@ describe('the receipt of a reply', () => {
   it('says that a server has cut the prompt', async () => {
     const body = bodyOf('Moss', 'A wall of words. '.repeat(1000), 'some-model')
     const id = await chat(body)
-    const page = await visitor.visit(service, { at: '#/characters' })
+    const page = await pageBrowser.openPage(service, { at: '#/characters' })
     await openReceipt(page, body, id)
     await page.getByText(/The model has read only 11 of about \d+ tokens/).waitFor()
     expect(await page.getByText('has a tokenizer of its own').count()).toBe(1)
   })
 
   it('shows the prompt of a request that the ledger has nothing of', async () => {
-    const page = await visitor.visit(service, { at: '#/characters', expected: [/404/] })
+    const page = await pageBrowser.openPage(service, { at: '#/characters', expected: [/404/] })
     await openReceipt(page, bodyOf('Moss'), 'req_unknown')
     await page.getByText('The ledger has nothing of this request any more.').waitFor()
     await page.getByText('The exact messages').waitFor()
   })
 
   it('says what is wrong, and tries again', async () => {
-    const page = await visitor.visit(service, { at: '#/characters', expected: [/404|ERR_FAILED/] })
+    const page = await pageBrowser.openPage(service, { at: '#/characters', expected: [/404|ERR_FAILED/] })
     await page.route('**/chat/prompt', (route) => route.abort())
     await openReceipt(page, bodyOf('Moss'), null)
     const dialog = page.getByRole('dialog')
@@ -185,7 +185,7 @@ describe('the receipt of a reply', () => {
 
   it('withholds what the operator keeps', async () => {
     const key = await service.makeKey('guest', ['chat'])
-    const page = await visitor.visit(service, { key, at: '#/characters' })
+    const page = await pageBrowser.openPage(service, { key, at: '#/characters' })
     await openReceipt(page, bodyOf('Mallow'), null)
     await page.getByText('its keys are withheld').first().waitFor()
     await page.locator('.messages summary').first().click()
@@ -199,7 +199,7 @@ describe('the receipt of a reply', () => {
       'Evil',
       cardOf(`Evil ${script}`, { description: `${script}\u202e\u0007`, personality: 'x'.repeat(1_000_000) }),
     )
-    const page = await visitor.visit(service, { at: '#/characters' })
+    const page = await pageBrowser.openPage(service, { at: '#/characters' })
     const messages = Array.from({ length: 300 }, (_, index) => ({ role: 'user', content: `${index} ${script}\u0007` }))
     await openReceipt(page, { ...bodyOf('Evil'), messages }, null)
     await page.locator('.messages summary').first().click()

@@ -1,12 +1,12 @@
 import type { Locator, Page } from 'playwright-core'
 import { describe, expect, it } from 'vitest'
 import { type LedgerRow, putIntoLedger } from '../support/ledger.ts'
-import { pixelsBeyond, sights } from '../support/page/sights.ts'
-import { barriersOf, visitorForThisFile } from '../support/page/visitor.ts'
+import { barriersOf, browserForThisFile } from '../support/page/page-browser.ts'
+import { pixelsBeyond, screens } from '../support/page/screens.ts'
 import { serviceForThisTest, type TestService } from '../support/service.ts'
 import { sqlForThisTest, type TestSql } from '../support/test-sql.ts'
 
-const visitor = visitorForThisFile()
+const pageBrowser = browserForThisFile()
 const at = '#/account/requests'
 
 /** The zone in which the reader is; its days begin five hours before those of UTC. */
@@ -36,7 +36,7 @@ describe('the requests of an account', () => {
     await service.request('/chat/completions', {
       json: { model: 'understudy/500', messages: [{ role: 'user', content: 'Hello.' }] },
     })
-    const page = await visitor.visit(service, { at })
+    const page = await pageBrowser.openPage(service, { at })
     await rows(page).nth(2).waitFor()
     await row(page, 'understudy/500').getByText('Fault here').waitFor()
     const answered = rows(page).nth(2)
@@ -61,7 +61,7 @@ describe('the requests of an account', () => {
     await service.sql.run(
       "UPDATE requests SET tokens_exact = 0, prompt_tokens = 9000, upstream_truncated = '2048/9000'",
     )
-    const page = await visitor.visit(service, { at: '#/account/requests/req_1', expected: [/404/] })
+    const page = await pageBrowser.openPage(service, { at: '#/account/requests/req_1', expected: [/404/] })
     const details = page.getByRole('dialog', { name: 'Request' })
     await details.getByText('fallback').waitFor()
     const facts = await details.textContent()
@@ -93,7 +93,7 @@ describe('the requests of an account', () => {
       model: `model ${number(index)}`,
       created: new Date(Date.UTC(2026, 10, 20, 8, index)).toISOString(),
     }))
-    const page = await visitor.visit(await serviceWith(...ledger), { at })
+    const page = await pageBrowser.openPage(await serviceWith(...ledger), { at })
     await page.getByText('50 requests shown, there are more.').waitFor()
     await page.getByRole('button', { name: 'More' }).focus()
     await page.keyboard.press('Enter')
@@ -113,7 +113,7 @@ describe('the requests of an account', () => {
       { model: 'night', created: '2026-11-19T19:30:00Z' },
       { model: 'later', created: '2026-11-21T08:00:00Z', state: 'refused' },
     )
-    const page = await visitor.visit(service, { at, timezoneId, expected: [/400/] })
+    const page = await pageBrowser.openPage(service, { at, timezoneId, expected: [/400/] })
     await page.getByText('3 requests shown').waitFor()
     const shows = async (...models: readonly string[]) => {
       await page.getByText(`${models.length} request${models.length === 1 ? '' : 's'} shown`).waitFor()
@@ -141,7 +141,7 @@ describe('the requests of an account', () => {
 
   it('are looked at again while they run', async () => {
     const service = await serviceWith({ id: 'req_1', model: 'slow', state: 'running' })
-    const page = await visitor.visit(service, { at })
+    const page = await pageBrowser.openPage(service, { at })
     const again = row(page, 'slow').getByRole('button', { name: /^Look again at the request of Nov 20, 2026/ })
     await again.click()
     await page.getByRole('status').getByText('The request: Running.').waitFor()
@@ -158,7 +158,7 @@ describe('the requests of an account', () => {
   })
 
   it('leave what is typed meanwhile in its field', async () => {
-    const page = await visitor.visit(await serviceWith({ model: 'one' }), { at })
+    const page = await pageBrowser.openPage(await serviceWith({ model: 'one' }), { at })
     await row(page, 'one').waitFor()
     const { promise: isSent, resolve: send } = Promise.withResolvers<void>()
     await page.route('**/requests?*', async (route) => {
@@ -177,7 +177,7 @@ describe('the requests of an account', () => {
   })
 
   it('can be asked for again where that failed', async () => {
-    const page = await visitor.visit(await serviceWith({ model: 'one' }), {
+    const page = await pageBrowser.openPage(await serviceWith({ model: 'one' }), {
       at: '#/account/usage',
       expected: [/ERR_FAILED/],
     })
@@ -199,7 +199,7 @@ describe('with the scope admin', () => {
     await putIntoLedger(service.sql, [
       { id: 'req_others', account: 2, model: 'theirs', state: 'running', created: '2026-11-20T08:00:00Z' },
     ])
-    const page = await visitor.visit(service, { at, expected: [/400/] })
+    const page = await pageBrowser.openPage(service, { at, expected: [/400/] })
     await row(page, 'own').waitFor()
     await page.getByRole('textbox', { name: 'Account' }).fill('greenhouse')
     await page.keyboard.press('Tab')
@@ -220,7 +220,7 @@ describe('with the scope admin', () => {
 
   it('alone there is a field for the account', async () => {
     const service = await serviceWith()
-    const page = await visitor.visit(service, { at, key: await service.makeKey('greenhouse', ['chat', 'keys']) })
+    const page = await pageBrowser.openPage(service, { at, key: await service.makeKey('greenhouse', ['chat', 'keys']) })
     await page.getByText('This account has no chat request yet.').waitFor()
     expect(await page.getByRole('textbox', { name: 'Account' }).count()).toBe(0)
   })
@@ -232,7 +232,7 @@ describe('names of models and characters', () => {
     const character = `<img src=x onerror=alert(2)>\u202e\u0007مرحبا ${'W'.repeat(1_000_000)}`
     const service = await serviceWith({ id: 'req_1', model, character })
     await service.sql.run('UPDATE requests SET model_used = ?', '<b>bold</b>')
-    const page = await visitor.visit(service, { at, viewport: { width: 390, height: 844 } })
+    const page = await pageBrowser.openPage(service, { at, viewport: { width: 390, height: 844 } })
     const listed = row(page, model)
     await listed.waitFor()
     expect(await listed.textContent()).toContain(`${model} → <b>bold</b>`)
@@ -245,11 +245,11 @@ describe('names of models and characters', () => {
   })
 })
 
-describe.each(sights)('on %s', (_name, sight) => {
+describe.each(screens)('on %s', (_name, screen) => {
   it('has no barriers', async () => {
     const states = ['running', 'stop', 'length', 'refused', 'a newer state']
     const service = await serviceWith(...states.map((state) => ({ state, character: 'Fern' })), { id: 'req_1' })
-    const page = await visitor.visit(service, { at, ...sight, reducedMotion: 'reduce' })
+    const page = await pageBrowser.openPage(service, { at, ...screen, reducedMotion: 'reduce' })
     await row(page, 'a newer state').waitFor()
     expect(await barriersOf(page)).toEqual([])
     expect(await pixelsBeyond(page)).toBe(0)

@@ -1,9 +1,9 @@
 import type { Page, Route } from 'playwright-core'
 import { describe, expect, it } from 'vitest'
-import { visitorForThisFile } from '../support/page/visitor.ts'
+import { browserForThisFile } from '../support/page/page-browser.ts'
 import { serviceForThisTest } from '../support/service.ts'
 
-const visitor = visitorForThisFile()
+const pageBrowser = browserForThisFile()
 
 async function signOut(page: Page): Promise<void> {
   await page.getByRole('button', { name: 'Sign out' }).click()
@@ -21,7 +21,7 @@ describe('after another account has signed in', () => {
     const service = await serviceForThisTest()
     await service.request('/characters', { json: { name: 'Secret of the owner', first_mes: 'Hush.' } })
     const other = await service.makeKey('other')
-    const page = await visitor.visit(service, { key: null })
+    const page = await pageBrowser.openPage(service, { key: null })
     const held = Promise.withResolvers<Route>()
     await page.route('**/characters?*', (route) => held.resolve(route), { times: 1 })
     await signIn(page, service.key)
@@ -38,7 +38,7 @@ describe('after another account has signed in', () => {
     const service = await serviceForThisTest()
     await service.request('/characters', { json: { name: 'Secret of the owner', first_mes: 'Hush.' } })
     const other = await service.makeKey('other')
-    const page = await visitor.visit(service)
+    const page = await pageBrowser.openPage(service)
     await page.getByText('Secret of the owner').waitFor()
     await signOut(page)
     const held = Promise.withResolvers<Route>()
@@ -56,7 +56,7 @@ describe('a key in the address', () => {
   it('is taken out of it in a tab that has the page already, and signs in in the place of another', async () => {
     const service = await serviceForThisTest()
     const other = await service.makeKey('other')
-    const page = await visitor.visit(service, { at: '#/plants' })
+    const page = await pageBrowser.openPage(service, { at: '#/plants' })
     const account = page.getByRole('banner').locator('.account')
     await page.goto(`${service.url}/#key=${other}`)
     await account.getByText('other').waitFor()
@@ -73,7 +73,7 @@ describe('a key in the address', () => {
     const key = 'chosen & by+hand % #%zz=='
     const service = await serviceForThisTest({ BOOTSTRAP_KEY: key })
     for (const written of [key, encodeURIComponent(key)]) {
-      const page = await visitor.visit(service, { key: null })
+      const page = await pageBrowser.openPage(service, { key: null })
       await page.goto(`${service.url}/#key=${written}`)
       await page.getByRole('navigation', { name: 'Views' }).waitFor()
     }
@@ -83,7 +83,7 @@ describe('a key in the address', () => {
 it('forgets what is kept for the tab when the next key is of another account, and where its reader was', async () => {
   const service = await serviceForThisTest()
   const other = await service.makeKey('other')
-  const page = await visitor.visit(service, { at: '#/chat/Fern' })
+  const page = await pageBrowser.openPage(service, { at: '#/chat/Fern' })
   await page.getByLabel('Message to Fern').fill('A draft of the owner')
   await page.waitForFunction(() => sessionStorage.getItem('conservatory-chat:Fern')?.includes('A draft'))
   await page.evaluate(() => sessionStorage.removeItem('conservatory-key'))

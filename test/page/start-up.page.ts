@@ -1,9 +1,9 @@
 import type { CDPSession, Page } from 'playwright-core'
 import { expect, it } from 'vitest'
-import { phone, visitorForThisFile } from '../support/page/visitor.ts'
+import { browserForThisFile, phone } from '../support/page/page-browser.ts'
 import { serviceForThisTest, type TestService } from '../support/service.ts'
 
-const visitor = visitorForThisFile()
+const pageBrowser = browserForThisFile()
 
 /** How many times the CPU is slowed down, as a phone's is beside a desk's. */
 const slowedDown = 4
@@ -36,7 +36,7 @@ interface StartUp {
 it(`takes less than a second of a CPU slowed down ${slowedDown} times until it takes input`, async () => {
   const service = await serviceForThisTest()
   // The service reads and compresses the page once, when somebody first asks for it.
-  await (await visitor.visit(service)).context().close()
+  await (await pageBrowser.openPage(service)).context().close()
   const found: StartUp[] = []
   for (let round = 0; round < rounds; round++) found.push(await startUp(service))
   console.table(found)
@@ -47,7 +47,7 @@ it(`takes less than a second of a CPU slowed down ${slowedDown} times until it t
 
 /** Starts the page for somebody who has never seen it, with the address that the first start of the service prints. */
 async function startUp(service: TestService): Promise<StartUp> {
-  const page = await visitor.visit(service, { key: null, viewport: phone })
+  const page = await pageBrowser.openPage(service, { key: null, viewport: phone })
   await page.addInitScript(noteUsable)
   await page.goto('about:blank')
   const tools = await page.context().newCDPSession(page)

@@ -3,12 +3,12 @@ import { describe, expect, it } from 'vitest'
 import { field } from '../../src/fields.ts'
 import { eventually } from '../support/eventually.ts'
 import { putIntoLedger } from '../support/ledger.ts'
-import { pixelsBeyond, sights } from '../support/page/sights.ts'
-import { barriersOf, visitorForThisFile } from '../support/page/visitor.ts'
+import { barriersOf, browserForThisFile } from '../support/page/page-browser.ts'
+import { pixelsBeyond, screens } from '../support/page/screens.ts'
 import { serviceForThisTest, type TestService } from '../support/service.ts'
 import { sqlForThisTest } from '../support/test-sql.ts'
 
-const visitor = visitorForThisFile()
+const pageBrowser = browserForThisFile()
 const at = '#/account/usage'
 
 /** A moment so many days ago, at noon in UTC. */
@@ -46,7 +46,7 @@ describe('the usage of an account', () => {
     for (const character of ['Fern', 'Fern', undefined]) expect((await chat(character)).status).toBe(200)
     const tokens = await tokensOfToday(service)
 
-    const page = await visitor.visit(service, { at })
+    const page = await pageBrowser.openPage(service, { at })
     expect(await figures(page, 'day')).toEqual([
       'Day | Requests | Failed | Prompt tokens | Completion tokens',
       `${written(dayAgo(0))} | 3 | 0 | ${tokens}`,
@@ -74,7 +74,7 @@ describe('the usage of an account', () => {
       { created: daysAgo(2), promptTokens: 100, completionTokens: 20, state: 'timeout' },
       { created: daysAgo(2), promptTokens: 1, completionTokens: 1 },
     ])
-    const page = await visitor.visit(service, { at })
+    const page = await pageBrowser.openPage(service, { at })
     const plot = page.getByRole('slider', { name: /Use of a day/ })
     await plot.focus()
     expect(await plot.getAttribute('aria-valuemax')).toBe('29')
@@ -112,7 +112,7 @@ describe('the usage of an account', () => {
       sql,
       [0, 6, 7, 29, 30].map((days) => ({ created: daysAgo(days) })),
     )
-    const page = await visitor.visit(service, { at, expected: [/400/] })
+    const page = await pageBrowser.openPage(service, { at, expected: [/400/] })
     const all = (text: string) => page.getByRole('row', { name: new RegExp(`^All ${text} `) }).waitFor()
     await all('4')
     await page.getByRole('radio', { name: 'Last 7 days' }).check()
@@ -135,7 +135,7 @@ describe('the usage of an account', () => {
 
   it('says that there is none, and that there is more than is shown', async () => {
     const service = await serviceForThisTest()
-    const page = await visitor.visit(service, { at })
+    const page = await pageBrowser.openPage(service, { at })
     await page.getByText('No chat request has ended in this time').waitFor()
     const sql = await sqlForThisTest(service.dataDirectory)
     await putIntoLedger(
@@ -149,7 +149,7 @@ describe('the usage of an account', () => {
   it('is drawn anew for another width and other colours', async () => {
     const service = await serviceForThisTest()
     await putIntoLedger(await sqlForThisTest(service.dataDirectory), [{ created: daysAgo(0), promptTokens: 9 }])
-    const page = await visitor.visit(service, { at, colorScheme: 'light' })
+    const page = await pageBrowser.openPage(service, { at, colorScheme: 'light' })
     await page.locator('.day-plot canvas').first().waitFor()
     const plotted = "document.querySelector('.day-plot canvas')"
     const fits = `Math.abs(${plotted}.clientWidth - ${plotted}.closest('.uplot').parentElement.clientWidth) <= 1`
@@ -165,7 +165,7 @@ describe('the usage of an account', () => {
   it('can be asked for again where it failed, and goes when its reader signs out', async () => {
     const service = await serviceForThisTest()
     await putIntoLedger(await sqlForThisTest(service.dataDirectory), [{ created: daysAgo(0), model: 'secret' }])
-    const page = await visitor.visit(service, { at, expected: [/ERR_FAILED/] })
+    const page = await pageBrowser.openPage(service, { at, expected: [/ERR_FAILED/] })
     await table(page, 'day').waitFor()
     await page.route('**/usage?by=model*', (route) => route.abort())
     await page.getByRole('radio', { name: 'Model' }).check()
@@ -190,7 +190,7 @@ describe('names of models, characters and keys', () => {
     const character = `\u202e\u0007مرحبا ${'W'.repeat(1_000_000)}`
     const sql = await sqlForThisTest(service.dataDirectory)
     await putIntoLedger(sql, [{ created: daysAgo(0), model, character, key: '<b>cv' }])
-    const page = await visitor.visit(service, { at })
+    const page = await pageBrowser.openPage(service, { at })
     await page.getByRole('radio', { name: 'Model' }).check()
     await page.getByRole('rowheader', { name: model }).waitFor()
     await page.getByRole('radio', { name: 'Key' }).check()
@@ -205,7 +205,7 @@ describe('names of models, characters and keys', () => {
   })
 })
 
-describe.each(sights)('on %s', (_name, sight) => {
+describe.each(screens)('on %s', (_name, screen) => {
   it('has no barriers', async () => {
     const service = await serviceForThisTest()
     const sql = await sqlForThisTest(service.dataDirectory)
@@ -213,7 +213,7 @@ describe.each(sights)('on %s', (_name, sight) => {
       sql,
       [0, 1, 9].map((days) => ({ created: daysAgo(days), promptTokens: 9, state: 'timeout' })),
     )
-    const page = await visitor.visit(service, { at, ...sight, reducedMotion: 'reduce' })
+    const page = await pageBrowser.openPage(service, { at, ...screen, reducedMotion: 'reduce' })
     await table(page, 'day').waitFor()
     expect(await barriersOf(page)).toEqual([])
     expect(await pixelsBeyond(page)).toBe(0)

@@ -10,7 +10,7 @@ import { conservatory, type Ended } from './command.ts'
 import { temporaryFolder } from './service.ts'
 import { storesForThisTest } from './test-database.ts'
 
-/** Plants that are hard to write down: ids at both ends, quotation marks, separators of lines, and pictures. */
+/** Plants that are hard to encode: the lowest and the highest id, quotation marks, line separators, and emoji. */
 export const hardPlants = [
   { id: -5, name: 'Fern "the elder"', tag: 'shade' },
   { id: 1, name: 'Monstera' },
@@ -41,7 +41,7 @@ export async function plantsOf(here: AccountsHere, account: string): Promise<rea
   return exportedFrom(here.stores.transfers, await idOf(here, account))
 }
 
-/** Gives an account the plants that are hard to write down. */
+/** Adds the plants that are hard to encode to an account. */
 export async function plantHard(here: AccountsHere, account: string): Promise<void> {
   const id = await idOf(here, account)
   for (const plant of hardPlants) await here.stores.plants.create(id, plant)
@@ -52,7 +52,7 @@ export function fileOf(plants: readonly PortablePlant[]): string {
   return headerLine('ann', plants.length) + plants.map(plantLine).join('')
 }
 
-/** The plants of an account's file. @param pieceLength bytes that are read at once */
+/** The plants of an account's file. @param pieceLength bytes of each chunk */
 export async function plantsIn(
   text: string,
   pieceLength = Number.POSITIVE_INFINITY,
@@ -66,7 +66,7 @@ export async function plantsIn(
   return found
 }
 
-/** All plants of an account, as an export tells of them. */
+/** All plants of an account, in the shape of an export. */
 export async function exportedFrom(transfers: PlantTransfers, account: number): Promise<readonly PortablePlant[]> {
   let text = ''
   const begin = (count: number) => {
@@ -79,7 +79,7 @@ export async function exportedFrom(transfers: PlantTransfers, account: number): 
   return plantsIn(text)
 }
 
-/** Imports plants into an account, as the command does it with their file. */
+/** Imports plants into an account, in the same way as the command. */
 export async function importInto(
   transfers: PlantTransfers,
   id: number,

@@ -16,7 +16,7 @@ export const canaryKey = 'canary-key-1234567890'
 
 const models: Record<Vendor, string> = { anthropic: 'claude-sonnet-4-5', google: 'gemini-2.5-flash' }
 
-/** A model of an installed provider package, asked at a scripted server in the vendor's place. */
+/** A model of an installed provider package in front of a scripted server. */
 export async function vendorForThisTest(
   vendor: Vendor,
   scripts: readonly Script[],
@@ -34,7 +34,7 @@ export async function vendorForThisTest(
   return { model, upstream }
 }
 
-/** A request as the chat routes make one. */
+/** A request like those of the chat routes. */
 export function asked(more: Partial<CompletionRequest> = {}, onIgnored?: (parameter: string) => void): ModelRequest {
   return {
     body: { model: 'claude', messages: [{ role: 'user', content: 'Why are my leaves yellow?' }], ...more },
@@ -44,7 +44,7 @@ export function asked(more: Partial<CompletionRequest> = {}, onIgnored?: (parame
   }
 }
 
-/** The tools of the written-down tool calls. */
+/** The tools of the recorded tool calls. */
 export const gardenTools: CompletionRequest['tools'] = [
   {
     type: 'function',
@@ -57,7 +57,7 @@ export const gardenTools: CompletionRequest['tools'] = [
   { type: 'function', function: { name: 'all_beds' } },
 ]
 
-/** A turn with two tool calls, answered in the other order. */
+/** A turn with two tool calls, whose results come in the reverse order. */
 export const toolTurn: Message[] = [
   { role: 'user', content: 'Which bed is dry?' },
   {
@@ -77,12 +77,12 @@ export const pixel = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42m
 
 export const never = new AbortController().signal
 
-/** Asks for a whole answer. */
+/** Requests a whole answer. */
 export async function complete(model: AiSdkModel, request: ModelRequest, signal = never) {
   return (await model.complete(request, signal)).completion
 }
 
-/** Asks for a streamed answer: all chunks, and the failure that ended them. */
+/** Requests a streamed answer. @returns all chunks, and the failure that ended the stream */
 export async function stream(model: AiSdkModel, request: ModelRequest, signal = never) {
   const chunks: Chunk[] = []
   try {

@@ -6,13 +6,13 @@ export function allRecords({ audit }: Pick<Stores, 'audit'>): Promise<readonly A
   return audit.list({ limit: 1_000_000 })
 }
 
-/** The actor of what a command does, as a record names it. */
+/** The actor of a command's audit records. */
 export const byCommand = { actor: { kind: 'command_line', key: null, account: null }, from: null }
 
-/** The actor of what the service does by itself. */
+/** The actor of the service's own audit records. */
 export const byService = { actor: { kind: 'service', key: null, account: null }, from: null }
 
-/** The actor of what a caller of a test's service does with this key. */
+/** The actor of the audit records of a caller with this key. */
 export function byKey(key: string, account: string) {
   return { actor: { kind: 'key', key: key.slice(0, 7), account }, from: '127.0.0.1' }
 }

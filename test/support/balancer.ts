@@ -2,23 +2,23 @@ import { Agent, createServer, type IncomingMessage, request, type ServerResponse
 import { setTimeout as wait } from 'node:timers/promises'
 import { onTestFinished } from 'vitest'
 
-/** A balancer in front of services, which tries no request twice. */
+/** A load balancer in front of services, without retries. */
 export interface Balancer {
   readonly url: string
   /** Requests that no service has answered, with the reason of each. */
   readonly failures: readonly string[]
-  /** Takes a service into its round as soon as that is ready. */
+  /** Adds a service, which gets requests as soon as it is ready. */
   add(service: string): void
-  /** Tells whether a service gets requests now. */
+  /** Whether a service gets requests now. */
   hands(service: string): boolean
 }
 
-/** Milliseconds between two questions whether a service is ready. */
+/** Milliseconds between two readiness checks. */
 const interval = 100
 
 /**
- * Starts one until the running test is over. It hands requests to those in turn whose `/readyz` was 200 when they were last
- * asked, on connections that it keeps.
+ * Starts a balancer until the end of the running test. It sends requests in turn to the services whose `/readyz` was 200 at the last
+ * check, on keep-alive connections.
  */
 export async function balancerForThisTest(): Promise<Balancer> {
   const ready = new Map<string, boolean>()
@@ -50,7 +50,7 @@ export async function balancerForThisTest(): Promise<Balancer> {
   }
 }
 
-/** Asks all services again and again. */
+/** Checks all services repeatedly. */
 async function look(ready: Map<string, boolean>, isOver: () => boolean): Promise<void> {
   while (!isOver()) {
     await Promise.all(

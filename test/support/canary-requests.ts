@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { chunkText, completion, json, pieces, type Script, streamOf } from './upstream.ts'
 
-/** Words that nobody writes by chance, each for what it is put into. */
+/** Unique words, each for one place. */
 export const words = {
   message: 'canaryspoken',
   parameter: 'canaryparameter',
@@ -11,15 +11,15 @@ export const words = {
   header: 'canaryheader',
   reply: 'canaryreply',
   malformed: 'canarymalformed',
-  /** A model that there is not: reports name it as it was asked for. */
+  /** An unknown model, which reports name as it was sent. */
   model: 'canarymodel',
   plant: 'canaryplant',
   idempotency: 'canaryidempotency',
-  /** In an address that the upstream quotes. */
+  /** In a URL that the upstream quotes. */
   inUrl: 'canaryinurl',
 }
 
-/** The secrets of the operator, by the environment variables that `models.json` has them from. */
+/** The secrets of the operator by the environment variables that `models.json` refers to. */
 export const operatorKeys = {
   CANARY_OPENAI: `sk-${randomBytes(16).toString('hex')}`,
   CANARY_PLAIN: randomBytes(12).toString('hex'),
@@ -28,7 +28,7 @@ export const operatorKeys = {
   CANARY_HEADER: randomBytes(12).toString('hex'),
 }
 
-/** Keys that open nothing: one that was never made, one with a wrong checksum, a revoked one goes beside them. */
+/** Invalid keys: one that was never made, and one with a wrong checksum. A revoked one is added to them. */
 export const wrongKeys = [randomBytes(16).toString('hex'), `cv_${randomBytes(19).toString('hex')}`]
 
 /** Models of every kind, all behind one upstream. */
@@ -46,7 +46,7 @@ export function canaryModels(baseUrl: string): Readonly<Record<string, unknown>>
   }
 }
 
-/** Answers well or ill in turn; ill answers quote the keys of the call, the messages and an address. */
+/** Answers in turn with successes and failures; failures quote the keys of the call, the messages and a URL. */
 export function quotingScript(): Script {
   let turn = 0
   return (response, call) => {
@@ -71,7 +71,7 @@ export function quotingScript(): Script {
   }
 }
 
-/** One request, and the words that its reply may show because it is asked for them. */
+/** One request, and the words that its reply may contain. */
 export interface CanaryRequest {
   readonly path: string
   readonly method?: string
@@ -82,12 +82,12 @@ export interface CanaryRequest {
   readonly leave?: true
 }
 
-/** A card with its word where only a model, and whoever may read the card, sees it. */
+/** A card with its word in a text that only a model and readers of the card see. */
 export function cardText(name: string, word: string): string {
   return JSON.stringify({ spec: 'chara_card_v3', spec_version: '3.0', data: { name, description: `Says ${word}.` } })
 }
 
-/** A request of each kind. The wrong keys go with some, a key that may only read plants with one. */
+/** A request of each kind. Some have a wrong key, and one has a key that may only read plants. */
 export function requestsOf(turn: number, wrong: readonly string[], plantsOnly: string): readonly CanaryRequest[] {
   const { message, parameter, card, plant, reply, malformed, model, idempotency } = words
   const post = (path: string, body: unknown, more: Partial<CanaryRequest> = {}): CanaryRequest => ({
@@ -102,7 +102,7 @@ export function requestsOf(turn: number, wrong: readonly string[], plantsOnly: s
   ]
   const chat = (more: Record<string, unknown>, shows: readonly string[] = []): CanaryRequest =>
     post('/chat/completions', { messages: spoken, user: parameter, metadata: { parameter }, ...more }, { shows })
-  // A model may tell what it was told, and an upstream what it refuses.
+  // A model may repeat its prompt, and an upstream may quote what it refuses.
   const own = [reply, message, parameter, card, words.folder]
   const asked = ['keyed', 'plain', 'keyed', 'list', 'claude', 'gemini', 'plain', 'keyed'].map((name, index) =>
     chat({ model: name, character: index % 4 === 2 ? 'Rust' : 'Moss', stream: index % 2 === turn % 2 }, own),

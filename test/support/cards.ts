@@ -12,7 +12,7 @@ export const cardOfV1 = {
   mes_example: '',
 }
 export const cardOfV2 = { spec: 'chara_card_v2', spec_version: '2.0', data: { ...cardOfV1, extensions: { a: 1 } } }
-/** What V2 and V3 must have beside the fields of V1. */
+/** The fields that V2 and V3 require besides the fields of V1. */
 export const laterFields = {
   creator_notes: '',
   system_prompt: '',
@@ -32,12 +32,12 @@ export function jsonBytes(value: unknown): Buffer {
   return Buffer.from(JSON.stringify(value))
 }
 
-/** What reading says of a file: the code of its refusal, or that it was taken. */
+/** The result of reading a file: the code of its refusal, or success. */
 export function outcome(bytes: Buffer): string {
   return refusal(bytes)?.code ?? 'taken'
 }
 
-/** The refusal of a file; anything else that is thrown is a fault of ours. */
+/** The refusal of a file; any other thrown value is a defect. */
 export function refusal(bytes: Buffer): CardError | undefined {
   try {
     readCardSource(bytes)
@@ -74,7 +74,7 @@ const texts = fc.oneof(
   fc.string({ unit: anyCharacter, maxLength: 12 }),
 )
 
-/** Any JSON value: odd keys as own properties, texts with every kind of line end and halves of characters, -0. */
+/** Any JSON value: odd keys as own properties, texts with every kind of line end and lone surrogates, -0. */
 export const jsonValues: fc.Arbitrary<unknown> = fc.letrec((tie) => ({
   value: fc.oneof(
     { depthSize: 'small', withCrossShrink: true },

@@ -3,9 +3,9 @@ import type { OpenAiErrorBody } from '../../src/errors.ts'
 import type { ModelEvent } from '../../src/models/model.ts'
 import type { Chunk, Completion } from '../../src/openai/completion.ts'
 
-/** A streamed reply, read as strictly as the SSE format allows: any line that is none of its own throws. */
+/** A streamed reply, parsed as strictly as the SSE format allows: any other line throws. */
 export interface Streamed {
-  /** The `data` of each event as it came, the final `[DONE]` included. */
+  /** The `data` of each event, unchanged, including the final `[DONE]`. */
   readonly data: readonly string[]
   /** The events that are chunks. */
   readonly chunks: readonly Chunk[]
@@ -45,7 +45,7 @@ export function parseStream(text: string): Streamed {
   return { data, chunks, errors, comments, isDone: data.includes('[DONE]') }
 }
 
-/** What a stream's choice says in all. */
+/** The whole text of a stream's choice. */
 export function textOfStream({ chunks }: Streamed, index = 0): string {
   return chunks
     .flatMap(({ choices }) => choices)
@@ -54,7 +54,7 @@ export function textOfStream({ chunks }: Streamed, index = 0): string {
     .join('')
 }
 
-/** Why a stream's choice ended, once for each time that it said so. */
+/** All finish reasons of a stream's choice. */
 export function finishReasons({ chunks }: Streamed, index = 0): readonly string[] {
   return chunks
     .flatMap(({ choices }) => choices)
@@ -63,7 +63,7 @@ export function finishReasons({ chunks }: Streamed, index = 0): readonly string[
 }
 
 /**
- * Reads an error of the chat group, and makes sure that it has OpenAI's shape, exactly so.
+ * Reads an error of the chat routes, and checks that it has exactly OpenAI's shape.
  * @throws Error when it has another
  */
 export async function readChatError(response: Response): Promise<OpenAiErrorBody['error']> {
@@ -91,7 +91,7 @@ export function expectBrokenOff(streamed: Streamed, code: string): void {
   expect(streamed.data.at(-1)).toBe(JSON.stringify(streamed.errors[0]))
 }
 
-/** The chunks of a group of events that a model of ours made: none of them passes unread. */
+/** The chunks of a group of events. None of the events may be an unread passage. */
 export function chunksIn(events: readonly ModelEvent[]): readonly Chunk[] {
   return events.map((event) => {
     if ('chunk' in event) return event.chunk

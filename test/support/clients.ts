@@ -4,12 +4,12 @@ import { type ScriptedUpstream, startUpstream } from './upstream.ts'
 
 /** The upstream of the test file that runs; it forgets its calls before each test. */
 export let upstream: ScriptedUpstream
-/** A service whose ids go to the upstream, but for the understudy's. */
+/** A service that sends all model ids except the understudy's to the upstream. */
 export let service: TestService
-/** One with the understudies alone. */
+/** A service with only the understudies. */
 export let alone: TestService
 
-/** Starts what clients are tried with, for all tests of the file that calls this; it ends with them. */
+/** Starts the services and the upstream for all tests of the calling file, and stops them at its end. */
 export function servicesForClientsForThisFile(): void {
   beforeAll(async () => {
     upstream = await startUpstream()

@@ -1,14 +1,14 @@
 import type { Timer, Clock } from '../../src/clock.ts'
 import type { LoopMonitor } from '../../src/http/pressure.ts'
 
-/** A call that waits for its time. */
+/** A timer that has not fired. */
 interface Pending extends Timer {
   readonly milliseconds: number
   due: number
   readonly callback: () => void
 }
 
-/** A clock that stands still but for what the test lets pass: so nothing is too slow for a time limit, or too fast. */
+/** A clock that only the test advances, so that no machine is too slow or too fast for a timeout. */
 export class TestClock implements Clock {
   #now = 0
   readonly #pending = new Set<Pending>()
@@ -22,7 +22,7 @@ export class TestClock implements Clock {
     const start = () => {
       alarm.due = this.#now + milliseconds
       this.#pending.add(alarm)
-      // What waits for no time at all does not wait for the test either.
+      // A timer of 0 ms fires without the test.
       if (milliseconds <= 0) setImmediate(() => this.advance(0))
       this.#look()
     }
@@ -35,7 +35,7 @@ export class TestClock implements Clock {
     return alarm
   }
 
-  /** Lets so many milliseconds pass: what falls due meanwhile happens in its order, each at its time. */
+  /** Advances the clock. Timers fire in order, each at its own time. */
   advance(milliseconds: number): void {
     const end = this.#now + milliseconds
     for (;;) {
@@ -48,12 +48,12 @@ export class TestClock implements Clock {
     this.#now = end
   }
 
-  /** Whether something waits now that was to wait so many milliseconds. */
+  /** Whether a timer of this duration is pending. */
   isWaiting(milliseconds: number): boolean {
     return [...this.#pending].some((alarm) => alarm.milliseconds === milliseconds)
   }
 
-  /** Resolves as soon as something waits, or (with false) nothing waits any more, that was to wait so many milliseconds. */
+  /** Resolves as soon as a timer of this duration is pending, or (with false) none is pending any more. */
   untilWaiting(milliseconds: number, isWanted = true): Promise<void> {
     return new Promise((resolve) => {
       const look = () => {
@@ -71,11 +71,11 @@ export class TestClock implements Clock {
   }
 }
 
-/** An event loop for the overload guard: never late, with no request taking any time, unless the test says so. */
+/** Event-loop measurements for load shedding: no delay and no work, unless the test sets them. */
 export class TestLoop extends TestClock implements LoopMonitor {
-  /** Milliseconds that pass from one look at the time to the next. */
+  /** Milliseconds between two readings of the clock. */
   perLook = 0
-  /** Milliseconds that it is late. */
+  /** The delay of the event loop in milliseconds. */
   lateness = 0
 
   override now(): number {

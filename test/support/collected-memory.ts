@@ -1,6 +1,6 @@
 /*
- * Loaded into a service that a test spawns, by `node --expose-gc --import`. Every COLLECT_MS milliseconds it prints what
- * is in use after a full collection, in bytes: what grows there is kept, and is not only garbage not collected yet.
+ * Loaded into a spawned service by `node --expose-gc --import`. Every COLLECT_MS milliseconds it prints the bytes
+ * in use after a full collection, so that growth is a leak and not garbage that is not collected yet.
  */
 const printing = setInterval(() => {
   globalThis.gc?.()

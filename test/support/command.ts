@@ -19,9 +19,9 @@ export interface Ended {
 type Settings = Readonly<Record<string, string>>
 
 /**
- * Runs `conservatory …` with these settings alone (and the database that goes with its data folder), and waits until it
- * ends. It runs in this process, which spares it half a second of starting. A service that starts is closed at once, and
- * its exit code is null: only the refusal of a start can be seen so.
+ * Runs `conservatory …` with only these settings (and the database of its data folder), and waits until it
+ * ends. It runs in this process, which saves half a second. A service that starts is closed at once, and
+ * its exit code is null, so that only failed starts can be tested in this way.
  */
 export async function conservatory(args: readonly string[], settings: Settings): Promise<Ended> {
   const { runCommand } = await import('../../src/command-line.ts')
@@ -40,7 +40,7 @@ export async function conservatory(args: readonly string[], settings: Settings):
     stderr: Buffer.concat(printed.stderr).toString('utf8'),
   })
   try {
-    // Without words it serves.
+    // Without arguments it serves.
     const words = args.length === 0 ? ['serve'] : args
     const code = await printing.run(printed, () => runCommand(words, environment, serve))
     return ended(isServed ? null : code)
@@ -53,20 +53,20 @@ export async function conservatory(args: readonly string[], settings: Settings):
   }
 }
 
-/** The service in this process as an operator sees it. */
+/** The service in this process, with its log and its output for the operator. */
 export interface Served {
   readonly url: string
-  /** The first key: as told, or BOOTSTRAP_KEY. */
+  /** The first key: the printed one, or BOOTSTRAP_KEY. */
   readonly key: string
   /** The log so far. */
   readonly stdout: () => string
-  /** All that has been told so far. */
+  /** The output for the operator so far. */
   readonly stderr: () => string
   close(): Promise<void>
 }
 
 /**
- * Serves with these settings alone (and the database that goes with its data folder, which is its own unless they name
+ * Serves with only these settings (and the database of its data folder, which is a new one unless they name
  * one), on a free port of loopback, until it is closed or the running test is over.
  */
 export async function serveForThisTest(given: Settings): Promise<Served> {
@@ -105,12 +105,12 @@ async function startAsServing(environment: Settings): Promise<{ readonly service
   return startToServe(config)
 }
 
-/** Does the same as a process of its own, from its start to its exit code. */
+/** Runs the command as a child process, from its start to its exit code. */
 export async function conservatoryProcess(args: readonly string[], settings: Settings): Promise<Ended> {
   const place = await placeOf(settings)
   const env = { PATH: process.env['PATH'], HOME: process.env['HOME'], ...compileCache, ...place, ...settings }
   return new Promise((resolve) => {
-    // A service that starts although it must not would run for ever: the time limit ends it, and the code tells.
+    // The timeout ends a service that starts although it must not; the exit code shows that.
     const options = { cwd: projectFolder, env, timeout: 20_000 }
     execFile(process.execPath, ['src/main.ts', ...args], options, (error, stdout, stderr) => {
       resolve({ code: error === null ? 0 : error.code, stdout, stderr })
@@ -122,13 +122,13 @@ async function placeOf({ DATA_DIR }: Settings): Promise<Settings> {
   return DATA_DIR === undefined ? {} : settingsOf(DATA_DIR)
 }
 
-/** What a command that runs in this process has printed. */
+/** The output of a command in this process. */
 interface Printed {
   readonly stdout: Buffer[]
   readonly stderr: Buffer[]
 }
 
-/** Tells what one command prints from what others do, and from what the tests do. */
+/** Separates the output of one command from the output of others and of the tests. */
 const printing = new AsyncLocalStorage<Printed>()
 for (const name of ['stdout', 'stderr'] as const) {
   const stream = process[name]

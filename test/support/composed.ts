@@ -7,7 +7,7 @@ export function composedAtOnce(request: CompositionRequest): Composition {
   return atOnce(compose(request))
 }
 
-/** What steps come to, taken one by one: the result, and the units of work that each was said to cost. */
+/** Runs steps one by one. @returns the result, and the cost of each step in units of work */
 export function counted<T>(steps: Steps<T>): { readonly result: T; readonly units: readonly number[] } {
   const units: number[] = []
   for (;;) {
@@ -17,7 +17,7 @@ export function counted<T>(steps: Steps<T>): { readonly result: T; readonly unit
   }
 }
 
-/** What steps come to, taken at once, within a request's budget. */
+/** Runs all steps at once, within the budget of a request. @returns the result */
 export function atOnce<T>(steps: Steps<T>): T {
   return workAtOnce().run('messages', steps)
 }

@@ -1,12 +1,12 @@
 import { connect, type Socket } from 'node:net'
 import { onTestFinished } from 'vitest'
 
-/** A connection of one's own to a service, to do with as no HTTP client would. */
+/** A raw connection to a service, for behaviour that HTTP clients do not have. */
 export interface Connection {
   readonly socket: Socket
-  /** All that has come so far. */
+  /** All received bytes so far. */
   readonly text: () => string
-  /** Resolves when the connection is closed, in whatever way. */
+  /** Resolves when the connection is closed, for any reason. */
   readonly closed: Promise<void>
 }
 
@@ -16,7 +16,7 @@ export async function connectTo(url: string, bytes = ''): Promise<Connection> {
   const pieces: Buffer[] = []
   const socket = connect(Number(port), hostname)
   const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()))
-  // A service that cuts a connection off resets it, and whoever still writes is told so.
+  // A cut connection is reset, which is an error for a socket that still writes.
   socket.on('error', () => {})
   socket.on('data', (piece) => pieces.push(Buffer.from(piece)))
   onTestFinished(() => {

@@ -1,12 +1,12 @@
 import { crc32, deflateRawSync } from 'node:zlib'
 
 /*
- * Makes PNG files and zip archives, sound and malformed ones, by the formats' texts and without the code under test.
+ * Makes PNG files and zip archives, sound and malformed ones, by the formats' specifications and without the code under test.
  */
 
 const pngSignature = Buffer.from('\x89PNG\r\n\x1a\n', 'latin1')
 
-/** One chunk; a wrong length or checksum on request. */
+/** One chunk, optionally with a wrong length or checksum. */
 export function pngChunk(
   type: string,
   data: Buffer | string = '',
@@ -53,11 +53,11 @@ export function chunksIn(picture: Buffer): readonly { type: string; data: Buffer
   return chunks
 }
 
-/** A file of an archive, with whatever its headers are to say falsely. */
+/** A file of an archive, with any false fields of its headers. */
 export interface ZipMember {
   readonly name: string
   readonly content?: Buffer | string
-  /** What stands in the archive instead of the packed content. */
+  /** Bytes in the place of the packed content. */
   readonly packed?: Buffer
   readonly method?: number
   readonly flags?: number
@@ -66,11 +66,11 @@ export interface ZipMember {
   readonly attributes?: number
   /** The name in the file's own header. */
   readonly localName?: string
-  /** Where the directory says that the file is. */
+  /** The offset of the file in the directory. */
   readonly offset?: number
 }
 
-/** An archive; `shift` is added to its offsets, as where bytes before it are counted. */
+/** An archive; `shift` is added to its offsets, as in an archive with bytes before it. */
 export function zip(
   members: readonly ZipMember[],
   { shift = 0, count }: { readonly shift?: number; readonly count?: number } = {},

@@ -3,14 +3,14 @@ import { join } from 'node:path'
 import Database from 'better-sqlite3'
 import postgres from 'postgres'
 
-/** What can be damaged in a database file. */
+/** The parts of a database file that can be damaged. */
 export type Part = 'header' | 'table' | 'index'
 
 const namesOf: Readonly<Record<Part, string>> = { header: '', table: 'plants', index: 'plants_by_tag' }
 
 /**
  * Overwrites one page of the database file in a folder, which a service may be using: the first page of the file, or the
- * first of the table of plants or its index by tag. What was in the log is in the file before, and another write after it
+ * first of the table of plants or its index by tag. The log is checkpointed before, and a write afterwards
  * makes the service read the file again.
  */
 export function damageSqlite(folder: string, part: Part): void {
@@ -25,13 +25,13 @@ export function damageSqlite(folder: string, part: Part): void {
   const size = Number(database.pragma('page_size', { simple: true }))
   database.close()
   const file = openSync(path, 'r+')
-  // The header alone, which says that the file is a database; or the whole page.
+  // Only the header, which identifies the file as a database, or the whole page.
   if (root === undefined) writeSync(file, Buffer.alloc(100, 0xa5), 0, 100, 0)
   else writeSync(file, Buffer.alloc(size, 0xa5), 0, size, (root - 1) * size)
   closeSync(file)
 }
 
-/** Gives the file of a relation in the folder of a PostgreSQL's data, brought down to the disk. */
+/** The file of a relation in PostgreSQL's data folder, after a checkpoint. */
 export async function fileOfRelation(url: string, relation: string): Promise<string> {
   const sql = postgres(url, { max: 1, onnotice: () => {} })
   await sql`CHECKPOINT`

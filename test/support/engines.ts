@@ -16,18 +16,18 @@ import { newMigratedDatabase } from './shared-postgres.ts'
 
 /** An empty database with our schema. */
 export interface TestDatabase {
-  /** A store of plants over it; another one each time, as each replica has one. */
+  /** A new store of plants over it, since each replica has its own. */
   openPlants(): PlantStore
-  /** What moves accounts in and out of it, on a connection of its own. */
+  /** The store for imports and exports, on its own connection. */
   openTransfers(): PlantTransfers
-  /** Makes an account, and gives its id. */
+  /** Makes an account, and returns its id. */
   newAccount(): Promise<number>
-  /** Runs plain SQL beside the stores, such as both engines understand. */
+  /** Runs plain SQL, which both engines must understand, beside the stores. */
   run(sql: string): Promise<void>
   close(): Promise<void>
 }
 
-/** An engine that the stores are kept in. */
+/** A database engine of the stores. */
 export interface Engine {
   readonly name: string
   /** Whether there can be several replicas. */
@@ -35,14 +35,14 @@ export interface Engine {
   openDatabase(): Promise<TestDatabase>
 }
 
-/** PostgreSQL as engines are that know serialisable transactions alone: CockroachDB, or YugabyteDB set so. */
+/** PostgreSQL with only serializable transactions, like CockroachDB, or YugabyteDB set so. */
 export const serializable: Engine = {
   name: 'PostgreSQL, serializable',
   hasReplicas: true,
   openDatabase: () => openPostgres('serializable'),
 }
 
-/** Every engine that the stores must do the same on. */
+/** All engines of the contract tests. */
 export const engines: readonly Engine[] = [
   { name: 'SQLite', hasReplicas: false, openDatabase: async () => openSqlite() },
   { name: 'PostgreSQL', hasReplicas: true, openDatabase: () => openPostgres('read committed') },
@@ -87,7 +87,7 @@ function openSqlite(): TestDatabase {
   let accounts = 0
   const connect = () => {
     const database = openDatabase(path)
-    // Whether it is on disk is another test's question, and waiting for it would take minutes.
+    // Other tests check that writes are on disk, and waiting for the disk would take minutes here.
     database.pragma('synchronous = OFF')
     databases.push(database)
     return database

@@ -2,8 +2,8 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { onTestFailed } from 'vitest'
 
 /**
- * Repeats a check until it passes, where nothing tells of the moment. It has no time limit of its own, since a busy machine
- * would break any: the test's ends it, and then tells what was still amiss.
+ * Repeats a check until it passes, where there is no event to wait for. It has no timeout of its own, since a busy machine
+ * would break any. The test's timeout ends it, and reports the last failure.
  * @returns what the check gives
  */
 export async function eventually<T>(check: () => T | Promise<T>): Promise<T> {
@@ -26,7 +26,7 @@ export async function eventually<T>(check: () => T | Promise<T>): Promise<T> {
   }
 }
 
-/** Looks again and again until it is so; how long that may take is the test's own time limit. */
+/** Repeats a check until it is true. The test's timeout ends it. */
 export async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await isSo())) await wait(10)
 }

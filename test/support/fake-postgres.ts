@@ -1,6 +1,6 @@
 import { createServer, type Socket } from 'node:net'
 
-/** A scripted server in the place of PostgreSQL. */
+/** A scripted stand-in for PostgreSQL. */
 export interface FakePostgres {
   /** Such as `127.0.0.1:40123`. */
   readonly place: string
@@ -34,17 +34,17 @@ export async function startFakePostgres(onConnection: (socket: Socket) => void):
   return { place: `127.0.0.1:${port}`, port, connections: () => connections, close }
 }
 
-/** Refuses each connection with an SQLSTATE and a text, as a server does before it lets anybody in. */
+/** Refuses each connection with an SQLSTATE and a text, as a server does before authentication. */
 export function refusingWith(code: string, text: string) {
   return (socket: Socket) => socket.once('data', () => void socket.end(refusal(code, text)))
 }
 
-/** What a server says that lets nobody in. */
+/** The error message of a refused connection. */
 export function refusal(code: string, text: string): Buffer {
   return message('E', `SFATAL\0VFATAL\0C${code}\0M${text}\0\0`)
 }
 
-/** Lets everybody in, and answers each query with one row of one column: the version where that is asked for. */
+/** Accepts every connection, and answers each query with one row of one column, which is the version for a query of it. */
 export function ofVersion(version: string) {
   return (socket: Socket) => {
     const ready = message('Z', 'I')
@@ -73,7 +73,7 @@ export function ofVersion(version: string) {
   }
 }
 
-/** Whole numbers with the bytes that each takes. */
+/** Integers with their lengths in bytes. */
 function numbers(...all: readonly (readonly [value: number, bytes: number])[]): Buffer {
   return Buffer.concat(
     all.map(([value, bytes]) => {

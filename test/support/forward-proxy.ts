@@ -2,14 +2,14 @@ import { createServer, request as forward, type IncomingMessage } from 'node:htt
 import { type AddressInfo, connect } from 'node:net'
 import { onTestFinished } from 'vitest'
 
-/** What a proxy was asked for: the target of a request to it, or of a tunnel. */
+/** The target of a request or of a tunnel. */
 export interface Forwarded {
   readonly method: string
   readonly target: string
   readonly headers: IncomingMessage['headers']
 }
 
-/** A proxy on loopback, behind which every host there is leads to one server. */
+/** A proxy on loopback, behind which every host leads to one server. */
 export interface ForwardProxy {
   readonly url: string
   readonly asked: Forwarded[]
@@ -18,7 +18,7 @@ export interface ForwardProxy {
 /**
  * Starts a proxy that closes when the running test is over.
  * @param behind the server that all names lead to
- * @param refuse the status that it answers everything with, in place of leading anywhere
+ * @param refuse the status of all its replies, if it is to refuse all requests
  */
 export async function forwardProxyForThisTest(behind: string, refuse?: number): Promise<ForwardProxy> {
   const asked: Forwarded[] = []

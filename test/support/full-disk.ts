@@ -26,11 +26,11 @@ async function startWithLimit(environment: Record<string, string>): Promise<Disk
   return { service, fill: () => void limit(statSync(log).size), makeRoom: () => void limit('unlimited') }
 }
 
-// In a mount namespace of one's own; who is not root is made root in a user namespace, where the system lets him.
+// In a separate mount namespace; without root, also in a user namespace, if the system allows it.
 const unshare = process.getuid?.() === 0 ? ['-m'] : ['-rm']
 const mount = 'mount -t tmpfs -o size=6m none "$DATA_DIR"'
 
-/** A small file system of its own that really has no room: SQLite's writes fail with ENOSPC. */
+/** A small, really full file system: SQLite's writes fail with ENOSPC. */
 async function startOnTmpfs(environment: Record<string, string>): Promise<Disk> {
   const folder = temporaryFolder()
   onTestFinished(folder.remove)
@@ -62,7 +62,7 @@ function canMount(): boolean {
   }
 }
 
-/** The kinds of full disk that this machine can show: the limit always, the real one where it may be mounted. */
+/** The kinds of full disk that this machine supports: always the limit, and the real one where it may be mounted. */
 export const disks: readonly (readonly [what: string, start: typeof startOnTmpfs])[] = [
   ['files that may not grow', startWithLimit],
   ...(canMount() ? [['a file system without room', startOnTmpfs] as const] : []),

@@ -2,16 +2,16 @@ import { writeFileSync } from 'node:fs'
 
 /*
  * Writes tiny models as GGUF files (version 3, https://github.com/ggml-org/ggml/blob/master/docs/gguf.md), so that real
- * inference can be tested without anybody's weights. The architecture is llama: one layer of 64 dimensions.
+ * inference can be tested without downloaded weights. The architecture is llama: one layer of 64 dimensions.
  */
 
-/** What a tiny model is to say. */
+/** The answer of a tiny model. */
 export interface TinyModel {
   /** The tokens of its answer, all different; `<0xF0>` is the byte token of that byte. */
   readonly says: readonly string[]
-  /** Says it again and again instead of ending. */
+  /** Whether it repeats the answer for ever. */
   readonly isEndless?: boolean
-  /** How much likelier the next token is than others: 0.3 is sure even when hot, at 0.1 chance has a say. */
+  /** How much likelier the next token is than others: 0.3 is certain even at a high temperature, 0.1 is not. */
   readonly certainty?: number
   readonly contextLength?: number
   /** The Jinja template of its chat. */
@@ -26,7 +26,7 @@ export const plainTemplate =
 const dimensions = 64
 const hidden = 96
 const heads = 4
-/** Bytes at whose multiples tensors begin. */
+/** The alignment of tensors in bytes. */
 const alignment = 32
 
 /** The numbers by which GGUF calls the types of its values. */
@@ -113,7 +113,7 @@ function vocabulary(says: readonly string[]): readonly { readonly text: string; 
   ]
 }
 
-/** SentencePiece writes blanks so. */
+/** SentencePiece's character for a space. */
 function pieceOf(text: string): string {
   return text.replaceAll(' ', '▁')
 }

@@ -1,19 +1,19 @@
 import { PerformanceObserver, performance } from 'node:perf_hooks'
 
 /*
- * Loaded into a service with --import: measures for how long the main thread holds the event loop, by its own CPU time,
- * so that a busy machine changes nothing. It asks the clock each millisecond at most, once in a turn of the loop: what a
- * turn takes beyond that is the stretch. Collections of garbage in a stretch are told apart. On
- * SIGWINCH it writes one line to stderr, and begins anew.
+ * Loaded into a service with --import: measures for how long the main thread blocks the event loop, by its own CPU time,
+ * so that a busy machine changes nothing. It reads the clock at most each millisecond, once in a turn of the loop: the excess
+ * of a turn is a stretch. Garbage collections in a stretch are counted separately. On
+ * SIGWINCH it writes one line to stderr, and resets.
  */
 
-/** What the probe tells, in CPU milliseconds since it was asked last. */
+/** The report of the probe, in CPU milliseconds since the last report. */
 export interface Held {
-  /** The longest stretch without the collections in it. */
+  /** The longest stretch, without the collections in it. */
   readonly work: number
-  /** The most that collections took of one stretch. */
+  /** The longest collections in one stretch. */
   readonly collections: number
-  /** All that the main thread did. */
+  /** All CPU time of the main thread. */
   readonly total: number
 }
 
@@ -24,7 +24,7 @@ interface Stretch {
   readonly to: number
 }
 
-/** Milliseconds of a stretch that is worth keeping. */
+/** The minimum milliseconds of a recorded stretch. */
 const worthKeeping = 5
 
 const cpu = () => {
@@ -46,7 +46,7 @@ function look(): void {
   lastLook = time
 }
 
-/** How much of a stretch was collections. Theirs is a time by the clock: on a busy machine less of it is CPU time. */
+/** The part of a stretch that was collections. Their time is wall-clock time, of which less is CPU time on a busy machine. */
 function collectedIn({ cpu, from, to }: Stretch): number {
   let sum = 0
   for (const { startTime, duration } of collections) {
@@ -63,7 +63,7 @@ setInterval(look, 1).unref()
 
 process.on('SIGWINCH', () => {
   look()
-  // Collections are told a turn later.
+  // Node reports collections one turn later.
   setTimeout(() => {
     look()
     let work = 0

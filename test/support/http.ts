@@ -2,20 +2,20 @@ import { connect } from 'node:net'
 import { expect } from 'vitest'
 import type { OpenAiErrorBody, PlantErrorBody } from '../../src/errors.ts'
 
-/** The two interfaces, by the shape of their error bodies; everything outside the plants has the chat's. */
+/** The two shapes of error bodies: the plants', and the chat's for all other routes. */
 export type Group = 'plants' | 'chat'
 
-/** What an error reply says. */
+/** The content of an error reply. */
 export interface ErrorReply {
   readonly message: string
   /** Only the chat's shape has one. */
   readonly code: string | undefined
   readonly param: string | null | undefined
-  /** Body and headers as one text, to look for what must not be there. */
+  /** Body and headers as one text, to search for words that must not be in it. */
   readonly everything: string
 }
 
-/** What shows that a reply was written by a fault and not by a person: stacks, codes and words of the parts below. */
+/** Signs of an unhandled error in a reply: stack traces, codes and words of libraries. */
 const detail = /\bat .+:\d+|node_modules|node:|FST_|SQLITE|sqlite|Error:|undefined|\[object|\bstack\b/
 
 /** Checks that a reply is an error of this status in exactly its group's shape, with the headers that all errors have. */
@@ -51,7 +51,7 @@ function readChatError(text: string): Omit<ErrorReply, 'everything'> {
   return body.error
 }
 
-/** Sends these bytes over a connection of their own, and gives all that comes back until the service closes it. */
+/** Sends these bytes over a new connection, and returns all bytes until the service closes it. */
 async function exchangeRaw(url: string, bytes: string | Uint8Array): Promise<string> {
   const { hostname, port } = new URL(url)
   const pieces: Buffer[] = []
@@ -64,7 +64,7 @@ async function exchangeRaw(url: string, bytes: string | Uint8Array): Promise<str
   return Buffer.concat(pieces).toString('latin1')
 }
 
-/** Sends these bytes, which must ask for the connection to be closed, and reads what comes back as one reply. */
+/** Sends these bytes, which must have `connection: close`, and parses the reply. */
 export async function sendRaw(url: string, bytes: string | Uint8Array): Promise<Response> {
   const text = await exchangeRaw(url, bytes)
   const end = text.indexOf('\r\n\r\n')

@@ -2,8 +2,8 @@ import { join } from 'node:path'
 import Database from 'better-sqlite3'
 
 /*
- * Kill -9 under writers, again and again, over one database. A test and a benchmark share it, so nothing of vitest
- * is in here.
+ * Repeated kill -9 under writers over one database. A test and a benchmark share this file, so that it must not
+ * import vitest.
  */
 
 /** A service that can be killed; its key must have the scopes to read and write plants. */
@@ -22,20 +22,20 @@ export interface KillPlan {
   start(): Promise<Killable>
 }
 
-/** What is there after the last kill, beside what callers were told. */
+/** The plants after the last kill, compared with the acknowledged ones. */
 export interface KillResult {
   readonly acknowledged: number
   /** Requests that a kill cut off and that were sent again with their Idempotency-Key. */
   readonly sentAgain: number
-  /** Names that were acknowledged and are not there. */
+  /** Acknowledged names that are missing. */
   readonly lost: readonly string[]
-  /** Names that are there more than once. */
+  /** Names that exist more than once. */
   readonly doubled: readonly string[]
 }
 
 /**
- * Writes from many clients, kills the service after a random number of acknowledged writes, starts it again, and so on; then
- * asks for all plants.
+ * Writes from many clients, kills the service after a random number of acknowledged writes, restarts it, and repeats; then
+ * lists all plants.
  * @throws Error when a write is answered with anything but 200
  */
 export async function killRounds({ rounds, writers, key, start }: KillPlan): Promise<KillResult> {
@@ -76,7 +76,7 @@ export async function killRounds({ rounds, writers, key, start }: KillPlan): Pro
     }
   }
 
-  /** Resolves after so many more writes that every client is at it, and up to some hundred. */
+  /** Resolves after a random number of further writes: enough for every client to be busy, and at most some hundred. */
   const manyMore = () => {
     const enough = acknowledged.size + writers + Math.random() * 500
     return new Promise<void>((resolve) => {
@@ -109,7 +109,7 @@ export async function killRounds({ rounds, writers, key, start }: KillPlan): Pro
   }
 }
 
-/** What SQLite's `integrity_check` says of the database of a data folder: `ok`. */
+/** The result of SQLite's `integrity_check` for the database of a data folder; `ok` for a good one. */
 export function integrityOf(folder: string): unknown {
   const database = new Database(join(folder, 'conservatory.db'))
   try {

@@ -10,7 +10,7 @@ import type { Stores } from '../../src/stores/stores.ts'
 import { exportedFrom, fileOf, plantsIn } from './account-files.ts'
 import { compileCache, projectFolder } from './process.ts'
 
-/** A database over which commands are killed. What opens `stores` counts as a service: the commands take small batches. */
+/** A database over which commands are killed. Open `stores` count as a service, so that the commands use small batches. */
 export interface KilledPlace {
   readonly folder: string
   readonly settings: Readonly<Record<string, string>>
@@ -25,9 +25,9 @@ export interface Kills {
 }
 
 /**
- * Imports a file into an account, takes that back, imports it again and deletes the account, each with kill -9 again and again,
- * beside a caller that adds plants; looks after each kill and at each end whether all plants are there, each once.
- * @param kills how often each command is to be killed; one that ends before its moment comes is not counted
+ * Imports a file into an account, undoes that, imports it again and deletes the account, each with repeated kill -9,
+ * beside a caller that adds plants. After each kill and at each end it checks that every plant exists exactly once.
+ * @param kills how often each command is killed; a command that ends before its kill does not count
  */
 export async function killTransfers(place: KilledPlace, plantCount: number, kills: number): Promise<Kills> {
   const { folder, stores } = place
@@ -47,7 +47,7 @@ export async function killTransfers(place: KilledPlace, plantCount: number, kill
   }))
   writeFileSync(file, fileOf(list))
   const isFrom = (plant: PortablePlant) => list[plant.id - 10]?.name === plant.name
-  /** What is there: some of the file's plants, and all others. */
+  /** Checks the plants: some of the file's, and all others. */
   const look = async () => {
     const held = await exportedFrom(transfers, id)
     const strange = held.filter((plant) => !isFrom(plant))
@@ -105,7 +105,7 @@ export async function killTransfers(place: KilledPlace, plantCount: number, kill
 }
 
 /**
- * Kills a command so often, each time a little later in its work, and runs it to its end then.
+ * Kills a command repeatedly, each time a little later, and then runs it to its end.
  * @param progress how far its work is, up to `total`
  * @returns how often it was killed before it had ended
  */
@@ -130,7 +130,7 @@ async function killedAgain(
   return killed
 }
 
-/** Runs a command as a process of its own, and kills it once something is so; its exit code is null where that came first. */
+/** Runs a command as a child process, and kills it when a condition is true. The exit code is null if it was killed. */
 async function runUntil(
   { settings }: KilledPlace,
   words: readonly string[],

@@ -5,8 +5,8 @@ const day = 86_400
 const days = 30
 
 /**
- * Fills a ledger with so many requests of the last 30 days, all of the first account: by 20 keys, for 5 models and 10
- * characters, as a service leaves them. The engine makes the rows itself.
+ * Fills a ledger with requests of the last 30 days, all of the first account: by 20 keys, for 5 models and 10
+ * characters, like those of a service. The engine generates the rows itself.
  * @param now Unix seconds
  */
 export async function fillLargeLedger(sql: TestSql, engine: string, rows: number, now: number): Promise<void> {
@@ -16,7 +16,7 @@ export async function fillLargeLedger(sql: TestSql, engine: string, rows: number
     : `WITH numbers AS (SELECT n::bigint FROM generate_series(0, ${rows - 1}) AS numbers (n))`
   const first = now - (now % day) - (days - 1) * day
   const id = isSqlite ? "printf('req_%032d', n)" : "'req_' || lpad(n::text, 32, '0')"
-  // As if they had come one after the other: whatever is counted by the rest of n is spread over all days.
+  // In the order of time, so that values that depend on the remainder of n are spread over all days.
   const created = `${first} + n * ${now - first} / ${rows}`
   const dayOfRow = isSqlite
     ? "date(created, 'unixepoch')"
@@ -36,7 +36,7 @@ export async function fillLargeLedger(sql: TestSql, engine: string, rows: number
   )
 }
 
-/** Puts in so many plants of the first account, with the ids from 1 on, every tenth with the tag `fern`. */
+/** Adds plants to the first account, with ids from 1 on; every tenth has the tag `fern`. */
 export async function fillPlants(sql: TestSql, engine: string, plants: number): Promise<void> {
   const columns = 'INSERT INTO plants (account, id, name, tag)'
   const tag = "CASE WHEN n % 10 = 0 THEN 'fern' ELSE 'tag ' || n % 10 END"
@@ -46,13 +46,13 @@ export async function fillPlants(sql: TestSql, engine: string, plants: number): 
       SELECT 1, n, 'Plant ' || n, ${tag} FROM ids`)
     return
   }
-  // To look up the same account ten million times takes longer than all the rest.
+  // Looking up the same account ten million times would take longer than the inserts.
   await sql.run("SET session_replication_role = 'replica'")
   await sql.run(`${columns} SELECT 1, n, 'Plant ' || n, ${tag} FROM generate_series(1, ${plants}::bigint) AS ids (n)`)
   await sql.run("SET session_replication_role = 'origin'")
 }
 
-/** Leaves a database that was filled at once as one is that was filled over years: with statistics, and nothing to be written. */
+/** Brings a generated database into the state of one that grew over years: with statistics, and checkpointed. */
 export async function settle(sql: TestSql, engine: string): Promise<void> {
   if (engine === 'SQLite') {
     await sql.run('ANALYZE')
@@ -63,7 +63,7 @@ export async function settle(sql: TestSql, engine: string): Promise<void> {
   await sql.run('CHECKPOINT')
 }
 
-/** Puts in keys of idempotency of the first account, whose times begin with one and come so many to a second. */
+/** Adds idempotency keys of the first account, from a start time on, so many per second. */
 export async function fillKeys(
   sql: TestSql,
   engine: string,

@@ -1,6 +1,6 @@
 import type { TestSql } from './test-sql.ts'
 
-/** A row of the ledger, as a test wants it: what it leaves out is the same for all. */
+/** A row of the ledger; missing fields get defaults. */
 export interface LedgerRow {
   readonly id?: string
   /** The account's id; the first account's without it. */
@@ -17,7 +17,7 @@ export interface LedgerRow {
 
 let count = 0
 
-/** Puts rows into the ledger, beside a service that may be running. */
+/** Adds rows to the ledger, beside a service that may be running. */
 export function putIntoLedger(sql: TestSql, rows: readonly LedgerRow[]): Promise<void> {
   const entries = rows.map((row) => ({
     id: row.id ?? `req_${String(++count).padStart(32, '0')}`,

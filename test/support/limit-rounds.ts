@@ -6,12 +6,12 @@ import { completion, streamOf } from './upstream.ts'
 
 /*
  * Many chat requests at once against a limit of ten, with clients that leave, upstreams that fail or never answer, and
- * kill -9 (failure mode 28). A test and whoever wants more rounds share it, so nothing of vitest is in here.
+ * kill -9 (failure mode 28). A test and a trial share this file, so that it must not import vitest.
  */
 
-/** The limit that is tried. */
+/** The limit under test. */
 export const placesAtOnce = 10
-/** What the upstream says that each answer took. */
+/** The usage that the upstream reports for each answer. */
 export const tokensEach = 18
 
 const usage = { prompt_tokens: 11, completion_tokens: 7, total_tokens: tokensEach }
@@ -19,14 +19,14 @@ const usageEvent = `data: ${JSON.stringify({ id: 'chatcmpl-upstream', object: 'c
 const words = streamOf('one two three four')
 const events = [...words.slice(0, -1), usageEvent, ...words.slice(-1)]
 
-/** How requests end: by what the upstream does with the model of that name, or because their clients leave. */
+/** The ends of requests: the upstream's behaviour for the model of that name, or the client leaves. */
 const kinds = ['answer', 'fail', 'cut', 'hang', 'leave'] as const
 type Kind = (typeof kinds)[number]
 
-/** An upstream that watches how many requests it has at once. */
+/** An upstream that counts its parallel requests. */
 export interface WatchfulUpstream {
   readonly url: string
-  /** How often there were more than the limit, but for those that had been given up. */
+  /** How often there were more requests than the limit, without the aborted ones. */
   readonly tooMany: () => number
   /** From now on nothing is answered, until `release` or until there are too many requests. */
   hold(): void
@@ -36,7 +36,7 @@ export interface WatchfulUpstream {
   close(): Promise<void>
 }
 
-/** Starts it; whoever does closes it. */
+/** Starts the upstream; the caller closes it. */
 export async function startWatchfulUpstream(): Promise<WatchfulUpstream> {
   const open = new Set<ServerResponse>()
   let tooMany = 0
@@ -46,7 +46,7 @@ export async function startWatchfulUpstream(): Promise<WatchfulUpstream> {
   const look = async () => {
     if (open.size <= placesAtOnce) return
     const all = [...open]
-    // The news that a request has been given up may come a few turns of the event loop after the next request.
+    // The abort of a request may arrive a few turns of the event loop after the next request.
     for (let turn = 0; turn < 10; turn++) await turnOfLoop()
     const givenUp = all.filter((response) => response.destroyed && !response.writableFinished)
     if (all.length - givenUp.length <= placesAtOnce) return
@@ -87,7 +87,7 @@ export async function startWatchfulUpstream(): Promise<WatchfulUpstream> {
   }
 }
 
-/** @param ending is called right before the end, after which the place may be another's */
+/** @param ending is called right before the end, after which another request may take the place */
 async function reply(response: ServerResponse, kind: Kind, isStream: boolean, ending: () => void): Promise<void> {
   if (kind === 'fail') {
     ending()
@@ -107,22 +107,22 @@ async function reply(response: ServerResponse, kind: Kind, isStream: boolean, en
   else response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(completion('hello')))
 }
 
-/** The models of a service before that upstream, which is asked once; only for the one that hangs the wait is short. */
+/** The models in front of that upstream, without retries; only the model that hangs has a short timeout. */
 export const watchedModels = (url: string) => {
   const once = { adapter: 'openai', baseUrl: url, retries: 0, breaker: { failures: 0 } }
   const models = Object.fromEntries(kinds.map((kind) => [kind, once]))
   return { ...models, hang: { ...once, timeouts: { firstToken: 60, idle: 60, total: 200 } } }
 }
 
-/** What a caller saw of one request. */
+/** The result of one request for its caller. */
 interface Seen {
   /** Undefined where the caller left, or nothing came. */
   readonly status: number | undefined
-  /** The request's id, when the whole of a reply that is a success has come. */
+  /** The request's id, if its reply was a success and came whole. */
   readonly completed: string | undefined
 }
 
-/** One that leaves does so when its stream has begun, or at any moment before the whole reply. */
+/** A client that leaves does so after the stream has begun, or at any moment before the whole reply. */
 async function ask(url: string, key: string, kind: Kind, stream: boolean): Promise<Seen> {
   const leaving = new AbortController()
   if (kind === 'leave' && !stream) setTimeout(() => leaving.abort(), Math.random() * 60)
@@ -143,7 +143,7 @@ async function ask(url: string, key: string, kind: Kind, stream: boolean): Promi
   }
 }
 
-/** How a request ended that was not refused. */
+/** The end of a request that was not refused. */
 function endingOf({ status, completed }: Seen): string {
   if (completed !== undefined) return 'answered'
   if (status === undefined) return 'left'
@@ -151,13 +151,13 @@ function endingOf({ status, completed }: Seen): string {
   return status === 200 || status === 502 ? 'failed' : String(status)
 }
 
-/** How often a caller asks until it is no longer refused; more often only where places were lost. */
+/** The maximum of attempts until a request is accepted; more are needed only if places were lost. */
 const maxTries = 100
 
 /**
- * Asks replicas a hundred times at once, again until none is refused; then as many as there are places. Nothing is
- * answered before all places are taken and one more was refused, which therefore happens however slow the machine is.
- * @returns how those of each kind ended, and whether all places were free at the end
+ * Sends a hundred parallel requests to replicas, and repeats refused ones; then as many as there are places. Nothing is
+ * answered before all places are taken and one more request was refused, so that this happens on any machine.
+ * @returns the ends of each kind, and whether all places were free at the end
  */
 export async function crowd(urls: readonly string[], key: string, rounds: number, upstream: WatchfulUpstream) {
   const endings = Object.fromEntries(kinds.map((kind) => [kind, new Set<string>()]))
@@ -181,7 +181,7 @@ export async function crowd(urls: readonly string[], key: string, rounds: number
   return { endings, areFree }
 }
 
-/** The endings that a crowd must see: each kind's own, and no other. */
+/** The expected ends of each kind. */
 export const properEndings = {
   answer: new Set(['answered']),
   fail: new Set(['failed']),
@@ -207,8 +207,8 @@ export interface SpendPlan {
 }
 
 /**
- * Asks from as many callers as there are places, kills the service at a random moment, starts it again, and so on.
- * @returns the ids of the requests that callers saw completed, and how many were refused for want of a place
+ * Sends requests from as many callers as there are places, kills the service at a random moment, restarts it, and repeats.
+ * @returns the ids of the completed requests, and the number of requests that were refused because no place was free
  */
 export async function killWhileSpending({ rounds, key, start }: SpendPlan) {
   const completed = new Set<string>()

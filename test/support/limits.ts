@@ -58,7 +58,7 @@ export function ledgerRows(sql: TestSql): Promise<readonly LedgerRow[]> {
   return sql.run<LedgerRow>('SELECT * FROM requests ORDER BY created, id')
 }
 
-/** What the subjects whose names begin so have spent, each. */
+/** The used amounts of the subjects whose names begin so. */
 export async function spentBy(sql: TestSql, prefix: string): Promise<readonly number[]> {
   const rows = await sql.run<{ readonly tokens: number }>(
     'SELECT CAST(SUM(tokens) AS BIGINT) AS tokens FROM spend WHERE subject LIKE ? GROUP BY subject ORDER BY 1',

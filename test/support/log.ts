@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import { onTestFinished, vi } from 'vitest'
 
-/** The file descriptor of stdout, which the log goes to. */
+/** The file descriptor of stdout, where the log is written. */
 const stdout = 1
 
 type Take = (text: string) => void
@@ -9,8 +9,8 @@ const takers = new Set<Take>()
 let giveBack: (() => void) | undefined
 
 /**
- * Takes the log of services in this process: it is kept here, and does not reach stdout until the end.
- * @returns what has been written so far, where a line may be held for 100 ms before; and the way to end it
+ * Captures the log of services in this process, in place of stdout, until the end.
+ * @returns a function that returns the log so far (the service buffers lines for up to 100 ms), and a function that ends the capture
  */
 export function takeLog(): { readonly written: () => string; readonly end: () => void } {
   let written = ''
@@ -35,10 +35,10 @@ export function logForThisTest(): () => string {
   return written
 }
 
-/** Hands what is written on stdout by its number, as the log is, to whoever takes it. @returns how that ends */
+/** Intercepts writes to the file descriptor of stdout, such as the log's. @returns a function that ends the interception */
 function takeWrites(): () => void {
   const { write, writeSync } = fs
-  /** @returns the bytes that were taken; undefined when this is not the log */
+  /** @returns the number of written bytes; undefined for other writes */
   const taken = (fd: unknown, data: unknown): number | undefined => {
     if (fd !== stdout || typeof data !== 'string') return undefined
     for (const take of takers) take(data)

@@ -1,9 +1,9 @@
 import * as fc from 'fast-check'
 import { anyCharacter } from './any-character.ts'
 
-/** A chat request as it should be; the wrong ones are made of it. */
+/** A valid chat request, from which the faulty ones are made. */
 export const chatBody = { model: 'understudy', character: 'Fern', messages: [{ role: 'user', content: 'Hello' }] }
-/** A plant as it should be. */
+/** A valid plant. */
 export const plantBody = { name: 'Monstera', tag: 'aroid' }
 
 /** A request that an HTTP client can send. */
@@ -14,20 +14,20 @@ export interface Attempt {
   readonly body: string | Uint8Array | undefined
 }
 
-/** Bytes for a connection of their own. */
+/** Bytes for a new connection. */
 export interface RawAttempt {
   readonly isHead: boolean
   readonly bytes: (key: string) => Uint8Array
 }
 
-/** An attempt as one line, to be told when it was answered wrongly. */
+/** An attempt as one line, for the message of a failed test. */
 export function shown(attempt: Attempt | RawAttempt, key: string): string {
   if ('bytes' in attempt) return JSON.stringify(Buffer.from(attempt.bytes(key)).toString('latin1')).slice(0, 600)
   const body = typeof attempt.body === 'string' ? attempt.body : Buffer.from(attempt.body ?? []).toString('latin1')
   return JSON.stringify({ ...attempt, body }).slice(0, 600)
 }
 
-/** Any value of any type, with those that hurt most. */
+/** Any value of any type, including the most dangerous ones. */
 function values(): fc.Arbitrary<unknown> {
   const odd = [
     null,
@@ -59,7 +59,7 @@ function values(): fc.Arbitrary<unknown> {
   )
 }
 
-/** A JSON text of this body with fields changed, added, left out or sent twice; sometimes cut or made deep. */
+/** A JSON text of this body with fields that are changed, added, missing or repeated; sometimes cut or deeply nested. */
 function mutated(valid: Readonly<Record<string, unknown>>, fields: readonly string[]): fc.Arbitrary<string> {
   const changes = fc.dictionary(fc.oneof(fc.constantFrom(...fields), fc.string({ maxLength: 8 })), values(), {
     minKeys: 1,
@@ -145,7 +145,7 @@ const chatFields = [
   'response_format reasoning_effort user metadata functions function_call logit_bias constructor __proto__ toString',
 ].flatMap((line) => line.split(' '))
 
-/** Requests at random over both interfaces, most of them wrong in some way. */
+/** Random requests to both interfaces, most of them faulty. */
 export function attempts(): fc.Arbitrary<Attempt> {
   const chatPath = fc.constantFrom('/chat/completions', '/v1/chat/completions')
   const json = fc.constantFrom('application/json', 'application/json; charset=utf-8', 'APPLICATION/JSON')
@@ -318,8 +318,8 @@ export function attempts(): fc.Arbitrary<Attempt> {
 }
 
 /**
- * What an HTTP client would never send: bytes for a connection of their own, which is closed behind them. They may name
- * no path for certain, so that a refusal may have the shape of either group.
+ * Bytes that an HTTP client would never send, for a new connection that is closed after them. They may have
+ * no clear path, so that a refusal may have either error shape.
  */
 export function rawAttempts(): fc.Arbitrary<RawAttempt> {
   const path = fc.constantFrom('/plants', '/chat/completions', '/models')

@@ -8,12 +8,12 @@ import { chunksIn } from './chat.ts'
 import { composedAtOnce } from './composed.ts'
 import { cardWithLore } from './lore-cards.ts'
 
-/** The understudy that is asked. */
+/** The understudy. */
 export const understudy = createUnderstudy()
 /** A client that never leaves. */
 export const never = new AbortController().signal
 
-/** A card with two example dialogues and lore, some of which must not be told. */
+/** A card with two example dialogues and lore, some of which is secret. */
 export const mallow: Card = cardWithLore(
   [
     {
@@ -44,7 +44,7 @@ export const mallow: Card = cardWithLore(
   },
 )
 
-/** A request to the character of a card, or to nobody. */
+/** A request to the character of a card, or without a character. */
 export function asking(
   messages: string | readonly Message[],
   body: Partial<CompletionRequest> = {},
@@ -66,7 +66,7 @@ export async function completionOf(request: ModelRequest): Promise<Completion> {
   return (await understudy.complete(request, never)).completion
 }
 
-/** What it says. */
+/** The text of its answer. */
 export async function textOf(request: ModelRequest): Promise<string> {
   return (await completionOf(request)).choices[0]?.message.content ?? ''
 }

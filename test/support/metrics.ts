@@ -1,13 +1,13 @@
-/** One line of Prometheus' text format: `name{labels}` as it is written, and the value. */
+/** One line of Prometheus' text format: `name{labels}`, and the value. */
 export type Scraped = ReadonlyMap<string, number>
 
-/** What stands in Prometheus' text format: a `# HELP` and a `# TYPE` line before each metric, then `name{labels} value`. */
+/** Parsed Prometheus text: a `# HELP` and a `# TYPE` line before each metric, then `name{labels} value`. */
 const sampleLine =
   /^([a-z_][a-z0-9_]*)((?:\{[a-z_]+="(?:[^"\\\n]|\\[\\"n])*"(?:,[a-z_]+="(?:[^"\\\n]|\\[\\"n])*")*\})?) (\S+)$/
 
 /**
  * Reads Prometheus' text format, strictly.
- * @throws Error for a line that is none, a sample that is there twice, or one without its type before it
+ * @throws Error for an invalid line, a repeated sample, or a sample without its type before it
  */
 export function parseMetrics(text: string): Scraped {
   const found = new Map<string, number>()
@@ -26,12 +26,12 @@ export function parseMetrics(text: string): Scraped {
   return found
 }
 
-/** The names that are there, without labels. */
+/** The names of the metrics, without labels. */
 export function namesOf(scraped: Scraped): ReadonlySet<string> {
   return new Set([...scraped.keys()].map((sample) => sample.replace(/\{.*/s, '')))
 }
 
-/** The sum of the samples of this name whose labels hold all of these pieces, such as `le="+Inf"`. */
+/** The sum of the samples of this name whose labels contain all of these texts, such as `le="+Inf"`. */
 export function sumOf(scraped: Scraped, name: string, ...pieces: readonly string[]): number {
   let sum = 0
   for (const [sample, value] of scraped) {

@@ -4,10 +4,10 @@ import { expect, it, onTestFinished, vi } from 'vitest'
 import { runCommand } from '../../src/command-line.ts'
 import { temporaryFolder } from './service.ts'
 
-/** A command as it is typed, its exit code, and all that it says on stderr; stdout stays empty. */
+/** A typed command, its exit code, and its stderr; stdout stays empty. */
 export type Answer = readonly [typed: string, code: number, stderr: string]
 
-/** Checks what mistyped commands are answered with, and that none of them has touched the data folder. */
+/** Checks the error messages of mistyped commands, and that none of them has changed the data folder. */
 export function answersMistakes(answers: readonly Answer[]): void {
   it.each(answers)('%s', async (typed, code, stderr) => {
     const { path, remove } = temporaryFolder()

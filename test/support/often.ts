@@ -1,4 +1,4 @@
-/** How often a test tries something at random: so often, and in the trial of that name ten times as often. */
+/** The number of runs of a property test; ten times as many in the trial of that name. */
 export function often(count: number): number {
   return count * Number(process.env['TEST_OFTEN'] ?? 1)
 }

@@ -3,8 +3,8 @@ import { Value } from '@sinclair/typebox/value'
 
 /*
  * What OpenAI's published API description (github.com/openai/openai-openapi, openapi.yaml: CreateChatCompletionResponse,
- * CreateChatCompletionStreamResponse, CompletionUsage) requires of a chat completion and of its chunks, written down
- * as facts. Other properties may come with them.
+ * CreateChatCompletionStreamResponse, CompletionUsage) requires of a chat completion and of its chunks, written
+ * as checks. Other properties are allowed.
  */
 
 const nullable = <T extends Parameters<typeof Type.Union>[0][number]>(schema: T) => Type.Union([schema, Type.Null()])
@@ -81,13 +81,13 @@ const OpenAiChunk = Type.Object({
   usage: Type.Optional(nullable(Usage)),
 })
 
-/** What a value lacks to be one of OpenAI's completions: nothing, when it is one. */
+/** The faults of a value as a completion of OpenAI; none for a valid one. */
 export function faultsOfCompletion(value: unknown): readonly string[] {
   return faults(OpenAiCompletion, value)
 }
 
 /**
- * What a list of chunks lacks to be one of OpenAI's streams: each chunk's form, one id and model in all of them,
+ * The faults of a list of chunks as a stream of OpenAI: each chunk's form, one id and model in all of them,
  * the role first, the reason of the end last, the usage after it.
  */
 export function faultsOfStream(chunks: readonly unknown[]): readonly string[] {

@@ -10,7 +10,7 @@ export function textOf(path: string): string {
   return readFileSync(join(projectFolder, path), 'utf8')
 }
 
-/** The documents of a YAML file, with what is merged by `<<`. @throws Error when it is no YAML, or names a key twice */
+/** The documents of a YAML file, with `<<` resolved. @throws Error when it is no YAML, or has a key twice */
 export function documentsOf(path: string): readonly unknown[] {
   return parseAllDocuments(textOf(path), { merge: true }).map((document) => {
     if ('errors' in document && document.errors[0] !== undefined) throw document.errors[0]
@@ -18,7 +18,7 @@ export function documentsOf(path: string): readonly unknown[] {
   })
 }
 
-/** The settings that the service knows: the table of docs/settings.md. */
+/** The settings of the service, from the table of docs/settings.md. */
 export function knownSettings(): ReadonlySet<string> {
   const listed = [...textOf('docs/settings.md').matchAll(/^\| `([A-Z_]+)`\s+\|/gm)].map(([, name]) => name ?? '')
   return new Set(listed)
@@ -87,7 +87,7 @@ const composeSchema = Type.Object({
   volumes: Type.Record(Type.String(), Type.Null()),
 })
 
-/** What `compose.yaml` says. @throws Error when it has anything that is not expected there */
+/** The content of `compose.yaml`. @throws Error when it has anything unexpected */
 export function composeFile() {
   return checked(composeSchema, documentsOf('compose.yaml')[0])
 }
@@ -148,7 +148,7 @@ export function kubernetesObject(kind: string, name: string): unknown {
   return documentsOf('ops/kubernetes.yaml').find((document) => Value.Check(metadata, document))
 }
 
-/** What was read, once it has proved to be of this shape. @throws Error that names the first place where it is not */
+/** Checks that a parsed value has this shape, and returns it. @throws Error that names the first wrong place */
 export function checked<T extends TSchema>(schema: T, value: unknown) {
   const fault = Value.Errors(schema, value).First()
   if (fault) throw new Error(`${fault.path}: ${fault.message}`)

@@ -5,12 +5,12 @@ import { onTestFinished } from 'vitest'
 import { asUser, freePort, isRoot } from './postgres.ts'
 import { temporaryFolder } from './service.ts'
 
-/** Where Debian's package puts it. */
+/** The path in Debian's package. */
 const program = '/usr/sbin/pgbouncer'
 
 /**
- * Starts a PgBouncer before a database until the running test is over, as a user that it accepts. It takes another server
- * connection for each transaction where it may, and gives each up after two seconds.
+ * Starts a PgBouncer in front of a database until the end of the running test, as a user that it accepts. It uses another server
+ * connection for each transaction where possible, and closes each after two seconds.
  * @param settings lines of its configuration
  * @returns the database's URL through it
  */
@@ -31,7 +31,7 @@ export async function pgbouncerForThisTest(
     default_pool_size: '5',
     server_round_robin: '1',
     server_lifetime: '2',
-    // After a crash of the server: its own 15 seconds are longer than any request waits.
+    // After a crash of the server: the default of 15 seconds is longer than any request waits.
     server_login_retry: '1',
     ...settings,
   }

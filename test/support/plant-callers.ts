@@ -11,10 +11,10 @@ export const cactus = '🌵'
 
 /** The service of the test file that runs. */
 export let service: TestService
-/** Plants in bulk, and sees what is kept. */
+/** Plain SQL beside the service, to add plants in bulk and to read rows. */
 export let sql: TestSql
 
-/** Starts a service for all tests of the file that calls this; it ends with it. */
+/** Starts a service for all tests of the calling file, and stops it at its end. */
 export function plantServiceForThisFile(): void {
   beforeAll(async () => {
     service = await startTestService()
@@ -27,7 +27,7 @@ export function plantServiceForThisFile(): void {
   })
 }
 
-/** Who asks for plants, with an account of their own. */
+/** A caller of `/plants` with their own account. */
 export interface Caller {
   readonly account: number
   send(path: string, options?: RequestOptions): Promise<Response>
@@ -37,17 +37,17 @@ export interface Caller {
   names(query?: string): Promise<readonly string[]>
 }
 
-/** A plant to be put into the database. */
+/** A plant to add to the database. */
 export interface Row {
   readonly id: number
   readonly name: string
   readonly tag?: string
 }
 
-/** How many callers there are: the last one has the account of this number. */
+/** The number of callers, which is also the number in the last caller's account name. */
 export let callers = 0
 
-/** Somebody with an empty account of their own. */
+/** A new caller with an empty account. */
 export async function newCaller(scopes?: readonly Scope[]): Promise<Caller> {
   const account = `account ${++callers}`
   const key = await service.makeKey(account, scopes)
@@ -65,7 +65,7 @@ export async function newCaller(scopes?: readonly Scope[]): Promise<Caller> {
   }
 }
 
-/** Puts plants into a caller's account, beside the service. */
+/** Adds plants to a caller's account, beside the service. */
 export function plantInBulk({ account }: Caller, rows: readonly Row[]): Promise<void> {
   return sql.insert(
     'plants',
@@ -73,7 +73,7 @@ export function plantInBulk({ account }: Caller, rows: readonly Row[]): Promise<
   )
 }
 
-/** The address of the next page, and that the header has exactly its form. */
+/** The URL of the next page. Checks the exact form of the header. */
 export function nextPage(response: Response): string | undefined {
   const link = response.headers.get('link')
   if (link === null) return undefined
@@ -86,7 +86,7 @@ export async function readPlants(response: Response): Promise<Plant[]> {
   return JSON.parse(await response.text())
 }
 
-/** All pages from the first address on; `between` runs after each. */
+/** All pages from the first URL on; `between` runs after each. */
 export async function readPages(
   caller: Caller,
   first: string,

@@ -1,16 +1,16 @@
 import fc from 'fast-check'
 
-/** How many accounts call, by numbers from 0 up; whoever may be named may also be the one after them. */
+/** The number of accounts, which are numbered from 0. Calls may also name the next number, which does not exist. */
 export const people = 4
 export const who = fc.nat({ max: people - 1 })
 export const id = fc.integer({ min: -2, max: 8 })
 export const tag = fc.constantFrom('x', 'y', 'z', undefined)
 export const limit = fc.constantFrom(1, 2, 3, 50)
 const key = fc.constantFrom(undefined, undefined, 'a', 'b')
-/** Whether the reply is to have the id. */
+/** Whether the reply includes the id. */
 const withId = fc.boolean()
 
-/** What accounts call, with so few ids, tags and keys that calls often meet. */
+/** Random calls of accounts, with so few ids, tags and keys that calls often collide. */
 export const create = fc.record({
   kind: fc.constant('create'),
   who,
@@ -22,7 +22,7 @@ export const create = fc.record({
 export const remove = fc.record({ kind: fc.constant('remove'), who, id })
 export const find = fc.record({ kind: fc.constant('find'), who, id, withId })
 
-/** A plant in the model: whose it is as a number from 0 up, and the rest. */
+/** A plant in the model, with the number of its account. */
 export interface ModelledPlant {
   readonly owner: number
   readonly id: number
@@ -31,14 +31,14 @@ export interface ModelledPlant {
 }
 
 /**
- * What the rules say, written down once more in the plainest way: one heap of plants, one set of grants, and every
- * question answered by looking at all of them. The service must answer the same, whatever is called in whatever order.
+ * The rules in their simplest form: one list of plants, one set of grants, and every
+ * query answered by a full scan. The service must answer the same for any calls in any order.
  */
 export class PlantsModel {
   plants: ModelledPlant[] = []
   /** "owner grantee tag", without a tag for all plants. */
   readonly grants = new Set<string>()
-  /** What each account's idempotency keys were used for. */
+  /** The first request of each idempotency key, by account. */
   readonly keyed = new Map<string, { readonly asked: string; readonly plant: ModelledPlant }>()
 
   /** The account's own plant with this id. */
@@ -46,19 +46,19 @@ export class PlantsModel {
     return this.plants.find((plant) => plant.owner === owner && plant.id === id)
   }
 
-  /** Removes it; tells whether it was there. */
+  /** Removes it. @returns whether it existed */
   remove(owner: number, id: number): boolean {
     const before = this.plants.length
     this.plants = this.plants.filter((plant) => plant.owner !== owner || plant.id !== id)
     return this.plants.length < before
   }
 
-  /** The id that a plant gets which is sent without one. */
+  /** The id of a plant that is sent without one. */
   nextId(owner: number): number {
     return Math.max(0, ...this.plants.filter((plant) => plant.owner === owner).map(({ id }) => id)) + 1
   }
 
-  /** Takes back one grant, or all without a tag; tells whether there was any. */
+  /** Revokes one grant, or all without a tag. @returns whether there was any */
   unshare(owner: number, grantee: number, tag: string | undefined): boolean {
     const taken = [...this.grants].filter((grant) =>
       tag === undefined ? grant.startsWith(`${owner} ${grantee} `) : grant === `${owner} ${grantee} ${tag}`,
@@ -67,7 +67,7 @@ export class PlantsModel {
     return taken.length > 0
   }
 
-  /** All that an account sees, in order: with this tag, after this place. */
+  /** All plants that an account sees, in order: with this tag, after this place. */
   visible(
     viewer: number,
     tag?: string,

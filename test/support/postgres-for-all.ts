@@ -1,11 +1,11 @@
 import { openPostgresStores } from '../../src/stores/postgres.ts'
 import { startPostgres } from './postgres.ts'
 
-/** Starts the PostgreSQL that every service of a test run has its database in: a copy of the one that is named, with our tables. */
+/** Starts the PostgreSQL for all services of a test run. Each service gets a copy of a template database with the schema. */
 export async function setup(): Promise<() => Promise<void>> {
-  // Nothing of it outlives the run.
+  // Removed at the end of the run.
   const careless = { full_page_writes: 'off', synchronous_commit: 'off', wal_level: 'minimal', max_wal_senders: '0' }
-  // With a database to each service it would hardly do anything else.
+  // With a database for each service, autovacuum would be busy all the time.
   const server = await startPostgres({ max_connections: '1000', autovacuum: 'off', ...careless })
   const url = await server.createDatabase()
   await (await openPostgresStores(url)).close()

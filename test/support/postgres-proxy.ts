@@ -1,7 +1,7 @@
 import { connect as connectTo, createServer, type Socket } from 'node:net'
 import { onTestFinished } from 'vitest'
 
-/** What a proxy does to a client's connection to PostgreSQL. */
+/** The changes that a proxy makes to the traffic with PostgreSQL. */
 export interface Meddling {
   /** An address's part for settings that the client may not send at its start, as PgBouncer refuses them. */
   readonly refusedSetting?: string

@@ -26,14 +26,14 @@ const startRounds = 15
 const key = 'ck_the-operator-of-a-large-ledger'
 const engines = ['SQLite', 'PostgreSQL']
 
-interface House {
+interface AttackedService {
   readonly sql: TestSql
   readonly environment: Readonly<Record<string, string>>
   openStores(): Promise<{ prune(before: number, most: number): Promise<number>; close(): Promise<void> }>
 }
 
 /** Makes a database with the first account and its key, until the running test is over. */
-async function makeHouse(engine: string): Promise<House> {
+async function makeHouse(engine: string): Promise<AttackedService> {
   const folder = temporaryFolder()
   const url = engine === 'SQLite' ? undefined : await newPostgresDatabase()
   const environment = {
@@ -66,7 +66,7 @@ async function start(environment: Readonly<Record<string, string>>): Promise<Run
 }
 
 /** The median seconds of starts that alternate, so that whatever else the machine does touches both. */
-async function startsOf(houses: readonly House[]): Promise<readonly number[]> {
+async function startsOf(houses: readonly AttackedService[]): Promise<readonly number[]> {
   const seconds = houses.map((): number[] => [])
   for (let round = 0; round < startRounds; round++) {
     for (const [index, { environment }] of houses.entries()) {

@@ -37,12 +37,12 @@ export class Attacker {
   readonly #leaving = new AbortController()
 
   /** @param key none for one without a key */
-  constructor(index: number, key: string | undefined, house: { url: string; dataDirectory: string; folder: string }) {
+  constructor(index: number, key: string | undefined, service: { url: string; dataDirectory: string; folder: string }) {
     this.index = index
     this.#key = key
-    this.url = house.url
-    this.dataDirectory = house.dataDirectory
-    this.folder = house.folder
+    this.url = service.url
+    this.dataDirectory = service.dataDirectory
+    this.folder = service.folder
   }
 
   /** Posts a body, and reads the answer. */

@@ -12,7 +12,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 export type Order = { readonly url: string; readonly key: string } | 'end'
 
 /** What one kind of bystander has seen. */
-export interface Sight {
+export interface Seen {
   /** Milliseconds, each as if the bystander had not waited for the one before. */
   readonly waits: readonly number[]
   /** How often it was refused, or had no answer. */
@@ -20,9 +20,9 @@ export interface Sight {
 }
 
 export interface Sights {
-  readonly livez: Sight
-  readonly plants: Sight
-  readonly stream: Sight
+  readonly livez: Seen
+  readonly plants: Seen
+  readonly stream: Seen
 }
 
 /** Milliseconds between two requests, and between two chunks. */

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { median } from '../../../bench/measure.ts'
+import { type AttackedService, startAttackedService } from './attacked-service.ts'
 import { type Answer, Attacker, patience } from './attacker.ts'
-import { type House, openHouse } from './house.ts'
 import type { Row } from './row.ts'
 import type { Kind, Watch, Watched } from './watch.ts'
 
@@ -71,23 +71,23 @@ async function costsOnce(
   measuring: Measuring,
 ): Promise<readonly Cost[]> {
   const costs: Cost[] = []
-  let house: Visited | undefined
+  let service: WarmService | undefined
   for (const attackers of numbers) {
-    house ??= await visit(row, folder, measuring)
-    const cost = await attack(row, house, attackers, measuring)
+    service ??= await openWarm(row, folder, measuring)
+    const cost = await attack(row, service, attackers, measuring)
     costs.push(cost)
-    if (cost.goesOn || !house.isRunning()) {
-      house.calmed(false)
-      house = undefined
+    if (cost.goesOn || !service.isRunning()) {
+      service.calmed(false)
+      service = undefined
     }
     if (cost.answers.every(({ status }) => status === null)) break
   }
-  house?.calmed(true)
+  service?.calmed(true)
   return costs
 }
 
 /** A service that has warmed up. */
-interface Visited extends House {
+interface WarmService extends AttackedService {
   /** Bytes in memory when it did nothing. */
   readonly idle: number
   readonly quiet: Watched
@@ -97,33 +97,33 @@ interface Visited extends House {
   calmed(isCalm: boolean): void
 }
 
-async function visit(row: Row, folder: string, { watch, calmSeconds }: Measuring): Promise<Visited> {
-  const house = await openHouse(row, folder, watch.port)
-  await plantSome(house)
-  const first = new Attacker(0, house.attackerKeys[0], house)
+async function openWarm(row: Row, folder: string, { watch, calmSeconds }: Measuring): Promise<WarmService> {
+  const service = await startAttackedService(row, folder, watch.port)
+  await plantSome(service)
+  const first = new Attacker(0, service.attackerKeys[0], service)
   for (let round = 0; round < 2; round++) await row.warm?.(first)
   // Bystanders warm up as well.
-  watch.begin(house.url, house.bystanderKey)
+  watch.begin(service.url, service.bystanderKey)
   await sleep(500)
   await watch.end()
-  const idle = house.memory()
-  watch.begin(house.url, house.bystanderKey)
+  const idle = service.memory()
+  watch.begin(service.url, service.bystanderKey)
   await sleep(watchedFor * 1000)
   const quiet = await watch.end()
   const over = Promise.withResolvers<boolean>()
   const closing = over.promise.then(async (isCalm) => {
     if (isCalm) await sleep(calmSeconds * 1000)
-    const left = isCalm ? house.memory() - idle : undefined
-    await house.close()
+    const left = isCalm ? service.memory() - idle : undefined
+    await service.close()
     return left
   })
   calming.add(closing)
   void closing.finally(() => calming.delete(closing))
-  return { ...house, idle, quiet, calm: closing, calmed: over.resolve }
+  return { ...service, idle, quiet, calm: closing, calmed: over.resolve }
 }
 
 /** A list for bystanders to ask for. */
-async function plantSome({ url, bystanderKey }: House): Promise<void> {
+async function plantSome({ url, bystanderKey }: AttackedService): Promise<void> {
   const headers = { authorization: `Bearer ${bystanderKey}`, 'content-type': 'application/json' }
   for (let count = 0; count < 20; count++) {
     const body = JSON.stringify({ name: `Plant ${count}` })
@@ -131,23 +131,23 @@ async function plantSome({ url, bystanderKey }: House): Promise<void> {
   }
 }
 
-async function attack(row: Row, house: Visited, count: number, measuring: Measuring): Promise<Cost> {
+async function attack(row: Row, service: WarmService, count: number, measuring: Measuring): Promise<Cost> {
   const { watch } = measuring
   const run = row.prepare()
-  const keyOf = (index: number) => house.attackerKeys[measuring.isOneAccount || row.isOneAccount ? 0 : index]
+  const keyOf = (index: number) => service.attackerKeys[measuring.isOneAccount || row.isOneAccount ? 0 : index]
   const attackers = Array.from({ length: count }, (_, index) => {
-    return new Attacker(index, row.isKeyless ? undefined : keyOf(index), house)
+    return new Attacker(index, row.isKeyless ? undefined : keyOf(index), service)
   })
-  await house.held(5000)
+  await service.held(5000)
   let highest = 0
   const looking = setInterval(() => {
-    highest = Math.max(highest, house.memory())
+    highest = Math.max(highest, service.memory())
   }, 20)
-  watch.begin(house.url, house.bystanderKey)
+  watch.begin(service.url, service.bystanderKey)
   // The stream is open before the attack.
   await sleep(200)
-  const cpu = house.cpu()
-  const queued = house.queued()
+  const cpu = service.cpu()
+  const queued = service.queued()
   const leaving = setTimeout(() => {
     for (const each of attackers) each.leave()
   }, patience * 1000)
@@ -156,8 +156,8 @@ async function attack(row: Row, house: Visited, count: number, measuring: Measur
   await sleep(200)
   const watched = await watch.end()
   clearInterval(looking)
-  const told = await house.held(3000)
-  const atLeast = house.cpu() - cpu
+  const told = await service.held(3000)
+  const atLeast = service.cpu() - cpu
   const answers = attackers.flatMap((each) => each.answers)
   return {
     attackers: count,
@@ -165,23 +165,23 @@ async function attack(row: Row, house: Visited, count: number, measuring: Measur
     isLeast: told === undefined,
     collections: told?.collections ?? Number.NaN,
     cpu: (told?.total ?? atLeast) / 1000,
-    queued: house.queued() - queued,
-    quiet: house.quiet,
+    queued: service.queued() - queued,
+    quiet: service.quiet,
     watched,
-    memory: highest - house.idle,
-    calm: house.calm,
+    memory: highest - service.idle,
+    calm: service.calm,
     seconds: Math.max(0, ...answers.map(({ seconds }) => seconds)),
     answers,
-    goesOn: await isAtWork(house),
+    goesOn: await isAtWork(service),
   }
 }
 
 /** Whether the main thread works on for ten seconds. */
-async function isAtWork(house: House): Promise<boolean> {
+async function isAtWork(service: AttackedService): Promise<boolean> {
   for (let look = 0; look < 30; look++) {
-    const before = house.cpu()
+    const before = service.cpu()
     await sleep(300)
-    if (house.cpu() - before < 100) return false
+    if (service.cpu() - before < 100) return false
   }
   return true
 }

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { projectFolder } from '../process.ts'
-import type { Order, Sight, Sights } from './bystanders.ts'
+import type { Order, Seen, Sights } from './bystanders.ts'
 
 /** What a kind of bystander has waited, in milliseconds. */
 export interface Waits {
@@ -56,7 +56,7 @@ export class Watch {
   }
 }
 
-function waitsOf({ waits, refused }: Sight): Waits {
+function waitsOf({ waits, refused }: Seen): Waits {
   const sorted = waits.toSorted((a, b) => a - b)
   const at = (part: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? Number.NaN
   return { p50: at(0.5), p99: at(0.99), p999: at(0.999), count: sorted.length, refused }

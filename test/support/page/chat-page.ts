@@ -1,9 +1,9 @@
 import type { Locator, Page } from 'playwright-core'
 import { serviceForThisTest, type TestService } from '../service.ts'
 import { chunkText, type Script, type ScriptedUpstream, sse, streamOf, upstreamForThisTest } from '../upstream.ts'
-import type { Sight, Visitor } from './visitor.ts'
+import type { PageBrowser, PageOptions } from './page-browser.ts'
 
-/** A conversation in the page, with a model that says what the test wants. */
+/** A conversation in the page, with a scripted model. */
 export interface ChatPage {
   readonly page: Page
   readonly service: TestService
@@ -15,24 +15,28 @@ export interface ChatPage {
 }
 
 /**
- * Opens the conversation with Fern, as somebody who has come by the address of the page and clicked on her.
- * @param scripts what the model answers, call by call
+ * Opens the page, and the conversation with Fern by a click.
+ * @param scripts the model's answers, call by call
  */
-export async function talkToFern(visitor: Visitor, scripts: readonly Script[], sight: Sight = {}): Promise<ChatPage> {
+export async function talkToFern(
+  pageBrowser: PageBrowser,
+  scripts: readonly Script[],
+  screen: PageOptions = {},
+): Promise<ChatPage> {
   const upstream = await upstreamForThisTest(...scripts)
   const service = await serviceForThisTest({}, gardener(upstream))
-  const page = await visitor.visit(service, sight)
+  const page = await pageBrowser.openPage(service, screen)
   await page.getByRole('button', { name: /^Fern/ }).click()
   await page.getByRole('article').getByText('Mind the hose').waitFor()
   return chatPage(page, service, upstream)
 }
 
-/** The models of a service whose only one is the upstream, which is asked once. */
+/** The models of a service with only the upstream, without retries. */
 export function gardener({ url }: ScriptedUpstream): Readonly<Record<string, unknown>> {
   return { gardener: { adapter: 'openai', baseUrl: url, retries: 0, breaker: { failures: 0 } } }
 }
 
-/** What a test needs of a page that shows the conversation with Fern. */
+/** The parts of a page with the conversation with Fern. */
 export function chatPage(page: Page, service: TestService, upstream: ScriptedUpstream): ChatPage {
   const box = page.getByLabel('Message to Fern')
   return {
@@ -52,7 +56,7 @@ export function says(text: string): Script {
   }
 }
 
-/** Begins a streamed reply, and leaves it open until the caller goes or `end` is settled. */
+/** Begins a streamed reply, and leaves it open until the caller leaves or `end` is settled. */
 export function begins(text: string, end: Promise<void> = new Promise(() => {})): Script {
   return async (response, { aborted }) => {
     response.writeHead(200, { 'content-type': 'text/event-stream' })
@@ -72,7 +76,7 @@ export function breaksOff(text: string): Script {
   }
 }
 
-/** The texts of what an upstream was told, last of all. */
+/** The texts of the last request to an upstream. */
 export function toldLast({ calls }: ScriptedUpstream): readonly { readonly role: string; readonly content: string }[] {
   const messages = calls.at(-1)?.body['messages']
   return Array.isArray(messages) ? messages : []

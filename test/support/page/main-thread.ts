@@ -1,6 +1,6 @@
 import type { Page } from 'playwright-core'
 
-/** How much slower than this machine's CPU a phone's is taken to be. */
+/** The assumed ratio of this machine's CPU speed to a phone's. */
 const slowerBy = 4
 
 interface TraceEvent {
@@ -14,8 +14,8 @@ interface TraceEvent {
 }
 
 /**
- * Does something in a page, and gives the milliseconds for which the longest task holds the main thread of a phone: its CPU
- * time here, times four. Unlike the time that passes, that is the same whatever else the machine does.
+ * Does something in a page. @returns the milliseconds of the longest task of a phone's main thread: its CPU
+ * time here, times four. Unlike wall-clock time, it does not depend on other load of the machine.
  */
 export async function longestTask(page: Page, act: () => Promise<void>): Promise<number> {
   const browser = page.context().browser()

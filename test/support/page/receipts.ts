@@ -1,6 +1,6 @@
 import type { Page } from 'playwright-core'
 
-/** Opens the receipt of a request over the page, as the chat view does; its closing is told in `document.title`. */
+/** Opens the receipt of a request over the page, as the chat view does. When it closes, `document.title` changes. */
 export async function openReceipt(page: Page, request: object, requestId: string | null): Promise<void> {
   await page.evaluate(`globalThis.request = ${JSON.stringify(request)}`)
   await openReceiptOfGlobal(page, requestId)

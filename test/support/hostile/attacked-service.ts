@@ -19,7 +19,7 @@ import type { Row } from './row.ts'
 const accounts = 201
 
 /** A service under attack, of some checkout. */
-export interface House {
+export interface AttackedService {
   readonly url: string
   readonly folder: string
   readonly dataDirectory: string
@@ -57,7 +57,7 @@ function modelsAt(upstream: number, paced: number) {
 }
 
 /** Starts a service for a row, with an upstream of its own; whoever starts it closes it. @param paced the bystanders' upstream */
-export async function openHouse(row: Row, folder: string, paced: number): Promise<House> {
+export async function startAttackedService(row: Row, folder: string, paced: number): Promise<AttackedService> {
   const upstream = createServer(row.upstream ?? goodUpstream).listen(0, '127.0.0.1')
   await new Promise((resolve) => upstream.once('listening', resolve))
   const { port } = upstream.address() as AddressInfo
@@ -103,7 +103,7 @@ function houseOf(
   folder: string,
   keys: readonly string[],
   closeAll: () => Promise<void>,
-): House {
+): AttackedService {
   const { pid = 0 } = service.process
   return {
     url: service.url,

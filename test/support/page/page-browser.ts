@@ -4,31 +4,31 @@ import { type Browser, type BrowserContextOptions, chromium, type Page } from 'p
 import { afterAll, beforeAll, expect, onTestFinished } from 'vitest'
 import type { TestService } from '../service.ts'
 
-/** How somebody looks at the page. */
-export interface Sight extends BrowserContextOptions {
-  /** The key to sign in with; the service's first without it, and none where it is null. */
+/** Options of opening the page. */
+export interface PageOptions extends BrowserContextOptions {
+  /** The key to sign in with; the service's first key by default, and none for null. */
   readonly key?: string | null
-  /** Where to begin, such as `#/plants`. */
+  /** The fragment to open, such as `#/plants`. */
   readonly at?: string
-  /** What the console may say: a browser writes a line for each reply that is no success, which some tests want. */
+  /** Allowed lines of the console: a browser writes one for each reply that is no success, which some tests expect. */
   readonly expected?: readonly RegExp[]
 }
 
-/** Sizes that views are looked at in. */
+/** Sizes of screens. */
 export const phone = { width: 390, height: 844 }
 export const desktop = { width: 1280, height: 800 }
 
 /** A browser for a test file, which opens the page of a service for one test. */
-export interface Visitor {
+export interface PageBrowser {
   /**
-   * Opens the page. When the test is over its console must have been empty, with no violation of the policy, and no other
-   * host must have been asked for anything.
+   * Opens the page. At the end of the test the console must be empty, without a violation of the policy, and no other
+   * host may have got a request.
    */
-  visit(service: Pick<TestService, 'url' | 'key'>, sight?: Sight): Promise<Page>
+  openPage(service: Pick<TestService, 'url' | 'key'>, screen?: PageOptions): Promise<Page>
 }
 
 /** Starts a browser for the test file that calls it. */
-export function visitorForThisFile(): Visitor {
+export function browserForThisFile(): PageBrowser {
   let browser: Browser | undefined
   beforeAll(async () => {
     const executablePath = process.env['CHROMIUM']
@@ -36,7 +36,7 @@ export function visitorForThisFile(): Visitor {
   })
   afterAll(() => browser?.close())
   return {
-    async visit(service, { key = service.key, at = '', expected = [], ...options } = {}) {
+    async openPage(service, { key = service.key, at = '', expected = [], ...options } = {}) {
       if (!browser) throw new Error('The browser has not started.')
       const context = await browser.newContext({ viewport: desktop, ...options })
       const page = await context.newPage()
@@ -57,7 +57,7 @@ export function visitorForThisFile(): Visitor {
   }
 }
 
-/** All that a page must not do, as it comes. */
+/** The list of forbidden actions of a page, which grows as they happen. */
 function problemsOf(page: Page, host: string, expected: readonly RegExp[]): string[] {
   const problems: string[] = []
   const tell = (problem: string) => {
@@ -83,7 +83,7 @@ interface AxeResult {
   }[]
 }
 
-/** What axe-core finds of serious and critical faults in what a page shows now, a line for each; none is the aim. */
+/** The serious and critical faults that axe-core finds in the current page, a line for each. */
 export async function barriersOf(page: Page): Promise<readonly string[]> {
   await page.evaluate(axe)
   const { violations } = await page.evaluate<AxeResult>('axe.run(document, { resultTypes: ["violations"] })')
