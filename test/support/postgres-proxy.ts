@@ -3,19 +3,19 @@ import { onTestFinished } from 'vitest'
 
 /** The changes that a proxy makes to the traffic with PostgreSQL. */
 export interface Meddling {
-  /** An address's part for settings that the client may not send at its start, as PgBouncer refuses them. */
+  /** A startup setting in the URL that the proxy refuses, as PgBouncer does. */
   readonly refusedSetting?: string
-  /** Whether it gives a connection with that setting no answer at all. */
+  /** Whether a connection with that setting gets no answer at all. */
   isSilent?(): boolean
-  /** SQL that the server does before a statement of the client, which does not hear of it. */
+  /** SQL that the proxy runs before a statement of the client, without its knowledge. */
   before?(statement: string): string | undefined
-  /** Whether the server's process has another number than the client is told, as behind a pooler. */
+  /** Whether the client gets a wrong backend process id, as behind a pooler. */
   readonly hidesPid?: boolean
-  /** Whether nothing that a client sends is handed on now, as by a pooler that waits for its server. */
+  /** Whether the proxy now holds back all client messages, as a pooler that waits for its server. */
   isWaiting?(): boolean
-  /** Whether clients are told that the server is a standby, as PgBouncer goes on to say of one that was promoted. */
+  /** Whether clients are told that the server is a standby, which PgBouncer still reports of a promoted one. */
   readonly tellsOfStandby?: boolean
-  /** Whether the connection ends where a transaction begins, as with PgBouncer's `pool_mode = statement`. */
+  /** Whether the proxy closes the connection at the beginning of a transaction, as PgBouncer's `pool_mode = statement`. */
   readonly refusesTransactions?: boolean
 }
 
@@ -23,7 +23,7 @@ export interface Meddling {
 export interface PostgresProxy {
   /** The database's URL through it. */
   readonly url: string
-  /** The names of the prepared statements that clients have made since this was last asked. */
+  /** The names of the prepared statements that clients have made since the last call. */
   takeNames(): readonly string[]
 }
 
@@ -61,7 +61,7 @@ export async function proxyForThisTest(databaseUrl: string, meddling: Meddling):
 }
 
 function meddle(client: Socket, server: Socket, meddling: Meddling, names: string[]): void {
-  /** Whose each coming ReadyForQuery is; the first one ends the start. */
+  /** The owner of each expected ReadyForQuery. The first one ends the startup. */
   const owners: ('client' | 'proxy')[] = ['client']
   const statements = new Map<string, string>()
   let isBetween = true
@@ -106,7 +106,7 @@ function meddle(client: Socket, server: Socket, meddling: Meddling, names: strin
   server.on('data', fromServer)
 }
 
-/** Cuts a stream into the protocol's messages. The client's first one has no letter before its length. */
+/** Splits a stream into the protocol's messages. The client's first message has no type before its length. */
 function framesOf(beginsWithStart: boolean, onFrame: (frame: Buffer, isStart: boolean) => void) {
   let isStart = beginsWithStart
   let rest = Buffer.alloc(0)

@@ -24,32 +24,32 @@ export interface PostgresServer {
   /** The folder of its data. */
   readonly folder: string
   readonly process: () => ChildProcess
-  /** Makes an empty database, and gives its URL. */
+  /** Makes an empty database, and returns its URL. */
   createDatabase(): Promise<string>
   url(database: string): string
-  /** Ends it properly. */
+  /** Shuts it down. */
   end(): Promise<void>
-  /** Ends it as a crash would. */
+  /** Ends it as in a crash. */
   kill(): Promise<void>
-  /** Starts it again over the same data. @param more lines of its configuration, beside those that it had */
+  /** Starts it again over the same data. @param more additional lines of its configuration */
   start(more?: Readonly<Record<string, string>>): Promise<void>
-  /** Lets a standby be the primary. */
+  /** Promotes a standby. */
   promote(): Promise<void>
   stop(): Promise<void>
 }
 
-/** Nobody, who may do nothing: PostgreSQL refuses to run as root. */
+/** The user id of `nobody`: PostgreSQL refuses to run as root. */
 const nobody = 65_534
 export const isRoot = process.getuid?.() === 0
-/** For what refuses to run as root. */
+/** The user for programs that refuse to run as root. */
 export const asUser: { readonly uid?: number; readonly gid?: number } = isRoot ? { uid: nobody, gid: nobody } : {}
 
-/** The folder for what all servers share: that of a whole test run, or else one that goes with this process. */
+/** The folder of the files that all servers share: the folder of the test run, or else a temporary one of this process. */
 let sharedFolder: string | undefined
 
-/** Makes a folder that all servers share, unless it is there; several processes may do so at once. */
+/** Makes a shared folder, unless it exists; several processes may call this at once. */
 function madeOnce(name: string, make: (folder: string) => void): string {
-  // Read now: the set-up of a run names it after this file was loaded.
+  // Read at the call: the set-up of a run sets the variable after this file is loaded.
   sharedFolder ??= process.env['TEST_SHARED_FOLDER']
   if (sharedFolder === undefined) {
     const folder = mkdtempSync(join(tmpdir(), 'conservatory-postgres-'))
@@ -70,7 +70,7 @@ function madeOnce(name: string, make: (folder: string) => void): string {
   return path
 }
 
-/** Where the binaries are: a copy, since root's own may not be readable for nobody. */
+/** The folder of the binaries: a copy, since the user `nobody` may not read root's. */
 function binariesFolder(): string {
   const copied = madeOnce('postgres', (folder) => {
     const { platform, arch } = process
@@ -90,7 +90,7 @@ function binariesFolder(): string {
   return join(copied, 'native')
 }
 
-/** The data of a server that nobody has used yet. */
+/** The data folder of a new server. */
 function emptyData(): string {
   const words = ['-U', 'postgres', '-A', 'trust', '--no-sync', '-E', 'UTF8', '--no-locale']
   return madeOnce('postgres-data', (folder) => {
@@ -99,7 +99,7 @@ function emptyData(): string {
   })
 }
 
-/** Makes a folder of data of its own that is a copy of another, whose server does not run. */
+/** Copies the data folder of a stopped server. */
 function copyOfData(from: string): { readonly home: string; readonly folder: string } {
   const home = mkdtempSync(join(tmpdir(), 'conservatory-postgres-data-'))
   chmodSync(home, 0o755)
@@ -136,7 +136,7 @@ export async function startPostgres(settings: Readonly<Record<string, string>> =
 }
 
 /**
- * Starts a primary, and a standby that every commit waits for. The standby begins as a copy of the primary's folder:
+ * Starts a primary, and a synchronous standby. The standby begins as a copy of the primary's folder:
  * the package has no pg_basebackup.
  */
 export async function startPair(): Promise<{ readonly primary: PostgresServer; readonly standby: PostgresServer }> {
@@ -145,7 +145,7 @@ export async function startPair(): Promise<{ readonly primary: PostgresServer; r
   return { primary, standby }
 }
 
-/** Copies the folder of a server, which is stopped for it and started again, and starts the copy as the standby that its commits wait for. */
+/** Copies the folder of a server, which is stopped meanwhile, and starts the copy as its synchronous standby. */
 export async function startStandby(primary: PostgresServer): Promise<PostgresServer> {
   await primary.end()
   const { home, folder } = copyOfData(primary.folder)
@@ -215,7 +215,7 @@ class Server implements PostgresServer {
     })
     this.#process = child
     this.#exited = new Promise((resolve) => child.once('exit', resolve))
-    // However long it takes: a server that cannot start exits.
+    // Without a timeout: a server that cannot start exits.
     for (;;) {
       const sql = postgres(this.url('postgres'), { max: 1, connect_timeout: 2, onnotice: () => {} })
       try {
@@ -253,14 +253,14 @@ class Server implements PostgresServer {
   }
 }
 
-/** Prints how long failovers took, in ms, and how many rows were acknowledged, where more rounds than usual were wanted. */
+/** Prints the durations of failovers in ms and the number of acknowledged rows, if ROUNDS is set. */
 export function tellRecoveries(who: string, recoveries: readonly number[], acknowledged: number): void {
   if (process.env['FAILOVER_ROUNDS'] === undefined) return
   const times = recoveries.map(Math.round).toSorted((a, b) => a - b)
   console.log(`${who}: ${times.length} failovers, ${acknowledged} acknowledged, recovered in ms: ${times.join(' ')}`)
 }
 
-/** A port of loopback that nobody listens on now. */
+/** A free port of loopback. */
 export async function freePort(): Promise<number> {
   const server = createServer()
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))

@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'
 
 const hasProc = existsSync('/proc/self/fd')
 
-/** The memory that a process holds now, MB. */
+/** The resident memory of a process, MB. */
 export function residentMegabytes(pid: number): number {
   const text = hasProc
     ? /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]
@@ -12,15 +12,15 @@ export function residentMegabytes(pid: number): number {
 }
 
 /**
- * Milliseconds, since its start, for which the main thread of a process could have run and no core of the machine was free.
- * Linux tells it; 0 elsewhere, and where the process has ended.
+ * Milliseconds since its start in which the main thread of a process was ready to run and no core was free.
+ * Only on Linux; 0 elsewhere, and for a process that has ended.
  */
 export function queuedMs(pid: number): number {
   const path = `/proc/${pid}/schedstat`
   return existsSync(path) ? Number(readFileSync(path, 'utf8').split(' ')[1]) / 1e6 : 0
 }
 
-/** How many sockets, and how many files whose name has this in it, a process has open. */
+/** The numbers of open sockets, and of open files whose name contains a text, of a process. */
 export function openDescriptors(pid: number, part: string): { readonly sockets: number; readonly files: number } {
   const names = hasProc ? namesFromProc(pid) : namesFromLsof(pid)
   return {

@@ -9,17 +9,17 @@ import { settingsOf } from './test-database.ts'
 /** The checkout that the tests run in. */
 export const projectFolder = fileURLToPath(new URL('../..', import.meta.url))
 
-/** Makes a second start of the same code take half the time. */
+/** The compile cache, which halves the time of a second start. */
 export const compileCache = { NODE_COMPILE_CACHE: join(projectFolder, 'node_modules', '.cache', 'node') }
 
-/** The service as a process of its own, on a free port over a data folder of its own. */
+/** The service as a child process, on a free port, with its own data folder. */
 export interface SpawnedService {
   readonly url: string
   /** The first key: as printed, or BOOTSTRAP_KEY. */
   readonly key: string
   readonly dataDirectory: string
   readonly process: ChildProcess
-  /** All that has been printed so far. */
+  /** The output so far. */
   readonly stdout: () => string
   readonly stderr: () => string
   /** Resolves with the exit code, or with null when a signal ended it. */
@@ -46,14 +46,14 @@ export async function spawnService(
   return listening
 }
 
-/** A service that may not listen yet. */
+/** A service, which may not listen yet. */
 interface Starting extends Pick<SpawnedService, 'process' | 'stderr' | 'exited'> {
   close(): Promise<void>
 }
 
 /**
  * The same for a service that outlives the running test: whoever starts it closes it.
- * @returns the service at once, and as it is when it listens
+ * @returns the service at once, and a promise of the listening service
  */
 export async function startSpawned(
   command: string,

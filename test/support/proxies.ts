@@ -7,20 +7,20 @@ import { freePort } from './postgres.ts'
 import { projectFolder } from './process.ts'
 import { temporaryFolder } from './service.ts'
 
-/** A balancer of Debian's, with the configuration that `ops` has for it. */
+/** A balancer from a Debian package, with its configuration of `ops`. */
 export interface LoadBalancer {
   readonly name: string
-  /** Debian's package, and where it puts its program. */
+  /** The Debian package, and the path of its program. */
   readonly package: string
   readonly program: string
   args(file: string): readonly string[]
-  /** The configuration with a port of its own, and with these replicas. */
+  /** The configuration with a free port and these replicas. */
   configuration(port: number, replicas: readonly number[]): string
 }
 
 const fileOf = (name: string) => readFileSync(join(projectFolder, 'ops', name), 'utf8')
 
-/** Puts these replicas, by their ports on loopback, in the place of the three that a file of `ops` names. */
+/** Replaces the three replicas of a file of `ops` by these ports on loopback. */
 function withReplicas(configuration: string, replicas: readonly number[]): string {
   const left = [...replicas]
   return configuration.replaceAll(/\w+\.example:3000/g, () => `127.0.0.1:${left.shift()}`)
@@ -35,7 +35,7 @@ export const haproxy: LoadBalancer = {
     withReplicas(fileOf('haproxy.cfg').replace('bind :3000', `bind 127.0.0.1:${port}`), replicas),
 }
 
-/** Its lines for replicas that have names stand in the place of the ones for containers. */
+/** Uses its lines for named replicas in the place of the lines for containers. */
 export const caddy: LoadBalancer = {
   name: 'Caddy',
   package: 'caddy',

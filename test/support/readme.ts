@@ -3,10 +3,10 @@ import { readFileSync } from 'node:fs'
 import { promisify } from 'node:util'
 import type { TestService } from './service.ts'
 
-/** The README as it is in the checkout. */
+/** The README of the checkout. */
 export const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8')
 
-/** A command that the README shows at a prompt, and the lines of answer below it. */
+/** A command at a prompt in the README, and the lines of output below it. */
 export interface Shown {
   readonly command: string
   readonly answer: string
@@ -23,14 +23,14 @@ export function shownCommands(document = readme): readonly Shown[] {
     .filter(({ command }) => command.startsWith('curl '))
 }
 
-/** What a curl line prints where the service stands in the place of the one that it names. */
+/** The output of a curl line that is sent to this service in place of the documented one. */
 export async function answerTo({ command }: Shown, { url, key }: Pick<TestService, 'url' | 'key'>): Promise<string> {
   const here = command.replace('http://127.0.0.1:3000', url)
   const { stdout } = await promisify(execFile)('bash', ['-c', here], { env: { PATH: process.env['PATH'], KEY: key } })
   return stdout.trim()
 }
 
-/** The answer without what differs from one run to the next. */
+/** The answer without the parts that differ between runs. */
 export function steadyAnswer(answer: string): string {
   return answer.replace(/"id":"chatcmpl-[^"]*"/g, '"id":"chatcmpl-…"').replace(/"created":\d+/g, '"created":0')
 }

@@ -3,7 +3,7 @@ import { Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { json, pieces, type Script } from './upstream.ts'
 
-/** An answer of a vendor's API, written down from its reference, which `source` names. */
+/** An answer of a vendor's API from its reference, which `source` names. */
 const Recorded = Type.Object({
   source: Type.String({ minLength: 10 }),
   status: Type.Integer(),
@@ -11,23 +11,23 @@ const Recorded = Type.Object({
   body: Type.Record(Type.String(), Type.Unknown()),
 })
 
-/** Reads a written-down answer (`anthropic/text.json`). */
+/** Reads a recorded answer, such as `anthropic/text.json`. */
 export function recorded(name: string) {
   return Value.Parse(Recorded, JSON.parse(read(name)))
 }
 
-/** Answers as the vendor does; `changes` replace fields of the body. */
+/** Answers with a recorded answer; `changes` replace fields of the body. */
 export function replay(name: string, changes: Record<string, unknown> = {}): Script {
   const { status, headers, body } = recorded(name)
   return json({ ...body, ...changes }, status, headers)
 }
 
-/** Answers with a vendor's written-down event stream, one event to a write; its source is its first comment line. */
+/** Answers with a recorded event stream, one event per write. Its first comment line names its source. */
 export function replayStream(name: string, end: 'end' | 'cut' | 'hang' = 'end'): Script {
   return pieces(eventsOf(name), end)
 }
 
-/** The events of a written-down stream, as they are on the wire. */
+/** The events of a recorded stream, unchanged. */
 export function eventsOf(name: string): readonly string[] {
   const text = read(name)
   if (!/^: source: .{10}/.test(text)) throw new Error(`${name} does not say its source.`)

@@ -9,7 +9,7 @@ import { conservatoryProcess, type Ended } from './command.ts'
 /** The file of the database in a data folder. */
 export const fileIn = (folder: string) => join(folder, 'conservatory.db')
 
-/** Makes a database with these plants in a folder, all of which are in the file. */
+/** Makes a database with these plants in a folder; all plants are checkpointed into the file. */
 export function makeDatabase(folder: string, names: readonly string[], history?: readonly Migration[]): string {
   mkdirSync(folder, { recursive: true })
   const database = openDatabase(fileIn(folder), history)
@@ -18,7 +18,7 @@ export function makeDatabase(folder: string, names: readonly string[], history?:
   return fileIn(folder)
 }
 
-/** The same as a service leaves it that was killed: the second half of the plants is only in the log beside the file. */
+/** The same in the state after a killed service: half of the plants are only in the log beside the file. */
 export function makeKilled(folder: string, names: readonly string[]): string {
   const made = makeDatabase(join(folder, 'making'), names.slice(0, names.length / 2))
   const database = new Database(made)
@@ -38,7 +38,7 @@ function insert(database: Database.Database, names: readonly string[]): void {
   })()
 }
 
-/** The plants of a database that is sound. */
+/** The plants of a database, which must be sound. */
 export function plantsIn(path: string): readonly unknown[] {
   const database = new Database(path, { fileMustExist: true })
   try {
@@ -53,13 +53,13 @@ export function plantsIn(path: string): readonly unknown[] {
 export const keptIn = (folder: string) =>
   readdirSync(folder).filter((name) => /^conservatory\.db\.before-restore-\d{8}T\d{6}Z$/.test(name))
 
-/** Settings of a process that stops at a step, or without one tells its steps. */
+/** Settings of a process that stops at a step, or without a step prints its steps. */
 export const stopping = (at: string) => ({
   NODE_OPTIONS: `--import=${new URL('stop-restore.ts', import.meta.url).href}`,
   STOP_AT: at,
 })
 
-/** The steps that a restore over such a database takes, each `rm`, `rename` or `fsync`; the data folder is empty after it. */
+/** The steps of a restore over such a database, each `rm`, `rename` or `fsync`. The data folder is empty afterwards. */
 export async function stepsOfRestore(data: string, backup: string, old: readonly string[]): Promise<readonly string[]> {
   makeKilled(data, old)
   const ended = await restoreStopping(data, backup, '')
@@ -68,14 +68,14 @@ export async function stepsOfRestore(data: string, backup: string, old: readonly
   return [...ended.stderr.matchAll(/^step \d+ (\w+)$/gm)].map(([, name = '']) => name)
 }
 
-/** Restores in a process of its own that stops at a step. */
+/** Restores in a child process that stops at a step. */
 export function restoreStopping(folder: string, backup: string, at: string): Promise<Ended> {
   return conservatoryProcess(['restore', backup, '--force'], { DATA_DIR: folder, ...stopping(at) })
 }
 
 /**
- * Expects that the old database or the new one is there, whole; and the old one in any case, under its name or a kept one.
- * @returns which has the name
+ * Expects a whole database, the old or the new one, under its name; and the old one in any case, under its name or a kept one.
+ * @returns which of the two has the name
  */
 export function expectWhole(
   folder: string,

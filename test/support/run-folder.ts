@@ -2,10 +2,10 @@ import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-/** What a run shares between its files, such as programs that take long to lay out, is under this name in its folder. */
+/** The name of the folder for files that the test files of a run share, such as unpacked programs. */
 const shared = 'shared'
 
-/** Removes the folders of runs that were killed, and so could not do it. */
+/** Removes the folders of killed runs. */
 function removeAbandoned(): void {
   for (const name of readdirSync(tmpdir())) {
     const [, pid] = /^conservatory-run-(\d+)-/.exec(name) ?? []
@@ -17,14 +17,14 @@ function isRunning(pid: number): boolean {
   try {
     return process.kill(pid, 0)
   } catch (error) {
-    // Another user's process may not be signalled, but is there.
+    // EPERM: the process exists, and belongs to another user.
     return error instanceof Error && 'code' in error && error.code === 'EPERM'
   }
 }
 
 /**
- * Gives a whole test run one temporary folder, in which every other is made, and removes it at the end.
- * @throws Error at the end when a test has left something in it
+ * Makes one temporary folder for the whole test run, for all other temporary folders, and removes it at the end.
+ * @throws Error at the end when a test has left a file in it
  */
 export function setup(): () => void {
   removeAbandoned()
@@ -32,7 +32,7 @@ export function setup(): () => void {
   // PostgreSQL runs as nobody where the tests run as root.
   chmodSync(folder, 0o755)
   mkdirSync(join(folder, shared))
-  // What the platforms call it; Node reads the first that it knows.
+  // The variables of all platforms.
   for (const name of ['TMPDIR', 'TMP', 'TEMP']) process.env[name] = folder
   process.env['TEST_SHARED_FOLDER'] = join(folder, shared)
   return () => {

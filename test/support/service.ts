@@ -10,17 +10,17 @@ import type { Stores } from '../../src/stores/stores.ts'
 import { TestLoop } from './clock.ts'
 import { settingsOf } from './test-database.ts'
 
-/** A service on a free port of loopback over a data folder of its own. */
+/** A service on a free port of loopback with its own data folder. */
 export interface TestService {
   readonly url: string
-  /** Where the metrics are, when METRICS_PORT is set. */
+  /** The URL of the metrics, if METRICS_PORT is set. */
   readonly metricsUrl: string | undefined
   readonly dataDirectory: string
   /** The first key: account `owner`, all scopes. */
   readonly key: string
   /** Sends a request with the first key, unless its headers say otherwise. */
   request(path: string, options?: RequestOptions): Promise<Response>
-  /** Makes a key of another account, which is made too when it is not there. */
+  /** Makes a key of another account, and the account if it does not exist. */
   makeKey(account: string, scopes?: readonly Scope[], expires?: number): Promise<string>
   close(): Promise<void>
 }
@@ -34,17 +34,17 @@ export interface RequestOptions {
   readonly signal?: AbortSignal
 }
 
-/** Makes an empty folder that goes with the test (or with `cleanup`, where there is no running test). */
+/** Makes an empty folder that is removed at the end of the test (or by `cleanup`, if no test is running). */
 export function temporaryFolder(): { readonly path: string; readonly remove: () => void } {
   const path = mkdtempSync(join(tmpdir(), 'conservatory-test-'))
   return { path, remove: () => rmSync(path, { recursive: true, force: true }) }
 }
 
 /**
- * Starts a service in this process; whoever starts it closes it.
- * @param models the models of its `models.json`, where it is to have one
- * @param time what it goes by; the machine's time without it, but for the overload guard: to that one the machine is
- *   never too slow
+ * Starts a service in this process; the caller closes it.
+ * @param models the content of its `models.json`, if it has one
+ * @param time its sources of time; by default the machine's clock, and for load shedding an event loop that is
+ *   never late
  */
 export async function startTestService(
   environment: Readonly<Record<string, string>> = {},
@@ -61,7 +61,7 @@ export async function startTestService(
     SHUTDOWN_GRACE: '1',
     ...environment,
   })
-  // What a command beside the service would open, kept for all keys.
+  // The stores of commands, which are kept open for all keys.
   let beside: Promise<Stores> | undefined
   const service = await startService(config, { loop: new TestLoop(), ...time }).catch((error: unknown) => {
     folder.remove()
@@ -90,7 +90,7 @@ export async function startTestService(
   }
 }
 
-/** Models that send every id but the understudy's to an upstream, which is asked once, however often it has failed. */
+/** Models that send all ids except the understudy's to an upstream, without retries and without a breaker. */
 export function onceAsked(baseUrl: string, apiKey?: string): Readonly<Record<string, unknown>> {
   return {
     understudy: { adapter: 'understudy' },

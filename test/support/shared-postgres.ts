@@ -6,12 +6,12 @@ import postgres from 'postgres'
 import { connectPostgres } from '../../src/storage/postgres/connect.ts'
 import { type PostgresServer, startPostgres } from './postgres.ts'
 
-/** The database with our tables that others are copied from. */
+/** The template database with the schema. */
 const migrated = 'migrated'
 
 /**
- * Keeps one PostgreSQL ready for all test files of a run: it starts when the first of them asks, at a port of loopback that
- * gives its URL, and stops at the end of the run.
+ * Keeps one PostgreSQL ready for all test files of a run. It starts at the first request to a port of loopback that
+ * returns its URL, and stops at the end of the run.
  */
 export async function setup(): Promise<() => Promise<void>> {
   let server: Promise<PostgresServer> | undefined
@@ -36,7 +36,7 @@ export async function setup(): Promise<() => Promise<void>> {
 }
 
 async function startMigrated(): Promise<PostgresServer> {
-  // With so many databases autovacuum would hardly do anything else.
+  // With so many databases, autovacuum would be busy all the time.
   const server = await startPostgres({ max_connections: '400', autovacuum: 'off' })
   await execute(server.url('postgres'), `CREATE DATABASE ${migrated}`)
   await (await connectPostgres(server.url(migrated))).close()
@@ -52,15 +52,15 @@ async function execute(url: string, ...statements: readonly string[]): Promise<v
 let serverUrl: Promise<string> | undefined
 
 /**
- * Makes an empty database in the PostgreSQL that all test files share, and gives its URL. What stops, kills or configures
- * a server starts one of its own.
- * @param isolation how isolated its transactions are, where they do not say otherwise
+ * Makes an empty database in the shared PostgreSQL, and returns its URL. A test that stops, kills or configures
+ * a server starts its own one.
+ * @param isolation the default isolation level of its transactions
  */
 export function newPostgresDatabase(isolation = 'read committed'): Promise<string> {
   return copyOf('template0', isolation)
 }
 
-/** Makes one with our tables, which is a copy: all migrations anew would take five times the work. */
+/** Makes a database with the schema, as a copy: running all migrations takes five times as long. */
 export function newMigratedDatabase(isolation = 'read committed'): Promise<string> {
   return copyOf(migrated, isolation)
 }

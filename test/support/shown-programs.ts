@@ -3,7 +3,7 @@ import { promisify } from 'node:util'
 import { compileCache, projectFolder } from './process.ts'
 import type { TestService } from './service.ts'
 
-/** A program that a document shows, and all that it prints. */
+/** A program in a document, and its output. */
 export interface ShownProgram {
   /** The heading above it. */
   readonly title: string
@@ -12,8 +12,8 @@ export interface ShownProgram {
 }
 
 /**
- * The programs of a document: its blocks of JavaScript with a block of text behind them. A block without one stands before
- * each program that comes after it.
+ * The programs of a document: its blocks of JavaScript that are followed by a block of text. A block without text is put before
+ * each program after it.
  */
 export function programsShownIn(document: string): readonly ShownProgram[] {
   const programs: ShownProgram[] = []
@@ -30,10 +30,10 @@ export function programsShownIn(document: string): readonly ShownProgram[] {
 }
 
 /**
- * Runs programs as their reader would, with the service in the place of the one that they name: one after the other in one
+ * Runs programs as a reader would, with this service in the place of the documented one: one after the other in one
  * process, since loading what they import takes longer than they do.
  * @param folder the folder whose packages they import
- * @returns what each prints, with the error that ended it
+ * @returns the output of each, with the error that ended it
  */
 export async function printedByEach(
   programs: readonly ShownProgram[],
@@ -49,7 +49,7 @@ export async function printedByEach(
   return stdout.split('\0').slice(0, -1)
 }
 
-/** Runs each of `codes` as a module of its own in the current folder, and prints a null character after it. */
+/** Runs each of `codes` as a separate module in the current folder, and prints a null character after it. */
 const runEach = `
   import { registerHooks } from 'node:module'
   const here = import.meta.url
@@ -58,7 +58,7 @@ const runEach = `
       next(name, context.parentURL?.startsWith('data:') ? { ...context, parentURL: here } : context),
   })
   for (const [index, code] of codes.entries()) {
-    // Two that are the same are two modules.
+    // Equal programs are different modules.
     const module = encodeURIComponent('/* ' + index + ' */' + code)
     await import('data:text/javascript,' + module).catch(console.log)
     process.stdout.write('\\0')

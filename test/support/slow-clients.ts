@@ -9,7 +9,7 @@ const key = 'a-key-of-a-slow-client'
 
 export const megabyte = 1024 ** 2
 
-/** Starts a service as a process of its own, with these models where it is to have some. */
+/** Starts a service as a child process, optionally with these models. */
 export async function startForSlowClients(
   environment: Record<string, string>,
   models?: object,
@@ -22,12 +22,12 @@ export async function startForSlowClients(
   })
 }
 
-/** The head of a request with the first key, as it goes over the wire. */
+/** The raw head of a request with the first key. */
 export function requestHead(method: string, path: string, ...lines: readonly string[]): string {
   return `${[`${method} ${path} HTTP/1.1`, 'Host: x', `Authorization: Bearer ${key}`, ...lines].join('\r\n')}\r\n\r\n`
 }
 
-/** Makes sure that somebody else is served. */
+/** Checks that another client is served. */
 export async function expectServed({ url }: SpawnedService): Promise<void> {
   const headers = { authorization: `Bearer ${key}` }
   const answer = await fetch(`${url}/plants?limit=1`, { headers })

@@ -3,13 +3,13 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { Agent, fetch, type Response } from 'undici'
 import { parseStream } from './chat.ts'
 
-/** What one load saw. */
+/** The results of one load. */
 export interface SoakLoad {
-  /** How often each kind of visit was made. */
+  /** The number of actions of each kind. */
   readonly visits: ReadonlyMap<string, number>
-  /** What was not as it must be, a sentence each; at most so many that they can be read. */
+  /** Faults as sentences; their number is bounded. */
   readonly faults: readonly string[]
-  /** The plants that were acknowledged and not deleted since: each name, and the path of the plant. */
+  /** Acknowledged plants that were not deleted: the path by the name. */
   readonly kept: ReadonlyMap<string, string>
 }
 
@@ -20,14 +20,14 @@ interface Sending {
   readonly signal?: AbortSignal
 }
 
-/** With so many plants new ones are no longer added, so that a longer run has no longer lists. */
+/** At this number no more plants are added, so that a longer run does not have longer lists. */
 const maxPlants = 1500
 
 const asJson = { 'content-type': 'application/json' }
 const models = ['understudy', 'unsteady', 'retried', 'saved']
 const messages = [{ role: 'user', content: 'Why are my leaves turning yellow?' }]
 
-/** What callers do wrong, and the status that each must get. */
+/** Faulty requests, with the expected status of each. */
 const wrong: readonly (readonly [status: number, path: string, sending: Sending])[] = [
   [400, '/plants', { method: 'POST', body: '{"name": ', headers: asJson }],
   [400, '/plants', { method: 'POST', body: '{"name": 5}', headers: asJson }],
@@ -40,7 +40,7 @@ const wrong: readonly (readonly [status: number, path: string, sending: Sending]
   [404, '/chat/completions', { method: 'POST', body: JSON.stringify({ model: 'nobody', messages }), headers: asJson }],
 ]
 
-/** Drives a mixed load with so many visitors for so many seconds, and leaves no connection open. */
+/** Drives a mixed load with some parallel callers for some seconds, and leaves no connection open. */
 export async function driveSoak(url: string, key: string, seconds: number, visitors: number): Promise<SoakLoad> {
   const load = new Load(url, key)
   const end = performance.now() + seconds * 1000
@@ -63,7 +63,7 @@ class Load implements SoakLoad {
   readonly #key: string
   readonly #connections = new Agent()
   #count = 0
-  /** Those that come more often are named more often. */
+  /** Frequent kinds are listed several times. */
   readonly #kinds: readonly (readonly [name: string, visit: () => Promise<void>])[] = [
     ...Array.from({ length: 3 }, () => ['a page', () => this.#page()] as const),
     ['the whole list', () => this.#wholeList()],
@@ -83,7 +83,7 @@ class Load implements SoakLoad {
     this.#key = key
   }
 
-  /** One visit of a random kind; whatever is wrong with it is kept as a fault. */
+  /** One action of a random kind, whose failure is recorded as a fault. */
   async visit(): Promise<void> {
     const [name, visit] = oneOf(this.#kinds)
     this.visits.set(name, (this.visits.get(name) ?? 0) + 1)
@@ -99,11 +99,11 @@ class Load implements SoakLoad {
     return this.#connections.destroy()
   }
 
-  /** Sends a request, and again a second later when the service has too much to do: other tests may take the machine. */
+  /** Sends a request, and again a second later after a 503: other tests may use the machine. */
   async #send(path: string, { headers, ...more }: Sending = {}): Promise<Response> {
     for (let refusals = 0; ; refusals++) {
       const response = await fetch(this.#url + path, {
-        // This finds a service out whose event loop stands still, or a reply that never ends.
+        // Detects a blocked event loop, or a reply that never ends.
         signal: AbortSignal.timeout(20_000),
         ...more,
         dispatcher: this.#connections,
@@ -148,7 +148,7 @@ class Load implements SoakLoad {
     this.kept.set(name, headers.get('location') ?? '')
   }
 
-  /** The client leaves at some moment, and sends the same with the same key until it has the answer. */
+  /** The client leaves at some moment, and repeats the request with the same key until it has the answer. */
   async #addOnce(): Promise<void> {
     if (this.kept.size >= maxPlants) return
     const name = `Plant ${this.#count++}`

@@ -2,9 +2,9 @@ import fs from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
 
 /*
- * Loaded into a process before its program (--import): numbers the calls that a restore makes of the file system, and at
- * the one that STOP_AT names ends the process with SIGKILL, or lets the call fail with `fail:` before the number. Without
- * one each is told on stderr, before it is made.
+ * Loaded into a process before its program (--import): numbers the calls of a restore to the file system, and at
+ * call STOP_AT ends the process with SIGKILL, or lets the call fail (`fail:` before the number). Without
+ * STOP_AT it prints each call on stderr before it is made.
  */
 const [, how, at] = /^(fail:)?(\d+)$/.exec(process.env['STOP_AT'] ?? '') ?? []
 let calls = 0

@@ -7,8 +7,8 @@ import type { Stores } from '../../src/stores/stores.ts'
 import { eventually } from './eventually.ts'
 
 /**
- * A database with our tables and nothing else, on the server that `vitest.postgres.config.ts` starts for all tests: each
- * data folder gets a copy of it. None where they run over SQLite.
+ * A template database with the empty schema, on the server that `vitest.postgres.config.ts` starts for all tests. Each
+ * data folder gets a copy of it. Undefined over SQLite.
  */
 const templateUrl = process.env['TEST_POSTGRES_URL']
 const databases = new Map<string, Promise<string>>()
@@ -16,7 +16,7 @@ const databases = new Map<string, Promise<string>>()
 /** Whether the services of this run keep their data in PostgreSQL. */
 export const isOverPostgres = templateUrl !== undefined
 
-/** The database that goes with a data folder, made when first asked for; undefined where the tests run over SQLite. */
+/** The database of a data folder, made at the first call; undefined over SQLite. */
 export async function databaseOf(dataDirectory: string): Promise<string | undefined> {
   if (templateUrl === undefined) return undefined
   const made = databases.get(dataDirectory) ?? copyOf(templateUrl)
@@ -24,7 +24,7 @@ export async function databaseOf(dataDirectory: string): Promise<string | undefi
   return made
 }
 
-/** The settings of a service or a command over a data folder and the database that goes with it. */
+/** The settings of a service or a command for a data folder and its database. */
 export async function settingsOf(dataDirectory: string): Promise<Readonly<Record<string, string>>> {
   const databaseUrl = await databaseOf(dataDirectory)
   return { DATA_DIR: dataDirectory, ...(databaseUrl === undefined ? {} : { DATABASE_URL: databaseUrl }) }
@@ -43,8 +43,8 @@ export async function storesForThisTest(dataDirectory: string): Promise<Stores> 
 }
 
 /**
- * Checks what a key may do after it was changed beside the service: known at once over SQLite, and half a second later at
- * most over PostgreSQL, where each replica remembers keys so long.
+ * Checks the rights of a key after a change beside the service: at once over SQLite, and within half a second
+ * over PostgreSQL, where each replica caches keys so long.
  */
 export function onceKnown<T>(check: () => Promise<T>): Promise<T> {
   return isOverPostgres ? eventually(check) : check()

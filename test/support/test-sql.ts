@@ -6,15 +6,15 @@ import { databaseOf } from './test-database.ts'
 
 export type Value = string | number | null
 
-/** The database of a data folder as plain SQL, beside the service and its stores, in words that both engines know. */
+/** Plain SQL on the database of a data folder, beside the service and its stores. Both engines must understand it. */
 export interface TestSql {
-  /** Runs a statement with a `?` for each value, and gives its rows: whole numbers as numbers. */
+  /** Runs a statement with a `?` for each value, and returns its rows; integers are numbers. */
   run<Row extends object>(statement: string, ...values: readonly Value[]): Promise<readonly Row[]>
   /** Adds rows, which all have the same columns, to a table: all of them or none. */
   insert(table: string, rows: readonly Readonly<Record<string, Value>>[]): Promise<void>
   /** The names of all tables. */
   tables(): Promise<readonly string[]>
-  /** Whether somebody reads an older state of the database than the newest. */
+  /** Whether a reader has an older snapshot of the database. */
   hasReader(): Promise<boolean>
   close(): Promise<void>
 }
@@ -38,7 +38,7 @@ export async function sqlForThisTest(dataDirectory: string): Promise<TestSql> {
 
 function openSqlite(path: string): TestSql {
   const database = new Database(path)
-  // What this connection writes may be lost in a power cut; what the service writes is none of its business.
+  // Writes of this connection may be lost in a power cut; the service's own writes are not affected.
   database.pragma('synchronous = OFF')
   return {
     async run<Row extends object>(text: string, ...values: readonly Value[]) {
@@ -62,7 +62,7 @@ function openSqlite(path: string): TestSql {
       return database.prepare<[], string>(named).pluck().all()
     },
     async hasReader() {
-      // The log cannot be cut while somebody reads what is behind it.
+      // The log cannot be truncated while a reader has an older snapshot.
       database.pragma('busy_timeout = 0')
       const isBusy = database.pragma('wal_checkpoint(TRUNCATE)', { simple: true }) === 1
       database.pragma('busy_timeout = 5000')
@@ -110,10 +110,10 @@ function openPostgres(url: string): TestSql {
   }
 }
 
-/** What is written by itself, a moment after a good request, and the signs of life of a replica. */
+/** Tables that the service writes a moment after a request, and heartbeats of replicas. */
 const writtenLater = new Set(['requests', 'spend', 'replicas'])
 
-/** All rows that a service keeps, by table, to compare before and after what must write nothing; without `last_used`. */
+/** All rows of a service by table, without `last_used`, to check that an action writes nothing. */
 export async function everythingKept(sql: TestSql): Promise<Readonly<Record<string, readonly string[]>>> {
   const tables = (await sql.tables()).filter((table) => !writtenLater.has(table))
   const rowsOf = async (table: string): Promise<[string, readonly string[]]> => {

@@ -3,12 +3,12 @@ import { TestClock } from './clock.ts'
 import { startTestService, type TestService } from './service.ts'
 import { completion, json, pieces, type Script, type ScriptedUpstream, startUpstream, streamOf } from './upstream.ts'
 
-/** What every request says that does not say otherwise. */
+/** The default messages of requests. */
 export const messages = [{ role: 'user', content: 'Hello' }]
 /** Whole and streamed. */
 export const modes = [false, true]
 
-/** Answers well, whole or streamed as asked. */
+/** Answers with a success, whole or streamed as requested. */
 export const answering =
   (text: string): Script =>
   (response, call) =>
@@ -21,10 +21,10 @@ export const dropping: Script = (response) => void response.socket?.resetAndDest
 /** Never answers. */
 export const hanging: Script = () => {}
 
-/** The time limits of the models that are called like them, milliseconds. */
+/** The timeouts of the models of the same names, in milliseconds. */
 export const limits = { firstToken: 60, total: 120, idle: 250 }
 
-/** The upstream of the models `one`, `retried`, … of the test file that runs: answers well until the test says otherwise. */
+/** The upstream of the models `one`, `retried`, …: it answers with successes, unless the test changes that. */
 export let first: ScriptedUpstream
 /** The upstream of the models `two` and `pre/*`. */
 export let second: ScriptedUpstream
@@ -32,7 +32,7 @@ export let second: ScriptedUpstream
 export let service: TestService
 /** The same on a clock of its own. */
 export let timed: TestService
-/** The clock of `timed`, which stands still until the test moves it. */
+/** The clock of `timed`, which stands still until the test advances it. */
 export let clock: TestClock
 
 /** Starts all of them for the tests of the file that calls this; they end with it. */
@@ -82,19 +82,19 @@ export function twoUpstreamsForThisFile(): void {
   })
 }
 
-/** Asks a service for a completion, the first one unless told. */
+/** Requests a completion, by default from the first service. */
 export function post(body: Readonly<Record<string, unknown>>, at = service, signal?: AbortSignal): Promise<Response> {
   return at.request('/chat/completions', { json: { messages, ...body }, ...(signal ? { signal } : {}) })
 }
 
-/** Resolves when what was on its way between the service and its upstreams has come, which a call to the second tells. */
+/** Resolves when all messages between the service and its upstreams have arrived, which a call to the second one shows. */
 export async function meanwhile(): Promise<void> {
   const before = second.calls.length
   await (await post({ model: 'two' }, timed)).text()
   second.calls.length = before
 }
 
-/** How often the first and the second upstream were asked in this test. */
+/** The numbers of calls of the first and the second upstream in this test. */
 export function callCounts(): readonly number[] {
   return [first.calls.length, second.calls.length]
 }

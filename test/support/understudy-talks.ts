@@ -13,9 +13,9 @@ import { asking, textOf } from './mallow.ts'
 export interface Turn {
   readonly line: string
   readonly reply: string
-  /** What the user had said until then, this line included. */
+  /** The user's lines so far, including this one. */
   readonly heard: readonly string[]
-  /** The bodies of the card's lore that had not fired until then. */
+  /** The contents of the card's lore that had not fired so far. */
   readonly heldBack: readonly string[]
 }
 
@@ -28,7 +28,7 @@ export interface Talk {
   readonly turns: readonly Turn[]
 }
 
-/** Talks with the card of a file, JSON, PNG or CHARX: the understudy has what was said before, the greeting included. */
+/** Talks with the card of a JSON, PNG or CHARX file. The understudy gets the whole conversation, including the greeting. */
 export async function talk(file: string, said: readonly string[]): Promise<Talk> {
   const { source, card } = readCardBytes(readFileSync(file))
   const greeting = (card.greetings[0] ?? '')
@@ -48,15 +48,15 @@ export async function talk(file: string, said: readonly string[]): Promise<Talk>
   return { card, texts: textsIn(source.document).join('\n'), greeting, turns }
 }
 
-/** What points to something else that may be asked, instead of telling anything. */
+/** Phrases that suggest another question, instead of giving information. */
 const pointing = /\bask me\b|\bhad you asked\b|\ba thing or two about\b|\blet us talk about\b|\btry me with\b/i
 
-/** Words of a text that tell something. */
+/** The content words of a text. */
 function telling(text: string): ReadonlySet<string> {
   return new Set(wordsOf(text).flatMap(({ text: word, term }) => (term === null ? [] : stem(word.toLowerCase()))))
 }
 
-/** Words of the phrases that are the understudy's own. */
+/** The words of the understudy's stock phrases. */
 const stock = telling(Object.values(phrases).flatMap(textsIn).join('\n'))
 
 function textsIn(value: unknown): readonly string[] {
@@ -64,7 +64,7 @@ function textsIn(value: unknown): readonly string[] {
   return typeof value === 'object' && value !== null ? Object.values(value).flatMap(textsIn) : []
 }
 
-/** Whether a reply has a fact of the card, or of what the user said before: a telling word that neither the line nor a stock phrase has. */
+/** Whether a reply has a fact of the card or of the user's earlier lines: a content word that neither the line nor a stock phrase has. */
 export function hasFact({ card, texts }: Talk, { reply, line, heard }: Turn): boolean {
   const asked = telling(line)
   const names = telling(card.name)
@@ -77,7 +77,7 @@ function sentencesOf(text: string): readonly string[] {
   return text.split(/(?<=[.!?:])\s+/).filter((sentence) => sentence.split(' ').length >= 5)
 }
 
-/** How many replies have a sentence that an earlier one, or the greeting, had. */
+/** The number of replies with a sentence of an earlier reply or of the greeting. */
 function repeats({ greeting, turns }: Talk): number {
   const known = new Set(sentencesOf(greeting))
   return turns.filter(({ reply }) => {
@@ -88,7 +88,7 @@ function repeats({ greeting, turns }: Talk): number {
   }).length
 }
 
-/** Whether a reply has a sentence of lore that is held back. */
+/** Whether a reply has a sentence of lore that has not fired. */
 function isGated({ reply, heldBack }: Turn): boolean {
   const sentences = heldBack.flatMap((body) => body.split(/(?<=[.!?:])\s+/)).filter(({ length }) => length >= 20)
   return sentences.some((sentence) => reply.toLowerCase().includes(sentence.toLowerCase()))
@@ -102,7 +102,7 @@ function usersLinesOf({ card }: Talk): readonly string[] {
     .flatMap(({ speaker, text }) => (speaker === 'user' ? text : []))
 }
 
-/** What a conversation is judged by. */
+/** The figures of a conversation. */
 export interface Counts {
   readonly turns: number
   readonly pointers: number
@@ -112,7 +112,7 @@ export interface Counts {
   readonly facts: number
 }
 
-/** Counts a conversation: docs/understudy.md says what each figure is. */
+/** Counts the figures of a conversation, which docs/understudy.md explains. */
 export function countsOf(talk: Talk): Counts {
   const replies = talk.turns.map(({ reply }) => reply)
   const usersLines = usersLinesOf(talk).map((line) => line.toLowerCase())

@@ -3,7 +3,7 @@ import { TestClock } from './clock.ts'
 import { onceAsked, startTestService, type TestService } from './service.ts'
 import { completion, json, type ScriptedUpstream, startUpstream, type UpstreamCall } from './upstream.ts'
 
-/** Not in the form of any service's keys, so that only knowing it helps to hide it. */
+/** A key in no known form, so that it cannot be removed from texts by a pattern. */
 export const secret = 'the+canary/of=tests'
 /** The upstream of the test file that runs, empty before each test. */
 export let upstream: ScriptedUpstream
@@ -14,7 +14,7 @@ export let service: TestService
 export function upstreamServiceForThisFile(): void {
   beforeAll(async () => {
     upstream = await startUpstream()
-    // Nobody lets its clock go on: no machine is too slow for a time limit.
+    // Its clock stands still, so that no machine is too slow for a timeout.
     service = await startTestService({}, onceAsked(upstream.url, secret), { clock: new TestClock() })
   })
 
@@ -29,16 +29,16 @@ export function upstreamServiceForThisFile(): void {
   })
 }
 
-/** What every request says that does not say otherwise. */
+/** The default messages of requests. */
 export const messages = [{ role: 'user', content: 'Hello' }]
 
-/** Asks for a completion of the upstream. */
+/** Requests a completion from the upstream. */
 export function post(body: Readonly<Record<string, unknown>> = {}, signal?: AbortSignal): Promise<Response> {
   const sent = { model: 'gpt-test', messages, ...body }
   return service.request('/chat/completions', { json: sent, ...(signal ? { signal } : {}) })
 }
 
-/** What the upstream was asked, which must be once. */
+/** The only call of the upstream. @throws Error unless there is exactly one */
 export function onlyCall(): UpstreamCall {
   expect(upstream.calls).toHaveLength(1)
   const [call] = upstream.calls
@@ -46,7 +46,7 @@ export function onlyCall(): UpstreamCall {
   return call
 }
 
-/** Resolves when what was on its way between the service and its upstream has come: this answer came after it. */
+/** Resolves when all messages between the service and its upstream have arrived, by a further request. */
 export async function meanwhile(): Promise<void> {
   await (await post({ model: 'understudy' })).text()
 }
@@ -57,7 +57,7 @@ export async function untilCalled(): Promise<UpstreamCall> {
   return onlyCall()
 }
 
-/** Calls for every offset into so many bytes, 24 at once. */
+/** Calls a function for every offset into so many bytes, 24 in parallel. */
 export async function eachOffset(length: number, action: (offset: number) => Promise<void>): Promise<void> {
   const offsets = Array.from({ length: length + 1 }, (_, offset) => offset).values()
   const worker = async () => {

@@ -2,26 +2,26 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 import { onTestFinished } from 'vitest'
 
-/** What an upstream was asked, and when its connection closed before the answer was complete. */
+/** A call of an upstream: the request, and whether its connection closed before the answer was complete. */
 export interface UpstreamCall {
   readonly path: string
   readonly headers: IncomingMessage['headers']
   readonly body: Record<string, unknown>
-  /** Resolves when the caller goes away before the answer is complete. */
+  /** Resolves when the caller leaves before the answer is complete. */
   readonly aborted: Promise<void>
 }
 
 /** How the upstream answers one call. */
 export type Script = (response: ServerResponse, call: UpstreamCall) => void | Promise<void>
 
-/** A scripted OpenAI-compatible upstream on loopback, and what it was asked. */
+/** A scripted OpenAI-compatible upstream on loopback, with its calls. */
 export interface ScriptedUpstream {
   /** The base URL, with `/v1`. */
   readonly url: string
   readonly calls: UpstreamCall[]
-  /** Resolves, with the last of them, when there are so many calls. */
+  /** Resolves with the last call when there are so many calls. */
   called(count: number): Promise<UpstreamCall>
-  /** Adds scripts for the next calls, one each; the last one stays for all that follow. */
+  /** Adds scripts for the next calls, one each; the last one is used for all further calls. */
   answer(...scripts: Script[]): void
   close(): Promise<void>
 }
@@ -88,7 +88,7 @@ export function json(body: unknown, status = 200, headers: Record<string, string
   }
 }
 
-/** Answers with these raw pieces, each in a write of its own, and ends (or, with `end: 'cut'`, drops the connection). */
+/** Answers with these raw pieces, each in its own write, and ends (or, with `end: 'cut'`, drops the connection). */
 export function pieces(texts: readonly (string | Uint8Array)[], end: 'end' | 'cut' | 'hang' = 'end'): Script {
   return async (response) => {
     response.writeHead(200, { 'content-type': 'text/event-stream' })
@@ -104,7 +104,7 @@ export function pieces(texts: readonly (string | Uint8Array)[], end: 'end' | 'cu
 /** A stream's events as they are sent: each with its blank line. */
 export const sse = (...events: readonly string[]): string => events.map((event) => `data: ${event}\n\n`).join('')
 
-/** A whole completion as an upstream would send it. */
+/** A whole completion of an upstream. */
 export function completion(content: string, more: Record<string, unknown> = {}): Record<string, unknown> {
   return {
     id: 'chatcmpl-upstream',
@@ -119,7 +119,7 @@ export function completion(content: string, more: Record<string, unknown> = {}):
   }
 }
 
-/** One chunk as an upstream would send it, as JSON text. */
+/** One chunk of an upstream, as JSON text. */
 export function chunkText(delta: Record<string, unknown>, finishReason: string | null = null): string {
   return JSON.stringify({
     id: 'chatcmpl-upstream',

@@ -8,7 +8,7 @@ export async function begin(environment: Readonly<Record<string, string>>) {
     environment: { LOG_LEVEL: 'silent', ...environment },
   })
   onTestFinished(service.close)
-  // Whoever expects it to end looks at how.
+  // A test that expects the end checks `exited`.
   listening.catch(() => {})
   const waits = () => eventually(() => expect(service.stderr()).toContain('The start waits for it'))
   return { ...service, listening, waits, told: () => service.stderr().split('The start waits for it').length - 1 }

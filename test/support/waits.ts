@@ -7,8 +7,8 @@ const rounds = 7
 const warmUps = 20
 
 /**
- * The 99th percentiles of services that are asked in turn, each the median of some rounds.
- * @param ask asks one of them once, and gives the milliseconds that it has taken
+ * The 99th percentiles of services that are measured in turn, each the median of some rounds.
+ * @param ask sends one request to a service, and returns its duration in milliseconds
  */
 export async function p99sOf<Service>(
   services: readonly Service[],

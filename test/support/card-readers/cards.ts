@@ -81,7 +81,7 @@ export const whole3 = {
     character_book: bookOfV3,
   },
 }
-/** V3 as it is met: nothing but what somebody filled in, and entries without what the types require. */
+/** V3 as in real cards: only the filled-in fields, and entries without required fields. */
 export const bare3 = {
   spec: 'chara_card_v3',
   spec_version: '3.0',
@@ -91,7 +91,7 @@ export const bare3 = {
   },
 }
 
-/** A small picture that is told from others by its width. @param width pixels */
+/** A small picture that its width identifies. @param width pixels */
 export function picture(width: number): Buffer {
   const head = Buffer.from('00000000000000010800000000', 'hex')
   head.writeUInt32BE(width)
@@ -109,7 +109,7 @@ const linked = withAssets([
   asset('emotion', 'joy', 'embeded://assets/emotion/images/joy.png'),
 ])
 
-/** A card in a file, and the pictures that go wherever pictures can go: name and bytes. */
+/** A card in a file, and the names and bytes of its pictures, for formats that have pictures. */
 export interface SourceFile {
   readonly card: object
   readonly bytes: Buffer
@@ -126,7 +126,7 @@ const file = (card: object, bytes = jsonBytes(card)): SourceFile => ({
 })
 const carried = { pictures: { main: icon, joy }, picturesIn: ['png', 'charx'] }
 
-/** What is exported, by a name for the table. */
+/** The exported cards, by a name for the table. */
 export const sources: Readonly<Record<string, SourceFile>> = {
   'V1, JSON': file(whole1),
   'V2, JSON': file(whole2),

@@ -3,8 +3,8 @@ import { laterFields } from '../cards.ts'
 import type { Format } from './readers.ts'
 
 /*
- * What a card must say in another format, put together from the card as it was written down and the specifications: no
- * line of the service's conversion is in it.
+ * The expected fields of a card in another format, derived from the written card and the specifications: no
+ * code of the service's conversion is used.
  */
 
 const fieldsOfV1 = ['name', 'description', 'personality', 'scenario', 'first_mes', 'mes_example']
@@ -22,10 +22,10 @@ const fieldsOfEntry = [
   ...['keys', 'extensions', 'enabled', 'insertion_order', 'case_sensitive', 'name', 'priority', 'id', 'comment'],
   ...['selective', 'secondary_keys', 'constant', 'position'],
 ]
-/** What must be there, where the card has nothing. */
+/** Required fields, for cards without them. */
 const empty: Fields = laterFields
 
-/** A card as it is compared: its fields, its extensions without the service's own, and its lore. */
+/** The compared parts of a card: its fields, its extensions without the service's own, and its lore. */
 export interface View {
   readonly fields: Fields
   readonly extensions: unknown
@@ -33,7 +33,7 @@ export interface View {
   readonly entries: readonly Fields[]
 }
 
-/** What of a card's data is compared in a format. */
+/** The fields of a card's data that are compared in a format. */
 export function viewOf(data: Fields, format: Format): View {
   const isV2 = format === 'v2'
   const book = valueIn(data, 'character_book')
@@ -51,7 +51,7 @@ function entryView(entry: Fields, isV2: boolean): Fields {
   return { ...only(entry, [...fieldsOfEntry, 'content', ...(isV2 ? [] : ['use_regex'])]) }
 }
 
-/** What a reader must give of a card that was written down like this. */
+/** The expected result of a reader for this card. */
 export function expectedView(card: Fields, format: Format): View {
   const data = valueIn(card, 'data') ?? card
   if (!isFields(data)) throw new Error('the card has no data')
@@ -64,7 +64,7 @@ export function expectedView(card: Fields, format: Format): View {
   }
 }
 
-/** V2 knows no decorators, and V3 wants to be told whether keys are patterns: those between slashes are. */
+/** V2 has no decorators, and V3 requires `use_regex`: it is true for keys between slashes. */
 function expectedEntry(entry: Fields, format: Format): Fields {
   const text = String(valueIn(entry, 'content'))
   if (format === 'v2') return { extensions: {}, ...entry, content: text.replace(/^(?:@@.*\n)+/, '') }

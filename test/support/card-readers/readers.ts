@@ -4,7 +4,7 @@ import { pathToFileURL } from 'node:url'
 import { type Fields, isFields, valueIn } from '../../../src/fields.ts'
 import { installPackages } from '../installed-packages.ts'
 
-/** The packages that are installed: three readers of cards, and the two that take texts out of pictures for those that read JSON alone. */
+/** The installed packages: three readers of cards, and two that extract texts from pictures for readers of JSON. */
 export const packages = [
   '@risuai/ccardlib@0.4.2',
   'character-card-utils@2.0.3',
@@ -13,7 +13,7 @@ export const packages = [
   'png-chunk-text@1.0.0',
 ]
 
-/** A picture or another file of a card, as a reader gives it. */
+/** A picture or another file of a card, from a reader. */
 export interface ReadAsset {
   readonly name: string
   readonly type: string
@@ -23,12 +23,12 @@ export interface ReadAsset {
 /** The format that a file was exported in. */
 export type Format = 'json' | 'v2' | 'png' | 'charx'
 
-/** Programs of others that read and write cards; who installs them removes them. */
+/** Other programs that read and write cards; the caller removes them. */
 export interface CardReaders {
   readonly foundry: Foundry
   readonly cardUtils: CardUtils
   readonly risu: Risu
-  /** The card in a file, taken out of it without a line of ours. @param keyword of the picture's text */
+  /** The card in a file, extracted without the service's code. @param keyword of the picture's text */
   unpack(bytes: Buffer, format: Format, keyword?: 'ccv3' | 'chara'): Fields
   remove(): void
 }
@@ -52,7 +52,7 @@ interface CardUtils {
 interface Risu {
   readonly character: {
     check(document: Fields): 'v1' | 'v2' | 'v3' | 'unknown'
-    /** @param options a card is checked where `from` does not say what it is */
+    /** @param options without `from`, the format of the card is detected */
     convert(
       document: Fields,
       options: { readonly from?: 'v2' | 'v3'; readonly to: 'v2' | 'v3' },

@@ -4,7 +4,7 @@ import type { readConfig } from '../../../src/config.ts'
 import type { openStores } from '../../../src/stores/open.ts'
 
 /*
- * Makes, in a process of its own, the accounts of attackers and bystanders by the code of a checkout: its folder is the
+ * Makes, in a separate process, the accounts of attackers and bystanders with the code of a checkout: its folder is the
  * first argument, their number the second, and the settings come from the environment. Prints their keys as JSON.
  */
 

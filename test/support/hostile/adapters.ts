@@ -1,7 +1,7 @@
 import { toolCalls } from './chats.ts'
 import { hi, json, postRow, type Row, times } from './row.ts'
 
-/* Conversations for adapters that translate, and what stands in them: tool arguments, pictures, files. */
+/* Conversations for adapters that translate them: tool arguments, pictures, files. */
 
 const path = '/chat/completions'
 const chat = (model: string, messages: readonly object[]) => ({ model, messages })
@@ -21,7 +21,7 @@ const parts = (count: number, part: (index: number) => object) => () => [
 ]
 const picture = (url: string) => ({ type: 'image_url', image_url: { url } })
 
-/** Each adapter that translates does it in its own way from a certain point on. */
+/** The adapters that translate, each of which has its own code. */
 const translating = ['claude', 'gemini', 'compatible', 'merging']
 
 export const adapters: readonly Row[] = [

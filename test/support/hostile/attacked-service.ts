@@ -15,24 +15,24 @@ import { openSqlOf } from '../test-sql.ts'
 import { goodUpstream } from './good-upstream.ts'
 import type { Row } from './row.ts'
 
-/** Attackers with accounts of their own, and a bystander. */
+/** The number of accounts: for 200 attackers, and for the bystanders. */
 const accounts = 201
 
-/** A service under attack, of some checkout. */
+/** A service under attack, of any checkout. */
 export interface AttackedService {
   readonly url: string
   readonly folder: string
   readonly dataDirectory: string
-  /** Of the bystanders' account. */
+  /** The key of the bystanders' account. */
   readonly bystanderKey: string
   readonly attackerKeys: readonly string[]
-  /** What the probe in the service has measured since it was asked last; undefined where it says nothing for so many ms. */
+  /** The probe's measurements since the last call; undefined without a report for so many ms. */
   held(most: number): Promise<Held | undefined>
   /** CPU milliseconds of the main thread since the start. */
   cpu(): number
-  /** Milliseconds since the start for which the main thread could have run and had no core: others had it. */
+  /** Milliseconds since the start in which the main thread was ready to run and had no core. */
   queued(): number
-  /** Bytes that the process has in memory. */
+  /** The resident memory in bytes. */
   memory(): number
   isRunning(): boolean
   close(): Promise<void>
@@ -56,7 +56,7 @@ function modelsAt(upstream: number, paced: number) {
   }
 }
 
-/** Starts a service for a row, with an upstream of its own; whoever starts it closes it. @param paced the bystanders' upstream */
+/** Starts a service for a row, with its own upstream; the caller closes it. @param paced the port of the bystanders' upstream */
 export async function startAttackedService(row: Row, folder: string, paced: number): Promise<AttackedService> {
   const upstream = createServer(row.upstream ?? goodUpstream).listen(0, '127.0.0.1')
   await new Promise((resolve) => upstream.once('listening', resolve))
@@ -117,7 +117,7 @@ function houseOf(
     memory: () => Number(/VmRSS:\s+(\d+)/.exec(textOf(`/proc/${pid}/status`))?.[1] ?? 0) * 1024,
     isRunning: () => service.process.exitCode === null && service.process.signalCode === null,
     async close() {
-      // What still works has no end of its own within reason.
+      // A service that still works may not end in a reasonable time.
       const killing = setTimeout(() => service.process.kill('SIGKILL'), 12_000)
       await closeAll()
       clearTimeout(killing)
@@ -125,12 +125,12 @@ function houseOf(
   }
 }
 
-/** A file of /proc; nothing where the process has ended, or there is no such thing. */
+/** A file of /proc; empty where the process has ended, or on other systems. */
 function textOf(path: string): string {
   return existsSync(path) ? readFileSync(path, 'utf8') : ''
 }
 
-/** CPU milliseconds of a process's first thread; its name may have blanks in it, and is in brackets. */
+/** CPU milliseconds of a process's first thread. Its name is in brackets and may contain spaces. */
 function cpuOf(pid: number): number {
   const fields = textOf(`/proc/${pid}/task/${pid}/stat`)
     .replace(/^.*\) /s, '')
@@ -153,12 +153,12 @@ async function held({ process, stderr }: SpawnedService, most: number): Promise<
 const stencils = new Map<string, Promise<{ readonly path: string; readonly keys: readonly string[] }>>()
 const stencilFolders: (() => void)[] = []
 
-/** Removes what was kept for all rows. */
+/** Removes the files that all rows share. */
 export function removeStencils(): void {
   for (const remove of stencilFolders.splice(0)) remove()
 }
 
-/** Puts the accounts into a data folder or a database, and gives their keys. */
+/** Makes the accounts in a data folder or a database, and returns their keys. */
 async function makeAccounts(
   folder: string,
   dataDirectory: string,

@@ -1,13 +1,13 @@
 import { type IncomingMessage, type RequestOptions, request } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** What came of one request. */
+/** The result of one request. */
 export interface Answer {
-  /** Null where there was none. */
+  /** Null for no reply. */
   readonly status: number | null
-  /** The status with the error's code, or why there is none. */
+  /** The status with the error's code, or the reason why there is no reply. */
   readonly words: string
-  /** Seconds from the request to the end of the answer, without those for which the attacker dawdled. */
+  /** Seconds from the request to the end of the reply, without the attacker's own delays. */
   readonly seconds: number
 }
 
@@ -18,15 +18,15 @@ interface Sending {
   readonly method?: string
   readonly headers?: Readonly<Record<string, string>>
   readonly body?: Buffer
-  /** Seconds for which the last byte of the body is kept back. */
+  /** Seconds for which the last byte of the body is held back. */
   readonly unfinishedFor?: number
-  /** Seconds for which nothing is read of the answer. */
+  /** Seconds before the reply is read. */
   readonly unreadFor?: number
-  /** Leaves then, and reads nothing more. */
+  /** Seconds after which the attacker leaves. */
   readonly leaves?: boolean
 }
 
-/** One caller that means no good: sends requests, and keeps what came of them. */
+/** One hostile caller: it sends requests, and records the results. */
 export class Attacker {
   readonly answers: Answer[] = []
   readonly index: number
@@ -36,7 +36,7 @@ export class Attacker {
   readonly #key: string | undefined
   readonly #leaving = new AbortController()
 
-  /** @param key none for one without a key */
+  /** @param key undefined for an attacker without a key */
   constructor(index: number, key: string | undefined, service: { url: string; dataDirectory: string; folder: string }) {
     this.index = index
     this.#key = key
@@ -45,12 +45,12 @@ export class Attacker {
     this.folder = service.folder
   }
 
-  /** Posts a body, and reads the answer. */
+  /** Posts a body, and reads the reply. */
   post(path: string, body: Buffer, type = 'application/json'): Promise<Answer> {
     return this.send(path, { method: 'POST', body, headers: { 'content-type': type } })
   }
 
-  /** Sends a request, and reads the answer; never rejects. */
+  /** Sends a request, and reads the reply; never rejects. */
   async send(path: string, sending: Sending = {}): Promise<Answer> {
     const start = performance.now()
     const dawdled = (sending.unfinishedFor ?? 0) + (sending.unreadFor ?? 0)
@@ -63,12 +63,12 @@ export class Attacker {
     return answer
   }
 
-  /** Puts on record what came of something else than a request. */
+  /** Records the result of an action that is no request. */
   tell(words: string, status: number | null, seconds: number): void {
     this.answers.push({ status, words, seconds })
   }
 
-  /** Leaves at once: what is not answered is not waited for. */
+  /** Leaves at once, without waiting for replies. */
   leave(): void {
     this.#leaving.abort()
   }
@@ -104,7 +104,7 @@ export class Attacker {
   }
 }
 
-/** The first bytes of an answer, of which all is read unless its reader leaves. */
+/** The first bytes of a reply. The whole reply is read, unless the attacker leaves. */
 async function beginningOf(response: IncomingMessage, leaves: boolean): Promise<string> {
   if (leaves) {
     response.destroy()

@@ -3,19 +3,19 @@ import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 /*
- * Bystanders of the attack, in a process of their own, so that what the attackers do does not slow them down: one asks for
- * plants, one for a sign of life, and one reads a stream whose upstream, here too, sends a chunk at a fixed pace. The
- * first message says at which port that upstream is; then comes what is asked of them.
+ * Bystanders of the attack, in a separate process, so that the attackers do not slow them down: one requests
+ * plants, one requests `/livez`, and one reads a stream whose upstream, also here, sends a chunk at a fixed pace. The
+ * first message names the port of that upstream; then come the commands.
  */
 
-/** What they are told to do: to begin at a service with a key, or to end and tell. */
+/** A command: begin at a service with a key, or end and report. */
 export type Order = { readonly url: string; readonly key: string } | 'end'
 
-/** What one kind of bystander has seen. */
+/** The measurements of one kind of bystander. */
 export interface Seen {
-  /** Milliseconds, each as if the bystander had not waited for the one before. */
+  /** Latencies in milliseconds, each as if the bystander had not waited for the request before. */
   readonly waits: readonly number[]
-  /** How often it was refused, or had no answer. */
+  /** The number of refusals and missing replies. */
   readonly refused: number
 }
 
@@ -47,13 +47,13 @@ class Round {
     void this.#read()
   }
 
-  /** Ends it; who waits still has waited so long. */
+  /** Ends the round; pending requests count with their waiting time so far. */
   end(): Sights {
     this.#ending.abort()
     return this.#sights
   }
 
-  /** Asks again and again. A wait longer than the pace stands for those that would have come meanwhile. */
+  /** Sends requests repeatedly. A latency above the pace also counts for the requests that would have come meanwhile. */
   async #ask(kind: 'livez' | 'plants', path: string): Promise<void> {
     const sight = this.#sights[kind]
     while (!this.#ending.signal.aborted) {
@@ -76,7 +76,7 @@ class Round {
     })
   }
 
-  /** Reads a stream, and another one when it has ended. */
+  /** Reads one stream after the other. */
   async #read(): Promise<void> {
     const sight = this.#sights.stream
     while (!this.#ending.signal.aborted) {
@@ -129,7 +129,7 @@ process.on('message', (order: Order) => {
     return
   }
   const sights = round?.end()
-  // Waits that the end has cut short are told with the rest.
+  // Latencies that the end has cut short are reported, too.
   setTimeout(() => process.send?.(sights), 50)
 })
 process.on('disconnect', () => process.exit())

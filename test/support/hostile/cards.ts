@@ -3,7 +3,7 @@ import { completion } from '../upstream.ts'
 import type { Attacker } from './attacker.ts'
 import { hi, json, type Row, randomLetters, times } from './row.ts'
 
-/* Cards as JSON: what uploading one costs, and then what prompts and chats with it cost. */
+/* Cards as JSON: the cost of uploading one, and of prompts and chats with it. */
 
 export const card = (fields: object) => ({
   spec: 'chara_card_v3',
@@ -15,9 +15,9 @@ const play = (character: string, messages: readonly object[] = hi) => ({ model: 
 interface CardRow {
   readonly name: string
   readonly fields: () => object
-  /** What is said to it; a line without this. */
+  /** The message to it; by default a short line. */
   readonly messages?: () => readonly object[]
-  /** Only `/chat/prompt` where there is this. */
+  /** Whether only `/chat/prompt` is called. */
   readonly isPromptOnly?: boolean
 }
 

@@ -34,7 +34,7 @@ const fileRow = (name: string, type: keyof typeof types, bytes: () => Buffer, mo
 const bigCard = (bytes: number) => card({ description: 'moss and fern '.repeat(bytes / 14) })
 const packed = (bytes: number) => deflateSync(Buffer.alloc(bytes, '{"a":1} '))
 
-/** Uploads a card of 60 MB, and deletes it, again and again. */
+/** Uploads and deletes a card of 60 MB repeatedly. */
 const removed = fileRow('a card of 60 MB that comes and goes', 'png', () => Buffer.alloc(0), {
   prepare: () => {
     const body = png(pngChunk('tEXt', Buffer.alloc(60 * megabyte, 'a')), cardChunk('ccv3', card({})))

@@ -1,12 +1,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { completion } from '../upstream.ts'
 
-/** Answers as a provider of any kind would: OpenAI's, Anthropic's and Google's, by the path. */
+/** Answers as OpenAI, Anthropic or Google, by the path. */
 export function goodUpstream(request: IncomingMessage, response: ServerResponse): void {
   request.resume().on('end', () => answerWell(request, response))
 }
 
-/** The same, to a request that has been read. */
+/** The same for a request whose body is read. */
 export function answerWell({ url = '' }: IncomingMessage, response: ServerResponse): void {
   response.writeHead(200, { 'content-type': 'application/json' })
   response.end(JSON.stringify(answerTo(url)))

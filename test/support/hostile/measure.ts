@@ -5,35 +5,35 @@ import { type Answer, Attacker, patience } from './attacker.ts'
 import type { Row } from './row.ts'
 import type { Kind, Watch, Watched } from './watch.ts'
 
-/** What one attack by some attackers has cost. */
+/** The cost of one attack. */
 export interface Cost {
   readonly attackers: number
-  /** CPU milliseconds of the longest stretch, without collections; at least so many where `isLeast`. */
+  /** CPU milliseconds of the longest stretch, without collections; a lower bound where `isLeast`. */
   readonly held: number
   readonly isLeast: boolean
-  /** The most milliseconds of collections in a stretch. */
+  /** The longest collections in a stretch, in milliseconds. */
   readonly collections: number
   /** CPU seconds of the main thread. */
   readonly cpu: number
-  /** Milliseconds for which the main thread had no core, though it could have run: bystanders waited for that too. */
+  /** Milliseconds in which the main thread was ready to run and had no core: bystanders waited for that, too. */
   readonly queued: number
   readonly quiet: Watched
   readonly watched: Watched
-  /** Bytes above idle at the highest. */
+  /** The peak memory above idle, in bytes. */
   readonly memory: number
-  /** The same when it was calm; undefined until then, and where the service was still at work. */
+  /** The memory above idle after the calm; undefined until then, and where the service was still working. */
   readonly calm: Promise<number | undefined>
-  /** Seconds to the slowest answer. */
+  /** Seconds of the slowest reply. */
   readonly seconds: number
   readonly answers: readonly Answer[]
-  /** Whether the service went on with the work when the attackers had left. */
+  /** Whether the service went on working after the attackers had left. */
   readonly goesOn: boolean
 }
 
-/** How rows are measured. */
+/** Options of the measurement. */
 export interface Measuring {
   readonly watch: Watch
-  /** How many attackers, in turn. */
+  /** The numbers of attackers, in turn. */
   readonly attackers: readonly number[]
   readonly repeats: number
   readonly calmSeconds: number
@@ -41,18 +41,18 @@ export interface Measuring {
   readonly isOneAccount: boolean
 }
 
-/** Seconds for which bystanders are watched, at least: before an attack, and during one that is over sooner. */
+/** The minimum seconds of watching bystanders: before an attack, and during a short one. */
 const watchedFor = 1
 
-/** Services that have been attacked, until it is known what memory they gave back. */
+/** Attacked services, until their released memory is measured. */
 const calming = new Set<Promise<unknown>>()
 
-/** Resolves when all services that were attacked are closed. */
+/** Resolves when all attacked services are closed. */
 export async function allClosed(): Promise<void> {
   while (calming.size > 0) await Promise.all(calming)
 }
 
-/** Runs a row on the service of a checkout. @returns for each number of attackers what it cost, the median of all repeats */
+/** Runs a row on the service of a checkout. @returns the cost for each number of attackers, as the median of all repeats */
 export async function costsOf(row: Row, folder: string, measuring: Measuring): Promise<readonly Cost[]> {
   const numbers = [...new Set(measuring.attackers.map((count) => Math.min(count, row.maxAttackers ?? count)))]
   const found: Cost[][] = numbers.map(() => [])
@@ -63,7 +63,7 @@ export async function costsOf(row: Row, folder: string, measuring: Measuring): P
   return found.flatMap((costs) => (costs.length === 0 ? [] : [medianOf(costs)]))
 }
 
-/** Where fewer attackers are not answered, more are not tried. */
+/** If fewer attackers get no reply, more are not tried. */
 async function costsOnce(
   row: Row,
   folder: string,
@@ -88,12 +88,12 @@ async function costsOnce(
 
 /** A service that has warmed up. */
 interface WarmService extends AttackedService {
-  /** Bytes in memory when it did nothing. */
+  /** The memory of the idle service, in bytes. */
   readonly idle: number
   readonly quiet: Watched
-  /** Bytes above idle, once it has been calm; undefined where it never is. */
+  /** The memory above idle after the calm, in bytes; undefined where it never is calm. */
   readonly calm: Promise<number | undefined>
-  /** Says that the attack is over, after which the service is closed, at once or when it has been calm for so long. */
+  /** Ends the attack. Then the service is closed, at once or after the calm. */
   calmed(isCalm: boolean): void
 }
 
@@ -102,7 +102,7 @@ async function openWarm(row: Row, folder: string, { watch, calmSeconds }: Measur
   await plantSome(service)
   const first = new Attacker(0, service.attackerKeys[0], service)
   for (let round = 0; round < 2; round++) await row.warm?.(first)
-  // Bystanders warm up as well.
+  // Bystanders warm up, too.
   watch.begin(service.url, service.bystanderKey)
   await sleep(500)
   await watch.end()
@@ -122,7 +122,7 @@ async function openWarm(row: Row, folder: string, { watch, calmSeconds }: Measur
   return { ...service, idle, quiet, calm: closing, calmed: over.resolve }
 }
 
-/** A list for bystanders to ask for. */
+/** Adds plants for the bystanders' lists. */
 async function plantSome({ url, bystanderKey }: AttackedService): Promise<void> {
   const headers = { authorization: `Bearer ${bystanderKey}`, 'content-type': 'application/json' }
   for (let count = 0; count < 20; count++) {
@@ -176,7 +176,7 @@ async function attack(row: Row, service: WarmService, count: number, measuring: 
   }
 }
 
-/** Whether the main thread works on for ten seconds. */
+/** Whether the main thread is busy for ten more seconds. */
 async function isAtWork(service: AttackedService): Promise<boolean> {
   for (let look = 0; look < 30; look++) {
     const before = service.cpu()
@@ -186,7 +186,7 @@ async function isAtWork(service: AttackedService): Promise<boolean> {
   return true
 }
 
-/** The middle of each figure; words and answers are those of the last. */
+/** The median of each figure; texts are those of the last run. */
 function medianOf(costs: readonly Cost[]): Cost {
   const last = costs.at(-1)
   if (!last) throw new Error('nothing was measured')

@@ -1,13 +1,13 @@
 import { hi, json, postRow, type Row, times } from './row.ts'
 
-/* Bodies, headers, addresses and cursors that are hard to read; documents; keys that are none. */
+/* Bodies, headers, URLs and cursors that are hard to parse; documents; invalid keys. */
 
 const plant = '/plants'
 const chat = '/chat/completions'
 const small = { model: 'understudy', messages: hi }
 const fields = (count: number, value: unknown = 1) => Object.fromEntries(times(count, (index) => [`f${index}`, value]))
 
-/** A row that asks for something so often, one after the other. */
+/** A row that sends one request repeatedly. */
 const askRow = (
   name: string,
   count: number,
@@ -126,7 +126,7 @@ const heads: readonly Row[] = [
   askRow('wrong keys', 20, '/plants', { authorization: `Bearer cv_${'a'.repeat(40)}` }, { isKeyless: true }),
 ]
 
-/** Asks without a key, and reads nothing of the answer for a while. */
+/** Sends a request without a key, and does not read the reply for a while. */
 const unread = (name: string, path: string, headers: Readonly<Record<string, string>> = {}): Row => ({
   name,
   isKeyless: true,

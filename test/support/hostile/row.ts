@@ -5,31 +5,31 @@ import type { Attacker } from './attacker.ts'
 /** The database of the service under attack. */
 export type Engine = 'SQLite' | 'PostgreSQL'
 
-/** What one attacker does, from its first request to its last answer. */
+/** The actions of one attacker, from its first request to its last reply. */
 export type Attack = (attacker: Attacker) => Promise<unknown>
 
-/** One attack, as it is measured. */
+/** One measured attack. */
 export interface Row {
   readonly name: string
-  /** Whether the table of the issue about hostile requests has it. */
+  /** Whether it is one of the first rows, which are always measured with 200 attackers. */
   readonly isOfIssue?: true
-  /** Whether its bodies, or its replies, are among the largest that are allowed: it may take longer. */
+  /** Whether its bodies or replies have nearly the maximum size: it may take longer. */
   readonly isLargest?: true
-  /** SQLite without it. */
+  /** By default SQLite. */
   readonly engine?: Engine
   /** Whether the attackers have no key. */
   readonly isKeyless?: true
   /** Whether all attackers use the first one's key. */
   readonly isOneAccount?: true
-  /** The most attackers that it is tried with: many with large bodies would measure the machine. */
+  /** The maximum of attackers: many with large bodies would measure the machine. */
   readonly maxAttackers?: number
   /** Fills the database, before the service starts. */
   readonly fill?: (sql: TestSql) => Promise<void>
-  /** What the service does before, so that nothing is loaded or compiled under attack. */
+  /** Requests before the attack, so that nothing is loaded or compiled under attack. */
   readonly warm?: Attack
-  /** How the upstream answers; as a good one without it. Its failures are the service's true answers. */
+  /** The upstream's behaviour, by default a good one. Its failures make error replies of the service correct. */
   readonly upstream?: (request: IncomingMessage, response: ServerResponse) => void
-  /** Makes the bodies, ahead of the attack, which it gives. */
+  /** Makes the bodies before the attack, and returns the attack. */
   readonly prepare: () => Attack
 }
 
@@ -38,7 +38,7 @@ export const json = (value: unknown): Buffer => Buffer.from(JSON.stringify(value
 
 export const hi = [{ role: 'user', content: 'Hi' }] as const
 
-/** Letters that make no words, the same each time: what costs most to count in tokens. */
+/** The same random letters each time, which are the most expensive text to tokenize. */
 export function randomLetters(count: number): string {
   let state = 1
   const codes = Buffer.alloc(count)
@@ -49,7 +49,7 @@ export function randomLetters(count: number): string {
   return codes.toString('latin1')
 }
 
-/** So many things, made from their indices. */
+/** An array of so many values, made from their indices. */
 export const times = <T>(count: number, make: (index: number) => T): T[] =>
   Array.from({ length: count }, (_, index) => make(index))
 
@@ -58,7 +58,7 @@ export function onBothEngines(row: Row): readonly Row[] {
   return [row, { ...row, name: `${row.name}, PostgreSQL`, engine: 'PostgreSQL' }]
 }
 
-/** A row that sends one body, and before that, to warm up, a small one of its kind. */
+/** A row that sends one body, and for warming up a small one of the same kind. */
 export function postRow(
   name: string,
   path: string,

@@ -1,6 +1,6 @@
 import { hi, json, postRow, type Row, randomLetters, times } from './row.ts'
 
-/* Values that the understudy is to make of a schema. */
+/* JSON schemas for the understudy. */
 
 const path = '/chat/completions'
 
@@ -17,7 +17,7 @@ const branches = () => ({ allOf: times(100_000, () => ({ type: 'object' })) })
 
 export const schemas: readonly Row[] = [
   schemaRow('allOf of 100,000 branches', branches, {}, { isOfIssue: true }),
-  // What is left of it when the model does nothing.
+  // The remaining cost without the model.
   schemaRow('allOf of 100,000 branches, only read', branches, { model: 'none' }),
   schemaRow(
     '3,000 properties with heavy patterns',
@@ -53,7 +53,7 @@ export const schemas: readonly Row[] = [
     minItems: 9000,
     items: { type: 'string', minLength: 100_000 },
   })),
-  // Just within the budget: what it costs to count and send.
+  // Just within the budget: the cost of counting and sending.
   schemaRow(
     '10 long texts of a pattern, streamed',
     () => ({ type: 'array', minItems: 4, items: { pattern: '([a-z]{1000}){9}' } }),

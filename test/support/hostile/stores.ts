@@ -2,9 +2,9 @@ import type { TestSql } from '../test-sql.ts'
 import type { Attacker } from './attacker.ts'
 import { type Engine, json, type Row } from './row.ts'
 
-/* What a full database costs, on both engines. */
+/* The cost of a full database, on both engines. */
 
-/** Rows by the numbers 1 to a million, in words that both engines know: `n` is the number. */
+/** The numbers 1 to a million as rows `n`, in SQL for both engines. */
 async function fillTable(sql: TestSql, table: string, columns: string, values: string): Promise<void> {
   const digits =
     '(SELECT 0 AS d UNION SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 UNION SELECT 5 UNION SELECT 6 UNION SELECT 7 UNION SELECT 8 UNION SELECT 9)'
@@ -16,7 +16,7 @@ async function fillTable(sql: TestSql, table: string, columns: string, values: s
   )
 }
 
-/** The first attacker's account, in which each row finds its million; others share one key with it. */
+/** The first attacker's account, which has the million rows; other attackers share its key. */
 const firstAccount = "(SELECT min(id) FROM accounts WHERE name = 'account-1')"
 
 const fillPlants = (sql: TestSql) =>
@@ -33,7 +33,7 @@ const fillKeys = (sql: TestSql) =>
     'account, key, request, plant, name, created',
     `${firstAccount}, 'key-' || n, 'x', n, 'Moss', 1000000`,
   )
-/** A million requests, each of a model of its own, as a service leaves them: added to the usage of their days. */
+/** A million requests, each of a different model, and added to the usage of their days, as by a service. */
 async function fillLedger(sql: TestSql): Promise<void> {
   await fillTable(
     sql,
@@ -56,7 +56,7 @@ interface StoreRow extends Partial<Row> {
   readonly attack: (attacker: Attacker) => Promise<unknown>
 }
 
-/** A row for each engine; the attackers share the account that has so much, each with its key. */
+/** A row for each engine. The attackers share the account with the million rows, each with its own key. */
 function onBoth({ name, attack, ...more }: StoreRow): readonly Row[] {
   const engines: readonly Engine[] = ['SQLite', 'PostgreSQL']
   return engines.map((engine) => ({

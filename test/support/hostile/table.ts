@@ -2,20 +2,20 @@ import type { Cost } from './measure.ts'
 import type { Row } from './row.ts'
 import type { Kind } from './watch.ts'
 
-/** One line of the table at the end: an attack on the checkout under test, and on the one before where there is one. */
+/** One line of the table at the end: an attack on the checkout under test, and on the earlier one if there is one. */
 export interface Line {
   readonly group: string
   readonly row: Row
   readonly now: Cost
   readonly before: Cost | undefined
-  /** Bytes above idle once the service has been calm: not a number until then, undefined where it never was. */
+  /** The memory above idle after the calm, in bytes; NaN until then, undefined where it never was calm. */
   readonly calm: number | undefined
   readonly calmBefore: number | undefined
 }
 
 const megabyte = 1024 ** 2
 
-/** What is allowed: milliseconds, bytes and seconds. */
+/** The limits in milliseconds, bytes and seconds. */
 const bars = {
   held: { usual: 50, largest: 150 },
   waits: { usual: 100, largest: 250 },
@@ -23,12 +23,12 @@ const bars = {
   calm: 64 * megabyte,
   seconds: 30,
 }
-/** Beside more attackers than this, what bystanders wait is told and not judged. */
+/** With more attackers than this, the latencies of bystanders are only shown, and have no limit. */
 const maxJudged = 16
 
 const kinds: readonly Kind[] = ['livez', 'plants', 'stream']
 
-/** What of a cost is beyond what is allowed, a word for each; empty where nothing is. */
+/** The exceeded limits of a cost, a word for each; empty where none is exceeded. */
 export function missesOf(row: Row, cost: Cost): readonly string[] {
   const size = row.isLargest ? 'largest' : 'usual'
   const misses: string[] = []
@@ -44,24 +44,24 @@ export function missesOf(row: Row, cost: Cost): readonly string[] {
   return misses
 }
 
-/** Whether so much more memory than when idle is too much, once all is calm. */
+/** Whether so much memory above idle after the calm is too much. */
 export function isTooMuch(calm: number | undefined): boolean {
   return calm === undefined || calm > bars.calm
 }
 
-/** A true answer, or a refusal that the caller understands. Of a bad upstream the service says so. */
+/** Whether a reply is correct: a success, a refusal that the caller understands, or for a bad upstream an error about it. */
 function isClear(row: Row, status: number | null): boolean {
   if (status === null) return false
   return status < 500 || status === 503 || (row.upstream !== undefined && [502, 504].includes(status))
 }
 
 function excess({ quiet, watched }: Cost, kind: Kind): number {
-  // A stream of which nothing has come stood still.
+  // A stream without any chunk stood still.
   if (watched[kind].count === 0) return Number.POSITIVE_INFINITY
   return watched[kind].p999 - quiet[kind].p999
 }
 
-/** How far beyond what is allowed the worst figure of a line is, as a ratio. */
+/** The ratio of the worst figure of a line to its limit. */
 export function badness({ row, now, calm }: Line): number {
   const size = row.isLargest ? 'largest' : 'usual'
   return Math.max(
@@ -98,7 +98,7 @@ export function cellsOf(line: Line): Readonly<Record<string, string>> {
   }
 }
 
-/** Median, p99 and p99.9, and how much that is above a time without attackers. */
+/** Median, p99 and p99.9, and their excess over the time without attackers. */
 function waitsOf(cost: Cost, kind: Kind): string {
   const { p50, p99, p999, refused } = cost.watched[kind]
   const above = excess(cost, kind)
@@ -114,7 +114,7 @@ function answersOf({ answers, goesOn }: Cost): string {
   return [...told, ...(goesOn ? ['and the work goes on'] : [])].join(', ')
 }
 
-/** A whole number; a dash for what is not known. */
+/** A whole number; a dash for an unknown value. */
 function rounded(figure: number): string {
   if (Number.isNaN(figure)) return '–'
   return figure === Number.POSITIVE_INFINITY ? '∞' : String(Math.round(figure))
@@ -126,7 +126,7 @@ p50/p99/p99.9 of what bystanders waited, and how much the last is above the same
 at most, and once it has been calm. Bars: held ${bars.held.usual} ms (${bars.held.largest} with the largest bodies), p99.9 +${bars.waits.usual} (+${bars.waits.largest}),
 ${bars.memory / megabyte} MB, ${bars.calm / megabyte} MB when calm, answered in ${bars.seconds} s.`
 
-/** All lines as a table in Markdown, those that miss a bar by the most first. */
+/** All lines as a Markdown table, the worst first. */
 export function markdownOf(lines: readonly Line[]): string {
   const rows = lines.toSorted((a, b) => badness(b) - badness(a)).map(cellsOf)
   const columns = Object.keys(rows[0] ?? {})

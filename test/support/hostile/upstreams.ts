@@ -3,7 +3,7 @@ import { sse } from '../upstream.ts'
 import { answerWell } from './good-upstream.ts'
 import { hi, json, postRow, type Row, times } from './row.ts'
 
-/* Replies of a hostile upstream, or of one that a caller has talked into them. */
+/* Replies of a hostile upstream, or of one that a caller has made to send them. */
 
 const path = '/chat/completions'
 const megabyte = 1024 ** 2
@@ -12,11 +12,11 @@ interface UpstreamRow {
   readonly name: string
   readonly model?: string
   readonly stream?: boolean
-  /** Writes the whole of the answer. */
+  /** Writes the whole reply. */
   readonly answer: (response: ServerResponse) => void
 }
 
-/** What is said before the attack, when the upstream answers as it should: loading a package is none. */
+/** A chat before the attack with a normal answer, since loading a package is not part of the attack. */
 const warming = [{ role: 'user', content: 'Warming up' }] as const
 
 const upstreamRow = ({ name, model = 'relay', stream = true, answer }: UpstreamRow): Row =>
@@ -50,7 +50,7 @@ const chunk = (delta: object, more: object = {}) =>
   })
 const end = sse(chunk({}, { finish_reason: 'stop' }), '[DONE]')
 
-/** Writes a piece so often, as fast as it is taken, and the end. */
+/** Writes a piece repeatedly, with backpressure, and then the end. */
 function pour(response: ServerResponse, piece: Buffer, count: number, last = ''): void {
   let left = count
   const go = () => {

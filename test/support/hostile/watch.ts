@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { projectFolder } from '../process.ts'
 import type { Order, Seen, Sights } from './bystanders.ts'
 
-/** What a kind of bystander has waited, in milliseconds. */
+/** The latencies of a kind of bystander, in milliseconds. */
 export interface Waits {
   readonly p50: number
   readonly p99: number
@@ -16,10 +16,10 @@ export interface Waits {
 export type Kind = keyof Sights
 export type Watched = Readonly<Record<Kind, Waits>>
 
-/** Bystanders, who watch one service at a time. */
+/** Bystanders of one service at a time. */
 export class Watch {
   readonly #process: ChildProcess
-  /** Where their stream has its upstream. */
+  /** The port of their stream's upstream. */
   readonly port: number
 
   private constructor(process: ChildProcess, port: number) {
@@ -27,7 +27,7 @@ export class Watch {
     this.port = port
   }
 
-  /** Starts the process; whoever does closes it. */
+  /** Starts the process; the caller closes it. */
   static async start(): Promise<Watch> {
     const process_ = spawn(process.execPath, [join(projectFolder, 'test/support/hostile/bystanders.ts')], {
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
