@@ -14,7 +14,7 @@ function faultsOf(environment: Readonly<Record<string, string>>): readonly strin
 }
 
 describe('the settings', () => {
-  it('have the defaults that the README names', () => {
+  it('have the documented defaults', () => {
     expect(readConfig({})).toStrictEqual({
       host: '127.0.0.1',
       port: 3000,

@@ -7,7 +7,7 @@ import { projectFolder } from './support/process.ts'
 
 const megabyte = 1024 ** 2
 
-/** A process whose memory and whose load are as the test says; a collection leaves so many MB. */
+/** A process with scripted memory and load; a collection leaves so many MB. */
 function watched({ inUse = 100 } = {}) {
   const clock = new TestClock()
   const state = { resident: inUse, inUse, busy: 0 }
@@ -19,7 +19,7 @@ function watched({ inUse = 100 } = {}) {
 }
 
 describe('memory after a burst', () => {
-  it('is given back within five seconds of calm, and once', () => {
+  it('is released within five idle seconds, and once', () => {
     const { clock, state, collect } = watched()
     Object.assign(state, { resident: 300, busy: 0.9 })
     clock.advance(60_000)
@@ -34,14 +34,14 @@ describe('memory after a burst', () => {
     expect(collect).toHaveBeenCalledTimes(2)
   })
 
-  it('is left alone where it grew by little', () => {
+  it('is not collected after little growth', () => {
     const { clock, state, collect } = watched()
     state.resident = 130
     clock.advance(300_000)
     expect(collect).not.toHaveBeenCalled()
   })
 
-  it('is looked for again when a cache has forgotten what it kept', () => {
+  it('is collected again after a cache has expired', () => {
     const { clock, state, collect } = watched()
     Object.assign(state, { resident: 300, inUse: 200 })
     clock.advance(5000)
@@ -52,7 +52,7 @@ describe('memory after a burst', () => {
     expect(collect).toHaveBeenCalledTimes(2)
   })
 
-  it('is in use where several collections did not free it, and is the measure from then on', () => {
+  it('is in use if several collections did not free it, and is then the new baseline', () => {
     const { clock, state, collect } = watched()
     Object.assign(state, { resident: 300, inUse: 200 })
     clock.advance(200_000)
@@ -72,7 +72,7 @@ describe('memory after a burst', () => {
     expect(garbage.deref()).toBeUndefined()
   })
 
-  it('tells how busy the event loop was', async () => {
+  it('measures the busy share of the event loop', async () => {
     const process = thisProcess()
     const end = performance.now() + 50
     while (performance.now() < end);

@@ -8,7 +8,7 @@ import { often } from './support/often.ts'
 
 const bounds = { depth: 100, duplicates: 'last' } as const
 
-/** What was read, or which fault was found and where. */
+/** The read value, or the fault and its position. */
 function outcome(source: string, duplicates: 'refused' | 'last' = 'last'): unknown {
   try {
     return { value: readJson(source, { depth: 100, duplicates }) }
@@ -18,12 +18,12 @@ function outcome(source: string, duplicates: 'refused' | 'last' = 'last'): unkno
   }
 }
 
-/** Texts that JSON.parse remembers the shape of: after them it misreads other names of the same shape. */
+/** Texts whose shape JSON.parse caches: after them it misreads other names of the same shape. */
 function poison(shape: readonly string[], name: string): void {
   JSON.parse(`{${[...shape, name].map((each) => `${JSON.stringify(each)}:0`).join()}}`)
 }
 
-/** A name in one of the ways in which it may be written. */
+/** A name in one of its possible spellings. */
 function spelt(name: string, how: readonly number[]): string {
   const units = [...Array(name.length).keys()].map((index) => {
     const hex = `\\u${name.charCodeAt(index).toString(16).padStart(4, '0')}`
@@ -34,7 +34,7 @@ function spelt(name: string, how: readonly number[]): string {
 }
 
 describe('readJson', () => {
-  it('reads each name as it is written, whatever names were parsed before', () => {
+  it('reads each name correctly, whatever names were parsed before', () => {
     const unit = fc.constantFrom('\\', '\\', '"', '\n', '\t', 'u', 'n', 'a', '0', '\u0001', '开')
     const name = fc.oneof(fc.string({ unit, maxLength: 6 }), fc.constantFrom('__proto__', '0', '12', 'constructor'))
     const member = fc.record({ name, how: fc.array(fc.nat(2), { minLength: 1, maxLength: 6 }) })
@@ -48,7 +48,7 @@ describe('readJson', () => {
           for (const other of before) poison(first, other)
           const all = [...first.map((each) => ({ name: each, how: [0] })), ...members]
           const source = `{${all.map((each, value) => `${spelt(each.name, each.how)}:${value}`).join()}}`
-          // The plainest reader: the engine's own objects, whose names no parser has made.
+          // The simplest reader: an object that no parser has made.
           const expected = Object.fromEntries(all.map((each, value) => [each.name, value]))
           poison(first, '\\')
           const value = readJson(source, bounds)
@@ -60,7 +60,7 @@ describe('readJson', () => {
     )
   })
 
-  it('tells a quotation mark from a backslash after an object with a backslash for a name', () => {
+  it('distinguishes a quotation mark from a backslash after an object with a backslash as a name', () => {
     JSON.parse('{"first":null,"\\\\":null}')
     for (const [written, name] of [
       ['\\u0022', '"'],
@@ -93,7 +93,7 @@ describe('readJson', () => {
     expect(() => readJson(`{"logprobs":${many}}`, bounds)).toThrow('count')
   })
 
-  it('agrees with JSON.parse about every text without escaped names, and about every fault of others', () => {
+  it('agrees with JSON.parse on every text without escaped names, and on every fault of other texts', () => {
     const token = fc.constantFrom(
       ...['{', '}', '[', ']', ':', ',', '"a"', '"b"', '"', '\\', ' ', '\n', '\t', '\f', '\u00a0', '\ufeff'],
       ...['1', '0', '-', '-0', '01', '1.5', '.5', '1.', '1e5', '1E+2', 'e', '12345678901234567890', '-1e-999', '1e999'],
@@ -123,7 +123,7 @@ describe('readJson', () => {
           return
         }
         const read = readJson(source, bounds)
-        // Names with escapes are the other test's.
+        // Another test has names with escapes.
         if (!/\\[^"]*"\s*:|\\"/.test(source)) {
           expect(isDeepStrictEqual(read, expected)).toBe(true)
           expect(JSON.stringify(read)).toBe(JSON.stringify(expected))
@@ -147,7 +147,7 @@ describe('readJson', () => {
     expect(outcome(source)).toBe(`syntax at ${position}`)
   })
 
-  it('(x) refuses a number that is no integer where it would become one, and takes all others as JSON.parse does', () => {
+  it('(x) refuses a fraction that would round to an integer, and reads all other numbers as JSON.parse does', () => {
     const digits = (most: number) => fc.string({ unit: fc.constantFrom(...'0019'), minLength: 1, maxLength: most })
     const parts = fc.tuple(fc.constantFrom('', '-'), digits(18), digits(24), fc.integer({ min: -30, max: 30 }))
     fc.assert(
@@ -167,7 +167,7 @@ describe('readJson', () => {
     )
   })
 
-  it('refuses a property that is written twice where it has to, in any spelling, and takes the last one elsewhere', () => {
+  it('refuses a repeated property, in any spelling, or keeps the last one, as the bounds say', () => {
     for (const source of ['{"a\\n":1,"a\\u000a":2}', '{"__proto__":1,"\\u005f_proto__":2}', '{"7":1,"\\u0037":2}']) {
       expect(outcome(source, 'refused')).toMatch(/^duplicate/)
       const [property, ...more] = Object.entries(Object(readJson(source, bounds)))
@@ -175,7 +175,7 @@ describe('readJson', () => {
     }
   })
 
-  it('keeps __proto__ as a property like any other', () => {
+  it('keeps __proto__ as an ordinary property', () => {
     const value = readJson('{"__proto__":{"admin":true}}', bounds)
     expect(Object.getPrototypeOf(value)).toBe(Object.prototype)
     expect(JSON.stringify(value)).toBe('{"__proto__":{"admin":true}}')

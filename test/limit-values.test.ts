@@ -3,7 +3,7 @@ import { parseLimits, settingsLimits, storedAccountLimits, storedLimits } from '
 
 const standard = { characters: 1000, character_bytes: 1024 ** 3 }
 
-it('what LIMITS sets is added to what holds without it, and none takes a limit away', () => {
+it('LIMITS extends the default limits, and none removes a limit', () => {
   expect(settingsLimits(undefined)).toStrictEqual(standard)
   expect(settingsLimits('plants=5')).toStrictEqual({ ...standard, plants: 5 })
   expect(settingsLimits('characters=0, plants=none')).toStrictEqual({ ...standard, characters: 0 })
@@ -27,7 +27,7 @@ it('a value is a number or one of two words', () => {
   expect(parseLimits(['plants=none', 'plants=default'])).toBe('The limit plants is given twice. Give it once.')
 })
 
-it('what is stored is read as it was written, and anything else there is passed over', () => {
+it('stored limits are read unchanged, and unknown values are ignored', () => {
   const json = '{"plants":5,"characters":"none","tokens_per_day":null,"chat_at_once":"default","speed":1}'
   expect(storedAccountLimits(json)).toStrictEqual({ plants: 5, characters: 'none' })
   expect(storedLimits(json)).toStrictEqual({ plants: 5 })

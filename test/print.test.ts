@@ -8,16 +8,16 @@ import { serviceForThisTest } from './support/service.ts'
 import { storesForThisTest } from './support/test-database.ts'
 import { sqlForThisTest } from './support/test-sql.ts'
 
-/** Turns the direction of writing, colours what follows (CSI as one character), and goes to the line's beginning. */
+/** Changes the writing direction, colours the text (CSI as one character), and returns to the beginning of the line. */
 const nasty = 'phone \u202egnp.\u2066exe\u2069\u061c \u009b31m\u007f'
 const nastier = `${nasty}\u001b[2J\r\nowner`
 const spelledOut = 'phone \\u202egnp.\\u2066exe\\u2069\\u061c \\u009b31m\\u007f'
 
-/** All that steers a terminal, but for the ends of lines. */
+/** All characters that steer a terminal, except line ends. */
 const steering = /(?!\r?\n)[\p{Cc}\p{Bidi_Control}\u2028\u2029]/u
 
-describe('a text of others', () => {
-  test('is spelled out where it would steer a terminal, and nowhere else', () => {
+describe('an untrusted text', () => {
+  test('is escaped where it would steer a terminal, and nowhere else', () => {
     expect(printable(nastier)).toBe(`${spelledOut}\\u001b[2J\\u000d\\u000aowner`)
     expect(printableLines(`${nasty}\r\n${nasty}\n\r`)).toBe(`${spelledOut}\r\n${spelledOut}\n\\u000d`)
     const harmless = 'Grünlilie שלום 🌵 \\u202e "quoted"'
@@ -47,7 +47,7 @@ describe('a text of others', () => {
 })
 
 describe('commands', () => {
-  test('print no name as it is that callers, or other operators, gave', async () => {
+  test('escape names of callers and of other operators', async () => {
     const service = await serviceForThisTest()
     const { access, plants } = await storesForThisTest(service.dataDirectory)
     const made = await service.request('/keys', { json: { scopes: ['chat'], name: nasty.replace(/\p{Cc}/gu, '') } })
@@ -89,7 +89,7 @@ describe('commands', () => {
     expect((await conservatory(['keys', 'list'], { DATA_DIR: service.dataDirectory })).stdout).toContain('\\u202egnp.')
   })
 
-  test('log no name as it is, which reads back as the same', async () => {
+  test('escape names in the log, which parse as the same text', async () => {
     const environment = { OPENAI_BASE_URL: 'http://127.0.0.1:9/v1' }
     const service = await spawnService(process.execPath, ['src/main.ts'], { environment })
     const headers = { authorization: `Bearer ${service.key}`, 'content-type': 'application/json' }

@@ -16,7 +16,7 @@ const of = (url: string, settings: Readonly<Record<string, string>> = both) =>
   read(settings).proxies.of(new URL(url)) ?? 'none'
 
 describe('the settings of proxies', () => {
-  it('are none where none is set', () => {
+  it('mean no proxy by default', () => {
     expect(read({}).proxies).toBe(noProxies)
     expect(read({ NO_PROXY: '*' }).proxies).toBe(noProxies)
   })
@@ -31,12 +31,12 @@ describe('the settings of proxies', () => {
     expect(of(url)).toBe(proxy)
   })
 
-  it('hold for the scheme that they name alone', () => {
+  it('hold only for their scheme', () => {
     expect(of('https://models.example', { HTTP_PROXY: 'http://one.example' })).toBe('none')
     expect(of('http://models.example', { HTTPS_PROXY: 'http://two.example' })).toBe('none')
   })
 
-  it('may be in small letters, which count for more, and have no scheme', () => {
+  it('may be in small letters, which win, and may have no scheme', () => {
     const settings = { http_proxy: 'small.example:8080', HTTP_PROXY: 'http://large.example' }
     expect(of('http://models.example', settings)).toBe('http://small.example:8080/')
   })
@@ -81,7 +81,7 @@ describe('the settings of proxies', () => {
     expect(of(url, { ...both, NO_PROXY: exempt }) === 'none').toBe(isExempt)
   })
 
-  it('do not hold for anything with a star', () => {
+  it('hold for no host with a star', () => {
     expect(of('https://a.example', { ...both, NO_PROXY: 'b.example,*' })).toBe('none')
   })
 

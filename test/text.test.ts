@@ -16,7 +16,7 @@ const units = fc.constantFrom(' ', 'a', '🌵', '\u{1f3dc}\ufe0f', '\0', '\t', '
 const text = fc.string({ unit: units, maxLength: 14 })
 
 describe('a name', () => {
-  it('is not blank, whole, without what is refused, and no longer than it may be, and the first fault is told', () => {
+  it('is not blank, well-formed, without refused characters and not too long; the first fault is reported', () => {
     fc.assert(
       fc.property(text, fc.integer({ min: 1, max: 12 }), (name, longest) => {
         const faults = [
@@ -31,21 +31,21 @@ describe('a name', () => {
     )
   })
 
-  it('is counted in code points, at its border too', () => {
+  it('is counted in code points, also at its bound', () => {
     expect(nameProblem('🌵'.repeat(5), rule)).toBeUndefined()
     expect(nameProblem(` ${'🌵'.repeat(5)} `, rule)).toBeUndefined()
     expect(nameProblem('🌵'.repeat(6), rule)).toBe('is longer than 5 characters; shorten it')
     expect(nameProblem('a'.repeat(11), rule)).toBe('is longer than 5 characters; shorten it')
   })
 
-  it('may be refused for something else, and then have control characters', () => {
+  it('may have another rule, which allows control characters', () => {
     const refused = { pattern: /@/, problem: 'has "@" in it' }
     expect(nameProblem('a@b', { ...rule, refused })).toBe('has "@" in it')
     expect(nameProblem('a\0b', { ...rule, refused })).toBeUndefined()
   })
 })
 
-it('that goes into a header is whole', () => {
+it('that goes into a header is well-formed', () => {
   fc.assert(
     fc.property(text, (name) => {
       const check = () => checkWellFormed('model', name)
@@ -56,7 +56,7 @@ it('that goes into a header is whole', () => {
 })
 
 describe('replaceLoneSurrogates', () => {
-  it('leaves no half of a character in any text or name, and all else as it is', () => {
+  it('leaves no lone surrogate in any text or name, and changes nothing else', () => {
     fc.assert(
       fc.property(
         fc.array(fc.jsonValue({ stringUnit: 'binary' })),
@@ -74,7 +74,7 @@ describe('replaceLoneSurrogates', () => {
 })
 
 describe('withoutControlsInSteps', () => {
-  it('cuts a long text inside no character', () => {
+  it('never cuts a long text inside a character', () => {
     for (const shift of [0, 1]) {
       const text = `${'x'.repeat(shift)}${'🌵'.repeat(100_000)}`
       expect(atOnce(withoutControlsInSteps(`\0${text}\ud83c`))).toBe(`${text}\ufffd`)
@@ -83,7 +83,7 @@ describe('withoutControlsInSteps', () => {
 })
 
 describe('GrowingText', () => {
-  it('has all pieces in their order, whenever it is asked', () => {
+  it('always has all pieces in order', () => {
     fc.assert(
       fc.property(fc.array(fc.string({ unit: units }), { maxLength: 600 }), fc.nat(600), (pieces, early) => {
         const growing = new GrowingText()

@@ -3,15 +3,15 @@ import { describe, expect, it } from 'vitest'
 import { toApiError } from '../src/errors.ts'
 import { Scheduler, type Steps, workAtOnce } from '../src/work.ts'
 
-/** Steps that take so many milliseconds each, by a clock of the test's own. */
+/** Steps that take so many milliseconds each, by the test's clock. */
 class Clock {
   ms = 0
-  /** Milliseconds that were taken since the last turn of the event loop, and the most of them. */
+  /** Milliseconds since the last turn of the event loop, and their maximum. */
   taken = 0
   most = 0
   readonly now = () => this.ms
 
-  /** Watches the turns of the event loop as long as something waits. */
+  /** Watches the turns of the event loop while steps wait. */
   async untilCalm(scheduler: Scheduler): Promise<void> {
     while (scheduler.waiting > 0) {
       await new Promise((resolve) => setImmediate(resolve))
@@ -49,7 +49,7 @@ describe('work', () => {
     expect(scheduler.waiting).toBe(0)
   })
 
-  it('of any callers takes no longer together, in a turn of the event loop, than its share', async () => {
+  it('of all callers together takes no more than its share of a turn of the event loop', async () => {
     const runs = fc.array(
       fc.record({ account: fc.nat(5), count: fc.integer({ min: 1, max: 40 }), msEach: fc.integer({ min: 1, max: 3 }) }),
       { minLength: 1, maxLength: 20 },
@@ -63,7 +63,7 @@ describe('work', () => {
         )
         await clock.untilCalm(scheduler)
         expect(await Promise.all(results)).toEqual(all.map(() => 'done'))
-        // What is taken at once, and a turn before the test could look.
+        // The first slice, and a turn before the test could measure.
         expect(clock.most).toBeLessThanOrEqual(2 * 15 + 3)
       }),
       { numRuns: 50 },
@@ -81,7 +81,7 @@ describe('work', () => {
       )
     const greedy = Array.from({ length: 50 }, () => run(1))
     await run(2)
-    // The others had a slice for each of its own, and the one that came first.
+    // The other accounts had a slice for each of its slices, and the first one.
     expect(taken[1]).toBeLessThan(taken[2] + 3 * 15)
     await clock.untilCalm(scheduler)
     await Promise.all(greedy)
@@ -104,7 +104,7 @@ describe('work', () => {
     ])
   })
 
-  it('has one budget for all that a request asks for', async () => {
+  it('has one budget for the whole request', async () => {
     const clock = new Clock()
     const work = new Scheduler(clock.now).workOf({ account: 1 })
     const most = function* (): Steps<string> {
@@ -115,7 +115,7 @@ describe('work', () => {
     expect(await refusalOf(async () => work.run('tools', most()))).toEqual([400, 'too_complex', 'tools'])
   })
 
-  it('ends when nobody wants it any more', async () => {
+  it('ends when its signal aborts', async () => {
     const clock = new Clock()
     const scheduler = new Scheduler(clock.now)
     const controller = new AbortController()
@@ -131,7 +131,7 @@ describe('work', () => {
     expect(steps).toBe(before)
   })
 
-  it('that others leave no time for is a 503', async () => {
+  it('that waits too long for others is a 503', async () => {
     const clock = new Clock()
     const scheduler = new Scheduler(clock.now)
     const long = [1, 2].map((account) => scheduler.workOf({ account }).run('messages', clock.steps(15_000, 1)))
@@ -139,7 +139,7 @@ describe('work', () => {
     expect(ends).toContainEqual([503, 'overloaded', null])
   })
 
-  it('tells an error of the steps to its caller, and goes on with the others', async () => {
+  it('passes an error of the steps to its caller, and continues with the others', async () => {
     const clock = new Clock()
     const scheduler = new Scheduler(clock.now)
     const failing = scheduler.workOf({ account: 1 }).run(

@@ -32,7 +32,7 @@ afterAll(async () => {
   await off?.close()
 })
 
-/** Which model answers, by the header of a whole reply, a stream and a receipt, which must agree. */
+/** The model that answers, by the headers of a whole reply, a stream and a receipt, which must agree. */
 async function answering(service: TestService, body: object, key = service.key): Promise<string> {
   const headers = { authorization: `Bearer ${key}` }
   const told = []

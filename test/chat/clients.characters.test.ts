@@ -35,13 +35,13 @@ const soilMoisture = {
 const moisture = ({ bed }: { bed: string }) => `${bed}: 12 %, dry`
 const told = 'Here is what came back: south: 12 %, dry'
 
-/** What a client makes of a conversation: the answers to two questions, one after the other. */
+/** A client's conversation: the answers to two questions in sequence. */
 type Converse = (stream: boolean) => Promise<readonly string[]>
 
 interface Client {
   readonly name: string
   readonly converse: Converse
-  /** Has the tool called that the order names. @returns what is said in the end */
+  /** Lets the model call the tool that the order names. @returns the final answer */
   readonly loop: (stream: boolean) => Promise<string>
 }
 

@@ -18,7 +18,7 @@ const weather = {
   required: ['city', 'days'],
 }
 
-/** What a call throws. */
+/** The error that a call throws. */
 async function thrownBy(call: () => PromiseLike<unknown>): Promise<unknown> {
   try {
     await call()
@@ -119,7 +119,7 @@ describe.each(['', '/v1'])('the Vercel AI SDK at "%s"', (path) => {
     }
   })
 
-  test('tells of a stream that breaks off, after what came before', async () => {
+  test('reports a stream that breaks off, after its partial text', async () => {
     breakOff()
     const errors: unknown[] = []
     const streamed = streamText({
@@ -161,7 +161,7 @@ describe.each(['', '/v1'])('LangChain at "%s"', (path) => {
     expect(tokens).toBe(whole.usage_metadata?.total_tokens)
   })
 
-  test('calls a bound tool, whole and streamed, and takes its result', async () => {
+  test('calls a bound tool, whole and streamed, and accepts its result', async () => {
     const forecast = toolOfLangChain(() => 'sunny', { name: 'weather', description: 'The weather', schema: weather })
     const bound = modelOf().bindTools([forecast], { tool_choice: 'weather' })
     const question = new HumanMessage('Will it rain in Oslo?')
@@ -201,7 +201,7 @@ describe.each(['', '/v1'])('LangChain at "%s"', (path) => {
     }
   })
 
-  test('tells of a stream that breaks off, after what came before', async () => {
+  test('reports a stream that breaks off, after its partial text', async () => {
     breakOff()
     let text = ''
     const error = await thrownBy(async () => {
@@ -212,7 +212,7 @@ describe.each(['', '/v1'])('LangChain at "%s"', (path) => {
   })
 })
 
-test('the official client gathers streamed tool calls, and reads a JSON schema', async () => {
+test('the official client assembles streamed tool calls, and reads a JSON schema', async () => {
   const client = new OpenAI({ baseURL: alone.url, apiKey: alone.key, maxRetries: 0 })
   const asked = { model: 'understudy', messages: [{ role: 'user' as const, content: 'Will it rain in Oslo?' }] }
   const tools = [{ type: 'function' as const, function: { name: 'weather', parameters: weather } }]

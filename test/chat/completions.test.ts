@@ -115,7 +115,7 @@ describe('a streamed reply', () => {
     await response.body?.cancel()
   })
 
-  test('begins with the role, ends with the finish reason and [DONE], and is one reply all along', async () => {
+  test('begins with the role, ends with the finish reason and [DONE], and has one id throughout', async () => {
     const streamed = await stream()
     const { chunks } = streamed
     expect(streamed.data.at(-1)).toBe('[DONE]')
@@ -131,7 +131,7 @@ describe('a streamed reply', () => {
     expect(identities[0]).toMatch(/^chatcmpl-\w+ chat\.completion\.chunk \d+ understudy$/)
   })
 
-  test('has no usage, unless it was asked for', async () => {
+  test('has no usage, unless it was requested', async () => {
     for (const stream_options of [undefined, null, {}, { include_usage: false }, { include_usage: null }]) {
       const { chunks } = await stream({ stream_options })
       expect(chunks.filter(({ usage }) => usage != null)).toEqual([])
@@ -139,7 +139,7 @@ describe('a streamed reply', () => {
     }
   })
 
-  test('has exactly one usage chunk before [DONE] when it was asked for, with the usage of the whole reply', async () => {
+  test('has exactly one usage chunk before [DONE] when it was requested, with the usage of the whole reply', async () => {
     const { chunks, data } = await stream({ stream_options: { include_usage: true }, n: 2 })
     const whole = await complete({ n: 2 })
     expect(chunks.filter(({ usage }) => usage != null)).toEqual([chunks.at(-1)])
@@ -206,7 +206,7 @@ describe('the limits of a reply', () => {
     expect((await complete()).choices).toHaveLength(1)
   })
 
-  test('stop ends the text before the first of the stop texts, which is not told', async () => {
+  test('stop ends the text before the first stop text, which is not part of it', async () => {
     const whole = (await complete()).choices[0]?.message.content ?? ''
     const words = whole.split(' ')
     const [early = '', late = ''] = [words[3], words[6]]
@@ -282,7 +282,7 @@ describe('x-character', () => {
     ['a name with line breaks', 'A\r\nset-cookie: b=c', 'A%0D%0Aset-cookie%3A%20b%3Dc'],
     ['a name of 200 emoji', '🌵'.repeat(200), '%F0%9F%8C%B5'.repeat(200)],
   ]
-  test.each(scenarios)('says who answered: %s', async (_what, character, header) => {
+  test.each(scenarios)('names the character: %s', async (_what, character, header) => {
     for (const stream of [false, true]) {
       const response = await service.request('/chat/completions', { json: ask('Hello', { character, stream }) })
       expect(response.status).toBe(200)
@@ -292,7 +292,7 @@ describe('x-character', () => {
     }
   })
 
-  test.each([undefined, null, '', ' \n'])('is not there when nobody is played: %j', async (character) => {
+  test.each([undefined, null, '', ' \n'])('is missing when no character is played: %j', async (character) => {
     const response = await service.request('/chat/completions', { json: ask('Hello', { character }) })
     expect(response.status).toBe(200)
     expect(response.headers.get('x-character')).toBeNull()
@@ -307,7 +307,7 @@ describe('x-ignored-params', () => {
     ['what only a neural model can honour', { temperature: 0.5, top_p: 0.9 }, ['temperature', 'top_p']],
     ['several of them', { logprobs: true, seed: 1, top_logprobs: 2 }, ['logprobs', 'top_logprobs']],
   ]
-  test.each(scenarios)('names what was sent and cannot be honoured: %s', async (_what, more, ignored) => {
+  test.each(scenarios)('names parameters that cannot be honoured: %s', async (_what, more, ignored) => {
     for (const stream of [false, true]) {
       const response = await service.request('/chat/completions', { json: ask('Hello', { ...more, stream }) })
       expect(response.status).toBe(200)
@@ -318,7 +318,7 @@ describe('x-ignored-params', () => {
 })
 
 describe('CHARACTERS=closed', () => {
-  test('refuses a name that is not known, plays those that are, and needs none', async () => {
+  test('refuses unknown names, plays known ones, and does not require a name', async () => {
     const closed = await serviceForThisTest({ CHARACTERS: 'closed' })
     const post = (character: string | null, stream: boolean) =>
       closed.request('/chat/completions', { json: ask('Hello', { character, stream }) })
@@ -337,7 +337,7 @@ describe('CHARACTERS=closed', () => {
 describe('models', () => {
   const understudy = { id: 'understudy', object: 'model', created: expect.any(Number), owned_by: 'conservatory' }
 
-  test.each(['', '/v1'])('are listed, and told of one by one, under "%s"', async (prefix) => {
+  test.each(['', '/v1'])('are listed, and returned one by one, under "%s"', async (prefix) => {
     const list = await service.request(`${prefix}/models`)
     expect(list.status).toBe(200)
     const characters: { data: { name: string; origin: string }[] } = JSON.parse(

@@ -18,7 +18,7 @@ afterAll(async () => {
   await upstream?.close()
 })
 
-/** Short, since there is a request to each byte: what upstreams may leave out stands in one event alone. */
+/** Short, since each byte has its own request: only one event has the optional fields. */
 const chunk = (index: number, delta: object, more: object = {}): string =>
   JSON.stringify({ choices: [{ index, delta, ...more }] })
 const full = '{"id":"x","choices":[{"index":0,"delta":{"role":"assistant","content":"Ü"},"finish_reason":null}]}'
@@ -28,7 +28,7 @@ interface Stream {
   readonly what: string
   readonly n: number
   readonly events: readonly string[]
-  /** How many events must have arrived whole for a success. */
+  /** The number of events that must arrive whole for a success. */
   readonly enough: number
   readonly lineEnd: string
 }
@@ -55,7 +55,7 @@ const streams: readonly Stream[] = [
 ]
 
 describe.each(['end', 'cut', 'reset'] as const)('a stream that breaks off at any byte (%s)', (how) => {
-  test.each(streams)('gives the exact prefix and an error event, or all of a success: $what', async (stream) => {
+  test.each(streams)('gives the exact prefix and an error event, or the whole success: $what', async (stream) => {
     const { n, events, enough, lineEnd } = stream
     const lines = [...events, '[DONE]'].map((event) => Buffer.from(`data: ${event}${lineEnd}${lineEnd}`))
     const bytes = Buffer.concat(lines)
@@ -65,14 +65,14 @@ describe.each(['end', 'cut', 'reset'] as const)('a stream that breaks off at any
       response.write(bytes.subarray(0, offset))
       await wait(1)
       if (how === 'end') response.end()
-      // Without the last piece of the chunked encoding: everything arrives, and then the connection ends.
+      // Without the last chunk of the chunked encoding: all bytes arrive, and then the connection ends.
       else if (how === 'cut') response.socket?.end()
       else response.socket?.resetAndDestroy()
     })
-    // An event has arrived when its text has; its blank line may be lacking at an end.
+    // An event has arrived when its text has; its blank line may be missing at the end.
     const ends = lines.map((line, index) => sum(lines.slice(0, index)) + line.length - 2 * lineEnd.length)
     const blanks = lines.map((_line, index) => sum(lines.slice(0, index + 1)))
-    // Within a line another end of lines makes no difference.
+    // Within a line the kind of line ends makes no difference.
     const isNearEnd = (offset: number) =>
       offset === 0 || blanks.some((end) => Math.abs(end - lineEnd.length - offset) <= 3)
     const offsets = Array.from({ length: bytes.length + 1 }, (_, offset) => offset)
@@ -83,7 +83,7 @@ describe.each(['end', 'cut', 'reset'] as const)('a stream that breaks off at any
         const least = how === 'reset' ? 0 : how === 'end' ? most : blanks.filter((end) => end <= offset).length
         const seen = await outcomeOf(offset, n)
         const at = `${how} at ${offset} of ${bytes.length}`
-        // The usage was not asked for; [DONE] is not among the events that are compared.
+        // The usage was not requested; [DONE] is not among the compared events.
         const told = events.filter((event) => event !== usage)
         expect([at, seen.events]).toEqual([at, told.slice(0, seen.events.length)])
         expect([at, seen.events.length <= Math.min(most, told.length)]).toEqual([at, true])
@@ -106,7 +106,7 @@ interface Outcome {
 
 async function outcomeOf(offset: number, n: number): Promise<Outcome> {
   const messages = [{ role: 'user', content: 'Hello' }]
-  // By a client that costs less than fetch.
+  // A client that is cheaper than fetch.
   const { statusCode, body } = await request(`${service.url}/chat/completions`, {
     method: 'POST',
     headers: { authorization: `Bearer ${service.key}`, 'content-type': 'application/json' },

@@ -72,7 +72,7 @@ const started = [
 ]
 const modes = [false, true]
 
-/** What a reply says, whole or streamed. */
+/** The text of a reply, whole or streamed. */
 async function textOf(response: Response, stream: boolean): Promise<string> {
   if (stream) return textOfStream(await readStream(response))
   return (await readCompletion(response)).choices[0]?.message.content ?? ''
@@ -104,7 +104,7 @@ describe('failure mode 6: a 200 that begins with an error event', () => {
   })
 })
 
-describe('failure mode 7: after text has gone out nothing is tried again', () => {
+describe('failure mode 7: after the first text there is no retry', () => {
   const failures: readonly (readonly [what: string, script: Script])[] = [
     ['a cut', pieces([sse(...started)], 'cut')],
     ['an end without a finish', pieces([sse(...started)])],
@@ -156,7 +156,7 @@ describe('failure mode 11: odd ends and slow readers', () => {
     expect(streamed.chunks.at(-1)).toMatchObject({ choices: [], usage })
   })
 
-  test('failure mode 11: a slow reader holds a fast upstream up, and memory stays bounded', async () => {
+  test('failure mode 11: a slow reader slows a fast upstream down, and memory stays bounded', async () => {
     const event = sse(chunkText({ content: 'x'.repeat(64 * 1024) }))
     const most = 256 * 1024 ** 2
     let sent = 0
@@ -176,14 +176,14 @@ describe('failure mode 11: odd ends and slow readers', () => {
     })
     expect(response.status).toBe(200)
     for (let before = -1; before !== sent; await wait(250)) before = sent
-    // What the kernel holds of two connections, and a little here.
+    // The kernel's buffers of two connections, and a little more.
     expect(sent).toBeLessThan(64 * 1024 ** 2)
     leaving.abort()
     await upstream.calls[0]?.aborted
   })
 })
 
-/** Resolves when the upstream may write again, or when nobody reads it any more. */
+/** Resolves when the upstream may write again, or when its reader has left. */
 function drained(response: ServerResponse): Promise<void> {
   return new Promise((resolve) => {
     const go = () => {
@@ -194,12 +194,12 @@ function drained(response: ServerResponse): Promise<void> {
   })
 }
 
-describe('failure mode 12: a 429 is not asked again and again', () => {
+describe('failure mode 12: a 429 is not retried', () => {
   test('failure mode 12: in the middle of a stream it is one error event', async () => {
     upstream.answer(pieces([sse(...started, '{"error":{"code":429,"message":"slow down"}}')]))
     const streamed = await readStream(await post({ model: 'stubborn', stream: true }))
     expect([streamed.errors.length, streamed.isDone]).toEqual([1, false])
-    // Whatever might still be asked would have been by then.
+    // A retry would have come by then.
     await (await post({ model: 'understudy' })).text()
     expect([upstream.calls.length, other.calls.length]).toEqual([1, 0])
   })
@@ -259,7 +259,7 @@ describe('failure mode 13: parallel tool calls', () => {
     }
   })
 
-  /** Id, name and arguments of each call, put together by index; a second id for one index shows in it. */
+  /** Id, name and arguments of each call, assembled by index; a second id of one index would be visible. */
   function callsOf(chunks: readonly Chunk[], choice = 0): readonly (readonly string[])[] {
     const calls: [string, string, string][] = []
     for (const { delta } of chunks.flatMap(({ choices }) => choices).filter(({ index }) => index === choice)) {
@@ -318,7 +318,7 @@ describe('failure mode 14: content parts', () => {
   )
 })
 
-describe('failure mode 17: a parameter that nobody here knows', () => {
+describe('failure mode 17: an unknown parameter', () => {
   const odd = { frobnicate: 3, constructor: 'x', 'ü,y': null, 'größe, x': [1] }
   const answerOfAnthropic = {
     id: 'msg_1',
@@ -330,7 +330,7 @@ describe('failure mode 17: a parameter that nobody here knows', () => {
     stop_sequence: null,
     usage: { input_tokens: 1, output_tokens: 1 },
   }
-  test('failure mode 17: goes to an upstream of the same API as it is', async () => {
+  test('failure mode 17: goes unchanged to an upstream of the same API', async () => {
     const response = await post(odd)
     expect([response.status, response.headers.get('x-ignored-params')]).toEqual([200, null])
     expect(upstream.calls[0]?.body).toStrictEqual({ model: 'gpt-test', messages, ...odd })
@@ -349,7 +349,7 @@ describe('failure mode 17: a parameter that nobody here knows', () => {
   )
 })
 
-describe('failure mode 18: templates that want strict alternation', () => {
+describe('failure mode 18: templates that require strict alternation', () => {
   const system = (content: string) => ({ role: 'system', content })
   const user = (content: string) => ({ role: 'user', content })
   const assistant = (content: string) => ({ role: 'assistant', content })
@@ -427,7 +427,7 @@ describe('failure mode 19: a conversation over the context', () => {
       expect(await readChatError(response)).toMatchObject({ code: 'context_length_exceeded', param: 'messages' })
     }
     expect([upstream.calls.length, other.calls.length]).toEqual([sayings.length, 0])
-    // The next of a list may have the room.
+    // The next model of a list may have a larger context.
     expect(await textOf(await post({ model: 'stubborn', stream }), stream)).toBe('From the second.')
   })
 

@@ -5,7 +5,7 @@ import { serveForThisTest } from '../support/command.ts'
 import { temporaryFolder } from '../support/service.ts'
 import { pieces, type Script, streamOf, upstreamForThisTest } from '../support/upstream.ts'
 
-test('failure mode 1: (and 2) the log says of each client that left that it did, once, and nothing failed', async () => {
+test('failure mode 1: (and 2) the log has one line for each client that left, and no failure', async () => {
   const upstream = await upstreamForThisTest()
   const folder = temporaryFolder()
   onTestFinished(folder.remove)
@@ -34,7 +34,7 @@ test('failure mode 1: (and 2) the log says of each client that left that it did,
     await call.aborted
   }
   await service.close()
-  // None was tried again.
+  // No request was retried.
   expect(upstream.calls).toHaveLength(leavings.length)
   const lines = service.stdout().trim().split('\n')
   const logged = lines.map((line): Record<string, unknown> => JSON.parse(line))

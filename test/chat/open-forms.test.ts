@@ -56,7 +56,7 @@ describe('an upstream gets untouched', () => {
 })
 
 describe('a model that takes no video', () => {
-  test('is not asked: the caller is told which part it is', async () => {
+  test('gets no request: the error names the part', async () => {
     const seeing = await serviceForThisTest(
       {},
       { seeing: { adapter: 'openai', baseUrl: upstream.url, input: ['text', 'image'] } },
@@ -76,7 +76,7 @@ describe('a model that takes no video', () => {
   })
 })
 
-test('-1 is held for limits as if no end were given', async () => {
+test('-1 reserves as much of the limits as no maximum', async () => {
   const limited = await serviceForThisTest({ LIMITS: 'tokens_per_minute=500', OPENAI_BASE_URL: upstream.url })
   const refusalOf = async (more: object) => {
     const response = await limited.request('/chat/completions', { json: { model: 'm', messages, ...more } })
@@ -93,14 +93,14 @@ test('-1 is held for limits as if no end were given', async () => {
 describe('the understudy', () => {
   const ask = (more: object) => post({ model: 'understudy', ...more })
 
-  test('says as much at -1 as without an end', async () => {
+  test('answers the same for -1 as without a maximum', async () => {
     const [free, endless] = await Promise.all(
       [ask({}), ask({ max_tokens: -1 })].map(async (reply) => readCompletion(await reply)),
     )
     expect(endless?.choices).toEqual(free?.choices)
   })
 
-  test('calls one of the functions that are allowed, and names tools that it cannot call', async () => {
+  test('calls one of the allowed functions, and names tools that it cannot call', async () => {
     const response = await ask({ tools: [weather, clock, shell], tool_choice: allowed })
     expect(response.headers.get('x-ignored-params')).toBe('tools')
     const [choice] = (await readCompletion(response)).choices

@@ -24,7 +24,7 @@ describe.each(['', '/v1'])('the official client with the base URL of the service
     expect(response.headers.get('x-character')).toMatch(/^Fern@sha256:/)
   })
 
-  test('streams, and the text is that of the whole reply', async () => {
+  test('streams the text of the whole reply', async () => {
     const whole = await client().chat.completions.create(request)
     const asked = { ...request, stream: true as const, stream_options: { include_usage: true } }
     let text = ''
@@ -37,7 +37,7 @@ describe.each(['', '/v1'])('the official client with the base URL of the service
     expect(usage).toEqual(whole.usage)
   })
 
-  test('gathers a stream with its helper', async () => {
+  test('assembles a stream with its helper', async () => {
     const whole = await client().chat.completions.create({ ...request, n: 2 })
     const gathered = await client()
       .chat.completions.stream({ ...request, n: 2 })
@@ -47,7 +47,7 @@ describe.each(['', '/v1'])('the official client with the base URL of the service
     )
   })
 
-  test('takes the content of a stream that it stops early', async () => {
+  test('reads the content of a stream that it stops early', async () => {
     const stream = await client().chat.completions.create({ ...request, stream: true })
     for await (const chunk of stream) {
       expect(chunk.object).toBe('chat.completion.chunk')
@@ -64,7 +64,7 @@ describe.each(['', '/v1'])('the official client with the base URL of the service
     expect(await client().models.retrieve('understudy')).toMatchObject({ object: 'model', owned_by: 'conservatory' })
   })
 
-  test('calls a tool that it is told to call', async () => {
+  test('calls a tool that it must call', async () => {
     const weather = {
       type: 'function' as const,
       function: { name: 'weather', parameters: { type: 'object', properties: { city: { type: 'string' } } } },
@@ -182,7 +182,7 @@ describe.each(['', '/v1'])('the official client with the base URL of the service
     expect(error).toMatchObject({ status, code, param, requestID: expect.stringMatching(/^req_/) })
   })
 
-  test('throws its own error for a stream that breaks off, after what came before', async () => {
+  test('throws its own error for a stream that breaks off, after its partial text', async () => {
     upstream.answer(pieces([`data: ${chunkText({ content: 'One' })}\n\n`]))
     const words: string[] = []
     const reading = async () => {

@@ -24,7 +24,7 @@ const messages = [{ role: 'user', content: 'Hello' }]
 describe('failure mode 26: nothing but the configured hosts is dialled', () => {
   let upstream: ScriptedUpstream
   let service: TestService
-  /** What must never be connected to, and how often it was. */
+  /** Connections to a host that must never be dialled. */
   const trap = createServer((_request, response) => response.end('{}'))
   let trapped = 0
   let trapUrl = ''
@@ -108,7 +108,7 @@ describe('failure mode 27: an upstream that quotes keys', () => {
   const host = '10.1.2.3'
   const started = `data: ${chunkText({ content: 'One' })}\n\n`
 
-  /** Answers with what is made of a sentence that quotes the key of the call. */
+  /** Answers with a text that is made of a sentence with the key of the call. */
   const quoting =
     (make: (quote: string) => Script): Script =>
     (response, call) => {

@@ -3,7 +3,7 @@ import { readChatError } from '../support/chat.ts'
 import { serviceForThisTest, startTestService, type TestService } from '../support/service.ts'
 import { completion, json, pieces, type ScriptedUpstream, startUpstream, streamOf } from '../support/upstream.ts'
 
-/** What the settings of each model say, and what of these requests its upstream gets. */
+/** The settings of each model, and the request that its upstream gets. */
 interface Scenario {
   readonly what: string
   readonly settings: Readonly<Record<string, unknown>>
@@ -136,7 +136,7 @@ describe('models of every kind', () => {
   })
 })
 
-test('limits hold what a reply may take, also where the upstream has another name for it', async () => {
+test('limits reserve the maximum of a reply, also where the upstream has another name for it', async () => {
   const params = { rename: { max_tokens: 'num_predict' }, cap: { num_predict: 2000 } }
   const long = { adapter: 'openai', baseUrl: upstream.url, params }
   const limited = await serviceForThisTest({ LIMITS: 'tokens_per_minute=900' }, { long })
@@ -144,7 +144,7 @@ test('limits hold what a reply may take, also where the upstream has another nam
   const ask = (max_tokens: number) =>
     limited.request('/chat/completions', { json: { model: 'long', messages, max_tokens } })
   expect((await readChatError(await ask(1500))).message).toMatch(/^The request may take 1506 tokens/)
-  // The cap holds for what is asked for.
+  // The cap limits the requested maximum.
   expect((await readChatError(await ask(9000))).message).toMatch(/^The request may take 2006 tokens/)
   expect((await ask(100)).status).toBe(200)
 })

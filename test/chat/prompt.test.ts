@@ -12,7 +12,7 @@ import { completion, json, pieces, type ScriptedUpstream, streamOf, upstreamForT
 interface Stage {
   readonly service: TestService
   readonly upstream: ScriptedUpstream
-  /** Sends a completion, and gives what the upstream was told, one line to a message. */
+  /** Sends a completion. @returns the upstream's messages, one line for each */
   told(body?: Readonly<Record<string, unknown>>): Promise<readonly string[]>
 }
 
@@ -62,7 +62,7 @@ const whole = {
   character_book: { entries: [{ keys: ['/d(o|u)g/i'], content: 'LORE', position: 'before_char', insertion_order: 1 }] },
 }
 
-describe('what the upstream is told of a card', () => {
+describe('the upstream’s prompt of a card', () => {
   test('4.1 failure mode 21: the whole card, in order, streamed or not, on every turn', async () => {
     const { told, upstream, service } = await stage(whole, {
       environment: { SYSTEM_PROMPT: 'O', POST_HISTORY_PROMPT: 'PO' },
@@ -98,7 +98,7 @@ describe('what the upstream is told of a card', () => {
     expect(JSON.stringify(upstream.calls)).not.toContain('NOTES')
   })
 
-  test('14 D2 D4: greeting and conversation_id are ours, and never sent on', async () => {
+  test('14 D2 D4: greeting and conversation_id are never sent to an upstream', async () => {
     const { told, upstream } = await stage({ ...whole, description: '{{pick:A,B,C,D,E,F,G,H}}' })
     const first = await told({ greeting: 1, conversation_id: 'x' })
     expect(first).toContain('assistant: Other')
@@ -163,7 +163,7 @@ describe('4.5 the context of a model', () => {
     })),
   })
 
-  test('4.5 failure mode 19: what did not fit is in the reply header, streamed or not', async () => {
+  test('4.5 failure mode 19: the reply header counts parts that did not fit, streamed or not', async () => {
     const { service, upstream } = await stage(
       { description: 'PERSONA', character_book: { ...lore(10), token_budget: 350 } },
       { model: { contextWindow: 100_000 } },
@@ -190,7 +190,7 @@ describe('4.5 the context of a model', () => {
     expect(response.headers.get('x-dropped')).toBeNull()
   })
 
-  test('4.5 what cannot fit is a 400 with the counts; oldest messages go only where the model is set so', async () => {
+  test('4.5 a prompt that cannot fit is a 400 with the counts; oldest messages are dropped only where the model is set so', async () => {
     const messages = Array.from({ length: 9 }, (_none, index) => ({
       role: index % 2 ? 'assistant' : 'user',
       content: `${index}: ${'word '.repeat(50)}`,
@@ -248,7 +248,7 @@ describe('POST /chat/prompt', () => {
       unknown_macros: ['weather'],
       dropped: { lore: 1, examples: 0, messages: 0 },
     })
-    // What is made of a card is kept: the next receipt tells the same.
+    // The parsed card is cached: the next receipt is the same.
     const again = await service.request('/chat/prompt', { json: body })
     expect(await again.json()).toEqual(receipt)
     expect(receipt.character).toMatch(/^Moss@sha256:[0-9a-f]{64}$/)
@@ -274,7 +274,7 @@ describe('POST /chat/prompt', () => {
     )
   })
 
-  test('needs the chat scope, and refuses what a completion would', async () => {
+  test('needs the chat scope, and refuses the same requests as a completion', async () => {
     const { service } = await stage(whole)
     const key = await service.makeKey('other', ['plants:read'])
     const body = { json: { model: 'understudy', messages: [{ role: 'user', content: 'Hi' }] } }

@@ -56,7 +56,7 @@ function ignoredIn(response: Response): readonly string[] {
   return (response.headers.get('x-ignored-params') ?? '').split(',').filter((name) => name !== '')
 }
 
-describe('parameters that would lead elsewhere', () => {
+describe('parameters that would redirect a request', () => {
   test.each(['m', 'first', 'understudy'])('never pass to an upstream, and are named: %s', async (model) => {
     const response = await post({ model, ...redirecting, frobnicate: 1 })
     expect(response.status).toBe(200)
@@ -96,13 +96,13 @@ describe('parameters that would lead elsewhere', () => {
     expect(Object.keys(upstream.calls[0]?.body ?? {}).filter((name) => names.includes(name))).toEqual([])
   })
 
-  test('are not named where they say nothing', async () => {
+  test('are not named where they are null', async () => {
     const response = await post({ model: 'm', ...Object.fromEntries(names.map((name) => [name, null])) })
     expect([response.status, ignoredIn(response)]).toEqual([200, []])
     expect(Object.keys(upstream.calls[0]?.body ?? {}).filter((name) => names.includes(name))).toEqual([])
   })
 
-  test('are the operator’s to set', async () => {
+  test('can be set by the operator', async () => {
     await post({ model: 'set', extra_body: { top_k: 9 } })
     expect(upstream.calls[0]?.body).toMatchObject({ extra_body: { top_k: 3 } })
   })
@@ -155,10 +155,10 @@ describe('pictures, sounds and files in messages', () => {
     ['image_url.url', image('//a.example/fern.png')],
     ['image_url.url', image('https:a.example')],
     ['file.file_data', file({ file_data: '\n\tfile:///etc/passwd' })],
-    // A part may hold more than its kind says.
+    // A part may have more fields than its type names.
     ['image_url.url', { type: 'text', text: 'x', image_url: { url: 'file:///etc/passwd' } }],
   ]
-  test.each(refused)('are refused where they are anything else, by their place: %s in %j', async (param, part) => {
+  test.each(refused)('are refused for any other URL, with their place: %s in %j', async (param, part) => {
     for (const path of ['/chat/completions', '/chat/prompt']) {
       const response = await asked(part, path)
       expect(response.status).toBe(400)

@@ -37,7 +37,7 @@ async function stage(data: object, environment: Record<string, string> = {}) {
     service,
     upstream,
     post,
-    /** What the upstream is told, one line to a message. */
+    /** The upstream's messages, one line for each. */
     async told(body: object, route = '/chat/completions'): Promise<readonly string[]> {
       const response = await post(route, body)
       if (response.status !== 200) throw new Error(await response.text())
@@ -61,7 +61,7 @@ const turns = [
   { role: 'user', content: 'Three' },
 ]
 
-test('regular expressions of its lorebooks that never match are told of', async () => {
+test('regular expressions of its lorebooks that never match are reported', async () => {
   const { receipt } = await stage({})
   const books = [['/(?<=a)b/', 'oak'], ['/oak\\d/'], ['/(x)\\1/']].map((keys) => ({
     entries: [{ keys, content: 'C', enabled: true, insertion_order: 0, use_regex: true, extensions: {} }],
@@ -89,7 +89,7 @@ describe('4.1 a persona', () => {
     },
   }
 
-  test('4.1 stands between the lore and the description, and lore matches it that asks for it', async () => {
+  test('4.1 stands between the lore and the description, and lore with this option matches it', async () => {
     const { told, receipt } = await stage(card)
     const body = { persona: '{{user}} is a gardener. {{persona}}', user_name: 'Ada' }
     expect((await told(body))[0]).toBe('system: O\n\nMATCHED\nTREE\n\nAda is a gardener.\n\nD')
@@ -109,7 +109,7 @@ describe('4.1 a persona', () => {
     expect((await told({ persona: null }))[0]).toBe('system: O\n\nTREE\n\nD')
   })
 
-  test('12 {{persona}} stands for it, and is told of where there is none', async () => {
+  test('12 {{persona}} expands to it, and is reported as unknown without one', async () => {
     const { told, receipt } = await stage({ description: 'You know: {{persona}}{{if persona}}!{{else}}?{{/if}}' })
     expect((await told({ persona: 'a gardener' }))[0]).toBe('system: O\n\na gardener\n\nYou know: a gardener!')
     expect((await told({ persona: 'a cook' }))[0]).toBe('system: O\n\na cook\n\nYou know: a cook!')
@@ -188,13 +188,13 @@ describe('6 lorebooks of a request', () => {
     expect((await told({}))[0]).toBe('system: O\n\nOWN')
   })
 
-  test("15 they switch off nothing of the operator's", async () => {
+  test("15 they cannot switch off the operator's lore", async () => {
     const { told } = await stage({})
     const lorebooks = [book([entry('tree', '@@disable_ui_prompt system_prompt\nL')])]
     expect((await told({ lorebooks }))[0]).toBe('system: O\n\nL')
   })
 
-  test('15 they tell nobody what is in a card that the caller may not read', async () => {
+  test('15 they reveal nothing of a card that the caller may not read', async () => {
     const { service, receipt } = await stage({ description: 'A SECRET' })
     const lorebooks = [
       book([
@@ -214,21 +214,21 @@ describe('6 lorebooks of a request', () => {
   })
 })
 
-describe('8 what a request brings', () => {
+describe('8 texts of a request', () => {
   const all = {
     persona: 'P',
     author_note: { text: 'N', depth: 0 },
     lorebooks: [book([entry('tree', 'L')])],
   }
 
-  test('8 none of it goes to an upstream as a field, and none is kept for another request', async () => {
+  test('8 are never sent to an upstream as fields, and never kept for another request', async () => {
     const { told, upstream } = await stage({ description: 'D' })
     expect(await told(all)).toEqual(['system: O\n\nP\n\nD\n\nL', 'user: A tall tree, a lake', 'system: N'])
     expect(Object.keys(upstream.calls.at(-1)?.body ?? {}).sort()).toEqual(['messages', 'model'])
     expect(await told({})).toEqual(['system: O\n\nD', 'user: A tall tree, a lake'])
   })
 
-  test('8 it is told where nobody is played too, without what the operator says of characters', async () => {
+  test('8 are also sent without a character, and without the operator’s prompt for characters', async () => {
     const { told, receipt } = await stage({})
     const own = [{ role: 'system', content: 'S' }, ...hi]
     expect(await told({ ...all, character: null, messages: own })).toEqual([
@@ -240,7 +240,7 @@ describe('8 what a request brings', () => {
     expect((await receipt({ ...all, character: null, greeting: 3 })).character).toBeNull()
   })
 
-  test('8 POST /responses takes it as well', async () => {
+  test('8 are also accepted by POST /responses', async () => {
     const { service, upstream } = await stage({ description: 'D' })
     const sent = { model: 'up', character: 'Moss', input: 'A tree', ...all }
     const response = await service.request('/responses', { json: sent })
@@ -282,7 +282,7 @@ describe('8 what a request brings', () => {
     expect(upstream.calls).toEqual([])
   })
 
-  test('8 the longest are taken', async () => {
+  test('8 of the maximum length are accepted', async () => {
     const { told } = await stage({})
     const longest = '🌿'.repeat(16_384)
     const lorebooks = Array.from({ length: 16 }, (_none, index) => book([entry('tree', `L${index}`)]))
@@ -300,7 +300,7 @@ describe('8 what a request brings', () => {
   })
 })
 
-describe('12 half of a character never reaches a model', () => {
+describe('12 a lone surrogate never reaches a model', () => {
   const half = '\ud83c'
 
   test('12 of a card, whatever field it is in', async () => {

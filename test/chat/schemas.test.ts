@@ -93,7 +93,7 @@ describe('a reply that is made here fits what OpenAI has published', () => {
     }
   })
 
-  test('a JSON schema is fitted, whole and streamed', async () => {
+  test('an answer fits a JSON schema, whole and streamed', async () => {
     const more = { response_format: { type: 'json_schema', json_schema: { name: 'x', strict: true, schema } } }
     const whole = (await readCompletion(await post(more))).choices[0]?.message.content ?? ''
     expect(JSON.parse(whole)).toStrictEqual({
@@ -104,7 +104,7 @@ describe('a reply that is made here fits what OpenAI has published', () => {
     expect(textOfStream(await readStream(await post({ ...more, stream: true })))).toBe(whole)
   })
 
-  test('the checks find what is missing', async () => {
+  test('the checks find missing fields', async () => {
     const completion = await readCompletion(await post({}))
     const { refusal: _refusal, ...message } = completion.choices[0]?.message ?? { refusal: null }
     expect(faultsOfCompletion({ ...completion, choices: [{ ...completion.choices[0], message }] })).not.toEqual([])

@@ -10,7 +10,7 @@ import { refusals } from '../support/upstream-behaviours/refusals.ts'
 
 const behaviours = [...refusals, ...failures, ...answers]
 
-/** Lets no pause between two tries pass, and no time limit. */
+/** A clock on which no pause between retries and no timeout ends. */
 const hasty: Clock = {
   now: () => 0,
   setTimeout(callback, milliseconds) {
@@ -35,7 +35,7 @@ beforeAll(async () => {
   upstream = await startUpstream()
   const model = { adapter: 'openai', baseUrl: upstream.url }
   const models = behaviours.flatMap((_, row) => [
-    // Asked once: one failure that counts shuts it.
+    // Without retries: one counted failure opens the breaker.
     [`once-${row}`, { ...model, retries: 0, breaker: { failures: 1 } }] as const,
     [`twice-${row}`, { ...model, retries: 1, breaker: { failures: 0 } }] as const,
     [`list-${row}`, { fallback: [`twice-${row}`, 'next'] }] as const,
@@ -52,7 +52,7 @@ afterAll(async () => {
   await upstream?.close()
 })
 
-describe('what upstreams do, and what becomes of it', () => {
+describe('behaviours of upstreams, and their results', () => {
   test.each(behaviours.map((behaviour, row) => ({ ...behaviour, row })))(
     '$upstream, $version: $came',
     async ({ row, ...behaviour }) => {
@@ -61,7 +61,7 @@ describe('what upstreams do, and what becomes of it', () => {
   )
 })
 
-test('docs/upstreams.md tells all of them, as they are measured here', async () => {
+test('docs/upstreams.md lists all of them with the results measured here', async () => {
   const rows = behaviours.map((behaviour) => {
     const { upstream: name, version, source, came, got, ledger, asked, next, counted } = behaviour
     const cells = [
@@ -101,7 +101,7 @@ async function measured(row: number, { script, ask = {} }: Behaviour): Promise<O
   return { got, ledger, asked: upstream.calls.length, next: list.headers.get('x-model') === 'next', counted }
 }
 
-/** What a caller gets, in words. */
+/** The caller's result, in words. */
 async function told(response: Response, isStream: boolean): Promise<string> {
   if (response.status !== 200) {
     const { code, message } = await readChatError(response)
@@ -132,7 +132,7 @@ async function told(response: Response, isStream: boolean): Promise<string> {
   return ['an answer', usage, ...comments.map((comment) => `\`${comment}\``)].join(', ')
 }
 
-/** What the ledger has, in words. */
+/** The ledger's record, in words. */
 function recorded(request: {
   readonly state: string
   readonly prompt_tokens: number

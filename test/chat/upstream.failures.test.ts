@@ -164,7 +164,7 @@ describe('an upstream that fails before its first event is a real HTTP error', (
     }
     const [path, ...others] = upstream.calls.map((call) => call.path)
     expect(path).toBe('/v1/chat/completions')
-    // A connection that was kept since another test is replaced, once.
+    // A connection of an earlier test may be replaced, once.
     expect(others.length).toBeLessThanOrEqual(what === 'a connection that is cut' ? 1 : 0)
   })
 
@@ -299,7 +299,7 @@ describe('an upstream that fails after its first event ends the stream with an e
       }
       const streamed = await readStream(response)
       expect([at, streamed.errors.length]).toEqual([at, streamed.isDone ? 0 : 1])
-      // After a cut the bytes that were on their way may be lost: only that none is made up is certain.
+      // After a cut, bytes on their way may be lost: it is only certain that none is invented.
       if (!cut) expect([at, streamed.isDone]).toEqual([at, offset >= finished])
       if (streamed.isDone) expect([at, ...finishReasons(streamed)]).toEqual([at, 'stop'])
     })
@@ -335,7 +335,7 @@ describe('an upstream that fails after its first event ends the stream with an e
     ])
   })
 
-  test('an upstream that says no more after every choice has finished has succeeded', async () => {
+  test('an upstream that is silent after every choice has finished has succeeded', async () => {
     const upstream = await upstreamForThisTest(
       pieces([sse(chunkText({ content: 'Hello' }), chunkText({}, 'stop'))], 'hang'),
     )
@@ -355,7 +355,7 @@ describe('an upstream that fails after its first event ends the stream with an e
     expect([streamed.errors, streamed.isDone, streamed.data.includes(large)]).toEqual([[], true, true])
   })
 
-  test('an event without an end is given up', async () => {
+  test('an event without an end is aborted', async () => {
     const piece = 'x'.repeat(1024 ** 2)
     upstream.answer((response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' })

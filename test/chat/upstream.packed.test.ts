@@ -8,7 +8,7 @@ upstreamServiceForThisFile()
 
 const megabyte = 1024 ** 2
 
-/** Answers with these bytes, and says how they are packed. */
+/** Answers with these bytes and their content-encoding. */
 const packed =
   (bytes: Uint8Array, coding = 'gzip', status = 200): Script =>
   (response) => {
@@ -16,7 +16,7 @@ const packed =
   }
 const hello = Buffer.from(JSON.stringify(completion('Hello.')))
 
-describe('an answer that came packed, though nobody asked for it', () => {
+describe('a compressed answer that was not requested', () => {
   test.each<[string, Buffer, string]>([
     ['gzip', gzipSync(hello), 'gzip'],
     ['gzip in capitals', gzipSync(hello), 'GZIP'],
@@ -54,7 +54,7 @@ describe('an answer that came packed, though nobody asked for it', () => {
       sendRest = () => pack.end(rest.join(''))
     })
     for (let round = 0; round < 2; round++) {
-      // Its head is here before the rest is sent: so the first event is.
+      // The head comes before the rest is sent, so the first event does, too.
       const response = await post({ stream: true })
       expect(response.status).toBe(200)
       sendRest()
@@ -83,7 +83,7 @@ describe('an answer that came packed, though nobody asked for it', () => {
   })
 })
 
-/** Some 4 MB that unpack to 4 GB: parts of a gzip file may follow one another (RFC 1952, section 2.2). */
+/** Some 4 MB that decompress to 4 GB: a gzip file may have several members (RFC 1952, section 2.2). */
 function bomb(): Buffer {
   const part = gzipSync(Buffer.alloc(64 * megabyte))
   return Buffer.concat(Array.from({ length: 64 }, () => part))

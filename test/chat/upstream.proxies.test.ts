@@ -17,7 +17,7 @@ const openAi = { adapter: 'openai', retries: 0, breaker: { failures: 0 } }
 const key = 'sk-of-the-operator-1234567890'
 
 describe('with HTTP_PROXY', () => {
-  test('an upstream elsewhere is asked through it, whole and streamed, and one that says so is not', async () => {
+  test('an upstream on another host is reached through it, whole and streamed, and an exempt one directly', async () => {
     const upstream = await upstreamForThisTest()
     const proxy = await forwardProxyForThisTest(upstream.url)
     const models = {
@@ -55,7 +55,7 @@ describe('with HTTP_PROXY', () => {
     expect(proxy.asked).toHaveLength(2)
   })
 
-  test('the quick way goes through it too, and nothing that a caller sends leads elsewhere', async () => {
+  test('OPENAI_BASE_URL is reached through it too, and nothing in a request changes the host', async () => {
     const upstream = await upstreamForThisTest(json(completion('Hello there.')))
     const proxy = await forwardProxyForThisTest(upstream.url)
     const service = await serviceForThisTest({ http_proxy: proxy.url, OPENAI_BASE_URL: 'http://models.example/v1' })
@@ -73,7 +73,7 @@ describe('with HTTP_PROXY', () => {
     expect(proxy.asked[0]?.headers).not.toHaveProperty('proxy-authorization')
   })
 
-  test.each([403, 407, 502])('a proxy that refuses with %i is a 502 that names nobody', async (status) => {
+  test.each([403, 407, 502])('a proxy that refuses with %i is a 502 that names no host', async (status) => {
     const upstream = await upstreamForThisTest()
     const proxy = await forwardProxyForThisTest(upstream.url, status)
     const service = await serviceForThisTest(
@@ -94,7 +94,7 @@ describe('with HTTP_PROXY', () => {
     ])
   })
 
-  test('models check says that it was the proxy', async () => {
+  test('models check names the proxy as the cause', async () => {
     const proxy = await forwardProxyForThisTest('http://127.0.0.1:9', 407)
     const folder = temporaryFolder()
     onTestFinished(folder.remove)
@@ -109,7 +109,7 @@ describe('with HTTP_PROXY', () => {
     expect(stdout + stderr).not.toContain('canary')
   })
 
-  test('a proxy that is not there is a 502', async () => {
+  test('an unreachable proxy is a 502', async () => {
     const gone = await startUpstream()
     await gone.close()
     const service = await serviceForThisTest(
@@ -120,7 +120,7 @@ describe('with HTTP_PROXY', () => {
     expect([response.status, (await readChatError(response)).code]).toEqual([502, 'upstream_unreachable'])
   })
 
-  test('a provider package goes through it, and so do traces', async () => {
+  test('a provider package uses it, and so do traces', async () => {
     const { body } = recorded('anthropic/text.json')
     const upstream = await upstreamForThisTest(json(body))
     const proxy = await forwardProxyForThisTest(upstream.url)
@@ -144,7 +144,7 @@ describe('with HTTP_PROXY', () => {
 
 test.each([
   ['answers', { NODE_TLS_REJECT_UNAUTHORIZED: '0' }, 200],
-  // The certificate of the tests is not for this name.
+  // The tests' certificate has another name.
   ['is not who it should be', {}, 502],
 ])(
   'with HTTPS_PROXY an upstream is asked through a tunnel, into which the proxy does not see: it %s',

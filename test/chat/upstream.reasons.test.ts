@@ -21,7 +21,7 @@ const canary = 'sk-canary-0123456789abcdefghijklmnop'
 const messages = [{ role: 'user', content: 'A-PRIVATE-TEXT' }]
 const quote = `No: key ${canary}, at https://user:canary@10.1.2.3/v1?key=canary <b>now</b>.`
 
-/** How the upstream behaves to a model, by the id that it is asked for. */
+/** The upstream's behaviour by the model's id. */
 const scripts: Readonly<Record<string, Script>> = {
   unauthorised: json({ error: { message: quote } }, 401),
   unknown: json({ error: { message: 'The model does not exist.', code: 'model_not_found' } }, 404),
@@ -32,7 +32,7 @@ const scripts: Readonly<Record<string, Script>> = {
   good: json(completion('Hello.')),
 }
 
-/** Models that fail in every way, and what the operator is told of each. */
+/** Models that fail in every way, and the log's message for each. */
 async function failingModels() {
   const upstream = await upstreamForThisTest((response, call) => scripts[String(call.body['model'])]?.(response, call))
   const gone = await startUpstream()
@@ -70,7 +70,7 @@ async function failingModels() {
     broken: { host, status: 500, said: 'CUDA out of memory.' },
     page: { host, status: 502 },
     gone: { host: goneHost, code: /^ECONNREFUSED$/ },
-    // Without a network the name cannot even be looked up.
+    // Without a network the name cannot be resolved.
     nowhere: { host: 'nowhere.invalid:8080', code: /^(?:ENOTFOUND|EAI_AGAIN)$/ },
     secure: { host: `localhost:${port}`, code: /^(?:UNABLE_TO_VERIFY_LEAF_SIGNATURE|SELF_SIGNED_CERT_IN_CHAIN)$/ },
     claude: { host, status: 401, said: 'No: … at … now.' },
@@ -126,13 +126,13 @@ test('the log names the host, the code or the status, and the upstream’s clean
     ['gone', 'ECONNREFUSED'],
   ])
   expect(failures(cut)).toMatchObject([{ model: 'cut', host }])
-  // What the upstream has read of a prompt, and what there was.
+  // The prompt tokens that the upstream has read, and their full number.
   expect(lines.find(({ request_id }) => request_id === truncated)).toMatchObject({
     upstream_truncated: expect.stringMatching(/^11\/\d{4}$/),
   })
   expect(lines.filter((line) => 'upstream_truncated' in line)).toHaveLength(1)
   for (const text of [service.stdout(), service.stderr()]) expect(text).not.toMatch(/canary|10\.1\.2\.3|PRIVATE|<b>/)
-  // Callers are not told where the models are.
+  // Callers do not learn the hosts of the models.
   for (const reply of replies) expect(reply).not.toMatch(/127\.0\.0\.1|nowhere|localhost|ECONN|canary/)
 }, 60_000)
 

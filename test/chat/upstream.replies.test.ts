@@ -44,7 +44,7 @@ describe('the reply', () => {
     expect(JSON.parse(text).model).toBe('other-model-2026')
   })
 
-  test('is what the upstream sent, byte for byte, when its characters come in halves', async () => {
+  test('is what the upstream sent, byte for byte, when chunks split characters', async () => {
     const bytes = Buffer.from(odd)
     upstream.answer(async (response) => {
       response.writeHead(200)
@@ -72,7 +72,7 @@ describe('the reply', () => {
     expect(streamed.data).toEqual([event, '[DONE]'])
   })
 
-  test('streams what came before all of it has come', async () => {
+  test('streams the first events before the rest has come', async () => {
     const { promise, resolve } = Promise.withResolvers<void>()
     upstream.answer(async (response) => {
       response.write(sse(chunkText({ content: 'early' })))
@@ -89,7 +89,7 @@ describe('the reply', () => {
     expect(textOfStream(parseStream(early + rest))).toBe('early late')
   })
 
-  test('asks over one connection after another stream has ended', async () => {
+  test('reuses a connection after a stream has ended', async () => {
     const ports = new Set<number | undefined>()
     let end = () => {}
     upstream.answer((response) => {
@@ -107,12 +107,12 @@ describe('the reply', () => {
 
   const usageChunk = JSON.stringify({ choices: [], usage: { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 } })
 
-  test('failure mode 10: has the usage chunk exactly when it was asked for, whatever the upstream sends', async () => {
+  test('failure mode 10: has the usage chunk exactly when it was requested, whatever the upstream sends', async () => {
     upstream.answer(pieces([sse(chunkText({ content: 'a' }), chunkText({}, 'stop'), usageChunk, '[DONE]')]))
     const asked = await readStream(await post({ stream: true, stream_options: { include_usage: true } }))
     expect(asked.chunks.filter(({ usage }) => usage)).toHaveLength(1)
     expect(asked.data.at(-1)).toBe('[DONE]')
-    // What it lacks of a chunk comes from those before it.
+    // Missing fields of this chunk come from the chunks before it.
     const { id, object, created, model } = JSON.parse(chunkText({}))
     expect(asked.chunks.at(-1)).toEqual({ ...JSON.parse(usageChunk), id, object, created, model })
     const unasked = await readStream(await post({ stream: true }))
@@ -121,8 +121,8 @@ describe('the reply', () => {
   })
 })
 
-describe('a refusal whose body is not to be had', () => {
-  test('is what its status says when the body is cut', async () => {
+describe('a refusal whose body cannot be read', () => {
+  test('follows its status when the body is cut', async () => {
     upstream.answer(async (response) => {
       response.writeHead(429, { 'content-type': 'application/json', 'retry-after': '30', 'content-length': '100' })
       response.write('{"error": {')
@@ -134,17 +134,17 @@ describe('a refusal whose body is not to be had', () => {
     expect((await readChatError(response)).code).toBe('rate_limit_exceeded')
   })
 
-  test('is what its status says when the body does not end', async () => {
+  test('follows its status when the body does not end', async () => {
     upstream.answer((response) => void response.writeHead(500, { 'content-type': 'text/html' }).write('<p>'))
     const response = await post()
     expect([response.status, (await readChatError(response)).code]).toEqual([502, 'upstream_error'])
   })
 })
 
-describe('an upstream that says in its own way why it ended', () => {
+describe('an upstream with unknown finish reasons', () => {
   const odd = [{ type: 'stop' }, 1, true, 'eos', 'a\0b', '\ud800', 'the user said: my secret is 42']
 
-  test.each(odd)('whole, %j: its words pass, and none of them goes on record', async (reason) => {
+  test.each(odd)('whole, %j: passes unchanged, and is not recorded', async (reason) => {
     const choice = { index: 0, message: { role: 'assistant', content: '', refusal: null }, finish_reason: reason }
     const sent = completion('', { choices: [choice], usage: undefined })
     upstream.answer(json(sent))
@@ -172,7 +172,7 @@ describe('an upstream that says in its own way why it ended', () => {
 
 describe('failure mode 9: events split across packets', () => {
   const text = 'Ü 🌵!'
-  // Short, since there is a request to each byte.
+  // Short, since each byte has its own request.
   const events = [
     `{"id":"c","choices":[{"index":0,"delta":{"role":"assistant","content":${JSON.stringify(text)}}}]}`,
     '{"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}',
@@ -215,7 +215,7 @@ describe('failure mode 9: events split across packets', () => {
   })
 })
 
-describe('the log says how each completion ended, once, and nothing that was said', () => {
+describe('the log has the end of each completion, once, and no texts', () => {
   const events = streamOf('One two')
   const refuse = json({ error: { message: `Wrong key ${secret}` } }, 401)
   interface Ending {
@@ -254,7 +254,7 @@ describe('the log says how each completion ended, once, and nothing that was sai
     for (const forbidden of [secret, key]) expect(lines.join('')).not.toContain(forbidden)
   })
 
-  /** A service whose log is kept. */
+  /** A service whose log is captured. */
   async function loggedService() {
     const lines: string[] = []
     const logged = Promise.withResolvers<void>()

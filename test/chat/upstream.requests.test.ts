@@ -15,8 +15,8 @@ import {
 
 upstreamServiceForThisFile()
 
-describe('what the upstream is asked', () => {
-  test.each([false, true])('has its own key and only what concerns it (stream: %s)', async (stream) => {
+describe('the upstream’s request', () => {
+  test.each([false, true])('has the upstream’s key, and only fields for it (stream: %s)', async (stream) => {
     if (stream) upstream.answer(pieces(streamOf('Hello there.')))
     const response = await service.request('/v1/chat/completions', {
       json: { model: 'gpt-test', messages, stream, character: 'Nobody', user_name: 'Ada' },
@@ -42,7 +42,7 @@ describe('what the upstream is asked', () => {
         ...messages,
       ],
       stream,
-      // Whether the caller asked or not: what it spends must be known.
+      // Always requested, since the ledger needs the usage.
       ...(stream ? { stream_options: { include_usage: true } } : {}),
     })
   })
@@ -88,7 +88,7 @@ describe('what the upstream is asked', () => {
     }
   })
 
-  test('has every parameter untouched, those that nobody here knows too', async () => {
+  test('has every parameter unchanged, also unknown ones', async () => {
     const more = {
       temperature: 1.25,
       n: 2,
@@ -112,26 +112,26 @@ describe('what the upstream is asked', () => {
     expect(onlyCall().body).toStrictEqual({ model: 'gpt-test', ...more })
   })
 
-  test('is not asked for the understudy', async () => {
+  test('is not sent for the understudy', async () => {
     expect((await post({ model: 'understudy' })).status).toBe(200)
     expect(upstream.calls).toEqual([])
   })
 
-  test.each(['org/model:free', '模型 🌵', 'a b\r\nc'])('goes by the id %j, which x-model encodes', async (model) => {
+  test.each(['org/model:free', '模型 🌵', 'a b\r\nc'])('has the model id %j, which x-model encodes', async (model) => {
     const response = await post({ model })
     expect(response.status).toBe(200)
     expect(response.headers.get('x-model')).toBe(encodeURIComponent(model))
     expect(onlyCall().body['model']).toBe(model)
   })
 
-  test.each([false, true])('is not asked for a model whose id is half a character (stream: %s)', async (stream) => {
+  test.each([false, true])('is not sent for a model id with a lone surrogate (stream: %s)', async (stream) => {
     const response = await post({ model: 'gpt-\ud800', stream })
     expect(response.status).toBe(400)
     expect(await readChatError(response)).toMatchObject({ type: 'invalid_request_error', param: 'model' })
     expect(upstream.calls).toEqual([])
   })
 
-  test('is not asked for what the schema refuses', async () => {
+  test('is not sent for an invalid request', async () => {
     expect((await post({ n: 1e6 })).status).toBe(400)
     expect((await post({ messages: [] })).status).toBe(400)
     expect(upstream.calls).toEqual([])
@@ -139,7 +139,7 @@ describe('what the upstream is asked', () => {
 })
 
 describe('models', () => {
-  test('are the understudy, and whatever else the upstream may have', async () => {
+  test('are the understudy, and all models of the upstream', async () => {
     const list = await service.request('/models')
     expect(await list.json()).toMatchObject({
       data: expect.arrayContaining([expect.objectContaining({ id: 'understudy' })]),
@@ -150,11 +150,11 @@ describe('models', () => {
       const owned_by = id === 'understudy' ? 'conservatory' : 'upstream'
       expect(await one.json()).toStrictEqual({ id, object: 'model', created: expect.any(Number), owned_by })
     }
-    // What the upstream has is asked for beside the answer, which does not wait for it.
+    // The upstream's list is loaded in the background: the reply does not wait for it.
     expect(upstream.calls.filter(({ path }) => path !== '/v1/models')).toEqual([])
   })
 
-  test.each(['/models/', '/v1/models/'])('GET %s, which names none, is a 404', async (path) => {
+  test.each(['/models/', '/v1/models/'])('GET %s, without a name, is a 404', async (path) => {
     const response = await service.request(path)
     expect(response.status).toBe(404)
     expect(await readChatError(response)).toMatchObject({ code: 'unknown_route', param: null })

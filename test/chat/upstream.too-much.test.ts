@@ -8,7 +8,7 @@ upstreamServiceForThisFile()
 const megabyte = 1024 ** 2
 const many = Array.from({ length: 120_000 }, () => ({}))
 const finish = chunkText({}, 'stop')
-/** An event that has to be read, with these choices beside its own. */
+/** An event that must be parsed, with additional choices. */
 const event = (choices: readonly object[]) => {
   const own = { index: 0, delta: { content: 'Hi' }, logprobs: null, finish_reason: null }
   return sse(
@@ -43,7 +43,7 @@ test.each([
   expect(streamed.isDone).toBe(false)
 })
 
-test('log probabilities do not count, and come as they were sent', async () => {
+test('log probabilities do not count, and pass unchanged', async () => {
   const top = Array.from({ length: 20 }, () => ({ token: 'a', logprob: -0.5, bytes: [97] }))
   const content = Array.from({ length: 3000 }, () => ({ token: 'a', logprob: -0.5, bytes: [97], top_logprobs: top }))
   const whole = completion('Hi')
@@ -64,7 +64,7 @@ test('an event with a picture in it passes', async () => {
   expect(streamed.data[0]).toBe(picture)
 })
 
-test('an answer that there is no room for is a 503, and the next is served', async () => {
+test('an answer beyond the bytes in flight is a 503, and the next is served', async () => {
   const tooMany = 24
   let wereAsked = 0
   const held: (() => void)[] = []

@@ -16,7 +16,7 @@ const messages = [{ role: 'user', content: 'Hello' }]
 const usage = { prompt_tokens: 22, completion_tokens: 10_000, total_tokens: 10_022 }
 const usageChunk = JSON.stringify({ ...JSON.parse(chunkText({})), choices: [], usage })
 const words = [chunkText({ role: 'assistant', content: 'Hm.' }), chunkText({}, 'stop')]
-/** Says little after a long thought, and tells what that took when it is asked to, or answers as a whole. */
+/** A short answer after long reasoning, with its usage if requested, or in a whole answer. */
 const thoughtful: Script = (response, call) => {
   if (call.body['stream'] !== true) return json(completion('Hm.', { usage }))(response, call)
   const isAsked = JSON.stringify(call.body['stream_options'])?.includes('"include_usage":true')
@@ -36,7 +36,7 @@ async function serviceBefore(script: Script, more: Readonly<Record<string, unkno
   return { upstream, service, ask, options }
 }
 
-test('an account is held to what its upstreams count, streamed or not, asked for or not', async () => {
+test('an account is limited by its upstreams’ token counts, streamed or not, requested or not', async () => {
   const { service, ask } = await serviceBefore(thoughtful)
   const key = await makeLimitedKey(service.dataDirectory, { tokens_per_day: 30_100 })
   for (const body of [{}, { stream_options: { include_usage: true } }, { stream: false }]) {
@@ -50,8 +50,8 @@ test('an account is held to what its upstreams count, streamed or not, asked for
   expect([refused.status, (await readChatError(refused)).code]).toEqual([429, 'rate_limit_exceeded'])
 })
 
-describe('streams are asked for their usage', () => {
-  test('beside what the caller has asked for', async () => {
+describe('the usage of streams is requested', () => {
+  test('beside the caller’s stream options', async () => {
     const { ask, options } = await serviceBefore(thoughtful)
     for (const stream_options of [undefined, null, { include_usage: false }, { include_obfuscation: false }]) {
       await (await ask({ stream_options })).text()
@@ -61,14 +61,14 @@ describe('streams are asked for their usage', () => {
     expect(options()).toEqual([asked, asked, asked, { include_obfuscation: false, ...asked }, undefined])
   })
 
-  test('but not where the operator says so: then it is estimated for who wants it', async () => {
+  test('but not where the operator switches it off: then it is estimated for callers who request it', async () => {
     const { ask, options } = await serviceBefore(thoughtful, { streamUsage: false })
     const { chunks } = await readStream(await ask({ stream_options: { include_usage: true } }))
     expect(chunks.at(-1)?.usage).toMatchObject({ completion_tokens: 2 })
     expect(options()).toEqual([undefined])
   })
 
-  test('and a model whose service refuses that is asked without it from then on', async () => {
+  test('and not any more from a model whose upstream refuses it', async () => {
     const { ask, options } = await serviceBefore((response, call) =>
       'stream_options' in call.body && call.body['model'] === 'a'
         ? json({ error: { message: 'Unrecognized request argument: stream_options' } }, 400)(response, call)
@@ -83,19 +83,19 @@ describe('streams are asked for their usage', () => {
     expect(options()).toEqual([asked, undefined, undefined, asked])
   })
 
-  test('and nobody makes it forget that by options of his own, or by words', async () => {
+  test('and callers cannot undo that by their options or by error texts', async () => {
     const { ask, options } = await serviceBefore(json({ error: { message: 'No stream_options like that.' } }, 400))
     const asked = { include_usage: true }
     expect((await ask({ stream_options: { wrong: true } })).status).toBe(400)
     expect(options()).toEqual([{ wrong: true, ...asked }])
-    // It fails without them too.
+    // It fails without the options, too.
     expect((await ask()).status).toBe(400)
     expect((await ask()).status).toBe(400)
     expect(options().slice(1)).toEqual([asked, undefined, asked, undefined])
   })
 })
 
-describe('an upstream that reads less than it was sent', () => {
+describe('an upstream that cuts the prompt', () => {
   const prompt = (tokens: number) => [{ role: 'user' as const, content: 'word '.repeat(tokens) }]
   const image = { type: 'image_url' as const, image_url: { url: 'data:image/png;base64,AAAA' } }
 
@@ -113,7 +113,7 @@ describe('an upstream that reads less than it was sent', () => {
     expect((await truncationOf(told, sent, workAtOnce())) ?? null).toBe(expected)
   })
 
-  test('costs no reply: where there is no time to count, nothing is said', async () => {
+  test('never fails a reply: without time to count, there is no warning', async () => {
     const work = {
       run() {
         throw new ApiError(503, 'overloaded', 'Too much.')
@@ -155,7 +155,7 @@ test('a response has the model and the time of the first chunk that has them', a
   })
 })
 
-test('x-ignored-params is of the model that answered', async () => {
+test('x-ignored-params is about the model that answered', async () => {
   const reply = { completion: JSON.parse(JSON.stringify(completion('Hello'))) }
   const candidate = (name: string, ignored: string, answers: boolean) => {
     const model: Model = {

@@ -26,7 +26,7 @@ import {
 
 upstreamServiceForThisFile()
 
-/** A stream that is silent until the upstream has been asked and one interval has passed. */
+/** A stream that is silent until the upstream has its request and one interval has passed. */
 async function restless(script: Script) {
   const own = await upstreamForThisTest(script)
   const clock = new TestClock()
@@ -106,7 +106,7 @@ describe('silence', () => {
     expect((await reader?.read())?.done).toBe(true)
   })
 
-  test('there is no comment in a stream that is not silent', async () => {
+  test('a stream without silence has no comment', async () => {
     upstream.answer(pieces(streamOf('one two three')))
     expect((await readStream(await post({ stream: true }))).comments).toEqual([])
   })
@@ -163,8 +163,8 @@ describe('the client leaves: the upstream is aborted, without waiting for any ti
   })
 })
 
-test('a connection that is never made holds up neither the time limits nor what a client that left held', async () => {
-  // Takes connections, and never begins what TLS begins with.
+test('a connection that is never established delays neither the timeouts nor the release of a client that left', async () => {
+  // Accepts connections, and never begins the TLS handshake.
   const sockets = new Set<Socket>()
   const silent = createNetServer((socket) => sockets.add(socket.on('error', () => {})))
   await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
@@ -193,7 +193,7 @@ test('a connection that is never made holds up neither the time limits nor what 
   await once(silent, 'connection')
   leaving.abort()
   await expect(left).rejects.toThrow()
-  // The service hears of it a moment later.
+  // The service notices it a moment later.
   let status = 429
   while (status === 429) {
     const next = ask('limited')

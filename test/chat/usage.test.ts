@@ -13,7 +13,7 @@ const said: Chunk = {
   choices: [{ index: 0, delta: { content: 'It needs water. '.repeat(20) }, logprobs: null, finish_reason: null }],
 }
 
-/** The usage of a reply whose upstream told none. */
+/** The usage of a reply whose upstream sent none. */
 async function usageWith(work: Work) {
   const watch = new UsageWatch(work)
   watch.begin(prompt)
@@ -21,8 +21,8 @@ async function usageWith(work: Work) {
   return (await watch.chunk()).usage
 }
 
-describe('the usage of a stream whose upstream tells none', () => {
-  it('is counted, or told by the bytes where counting is too much work: the reply does not fail by it', async () => {
+describe('the usage of a stream whose upstream sends none', () => {
+  it('is counted, or estimated by bytes where counting takes too much work, so that the reply does not fail', async () => {
     const counted = await usageWith(workAtOnce())
     const byBytes = await usageWith({
       run() {

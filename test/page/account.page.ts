@@ -42,7 +42,7 @@ async function openForm(page: Page): Promise<void> {
 const submit = (page: Page) => page.getByRole('button', { name: 'Make the key' }).click()
 
 describe('limits', () => {
-  it('are shown with what is used, for any key, and whose it is', async () => {
+  it('are shown with their use and the key’s account, for any key', async () => {
     const service = await serviceForThisTest({ LIMITS: 'plants=10,tokens_per_day=1000' })
     for (let number = 1; number <= 9; number++) await service.request('/plants', { json: { name: `plant ${number}` } })
     const { key } = await makeKey(service, {
@@ -64,7 +64,7 @@ describe('limits', () => {
     await page.getByText('8 of 10').waitFor()
   })
 
-  it('say why they cannot be had, and come when asked again', async () => {
+  it('show why they could not be loaded, and load on “Reload”', async () => {
     const service = await serviceForThisTest()
     const page = await pageBrowser.openPage(service, { at, expected: [/ERR_FAILED/] })
     await page.getByRole('article').first().waitFor()
@@ -78,7 +78,7 @@ describe('limits', () => {
 })
 
 describe('making a key', () => {
-  it('is done by keys alone, and shows it once', async () => {
+  it('works with the keyboard alone, and shows the key once', async () => {
     const service = await serviceForThisTest()
     const page = await pageBrowser.openPage(service, { at, permissions: ['clipboard-read', 'clipboard-write'] })
     await page.getByRole('button', { name: 'Make a key' }).press('Enter')
@@ -117,7 +117,7 @@ describe('making a key', () => {
     await cardOf(page, 'the phone').waitFor()
   })
 
-  it('takes an end in the reader’s zone, limits and models', async () => {
+  it('accepts an end in the reader’s time zone, limits and models', async () => {
     const service = await serviceForThisTest()
     const page = await pageBrowser.openPage(service, { at, timezoneId: 'Asia/Kolkata' })
     await openForm(page)
@@ -141,7 +141,7 @@ describe('making a key', () => {
     expect(await card.textContent()).toContain('Tokens per day: 5,000')
   })
 
-  it('offers what the own key has, and says at the field what exceeds it', async () => {
+  it('offers the rights of the own key, and shows a fault at the field that exceeds them', async () => {
     const service = await serviceForThisTest()
     const { key } = await makeKey(service, {
       ...{
@@ -209,7 +209,7 @@ describe('making a key', () => {
 })
 
 describe('rotating a key', () => {
-  it('shows the new one, and lets the old one go on for as long as is asked', async () => {
+  it('shows the new key, and keeps the old one valid for the chosen overlap', async () => {
     const service = await serviceForThisTest()
     const old = await makeKey(service, { name: 'phone', scopes: ['chat'] })
     const page = await pageBrowser.openPage(service, { at })
@@ -224,7 +224,7 @@ describe('rotating a key', () => {
     expect(await cardOf(page, 'phone').count()).toBe(2)
   })
 
-  it('goes on with the new one, where it was the page’s own', async () => {
+  it('continues with the new key, if the old one was the page’s own', async () => {
     const service = await serviceForThisTest()
     const own = await makeKey(service, { name: 'panel', scopes: ['keys', 'chat'] })
     const page = await pageBrowser.openPage(service, { at, key: own.key })
@@ -242,7 +242,7 @@ describe('rotating a key', () => {
 })
 
 describe('revoking a key', () => {
-  it('asks first, and ends it', async () => {
+  it('asks for confirmation, and ends the key', async () => {
     const service = await serviceForThisTest()
     const { key } = await makeKey(service, { name: 'phone', scopes: ['chat'] })
     const page = await pageBrowser.openPage(service, { at })
@@ -258,7 +258,7 @@ describe('revoking a key', () => {
     expect(await cardOf(page, 'phone').count()).toBe(0)
   })
 
-  it('says that it signs out, where it is the page’s own, and does so', async () => {
+  it('warns that it signs out, if the key is the page’s own, and does so', async () => {
     const service = await serviceForThisTest()
     const own = await makeKey(service, { name: 'panel', scopes: ['keys'] })
     const page = await pageBrowser.openPage(service, { at, key: own.key })
@@ -269,7 +269,7 @@ describe('revoking a key', () => {
     expect(await works(service, own.key)).toBe(false)
   })
 
-  it('says why the last key of the operator stays, and why one that may more does', async () => {
+  it('explains why the last key of the operator, and a key with more rights, cannot be revoked', async () => {
     const service = await serviceForThisTest()
     const { key } = await makeKey(service, { name: 'panel', scopes: ['keys'] })
     const operator = await pageBrowser.openPage(service, { at, expected: [/409/] })

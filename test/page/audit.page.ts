@@ -49,7 +49,7 @@ async function record(service: TestService, ...entries: readonly Recorded[]): Pr
 }
 
 describe('the audit trail', () => {
-  it('tells who changed what, from where, and what was so before', async () => {
+  it('shows the actor, the address, and the state before and after each change', async () => {
     const service = await serviceForThisTest()
     const made: unknown = await (
       await service.request('/keys', {
@@ -88,7 +88,7 @@ describe('the audit trail', () => {
     expect(revoked[1]).toMatch(/^Stops working \| no \| \w+ \d+, \d+/)
   })
 
-  it('marks what is new in a list and what is gone, and shows an action that it does not know', async () => {
+  it('marks added and removed entries of a list, and shows unknown actions', async () => {
     const service = await serviceForThisTest()
     await record(
       service,
@@ -115,7 +115,7 @@ describe('the audit trail', () => {
     expect((await lines(records(page).nth(4)))[1]).toBe('Drops of water | 3,000')
   })
 
-  it('comes in pages, with newer records when they are asked for', async () => {
+  it('comes in pages, with a button for newer records', async () => {
     const service = await serviceForThisTest()
     await record(
       service,
@@ -131,7 +131,7 @@ describe('the audit trail', () => {
     expect((await titles(page)).at(-1)).toBe('Account exported: 102')
   })
 
-  it('is filtered by day where the reader is, by what has changed, and by account', async () => {
+  it('is filtered by day in the reader’s time zone, by action, and by account', async () => {
     const service = await serviceForThisTest()
     await service.makeKey('greenhouse', ['chat'])
     await record(
@@ -159,7 +159,7 @@ describe('the audit trail', () => {
     await page.getByText('6 changes shown').waitFor()
   })
 
-  it('is of the own account for keys with the scope keys, and not there without it', async () => {
+  it('shows the own account to keys with the scope keys, and is missing without that scope', async () => {
     const service = await serviceForThisTest()
     const page = await pageBrowser.openPage(service, { at, key: await service.makeKey('greenhouse', ['keys']) })
     await page.getByText('2 changes shown').waitFor()
@@ -170,7 +170,7 @@ describe('the audit trail', () => {
     expect(await other.getByRole('link', { name: 'Audit trail' }).count()).toBe(0)
   })
 
-  it('can be asked for again where that failed', async () => {
+  it('can be loaded again after a failure', async () => {
     const service = await serviceForThisTest()
     const page = await pageBrowser.openPage(service, { at: '#/account/usage', expected: [/ERR_FAILED/] })
     await page.route('**/audit?*', (route) => route.abort())
@@ -183,7 +183,7 @@ describe('the audit trail', () => {
 })
 
 describe('names and facts', () => {
-  it('are shown as text, whatever they have in them', async () => {
+  it('are shown as text, whatever characters they have', async () => {
     const service = await serviceForThisTest()
     const name = '<script>alert(1)</script>مرحبا'
     const made = await service.request('/keys', { json: { name, scopes: ['chat'] } })

@@ -108,7 +108,7 @@ describe('the list of characters', () => {
     await page.getByText('2 of 7').waitFor()
   })
 
-  it('is walked by keys, and comes back to where the reader was', async () => {
+  it('works with the keyboard, and returns to the same place', async () => {
     const key = await newKey()
     await put(key, 'Moss', { alternate_greetings: ['Another.'], creator_notes: 'Be kind.' })
     const page = await pageBrowser.openPage(service, { key, at: '#/characters' })
@@ -135,7 +135,7 @@ describe('the list of characters', () => {
     expect(await page.getByLabel('Search characters').inputValue()).toBe('old')
   })
 
-  it('shows of an operator’s card what its reader may see', async () => {
+  it('shows only the allowed parts of an operator’s card', async () => {
     const page = await pageBrowser.openPage(service, { key: await newKey(), at: '#/characters/Mallow' })
     await page.getByText('The card is the operator’s own').waitFor()
     expect(await page.getByRole('button', { name: /Export|Delete/ }).count()).toBe(0)
@@ -144,7 +144,7 @@ describe('the list of characters', () => {
     expect(await owner.getByRole('button', { name: 'Delete' }).count()).toBe(0)
   })
 
-  it('offers nothing that the key may not do', async () => {
+  it('offers only actions that the key may do', async () => {
     const key = await service.makeKey('guest', ['chat'])
     const page = await pageBrowser.openPage(service, { key, at: '#/characters//import' })
     await characterLink(page, 'Fern').waitFor()
@@ -158,7 +158,7 @@ describe('the list of characters', () => {
     expect(await other.getByRole('link', { name: /Chat with|What a model/ }).count()).toBe(0)
   })
 
-  it('says why it is empty, tries again, and forgets it all with the key', async () => {
+  it('shows why it is empty, tries again, and forgets everything at sign-out', async () => {
     const key = await newKey()
     await put(key, 'Private moss')
     const page = await pageBrowser.openPage(service, { key, expected: [/ERR_FAILED/] })
@@ -176,8 +176,8 @@ describe('the list of characters', () => {
   })
 })
 
-describe('bringing cards in', () => {
-  it('tells what a card is before anything is kept', async () => {
+describe('importing cards', () => {
+  it('shows the content of a card before it is stored', async () => {
     const key = await newKey()
     const page = await pageBrowser.openPage(service, { key, at: '#/characters' })
     await page.getByRole('link', { name: 'Import cards' }).click()
@@ -205,7 +205,7 @@ describe('bringing cards in', () => {
     await page.getByLabel('Your first message').waitFor()
   })
 
-  it('takes several files that are dropped, of each kind', async () => {
+  it('accepts several dropped files of each kind', async () => {
     const key = await newKey()
     const page = await pageBrowser.openPage(service, { key, at: '#/characters', expected: [/400/] })
     await characterLink(page, 'Fern').waitFor()
@@ -232,7 +232,7 @@ describe('bringing cards in', () => {
     expect(await page.getByRole('article').count()).toBe(1)
   })
 
-  it('asks before it replaces, and takes another name', async () => {
+  it('asks before it replaces a character, and accepts another name', async () => {
     const key = await newKey()
     await put(key, 'Moss')
     const page = await pageBrowser.openPage(service, { key, at: '#/characters//import' })
@@ -253,7 +253,7 @@ describe('bringing cards in', () => {
     await page.locator('.long-text').getByText('Newest.').waitFor()
   })
 
-  it('asks too where somebody else was first, and says where a starter has the name', async () => {
+  it('also asks where the name was taken meanwhile, and reports a starter of the same name', async () => {
     const key = await newKey()
     const page = await pageBrowser.openPage(service, { key, at: '#/characters//import', expected: [/409/] })
     await choose(page, fileOf('moss.json', cardOf('Moss')), fileOf('fern.json', cardOf('Fern')))
@@ -264,7 +264,7 @@ describe('bringing cards in', () => {
     await itemOf(page, 'moss.json').getByText('Imported').waitFor()
   })
 
-  it('says what is wrong with a file, and goes on', async () => {
+  it('shows the fault of a file, and continues', async () => {
     const key = await newKey()
     const page = await pageBrowser.openPage(service, { key, at: '#/characters//import', expected: [/413|ERR_FAILED/] })
     await choose(page, fileOf('large.json', Buffer.alloc(4_000_001, 'x')))
@@ -284,7 +284,7 @@ describe('bringing cards in', () => {
     expect(await item.count()).toBe(0)
   })
 
-  it('tells how much of a large file has been sent', async () => {
+  it('shows the progress of a large file', async () => {
     const key = await newKey()
     const page = await pageBrowser.openPage(service, { key, at: '#/characters//import' })
     const devTools = await page.context().newCDPSession(page)
@@ -299,8 +299,8 @@ describe('bringing cards in', () => {
   })
 })
 
-describe('taking cards out', () => {
-  it('exports them in each format, and names what has no place in one', async () => {
+describe('exporting and deleting cards', () => {
+  it('exports them in each format, and names lost parts', async () => {
     const key = await newKey()
     const added = await service.request('/characters', {
       method: 'POST',
@@ -329,7 +329,7 @@ describe('taking cards out', () => {
     await page.getByText('Saved. The picture of the card is not in this format.').first().waitFor()
   })
 
-  it('deletes after it has asked', async () => {
+  it('deletes after a confirmation', async () => {
     const key = await newKey()
     await put(key, 'Moss')
     await put(key, 'Fern')
@@ -414,7 +414,7 @@ describe('hostile cards', () => {
   })
 })
 
-describe('for everybody', () => {
+describe('accessibility', () => {
   it('has no barriers, light and dark, on phones and wide screens', async () => {
     const own = await newKey()
     await put(own, 'Moss', { character_book: { entries: [{ keys: [], content: 'x' }] } })

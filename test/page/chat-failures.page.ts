@@ -7,7 +7,7 @@ import { chunkText, json, pieces, sse, upstreamForThisTest } from '../support/up
 const pageBrowser = browserForThisFile()
 
 describe('a reply that breaks off', () => {
-  it('keeps its text, says why, and goes on from there', async () => {
+  it('keeps its text, shows the reason, and can be continued', async () => {
     const { page, messages, say, upstream } = await talkToFern(pageBrowser, [breaksOff('Once upon'), says(' a time.')])
     await say('A story!')
     await page
@@ -26,7 +26,7 @@ describe('a reply that breaks off', () => {
     expect(await page.getByRole('alert').count()).toBe(0)
   })
 
-  it('is asked for again as another reply, beside what has come', async () => {
+  it('can be requested again as another reply, beside the partial one', async () => {
     const { page, messages, say } = await talkToFern(pageBrowser, [breaksOff('Once upon'), says('A whole one.')])
     await say('A story!')
     await page.getByRole('button', { name: 'Try again' }).click()
@@ -35,7 +35,7 @@ describe('a reply that breaks off', () => {
     await messages.nth(2).getByText('Once upon').waitFor()
   })
 
-  it('says when it is as long as the model may make it', async () => {
+  it('says that it has reached the maximum length', async () => {
     const long = pieces([sse(chunkText({ role: 'assistant', content: 'Once' }), chunkText({}, 'length'), '[DONE]')])
     const { page, messages, say } = await talkToFern(pageBrowser, [long, says(' upon a time.')])
     await say('A story!')
@@ -46,7 +46,7 @@ describe('a reply that breaks off', () => {
 })
 
 describe('a reply that does not come', () => {
-  it('says what the model has said, and asks again', async () => {
+  it('shows the model’s error, and can be requested again', async () => {
     const refusal = json({ error: { message: 'no', type: 'x', param: null, code: null } }, 500)
     const { page, messages, say } = await talkToFern(pageBrowser, [refusal, says('Here.')], { expected: [/50\d/] })
     await say('Hello!')
@@ -56,7 +56,7 @@ describe('a reply that does not come', () => {
     expect(await messages.nth(2).getByText('/ 2').count()).toBe(0)
   })
 
-  it('says when a limit is reached until when to wait', async () => {
+  it('shows how long to wait after a limit', async () => {
     const upstream = await upstreamForThisTest(says('Here.'))
     const service = await startTestService({ LIMITS: 'requests_per_minute=8' }, gardener(upstream))
     try {
@@ -75,7 +75,7 @@ describe('a reply that does not come', () => {
     }
   })
 
-  it('says when the device is offline, and sends when it is not any more', async () => {
+  it('says that the device is offline, and sends when it is online again', async () => {
     const { page, messages, say } = await talkToFern(pageBrowser, [says('Here.')], {
       expected: [/ERR_INTERNET_DISCONNECTED/],
     })
@@ -88,8 +88,8 @@ describe('a reply that does not come', () => {
   })
 })
 
-describe('a service that goes', () => {
-  it('leaves what has come when it stops in the middle of a reply', async () => {
+describe('a service that stops', () => {
+  it('leaves the partial reply in the conversation', async () => {
     const upstream = await upstreamForThisTest(begins('It is long'))
     const service = await startTestService({ SHUTDOWN_GRACE: '0' }, gardener(upstream))
     const page = await pageBrowser.openPage(service, { at: '#/chat/Fern', expected: [/ERR_|Failed to load/] })
@@ -110,7 +110,7 @@ describe('a service that goes', () => {
     await messages.nth(2).getByText('It is long').waitFor()
   })
 
-  it('asks for another key when one has run out, and goes on with the conversation then', async () => {
+  it('asks for another key after one has expired, and then continues the conversation', async () => {
     const upstream = await upstreamForThisTest(says('One.'), says('Two.'))
     const service = await startTestService({}, gardener(upstream))
     try {

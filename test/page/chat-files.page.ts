@@ -31,7 +31,7 @@ async function importText(page: Page, text: string): Promise<void> {
 }
 
 describe('a conversation as a file', () => {
-  it('is what SillyTavern keeps: a line about it, then one for each message with all its texts', async () => {
+  it('has SillyTavern’s format: a line about the conversation, then one for each message with all its texts', async () => {
     const { page, messages, say } = await talkToFern(pageBrowser, [says('One.'), says('Two.')])
     await say('Count!')
     await messages.nth(2).getByText('One.').waitFor()
@@ -62,7 +62,7 @@ describe('a conversation as a file', () => {
     expect(lines).toHaveLength(4)
   })
 
-  it('comes back as it was, and goes on', async () => {
+  it('can be imported unchanged, and continued', async () => {
     const { page, messages, say, upstream } = await talkToFern(pageBrowser, [
       says('One.'),
       says('Two.'),
@@ -88,7 +88,7 @@ describe('a conversation as a file', () => {
     expect(told.filter(({ content }) => content.includes('Mind the hose'))).toHaveLength(1)
   })
 
-  it('is read as older versions and other programs write it, and says what was left out', async () => {
+  it('is read in the formats of older versions and other programs, with a notice of skipped lines', async () => {
     const { page, messages } = await talkToFern(pageBrowser, [says('One.')])
     const lines = [
       '\uFEFF{"user_name":"unused","character_name":"unused"}',
@@ -110,7 +110,7 @@ describe('a conversation as a file', () => {
     await messages.nth(0).getByText('Mind the hose').waitFor()
   })
 
-  it('is said to be too large to be kept for the tab when it is', async () => {
+  it('has a notice when it is too large for the session storage', async () => {
     const { page, messages } = await talkToFern(pageBrowser, [says('One.')])
     await importText(page, JSON.stringify({ name: 'Ada', is_user: true, mes: 'word '.repeat(900_000) }))
     await page

@@ -29,7 +29,7 @@ const goodLinks = [
 ]
 
 describe('Markdown', () => {
-  it('shows hostile texts as texts, links to the web alone, and fetches no picture', async () => {
+  it('shows hostile texts as text, allows only http(s) links, and fetches no picture', async () => {
     const { messages, say } = await talkToFern(pageBrowser, [says(hostile)])
     await say(hostile)
     const reply = messages.nth(2)
@@ -51,7 +51,7 @@ describe('Markdown', () => {
     }
   })
 
-  it('reads it the same whether it comes at once or letter by letter', async () => {
+  it('is the same whether it comes at once or letter by letter', async () => {
     const text =
       '# Care\n\n*She* nods. **Lift** `it`:\n\n1. one\n2. two\n   - dry\n\n> Wait.\n\n```js\nconst a = 1\n```\n\n| a | b |\n|---|--:|\n| 1 | 2 |\n\n- [x] done\n- [ ] open\n\nEnd\nof it. ~~gone~~'
     const letters = pieces(streamOf([...text].join('\u0001')).map((event) => event.replaceAll('\\u0001', '')))
@@ -78,7 +78,7 @@ describe('Markdown', () => {
   })
 })
 
-it('shows hostile names and notes as texts', async () => {
+it('shows hostile names and notes as text', async () => {
   const upstream = await upstreamForThisTest(says('Yes.'))
   const service = await serviceForThisTest({}, gardener(upstream))
   const name = '<script>alert(1)</script> \u202Eאב ' + '{{char}}'
@@ -104,7 +104,7 @@ it('shows hostile names and notes as texts', async () => {
   expect(await page.evaluate('document.documentElement.scrollWidth <= innerWidth')).toBe(true)
 })
 
-it('talks to a character whose name a browser would take for a folder', async () => {
+it('talks to a character whose name a browser would resolve as a folder', async () => {
   const service = await serviceForThisTest()
   await service.request('/characters', { json: { name: '..', first_mes: 'Up here.' } })
   const page = await pageBrowser.openPage(service, { at: '#/chat/..' })

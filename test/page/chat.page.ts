@@ -5,7 +5,7 @@ import { browserForThisFile } from '../support/page/page-browser.ts'
 const pageBrowser = browserForThisFile()
 
 describe('choosing a character', () => {
-  it('finds one by its name or a tag, and goes to it and back by keys alone', async () => {
+  it('finds one by name or tag, and opens it and returns with the keyboard alone', async () => {
     const { page, box } = await talkToFern(pageBrowser, [says('Yes.')])
     expect(page.url()).toMatch(/#\/chat\/Fern$/)
     await page.getByRole('button', { name: 'Characters' }).press('Enter')
@@ -24,7 +24,7 @@ describe('choosing a character', () => {
     await box.waitFor()
   })
 
-  it('shows who she is, and leafs through her greetings by buttons and keys, of which the model is told the one shown', async () => {
+  it('shows the character, and her greetings by buttons and keys; the model gets the shown one', async () => {
     const { page, messages, say, upstream } = await talkToFern(pageBrowser, [says('Yes.')])
     await page.getByText('Notes by the creator').click()
     await page.getByText('The keeper of the glasshouse').waitFor()
@@ -44,7 +44,7 @@ describe('choosing a character', () => {
     ).toHaveLength(1)
   })
 
-  it('comes from the address, and says of a character that is not there what to do', async () => {
+  it('follows the address, and helps where the character does not exist', async () => {
     const { page } = await talkToFern(pageBrowser, [says('Yes.')], { expected: [/404/] })
     await page.goto(`${page.url().split('#')[0]}#/chat/Nobody%20at%20all`)
     await page
@@ -58,7 +58,7 @@ describe('choosing a character', () => {
 })
 
 describe('chatting', () => {
-  it('sends with Enter, begins a line with Shift and Enter, and shows the reply as it comes', async () => {
+  it('sends with Enter, begins a line with Shift+Enter, and shows the reply as it comes', async () => {
     let finish = () => {}
     const end = new Promise<void>((resolve) => {
       finish = resolve
@@ -78,7 +78,7 @@ describe('chatting', () => {
     expect(await page.getByRole('status').allTextContents()).toContain('Fern: **Lift** the pot. And that is all.')
   })
 
-  it('stops with Escape, keeps what has come, and goes on from there', async () => {
+  it('stops with Escape, keeps the partial reply, and can continue it', async () => {
     const { page, messages, say, upstream } = await talkToFern(pageBrowser, [begins('Once upon'), says(' a time.')])
     await say('A story!')
     await messages.nth(2).getByText('Once upon').waitFor()
@@ -91,7 +91,7 @@ describe('chatting', () => {
     await expect.poll(() => messages.count()).toBe(3)
   })
 
-  it('offers other replies by other seeds, to leaf through by buttons and keys', async () => {
+  it('offers more replies with other seeds, and goes through them by buttons and keys', async () => {
     const { page, messages, say, upstream } = await talkToFern(pageBrowser, [
       says('One.'),
       says('Two.'),
@@ -123,7 +123,7 @@ describe('chatting', () => {
     ])
   })
 
-  it('edits what the user has said and what was replied, and sends again', async () => {
+  it('edits messages of the user and the character, and sends again', async () => {
     const { page, box, messages, say, upstream } = await talkToFern(pageBrowser, [says('A fern.'), says('A cactus.')])
     await say('What is tall?')
     await messages.nth(2).getByText('A fern.').waitFor()
@@ -142,7 +142,7 @@ describe('chatting', () => {
     await expect.poll(() => messages.count()).toBe(3)
   })
 
-  it('tells the model a changed greeting as it stands', async () => {
+  it('sends an edited greeting to the model as text', async () => {
     const { page, messages, say, upstream } = await talkToFern(pageBrowser, [says('Yes.')])
     await messages.first().getByRole('button', { name: 'Edit' }).click()
     await page.getByLabel('Text of the message').fill('Good evening.')
@@ -157,7 +157,7 @@ describe('chatting', () => {
     expect(said.some(({ content }) => content.includes('Mind the hose'))).toBe(false)
   })
 
-  it('copies a message, deletes the last, takes that back, and begins anew', async () => {
+  it('copies a message, deletes the last one, undoes that, and begins a new conversation', async () => {
     const { page, box, messages, say } = await talkToFern(pageBrowser, [says('*Yes.*')], {
       permissions: ['clipboard-read', 'clipboard-write'],
     })
@@ -177,7 +177,7 @@ describe('chatting', () => {
     await messages.nth(2).getByText('Yes.').waitFor()
   })
 
-  it('opens what the model was told for each reply', async () => {
+  it('opens the receipt of each reply', async () => {
     const { page, messages, say } = await talkToFern(pageBrowser, [says('Yes.')])
     await say('Hello!')
     await messages.nth(2).getByRole('button', { name: 'What the model was told' }).click()
@@ -188,7 +188,7 @@ describe('chatting', () => {
 })
 
 describe('settings', () => {
-  it('asks the chosen model with the temperature, the name and the persona, which are there after a reload', async () => {
+  it('send the model, the temperature, the name and the persona, and survive a reload', async () => {
     const { page, messages, say, upstream } = await talkToFern(pageBrowser, [says('Yes.')])
     const open = () => page.getByRole('button', { name: 'Settings' }).click()
     await open()
@@ -213,7 +213,7 @@ describe('settings', () => {
 })
 
 describe('the conversation', () => {
-  it('survives a reload, other views and other characters, and none of it is there after signing out', async () => {
+  it('survives a reload, other views and other characters, and is gone after signing out', async () => {
     const { page, service, box, messages, say } = await talkToFern(pageBrowser, [says('One.'), says('Two.')])
     await say('Count!')
     await messages.nth(2).getByText('One.').waitFor()
@@ -243,7 +243,7 @@ describe('the conversation', () => {
     await expect.poll(() => messages.count()).toBe(1)
   })
 
-  it('goes on while another view is shown, and asks before the page is left', async () => {
+  it('continues while another view is shown, and warns before the page is left', async () => {
     let finish = () => {}
     const end = new Promise<void>((resolve) => {
       finish = resolve

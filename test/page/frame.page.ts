@@ -5,7 +5,7 @@ import { serviceForThisTest } from '../support/service.ts'
 const pageBrowser = browserForThisFile()
 
 describe('the notices at the bottom', () => {
-  it('go when there was time to read them, but not while one points at them', async () => {
+  it('disappear after the time to read them, but not under the pointer', async () => {
     const service = await serviceForThisTest()
     const page = await pageBrowser.openPage(service)
     await page.clock.install()
@@ -25,7 +25,7 @@ describe('the notices at the bottom', () => {
 })
 
 describe('signing in', () => {
-  it('takes the key out of the address and its history, and keeps it for the tab', async () => {
+  it('removes the key from the address and the history, and keeps it for the tab', async () => {
     const service = await serviceForThisTest()
     const page = await pageBrowser.openPage(service)
     expect(page.url()).not.toContain(service.key)
@@ -38,7 +38,7 @@ describe('signing in', () => {
     expect(await page.evaluate(() => sessionStorage.length)).toBe(0)
   })
 
-  it('says what is wrong with a key, and takes the right one', async () => {
+  it('shows the fault of a key, and then accepts a good one', async () => {
     const service = await serviceForThisTest()
     const page = await pageBrowser.openPage(service, { key: null, expected: [/401/] })
     expect(await barriersOf(page)).toEqual([])
@@ -53,7 +53,7 @@ describe('signing in', () => {
     await page.getByRole('navigation', { name: 'Views' }).waitFor()
   })
 
-  it('takes the key of an address that is opened in a tab with the page in it', async () => {
+  it('takes the key from an address that is opened in a tab with the page', async () => {
     const service = await serviceForThisTest()
     const page = await pageBrowser.openPage(service, { key: await service.makeKey('reader', ['plants:read']) })
     await page.goto(`${service.url}/#key=${encodeURIComponent(service.key)}`)
@@ -62,7 +62,7 @@ describe('signing in', () => {
     expect(await page.evaluate(() => sessionStorage.getItem('conservatory-key'))).toBe(service.key)
   })
 
-  it('goes on where the address leads', async () => {
+  it('opens the view of the address', async () => {
     const service = await serviceForThisTest()
     const page = await pageBrowser.openPage(service, { key: null, at: '#/plants' })
     await page.getByLabel('Your key').fill(service.key)
@@ -71,7 +71,7 @@ describe('signing in', () => {
     expect(await page.title()).toBe('Plants – Conservatory')
   })
 
-  it('shows what the scopes of the key allow, and nothing else', async () => {
+  it('shows only the views that the scopes of the key allow', async () => {
     const service = await serviceForThisTest()
     const page = await pageBrowser.openPage(service, { key: await service.makeKey('reader', ['plants:read']) })
     const links = page.getByRole('navigation', { name: 'Views' }).getByRole('link')

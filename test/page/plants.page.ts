@@ -35,7 +35,7 @@ async function fillIn(page: Page, name: string, tag = '') {
 const addForm = (page: Page) => page.getByRole('form', { name: 'Add a plant' })
 
 describe('plants', () => {
-  it('are added, found, filtered and deleted, by keys alone', async () => {
+  it('are added, found, filtered and deleted with the keyboard alone', async () => {
     const service = await serviceForThisTest()
     const page = await pageBrowser.openPage(service, { at })
     await page.getByText('There are no plants yet.').waitFor()
@@ -88,7 +88,7 @@ describe('plants', () => {
     await page.getByText('1 plant in all.').waitFor()
   })
 
-  it('keep what is typed for a filter while pages come, and show all again when it is emptied', async () => {
+  it('keep a typed filter while pages arrive, and show all again when it is cleared', async () => {
     const service = await serviceForThisTest()
     await plantInBulk(service, 2500, (id) => ({ name: `plant ${id}`, tag: `tag ${id % 1500}` }))
     const page = await pageBrowser.openPage(service, { at })
@@ -121,7 +121,7 @@ describe('plants', () => {
     expect((await plantsOf(service)).map(({ id }) => id)).toEqual([1, 2])
   })
 
-  it('that were deleted elsewhere leave the list, and are said to be gone', async () => {
+  it('that were deleted elsewhere leave the list, with a notice', async () => {
     const service = await serviceForThisTest()
     await plant(service, ['Monstera'])
     const page = await pageBrowser.openPage(service, { at, expected: [/404/] })
@@ -176,7 +176,7 @@ describe('plants', () => {
 })
 
 describe('adding', () => {
-  it('never doubles a plant whose first answer was lost', async () => {
+  it('never adds a plant twice when the first reply was lost', async () => {
     const service = await serviceForThisTest()
     const page = await pageBrowser.openPage(service, { at, expected: [/ERR_FAILED/] })
     let isFirst = true
@@ -220,7 +220,7 @@ describe('adding', () => {
     await page.getByText('is added, with the id 1.').waitFor()
   })
 
-  it('says that the device is offline, and keeps what was typed when another view is looked at', async () => {
+  it('says that the device is offline, and keeps the typed values when the view changes', async () => {
     const service = await serviceForThisTest()
     const page = await pageBrowser.openPage(service, { at, expected: [/ERR_INTERNET_DISCONNECTED/] })
     await page.getByText('There are no plants yet.').waitFor()
@@ -240,7 +240,7 @@ describe('adding', () => {
     await page.getByText('is added, with the id 1.').waitFor()
   })
 
-  it('puts a plant where the list will have it, once, while pages are missing', async () => {
+  it('inserts a plant once at its place in the list while pages are missing', async () => {
     const service = await serviceForThisTest()
     await plantInBulk(service, 1500, (id) => ({ name: `plant ${id}`, tag: null }))
     const page = await pageBrowser.openPage(service, { at })
@@ -259,7 +259,7 @@ describe('adding', () => {
 })
 
 describe('what is shown', () => {
-  it('follows the scopes: who may only read gets no form and no buttons, who may only write gets the form', async () => {
+  it('follows the scopes: a read-only key gets no form and no buttons, a write-only key gets the form', async () => {
     const service = await serviceForThisTest()
     await plant(service, ['Monstera'])
     const reader = await pageBrowser.openPage(service, { at, key: await service.makeKey('owner', ['plants:read']) })
@@ -278,7 +278,7 @@ describe('what is shown', () => {
     await writer.getByText('is added, with the id 2. This key may not list plants.').waitFor()
   })
 
-  it('tells a reader without plants, who may add none, what would help', async () => {
+  it('tells a reader without plants and without the scope to add some which scope is needed', async () => {
     const service = await serviceForThisTest()
     const page = await pageBrowser.openPage(service, { at, key: await service.makeKey('owner', ['plants:read']) })
     await page.getByText('sign in with one that has the scope plants:write').waitFor()
@@ -304,7 +304,7 @@ describe('what is shown', () => {
     expect(await page.getByRole('dialog').count()).toBe(1)
   })
 
-  it('is nothing of the account before, for the next who signs in', async () => {
+  it('has no plants of the previous account after another sign-in', async () => {
     const service = await serviceForThisTest()
     await plant(service, ['Monstera'])
     const page = await pageBrowser.openPage(service, { at })
@@ -321,7 +321,7 @@ describe('what is shown', () => {
 })
 
 describe('pages', () => {
-  it('come as the reader scrolls, and keys go through them', async () => {
+  it('are loaded while scrolling, and keys go through them', async () => {
     const service = await serviceForThisTest()
     await plantInBulk(service, 2500, (id) => ({ name: `plant ${id}`, tag: null }))
     const page = await pageBrowser.openPage(service, { at })
@@ -340,7 +340,7 @@ describe('pages', () => {
     expect(await page.getByRole('row').count()).toBeLessThan(60)
   })
 
-  it('are not fetched by a search, which says how many it looks through', async () => {
+  it('are not loaded by a search, which shows the number of searched plants', async () => {
     const service = await serviceForThisTest()
     await plantInBulk(service, 2500, (id) => ({ name: `plant ${id}`, tag: null }))
     const page = await pageBrowser.openPage(service, { at })
@@ -353,7 +353,7 @@ describe('pages', () => {
     await page.getByRole('row', { name: 'plant 2500' }).waitFor()
   })
 
-  it('stop when asked, wait when the service wants it, and go on', async () => {
+  it('stop by the button, wait for retry-after, and continue', async () => {
     const service = await serviceForThisTest()
     await plantInBulk(service, 3500, (id) => ({ name: `plant ${id}`, tag: null }))
     const page = await pageBrowser.openPage(service, { at, expected: [/429/] })
@@ -372,7 +372,7 @@ describe('pages', () => {
     await page.getByText('3,500 plants in all.').waitFor()
   })
 
-  it('keep what is there when the service stops in the middle, and go on when it is back', async () => {
+  it('keep the loaded plants when the service stops in the middle, and continue when it is back', async () => {
     const service = await serviceForThisTest()
     await plantInBulk(service, 2500, (id) => ({ name: `plant ${id}`, tag: null }))
     const page = await pageBrowser.openPage(service, { at, expected: [/ERR_/] })
@@ -390,7 +390,7 @@ describe('pages', () => {
 })
 
 describe('a service that stops while a page is on its way', () => {
-  it('is said not to answer, and what is there stays', async () => {
+  it('is reported as not answering, and the loaded plants stay', async () => {
     const service = await serviceForThisTest()
     await plantInBulk(service, 2500, (id) => ({ name: `plant ${id}`, tag: null }))
     const cutting = await startCutting(service)
@@ -409,7 +409,7 @@ describe('a service that stops while a page is on its way', () => {
 })
 
 describe('a view that could not be loaded', () => {
-  it('says so, and comes when the page is loaded anew', async () => {
+  it('shows a notice, and is loaded when the page is reloaded', async () => {
     const service = await serviceForThisTest()
     const page = await pageBrowser.openPage(service, { at: '#/account', expected: [/ERR_FAILED/] })
     await page.getByRole('meter').first().waitFor()

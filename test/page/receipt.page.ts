@@ -73,8 +73,8 @@ const bodyOf = (character: string, content = 'Is that a wall?', model = 'underst
   ...{ model, character, messages: [{ role: 'user', content }] },
 })
 
-describe('what a model is told', () => {
-  it('is seen by a card author before anything is sent', async () => {
+describe('the prompt of a character', () => {
+  it('is shown to a card author before a request is sent', async () => {
     const page = await pageBrowser.openPage(service, { at: '#/characters/Moss' })
     await page.getByRole('link', { name: 'What a model is told' }).click()
     await page.getByLabel('Your first message').fill('Is that a wall?')
@@ -106,7 +106,7 @@ describe('what a model is told', () => {
     expect(await page.getByText('No model was asked.').count()).toBe(1)
   })
 
-  it('is read without barriers, light and dark, on phones and wide screens', async () => {
+  it('has no barriers, light and dark, on phones and wide screens', async () => {
     const body = bodyOf('Moss')
     const id = await chat(body)
     for (const viewport of [phone, desktop]) {
@@ -142,7 +142,7 @@ describe('the receipt of a reply', () => {
     await page.waitForFunction("document.title === 'closed'")
   })
 
-  it('says where the prompt is known to be another now', async () => {
+  it('names known differences from the sent prompt', async () => {
     await put('Changing', cardOf('Changing'))
     const body = bodyOf('Changing')
     const id = await chat(body)
@@ -162,14 +162,14 @@ describe('the receipt of a reply', () => {
     expect(await page.getByText('has a tokenizer of its own').count()).toBe(1)
   })
 
-  it('shows the prompt of a request that the ledger has nothing of', async () => {
+  it('shows the prompt of a request without a record in the ledger', async () => {
     const page = await pageBrowser.openPage(service, { at: '#/characters', expected: [/404/] })
     await openReceipt(page, bodyOf('Moss'), 'req_unknown')
     await page.getByText('The ledger has nothing of this request any more.').waitFor()
     await page.getByText('The exact messages').waitFor()
   })
 
-  it('says what is wrong, and tries again', async () => {
+  it('shows a failure, and tries again', async () => {
     const page = await pageBrowser.openPage(service, { at: '#/characters', expected: [/404|ERR_FAILED/] })
     await page.route('**/chat/prompt', (route) => route.abort())
     await openReceipt(page, bodyOf('Moss'), null)
@@ -183,7 +183,7 @@ describe('the receipt of a reply', () => {
     expect(await page.getByRole('alert').textContent()).toContain('There is no character of this name')
   })
 
-  it('withholds what the operator keeps', async () => {
+  it('withholds the operator’s texts', async () => {
     const key = await service.makeKey('guest', ['chat'])
     const page = await pageBrowser.openPage(service, { key, at: '#/characters' })
     await openReceipt(page, bodyOf('Mallow'), null)
@@ -193,7 +193,7 @@ describe('the receipt of a reply', () => {
     expect(await page.content()).not.toContain('waits for')
   })
 
-  it('shows hostile texts as texts, and long ones in portions', async () => {
+  it('shows hostile texts as text, and long ones in portions', async () => {
     const script = '<script>document.title = "run"</script><img src=x onerror="document.title = `run`">'
     await put(
       'Evil',

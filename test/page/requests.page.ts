@@ -28,7 +28,7 @@ async function serviceWith(...ledger: readonly Partial<LedgerRow>[]): Promise<Te
 }
 
 describe('the requests of an account', () => {
-  it('are listed with what became of them', async () => {
+  it('are listed with their states', async () => {
     const service = await serviceWith()
     const reply = await service.request('/chat/completions', {
       json: { model: 'understudy', character: 'Fern', messages: [{ role: 'user', content: 'Hello.' }] },
@@ -56,7 +56,7 @@ describe('the requests of an account', () => {
     expect(await hasFocus(answered.getByRole('link'))).toBe(true)
   })
 
-  it('have an address each, also those that are not there', async () => {
+  it('have their own addresses, also unknown ones', async () => {
     const service = await serviceWith({ id: 'req_1', model: 'fallback' })
     await service.sql.run(
       "UPDATE requests SET tokens_exact = 0, prompt_tokens = 9000, upstream_truncated = '2048/9000'",
@@ -87,7 +87,7 @@ describe('the requests of an account', () => {
     await details.waitFor({ state: 'detached' })
   })
 
-  it('come in pages, with older ones when they are asked for', async () => {
+  it('come in pages, with a button for older ones', async () => {
     const number = (index: number) => String(index).padStart(3, '0')
     const ledger = Array.from({ length: 120 }, (_, index) => ({
       model: `model ${number(index)}`,
@@ -106,7 +106,7 @@ describe('the requests of an account', () => {
     expect(first).toEqual(ledger.map(({ model }) => `${model} → gpt`).toReversed())
   })
 
-  it('are filtered by day where the reader is, by model and by state', async () => {
+  it('are filtered by day in the reader’s time zone, by model and by state', async () => {
     const service = await serviceWith(
       // Half an hour before and after a midnight of the reader.
       { model: 'evening', created: '2026-11-19T18:30:00Z', state: 'timeout' },
@@ -139,7 +139,7 @@ describe('the requests of an account', () => {
     expect(await page.getByLabel('Model', { exact: true }).inputValue()).toBe('')
   })
 
-  it('are looked at again while they run', async () => {
+  it('can be refreshed while they run', async () => {
     const service = await serviceWith({ id: 'req_1', model: 'slow', state: 'running' })
     const page = await pageBrowser.openPage(service, { at })
     const again = row(page, 'slow').getByRole('button', { name: /^Look again at the request of Nov 20, 2026/ })
@@ -157,7 +157,7 @@ describe('the requests of an account', () => {
     expect(await again.count()).toBe(0)
   })
 
-  it('leave what is typed meanwhile in its field', async () => {
+  it('keep a typed filter while they load', async () => {
     const page = await pageBrowser.openPage(await serviceWith({ model: 'one' }), { at })
     await row(page, 'one').waitFor()
     const { promise: isSent, resolve: send } = Promise.withResolvers<void>()
@@ -176,7 +176,7 @@ describe('the requests of an account', () => {
     await page.getByText('No request matches.').waitFor()
   })
 
-  it('can be asked for again where that failed', async () => {
+  it('can be loaded again after a failure', async () => {
     const page = await pageBrowser.openPage(await serviceWith({ model: 'one' }), {
       at: '#/account/usage',
       expected: [/ERR_FAILED/],
@@ -193,7 +193,7 @@ describe('the requests of an account', () => {
 })
 
 describe('with the scope admin', () => {
-  it('those of other accounts are listed and looked at', async () => {
+  it('requests of other accounts are listed and shown', async () => {
     const service = await serviceWith({ model: 'own' })
     await service.makeKey('greenhouse', ['chat'])
     await putIntoLedger(service.sql, [
@@ -218,7 +218,7 @@ describe('with the scope admin', () => {
     await page.getByRole('alert').getByText('is not the name of an account here').waitFor()
   })
 
-  it('alone there is a field for the account', async () => {
+  it('there is a field for the account, and otherwise none', async () => {
     const service = await serviceWith()
     const page = await pageBrowser.openPage(service, { at, key: await service.makeKey('greenhouse', ['chat', 'keys']) })
     await page.getByText('This account has no chat request yet.').waitFor()
@@ -227,7 +227,7 @@ describe('with the scope admin', () => {
 })
 
 describe('names of models and characters', () => {
-  it('are shown as text, whatever they have in them', async () => {
+  it('are shown as text, whatever characters they have', async () => {
     const model = '<script>alert(1)</script>'
     const character = `<img src=x onerror=alert(2)>\u202e\u0007مرحبا ${'W'.repeat(1_000_000)}`
     const service = await serviceWith({ id: 'req_1', model, character })

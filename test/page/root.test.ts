@@ -23,7 +23,7 @@ describe('GET /', () => {
     expect(reply.headers.get('vary')).toMatch(/\baccept\b(?!-)/i)
   })
 
-  it('tells programs where to go', async () => {
+  it('lists the routes for programs', async () => {
     const service = await serviceForThisTest()
     const { version, ...told }: Record<string, unknown> = JSON.parse(await (await service.request('/')).text())
     expect(version).toMatch(/^\d+\.\d+\.\d+/)
@@ -35,7 +35,7 @@ describe('GET /', () => {
     expect(await (await without.request('/')).json()).not.toHaveProperty('docs')
   })
 
-  it('is not there with PAGE=off, and neither is what the page is made of', async () => {
+  it('is a 404 with PAGE=off, like the files of the page', async () => {
     const service = await serviceForThisTest({ PAGE: 'off' })
     for (const accept of ['*/*', browser]) {
       const reply = await service.request('/', { headers: { accept } })
@@ -46,7 +46,7 @@ describe('GET /', () => {
 })
 
 describe('the page', () => {
-  it('names files of its own alone, which are there, scripts without types, and may be cached for ever', async () => {
+  it('links only to its own files, which exist, have no types, and may be cached for ever', async () => {
     const service = await serviceForThisTest()
     const reply = await service.request('/', { headers: { accept: browser } })
     expect(reply.headers.get('content-security-policy')).toContain("require-trusted-types-for 'script'")
@@ -61,7 +61,7 @@ describe('the page', () => {
     }
   })
 
-  it('weighs less than 150 kB compressed, with all its views and libraries', async () => {
+  it('has less than 150 kB compressed, with all its views and libraries', async () => {
     const { readPage } = await import('../../src/page/contents.ts')
     const service = await serviceForThisTest()
     const { version, files } = await readPage()
@@ -79,7 +79,7 @@ describe('the page', () => {
     expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThan(150_000)
   })
 
-  it('says of a file of another version to reload', async () => {
+  it('asks to reload for a file of another version', async () => {
     const service = await serviceForThisTest()
     const reply = await service.request('/page/older/main.ts')
     expect(reply.status).toBe(404)

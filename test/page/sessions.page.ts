@@ -17,7 +17,7 @@ async function signIn(page: Page, key: string): Promise<void> {
 }
 
 describe('after another account has signed in', () => {
-  it('shows nothing of the account before, not even what comes late', async () => {
+  it('shows nothing of the previous account, not even late replies', async () => {
     const service = await serviceForThisTest()
     await service.request('/characters', { json: { name: 'Secret of the owner', first_mes: 'Hush.' } })
     const other = await service.makeKey('other')
@@ -34,7 +34,7 @@ describe('after another account has signed in', () => {
     expect(await page.getByText('Secret of the owner').count()).toBe(0)
   })
 
-  it('lists the characters anew', async () => {
+  it('lists the characters again', async () => {
     const service = await serviceForThisTest()
     await service.request('/characters', { json: { name: 'Secret of the owner', first_mes: 'Hush.' } })
     const other = await service.makeKey('other')
@@ -53,7 +53,7 @@ describe('after another account has signed in', () => {
 })
 
 describe('a key in the address', () => {
-  it('is taken out of it in a tab that has the page already, and signs in in the place of another', async () => {
+  it('is removed from it in a tab with the page, and signs in in place of another key', async () => {
     const service = await serviceForThisTest()
     const other = await service.makeKey('other')
     const page = await pageBrowser.openPage(service, { at: '#/plants' })
@@ -80,7 +80,7 @@ describe('a key in the address', () => {
   })
 })
 
-it('forgets what is kept for the tab when the next key is of another account, and where its reader was', async () => {
+it('forgets the data and the place of the tab when the next key is of another account', async () => {
   const service = await serviceForThisTest()
   const other = await service.makeKey('other')
   const page = await pageBrowser.openPage(service, { at: '#/chat/Fern' })

@@ -33,7 +33,7 @@ interface StartUp {
   readonly kilobytes: number
 }
 
-it(`takes less than a second of a CPU slowed down ${slowedDown} times until it takes input`, async () => {
+it(`takes less than a second of a CPU slowed down ${slowedDown} times until it accepts input`, async () => {
   const service = await serviceForThisTest()
   // The service reads and compresses the page once, when somebody first asks for it.
   await (await pageBrowser.openPage(service)).context().close()

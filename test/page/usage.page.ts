@@ -37,7 +37,7 @@ async function tokensOfToday(service: TestService): Promise<string> {
 }
 
 describe('the usage of an account', () => {
-  it('is summed up by day, model, key and character, chosen by the arrow keys', async () => {
+  it('is summed up by day, model, key and character, chosen with the arrow keys', async () => {
     const service = await serviceForThisTest()
     const chat = (character?: string) =>
       service.request('/chat/completions', {
@@ -105,7 +105,7 @@ describe('the usage of an account', () => {
       .waitFor()
   })
 
-  it('is asked for the last 7 or 30 days, or from one day to another', async () => {
+  it('is loaded for the last 7 or 30 days, or for a custom period', async () => {
     const service = await serviceForThisTest()
     const sql = await sqlForThisTest(service.dataDirectory)
     await putIntoLedger(
@@ -133,7 +133,7 @@ describe('the usage of an account', () => {
     expect(await page.getByLabel('From', { exact: true }).inputValue()).toBe(dayAgo(50))
   })
 
-  it('says that there is none, and that there is more than is shown', async () => {
+  it('says that there is no usage, and that there are more lines than shown', async () => {
     const service = await serviceForThisTest()
     const page = await pageBrowser.openPage(service, { at })
     await page.getByText('No chat request has ended in this time').waitFor()
@@ -146,7 +146,7 @@ describe('the usage of an account', () => {
     await page.getByText('There are more lines than these 1,000').waitFor()
   })
 
-  it('is drawn anew for another width and other colours', async () => {
+  it('is drawn again for another width and other colours', async () => {
     const service = await serviceForThisTest()
     await putIntoLedger(await sqlForThisTest(service.dataDirectory), [{ created: daysAgo(0), promptTokens: 9 }])
     const page = await pageBrowser.openPage(service, { at, colorScheme: 'light' })
@@ -162,7 +162,7 @@ describe('the usage of an account', () => {
     await eventually(async () => expect(await page.evaluate(`${plotted}.toDataURL()`)).not.toBe(light))
   })
 
-  it('can be asked for again where it failed, and goes when its reader signs out', async () => {
+  it('can be loaded again after a failure, and is removed at sign-out', async () => {
     const service = await serviceForThisTest()
     await putIntoLedger(await sqlForThisTest(service.dataDirectory), [{ created: daysAgo(0), model: 'secret' }])
     const page = await pageBrowser.openPage(service, { at, expected: [/ERR_FAILED/] })
@@ -184,7 +184,7 @@ describe('the usage of an account', () => {
 })
 
 describe('names of models, characters and keys', () => {
-  it('are shown as text, whatever they have in them', async () => {
+  it('are shown as text, whatever characters they have', async () => {
     const service = await serviceForThisTest()
     const model = '<script>alert(1)</script><img src=x onerror=alert(2)>'
     const character = `\u202e\u0007مرحبا ${'W'.repeat(1_000_000)}`

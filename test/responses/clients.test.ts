@@ -16,7 +16,7 @@ const fern = { model: 'understudy', character: 'Fern' }
 describe.each(['', '/v1'])('the official client with the base URL of the service and "%s"', (path) => {
   const client = (of: TestService) => new OpenAI({ baseURL: of.url + path, apiKey: of.key, maxRetries: 0 })
 
-  test('gets a whole response, the answer that chat gives', async () => {
+  test('gets a whole response with the same answer as chat', async () => {
     const chat = await client(alone).chat.completions.create({
       ...fern,
       messages: [{ role: 'user', content: question }],
@@ -30,7 +30,7 @@ describe.each(['', '/v1'])('the official client with the base URL of the service
     })
   })
 
-  test('gathers a stream to what the whole response is', async () => {
+  test('assembles a stream into the same response', async () => {
     const whole = await client(alone).responses.create({ ...fern, input: question })
     const numbers: number[] = []
     const stream = client(alone).responses.stream({ ...fern, input: question })

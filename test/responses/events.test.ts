@@ -5,11 +5,11 @@ import type { OutputItem, ResponseObject } from '../../src/openai/response.ts'
 import { responseReplyFormat } from '../../src/responses/reply-format.ts'
 import { responseOf } from '../../src/responses/response-of.ts'
 
-/* What chunks become: typed events, each with its line of a type, in order. */
+/* Chunks become typed events in order, each with an `event:` line. */
 
 type Event = OpenAI.Responses.ResponseStreamEvent
 
-// What is written is of the official client's types.
+// The written events have the official client's types.
 const asOfficial = (item: OutputItem) => item satisfies OpenAI.Responses.ResponseOutputItem
 
 interface Delta {
@@ -207,7 +207,7 @@ describe('the events of a response', () => {
     })
     expect(response.usage).toMatchObject({ input_tokens: 1, output_tokens: 2, total_tokens: 3 })
     expect(spoken.kept).toEqual(response.output)
-    // Every item that was added is done, with what stands in the response.
+    // Every added item has a done event, with the item of the response.
     const done = spoken.events.flatMap((event) => (event.type === 'response.output_item.done' ? [event.item] : []))
     expect(done).toEqual(response.output)
     expect(spoken.kept.map(asOfficial)).toHaveLength(output.length)
@@ -226,7 +226,7 @@ describe('the events of a response', () => {
     })
   })
 
-  test('a failure keeps what has come, and says why; no call is done by it', () => {
+  test('a failure keeps the partial output and has an error; no call is completed by it', () => {
     const error = new ApiError(502, 'upstream_error', 'The model broke off.')
     const { types, events, kept } = speak(
       [{ content: 'Wat' }, named(0, 'call_a'), call(0, { function: { arguments: '{"a' } })],
@@ -247,7 +247,7 @@ describe('the events of a response', () => {
     expect(kept).toEqual([])
   })
 
-  test('a failure within a text takes no number of an event that is not sent', () => {
+  test('a failure within a text leaves no gap in the sequence numbers', () => {
     const error = new ApiError(502, 'upstream_error', 'The model broke off.')
     const { types, events } = speak([{ content: 'Wat' }], null, error)
     expect(types).toEqual([...begun, ...textItem(1).slice(0, 3), 'failed'])
@@ -260,7 +260,7 @@ describe('the events of a response', () => {
   })
 })
 
-test('a response is of the official type, but for what the caller sent and codes of errors', () => {
+test('a response has the official type, except fields of the request and error codes', () => {
   type Ours = Omit<ResponseObject, 'error' | 'tools' | 'tool_choice' | 'reasoning' | 'text' | 'metadata' | 'usage'>
   const usageOf = ({ usage }: ResponseObject) => usage satisfies OpenAI.Responses.ResponseUsage | null
   const official = (response: Ours) => response satisfies Partial<OpenAI.Responses.Response>

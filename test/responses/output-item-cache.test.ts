@@ -11,7 +11,7 @@ const itemOf = (id: string, length: number): OutputItem => ({
   content: [{ type: 'output_text', text: 'x'.repeat(length), annotations: [], logprobs: [] }],
 })
 
-test('an item is there for an hour, for its account alone', () => {
+test('an item is kept for an hour, only for its account', () => {
   let now = 5
   const kept = new OutputItemCache(() => now)
   const item = itemOf('a', 10)
@@ -24,7 +24,7 @@ test('an item is there for an hour, for its account alone', () => {
   expect(kept.find(1, 'a')).toBeUndefined()
 })
 
-test('what is kept is bounded, of an account and of all; the newest stay', () => {
+test('kept items are bounded per account and in all; the newest stay', () => {
   const most = 16 * 1024 ** 2
   const calls = fc.array(
     fc.record({ account: fc.integer({ min: 1, max: 6 }), length: fc.constantFrom(10, 1e5, 2e6, 3e6) }),
@@ -53,7 +53,7 @@ test('what is kept is bounded, of an account and of all; the newest stay', () =>
   )
 })
 
-test('one item that is larger than the share of its account is not kept', () => {
+test('an item larger than the bound of an account is not kept', () => {
   const kept = new OutputItemCache(() => 0)
   kept.keep(1, [itemOf('a', 5e6), itemOf('b', 10)])
   expect(kept.find(1, 'a')).toBeUndefined()

@@ -4,7 +4,7 @@ import { serviceForThisTest } from '../support/service.ts'
 import { chunkText, completion, json, pieces, sse } from '../support/upstream.ts'
 import { eachOffset, onlyCall, service, upstream, upstreamServiceForThisFile } from '../support/upstream-service.ts'
 
-/* What a model is asked for a request to create a response, and what is refused. */
+/* The model's request for a request of the Responses API, and refusals. */
 
 upstreamServiceForThisFile()
 
@@ -24,7 +24,7 @@ const call = { type: 'function_call', call_id: 'c1', name: 'f', arguments: '{}' 
 /** An input with one part of this type. */
 const partOf = (type: string) => ({ input: [{ role: 'user', content: [{ type, text: 'x' }] }] })
 
-describe('a model is asked', () => {
+describe('a model gets', () => {
   test.each<{ what: string; sent: Record<string, unknown>; asked: Record<string, unknown>; ignored?: string }>([
     { what: 'a text', sent: {}, asked: { messages: [user] } },
     {
@@ -314,7 +314,7 @@ describe('a request is refused', () => {
   })
 })
 
-describe('an item that a response has put out', () => {
+describe('an output item of a response', () => {
   const itemOf = async (response: Response): Promise<string> => {
     const body: { output: { id: string }[] } = JSON.parse(await response.text())
     return body.output[0]?.id ?? ''
@@ -341,7 +341,7 @@ describe('an item that a response has put out', () => {
   })
 })
 
-test('a parameter that an upstream names is told in the words that were sent, whatever it is called', async () => {
+test('a parameter in an upstream’s error has the name that was sent', async () => {
   for (const [param, own] of [
     ['max_completion_tokens', 'max_output_tokens'],
     ['constructor', 'constructor'],
@@ -352,7 +352,7 @@ test('a parameter that an upstream names is told in the words that were sent, wh
   }
 })
 
-test('parameters that a model leaves out are named as they were sent', async () => {
+test('ignored parameters have the names that were sent', async () => {
   const drop = ['max_completion_tokens', 'reasoning_effort', 'response_format', 'verbosity', 'top_p']
   const model = { adapter: 'openai', baseUrl: upstream.url, params: { drop } }
   const dropping = await serviceForThisTest({}, { 'gpt-test': model })
@@ -416,7 +416,7 @@ describe('an odd answer', () => {
     expect(await response.json()).toMatchObject(said)
   })
 
-  test('with calls that are none is streamed to its end, in chat too', async () => {
+  test('with malformed calls is streamed to its end, in chat too', async () => {
     const odd = [chunkText({ role: 'assistant', tool_calls: [null] }), chunkText({ tool_calls: 'x', content: [{}] })]
     upstream.answer(pieces([sse(...odd, chunkText({ content: 'Hi.' }), chunkText({}, 'stop'), '[DONE]')]))
     expect(await (await post({ stream: true })).text()).toContain('event: response.completed')

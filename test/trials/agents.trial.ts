@@ -7,8 +7,8 @@ import { startTestService, type TestService } from '../support/service.ts'
 import { printedByEach, programsShownIn } from '../support/shown-programs.ts'
 
 /*
- * OpenAI's Agents SDK, installed from npm into a temporary folder, talks to Fern: the program of docs/clients.md, which has a
- * tool called, and one with a second turn, streamed, over both of OpenAI's interfaces. Wants the npm registry.
+ * OpenAI's Agents SDK, installed from npm into a temporary folder, talks to Fern: the program of docs/clients.md, which calls a
+ * tool, and one with a second turn, streamed, over both of OpenAI's interfaces. Needs the npm registry.
  */
 
 const packages = ['@openai/agents@0.20.0', 'zod@4.6.7']

@@ -4,7 +4,7 @@ import { projectFolder } from '../support/process.ts'
 
 /*
  * Induces each alert of ops/alerts.yaml once, by Prometheus' own reading of the rules.
- * Wants promtool, of Debian's package prometheus.
+ * Needs promtool of Debian's package prometheus.
  */
 
 it.each([

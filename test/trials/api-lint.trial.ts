@@ -8,12 +8,12 @@ import { temporaryFolder } from '../support/service.ts'
 
 /*
  * The two common linters of OpenAPI documents, Redocly and Spectral, with their recommended rules, find nothing in
- * openapi/conservatory.json: no error and no warning. Wants the npm registry.
+ * openapi/conservatory.json: no error and no warning. Needs the npm registry.
  */
 
 const document = join(projectFolder, 'openapi', 'conservatory.json')
 
-/** Runs a program of the registry in a folder of its own. @returns what it prints; it fails where the program does */
+/** Runs a program of the registry in a separate folder. @returns its output @throws Error when the program fails */
 async function run(program: string, words: readonly string[]): Promise<string> {
   const folder = temporaryFolder()
   onTestFinished(folder.remove)

@@ -1,6 +1,6 @@
 /*
- * More at once than this machine answers: what it refuses depends on how fast it is, so this is no part of the tests.
- * What the guard decides when is in test/http/pressure.test.ts.
+ * More parallel requests than this machine can answer. The refused ones depend on its speed, so this is not part of the tests.
+ * test/http/pressure.test.ts tests the decisions of load shedding.
  */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
@@ -8,14 +8,14 @@ import { Agent, request as send } from 'undici'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { spawnService } from '../support/process.ts'
 
-/** What a reply said. */
+/** A reply. */
 interface Said {
   readonly status: number
   readonly headers: Readonly<Record<string, unknown>>
   readonly body: string
 }
 
-/** A service in a process of its own, and a way to ask it over as many connections as there are requests. */
+/** A service as a child process, and a function that sends each request over its own connection. */
 async function busyService(environment: Readonly<Record<string, string>> = {}) {
   const service = await spawnService(process.execPath, ['src/main.ts'], {
     environment: { LOG_LEVEL: 'error', ...environment },
@@ -35,7 +35,7 @@ async function busyService(environment: Readonly<Record<string, string>> = {}) {
 }
 
 const words = 'The leaves of my old fern turn yellow from below, and I water it every other day with rain. '
-/** A conversation that the understudy is busy with for milliseconds. */
+/** A conversation that keeps the understudy busy for milliseconds. */
 const long = {
   model: 'understudy',
   character: 'Fern',
@@ -48,9 +48,9 @@ const long = {
 describe('more than can be answered', () => {
   test('is refused with 503 and Retry-After, in the shape of its group; what is vital is answered, and then all is', async () => {
     const { service, ask } = await busyService()
-    // The first request loads what only requests need.
+    // The first request loads modules that only requests need.
     expect((await ask('/chat/completions', long)).status).toBe(200)
-    // Connections that are open already, so that all is asked at once.
+    // Connections that are open already, so that all requests are sent at once.
     await Promise.all(Array.from({ length: 420 }, () => ask('/livez')))
     // A large body, so that it is refused like a long conversation.
     const plant = { name: 'Monstera', note: words.repeat(100) }
@@ -68,7 +68,7 @@ describe('more than can be answered', () => {
     }
     const { chats: chatReplies, plants: plantReplies } = await burst()
     expect(new Set(chatReplies.map(({ status }) => status))).toEqual(new Set([200, 503]))
-    // Those of the first burst may all be waiting for a PostgreSQL before there is too much to do.
+    // The requests of the first burst may all be waiting for PostgreSQL before the process is overloaded.
     const isRefused = ({ status }: Said) => status === 503
     for (let more = 0; more < 5 && !plantReplies.some(isRefused); more++) plantReplies.push(...(await burst()).plants)
     expect(plantReplies.some(isRefused)).toBe(true)
@@ -94,7 +94,7 @@ describe('more than can be answered', () => {
     const asked = `POST /chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: ${service.key}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`
     const sockets = await Promise.all(Array.from({ length: 300 }, () => connected(service.url)))
     const refused: (readonly [first: string, second: string])[] = []
-    // A burst may come in so slowly that all of it is answered.
+    // A burst may arrive so slowly that all of its requests are answered.
     for (let burst = 0; burst < 5 && refused.length === 0; burst++) {
       const replies = await Promise.all(sockets.map((socket) => twice(socket, asked)))
       refused.push(...replies.filter(([first]) => first.startsWith('HTTP/1.1 503 ')))
@@ -117,7 +117,7 @@ async function connected(url: string): Promise<Socket> {
   return socket
 }
 
-/** Sends a request, and the health check on the same connection when it is answered; gives both replies. */
+/** Sends a request, and then the health check on the same connection. @returns both replies */
 function twice(socket: Socket, asked: string): Promise<readonly [first: string, second: string]> {
   return new Promise((resolve, reject) => {
     let first: string | undefined

@@ -12,7 +12,7 @@ import { pageOf } from '../support/sillytavern/table.ts'
 
 /*
  * The same conversations, cards and settings through SillyTavern, installed from npm and used in headless Chromium, and
- * through POST /chat/prompt. Writes docs/sillytavern.md. Wants the npm registry and Chromium (CHROMIUM is the program).
+ * through POST /chat/prompt. Writes docs/sillytavern.md. Needs the npm registry and Chromium (CHROMIUM is the program).
  */
 
 let tavern: Tavern

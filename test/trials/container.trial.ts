@@ -1,5 +1,5 @@
 /*
- * What the Dockerfile installs, in a folder of this machine, and the service that runs from it.
+ * The installation of the Dockerfile in a folder of this machine, and the service that runs from it.
  */
 import { execFileSync } from 'node:child_process'
 import { chmodSync, copyFileSync, cpSync, globSync, lstatSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -19,7 +19,7 @@ import { upstreamForThisTest } from '../support/upstream.ts'
 const dockerfile = readFileSync(join(projectFolder, 'Dockerfile'), 'utf8')
 const [, ...command] = checked(Type.Array(Type.String()), JSON.parse(/^CMD (.+)$/m.exec(dockerfile)?.[1] ?? '[]'))
 
-/** Megabytes of 10^6 bytes that the image's `/app` may have. */
+/** The maximum size of the image's `/app`, in megabytes of 10^6 bytes. */
 const maxMegabytes = 75
 
 describe('what the Dockerfile installs', () => {
@@ -27,7 +27,7 @@ describe('what the Dockerfile installs', () => {
   const node = join(folder, 'node')
 
   beforeAll(() => {
-    // Every COPY from the checkout, as the file has it.
+    // Every COPY from the checkout.
     const copies = [...dockerfile.matchAll(/^COPY (?!--from)(.+) (\S+)$/gm)].flatMap(([, sources = '']) =>
       sources.split(' '),
     )
@@ -40,7 +40,7 @@ describe('what the Dockerfile installs', () => {
     const [install = '', prune = ''] = [...dockerfile.matchAll(/^RUN (n.+)$/gm)].map(([, line]) => line ?? '')
     expect(install).toBe('npm ci --omit=dev --omit=optional')
     expect(prune).toMatch(/^node ops\/prune\.ts node_modules "linux-/)
-    // Offline where the cache has it all, as it has after the checkout's own npm ci.
+    // Works offline after the checkout's own npm ci, which fills the cache.
     execFileSync('sh', ['-c', `${install} --prefer-offline`], {
       cwd: folder,
       env: { ...process.env, ...compileCache },
@@ -66,9 +66,9 @@ describe('what the Dockerfile installs', () => {
   })
 
   it('has every package that a source needs, but for the one that operators add', () => {
-    // An entry runs when it is loaded: the service, or what a thread does.
+    // An entry runs when it is loaded: the service, or the work of a thread.
     const entries = ['main.ts', 'entry.ts', join('storage', 'checkpoint.ts')].map((name) => join('src', name))
-    // What runs in a browser is not loaded here: the page is read whole below, with its libraries.
+    // Modules for browsers are not loaded here: the page is read whole below, with its libraries.
     const isForNode = (file: string) => !file.includes(join('page', 'browser')) && !entries.includes(file)
     const sources = globSync('src/**/*.ts', { cwd: folder }).filter(isForNode)
     const texts = sources.map((file) => readFileSync(join(folder, file), 'utf8'))
@@ -79,7 +79,7 @@ describe('what the Dockerfile installs', () => {
     const names = [...new Set([...loadedLate, '@ai-sdk/anthropic', '@ai-sdk/google'])]
     const all = [...names, ...sources.map((file) => pathToFileURL(join(folder, file)).href)]
     expect(all.length).toBeGreaterThan(200)
-    // From a file of that folder, so that packages are looked for there.
+    // From a file of that folder, so that packages are resolved there.
     const page = pathToFileURL(join(folder, 'src', 'page', 'contents.ts')).href
     const script = `for (const name of ${JSON.stringify(all)}) await import(name)
       const { readPage } = await import(${JSON.stringify(page)})

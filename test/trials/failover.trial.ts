@@ -6,7 +6,7 @@ import { type SpawnedService, spawnService } from '../support/process.ts'
 
 const rounds = Number(process.env['FAILOVER_ROUNDS'] ?? 2)
 const writers = 8
-/** Milliseconds in which writers are to be served again, and in which a test gives up waiting for that. */
+/** Milliseconds in which writers must be served again, and the timeout of the test. */
 const wanted = 10_000
 const given = 20_000
 
@@ -62,7 +62,7 @@ it(
   60_000 * rounds,
 )
 
-/** Clients that each add plant after plant, and send again with the same Idempotency-Key what was not acknowledged. */
+/** Clients that each add plants one after the other, and repeat unacknowledged requests with the same Idempotency-Key. */
 function startWriters(replicas: readonly SpawnedService[], round: number) {
   const acknowledged: string[] = []
   let isStopped = false
@@ -74,7 +74,7 @@ function startWriters(replicas: readonly SpawnedService[], round: number) {
       body: JSON.stringify({ name }),
     }).catch(() => undefined)
     await answer?.arrayBuffer().catch(() => undefined)
-    // 409: the same write is still under way on the other try.
+    // 409: the first try of the same write is still running.
     if (answer && ![200, 409, 503].includes(answer.status)) throw new Error(`a write was answered ${answer.status}`)
     return answer?.status === 200
   }

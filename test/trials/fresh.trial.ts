@@ -10,10 +10,10 @@ import { temporaryFolder } from '../support/service.ts'
 
 /*
  * The README's two commands and its curl lines on a bare Debian: minbase by debootstrap, in a chroot, with Node, npm and
- * curl, and nothing else: no compiler, no Python, no libatomic1 unless a case installs it. Wants root, debootstrap and the npm registry.
+ * curl, and nothing else: no compiler, no Python, no libatomic1 unless a case installs it. Needs root, debootstrap and the npm registry.
  */
 
-/** Node and npm as they come together. The oldest stands first. */
+/** Node with its npm, the oldest first. */
 const machines = [
   { node: '20.20.2', npm: '10.8.2' },
   { node: '22.23.3', npm: '10.9.4' },
@@ -55,7 +55,7 @@ function inside({ user, cwd, machine, environment = {} }: Inside, script: string
   return ['chroot', [`--userspec=${who}`, root, 'env', '-i', ...settings, 'sh', '-c', `cd ${cwd} && ${script}`]]
 }
 
-/** What a command printed, both streams together, and its exit code. */
+/** The output of a command, both streams together, and its exit code. */
 function outcome(place: Inside, script: string): { readonly code: number; readonly lines: readonly string[] } {
   const [command, args] = inside(place, `{ ${script}\n} 2>&1; code=$?; echo; echo "exit $code"`)
   const lines = run(command, args).trimEnd().split('\n')
@@ -93,7 +93,7 @@ afterAll(() => {
   folder.remove()
 })
 
-/** The checkout as it was committed last, in a folder of the chroot that belongs to the user. */
+/** The last commit of the checkout, in a folder of the chroot that belongs to the user. */
 function clone(user: Inside['user'], name: string): string {
   const path = `/srv/${name}`
   mkdirSync(join(root, path), { recursive: true })
@@ -110,7 +110,7 @@ async function freePort(): Promise<string> {
   return String(typeof address === 'object' ? address?.port : undefined)
 }
 
-/** Starts a command that serves, tries the README's curl lines, and ends npm with a signal. */
+/** Starts a command that serves, runs the README's curl lines, and ends npm with a signal. */
 async function serveAndStop(
   place: Inside,
   script: string,
@@ -143,7 +143,7 @@ async function serveAndStop(
   }
   npm.kill(signal)
   const [code] = await exited
-  // Below npx the service sees within half a second that it is gone.
+  // Within half a second the service notices that npx is gone.
   await vi.waitFor(() => expect(fetch(`http://127.0.0.1:${port}/livez`)).rejects.toThrow(), { timeout: 20_000 })
   return code
 }

@@ -17,18 +17,18 @@ import { Watch } from '../support/hostile/watch.ts'
 import { projectFolder } from '../support/process.ts'
 
 /*
- * What callers can do to the others: each row is an attack over HTTP on a service of its own, by 1, 16 and 200 attackers
- * at once, each with an ordinary key of an account of its own, or with none where the row says so. Measured are the main
- * thread, memory, the answers, and what bystanders of another account wait meanwhile. Settings:
+ * The effect of hostile callers on other callers: each row is an attack over HTTP on a new service, by 1, 16 and 200 attackers
+ * at once, each with an ordinary key of its own account, or without a key in some rows. Measured are the main
+ * thread, memory, the replies, and the latency of bystanders of another account. Settings:
  *
- *   ATTACKERS=1,16,200     how many attackers; without it 200 only in the rows of the issue, so that all takes 20 minutes
- *   ROWS=lore              the rows whose names, or groups, match
- *   REPEATS=5              so many runs, and the median of each figure
+ *   ATTACKERS=1,16,200     the numbers of attackers; by default 200 only in some rows, so that all take 20 minutes
+ *   ROWS=lore              only rows whose names or groups match
+ *   REPEATS=5              the number of runs, of which each figure is the median
  *   ACCOUNTS=one           all attackers use one account
- *   BEFORE=../old          runs each row on that checkout too (with its node_modules), for a table of before and after
- *   TABLE=table.md         writes the table there as well, after each row
- *   CALM_SECONDS=60        how long a service is left alone before the memory that it gave back is looked at
- *   PROFILES=profiles      has each service write a CPU profile into that folder
+ *   BEFORE=../old          also runs each row on that checkout (with its node_modules), for a table of before and after
+ *   TABLE=table.md         also writes the table into this file, after each row
+ *   CALM_SECONDS=60        seconds without requests before the released memory of a service is measured
+ *   PROFILES=profiles      each service writes a CPU profile into this folder
  */
 
 const groups: Readonly<Record<string, readonly Row[]>> = {
@@ -46,7 +46,7 @@ const setting = (name: string, standard: string) => process.env[name] || standar
 const before = process.env['BEFORE']
 const wanted = new RegExp(setting('ROWS', ''))
 
-/** A line; what memory was given back comes into it when that is known. */
+/** A line; the released memory is added when it is known. */
 type Measured = { -readonly [Name in keyof Line]: Line[Name] }
 
 const lines: Measured[] = []

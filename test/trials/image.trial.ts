@@ -19,16 +19,16 @@ import { checked, textOf } from '../support/operations.ts'
 import { compileCache, projectFolder } from '../support/process.ts'
 
 /*
- * Builds the image by the Dockerfile and runs what is in it: npm run trials -- image
- * As root on Debian, with debootstrap and buildah installed; five to ten minutes. The base is not the one that the Dockerfile names, which only a registry
- * of images has, but stands under its name: a minimal Debian with npm and the very Node that package.json pins.
- * With TRIAL_CACHE=FOLDER that base is kept there for the next time; without it nothing is left.
+ * Builds the image by the Dockerfile and runs its content: npm run trials -- image
+ * As root on Debian, with debootstrap and buildah installed; five to ten minutes. The base image of the Dockerfile exists only in a registry
+ * of images. Its stand-in of the same name is a minimal Debian with npm and the Node that package.json pins.
+ * With TRIAL_CACHE=FOLDER the base is cached there for the next time; without it nothing is left.
  */
 
-/** Megabytes of 10^6 bytes that `/app` may take on a disk. */
+/** The maximum size of `/app` on disk, in megabytes of 10^6 bytes. */
 const maxMegabytes = 75
 const npmVersion = '11.21.2'
-/** Whom the image runs as. */
+/** The user of the image. */
 const user = 1000
 
 const { optionalDependencies } = checked(
@@ -37,7 +37,7 @@ const { optionalDependencies } = checked(
 )
 const nodePackage = `node-linux-${process.arch}`
 const nodeVersion = optionalDependencies[nodePackage] ?? ''
-/** What the Dockerfile begins with. */
+/** The base image in the Dockerfile. */
 const base = /^FROM (node:\S+)$/m.exec(textOf('Dockerfile'))?.[1] ?? ''
 
 const home = join(tmpdir(), `conservatory-image-${process.pid}`)
@@ -57,7 +57,7 @@ function buildah(...args: readonly string[]): string {
   return run('buildah', ...storage, ...args)
 }
 
-/** What the base is made of, as one archive; made where it is not in the cache. */
+/** The archive of the base, made unless it is cached. */
 function baseArchive(): string {
   const archive = join(cache, `bookworm-node-${nodeVersion}-npm-${npmVersion}-${process.arch}.tar`)
   if (existsSync(archive)) return archive
@@ -73,11 +73,11 @@ function baseArchive(): string {
   return archive
 }
 
-/** Puts the base into the storage, under the name that the Dockerfile has for it. */
+/** Adds the base to the storage, under the name in the Dockerfile. */
 function putBase(): void {
   const container = buildah('from', 'scratch')
   buildah('add', '--quiet', container, baseArchive(), '/')
-  // What the build installs, the checkout's own installation has fetched already.
+  // The checkout's own installation has already fetched the packages of the build.
   const settings = { cache: '/npm-cache', offline: 'true', registry: run('npm', 'config', 'get', 'registry') }
   const environment = Object.entries(settings).flatMap(([name, value]) => ['--env', `npm_config_${name}=${value}`])
   buildah('config', ...environment, container)
@@ -101,7 +101,7 @@ async function freePort(): Promise<number> {
   return typeof address === 'object' && address !== null ? address.port : 0
 }
 
-/** As the image's user, without the right to anything that root alone may, and without a way to get one. */
+/** Options for the image's user, without capabilities and without a way to gain privileges. */
 const withoutRights = [
   'setpriv',
   `--reuid=${user}`,
@@ -152,7 +152,7 @@ describe('the image', () => {
     rmSync(home, { recursive: true, force: true })
   })
 
-  /** Runs a command within the service's own view of the file system, with as few rights as it has. */
+  /** Runs a command in the service's mount namespace, with its rights. */
   function beside(...command: readonly string[]) {
     const within = ['--target', String(service?.pid), '--mount', '--root', `--wd=/proc/${service?.pid}/root/app`]
     const env = environment()
@@ -195,7 +195,7 @@ describe('the image', () => {
       JSON.stringify({ ...card, data: { ...card.data, name: 'Moss' } }),
     )
     cpSync(join(projectFolder, 'ops', 'ollama', 'models.json'), join(configured, 'models.json'))
-    // In a view of the file system that ends with the process, so that nothing stays mounted.
+    // In a mount namespace that ends with the process, so that nothing stays mounted.
     const script = `set -e
       mount --bind "$1" "$1"
       mount --bind "$2" "$1/data"
@@ -263,7 +263,7 @@ describe('the image', () => {
     service?.kill('SIGTERM')
     expect(await ended).toBe(0)
     expect(existsSync(join(home, 'data', 'conservatory.db'))).toBe(true)
-    // The service's views are gone with it: this is the image itself.
+    // The service's mounts are gone: this is the image itself.
     expect(run('find', root, '-newer', join(home, 'config', 'models.json'), '-type', 'f')).toBe('')
   })
 })

@@ -1,6 +1,6 @@
 /*
- * The tests that try at random what must hold always, ten times as often as `npm test` does: kill -9, malformed requests,
- * calls of accounts that share. Some ten minutes; TEST_OFTEN=100 for a night.
+ * The property tests, with ten times as many runs as in `npm test`: kill -9, malformed requests,
+ * calls of accounts that share plants. Some ten minutes; TEST_OFTEN=100 for a night.
  */
 process.env['TEST_OFTEN'] ??= '10'
 await import('../service/durability.test.ts')

@@ -9,18 +9,18 @@ import { type SpawnedService, spawnService } from '../support/process.ts'
 
 /*
  * Two replicas over a primary and the standby that its commits wait for, with readers and writers, while one of the two
- * fails; five rounds (ROUNDS) of each way. Some six minutes. Wants Debian's package pgbouncer.
+ * fails; five rounds (ROUNDS) of each way. Some six minutes. Needs Debian's package pgbouncer.
  */
 const rounds = Number(process.env['ROUNDS'] ?? 5)
 const writers = 8
 const readers = 4
-/** Milliseconds that any answer may take, and in which writers are to be served again. */
+/** The maximum duration of any reply, and the time in which writers must be served again, in milliseconds. */
 const longestMs = 5500
 const givenMs = 20_000
-/** Milliseconds that reads beside a frozen standby may take: 99 of a hundred, and any. */
+/** The maximum duration of reads beside a frozen standby, in milliseconds: at p99, and of any. */
 const maxReadsMs = 100
 const longestReadMs = 1000
-/** For how long a standby is frozen: longer than any request waits. */
+/** The time for which a standby is frozen: longer than any request waits. */
 const frozenMs = 8000
 
 const key = `ck_${randomBytes(24).toString('base64url')}`
@@ -80,10 +80,10 @@ async function freeze({ standby }: Pair): Promise<void> {
 interface Tally {
   /** The plants that were acknowledged by name, with the path of each. */
   readonly acknowledged: Map<string, string>
-  /** How often each answer came, and the longest wait for one in milliseconds. */
+  /** The number of each kind of reply, and the longest wait for one in milliseconds. */
   readonly answers: Map<string, { count: number; longestMs: number }>
   readonly wrong: string[]
-  /** Milliseconds that each read took which began while something was failing. */
+  /** The durations of the reads that began during a failure, in milliseconds. */
   readonly readsMs: number[]
   isFailing: boolean
   longestMs: number
@@ -96,8 +96,8 @@ function newTally(): Tally {
 }
 
 /**
- * Asks a replica once for the plant of a name, and counts how it answered and after how long.
- * @returns the plant's path where it was answered with 200
+ * Sends one write of a plant to a replica, and counts its reply and duration.
+ * @returns the plant's path after a 200
  */
 async function ask(tally: Tally, replica: SpawnedService, path: string, name: string, init: RequestInit = {}) {
   const began = performance.now()
@@ -111,7 +111,7 @@ async function ask(tally: Tally, replica: SpawnedService, path: string, name: st
     const { count, longestMs } = tally.answers.get(kind) ?? { count: 0, longestMs: 0 }
     const tookMs = Math.max(longestMs, Math.round(performance.now() - began))
     tally.answers.set(kind, { count: count + 1, longestMs: tookMs })
-    // 409: the same write is still under way on the other replica.
+    // 409: the same write is still running on the other replica.
     if (status !== 200 && status !== 503 && !(status === 409 && method === 'POST'))
       tally.wrong.push(`${status} ${text}`)
     if (status !== 200) return undefined
@@ -127,7 +127,7 @@ async function ask(tally: Tally, replica: SpawnedService, path: string, name: st
   }
 }
 
-/** A writer that adds plant after plant, and sends again with the same Idempotency-Key what was not acknowledged. */
+/** A writer that adds plants one after the other, and repeats unacknowledged requests with the same Idempotency-Key. */
 async function write(tally: Tally, replicas: readonly SpawnedService[], prefix: string, number: number): Promise<void> {
   for (let count = 0; !tally.isOver; count++) {
     const name = `${prefix}-${number}-${count}`
@@ -145,7 +145,7 @@ async function write(tally: Tally, replicas: readonly SpawnedService[], prefix: 
   }
 }
 
-/** A reader of plants that were acknowledged: each has to be there with its name. */
+/** A reader of acknowledged plants, each of which must exist with its name. */
 async function read(tally: Tally, replicas: readonly SpawnedService[], number: number): Promise<void> {
   const replica = replicas[number % replicas.length]
   while (!tally.isOver && replica) {
@@ -165,7 +165,7 @@ async function progress({ acknowledged }: Tally, count: number): Promise<void> {
   }
 }
 
-/** All plants, asked for again while the answer is a 503, as clients do. */
+/** All plants; a 503 is retried, as by clients. */
 async function allPlants(url: string): Promise<readonly { readonly name: string }[]> {
   for (const end = performance.now() + givenMs; ; ) {
     const answer = await fetch(url, { headers })
@@ -178,7 +178,7 @@ async function allPlants(url: string): Promise<readonly { readonly name: string 
   }
 }
 
-/** One round over a pair. @returns what there is too much or too little of */
+/** One round over a pair. @returns missing and duplicate plants */
 async function round(way: Way, pair: Pair, path: string, prefix: string) {
   const urls = [pair.primary, pair.standby].map((server) => server.url(path))
   const poolers = { pool_mode: 'transaction', ignore_startup_parameters: 'statement_timeout', default_pool_size: '30' }

@@ -16,9 +16,9 @@ import { openSqlOf, type TestSql } from '../support/test-sql.ts'
 import { p99sOf } from '../support/waits.ts'
 
 /*
- * What ten million requests in the ledger, ten million plants and a million idempotency keys of one account cost on both
- * engines, and what expired idempotency keys do. Some twenty minutes, and 15 GB of disk. LEDGER_ROWS is how many requests and
- * plants there are; figures go to stderr.
+ * The cost of ten million requests in the ledger, ten million plants and a million idempotency keys of one account on both
+ * engines, and of expired idempotency keys. Some twenty minutes, and 15 GB of disk. LEDGER_ROWS is the number of requests and
+ * of plants; figures go to stderr.
  */
 const rows = Number(process.env['LEDGER_ROWS'] ?? 10_000_000)
 const keptKeys = rows / 10
@@ -26,14 +26,14 @@ const startRounds = 15
 const key = 'ck_the-operator-of-a-large-ledger'
 const engines = ['SQLite', 'PostgreSQL']
 
-interface AttackedService {
+interface FilledDatabase {
   readonly sql: TestSql
   readonly environment: Readonly<Record<string, string>>
   openStores(): Promise<{ prune(before: number, most: number): Promise<number>; close(): Promise<void> }>
 }
 
 /** Makes a database with the first account and its key, until the running test is over. */
-async function makeHouse(engine: string): Promise<AttackedService> {
+async function makeDatabase(engine: string): Promise<FilledDatabase> {
   const folder = temporaryFolder()
   const url = engine === 'SQLite' ? undefined : await newPostgresDatabase()
   const environment = {
@@ -65,11 +65,11 @@ async function start(environment: Readonly<Record<string, string>>): Promise<Run
   return { ...(await listening), seconds: (performance.now() - began) / 1000, close: service.close }
 }
 
-/** The median seconds of starts that alternate, so that whatever else the machine does touches both. */
-async function startsOf(houses: readonly AttackedService[]): Promise<readonly number[]> {
-  const seconds = houses.map((): number[] => [])
+/** The median seconds of alternating starts, so that other load of the machine affects both. */
+async function startsOf(databases: readonly FilledDatabase[]): Promise<readonly number[]> {
+  const seconds = databases.map((): number[] => [])
   for (let round = 0; round < startRounds; round++) {
-    for (const [index, { environment }] of houses.entries()) {
+    for (const [index, { environment }] of databases.entries()) {
       const service = await start(environment)
       seconds[index]?.push(service.seconds)
       await service.close()
@@ -91,7 +91,7 @@ let count = 0
 let removed = 0
 const get = () => ({})
 const post = (body: string, more = {}) => ({ method: 'POST', body, headers: { ...headers, ...more } })
-/** Each request that is measured: its path, and what is sent. Those that need what others leave come after them. */
+/** The measured requests, in an order in which each finds the results of the ones before it. */
 const routes: Readonly<Record<string, readonly [() => string, () => RequestInit]>> = {
   chat: [() => '/chat/completions', () => post(chat)],
   'a prompt': [() => '/chat/prompt', () => post(chat)],
@@ -120,13 +120,13 @@ async function millisecondsOf(url: string, path: string, init: RequestInit = {})
   return performance.now() - began
 }
 
-/** How many requests the lines of a report have together. */
+/** The sum of requests of a report's lines. */
 async function requestsIn(url: string): Promise<number> {
   const { data }: { data: { requests: number }[] } = JSON.parse(await (await fetch(url, { headers })).text())
   return data.reduce((sum, line) => sum + line.requests, 0)
 }
 
-/** Milliseconds until a list of all plants begins; the rest of it is not taken. */
+/** Milliseconds until a list of all plants begins; the rest is not read. */
 async function firstByteOf(url: string): Promise<number> {
   const leaving = new AbortController()
   const began = performance.now()
@@ -136,7 +136,7 @@ async function firstByteOf(url: string): Promise<number> {
   return performance.now() - began
 }
 
-/** Looks every 10 ms how long a caller waits until this is stopped, which gives the longest. */
+/** Measures the latency of a caller every 10 ms. @returns a function that stops, and returns the longest latency */
 function watching(ask: () => Promise<number>): () => Promise<readonly number[]> {
   let isOver = false
   const times: number[] = []
@@ -156,7 +156,7 @@ function watching(ask: () => Promise<number>): () => Promise<readonly number[]> 
 
 describe.each(engines)('ten million requests and plants in %s', (engine) => {
   it('(l) slow down neither the start, nor a request, nor what is removed; 30 days of the ledger are told within 5 s', async () => {
-    const [empty, full] = [await makeHouse(engine), await makeHouse(engine)]
+    const [empty, full] = [await makeDatabase(engine), await makeDatabase(engine)]
     await fillLargeLedger(full.sql, engine, rows, unixSeconds())
     await fillPlants(full.sql, engine, rows)
     const perSecond = Math.ceil(keptKeys / 40_000)
@@ -217,9 +217,9 @@ describe.each(engines)('idempotency keys that have expired, in %s', (engine) => 
   const blockSeconds = 12
 
   it('(n) are gone within a minute where 200 come each second, and nobody waits for that', async () => {
-    const house = await makeHouse(engine)
+    const database = await makeDatabase(engine)
     const old = async (age: number) => {
-      const [row] = await house.sql.run<{ count: number }>(
+      const [row] = await database.sql.run<{ count: number }>(
         `SELECT count(*) AS count FROM idempotency_keys WHERE created < ${unixSeconds() - keyLifetimeSeconds - age}`,
       )
       return Number(row?.count)
@@ -236,7 +236,7 @@ describe.each(engines)('idempotency keys that have expired, in %s', (engine) => 
       }
       return await Promise.all(times)
     }
-    const service = await start(house.environment)
+    const service = await start(database.environment)
     onTestFinished(service.close)
     await writesFor(service.url, 5)
     const quiet: (readonly number[])[] = []
@@ -245,16 +245,16 @@ describe.each(engines)('idempotency keys that have expired, in %s', (engine) => 
     const look = async () => {
       tooOld = Math.max(tooOld, await old(60))
     }
-    // In turn, so that whatever else the machine does touches both.
+    // In turn, so that other load of the machine affects both.
     for (let block = 0; block < blocks; block++) {
       quiet.push(await writesFor(service.url, blockSeconds, look))
-      // As many expire in each second as come.
+      // As many keys expire in each second as are added.
       const from = unixSeconds() - keyLifetimeSeconds
-      await fillKeys(house.sql, engine, { count: blockSeconds * perSecond, from, perSecond })
+      await fillKeys(database.sql, engine, { count: blockSeconds * perSecond, from, perSecond })
       beside.push(await writesFor(service.url, blockSeconds, look))
       await until(async () => (await old(0)) === 0)
     }
-    await fillKeys(house.sql, engine, {
+    await fillKeys(database.sql, engine, {
       count: 1_000_000,
       from: unixSeconds() - keyLifetimeSeconds - 100_000,
       perSecond: 1000,
@@ -262,7 +262,7 @@ describe.each(engines)('idempotency keys that have expired, in %s', (engine) => 
     const began = performance.now()
     const purging: number[] = []
     while ((await old(1000)) > 0) purging.push(...(await writesFor(service.url, 5)))
-    /** What was found in each block with none to remove, and in the one after it. */
+    /** The figures of each block without expired keys, and of the block after it. */
     const inPairs = (find: (times: readonly number[]) => number) =>
       quiet.map((times, block) => [find(times), find(beside[block] ?? [])] as const)
     const p99s = inPairs((times) => percentile(times, 99))

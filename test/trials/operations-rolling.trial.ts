@@ -9,21 +9,21 @@ import { newPostgresDatabase } from '../support/shared-postgres.ts'
 
 /*
  * A rolling restart of three replicas over one PostgreSQL, ten times (ROUNDS), behind HAProxy and behind Caddy with the files
- * of ops, under readers, writers and streams. Some four minutes each. Wants Debian's packages haproxy and caddy.
+ * of ops, under readers, writers and streams. Some four minutes each. Needs Debian's packages haproxy and caddy.
  */
 const rounds = Number(process.env['ROUNDS'] ?? 10)
 const key = 'a-key-of-the-restarted'
 const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
 const chat = { stream: true, messages: [{ role: 'user', content: 'Why are my leaves yellow?' }] }
-/** A second more than HAProxy takes to see that a replica drains. */
+/** A second more than HAProxy needs to notice a draining replica. */
 const drainSeconds = 3
-/** Milliseconds in which a balancer sees that a replica is there again. */
+/** Milliseconds in which a balancer notices a restarted replica. */
 const seenMs = 2500
 
 interface Tally {
   asked: number
   streams: number
-  /** Answers that are not what they should be. */
+  /** Wrong replies. */
   readonly failed: string[]
   /** Streams that broke off. */
   readonly cut: string[]
@@ -38,7 +38,7 @@ const replica = (database: string, port: number): Promise<SpawnedService> =>
     },
   })
 
-/** Reads and writes plants again and again on connections that are kept. */
+/** Reads and writes plants repeatedly on keep-alive connections. */
 async function usePlants(url: string, number: number, tally: Tally): Promise<void> {
   for (let turn = number; !tally.isOver; turn++) {
     const isRead = turn % 2 === 0
@@ -57,7 +57,7 @@ async function usePlants(url: string, number: number, tally: Tally): Promise<voi
   }
 }
 
-/** Has replies streamed to it, quick ones and slow ones. */
+/** Reads streams, quick and slow ones. */
 async function useStreams(url: string, model: string, tally: Tally): Promise<void> {
   while (!tally.isOver) {
     try {

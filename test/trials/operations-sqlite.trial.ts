@@ -18,14 +18,14 @@ const killsAStep = Number(process.env['KILLS'] ?? 20)
 const names = (kind: string, count: number) => Array.from({ length: count }, (_, index) => `${kind} ${index}`)
 const plants = { old: names('Old', 20_000), restored: names('Restored', 30_000) }
 
-/** A command under which the process is killed. */
+/** A command whose process is killed. */
 interface Killed {
   readonly args: readonly string[]
-  /** What the data folder has before each run. */
+  /** The content of the data folder before each run. */
   readonly before: string
-  /** Where it works; the folder `backups` in it is the one for copies. */
+  /** Its folder; the folder `backups` in it is for copies. */
   readonly data: string
-  /** Expects that nothing is broken or lost. @returns how far it has come */
+  /** Checks that nothing is broken or lost. @returns the progress of the command */
   check(): string
 }
 
@@ -84,7 +84,7 @@ function startAgain({ before, data }: Pick<Killed, 'before' | 'data'>): void {
   mkdirSync(join(data, 'backups'), { recursive: true })
 }
 
-/** The copies under final names, each of which has to have all plants. */
+/** The copies under final names, each of which must have all plants. */
 function copiesIn(data: string): number {
   const folder = join(data, 'backups')
   const copies = existsSync(folder) ? readdirSync(folder).filter((name) => name.endsWith('.db')) : []
@@ -94,7 +94,7 @@ function copiesIn(data: string): number {
 
 const unfinishedIn = (folder: string) => readdirSync(folder).filter((name) => /\.(?:part|scratch)/.test(name))
 
-/** Kills a command at each of its steps, and at random moments after each; it tells on stderr how far each came. */
+/** Kills a command at each of its steps, and at random moments after each. Prints the progress of each on stderr. */
 async function killAtEachStep(command: Killed): Promise<void> {
   const { args, data, check } = command
   startAgain(command)
@@ -122,7 +122,7 @@ async function killAtEachStep(command: Killed): Promise<void> {
   process.stderr.write(`${args[0]}: ${killsAStep} kills after each step, ${JSON.stringify(found)}\n`)
 }
 
-/** Kills a command so many milliseconds after it has told of a step; false when it was done by then. */
+/** Kills a command some milliseconds after it has reported a step. @returns false when it was done by then */
 async function killAfter(step: number, { args, data }: Killed, milliseconds: number): Promise<boolean> {
   const env = { ...process.env, ...compileCache, DATA_DIR: data, ...stopping('') }
   const running = spawn(process.execPath, ['src/main.ts', ...args], { cwd: projectFolder, env })

@@ -13,13 +13,13 @@ import { temporaryFolder } from '../support/service.ts'
 
 /*
  * Two replicas behind PgBouncer, with eight writers for 30 seconds, while a process of the server is killed now and then.
- * Wants Debian's package pgbouncer.
+ * Needs Debian's package pgbouncer.
  */
 
 const writingTime = 30_000
 const killEvery = 7000
 const writers = 8
-/** High, so that all is counted and nothing is refused. */
+/** Limits that are too high to be reached, so that requests are counted and never refused. */
 const limits = 'requests_per_minute=1000000,chat_at_once=1000,tokens_per_day=1000000000'
 
 let server: PostgresServer
@@ -134,7 +134,7 @@ it('prints what prepared statements are worth', async () => {
     }),
   )
   await ways[0]?.database.transaction((sql) => sql`INSERT INTO accounts (id, name, created) VALUES (1, 'ann', 0)`)
-  // By turns, since the machine has other things to do.
+  // In turn, since other load of the machine varies.
   for (let round = 0; round < 10; round++) {
     for (const way of ways) {
       way.reads += await doneIn(500, () => way.store.find(1, 1))
@@ -148,7 +148,7 @@ it('prints what prepared statements are worth', async () => {
   console.log(`without prepared statements: ${share('reads')}, ${share('writes')}`)
 })
 
-/** How often something is done in so many milliseconds, eight at once. */
+/** Counts how often an action is done in some milliseconds, eight in parallel. */
 async function doneIn(milliseconds: number, work: () => Promise<unknown>): Promise<number> {
   const end = performance.now() + milliseconds
   let done = 0
@@ -168,7 +168,7 @@ function startReplica(url: string) {
 interface Tally {
   readonly url: string
   readonly prefix: string
-  /** Whether it sends an Idempotency-Key, and sends again what was not acknowledged. */
+  /** Whether it sends an Idempotency-Key, and repeats unacknowledged requests. */
   readonly isCareful: boolean
   readonly acknowledged: string[]
   readonly answers: Map<number, number>
@@ -202,7 +202,7 @@ async function readUntil(end: number, url: string): Promise<void> {
   }
 }
 
-/** Chats, and gives the ids of the requests that were answered whole. */
+/** Chats. @returns the ids of the requests with a whole reply */
 async function chatUntil(end: number, url: string): Promise<readonly string[]> {
   const answered: string[] = []
   const headers = { authorization: `Bearer ${preset}`, 'content-type': 'application/json' }
@@ -217,7 +217,7 @@ async function chatUntil(end: number, url: string): Promise<readonly string[]> {
   return answered
 }
 
-/** Ends a process of the server that serves us with SIGKILL, so that the whole server crashes and comes back. */
+/** Kills a backend process of the server with SIGKILL, so that the whole server crashes and restarts. */
 async function killNowAndThen(direct: Sql, end: number): Promise<number> {
   let kills = 0
   while (performance.now() < end - killEvery) {
@@ -235,7 +235,7 @@ async function killNowAndThen(direct: Sql, end: number): Promise<number> {
   return kills
 }
 
-/** Asks until the server is there again. */
+/** Retries until the server is up again. */
 async function asked<T>(direct: Sql, question: (sql: Sql) => Promise<T>): Promise<T> {
   for (let tries = 0; ; tries++) {
     try {
@@ -247,10 +247,10 @@ async function asked<T>(direct: Sql, question: (sql: Sql) => Promise<T>): Promis
   }
 }
 
-/** How many processes of the server answer one connection to the pooler, one after the other. */
+/** The number of backend processes that answer one connection to the pooler, in sequence. */
 async function serversBehind(url: string): Promise<number> {
   const others = postgres(url, { max: 4, prepare: false, fetch_types: false, onnotice: () => {} })
-  // Several at once, so that there are several to choose from.
+  // Several in parallel, so that the pooler has several backends to choose from.
   await Promise.all(Array.from({ length: 4 }, () => others`SELECT pg_sleep(0.2)`))
   const one = postgres(url, { max: 1, prepare: false, fetch_types: false, onnotice: () => {} })
   const pids = new Set<number>()

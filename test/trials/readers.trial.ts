@@ -11,9 +11,9 @@ import { type CardReaders, dataOf, type Format, installCardReaders } from '../su
 import { jsonBytes } from '../support/cards.ts'
 
 /*
- * Three readers of cards that others wrote, installed from npm into a temporary folder, read what the service exports, and
- * the service reads what they write: RisuAI's ccardlib, character-card-utils by the author of V2, and Character Foundry.
- * The first two read JSON alone; other packages take it out of pictures and archives for them. Wants the npm registry.
+ * Three card readers of other authors, installed from npm into a temporary folder, read the service's exports, and
+ * the service reads their output: RisuAI's ccardlib, character-card-utils by the author of V2, and Character Foundry.
+ * The first two read only JSON; other packages extract it from pictures and archives for them. Needs the npm registry.
  */
 
 let readers: CardReaders
@@ -29,10 +29,10 @@ const formats: readonly Format[] = ['json', 'v2', 'png', 'charx']
 const cases: readonly Case[] = Object.entries(sources).flatMap(([name, source]) =>
   formats.map((format) => [name, format, source, exportCard(readCardSource(source.bytes), format).bytes] as const),
 )
-/** An unedited file in its own format is given out as it came, whatever it lacks: no reader can find what is not there. */
+/** An unedited file is exported unchanged in its own format, even with missing fields, which no reader can find. */
 const converted = cases.filter(([, , source, exported]) => !source.bytes.equals(exported))
 
-/** Removes what a reader adds of itself, where nothing of the kind is expected. */
+/** Removes values that a reader adds, where none is expected. */
 function withoutAdditions(read: Fields, expected: Fields): Fields {
   return Object.fromEntries(Object.entries(read).filter(([name]) => Object.hasOwn(expected, name)))
 }

@@ -7,7 +7,7 @@ import { startTavern, type Tavern } from '../support/sillytavern/program.ts'
 
 /*
  * SillyTavern, installed from npm into a temporary folder and started as a program, talks to Fern: its source "Custom
- * (OpenAI-compatible)", asked as its own page asks it. Wants the npm registry.
+ * (OpenAI-compatible)", asked as its own page asks it. Needs the npm registry.
  */
 
 let service: TestService

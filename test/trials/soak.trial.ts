@@ -12,15 +12,15 @@ import { isOverPostgres } from '../support/test-database.ts'
 import { upstreamForThisTest } from '../support/upstream.ts'
 
 /*
- * A mixed load with all faults of clients and upstreams in it, for 30 s. SOAK_SECONDS makes it longer, and has the
- * memory printed as it went; ten minutes:  SOAK_SECONDS=600 npm run trials -- soak
+ * A mixed load with all faults of clients and upstreams, for 30 s. SOAK_SECONDS makes it longer, and prints the
+ * memory over time; ten minutes:  SOAK_SECONDS=600 npm run trials -- soak
  */
 
 const seconds = Number(process.env['SOAK_SECONDS'] ?? 30)
 const visitors = 24
 /**
- * Megabytes that the memory may grow from the first third after the warm-up to the last: that of the process, which
- * settles in the first minute, and what is in use after a collection. A longer run gets no more.
+ * The maximum growth of memory from the first third after the warm-up to the last, in megabytes: of the process, which
+ * settles in the first minute, and of the memory in use after a collection. It is the same for longer runs.
  */
 const maxGrowth = { resident: seconds < 120 ? 30 : 15, inUse: 5 }
 /** Milliseconds. */
@@ -37,8 +37,8 @@ test('failure mode 31: memory is flat under a mixed load, and no socket, plant o
   const folder = temporaryFolder()
   onTestFinished(folder.remove)
   writeFileSync(join(folder.path, 'models.json'), JSON.stringify({ models: soakModels(upstream.url) }))
-  // The space of new objects is kept small: V8 lets it grow by up to 60 MB at once, at a moment that nobody knows, which is
-  // no leak, and hid leaks.
+  // The space of new objects is kept small: V8 lets it grow by up to 60 MB at once, at an unpredictable moment, which is
+  // no leak, and would hide leaks.
   const collecting = ['--expose-gc', '--max-semi-space-size=8', '--import', './test/support/collected-memory.ts']
   const service = await spawnService(process.execPath, [...collecting, 'src/main.ts'], {
     environment: { ...compileCache, DATA_DIR: folder.path, LOG_LEVEL: 'error', COLLECT_MS: String(sampleEvery) },
@@ -64,7 +64,7 @@ test('failure mode 31: memory is flat under a mixed load, and no socket, plant o
   const pool = isOverPostgres ? 15 : 0
   const isOver = () => expect(open().sockets).toBeLessThanOrEqual(idle.sockets + pool)
   await vi.waitFor(isOver, { timeout: 15_000, interval: 100 })
-  // SQLite keeps the file of a reader for the next reader, so there are as many as read at once, and not more.
+  // SQLite keeps the file of a reader for the next reader, so that there are at most as many as parallel readers.
   expect(open().files).toBeLessThan(idle.files + 3 * visitors)
   expect(service.stderr()).toBe(said)
   expect(service.stdout()).not.toMatch(/"level":60|internal_error/)
@@ -78,7 +78,7 @@ test('failure mode 31: memory is flat under a mixed load, and no socket, plant o
   expect(growthOf(inUse)).toBeLessThan(maxGrowth.inUse)
 })
 
-/** How much the median of the last third is over that of the first, when the first quarter, the warm-up, is left out. */
+/** The growth of the median from the first third to the last, without the first quarter, which is the warm-up. */
 function growthOf(samples: readonly number[]): number {
   const settled = samples.slice(Math.floor(samples.length / 4))
   const third = Math.floor(settled.length / 3)

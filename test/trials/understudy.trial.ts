@@ -5,7 +5,7 @@ import { countsOf, logOf, rowOf, talk } from '../support/understudy-talks.ts'
 
 /*
  * Twenty turns of the understudy with each card of a folder, JSON, PNG or CHARX: CARDS=folder npm run trials -- understudy
- * It prints each conversation and what is counted of it. The user says the same to all of them, whoever they are.
+ * It prints each conversation and its figures. The user's lines are the same for all cards.
  */
 
 const folder = process.env['CARDS']

@@ -58,14 +58,14 @@ it('commits that wait for a dead standby are answered in time, and leave the con
   const keys = Array.from({ length: 12 }, (_, number) => `waiting-${number}`)
   const faults = await Promise.all(keys.map((key) => insert(key).catch((error: unknown) => error)))
   const codes = faults.map((fault) => (fault instanceof ApiError ? fault.code : fault))
-  // Seven had a connection, and five waited for one.
+  // Seven writers had a connection, and five waited for one.
   expect(codes.toSorted()).toStrictEqual([
     ...Array.from({ length: 5 }, () => 'database_unavailable'),
     ...Array.from({ length: 7 }, () => 'write_unconfirmed'),
   ])
   const [one] = await database.read((sql) => sql<{ one: number }[]>`SELECT 1 AS one`)
   expect(one).toStrictEqual({ one: 1 })
-  // The server forgets those that nobody waits for any more, and keeps what they wrote.
+  // The server ends the abandoned sessions, and keeps their writes.
   const waiting = () =>
     database.read((sql) => sql<{ pid: number }[]>`SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'`)
   await expect.poll(async () => (await waiting()).length, { timeout: 10_000 }).toBe(0)
@@ -75,7 +75,7 @@ it('commits that wait for a dead standby are answered in time, and leave the con
   await insert('afterwards')
 })
 
-/** Writers that each insert rows by key, again and again until each is acknowledged. */
+/** Writers that insert rows by key, and repeat each insert until it is acknowledged. */
 function startWriters(database: PostgresDatabase, prefix: string) {
   const acknowledged: string[] = []
   const faults: unknown[] = []
