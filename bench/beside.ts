@@ -8,8 +8,8 @@ import { type Asking, Caller, pairsOf } from './slices.ts'
 
 /*
  * Compares this service with another one in the same run: under another Node (OTHER_NODE), or of another checkout
- * (OTHER_CHECKOUT is its folder). LOADS=streams drives only the loads whose names match. Rates vary with the load of the
- * machine; CPU time per request varies less.
+ * (OTHER_CHECKOUT is its folder). LOADS=streams drives only the loads whose names match. Both services have a million plants
+ * and a card with a thousand lore entries. Rates vary with the load of the machine; CPU time per request varies less.
  */
 
 /** Starts a service. */

@@ -23,8 +23,8 @@ export interface MemoryUser {
 }
 
 /**
- * Percent of what is in use that V8 may add in garbage before it collects. Without a bound V8 lets a heap of 100 MB grow to four
- * times that on a machine with much memory, whatever the requests hold.
+ * The garbage that V8 may add before it collects, in percent of the memory in use. Without a bound V8 lets a heap of 100 MB
+ * grow to four times that on a machine with much memory, whatever the requests hold.
  */
 const maxGarbagePercent = 40
 
@@ -37,9 +37,9 @@ export function boundGarbage(): void {
 }
 
 /**
- * Gives memory back to the system while the process is idle: V8 collects no garbage while nothing is allocated, and would
- * keep hundreds of megabytes after a burst of requests (docs/decisions/0023-bytes-in-flight.md). It goes on as long as
- * the process does, and keeps that from no end.
+ * Releases memory to the system while the process is idle. V8 collects no garbage while nothing is allocated, and would
+ * keep hundreds of megabytes after a burst of requests (docs/decisions/0023-bytes-in-flight.md). The checks go on until
+ * the process ends, and do not keep it alive.
  */
 export function releaseIdleMemory(clock: Clock = unrefClock, user: MemoryUser = thisProcess()): void {
   let usualBytes = user.residentBytes()

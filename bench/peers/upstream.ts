@@ -7,7 +7,6 @@ import { createServer, type ServerResponse } from 'node:http'
  */
 
 const port = Number(process.argv[2])
-/** About the real number of prompt tokens: a lower one would look like a cut prompt. */
 const usage = { prompt_tokens: 2800, completion_tokens: 84, total_tokens: 2884 }
 const completion = JSON.stringify({
   id: 'chatcmpl-bench',
@@ -37,11 +36,11 @@ const beginning = event({ role: 'assistant', content: '' }, null) + word.repeat(
 const burst = beginning + end
 const burstWithUsage = beginning + endWithUsage
 
-/** An answer that tells of the prompt about as many tokens as it has: a service may look at how much of it was read. */
+/** The answer with about the real number of prompt tokens: a lower one would look like a cut prompt, which the service counts exactly. */
 const told = (answer: string, prompt: Buffer) =>
   answer.replace('"prompt_tokens":2800', `"prompt_tokens":${Math.round(prompt.length / 4)}`)
 
-/** Open paced streams: how many events each still has to send, and how it ends. */
+/** Open paced streams: the remaining events of each, and its end. */
 const paced = new Map<ServerResponse, { left: number; readonly end: string }>()
 setInterval(() => {
   for (const [response, stream] of paced) {
