@@ -1,5 +1,5 @@
 import { Kind, type Static, type TInteger, Type } from '@sinclair/typebox'
-import { maxLimit, limitNames } from '../limit-values.ts'
+import { limitNames, maxLimit } from '../limit-values.ts'
 import { type Key, maxExpirySeconds, maxOverlapSeconds, type Scope, scopes } from './access.ts'
 import { endOf } from './refusals.ts'
 

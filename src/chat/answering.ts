@@ -99,7 +99,7 @@ interface Turn {
   readonly composer: RequestComposer
   readonly work: Work
   readonly outcome: Outcome
-  /** Aborts when noAccount wants the answer any more. */
+  /** Aborts when the caller does not want the answer any more. */
   readonly signal: AbortSignal
 }
 

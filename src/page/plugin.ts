@@ -78,7 +78,10 @@ interface KeptPage {
 async function keep({ version, document, files }: PageContents): Promise<KeptPage> {
   const kept = new Map<string, CachedDocument>()
   for (const { path, mediaType, text } of files) {
-    kept.set(path, await CachedDocument.from(mediaType, Buffer.from(text), { cacheControl: immutable, hasBrotli: true }))
+    kept.set(
+      path,
+      await CachedDocument.from(mediaType, Buffer.from(text), { cacheControl: immutable, hasBrotli: true }),
+    )
   }
   const html = 'text/html; charset=utf-8'
   const options = { cacheControl: 'no-cache', vary: 'accept, accept-encoding', hasBrotli: true }

@@ -78,7 +78,9 @@ async function undo({ access, transfers }: TransferStores, name: string, file: I
   const { undoImport } = await import('./importing.ts')
   const account = await findAccount(access, name)
   const removed = await undoImport(transfers, account, file)
-  printNotice(`The import is undone: the account ${JSON.stringify(account.name)} now has ${counted(removed, 'plant')} fewer.`)
+  printNotice(
+    `The import is undone: the account ${JSON.stringify(account.name)} now has ${counted(removed, 'plant')} fewer.`,
+  )
 }
 
 async function remove(stores: DeletingStores, name: string, folder: string): Promise<void> {

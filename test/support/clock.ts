@@ -1,4 +1,4 @@
-import type { Timer, Clock } from '../../src/clock.ts'
+import type { Clock, Timer } from '../../src/clock.ts'
 import type { LoopMonitor } from '../../src/http/pressure.ts'
 
 /** A timer that has not fired. */

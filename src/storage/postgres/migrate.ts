@@ -17,7 +17,12 @@ export interface MigrationTimes {
   readonly tell: (sentence: string) => void
 }
 
-const defaultTimes: MigrationTimes = { timeoutMs: 6 * 3_600_000, noticeAfterMs: 2000, checkIntervalMs: 5000, tell: printNotice }
+const defaultTimes: MigrationTimes = {
+  timeoutMs: 6 * 3_600_000,
+  noticeAfterMs: 2000,
+  checkIntervalMs: 5000,
+  tell: printNotice,
+}
 
 /**
  * Brings the schema up to date. Any number of replicas may do so at the same time: the row of `migration_lock` lets one of them
