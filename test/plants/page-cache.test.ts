@@ -1,5 +1,7 @@
+import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { PageCache } from '../../src/plants/page-cache.ts'
+import { RecentUrls } from '../../src/plants/recent-urls.ts'
 
 /** A page that counts as about a megabyte. */
 const page = { text: 'x'.repeat(512 * 1024) }
@@ -65,4 +67,35 @@ describe('the cache of pages', () => {
     pages.set(1, 'all', 'a', { text: page.text.repeat(40) })
     expect(pages.get(1, 'all', 'a')).toBeUndefined()
   })
+})
+
+it('tells that a question was asked before whenever one was, as long as few are asked', () => {
+  fc.assert(
+    fc.property(fc.array(fc.string({ maxLength: 3 })), (asked) => {
+      const questions = new RecentUrls()
+      expect(asked.map((question) => questions.add(question))).toEqual(
+        asked.map((question, index) => asked.indexOf(question) < index),
+      )
+    }),
+  )
+})
+
+it('gives the page that was set last for a question and a version, or none', () => {
+  const question = fc.tuple(fc.integer({ min: 1, max: 2 }), fc.constantFrom('a', 'b'), fc.constantFrom('1', '2'))
+  fc.assert(
+    fc.property(fc.array(fc.tuple(question, fc.boolean())), (steps) => {
+      const pages = new PageCache()
+      const set = new Map<string, string>()
+      for (const [index, [[account, path, version], isSet]] of steps.entries()) {
+        const key = `${account} ${path} ${version}`
+        if (isSet) {
+          set.set(key, `${index}`)
+          pages.set(account, path, version, { text: `${index}` })
+        } else {
+          const found = pages.get(account, path, version)
+          if (found) expect(found.text).toBe(set.get(key))
+        }
+      }
+    }),
+  )
 })
