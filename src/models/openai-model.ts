@@ -6,11 +6,12 @@ import type { Proxies } from '../proxies.ts'
 import type { OpenAiSettings } from './configuration/settings.ts'
 import type { Model, ModelRequest } from './model.ts'
 import { isCompletion, parseAnswer, readAnswer, readWhole } from './upstream/answer.ts'
-import { type UpstreamAnswer, UpstreamConnections } from './upstream/connections.ts'
+import { UpstreamConnections } from './upstream/connections.ts'
 import { decompressed } from './upstream/decompressed.ts'
 import { failureOf, invalidAnswer, readRefusal, refusalFrom } from './upstream/errors.ts'
 import { readEvents } from './upstream/event-stream.ts'
 import { StreamUsage } from './upstream/stream-usage.ts'
+import type { UpstreamAnswer } from './upstream/streamless-response.ts'
 import { answerScheduler, unitsOf } from './upstream/turn-scheduler.ts'
 
 /** Bounds of an upstream's list of models, and of the length of their ids in characters. */

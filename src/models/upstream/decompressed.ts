@@ -1,7 +1,7 @@
 import { pipeline, type Transform } from 'node:stream'
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
-import type { UpstreamAnswer } from './connections.ts'
 import { invalidAnswer } from './errors.ts'
+import type { UpstreamAnswer } from './streamless-response.ts'
 
 /** Decompressors by content coding (RFC 9110, section 8.4.1). */
 const decompressors: ReadonlyMap<string, () => Transform> = new Map<string, () => Transform>([

@@ -1,9 +1,9 @@
 import { ApiError, type ApiErrorDetails, clientGone } from '../../errors.ts'
 import { field } from '../../fields.ts'
 import { UpstreamReason, withCause } from '../reason.ts'
-import type { UpstreamAnswer } from './connections.ts'
 import { readErrorBody, type UpstreamErrorBody } from './error-body.ts'
 import { isOperatorsAccount, meansContextTooLong, meansUnsupportedInput } from './error-patterns.ts'
+import type { UpstreamAnswer } from './streamless-response.ts'
 
 /** Statuses of an upstream that mean a fault of the caller, who gets them unchanged. */
 const callersStatuses = new Set([400, 404, 409, 413, 422])

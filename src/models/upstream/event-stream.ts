@@ -1,8 +1,8 @@
 import { ApiError } from '../../errors.ts'
 import type { ModelEvent, ModelRequest } from '../model.ts'
-import type { UpstreamAnswer } from './connections.ts'
 import { brokenOff, failureOf } from './errors.ts'
 import { type EventGroup, EventReader } from './event-reader.ts'
+import type { UpstreamAnswer } from './streamless-response.ts'
 import { answerScheduler, unitsOf } from './turn-scheduler.ts'
 
 /** Options of reading a stream. */
