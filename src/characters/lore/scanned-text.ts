@@ -49,6 +49,10 @@ export class ScanBudget {
 const filterBitsPerCharacter = 8
 const maxIndexBits = 19
 const minIndexBits = 10
+/** Searches of a text after which its filter costs less than it saves. */
+const searchesBeforeFilter = 4
+/** Words of a filter that is a plain array: a typed array has memory of its own, which costs a short text more than its searches. */
+const maxPlainWords = 1024
 const wordCharacter = /[\p{L}\p{N}\p{M}_]/u
 /** Scripts without spaces between words, or with endings on them: the search cannot see where a word ends. */
 const scriptsWithoutSpaces =
@@ -69,7 +73,8 @@ export class ScannedText {
   readonly #budget: ScanBudget
   readonly #whole: ScannedText | undefined
   /** The Bloom filter of the text's trigrams (three characters in a row), with one hash: 32 bits a word. */
-  #filter: Uint32Array | undefined
+  #filter: number[] | Uint32Array | undefined
+  #searches = 0
   /** The bits of a hash that give the bit's index in the filter. */
   #indexMask = 0
 
@@ -111,7 +116,7 @@ export class ScannedText {
     this.#budget.unitsLeft -= unitsOfLookup
     if (pattern !== undefined) return pattern === null
     if (lower.length > this.#lower.length) return true
-    return !(this.#whole ?? this).#mayContain(trigrams)
+    return !(this.#whole ?? this).#mayContain(lower, trigrams)
   }
 
   /** The index of the first occurrence of a text; -1 for none. */
@@ -145,9 +150,11 @@ export class ScannedText {
     return false
   }
 
-  /** False for most keys that do not occur, by the Bloom filter, which the first call makes. */
-  #mayContain(trigrams: readonly number[]): boolean {
+  /** False for most keys that do not occur, by the Bloom filter, which is made after a few searches. */
+  #mayContain(lower: string, trigrams: readonly number[]): boolean {
     if (this.#filter === undefined) {
+      this.#searches += 1
+      if (this.#searches <= searchesBeforeFilter) return this.#placeOf(lower) !== -1
       if (this.#budget.filtersLeft <= 0) return true
       this.#createFilter()
       this.#addTrigrams(0, this.#lower.length)
@@ -165,13 +172,14 @@ export class ScannedText {
     const wantedBits = 32 - Math.clz32(this.#lower.length * filterBitsPerCharacter)
     const bits = Math.min(maxIndexBits, Math.max(minIndexBits, wantedBits))
     this.#budget.filtersLeft -= 1
-    this.#filter = new Uint32Array(2 ** (bits - 5))
+    const words = 2 ** (bits - 5)
+    this.#filter = words <= maxPlainWords ? new Array<number>(words).fill(0) : new Uint32Array(words)
     this.#indexMask = 2 ** bits - 1
   }
 
   /** Adds the trigrams that begin from `start` up to `end`. */
   #addTrigrams(start: number, end: number): void {
-    const filter = this.#filter ?? new Uint32Array()
+    const filter = this.#filter ?? []
     const indexMask = this.#indexMask
     const lower = this.#lower.slice(start, end + 2)
     this.#budget.unitsLeft -= lower.length
