@@ -1,3 +1,4 @@
+import { Beginnings } from '../openai/beginnings.ts'
 import { type CompletionRequest, type Message, textOf } from '../openai/completion-request.ts'
 import { minTokensPerMessage } from '../openai/messages.ts'
 
@@ -8,14 +9,19 @@ export const bytesToToken = 3
 /** Tokens of a part that is not text: an image, a sound. */
 const otherPart = 1000
 
+const counted = new Beginnings(sizeOf)
+
 /** Fields of a request that a model reads besides the messages. */
 const readBeside = ['tools', 'functions', 'response_format', 'prediction'] as const
 
 /** Estimates the tokens of a prompt, rather too high: a third of its bytes, four for each message, 1,000 for an image. */
 export function promptEstimate(request: { readonly messages: readonly Message[] }): number {
-  const { bytes, more } = sizeOf(request.messages)
-  const beside = readBeside.reduce((sum, name) => sum + bytesOf(Reflect.get(request, name)), 0)
-  return Math.ceil((bytes + beside) / bytesToToken) + more
+  const { messages } = request
+  const beginning = counted.of(messages)
+  const rest = sizeOf(beginning ? messages.slice(beginning.messages.length) : messages)
+  let bytes = (beginning?.made.bytes ?? 0) + rest.bytes
+  for (const name of readBeside) bytes += bytesOf(Reflect.get(request, name))
+  return Math.ceil(bytes / bytesToToken) + (beginning?.made.more ?? 0) + rest.more
 }
 
 /** Bytes of messages that a model may read, and the tokens that are counted besides. */

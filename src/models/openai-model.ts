@@ -10,6 +10,7 @@ import { UpstreamConnections } from './upstream/connections.ts'
 import { decompressed } from './upstream/decompressed.ts'
 import { failureOf, invalidAnswer, readRefusal, refusalFrom } from './upstream/errors.ts'
 import { readEvents } from './upstream/event-stream.ts'
+import { requestBytes } from './upstream/request-bytes.ts'
 import { StreamUsage } from './upstream/stream-usage.ts'
 import type { UpstreamAnswer } from './upstream/streamless-response.ts'
 import { answerScheduler, unitsOf } from './upstream/turn-scheduler.ts'
@@ -40,7 +41,7 @@ export function createOpenAiModel(
 
   const post = ({ trace }: ModelRequest, body: CompletionRequest, signal: AbortSignal): Promise<UpstreamAnswer> => {
     const sent = trace ? { ...headers, ...trace } : headers
-    return connections.post(url.pathname, sent, Buffer.from(JSON.stringify(body)), signal).then(decompressed)
+    return connections.post(url.pathname, sent, requestBytes(body), signal).then(decompressed)
   }
 
   const accepted = (answer: UpstreamAnswer): UpstreamAnswer | Promise<never> =>

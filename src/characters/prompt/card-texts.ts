@@ -375,7 +375,7 @@ export function requestTextsOf(
   return new CardTexts(card, name ?? '', userName, settings, new CacheBudget(), seesCard)
 }
 
-/** A system message. */
+/** A frozen system message. */
 export function system(content: string): Message {
-  return { role: 'system' as const, content }
+  return Object.freeze({ role: 'system' as const, content })
 }

@@ -62,7 +62,7 @@ function firstGreeting({ greetings }: Card): number {
 export function* greetingMessage(texts: CardTexts, context: ExpansionContext, index: number): Steps<Message | null> {
   const text = texts.cachedText(keyOf(index), context) ?? (yield* greetingText(texts, context, index))
   if (text === '') return null
-  const make = () => ({ role: 'assistant' as const, content: text })
+  const make = () => Object.freeze({ role: 'assistant' as const, content: text })
   if (!texts.isCached(keyOf(index))) return make()
   return (
     texts.cached(greetingCache, index, context) ??

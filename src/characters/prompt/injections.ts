@@ -39,13 +39,13 @@ export function* injectionsOf(
   }
   const noted = `${around.above_note}${text}\n${around.below_note}`.trim()
   if (noted !== '') {
-    const message = { role, content: noted }
+    const message = Object.freeze({ role, content: noted })
     injections.push({ depth, role, message, section: context.authorNote ? 'author_note' : 'lore_at_depth' })
   }
   const note = texts.card.depthNote
   const prompt = note ? yield* texts.expand('depthNote', note.prompt, context) : ''
   if (note && prompt !== '') {
-    const message = { role: note.role, content: prompt }
+    const message = Object.freeze({ role: note.role, content: prompt })
     injections.push({ depth: note.depth, role: note.role, message, section: 'depth_note' })
   }
   return injections

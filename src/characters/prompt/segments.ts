@@ -180,7 +180,7 @@ function* makeLoreBeside(texts: CardTexts, context: ExpansionContext, lore: Lore
 
 function exampleMessage({ speaker, text }: Utterance): Message {
   if (speaker === null) return system(text)
-  return { ...system(text), name: speaker === 'user' ? 'example_user' : 'example_assistant' }
+  return Object.freeze({ ...system(text), name: speaker === 'user' ? 'example_user' : 'example_assistant' })
 }
 
 /** A body as a message of its own. */
@@ -190,7 +190,7 @@ export function* loreMessage(
   { entry, body }: Lore,
   role: Message['role'],
 ): Steps<Message> {
-  const make = () => ({ role, content: body })
+  const make = () => Object.freeze({ role, content: body })
   if (!texts.isCached(entry)) return make()
   return yield* texts.derive(loreCache, `${role}/${texts.numberOf(entry)}`, context, () => derivedAtOnce(make))
 }

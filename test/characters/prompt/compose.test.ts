@@ -302,4 +302,15 @@ describe('4.1 order', () => {
   test('4.1 without system messages of the caller, the leading segments are one message', () => {
     expect(promptLines(composed(everything, 'ONE'))[0]).toMatch(/^system: SYSTEM\n\nFIRST\nBEFORE\n\nBEFOREDESC/)
   })
+
+  test('4.1 equal requests get the very same frozen messages, so that they are written once', () => {
+    const settings = { systemPrompt: 'MAIN' }
+    const frozen = () =>
+      composed(everything, [user('ONE'), assistant('TWO'), user('THREE')], { settings }).messages.filter((message) =>
+        Object.isFrozen(message),
+      )
+    const [first, second] = [frozen(), frozen()]
+    expect(first.length).toBeGreaterThan(6)
+    expect(second.filter((message) => !first.includes(message))).toEqual([])
+  })
 })
