@@ -1,4 +1,4 @@
-import { setFlagsFromString } from 'node:v8'
+import { getHeapStatistics, setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { type Clock, unrefClock } from './clock.ts'
 
@@ -23,17 +23,43 @@ export interface MemoryUser {
 }
 
 /**
- * The garbage that V8 may add before it collects, in percent of the memory in use. Without a bound V8 lets a heap of 100 MB
- * grow to four times that on a machine with much memory, whatever the requests hold.
+ * The garbage that V8 may add to a large heap before it collects, in percent of the memory in use. Without a bound V8 lets a
+ * heap of 100 MB grow to four times that on a machine with much memory, whatever the requests hold.
  */
 const maxGarbagePercent = 40
 
+/** A heap of fewer bytes grows as V8 decides: with a bound, collections of a small heap take 5 % of the CPU time under load. */
+const largeHeapBytes = 80 * 1024 ** 2
+
+/** The interval between two readings of the heap's size. A heap grows by some 20 MB meanwhile. */
+const heapCheckIntervalMs = 250
+
+/** V8's heap. */
+interface Heap {
+  usedBytes(): number
+  /** Sets by how many percent the heap may grow beyond the memory in use after a collection. */
+  setGrowth(percent: number): void
+}
+
+const thisHeap: Heap = {
+  usedBytes: () => getHeapStatistics().used_heap_size,
+  setGrowth: (percent) => setFlagsFromString(`--heap-growing-percent=${percent}`),
+}
+
 /**
- * Bounds the garbage that V8 lets grow under load (docs/decisions/0023-bytes-in-flight.md). V8 reads the setting at each
- * collection, so it holds from the next one on, for the whole process.
+ * Bounds the garbage in a large heap while the process runs (docs/decisions/0023-bytes-in-flight.md). V8 has one growth factor
+ * for all sizes, and reads it at the end of each collection; so the factor follows the size.
  */
-export function boundGarbage(): void {
-  setFlagsFromString(`--heap-growing-percent=${maxGarbagePercent}`)
+export function boundGarbage(clock: Clock = unrefClock, heap: Heap = thisHeap): void {
+  let isBounded = false
+  const check = () => {
+    const isLarge = heap.usedBytes() >= largeHeapBytes
+    // Zero leaves the factor to V8.
+    if (isLarge !== isBounded) heap.setGrowth(isLarge ? maxGarbagePercent : 0)
+    isBounded = isLarge
+    clock.setTimeout(check, heapCheckIntervalMs)
+  }
+  check()
 }
 
 /**

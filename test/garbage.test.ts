@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { describe, expect, it, vi } from 'vitest'
-import { releaseIdleMemory, thisProcess } from '../src/garbage.ts'
+import { boundGarbage, releaseIdleMemory, thisProcess } from '../src/garbage.ts'
 import { TestClock } from './support/clock.ts'
 import { projectFolder } from './support/process.ts'
 
@@ -90,8 +90,25 @@ describe('garbage under load', () => {
 
   it('stays in proportion to what is in use', async () => {
     const [bounded, unbounded] = await Promise.all([largestHeap('bound'), largestHeap()])
-    // In use are 115 MB; without the bound V8 lets the heap grow to more than 400.
-    expect(unbounded).toBeGreaterThan(350)
-    expect(bounded).toBeLessThan(250)
+    // In use are 150 MB; without the bound V8 lets the heap grow to 450.
+    expect(unbounded).toBeGreaterThan(400)
+    expect(bounded).toBeLessThan(350)
+  })
+
+  it('is bounded while the heap is large, and left to V8 while it is small', () => {
+    const clock = new TestClock()
+    const heap = { usedBytes: 30 * megabyte }
+    const factors: number[] = []
+    boundGarbage(clock, { usedBytes: () => heap.usedBytes, setGrowth: (percent) => factors.push(percent) })
+    clock.advance(10_000)
+    expect(factors).toEqual([])
+    heap.usedBytes = 100 * megabyte
+    clock.advance(250)
+    expect(factors).toEqual([40])
+    clock.advance(10_000)
+    expect(factors).toEqual([40])
+    heap.usedBytes = 50 * megabyte
+    clock.advance(250)
+    expect(factors).toEqual([40, 0])
   })
 })
