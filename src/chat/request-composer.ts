@@ -182,7 +182,7 @@ export class RequestComposer {
       : composition.messages
     const ignored = new Set<string>()
     this.#ignoredBy.set(candidate, ignored)
-    const request = {
+    const request: ModelRequest = {
       body: { ...sent, model: traits.upstreamId, messages },
       persona: this.#persona,
       composition,
