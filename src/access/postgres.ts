@@ -86,21 +86,21 @@ export class PostgresAccessStore implements AccessStore {
 
   /**
    * Deletes an account with its keys in one transaction. Its usage stays in the ledger.
-   * @param removeBelongings removes the account's data in other rooms, in the same transaction, while the account is locked;
+   * @param removeAccountData removes the account's data of other features, in the same transaction, while the account is locked;
    *   returns false to keep the account
    * @returns whether the account is deleted
    * @throws AccessError for an unknown account, and for one with the last working key of the scope `admin`
    */
   async deleteAccount(
     name: string,
-    removeBelongings: (sql: Transaction, account: number) => Promise<boolean>,
+    removeAccountData: (sql: Transaction, account: number) => Promise<boolean>,
     by = commandLine,
   ): Promise<boolean> {
     return this.#change(async (sql, record) => {
       const account = await this.#accounts.named(sql, name)
       await this.#accounts.lock(sql, account)
       // This runs before the lock that every change of an admin key needs, since it may take long.
-      if (!(await removeBelongings(sql, account.id))) return false
+      if (!(await removeAccountData(sql, account.id))) return false
       await this.#withAdminLeft(sql, () => this.#accounts.remove(sql, account))
       await record(by, accountEntry('account.deleted', account))
       return true

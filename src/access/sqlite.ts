@@ -94,18 +94,18 @@ export class SqliteAccessStore implements AccessStore {
 
   /**
    * Deletes an account with its keys in one transaction. Its usage stays in the ledger.
-   * @param removeBelongings removes the account's data in other rooms, in the same transaction; returns false to keep the account
+   * @param removeAccountData removes the account's data of other features, in the same transaction; returns false to keep the account
    * @returns whether the account is deleted
    * @throws AccessError for an unknown account, and for one with the last working key of the scope `admin`
    */
   async deleteAccount(
     name: string,
-    removeBelongings: (account: number) => boolean,
+    removeAccountData: (account: number) => boolean,
     by = commandLine,
   ): Promise<boolean> {
     return this.#changeWithAdminLeft((record) => {
       const account = this.#accounts.named(name)
-      if (!removeBelongings(account.id)) return false
+      if (!removeAccountData(account.id)) return false
       this.#accounts.remove(account)
       record(by, accountEntry('account.deleted', account))
       return true

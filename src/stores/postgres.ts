@@ -48,12 +48,12 @@ export async function openPostgresStores(url: string, by: Actor = commandLine): 
     usage: new PostgresUsageReader(database),
     audit: new PostgresAuditTrail(database),
     async deleteAccount(name, by) {
-      const removeBelongings = async (sql: Transaction, account: number) => {
+      const removeAccountData = async (sql: Transaction, account: number) => {
         if (!(await removeRest(sql, account))) return false
         await removeCharacters(sql, account)
         return true
       }
-      const isDeleted = await access.deleteAccount(name, removeBelongings, by)
+      const isDeleted = await access.deleteAccount(name, removeAccountData, by)
       if (isDeleted) await removeAllLeftovers(characters)
       return isDeleted
     },

@@ -98,12 +98,12 @@ export function openSqliteStores(path: string, by: Actor = commandLine): Stores 
     usage: new SqliteUsageReader(database),
     audit: new SqliteAuditTrail(database, commit),
     async deleteAccount(name, by) {
-      const removeBelongings = (account: number) => {
+      const removeAccountData = (account: number) => {
         if (!removeRest(database, account)) return false
         removeCharacters(database, account)
         return true
       }
-      const isDeleted = await access.deleteAccount(name, removeBelongings, by)
+      const isDeleted = await access.deleteAccount(name, removeAccountData, by)
       if (isDeleted) await removeAllLeftovers(characters)
       return isDeleted
     },
