@@ -17,7 +17,7 @@ interface TenantKey {
 }
 
 /** The operator's limit of plants for an account, which applies above every limit of a tenant's key. */
-const ceiling = 4
+const maxPlants = 4
 const latest = 4_000_000_000
 
 const NewKey = Type.Object({ id: Type.String(), key: Type.String() })
@@ -43,7 +43,7 @@ let service: TestService
 let runs = 0
 
 beforeAll(async () => {
-  service = await startTestService({ LIMITS: `plants=${ceiling}` })
+  service = await startTestService({ LIMITS: `plants=${maxPlants}` })
 })
 afterAll(() => service?.close())
 
@@ -102,7 +102,7 @@ class Tenant {
   async plant(by: TenantKey): Promise<void> {
     const reply = await this.ask(by, '/plants', { method: 'POST', json: { name: `of ${this.name}` } })
     const mayWrite = by.scopes.includes('plants:write')
-    const hasRoom = this.plants < Math.min(by.plants, ceiling)
+    const hasRoom = this.plants < Math.min(by.plants, maxPlants)
     expect(reply.status).toBe(mayWrite ? (hasRoom ? 200 : 429) : 403)
     if (reply.status === 200) this.plants++
   }

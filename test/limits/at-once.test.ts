@@ -30,7 +30,7 @@ async function watchfulUpstream() {
 }
 
 it.for([limits, `${limits},tokens_per_day=1000000000`])(
-  'failure mode 28: a hundred chats at once never get more than ten places, and free all of them (%s)',
+  'a hundred chats at once never get more than ten places, and free all of them (%s)',
   { timeout: patience },
   async (written) => {
     const upstream = await watchfulUpstream()
@@ -43,7 +43,7 @@ it.for([limits, `${limits},tokens_per_day=1000000000`])(
   },
 )
 
-it('failure mode 28: after kill -9 all places are free, and completed replies are counted as spent', {
+it('after kill -9 all places are free, and completed replies are counted as spent', {
   timeout: patience,
 }, async () => {
   const upstream = await watchfulUpstream()

@@ -85,7 +85,7 @@ async function check({ settings, accounts, keys: limitsOfKeys, calls }: Plan, tr
     const made = keyOf(`${first}-${index}`, owner.id, limits, owner.limits)
     return {
       made,
-      ceilings: [
+      bounds: [
         { limits, counted: { ...zero } },
         { ...owner, limits: { ...settings, ...owner.limits } },
       ],
@@ -94,9 +94,9 @@ async function check({ settings, accounts, keys: limitsOfKeys, calls }: Plan, tr
   const open: { readonly key: (typeof keys)[number]; readonly tokens: number; readonly held: Reservation }[] = []
 
   /** Expects that the limits agree with the admission or refusal of a call. */
-  const expectDecision = (ceilings: (typeof keys)[number]['ceilings'], taken: Partial<Counted>, isLetIn: boolean) => {
+  const expectDecision = (bounds: (typeof keys)[number]['bounds'], taken: Partial<Counted>, isLetIn: boolean) => {
     let fits = true
-    for (const { limits, counted } of ceilings) {
+    for (const { limits, counted } of bounds) {
       for (const [name, count] of entriesOf(taken)) {
         const limit = limits[name]
         if (limit === undefined) continue
@@ -109,7 +109,7 @@ async function check({ settings, accounts, keys: limitsOfKeys, calls }: Plan, tr
     }
     if (!isLetIn && tried.isExact) expect(fits, 'refused a call that fits').toBe(false)
     if (!isLetIn) return
-    for (const { counted } of ceilings) for (const [name, count] of entriesOf(taken)) counted[name] += count
+    for (const { counted } of bounds) for (const [name, count] of entriesOf(taken)) counted[name] += count
   }
 
   for (const [index, call] of calls.entries()) {
@@ -120,7 +120,7 @@ async function check({ settings, accounts, keys: limitsOfKeys, calls }: Plan, tr
       const spent = Math.floor(ended.tokens * call.part)
       await ended.held.settle(spent, tried.spend(ended.key.made, spent))
       const freed = ended.tokens - spent
-      for (const { counted } of ended.key.ceilings) {
+      for (const { counted } of ended.key.bounds) {
         counted.chat_at_once--
         counted.tokens_per_minute -= freed
         counted.tokens_per_day -= freed
@@ -131,10 +131,10 @@ async function check({ settings, accounts, keys: limitsOfKeys, calls }: Plan, tr
     const key = keys[call.key] ?? fail()
     if (call.kind === 'request') {
       const left = await orRefused(() => limiter.admit(key.made))
-      expectDecision(key.ceilings, { requests_per_minute: 1 }, left !== 'refused')
+      expectDecision(key.bounds, { requests_per_minute: 1 }, left !== 'refused')
       if (!tried.isExact || left === 'refused') continue
       // The reply shows the limit with the fewest left.
-      const each = key.ceilings.flatMap(({ limits: { requests_per_minute: limit }, counted }) =>
+      const each = key.bounds.flatMap(({ limits: { requests_per_minute: limit }, counted }) =>
         limit === undefined ? [] : [limit - counted.requests_per_minute],
       )
       expect(left?.remaining).toBe(each.length === 0 ? undefined : Math.min(...each))
@@ -143,7 +143,7 @@ async function check({ settings, accounts, keys: limitsOfKeys, calls }: Plan, tr
     const { tokens } = call
     const held = await orRefused(() => limiter.reserve(key.made, () => tokens))
     const taken = { chat_at_once: 1, tokens_per_minute: tokens, tokens_per_day: tokens, tokens_per_month: tokens }
-    expectDecision(key.ceilings, taken, held !== 'refused')
+    expectDecision(key.bounds, taken, held !== 'refused')
     // Without a limit of tokens none are reserved, and none can be refused.
     if (held !== 'refused') open.push({ key, tokens, held })
   }
