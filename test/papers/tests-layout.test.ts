@@ -3,8 +3,8 @@ import { basename, dirname, join } from 'node:path'
 import { expect, it } from 'vitest'
 import { projectFolder } from '../support/process.ts'
 
-/** The folders of `test/` that test no room of `src/`. */
-const withoutRoom: ReadonlySet<string> = new Set([
+/** The folders of `test/` that test no folder of `src/`. */
+const withoutSource: ReadonlySet<string> = new Set([
   // Answers of vendors, written down, and a provider package that is none.
   'fixtures',
   // What is written beside the sources: documents, workflows, the container, these tests.
@@ -25,11 +25,11 @@ it(`no file has more than ${mostLines} lines`, () => {
   expect(lines.filter((line) => Number(line.split(': ')[1]) > mostLines)).toEqual([])
 })
 
-it('every folder is called like the room, or the single file, of src that it tests', () => {
+it('every folder has the name of the folder, or of the single file, of src that it tests', () => {
   const folders = [...new Set(files.map((path) => dirname(path.replace(/^test\//, ''))))]
   const lost = folders.filter((folder) => {
-    if (withoutRoom.has(folder.split('/')[0] ?? '')) return false
-    return ![`src/${folder}`, `src/${folder}.ts`].some((room) => existsSync(join(projectFolder, room)))
+    if (withoutSource.has(folder.split('/')[0] ?? '')) return false
+    return ![`src/${folder}`, `src/${folder}.ts`].some((path) => existsSync(join(projectFolder, path)))
   })
   expect(lost).toEqual([])
 })

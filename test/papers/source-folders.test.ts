@@ -17,7 +17,7 @@ import { Value } from '@sinclair/typebox/value'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { projectFolder } from '../support/process.ts'
 
-/** The part of `biome.json` that says which room may import which. */
+/** The part of `biome.json` that says which folder may import which. */
 const Rules = Type.Object({
   overrides: Type.Array(
     Type.Object({
@@ -48,13 +48,13 @@ const { overrides } = Value.Decode(Rules, JSON.parse(readFileSync(join(projectFo
 
 /** The rules of one folder of src/: what its files may not import, and, after `!`, what they may. */
 function rulesOf(folder: string): readonly string[] {
-  const [room = ''] = folder.split('/')
-  const names = [`src/${folder}/*`, folder === room ? '' : `src/${room}/*/*`]
+  const [top = ''] = folder.split('/')
+  const names = [`src/${folder}/*`, folder === top ? '' : `src/${top}/*/*`]
   const found = overrides.findLast(({ includes }) => includes.some((name) => names.includes(name)))
   return found?.linter?.rules.style?.noRestrictedImports?.options.patterns.flatMap(({ group }) => group) ?? []
 }
 
-/** The folders of src/ whose files the files of a folder import; `.` is the ground. */
+/** The folders of src/ that the files of a folder import from; `.` is src/ itself. */
 function importedBy(folder: string): ReadonlySet<string> {
   const own = files.filter((file) => dirname(file) === folder)
   const names = own.flatMap((file) => [
@@ -64,8 +64,8 @@ function importedBy(folder: string): ReadonlySet<string> {
 }
 
 /**
- * The wrong imports of src/, as pairs of folders: the top for each room, and the way back for each arrow that there is. A
- * room within a room may import what its own files stand on, which are files of the room around it.
+ * The wrong imports of src/, as pairs of folders: each folder imports from src/ itself, and from each folder that imports from
+ * it. A folder within a folder may import from the outer one.
  */
 function wrongImports(): readonly (readonly [from: string, to: string])[] {
   const back = folders.flatMap((folder) =>
@@ -76,13 +76,13 @@ function wrongImports(): readonly (readonly [from: string, to: string])[] {
   return [...folders.map((folder): [string, string] => [folder, '.']), ...back]
 }
 
-describe('the rooms of src/', () => {
-  it('have a rule of imports each', () => {
+describe('the folders of src/', () => {
+  it('have a rule for imports each', () => {
     expect(folders.filter((folder) => rulesOf(folder).length === 0)).toEqual([])
   })
 
-  it('import nothing from above: a file that does is refused in every one of them', { timeout: 60_000 }, async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'house-'))
+  it('cannot import from above: the linter refuses such a file in each folder', { timeout: 60_000 }, async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'folders-'))
     onTestFinished(() => rmSync(folder, { recursive: true }))
     copyFileSync(join(projectFolder, 'biome.json'), join(folder, 'biome.json'))
     const wrong = wrongImports()
@@ -111,10 +111,10 @@ describe('the rooms of src/', () => {
     expect(refused.size).toBeGreaterThan(folders.length)
   })
 
-  it('are allowed no arrow that they do not need', () => {
+  it('are allowed no import that they do not need', () => {
     const idle = folders.flatMap((folder) => {
-      const roomMates = folders.filter((each) => each.split('/')[0] === folder.split('/')[0])
-      const imported = roomMates.flatMap((each) => [...importedBy(each)])
+      const siblings = folders.filter((each) => each.split('/')[0] === folder.split('/')[0])
+      const imported = siblings.flatMap((each) => [...importedBy(each)])
       const allowed = rulesOf(folder).flatMap((rule) => {
         const [, up = '', names] = /^!((?:\.\.\/)+)\{?([\w,-]+)\}?\/\*\*$/.exec(rule) ?? []
         return names?.split(',').map((name) => join(folder, up, name)) ?? []
@@ -169,8 +169,8 @@ describe('ARCHITECTURE.md', () => {
   const map = readFileSync(join(projectFolder, 'ARCHITECTURE.md'), 'utf8')
   const named = [...map.matchAll(/`((?:[\w.-]+\/)*[\w.-]+(?:\/|\.(?:ts|cjs|json|md)))`/g)].map(([, name = '']) => name)
 
-  it('names no file or folder that is not there', () => {
-    const places = [projectFolder, ...['', 'models', 'characters'].map((room) => join(source, room))]
+  it('names only existing files and folders', () => {
+    const places = [projectFolder, ...['', 'models', 'characters'].map((folder) => join(source, folder))]
     const ofOperators = ['models.json']
     const gone = named.filter(
       (name) => !places.some((place) => existsSync(join(place, name))) && !ofOperators.includes(name),
@@ -178,13 +178,13 @@ describe('ARCHITECTURE.md', () => {
     expect(gone).toEqual([])
   })
 
-  it('has a place on the map for every room and every file beside them', () => {
-    const rooms = folders.filter((folder) => !folder.includes('/')).map((room) => `${room}/`)
+  it('names every folder of src/ and every file beside them', () => {
+    const tops = folders.filter((folder) => !folder.includes('/')).map((folder) => `${folder}/`)
     const loose = files.filter((file) => !file.includes('/'))
-    expect([...rooms, ...loose].filter((name) => !named.includes(name))).toEqual([])
+    expect([...tops, ...loose].filter((name) => !named.includes(name))).toEqual([])
   })
 
-  it('tells why of each file that reads process', () => {
+  it('says why each file that reads process does so', () => {
     const readers = overrides.find(({ includes }) => includes.includes('src/entry.ts'))?.includes ?? []
     const told = map.slice(map.indexOf('Few files read'))
     expect(readers.filter((file) => !told.includes(`\`${file.replace('src/', '')}\``))).toEqual([])
