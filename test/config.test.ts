@@ -219,7 +219,7 @@ describe('the settings', () => {
     expect(faults[0]).not.toContain('CANARY')
   })
 
-  it('failure mode 33: are all reported at once, each by its name', () => {
+  it('are all reported at once, each by its name', () => {
     const wrong = {
       PORT: 'x',
       BOOTSTRAP_KEY: 'short',

@@ -67,7 +67,7 @@ describe('failed logins', () => {
   })
 })
 
-describe('failure mode 25: a key', () => {
+describe('a key', () => {
   it('is searched by its digest alone: no part of a right or wrong key reaches the store', async () => {
     const folder = temporaryFolder()
     onTestFinished(folder.remove)

@@ -419,7 +419,7 @@ describe('a key', () => {
   })
 })
 
-describe("failure mode 24: an unknown, traversal-like or another account's name", () => {
+describe("an unknown, traversal-like or another account's name", () => {
   const asked = (data: string): readonly string[] =>
     [
       'Nobody',

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { serviceForThisTest } from '../support/service.ts'
 
-describe('failure mode 24: an unknown or traversal-like character', () => {
+describe('an unknown or traversal-like character', () => {
   const secret = 'THE-SECRET-OF-THE-FILE'
 
   function names(dataDirectory: string): readonly string[] {

@@ -187,7 +187,7 @@ const clients: readonly Client[] = [
 
 describe.each(clients)('$name', ({ converse, loop }) => {
   test.each([false, true])(
-    'holds two turns with Fern, as whoever names her beside the model (stream: %s)',
+    'has two turns with Fern like a request that names her beside the model (stream: %s)',
     async (stream) => {
       const answers = await converse(stream)
       const messages: object[] = []

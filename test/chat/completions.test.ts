@@ -240,7 +240,7 @@ describe('the limits of a reply', () => {
 
 describe('the key', () => {
   const forms: readonly (readonly [string, (key: string) => string])[] = [
-    ['raw, as the spec has it', (key) => key],
+    ['raw, without a scheme', (key) => key],
     ['with Bearer', (key) => `Bearer ${key}`],
     ['with the scheme in another case and two blanks', (key) => `bearer  ${key}`],
   ]

@@ -78,7 +78,7 @@ async function textOf(response: Response, stream: boolean): Promise<string> {
   return (await readCompletion(response)).choices[0]?.message.content ?? ''
 }
 
-describe('failure mode 6: a 200 that begins with an error event', () => {
+describe('a 200 that begins with an error event', () => {
   const failed = '{"error":{"message":"overloaded","code":529}}'
   const scripts: readonly (readonly [what: string, script: Script])[] = [
     ['alone', pieces([sse(failed)])],
@@ -104,14 +104,14 @@ describe('failure mode 6: a 200 that begins with an error event', () => {
   })
 })
 
-describe('failure mode 7: after the first text there is no retry', () => {
+describe('after the first text there is no retry', () => {
   const failures: readonly (readonly [what: string, script: Script])[] = [
     ['a cut', pieces([sse(...started)], 'cut')],
     ['an end without a finish', pieces([sse(...started)])],
     ['an error event', pieces([sse(...started, '{"error":{"message":"x"}}')])],
     ['garbage', pieces([sse(...started, 'garbage')])],
   ]
-  test.each(failures)('failure mode 7: %s', async (_what, script) => {
+  test.each(failures)('%s', async (_what, script) => {
     upstream.answer(script)
     const response = await post({ model: 'stubborn', stream: true })
     expect([response.status, response.headers.get('x-model')]).toEqual([200, 'eager'])
@@ -122,7 +122,7 @@ describe('failure mode 7: after the first text there is no retry', () => {
   })
 })
 
-test('failure mode 8: a stall after one token ends the stream with a typed error, and the upstream too', async () => {
+test('a stall after one token ends the stream with a typed error, and the upstream too', async () => {
   upstream.answer(pieces([sse(...started)], 'hang'))
   const streamed = await readStream(await post({ model: 'silent', stream: true }))
   expect(textOfStream(streamed)).toBe('One two')
@@ -141,13 +141,13 @@ test('failure mode 8: a stall after one token ends the stream with a typed error
   await upstream.calls[0]?.aborted
 })
 
-describe('failure mode 11: odd ends and slow readers', () => {
+describe('odd ends and slow readers', () => {
   const usage = { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5, prompt_tokens_details: { cached_tokens: 1 } }
   const lasts: readonly (readonly [what: string, chunk: Record<string, unknown>])[] = [
     ['a choice without a delta', { choices: [{ index: 0, finish_reason: 'stop' }], usage }],
     ['a delta that is null', { choices: [{ index: 0, delta: null, finish_reason: 'stop' }], usage }],
   ]
-  test.each(lasts)('failure mode 11: the usage of a last chunk survives: %s', async (_what, chunk) => {
+  test.each(lasts)('the usage of a last chunk survives: %s', async (_what, chunk) => {
     upstream.answer(pieces([sse(...started, JSON.stringify(chunk), '[DONE]')]))
     const streamed = await readStream(await post({ stream: true, stream_options: { include_usage: true } }))
     expect(streamed.errors).toEqual([])
@@ -156,7 +156,7 @@ describe('failure mode 11: odd ends and slow readers', () => {
     expect(streamed.chunks.at(-1)).toMatchObject({ choices: [], usage })
   })
 
-  test('failure mode 11: a slow reader slows a fast upstream down, and memory stays bounded', async () => {
+  test('a slow reader slows a fast upstream down, and memory stays bounded', async () => {
     const event = sse(chunkText({ content: 'x'.repeat(64 * 1024) }))
     const most = 256 * 1024 ** 2
     let sent = 0
@@ -194,8 +194,8 @@ function drained(response: ServerResponse): Promise<void> {
   })
 }
 
-describe('failure mode 12: a 429 is not retried', () => {
-  test('failure mode 12: in the middle of a stream it is one error event', async () => {
+describe('a 429', () => {
+  test('is one error event in the middle of a stream, without a retry', async () => {
     upstream.answer(pieces([sse(...started, '{"error":{"code":429,"message":"slow down"}}')]))
     const streamed = await readStream(await post({ model: 'stubborn', stream: true }))
     expect([streamed.errors.length, streamed.isDone]).toEqual([1, false])
@@ -204,19 +204,16 @@ describe('failure mode 12: a 429 is not retried', () => {
     expect([upstream.calls.length, other.calls.length]).toEqual([1, 0])
   })
 
-  test.each(modes)(
-    'failure mode 12: before the answer it is tried so often, and no more (stream: %s)',
-    async (stream) => {
-      upstream.answer(json({ error: { message: 'slow down' } }, 429, { 'retry-after': '0' }))
-      const response = await post({ model: 'eager', stream })
-      expect([response.status, response.headers.get('retry-after')]).toEqual([429, '0'])
-      expect(await readChatError(response)).toMatchObject({ type: 'rate_limit_error', code: 'rate_limit_exceeded' })
-      expect(upstream.calls).toHaveLength(3)
-    },
-  )
+  test.each(modes)('is retried before the answer as often as `retries` says (stream: %s)', async (stream) => {
+    upstream.answer(json({ error: { message: 'slow down' } }, 429, { 'retry-after': '0' }))
+    const response = await post({ model: 'eager', stream })
+    expect([response.status, response.headers.get('retry-after')]).toEqual([429, '0'])
+    expect(await readChatError(response)).toMatchObject({ type: 'rate_limit_error', code: 'rate_limit_exceeded' })
+    expect(upstream.calls).toHaveLength(3)
+  })
 })
 
-describe('failure mode 13: parallel tool calls', () => {
+describe('parallel tool calls', () => {
   const call = (index: number, more: Record<string, unknown>) => chunkText({ tool_calls: [{ index, ...more }] })
   const events = [
     chunkText({ role: 'assistant', content: null }),
@@ -235,7 +232,7 @@ describe('failure mode 13: parallel tool calls', () => {
     },
   }
 
-  test('failure mode 13: keep their ids and indices, as the upstream sent them', async () => {
+  test('keep their ids and indices, as the upstream sent them', async () => {
     upstream.answer(pieces([sse(...events, '[DONE]')]))
     const streamed = await readStream(await post({ stream: true, tools: [tool] }))
     expect(streamed.data).toEqual([...events, '[DONE]'])
@@ -246,7 +243,7 @@ describe('failure mode 13: parallel tool calls', () => {
     expect(finishReasons(streamed)).toEqual(['tool_calls'])
   })
 
-  test('failure mode 13: the understudy calls alike whole and streamed, for every choice', async () => {
+  test('the understudy calls alike whole and streamed, for every choice', async () => {
     const asked = { model: 'understudy', tools: [tool], tool_choice: 'required', n: 2 }
     const whole = await readCompletion(await post(asked))
     const streamed = await readStream(await post({ ...asked, stream: true }))
@@ -272,12 +269,12 @@ describe('failure mode 13: parallel tool calls', () => {
   }
 })
 
-describe('failure mode 14: content parts', () => {
+describe('content parts', () => {
   const parts = [
     { type: 'text', text: 'Hello ' },
     { type: 'text', text: 'again' },
   ]
-  test.each(modes)('failure mode 14: an array of text parts works (stream: %s)', async (stream) => {
+  test.each(modes)('an array of text parts works (stream: %s)', async (stream) => {
     if (stream) upstream.answer(pieces(streamOf('Hello there.')))
     const content = [{ role: 'user', content: parts }]
     for (const model of ['gpt-test', 'blind', 'understudy']) {
@@ -293,32 +290,29 @@ describe('failure mode 14: content parts', () => {
     ['audio', { type: 'input_audio', input_audio: { data: 'AAAA', format: 'wav' } }],
     ['file', { type: 'file', file: { file_data: 'AAAA', filename: 'a.pdf' } }],
   ]
-  test.each(files)(
-    'failure mode 14: an %s to a model of texts alone is refused, and not left out',
-    async (what, part) => {
-      for (const stream of modes) {
-        const content = [...messages, { role: 'user', content: [...parts, part] }]
-        const response = await post({
-          model: 'blind',
-          messages: content,
-          stream,
-          stream_options: { include_usage: true },
-        })
-        expect(response.status).toBe(400)
-        const error = await readChatError(response)
-        expect(error).toMatchObject({
-          type: 'invalid_request_error',
-          code: 'unsupported_input',
-          param: 'messages[1].content[2]',
-        })
-        expect(error.message).toContain(what)
-      }
-      expect(upstream.calls).toEqual([])
-    },
-  )
+  test.each(files)('an %s to a model of texts alone is refused, and not left out', async (what, part) => {
+    for (const stream of modes) {
+      const content = [...messages, { role: 'user', content: [...parts, part] }]
+      const response = await post({
+        model: 'blind',
+        messages: content,
+        stream,
+        stream_options: { include_usage: true },
+      })
+      expect(response.status).toBe(400)
+      const error = await readChatError(response)
+      expect(error).toMatchObject({
+        type: 'invalid_request_error',
+        code: 'unsupported_input',
+        param: 'messages[1].content[2]',
+      })
+      expect(error.message).toContain(what)
+    }
+    expect(upstream.calls).toEqual([])
+  })
 })
 
-describe('failure mode 17: an unknown parameter', () => {
+describe('an unknown parameter', () => {
   const odd = { frobnicate: 3, constructor: 'x', 'ü,y': null, 'größe, x': [1] }
   const answerOfAnthropic = {
     id: 'msg_1',
@@ -330,26 +324,23 @@ describe('failure mode 17: an unknown parameter', () => {
     stop_sequence: null,
     usage: { input_tokens: 1, output_tokens: 1 },
   }
-  test('failure mode 17: goes unchanged to an upstream of the same API', async () => {
+  test('goes unchanged to an upstream of the same API', async () => {
     const response = await post(odd)
     expect([response.status, response.headers.get('x-ignored-params')]).toEqual([200, null])
     expect(upstream.calls[0]?.body).toStrictEqual({ model: 'gpt-test', messages, ...odd })
   })
 
-  test.each(['understudy', 'anthropic'])(
-    'failure mode 17: is named by every other adapter alike: %s',
-    async (model) => {
-      upstream.answer(json(answerOfAnthropic))
-      const response = await post({ model, ...odd })
-      expect(response.status).toBe(200)
-      const named = (response.headers.get('x-ignored-params') ?? '').split(',').map(decodeURIComponent).sort()
-      expect(named).toEqual(['constructor', 'frobnicate', 'größe, x'])
-      expect(JSON.stringify(upstream.calls.map(({ body }) => body))).not.toContain('frobnicate')
-    },
-  )
+  test.each(['understudy', 'anthropic'])('is named by every other adapter alike: %s', async (model) => {
+    upstream.answer(json(answerOfAnthropic))
+    const response = await post({ model, ...odd })
+    expect(response.status).toBe(200)
+    const named = (response.headers.get('x-ignored-params') ?? '').split(',').map(decodeURIComponent).sort()
+    expect(named).toEqual(['constructor', 'frobnicate', 'größe, x'])
+    expect(JSON.stringify(upstream.calls.map(({ body }) => body))).not.toContain('frobnicate')
+  })
 })
 
-describe('failure mode 18: templates that require strict alternation', () => {
+describe('templates that require strict alternation', () => {
   const system = (content: string) => ({ role: 'system', content })
   const user = (content: string) => ({ role: 'user', content })
   const assistant = (content: string) => ({ role: 'assistant', content })
@@ -381,13 +372,13 @@ describe('failure mode 18: templates that require strict alternation', () => {
       ],
     ],
   ]
-  test.each(conversations)('failure mode 18: still work with mergeMessages: %s', async (_what, sent, got) => {
+  test.each(conversations)('still work with mergeMessages: %s', async (_what, sent, got) => {
     expect((await post({ model: 'strict', messages: sent })).status).toBe(200)
     expect((await post({ model: 'once', messages: sent })).status).toBe(200)
     expect(upstream.calls.map(({ body }) => body['messages'])).toEqual([got, sent])
   })
 
-  test('failure mode 18: tool calls and their results are not joined', async () => {
+  test('tool calls and their results are not joined', async () => {
     const called = (id: string) => ({
       role: 'assistant',
       content: null,
@@ -399,7 +390,7 @@ describe('failure mode 18: templates that require strict alternation', () => {
     expect(upstream.calls[0]?.body['messages']).toEqual([...sent.slice(0, -2), user('B\n\nC')])
   })
 
-  test('failure mode 18: a character and its examples alternate too', async () => {
+  test('a character and its examples alternate too', async () => {
     await post({ model: 'strict', character: 'Fern', messages: [system('Be brief.'), user('A'), user('B')] })
     const sent = upstream.calls[0]?.body['messages']
     if (!Array.isArray(sent)) throw new Error('no messages')
@@ -411,7 +402,7 @@ describe('failure mode 18: templates that require strict alternation', () => {
   })
 })
 
-describe('failure mode 19: a conversation over the context', () => {
+describe('a conversation over the context', () => {
   const sayings = [
     json({ error: { message: 'Too long.', code: 'context_length_exceeded', param: 'messages' } }, 400),
     json({ error: { message: "This model's maximum context length is 8192 tokens." } }, 400),
@@ -419,7 +410,7 @@ describe('failure mode 19: a conversation over the context', () => {
     json({ error: { message: 'the request exceeds the available context size' } }, 400),
     json({ error: 'input length and `max_tokens` exceed context limit' }, 413),
   ]
-  test.each(modes)('failure mode 19: is a 400, for each way to say so (stream: %s)', async (stream) => {
+  test.each(modes)('is a 400, for each way to say so (stream: %s)', async (stream) => {
     for (const script of sayings) {
       upstream.answer(script)
       const response = await post({ model: 'eager', stream })
@@ -431,7 +422,7 @@ describe('failure mode 19: a conversation over the context', () => {
     expect(await textOf(await post({ model: 'stubborn', stream }), stream)).toBe('From the second.')
   })
 
-  test('failure mode 19: is sent whole: neither the persona nor the history is cut', async () => {
+  test('is sent whole: neither the persona nor the history is cut', async () => {
     const long = Array.from({ length: 400 }, (_, index) => ({
       role: index % 2 === 0 ? 'user' : 'assistant',
       content: `${index} ${'word '.repeat(500)}`,
@@ -444,7 +435,7 @@ describe('failure mode 19: a conversation over the context', () => {
   })
 })
 
-describe('failure mode 20: an error is an HTTP error', () => {
+describe('an error is an HTTP error', () => {
   const failing: readonly (readonly [what: string, script: Script])[] = [
     ['500', json({ error: { message: 'x' } }, 500)],
     ['401', json({ error: { message: 'x' } }, 401)],
@@ -456,7 +447,7 @@ describe('failure mode 20: an error is an HTTP error', () => {
     ['HTML', (response) => void response.writeHead(200).end('<html>')],
     ['a cut', (response) => void response.socket?.resetAndDestroy()],
   ]
-  test.each(failing)('failure mode 20: %s', async (_what, script) => {
+  test.each(failing)('%s', async (_what, script) => {
     for (const stream of modes) {
       upstream.answer(script)
       const response = await post({ stream })

@@ -5,7 +5,7 @@ import { serveForThisTest } from '../support/command.ts'
 import { temporaryFolder } from '../support/service.ts'
 import { pieces, type Script, streamOf, upstreamForThisTest } from '../support/upstream.ts'
 
-test('failure mode 1: (and 2) the log has one line for each client that left, and no failure', async () => {
+test('the log has one line for each client that left, and no failure', async () => {
   const upstream = await upstreamForThisTest()
   const folder = temporaryFolder()
   onTestFinished(folder.remove)

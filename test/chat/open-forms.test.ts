@@ -46,7 +46,7 @@ describe('an upstream gets untouched', () => {
     expect(onlyCall().body).toStrictEqual({ model: 'gpt-test', messages, ...more })
   })
 
-  test('and a call of a custom tool comes back', async () => {
+  test('a call of a custom tool comes back', async () => {
     const message = { role: 'assistant', content: null, refusal: null, tool_calls: [called] }
     const choices = [{ index: 0, message, logprobs: null, finish_reason: 'tool_calls' }]
     upstream.answer(json(completion('', { choices })))

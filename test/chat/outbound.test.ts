@@ -21,7 +21,7 @@ import {
 
 const messages = [{ role: 'user', content: 'Hello' }]
 
-describe('failure mode 26: nothing but the configured hosts is dialled', () => {
+describe('nothing but the configured hosts is dialled', () => {
   let upstream: ScriptedUpstream
   let service: TestService
   /** Connections to a host that must never be dialled. */
@@ -49,24 +49,21 @@ describe('failure mode 26: nothing but the configured hosts is dialled', () => {
     await new Promise((resolve) => trap.close(resolve))
   })
 
-  test.each([300, 301, 302, 303, 304, 305, 307, 308])(
-    'failure mode 26: a redirect is not followed: %i',
-    async (status) => {
-      for (const location of [`${trapUrl}/v1/chat/completions`, '//[::ffff:a9fe:a9fe]/', `${upstream.url}/elsewhere`]) {
-        for (const stream of [false, true]) {
-          upstream.answer((response) => void response.writeHead(status, { location }).end())
-          const response = await service.request('/chat/completions', { json: { model: 'm', messages, stream } })
-          expect(response.status).toBe(502)
-          expect((await readChatError(response)).message).not.toContain('//')
-          expect(response.headers.get('location')).toBeNull()
-        }
+  test.each([300, 301, 302, 303, 304, 305, 307, 308])('a redirect is not followed: %i', async (status) => {
+    for (const location of [`${trapUrl}/v1/chat/completions`, '//[::ffff:a9fe:a9fe]/', `${upstream.url}/elsewhere`]) {
+      for (const stream of [false, true]) {
+        upstream.answer((response) => void response.writeHead(status, { location }).end())
+        const response = await service.request('/chat/completions', { json: { model: 'm', messages, stream } })
+        expect(response.status).toBe(502)
+        expect((await readChatError(response)).message).not.toContain('//')
+        expect(response.headers.get('location')).toBeNull()
       }
-      expect(new Set(upstream.calls.map(({ path }) => path))).toEqual(new Set(['/v1/chat/completions']))
-      expect(trapped).toBe(0)
-    },
-  )
+    }
+    expect(new Set(upstream.calls.map(({ path }) => path))).toEqual(new Set(['/v1/chat/completions']))
+    expect(trapped).toBe(0)
+  })
 
-  test('failure mode 26: a URL in a request goes no further than the upstream', async () => {
+  test('a URL in a request goes no further than the upstream', async () => {
     const urls = [trapUrl, 'http://[::ffff:a9fe:a9fe]/latest/meta-data', 'http://169.254.169.254/']
     for (const url of urls) {
       const named = { base_url: url, baseUrl: url, api_base: url, endpoint: url, proxy: url, callback_url: url, url }
@@ -87,7 +84,7 @@ describe('failure mode 26: nothing but the configured hosts is dialled', () => {
     expect(trapped).toBe(0)
   })
 
-  test('failure mode 26: neither does one in the model id, the target or the Host header', async () => {
+  test('a URL in the model id, the target or the Host header goes no further either', async () => {
     for (const model of [trapUrl, `../../${trapUrl}`, `m@${trapUrl.slice(7)}`, `${trapUrl}/v1/chat/completions#`]) {
       expect((await service.request('/chat/completions', { json: { model, messages } })).status).toBe(200)
     }
@@ -102,7 +99,7 @@ describe('failure mode 26: nothing but the configured hosts is dialled', () => {
   })
 })
 
-describe('failure mode 27: an upstream that quotes keys', () => {
+describe('an upstream that quotes keys', () => {
   const keys = { CANARY_KEY: 'sk-canary-0123456789abcdefghijklmnop', CANARY_PLAIN: 'plaincanary42' }
   const inUrl = 'urlcanary77'
   const host = '10.1.2.3'
@@ -131,7 +128,7 @@ describe('failure mode 27: an upstream that quotes keys', () => {
     quoting((quote) => pieces([started, `data: {"x":"${quote}`], 'cut')),
   ]
 
-  test('failure mode 27: no secret is in a reply or in a log of any level', async () => {
+  test('no secret is in a reply or in a log of any level', async () => {
     const upstream = await upstreamForThisTest()
     const folder = temporaryFolder()
     onTestFinished(folder.remove)

@@ -63,7 +63,7 @@ const whole = {
 }
 
 describe('the upstream’s prompt of a card', () => {
-  test('4.1 failure mode 21: the whole card, in order, streamed or not, on every turn', async () => {
+  test('4.1 the whole card, in order, streamed or not, on every turn', async () => {
     const { told, upstream, service } = await stage(whole, {
       environment: { SYSTEM_PROMPT: 'O', POST_HISTORY_PROMPT: 'PO' },
     })
@@ -163,7 +163,7 @@ describe('4.5 the context of a model', () => {
     })),
   })
 
-  test('4.5 failure mode 19: the reply header counts parts that did not fit, streamed or not', async () => {
+  test('4.5 the reply header counts parts that did not fit, streamed or not', async () => {
     const { service, upstream } = await stage(
       { description: 'PERSONA', character_book: { ...lore(10), token_budget: 350 } },
       { model: { contextWindow: 100_000 } },

@@ -69,7 +69,7 @@ describe('parameters that would redirect a request', () => {
     if (model !== 'understudy') expect(said).toContain('frobnicate')
   })
 
-  test('nor to a vendor of its own kind', async () => {
+  test('never pass to a vendor with its own API', async () => {
     upstream.answer(
       json({
         id: 'msg_1',
@@ -88,7 +88,7 @@ describe('parameters that would redirect a request', () => {
     expect(JSON.stringify(upstream.calls.map(({ body, headers }) => [body, headers]))).not.toContain(canary)
   })
 
-  test('nor in a stream', async () => {
+  test('never pass in a stream', async () => {
     upstream.answer(pieces(streamOf('one two')))
     const response = await post({ model: 'm', stream: true, ...redirecting })
     await response.text()

@@ -109,7 +109,7 @@ describe('4.1 a persona', () => {
     expect((await told({ persona: null }))[0]).toBe('system: O\n\nTREE\n\nD')
   })
 
-  test('12 {{persona}} expands to it, and is reported as unknown without one', async () => {
+  test('12 {{persona}} is its text, and is reported as unknown without a persona', async () => {
     const { told, receipt } = await stage({ description: 'You know: {{persona}}{{if persona}}!{{else}}?{{/if}}' })
     expect((await told({ persona: 'a gardener' }))[0]).toBe('system: O\n\na gardener\n\nYou know: a gardener!')
     expect((await told({ persona: 'a cook' }))[0]).toBe('system: O\n\na cook\n\nYou know: a cook!')
@@ -188,13 +188,13 @@ describe('6 lorebooks of a request', () => {
     expect((await told({}))[0]).toBe('system: O\n\nOWN')
   })
 
-  test("15 they cannot switch off the operator's lore", async () => {
+  test("15 cannot switch off the operator's lore", async () => {
     const { told } = await stage({})
     const lorebooks = [book([entry('tree', '@@disable_ui_prompt system_prompt\nL')])]
     expect((await told({ lorebooks }))[0]).toBe('system: O\n\nL')
   })
 
-  test('15 they reveal nothing of a card that the caller may not read', async () => {
+  test('15 reveal nothing of a card that the caller may not read', async () => {
     const { service, receipt } = await stage({ description: 'A SECRET' })
     const lorebooks = [
       book([

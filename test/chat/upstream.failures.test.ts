@@ -256,7 +256,7 @@ describe('an upstream that fails after its first event ends the stream with an e
       n: 2,
     },
   ]
-  test.each(failures)('failure mode 5: $what', async ({ script, code, text = 'One two', n = 1 }) => {
+  test.each(failures)('$what', async ({ script, code, text = 'One two', n = 1 }) => {
     upstream.answer(script)
     const response = await post({ stream: true, n })
     expect(response.status).toBe(200)

@@ -107,7 +107,7 @@ describe('the reply', () => {
 
   const usageChunk = JSON.stringify({ choices: [], usage: { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 } })
 
-  test('failure mode 10: has the usage chunk exactly when it was requested, whatever the upstream sends', async () => {
+  test('has the usage chunk exactly when it was requested, whatever the upstream sends', async () => {
     upstream.answer(pieces([sse(chunkText({ content: 'a' }), chunkText({}, 'stop'), usageChunk, '[DONE]')]))
     const asked = await readStream(await post({ stream: true, stream_options: { include_usage: true } }))
     expect(asked.chunks.filter(({ usage }) => usage)).toHaveLength(1)
@@ -170,7 +170,7 @@ describe('an upstream with unknown finish reasons', () => {
   }
 })
 
-describe('failure mode 9: events split across packets', () => {
+describe('events split across packets', () => {
   const text = 'Ü 🌵!'
   // Short, since each byte has its own request.
   const events = [

@@ -61,14 +61,14 @@ describe('the usage of streams is requested', () => {
     expect(options()).toEqual([asked, asked, asked, { include_obfuscation: false, ...asked }, undefined])
   })
 
-  test('but not where the operator switches it off: then it is estimated for callers who request it', async () => {
+  test('except where the operator switches that off: then callers who request usage get an estimate', async () => {
     const { ask, options } = await serviceBefore(thoughtful, { streamUsage: false })
     const { chunks } = await readStream(await ask({ stream_options: { include_usage: true } }))
     expect(chunks.at(-1)?.usage).toMatchObject({ completion_tokens: 2 })
     expect(options()).toEqual([undefined])
   })
 
-  test('and not any more from a model whose upstream refuses it', async () => {
+  test('once from a model whose upstream refuses it, and then no more', async () => {
     const { ask, options } = await serviceBefore((response, call) =>
       'stream_options' in call.body && call.body['model'] === 'a'
         ? json({ error: { message: 'Unrecognized request argument: stream_options' } }, 400)(response, call)
@@ -83,7 +83,7 @@ describe('the usage of streams is requested', () => {
     expect(options()).toEqual([asked, undefined, undefined, asked])
   })
 
-  test('and callers cannot undo that by their options or by error texts', async () => {
+  test('whatever options callers send and whatever error texts they cause', async () => {
     const { ask, options } = await serviceBefore(json({ error: { message: 'No stream_options like that.' } }, 400))
     const asked = { include_usage: true }
     expect((await ask({ stream_options: { wrong: true } })).status).toBe(400)

@@ -84,7 +84,7 @@ describe('accounts', () => {
     )
   })
 
-  it('are refused with a taken name or one that cannot be one: one sentence, exit code 1', async () => {
+  it('are refused with a taken or malformed name: one sentence, exit code 1', async () => {
     const { run, access } = await commandsForThisTest()
     await access.createAccount('ann')
     const [taken, ...malformed] = await Promise.all(
@@ -98,7 +98,7 @@ describe('accounts', () => {
     expect((await access.listAccounts()).map(({ name }) => name)).toStrictEqual(['ann'])
   })
 
-  it('and keys that are none yet are an empty list', async () => {
+  it('and keys are empty lists before the first is created', async () => {
     const { run } = await commandsForThisTest()
     for (const what of ['accounts', 'keys']) {
       expect(await run(what, 'list', '--json')).toStrictEqual({ code: 0, stdout: '[]\n', stderr: '' })
@@ -246,7 +246,7 @@ it('the process ends with the exit code, and prints what its command does', asyn
 })
 
 describe('a start that cannot be', () => {
-  it('failure mode 33: for wrong settings names them all, a line each, whatever the command', async () => {
+  it('for wrong settings names them all, a line each, whatever the command', async () => {
     const folder = join(folderForThisTest(), 'data')
     const settings = { DATA_DIR: folder, PORT: '70000', LOG_LEVEL: 'loud', CHARACTERS: 'some', BOOTSTRAP_KEY: 'CANARY' }
     const commands = [[], ['serve'], ['accounts', 'list'], ['keys', 'revoke', 'x']]
@@ -264,7 +264,7 @@ describe('a start that cannot be', () => {
     expect(existsSync(folder)).toBe(false)
   })
 
-  it('because the port is taken is one line that names it, and leaves the port to who has it', async () => {
+  it('because the port is taken prints one line that names it, and the other program keeps the port', async () => {
     const other = createServer().listen(0, '127.0.0.1')
     await once(other, 'listening')
     onTestFinished(() => {
@@ -399,7 +399,7 @@ describe('the service', () => {
     expect(await works(late.url, preset)).toBe(true)
   })
 
-  it('logs each request in one line, with the id that the reply carries and nobody’s words', async () => {
+  it('logs each request in one line, with the id of the reply and no text of a caller', async () => {
     const service = await serveForThisTest({})
     const headers = { authorization: `Bearer ${service.key}`, 'content-type': 'application/json' }
     const replies = [
@@ -442,7 +442,7 @@ describe('the service', () => {
     expect(service.stdout()).not.toContain(service.key.slice(7))
   })
 
-  it('lets the commands work beside it: what they do counts', async () => {
+  it('lets the commands work beside it, and sees their changes', async () => {
     const service = await serviceForThisTest()
     const run = (...args: readonly string[]) => conservatory(args, { DATA_DIR: service.dataDirectory })
     expect((await run('accounts', 'create', 'ann')).code).toBe(0)

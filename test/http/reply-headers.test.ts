@@ -109,14 +109,14 @@ describe('no browser guesses the type of a reply', () => {
     ['a header without a colon', 'GET /plants HTTP/1.1\r\nHost: x\r\nBROKEN\r\n\r\n', 400],
     ['no Host', 'GET /plants HTTP/1.1\r\nConnection: close\r\n\r\n', 400],
     ['too long headers', `GET /plants HTTP/1.1\r\nHost: x\r\nA: ${'b'.repeat(20_000)}\r\n\r\n`, 431],
-  ] as const)('nor of an error of the parser: %s', async (_, bytes, status) => {
+  ] as const)('the parser’s errors have nosniff too: %s', async (_, bytes, status) => {
     const { headers, status: given } = await sendRaw(service.url, bytes)
     expect(given).toBe(status)
     expect(headers.get('x-content-type-options')).toBe('nosniff')
     expect(headers.get('cache-control')).toBe('private, no-cache')
   })
 
-  test.each(['/metrics', '/'])('nor of a reply of the metrics port: %s', async (path) => {
+  test.each(['/metrics', '/'])('replies of the metrics port have nosniff too: %s', async (path) => {
     const { headers } = await fetch(service.metricsUrl + path)
     expect(headers.get('x-content-type-options')).toBe('nosniff')
     expect(headers.get('cache-control')).toBe('no-store')

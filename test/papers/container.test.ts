@@ -7,7 +7,7 @@ import { projectFolder } from '../support/process.ts'
 
 const dockerfile = readFileSync(join(projectFolder, 'Dockerfile'), 'utf8')
 
-it('keeps the container plain: no root, volumes for what it reads and writes, a health check, a base of one version', () => {
+it('keeps the container plain: no root, volumes for its files, a health check, a base of one version', () => {
   const { optionalDependencies } = checked(
     Type.Object({ optionalDependencies: Type.Record(Type.String(), Type.String()) }),
     JSON.parse(readFileSync(join(projectFolder, 'package.json'), 'utf8')),

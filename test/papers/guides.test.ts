@@ -47,7 +47,7 @@ describe.each(['docs/chat.md', 'docs/clients.md'])('%s', (path) => {
     }
   })
 
-  it('links only to what there is, and the README to it', () => {
+  it('links only to existing pages, and the README links to it', () => {
     const links = [...guide.matchAll(/\]\(([^)#:]+)(?:#[^)]*)?\)/g)].map(([, link]) => link ?? '')
     expect(links.length).toBeGreaterThan(0)
     expect(links.filter((link) => !existsSync(join(projectFolder, 'docs', link)))).toEqual([])

@@ -33,7 +33,7 @@ describe('compose.yaml', () => {
     expect(services['conservatory']?.environment).not.toHaveProperty('DATABASE_URL')
   })
 
-  it('gives the service all settings that there are, and no others', () => {
+  it('gives the service all existing settings, and no others', () => {
     // The image has these, and one service has a database.
     const given = new Set(['HOST', 'PORT', 'DATA_DIR', 'CONFIG_DIR', 'DATABASE_URL'])
     const passed = [...settings].filter((name) => !given.has(name))
@@ -55,7 +55,7 @@ describe('compose.yaml', () => {
     expect(handbook).toContain('keeps the newest 50 MB')
   })
 
-  it('names only services, volumes and files that there are', () => {
+  it('names only existing services, volumes and files', () => {
     const mounts = entries.flatMap(([, service]) => service.volumes ?? []).map((mount) => mount.split(':')[0] ?? '')
     const files = mounts.filter((source) => source.startsWith('./') && !['./config', './backups'].includes(source))
     expect(files.toSorted()).toEqual(['./ops/Caddyfile', './ops/ollama'])
@@ -72,7 +72,7 @@ describe('compose.yaml', () => {
     }
   })
 
-  it('(s) lets the service drain and take its time to stop, and writes nowhere but where it may', () => {
+  it('gives the service time to drain and to stop, and writes only where it may', () => {
     const own = entries.filter(([, { image }]) => image === 'conservatory')
     for (const [name, { stop_grace_period = '', environment, command, read_only, tmpfs = [], volumes = [] }] of own) {
       const { DRAIN_SECONDS: drain, START_TIMEOUT: wait } = environment ?? {}
@@ -87,13 +87,13 @@ describe('compose.yaml', () => {
     expect(configured.map(([name]) => name)).toEqual(['conservatory', 'replica'])
   })
 
-  it('is reached from this machine alone unless BIND says otherwise, by whatever is started', () => {
+  it('publishes each service to this machine alone, unless BIND says otherwise', () => {
     const published = entries.filter(([, { ports }]) => ports !== undefined)
     expect(published.map(([name]) => name)).toEqual(['conservatory', 'proxy', 'ollama-conservatory'])
     for (const [, { ports }] of published) expect(ports).toEqual(['$' + '{BIND:-127.0.0.1}:3000:3000'])
   })
 
-  it('takes keys from an .env that need not be there, is not committed, and has an example that runs as it is', () => {
+  it('takes keys from an optional .env, which is not committed, and whose example runs unchanged', () => {
     for (const [, { image, env_file }] of entries) {
       expect(env_file).toEqual(image === 'conservatory' ? [{ path: '.env', required: false }] : undefined)
     }
@@ -106,7 +106,7 @@ describe('compose.yaml', () => {
     expect(names.filter((name) => !settings.has(name))).toEqual(others)
   })
 
-  it('asks a database for its readiness that has the name, user and password of the address', () => {
+  it('checks the database for readiness, and gives it the name, user and password of the URL', () => {
     const database = services['database']
     const { POSTGRES_USER: user, POSTGRES_DB: name, POSTGRES_PASSWORD: password } = database?.environment ?? {}
     expect(services['replica']?.environment?.['DATABASE_URL']).toBe(
@@ -116,7 +116,7 @@ describe('compose.yaml', () => {
     expect(database?.ports).toBeUndefined()
   })
 
-  it('fetches the local model that its models.json names, from where that says', () => {
+  it('pulls the model that ops/ollama/models.json names, on the server that it names', () => {
     const models = readModels(textOf('ops/ollama/models.json'), {})
     const llama = models.models.get('llama')
     expect(services['ollama-model']?.entrypoint).toEqual(['ollama', 'pull', 'llama3.2'])
@@ -150,7 +150,7 @@ describe('ops/kubernetes.yaml', () => {
   }
   const configured = values('ConfigMap', 'data')
 
-  it('gives the service only settings that there are, from objects that there are', () => {
+  it('gives the service only existing settings, from existing objects', () => {
     expect(container.envFrom).toEqual([
       { secretRef: { name: 'conservatory' } },
       { configMapRef: { name: 'conservatory' } },
@@ -173,7 +173,7 @@ describe('ops/kubernetes.yaml', () => {
     expect(spec.template.metadata.annotations['prometheus.io/port']).toBe(metrics)
   })
 
-  it('(s) drains, and waits for open replies before it kills', () => {
+  it('drains, and waits for open replies before it kills', () => {
     const { DRAIN_SECONDS: drain, SHUTDOWN_GRACE: grace } = configured
     expect(pod.terminationGracePeriodSeconds).toBeGreaterThan(Number(drain) + Number(grace) + 1)
     // Balancers have heard of it before the listener closes.
@@ -181,7 +181,7 @@ describe('ops/kubernetes.yaml', () => {
     expect(Number(drain)).toBeGreaterThan(periodSeconds * failureThreshold)
   })
 
-  it('(s) lets a replica wait for its database before it is taken for dead', () => {
+  it('lets a replica wait for its database before the replica counts as dead', () => {
     const { periodSeconds, failureThreshold } = container.startupProbe
     expect(Number(configured['START_TIMEOUT'])).toBe(60)
     expect(periodSeconds * failureThreshold).toBeGreaterThan(60)
@@ -199,7 +199,7 @@ describe('ops/kubernetes.yaml', () => {
     })
   })
 
-  it('mounts what there is, and models that can be read', () => {
+  it('mounts only existing volumes, and models that can be read', () => {
     const volumes = new Set(pod.volumes.map(({ name }) => name))
     expect(container.volumeMounts.filter(({ name }) => !volumes.has(name))).toEqual([])
     expect(container.volumeMounts.map(({ mountPath }) => mountPath)).toEqual(['/data', '/tmp', '/config'])
@@ -217,7 +217,7 @@ describe('ops/conservatory.service', () => {
     .filter((line) => line !== '' && !/^[#[]/.test(line))
   const values = new Map(lines.map((line) => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]))
 
-  it('starts what there is, stops it in time and starts it again', () => {
+  it('starts existing files, stops the service in time and restarts it', () => {
     expect(lines.filter((line) => !/^[A-Z][A-Za-z]+=/.test(line))).toEqual([])
     const [node = '', ...words] = values.get('ExecStart')?.split(' ') ?? []
     expect(isThere(node.replace('/opt/conservatory/', ''))).toBe(true)
@@ -227,7 +227,7 @@ describe('ops/conservatory.service', () => {
     expect(values.get('Restart')).toBe('always')
   })
 
-  it('has settings that there are, and writes only to its data folder', () => {
+  it('has only existing settings, and writes only to its data folder', () => {
     const given = new Map(
       values
         .get('Environment')
@@ -242,7 +242,7 @@ describe('ops/conservatory.service', () => {
 })
 
 describe('docs/operations.md', () => {
-  it('shows only commands and options that there are', async () => {
+  it('shows only existing commands and options', async () => {
     const shown = [...handbook.matchAll(/^conservatory (.+)$|`conservatory ([^`…]+)`/gm)].map(
       ([, line, word]) => line ?? word ?? '',
     )
@@ -265,14 +265,14 @@ describe('docs/operations.md', () => {
     )
   }, 30_000)
 
-  it('links only to files that there are', () => {
+  it('links only to existing files', () => {
     const links = [...handbook.matchAll(/\]\(([^)#]+)(?:#[^)]*)?\)/g)].map(([, link]) => link ?? '')
     expect(links.length).toBeGreaterThan(5)
     expect(links.filter((link) => !isThere(join('docs', link)))).toEqual([])
     expect(textOf('README.md')).toContain('(docs/operations.md)')
   })
 
-  it('names only settings and services that there are', () => {
+  it('names only existing settings and services', () => {
     const others = new Set(['POSTGRES_PASSWORD'])
     const named = [...handbook.matchAll(/`([A-Z]+_[A-Z_]+)(?:=[^`]*)?`/g)].map(([, name]) => name ?? '')
     expect(named).toContain('SHUTDOWN_GRACE')

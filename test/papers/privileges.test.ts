@@ -17,7 +17,7 @@ describe('compose.yaml', () => {
     }
   })
 
-  it('lets nobody beside it win a privilege, and the proxy write nowhere that lasts', () => {
+  it('lets no other container gain a privilege, and the proxy write only temporary files', () => {
     for (const [name, { security_opt }] of entries) {
       expect([name, security_opt]).toEqual([name, ['no-new-privileges:true']])
     }
@@ -27,7 +27,7 @@ describe('compose.yaml', () => {
 })
 
 describe('ops/kubernetes.yaml', () => {
-  it('lets everybody reach the port that asks for keys, and the metrics’ port one namespace alone', () => {
+  it('opens the port that needs keys to all, and the metrics port to one namespace', () => {
     const { spec } = deployment()
     expect(kubernetesObject('NetworkPolicy', 'conservatory')).toEqual({
       apiVersion: 'networking.k8s.io/v1',

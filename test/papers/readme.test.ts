@@ -47,7 +47,7 @@ describe('the README', () => {
     }
   })
 
-  it('names only npm scripts that there are', () => {
+  it('names only existing npm scripts', () => {
     const { scripts } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
     const named = [...readme.matchAll(/npm run ([a-z:]+)/g)].map(([, name]) => name)
     expect(named.length).toBeGreaterThan(0)

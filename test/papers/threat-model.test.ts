@@ -13,7 +13,7 @@ function linksOf(text: string, folder: string): readonly string[] {
 }
 
 describe('docs/threat-model.md', () => {
-  it('names only tests and papers that there are', () => {
+  it('names only existing tests and documents', () => {
     const links = linksOf(model, 'docs')
     expect(links.length).toBeGreaterThan(60)
     expect(links.filter((link) => !existsSync(join(projectFolder, link)))).toEqual([])

@@ -298,7 +298,7 @@ describe('POST /plants', () => {
     expect(await other.names()).toStrictEqual(['mine too', 'next'])
   })
 
-  it('failure mode 29: gives each of many concurrent plants its own id, and adds one of many with the same id', async () => {
+  it('gives each of many concurrent plants its own id, and adds one of many with the same id', async () => {
     const caller = await newCaller()
     const names = Array.from({ length: 40 }, (_, index) => `plant ${index}`)
     const added = await Promise.all(names.map((name) => caller.send('/plants', { json: { name } })))

@@ -91,7 +91,7 @@ describe('accounts', () => {
     return [...garden].toSorted(([a], [b]) => a - b).map(([, plant]) => plant)
   }
 
-  it('failure mode 24: never see or change each other’s plants, with any calls in any order', async () => {
+  it('never see or change each other’s plants, with any calls in any order', async () => {
     const people = await Promise.all([newCaller(), newCaller(), newCaller()])
     let planted = 0
     await fc.assert(

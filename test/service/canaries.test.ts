@@ -131,7 +131,7 @@ function tablesOf(
   )
 }
 
-test('failure mode 27: no key and no text is in a log, a reply, the ledger or the database but where it belongs', async () => {
+test('no key and no text is in a log, a reply, the ledger or the database, except where it belongs', async () => {
   const upstream = await upstreamForThisTest(quotingScript())
   const { path: dataDirectory, remove } = temporaryFolder()
   onTestFinished(remove)

@@ -10,7 +10,7 @@ import { isOverPostgres } from '../support/test-database.ts'
 import { sqlForThisTest } from '../support/test-sql.ts'
 
 // A trial and the benchmark `npm run bench -- durability` do the same more often.
-it('failure mode 29: what was acknowledged is there exactly once after kill -9, again and again', async () => {
+it('each acknowledged plant is there exactly once after each kill -9', async () => {
   const folder = folderForThisTest()
   const result = await killRounds({
     rounds: often(2),
@@ -31,7 +31,7 @@ it('failure mode 29: what was acknowledged is there exactly once after kill -9, 
   expect(result.sentAgain).toBeGreaterThan(10)
 }, 120_000)
 
-it('every other command works beside a service that is written to, and the service sees what it did', async () => {
+it('every other command works beside a service that is written to, and the service sees its changes', async () => {
   const folder = folderForThisTest()
   const service = await start(folder)
   let isWriting = true

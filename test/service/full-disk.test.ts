@@ -69,7 +69,7 @@ it.each(disks)(
   60_000,
 )
 
-it('without room for the log the service goes on, and goes down as it should', async () => {
+it('without disk space for the log the service keeps running, and stops as usual', async () => {
   const service = await spawnService('sh', ['-c', 'exec "$0" src/main.ts > /dev/full', process.execPath], {
     environment: { ...compileCache, BOOTSTRAP_KEY: key },
   })

@@ -52,7 +52,7 @@ async function namesIn({ dataDirectory }: SpawnedService): Promise<readonly stri
 }
 
 for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-  it(`failure mode 32: ${signal} with open streams: each ends with an error event, what waits with a 503, exit 0`, async () => {
+  it(`${signal} with open streams: each ends with an error event, waiting requests get a 503, exit 0`, async () => {
     const upstream = await upstreamForThisTest()
     const fallback = { best: { fallback: ['first', 'second'] } }
     const [first, second] = [{ adapter: 'openai', baseUrl: upstream.url }, { adapter: 'understudy' }]
@@ -94,7 +94,7 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const) {
   })
 }
 
-it('a service that stops lets replies end by themselves, commits what waits, and is gone as soon as all is done', async () => {
+it('a service that stops lets replies end by themselves, commits waiting writes, and exits after the last reply', async () => {
   const slowly: Script = async (response, call) => {
     await new Promise((resolve) => setTimeout(resolve, 500))
     const whole = [...begun, `data: ${chunkText({}, 'stop')}\n\n`, 'data: [DONE]\n\n']
@@ -131,7 +131,7 @@ it('the same signal twice at once, as npm sends it at Ctrl-C, is one: open strea
   expect(await service.exited).toBe(0)
 })
 
-it('a second signal ends the service at once, with exit code 1, and what was acknowledged is there', async () => {
+it('a second signal ends the service at once, with exit code 1, and acknowledged plants are there', async () => {
   const upstream = await upstreamForThisTest(pieces(begun, 'hang'))
   const service = await start(60, onceAsked(upstream.url))
   expect((await plant(service, 'Moss')).status).toBe(200)

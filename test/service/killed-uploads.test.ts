@@ -28,7 +28,7 @@ async function upload(url: string, card: Buffer): Promise<number | undefined> {
   return answer?.status
 }
 
-it('a card whose upload is killed is there whole or not at all, and what is left of it goes', async () => {
+it('a card whose upload is killed is there whole or not at all, and its leftovers are removed', async () => {
   const folder = folderForThisTest()
   const cards = new Map<string, Buffer>()
   const acknowledged = new Set<string>()

@@ -63,7 +63,7 @@ function isFields(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-describe('failure mode 15: a null, empty, wrong-typed or missing body, or field of one', () => {
+describe('a null, empty, wrong-typed or missing body, or field of one', () => {
   const wrong: readonly unknown[] = [
     null,
     '',
@@ -155,7 +155,7 @@ describe('failure mode 15: a null, empty, wrong-typed or missing body, or field 
   })
 })
 
-describe('failure mode 16: what would cost memory is refused before anything is allocated for it', () => {
+describe('a request that would cost memory is refused before memory is allocated for it', () => {
   const message = (content: unknown) => ({ ...chatBody, messages: [{ role: 'user', content }] })
   const nested = (depth: number, open: string, close: string, inmost = '') =>
     `{"model":"understudy","messages":[{"role":"user","content":"Hi"}],"x":${open.repeat(depth)}${inmost}${close.repeat(depth)}}`

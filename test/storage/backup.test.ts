@@ -9,7 +9,7 @@ import { conservatory, serveForThisTest } from '../support/command.ts'
 import { add, folderForThisTest, preset, start } from '../support/preset-service.ts'
 import { makeDatabase, makeKilled, plantsIn } from '../support/restores.ts'
 
-describe('failure mode 30: a backup', () => {
+describe('a backup', () => {
   it('is made while writes go on, is tested, and restores its rows', async () => {
     const folder = folderForThisTest()
     const service = await start(folder)

@@ -56,7 +56,7 @@ describe('a restore', () => {
     expect(readdirSync(data).toSorted()).toEqual(['conservatory.db', 'serve.lock'])
   })
 
-  it('replaces the file that a linked database leads to, and reads the log beside a linked source', async () => {
+  it('replaces the target of a symbolic link, and reads the log beside the target of a linked source', async () => {
     const { data, away } = folders()
     const [disk, source] = ['disk', 'source'].map((name) => join(away, name))
     for (const folder of [disk ?? '', source ?? '']) mkdirSync(folder)

@@ -7,7 +7,7 @@ import { namesOf } from '../support/plant-pages.ts'
 const overPostgres = engines.filter(({ hasReplicas }) => hasReplicas)
 
 it.each(overPostgres)(
-  '(q) a long list in $name has each plant that exists throughout exactly once, under concurrent changes',
+  'a long list in $name has each plant that exists throughout exactly once, under concurrent changes',
   async (engine) => {
     const database = await engine.openDatabase()
     onTestFinished(() => database.close())

@@ -94,7 +94,7 @@ describe.each(engines)('pages of plants in $name', (engine) => {
   })
 
   it.each(['/plants', '/plants?limit=10001'])(
-    '(q) of %s are sent for eight readers of an account at once',
+    'of %s are sent for eight readers of an account at once',
     async (path) => {
       const { account: large, secret } = await newReader()
       // 7 MB: the buffers of the network and of the service hold less than 5 MB of a reply.
@@ -191,7 +191,7 @@ describe.each(engines)('pages of plants in $name', (engine) => {
   })
 
   it.each(['/plants', '/plants?limit=1400'])(
-    '(y) of a long list at %s have an ETag, which holds until something changes, and never again',
+    'of a long list at %s have an ETag, which holds until something changes, and never again',
     async (path) => {
       const other = await database.newAccount()
       // The last changes restore the first state.

@@ -8,12 +8,12 @@ async function startHere(engine: Engine) {
   const database = await engine.openDatabase()
   onTestFinished(() => database.close())
   const transfers = database.openTransfers()
-  const [account, neighbour] = [await database.newAccount(), await database.newAccount()]
+  const [account, other] = [await database.newAccount(), await database.newAccount()]
   return {
     plants: database.openPlants(),
     transfers,
     account,
-    neighbour,
+    other,
     held: (of = account) => exportedFrom(transfers, of),
   }
 }
@@ -24,19 +24,19 @@ const moss: PortablePlant = { id: 8, name: 'Moss' }
 const ivy: PortablePlant = { id: 9, name: 'Ivy' }
 
 describe.each(engines)('$name', (engine) => {
-  it('(f) imports all plants into the given account, or none', async () => {
-    const { plants, transfers, account, neighbour, held } = await startHere(engine)
+  it('imports all plants into the given account, or none', async () => {
+    const { plants, transfers, account, other, held } = await startHere(engine)
     await importInto(transfers, account, [fern])
     const twice = importInto(transfers, account, [moss, { ...fern, name: 'other' }])
     await expect(twice).rejects.toThrow('Line 3: there is a plant with the id 7 already. Nothing was imported.')
     await expect(importInto(transfers, account + 100, [fern])).rejects.toMatchObject({ code: 'account_deleted' })
-    expect([await held(), await held(neighbour)]).toStrictEqual([[fern], []])
+    expect([await held(), await held(other)]).toStrictEqual([[fern], []])
     // Imported plants count for the limit, and for the next id.
     await expect(plants.create(account, { name: 'Ivy' }, undefined, 1)).rejects.toMatchObject({ code: 'plants_limit' })
     expect((await plants.create(account, { name: 'Ivy' }, undefined, 2)).plant.id).toBe(8)
   })
 
-  it('(f) gives plants that are added during an import ids above those of the file', async () => {
+  it('gives plants that are added during an import ids above those of the file', async () => {
     const { plants, transfers, account, held } = await startHere(engine)
     await transfers.beginImport(key(account), 3, ivy)
     expect((await plants.create(account, { name: 'Oak' })).plant.id).toBe(10)
@@ -46,7 +46,7 @@ describe.each(engines)('$name', (engine) => {
     expect(await transfers.findImport(key(account))).toEqual({ plants: 3, done: 3, highest: 9, isUndoing: false })
   })
 
-  it('(f) adds a batch and the note of its progress in one transaction, and each batch once', async () => {
+  it('adds a batch and the note of its progress in one transaction, and each batch once', async () => {
     const { plants, transfers, account, held } = await startHere(engine)
     await transfers.beginImport(key(account), 3, ivy)
     await transfers.addPlants(key(account), 0, [fern], false)
@@ -64,14 +64,14 @@ describe.each(engines)('$name', (engine) => {
     )
   })
 
-  it('(f) removes a plant only when it is unchanged', async () => {
-    const { plants, transfers, account, neighbour, held } = await startHere(engine)
-    for (const of of [account, neighbour]) {
+  it('removes a plant only when it is unchanged', async () => {
+    const { plants, transfers, account, other, held } = await startHere(engine)
+    for (const of of [account, other]) {
       for (const plant of [fern, moss, ivy]) await plants.create(of, plant)
     }
     const told = [fern, { ...moss, name: 'other' }, { ...ivy, tag: 'shade' }, { id: 10, name: 'Oak' }]
     expect(await transfers.removePlants(account, told)).toBe(1)
     expect(await held()).toStrictEqual([moss, ivy])
-    expect(await held(neighbour)).toStrictEqual([fern, moss, ivy])
+    expect(await held(other)).toStrictEqual([fern, moss, ivy])
   })
 })

@@ -6,7 +6,7 @@ import { completion, streamOf } from './upstream.ts'
 
 /*
  * Many chat requests at once against a limit of ten, with clients that leave, upstreams that fail or never answer, and
- * kill -9 (failure mode 28). A test and a trial share this file, so that it must not import vitest.
+ * kill -9. A test and a trial share this file, so that it must not import vitest.
  */
 
 /** The limit under test. */

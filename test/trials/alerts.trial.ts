@@ -10,6 +10,6 @@ import { projectFolder } from '../support/process.ts'
 it.each([
   ['check', 'rules', 'ops/alerts.yaml'],
   ['test', 'rules', 'test/fixtures/alerts/induced.yaml'],
-])('(u) promtool %s %s %s', (...words) => {
+])('promtool %s %s %s', (...words) => {
   expect(execFileSync('promtool', words, { cwd: projectFolder, encoding: 'utf8' })).toContain('SUCCESS')
 })

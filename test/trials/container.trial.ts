@@ -65,7 +65,7 @@ describe('what the Dockerfile installs', () => {
     expect(bytes.reduce((sum, size) => sum + size, 0)).toBeLessThan(maxMegabytes * 1e6)
   })
 
-  it('has every package that a source needs, but for the one that operators add', () => {
+  it('has every package that a source needs, except the one that operators add', () => {
     // An entry runs when it is loaded: the service, or the work of a thread.
     const entries = ['main.ts', 'entry.ts', join('storage', 'checkpoint.ts')].map((name) => join('src', name))
     // Modules for browsers are not loaded here: the page is read whole below, with its libraries.

@@ -79,7 +79,7 @@ async function useStreams(url: string, model: string, tally: Tally): Promise<voi
 }
 
 it.each<LoadBalancer>([haproxy, caddy])(
-  '(s) a rolling restart of three replicas behind $name fails no request and cuts no stream',
+  'a rolling restart of three replicas behind $name fails no request and cuts no stream',
   async (proxy) => {
     const database = await newPostgresDatabase()
     const ports = [await freePort(), await freePort(), await freePort()]

@@ -27,7 +27,7 @@ const maxGrowth = { resident: seconds < 120 ? 30 : 15, inUse: 5 }
 const sampleEvery = Math.min(seconds * 25, 2000)
 const limit = (seconds + 60) * 1000
 
-test('failure mode 31: memory is flat under a mixed load, and no socket, plant or error is left over', {
+test('memory is flat under a mixed load, and no socket, plant or error is left over', {
   timeout: limit,
 }, async () => {
   const upstream = await upstreamForThisTest((response, call) => {

@@ -136,7 +136,7 @@ describe('the scopes', () => {
     },
   )
 
-  test('others do not', async () => {
+  test('keys with other scopes read neither', async () => {
     const key = await service.makeKey('owner', ['plants:read', 'plants:write', 'characters:write'])
     for (const path of ['/requests', '/requests/req_1', '/usage']) {
       await expectError(await service.request(path, { headers: { authorization: key } }), 403, 'missing_scope')

@@ -179,7 +179,7 @@ describe('11 leniency', () => {
 })
 
 describe('15 limits', () => {
-  test('15 failure mode 23: more than 20,000 entries are refused with the place', () => {
+  test('15 more than 20,000 entries are refused with the place', () => {
     const entries = Array.from({ length: 20_001 }, () => ({}))
     expect(() => cardOf({ character_book: { entries } })).toThrow(CardError)
     expect(() => cardOf({ character_book: { entries } })).toThrow(/20001 entries \(character_book\.entries\)/)

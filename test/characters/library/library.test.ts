@@ -222,7 +222,7 @@ describe('the folder', () => {
     expect(JSON.stringify([told, library.unreadable])).not.toContain('secret')
   })
 
-  test('failure mode 24: no name is used as a path', async () => {
+  test('no name is used as a path', async () => {
     const path = folder({ 'a.json': named('Moss'), 'secret.json': 'not yet a card' })
     const library = await libraryOver({ folders: [path] })
     writeFileSync(join(path, 'secret.json'), named('secret'))

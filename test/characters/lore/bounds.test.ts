@@ -101,7 +101,7 @@ describe('6.3 recursion', () => {
       ['a cup', 'BOTH'],
     ],
     [
-      'failure mode 23: circles end, and each entry is inserted once',
+      'circles end, and each entry is inserted once',
       [
         { keys: ['tea', 'b'], content: 'a' },
         { keys: ['a'], content: 'b' },
@@ -170,7 +170,7 @@ describe('15 a hostile book takes bounded time', () => {
   }
   const long = user('a'.repeat(200_000))
 
-  test('15 failure mode 23: evil regexes', () => {
+  test('15 evil regexes', () => {
     const keys = ['/(a+)+$/', '/(a|aa)+b/', '/(a*)*c/', '/(.*)*x$/', '/(a?){50}a{50}b/']
     const card = cardWithLore(Array.from({ length: 100 }, () => ({ keys })))
     expect(timed(() => composed(card, [long]))).toBeLessThan(3000)

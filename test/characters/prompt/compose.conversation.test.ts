@@ -46,7 +46,7 @@ describe('4.3 greeting', () => {
   test.each([
     ['stands before a conversation that the user opens', [user('Hi')], {}, ['assistant: Hello, User.', 'user: Hi']],
     [
-      'failure mode 22: is not repeated when the client shows it',
+      'is not repeated when the client shows it',
       [assistant('Hello, User.'), user('Hi')],
       {},
       ['assistant: Hello, User.', 'user: Hi'],
@@ -362,7 +362,7 @@ describe('4.5 context limit', () => {
     expect(seen.size).toBeGreaterThanOrEqual(7)
   })
 
-  test('4.5 failure mode 19: the persona is never cut; messages only with drop-oldest; otherwise a 400 with the counts', () => {
+  test('4.5 the persona is never cut; messages only with drop-oldest; otherwise a 400 with the counts', () => {
     expect(() => kept(60)).toThrow(
       expect.objectContaining({
         status: 400,

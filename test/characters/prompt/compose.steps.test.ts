@@ -125,7 +125,7 @@ describe('composing takes steps', () => {
     expect(units.length).toBeGreaterThan(5)
   })
 
-  test.each(heavy)('in proportion to what there is: %s', (_what, size, make) => {
+  test.each(heavy)('in proportion to the size of the request: %s', (_what, size, make) => {
     const sum = (request: CompositionRequest) => counted(compose(request)).units.reduce((all, each) => all + each, 0)
     const small = sum(make(size))
     expect(small).toBeGreaterThan(10_000)

@@ -208,7 +208,7 @@ describe('4 the messages before the conversation', () => {
     expect(JSON.stringify(made)).not.toContain('GREETING')
   })
 
-  test('2.2 sends no fields for users to the model: failure mode 22, never creator notes', () => {
+  test('2.2 sends no fields for users to the model, and never creator notes', () => {
     const hidden = {
       creator_notes: 'HIDDEN',
       creator: 'HIDDEN',

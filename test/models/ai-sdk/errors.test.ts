@@ -45,7 +45,6 @@ describe("the providers' refusals, whole and streamed", () => {
     expect(upstream.calls).toHaveLength(2)
   })
 
-  // Failure mode 6.
   test('an error as the first event is a failure before anything was sent', async () => {
     const { model } = await vendorForThisTest('anthropic', [replayStream('anthropic/error-first-stream.txt')])
     const { chunks, error } = await stream(model, asked({ stream: true }))
@@ -53,7 +52,6 @@ describe("the providers' refusals, whole and streamed", () => {
     expect(error).toMatchObject({ status: 502, code: 'upstream_error', message: expect.stringContaining('529') })
   })
 
-  // Failure mode 12.
   test('a rate limit as the first event is a 429', async () => {
     const event = { type: 'error', error: { type: 'rate_limit_error', message: `Slow down, ${canaryKey}` } }
     const script = pieces([`event: error\ndata: ${JSON.stringify(event)}\n\n`])
@@ -111,7 +109,6 @@ describe('garbage', () => {
   })
 })
 
-// Failure mode 9.
 test('a stream is read however the network splits its bytes', async () => {
   for (const vendor of ['anthropic', 'google'] as const) {
     const bytes = Buffer.from(eventsOf(`${vendor}/text-stream.txt`).join(''))
@@ -123,7 +120,6 @@ test('a stream is read however the network splits its bytes', async () => {
   }
 })
 
-// Failure mode 27.
 test('an error contains no secret, no address and no prompt', async () => {
   const header = 'header-canary-0987654321'
   const words = `bad key ${canaryKey} and ${header} at https://api.example/v1?key=${canaryKey} for Why are my leaves yellow?`
@@ -144,7 +140,6 @@ describe('when the caller leaves', () => {
   const silent: Script = () => {}
   const begun: Script = replayStream('anthropic/cut-stream.txt', 'hang')
 
-  // Failure modes 1 and 2.
   test.each<[string, boolean, Script]>([
     ['before a whole answer', false, silent],
     ['before the first event', true, silent],

@@ -18,7 +18,7 @@ describe('the prompt', () => {
         : content.map((part) => ('text' in part ? part.text : part.type)).join(' | '),
     ])
 
-  // cards.md 4.1: a system message at a depth stays at its depth.
+  // docs/cards.md 4.1: a system message at a depth stays at its depth.
   test('system messages are at the top, or stay in their place', () => {
     expect(
       prompt([
@@ -39,7 +39,7 @@ describe('the prompt', () => {
     ])
   })
 
-  // cards.md 5.5: example utterances are turns of their own where there is no `name`.
+  // docs/cards.md 5: example utterances are turns of their own where there is no `name`.
   test('example dialogues are turns, and their end is marked', () => {
     expect(
       prompt([
@@ -75,7 +75,6 @@ describe('the prompt', () => {
     ])
   })
 
-  // Failure mode 18.
   test('has no neighbours of one role, and no empty message', () => {
     expect(
       prompt([

@@ -136,13 +136,13 @@ describe('any provider package, by its name', () => {
 })
 
 describe('a package that cannot be used', () => {
-  test('because it is not installed is named with the command that installs it', async () => {
+  test('because it is not installed is reported with the command that installs it', async () => {
     await expect(loadProvider('@ai-sdk/mistral')).rejects.toThrow(
       'The package "@ai-sdk/mistral" is not installed. Run "npm install @ai-sdk/mistral".',
     )
   })
 
-  test('because it is unknown is not recommended to install: it may be a typing mistake', async () => {
+  test('because it is unknown is reported without that command: the name may be mistyped', async () => {
     await expect(loadProvider('@ai-sdk/not-installed-here')).rejects.toThrow(
       /^The package "@ai-sdk\/not-installed-here" is not installed\.$/,
     )
@@ -154,7 +154,7 @@ describe('a package that cannot be used', () => {
     )
   })
 
-  test('because it fails to load, or is something else, is named', async () => {
+  test('because it fails to load, or is no provider, is reported by its name', async () => {
     await expect(loadProvider('a', async () => Promise.reject(new Error('secret')))).rejects.toThrow(
       /^The package "a" fails to load\.$/,
     )
@@ -231,7 +231,6 @@ test('a missing key is an error for the operator', async () => {
   expect(error).toMatchObject({ status: 502, code: 'upstream_auth_error' })
 })
 
-// Failure mode 17.
 test('parameters that are never honoured are known without a request', () => {
   const anthropic = createAiSdkModel({ adapter: '@ai-sdk/anthropic', model: 'm' }).ignoredParameters
   const google = createAiSdkModel({ adapter: '@ai-sdk/google', model: 'm' }).ignoredParameters
@@ -249,7 +248,6 @@ test('parameters that are never honoured are known without a request', () => {
   }
 })
 
-// Failure mode 26.
 describe('the fetch of a package', () => {
   test('only posts, only to the base URL, and follows no redirect', async () => {
     const elsewhere = await upstreamForThisTest(json({}))

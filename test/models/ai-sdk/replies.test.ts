@@ -70,7 +70,6 @@ describe.each(vendors)('$vendor', ({ vendor, repliedModel, usage, thinking, call
     })
   })
 
-  // Failure mode 13.
   test('two tool calls at once, whole', async () => {
     const { model } = await vendorForThisTest(vendor, [replay(`${vendor}/tool-calls.json`)])
     const completion = await complete(model, asked({ tools: gardenTools }))
@@ -86,7 +85,6 @@ describe.each(vendors)('$vendor', ({ vendor, repliedModel, usage, thinking, call
     if (callIds) expect(calls.map(({ id }) => id)).toEqual(callIds)
   })
 
-  // Failure mode 13.
   test('two tool calls at once, streamed', async () => {
     const { model } = await vendorForThisTest(vendor, [replayStream(`${vendor}/tool-calls-stream.txt`)])
     const { chunks, error } = await stream(model, asked({ stream: true, tools: gardenTools }))
@@ -135,7 +133,6 @@ describe.each(vendors)('$vendor', ({ vendor, repliedModel, usage, thinking, call
     })
   })
 
-  // Failure mode 5.
   test.each(['end', 'cut'] as const)('a stream that breaks off (%s) is a failure', async (end) => {
     const { model } = await vendorForThisTest(vendor, [replayStream(`${vendor}/cut-stream.txt`, end)])
     const { chunks, error } = await stream(model, asked({ stream: true }))
@@ -212,7 +209,6 @@ describe('why an answer ended', () => {
     expect(completion.choices[0]).toMatchObject({ message: { content: '' }, finish_reason: 'content_filter' })
   })
 
-  // Failure mode 20.
   test.each([
     ['a malformed call', { finishReason: 'MALFORMED_FUNCTION_CALL', content: { parts: [] } }],
     ['no reason and no text', { content: { parts: [] } }],

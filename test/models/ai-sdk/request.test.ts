@@ -97,7 +97,6 @@ describe('anthropic', () => {
     ])
   })
 
-  // Failure mode 14.
   test('gets images as bytes or as addresses that its own service fetches', async () => {
     const { body } = await sent('anthropic', {
       messages: [
@@ -345,7 +344,7 @@ describe('a request that cannot be translated is a 400 that names the field, and
     },
   ]
 
-  // Failure mode 26: an address that the provider's service does not fetch is not fetched at all.
+  // An address that the provider's service does not fetch is not fetched at all.
   test.each<[string, 'anthropic' | 'google', Message[], string]>([
     ['an address of another kind', 'anthropic', image('file:///etc/passwd'), 'image_url.url'],
     ['an address that the service does not fetch', 'google', image('http://169.254.169.254/x.png'), 'image_url.url'],

@@ -26,7 +26,7 @@ function faultsOf(file: unknown): readonly string[] {
 
 const $ = (name: string) => `$\{${name}}`
 
-test('failure mode 27: a fault repeats the file’s own text, and never a value of the environment', () => {
+test('a fault repeats the file’s own text, and never a value of the environment', () => {
   const models = { a: { adapter: $('KEY') }, b: { fallback: [$('KEY')] } }
   const faults = faultsOf({ models })
   expect(faults).toHaveLength(2)
@@ -413,7 +413,7 @@ describe('an invalid models.json', () => {
     expect(faultsOf(text)).toEqual([`it is not valid JSON at line ${line}, column ${column}.`])
   })
 
-  test('failure mode 33: stops the start, and every fault is reported with its path', async () => {
+  test('stops the start, and every fault is reported with its path', async () => {
     const models = { a: { ...gpt, retrys: 1 }, b: { adapter: 'openai' } }
     const folder = temporaryFolder()
     onTestFinished(folder.remove)

@@ -86,7 +86,7 @@ function ask(service: SpawnedService, body: Readonly<Record<string, unknown>>): 
   })
 }
 
-test('failure mode 33: SIGHUP breaks no stream, keeps the old models where the file is invalid, and uses a valid one', async () => {
+test('SIGHUP breaks no stream, keeps the old models where the file is invalid, and uses a valid one', async () => {
   const gate = Promise.withResolvers<void>()
   const upstream = await upstreamForThisTest(async (response, call) => {
     if (call.body['stream'] !== true) return json(completion('Whole.'))(response, call)

@@ -273,7 +273,7 @@ describe('the template of the file', () => {
     })
   })
 
-  test('may take no system message and want strict turns, and gets both', async () => {
+  test('may refuse system messages and repeated roles, and gets neither', async () => {
     const template =
       "{% for m in messages %}{% if (m['role'] == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('take turns') }}" +
       "{% endif %}{{ '<|' + m['role'] + '|>' + m['content'] + '</s>' }}{% endfor %}" +

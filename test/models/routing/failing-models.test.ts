@@ -61,7 +61,7 @@ describe('a deadline', () => {
     await call.aborted
   })
 
-  test('idle and total: in a stream that has begun, it is an error event', async () => {
+  test('idle and total: in a stream that has begun, the timeout is an error event', async () => {
     const endless: Script = async (response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' })
       while (!response.destroyed) {

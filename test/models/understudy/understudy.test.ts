@@ -262,7 +262,7 @@ async function saidBy(fields: Readonly<Record<string, string>>, count: number): 
   return messages.filter(({ role }) => role === 'assistant').map(({ content }) => String(content))
 }
 
-test('where the card has nothing more, it comes back to a statement of the user once', async () => {
+test('where the card has nothing more, the understudy comes back to a statement of the user once', async () => {
   const card = cardOf({ name: 'Ida' })
   const messages: Message[] = []
   for (const line of ['I grew up by the sea.', 'ok', 'Why is that?', 'ok', 'ok']) {
@@ -321,7 +321,7 @@ describe('over a long conversation', () => {
   const pointing =
     /Ask me about (.+), though|had you asked about (.+), I could|thing or two about (.+)\.$|talk about (.+) instead/
 
-  test('it points to a topic at most once in three turns, and never to the same topic twice', async () => {
+  test('the understudy points to a topic at most once in three turns, and never to the same topic twice', async () => {
     const card = cardIn(JSON.parse(readFileSync('data/characters/fern.json', 'utf8')))
     const messages: Message[] = []
     const pointed: (string | null)[] = []

@@ -60,22 +60,25 @@ describe('an account that another transaction has locked', () => {
   it.each([
     ['is locked, as while it is deleted', 'SELECT id FROM accounts WHERE id = 1 FOR UPDATE', [1, 2, 3]],
     ['is imported into', "INSERT INTO plants (account, id, name) VALUES (1, 1, 'imported')", [2, 3, 4]],
-  ])('(i) and that %s holds up no plant of another one, and its own keep their order', async (_, statement, ids) => {
-    const store = new PostgresPlantStore(openDatabase(20_000))
-    const release = await hold(statement)
-    const own = ['a', 'b', 'c'].map((name) => store.create(1, { name }))
-    const others = await Promise.all(
-      Array.from({ length: 40 }, (_, index) => store.create(2 + (index % 8), { name: 'o' })),
-    )
-    expect(others).toHaveLength(40)
-    // Later writes of others do not wait either, since the account has its own lane.
-    await untilWaiting(1)
-    expect((await store.create(2, { name: 'late' })).plant.id).toBe(6)
-    await release()
-    expect((await Promise.all(own)).map(({ plant }) => plant.id)).toEqual(ids)
-  })
+  ])(
+    'and that %s delays no plant of another account, and its own plants keep their order',
+    async (_, statement, ids) => {
+      const store = new PostgresPlantStore(openDatabase(20_000))
+      const release = await hold(statement)
+      const own = ['a', 'b', 'c'].map((name) => store.create(1, { name }))
+      const others = await Promise.all(
+        Array.from({ length: 40 }, (_, index) => store.create(2 + (index % 8), { name: 'o' })),
+      )
+      expect(others).toHaveLength(40)
+      // Later writes of others do not wait either, since the account has its own lane.
+      await untilWaiting(1)
+      expect((await store.create(2, { name: 'late' })).plant.id).toBe(6)
+      await release()
+      expect((await Promise.all(own)).map(({ plant }) => plant.id)).toEqual(ids)
+    },
+  )
 
-  it('(i) leaves its lane when its lock is free, also while other accounts keep theirs', async () => {
+  it('leaves its lane when its lock is free, also while other accounts keep theirs', async () => {
     const store = new PostgresPlantStore(openDatabase(20_000))
     const releases = await Promise.all(
       [1, 2, 3, 4, 5].map((id) => hold(`SELECT id FROM accounts WHERE id = ${id} FOR UPDATE`)),
@@ -89,7 +92,7 @@ describe('an account that another transaction has locked', () => {
     expect((await Promise.all(writes)).map(({ plant }) => plant.id)).toEqual([1, 1, 1, 1, 1])
   })
 
-  it('(i) has a bounded queue: further writes are refused at once', async () => {
+  it('has a bounded queue: further writes are refused at once', async () => {
     const store = new PostgresPlantStore(openDatabase(20_000))
     const release = await hold('SELECT id FROM accounts WHERE id = 1 FOR UPDATE')
     const first = store.create(1, { name: 'a' })
@@ -113,7 +116,7 @@ describe('an account that another transaction has locked', () => {
     expect(written.length).toBeLessThan(1700)
   })
 
-  it('(i) has two connections for all its requests, and the others have the rest', async () => {
+  it('has two connections for all its requests, and the others have the rest', async () => {
     const database = openDatabase(20_000)
     const release = await hold('SELECT id FROM accounts WHERE id = 1 FOR UPDATE')
     const grant = (account: number) =>
@@ -130,7 +133,7 @@ describe('an account that another transaction has locked', () => {
     await Promise.all(own)
   })
 
-  it('(i) gets a slot when one of its share is free, and accounts below their share pass it', async () => {
+  it('gets a slot when one of its share is free, and accounts below their share pass it', async () => {
     const places = new ConnectionSlots(3, 2)
     const entered: string[] = []
     const enter = async (who: string) => {
@@ -161,7 +164,7 @@ describe('the time of a request', () => {
       },
     })
 
-  it('(j) includes the wait of a write in the queue', async () => {
+  it('includes the wait of a write in the queue', async () => {
     const groupCommit = openGroupCommit(openDatabase(2000))
     await hold('LOCK TABLE counters IN ACCESS EXCLUSIVE MODE')
     const first = groupCommit.add('first')
@@ -174,7 +177,7 @@ describe('the time of a request', () => {
     await rejected
   })
 
-  it('(j) may end for one write of a batch: that write is left out, and the others are written', async () => {
+  it('may end for one write of a batch: that write is left out, and the others are written', async () => {
     const database = openDatabase(3000)
     const groupCommit = openGroupCommit(database)
     const release = await hold('LOCK TABLE counters IN ACCESS EXCLUSIVE MODE')
@@ -188,7 +191,7 @@ describe('the time of a request', () => {
     expect(await sql`SELECT name FROM counters WHERE name IN ('late', 'other')`).toEqual([{ name: 'other' }])
   })
 
-  it('(j) also ends for a write in a lane that waits for a connection', async () => {
+  it('also ends for a write in a lane that waits for a connection', async () => {
     const database = openDatabase(4000)
     const store = new PostgresPlantStore(database)
     const release = await hold('SELECT id FROM accounts WHERE id = 1 FOR UPDATE')
@@ -207,7 +210,7 @@ describe('the time of a request', () => {
     expect(await sql`SELECT name FROM plants WHERE name = 'late'`).toEqual([])
   })
 
-  it('(j) is one for all its waits for the database until its reply begins', async () => {
+  it('is one for all its waits for the database until its reply begins', async () => {
     const database = openDatabase(2000)
     let isAnswered = false
     const waiting = { account: () => 1, isAnswered: () => isAnswered }
