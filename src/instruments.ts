@@ -32,7 +32,7 @@ interface Series {
   sum: number
 }
 
-/** Counts values by size, under labels whose values must be bounded: each new one is there for good. */
+/** Counts values by size, under labels whose values must be bounded: no series is ever removed. */
 export class Histogram implements Metric {
   readonly name: string
   readonly help: string

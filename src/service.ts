@@ -117,7 +117,7 @@ export async function startService(config: Config, { clock, loop }: TimeSources 
   const tasks: BackgroundTasks = {}
   const close = () => closeParts(parts, tasks, config.shutdownGraceSeconds * 1000)
   try {
-    // No other process can run them, since this one holds the folder's lock.
+    // No other process can still run such requests, since this one holds the folder's lock.
     await stores.ledger.interruptRunning()
     await registerService(app, { ...parts, config, prompt: promptSettings(config), logger: log.logger, clock, loop })
     const address = await app.listen({ host: config.host, port: config.port })

@@ -83,8 +83,8 @@ export class AccessError extends Error {
 
 /**
  * Accounts and keys. Every method that refuses throws an `AccessError`. A change that would leave no working key of the scope
- * `admin` is refused with the code `last_admin_key`. Each change writes an audit record in its transaction; `by` is the author,
- * and the command line without it.
+ * `admin` is refused with the code `last_admin_key`. Each change writes an audit record in its transaction; without
+ * `by`, the command line is the author.
  */
 export interface AccessStore {
   /** Refuses a name that is taken or malformed. */

@@ -39,8 +39,8 @@ export function requestedPermissions({
 }
 
 /**
- * The first excess of other permissions over the holder's; undefined without one. The scope `admin` includes all others.
- * @param holder the key that creates, rotates or revokes the other
+ * The first permission in `other` that the holder lacks; undefined where there is none. The scope `admin` includes all others.
+ * @param holder the permissions of the key that creates, rotates or revokes the other key
  */
 export function excessOver(holder: Permissions, other: Permissions): Excess | undefined {
   for (const rule of rules) {

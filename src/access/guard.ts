@@ -172,7 +172,7 @@ export function requireScope(...anyOf: readonly Scope[]): onRequestHookHandler {
   }
 }
 
-/** A hook, for after the guard's, that sets the reply headers on how many requests are left. */
+/** A hook that runs after the guard's, and sets the reply headers about the requests that are left. */
 export function sendRequestsLeft(headersOf: RequestHeaders): onRequestHookHandler {
   return (request, reply, done) => {
     if (request.requestsLeft !== null) reply.headers(headersOf(request.requestsLeft))

@@ -97,7 +97,7 @@ function withoutNul(text: string): string {
   return text.replaceAll('\0', '')
 }
 
-/** The SQL conditions of a question, without its place in the list. */
+/** The SQL conditions of a question, without its `after`. */
 function conditions(sql: Queries, { since, accountId, accountName, action }: AuditQuestion) {
   return sql`
     ${accountName === undefined ? sql`` : sql`AND account_name = ${withoutNul(accountName)}`}

@@ -45,7 +45,7 @@ export type Facts = Readonly<Record<string, unknown>>
 /** What a store records of a change: never a secret, its digest, or the text of a card or a message. */
 export interface AuditEntry {
   readonly action: AuditAction
-  /** A key's prefix, an account's or a character's name, `A>B` of a share (with `#tag`); null for everything else. */
+  /** A key's prefix, the name of an account or a character, or `A>B` or `A>B#tag` for a share; null for other subjects. */
   readonly target: string | null
   /** The account of the change, with its name when this transaction deletes it. Null for a change of the whole database. */
   readonly account: { readonly id: number; readonly name?: string } | null

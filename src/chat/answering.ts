@@ -166,7 +166,7 @@ async function sendStream(
   await sendEvents(reply, opening, { format, usage, meter: metered.meter, ...more })
 }
 
-/** Records how little of the prompt an upstream has read, where it was too little. Undefined where a quick estimate shows that it was not. */
+/** Records that an upstream has truncated the prompt. Undefined where a quick estimate shows that it has not. */
 function recordTruncation({ composer, outcome, work }: Turn, candidate: Candidate): Promise<string | null> | undefined {
   const looking = truncationOf(outcome.meter.reportedPromptTokens, composer.promptOf(candidate), work)
   return looking?.then((truncated) => {

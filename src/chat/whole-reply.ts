@@ -9,7 +9,7 @@ export function wholeOf({ bytes, completion }: ModelReply): string | Buffer {
 /** A `usage` property in JSON: null, or an object with at most one more level. Inside a string it does not match: its quotes have backslashes there. */
 const usageProperty = /"usage"\s*:\s*(null|\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})/g
 
-/** The same with this usage in place of an empty one; all other bytes stay as the upstream sent them. */
+/** The JSON of a whole answer with this usage in place of an empty one; all other bytes stay as the upstream sent them. */
 export function withUsage({ bytes, completion }: ModelReply, usage: Usage): string {
   const changed = () => JSON.stringify({ ...completion, usage })
   if (!bytes) return changed()

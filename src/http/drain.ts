@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse as NodeResponse } from 'node:http'
 
 /**
  * The state of a service that is about to stop: it still serves, and clients and balancers should move to other replicas. Each
- * reply closes its connection, since a client with an open connection has no other sign.
+ * reply closes its connection: a client with an open connection learns of the drain in no other way.
  */
 export class Drain {
   #hasBegun = false

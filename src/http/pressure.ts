@@ -82,7 +82,7 @@ export async function shedLoadUnderPressure(
     if (isTaken(request) || probeRoutes.has(request.routeOptions.url ?? '')) done()
     else done(refusal)
   })
-  // A body may arrive slowly, and many may be complete in one turn. The work begins only then.
+  // A second check: the work begins with the complete body, and many bodies may be complete in one turn.
   app.addHook('preValidation', (request, _reply, done) => {
     if (request.body === undefined || isTaken(request)) done()
     else done(refusal)

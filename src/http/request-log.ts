@@ -36,7 +36,7 @@ const idBytes = 16
 const pool = Buffer.alloc(256 * idBytes)
 let used = pool.length
 
-/** A new request id, random and unique for good: log, reply header and ledger carry the same one. */
+/** A new request id, random and unique for all time: log, reply header and ledger have the same id. */
 export function makeRequestId(): string {
   if (used === pool.length) {
     randomFillSync(pool)

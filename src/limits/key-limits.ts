@@ -46,10 +46,10 @@ export function limitsInForce(key: LimitedKey, settings: Limits, name: LimitName
   return { own: key.limits[name], ofAccount: ofAccount === 'none' ? undefined : ofAccount }
 }
 
-/** How many plants the account of a key may have for the key to add one; undefined where there is no limit. */
+/** The lower of the limits `plants` of a key and its account; undefined where neither has one. */
 export const plantsAllowed = lowest('plants')
 
-/** How many uploaded characters, and how many bytes of them, the account of a key may have for the key to add one. */
+/** The lower of the limits of a key and its account, for uploaded characters and for their bytes. */
 export function charactersAllowed(key: LimitedKey, settings: Limits): CharactersAllowed {
   return { characters: charactersOf(key, settings), bytes: characterBytesOf(key, settings) }
 }

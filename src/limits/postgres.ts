@@ -41,7 +41,7 @@ export class PostgresCounts implements SharedCounts {
   readonly #leaseMs: number
   readonly #clock: Clock
   readonly #claims: PostgresGroupCommit<Claim, true>
-  /** Those of which something is held, or was when that was last written. */
+  /** The subjects of which this replica holds something, or did at the last write. */
   readonly #holdings = new Map<string, Holding>()
   #renewing: Timer | undefined
   #sweptAtMs = Number.NEGATIVE_INFINITY
@@ -137,7 +137,7 @@ export class PostgresCounts implements SharedCounts {
     return { answers, saved }
   }
 
-  /** Adds what was written to the holding as a difference: requests may have ended during the write. */
+  /** Adds the written change to the holding: a copy of the written state would lose requests that ended during the write. */
   #applyWritten({ subject, previous, ownShare }: SharedTally): void {
     if (previous === undefined && !holdsAny(ownShare)) return
     const holding = this.#holdingOf(subject)

@@ -28,8 +28,8 @@ export interface SharedCounts {
     readsSpending?: boolean,
   ): Promise<T>
   /**
-   * Releases what this replica holds. Resolves when the database has it, or when the write failed; then renewals repeat the
-   * write until it works.
+   * Releases places and tokens of this replica. Resolves when the write has succeeded or failed; renewals repeat a failed write
+   * until it succeeds.
    */
   release(all: readonly Released[]): Promise<void>
 }

@@ -19,7 +19,7 @@ export interface Standing {
   readonly value: number | null
   /** 0 for requests and tokens of a minute without a limit; null for stored things without a limit that are over 10,000. */
   readonly used: number | null
-  /** When nothing of it is used any more, in Unix seconds; null where there is no limit, and where time refills nothing. */
+  /** When the whole limit is free again, in Unix seconds; null where there is no limit, and where time refills nothing. */
   readonly resets: number | null
 }
 

@@ -1,14 +1,14 @@
 import type { Message } from './completion-request.ts'
 
-/** Frozen messages, and what was made of them. */
+/** Frozen messages, and the value that was made from them. */
 interface Beginning<T> {
   readonly messages: readonly Message[]
   readonly made: T
 }
 
 /**
- * Keeps what was made of the frozen messages that conversations begin with: a card gives every request the same ones,
- * and they are most of a prompt. Without it a whole completion costs 4.4 % more CPU time (docs/performance.md).
+ * Caches a value that is made from the frozen messages at the beginning of a conversation. All requests with a card begin with
+ * the same ones, which are most of a prompt. Without this cache a whole completion costs 4.4 % more CPU time (docs/performance.md).
  */
 export class Beginnings<T> {
   readonly #make: (messages: readonly Message[]) => T
@@ -19,7 +19,7 @@ export class Beginnings<T> {
     this.#make = make
   }
 
-  /** The frozen messages that these begin with, and what is made of them; undefined where the first is not frozen. */
+  /** The frozen messages at the beginning, and the value for them; undefined where the first message is not frozen. */
   of(messages: readonly Message[]): Beginning<T> | undefined {
     const [first] = messages
     if (!first || !Object.isFrozen(first)) return undefined

@@ -12,7 +12,7 @@ const version = 1
 /** The longest line that is read. The line of a plant has at most 6 KB, however it is escaped. */
 const maxLineBytes = 1024 * 1024
 
-/** The first line of the file. It has the number of plants, one a line, so that a truncated file is recognised. */
+/** The first line of the file. It has the number of plants, so that a truncated file is recognised. */
 interface Header {
   readonly plants: number
 }

@@ -36,7 +36,7 @@ export class ConsecutiveIds {
     return { json: row.json ?? '[]', count: row.count, lastId: row.lastId ?? undefined, isLonger: row.isLonger === 1 }
   }
 
-  /** Learns from a page whose end was counted whether the next page is likely to have consecutive ids. */
+  /** Predicts from a page, whose end was counted, whether the next page has consecutive ids. */
   learn(afterId: number, limit: number, { lastId }: RangePart): void {
     if (Number.isFinite(afterId)) this.#isLikely = lastId === afterId + limit
   }

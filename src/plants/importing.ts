@@ -169,7 +169,7 @@ async function beginImport(transfers: PlantTransfers, key: ImportKey, { plants, 
   }
 }
 
-/** Writes the plants of a file, but not the first `before`, which are written. */
+/** Writes the plants of a file, except the first `before`, which an earlier run wrote. */
 async function write(
   transfers: PlantTransfers,
   key: ImportKey,

@@ -8,7 +8,7 @@ import type { PagesOf, PlantPage, PlantQuery, PlantStore, Position } from './pla
 /** The longest text that is kept in memory between the two readings of a page, which may differ without snapshots. */
 const maxKeptBytes = 1024 ** 2
 
-/** What the headers of a reply need to know of its text. */
+/** The facts about a list that the headers of its reply need. */
 interface ListSummary {
   readonly bytes: number
   /** The text, unless it is too long to be kept. */
@@ -91,7 +91,7 @@ export class LongReplies {
 }
 
 /**
- * Reads a list for its headers; undefined where the reply is over before.
+ * Reads a list for the headers of its reply; undefined where the reply ends meanwhile.
  * @param maxKeptBytes the longest text that is kept
  */
 async function summaryOf(

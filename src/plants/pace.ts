@@ -38,7 +38,7 @@ export class Pace {
     return Math.min(maxBatchPlants, Math.max(minBatchPlants, Math.floor(targetMs / this.#msPerPlant)))
   }
 
-  /** Runs a batch of so many plants, then pauses for other writers. */
+  /** Runs a batch of so many plants. While a service runs, a pause for its writes follows. */
   async take<T>(plants: number, batch: () => Promise<T>): Promise<T> {
     const start = this.#clock.now()
     const result = await batch()

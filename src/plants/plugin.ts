@@ -39,7 +39,7 @@ const PlantPath = Type.Object({
   }),
 })
 
-/** The plant store interface (spec, sections 4.1 and 4.2), and reading and removing one plant. */
+/** The routes of the plant store: listing and adding plants, and reading and removing one plant. */
 export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (
   app,
   { store, guard, pages, bodyLimit, limits },

@@ -204,7 +204,7 @@ function openExclusively(path: string): Database.Database {
     database.exec('BEGIN EXCLUSIVE; COMMIT')
     database.pragma('synchronous = FULL')
     database.pragma('journal_mode = DELETE')
-    // No program uses the file now; a program that only read may have left it.
+    // No program uses this file now; a program that only read may have left the file behind.
     rmSync(`${path}-shm`, { force: true })
     return database
   } catch (error) {

@@ -36,7 +36,7 @@ export class GroupCommit {
   #queue: QueuedWrite[] = []
   /** Since when the oldest queued write waits, by `performance.now()`. */
   #oldestSince = 0
-  /** The number of the current transaction. What was read in it stays valid until it ends or one of its own writes changes it. */
+  /** The number of the current transaction. Values that it has read stay valid until it ends or writes them. */
   transaction = 0
   #rollbacks = 0
   /** Since when another program has locked the database, by `performance.now()`. */

@@ -192,7 +192,7 @@ export const migrations: readonly Migration[] = [
     `,
   },
   {
-    // A table beside `character_versions`, since its rows are slow to read past their sources. `uploaded` is the time of the
+    // A table beside `character_versions`, whose rows are slow to read because they have the sources. `uploaded` is the time of the
     // last upload, or a second more than that of the version before; `used` is null until the first use. Existing versions count
     // as used.
     name: '0010-character-use',

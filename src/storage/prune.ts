@@ -21,7 +21,7 @@ const hourMs = 3_600_000
 /** Entries that one transaction removes, and the shortest pause between transactions. */
 const maxRowsPerTransaction = 500
 const pauseMs = 20
-/** A pause is at least so many times as long as the transaction before it, which on a busy machine delays others for long. */
+/** A pause is at least so many times as long as the transaction before it: on a busy machine a transaction delays others for long. */
 const pauseFactor = 3
 
 /** The time after which a transaction of SQLite removes no more, and how many entries it removes between two checks of the clock. */

@@ -6,7 +6,7 @@ const open = new Map<string, Set<Database.Database>>()
 /** Opens a read-only connection for a list that reads one snapshot while others write. */
 export function openSnapshot(path: string): Database.Database {
   const database = new Database(path, { readonly: true })
-  // It reads each page of the file once, so a large cache would have no hits: 1 MB instead of 16.
+  // A list reads each page of the file once, so a large cache would have no hits: 1 MB instead of 16.
   database.pragma('cache_size = -1000')
   database.exec('BEGIN')
   const others = open.get(path) ?? new Set()

@@ -24,7 +24,7 @@ export class Tracer {
     this.#exporter = new OtlpExporter(options)
   }
 
-  /** Adds a hook that records a span for each request, below the caller's span when `traceparent` names one. */
+  /** Adds a hook that records a span for each traced request, below the caller's span when `traceparent` names one. */
   traceRequests(app: FastifyInstance): void {
     app.addHook('onRequest', (request, reply, done) => {
       const parent = readContext(request.headers.traceparent, request.headers.tracestate)

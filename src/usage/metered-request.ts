@@ -26,7 +26,7 @@ export interface RequestToMeter {
 export interface UsageObserver {
   /** @param model the name in `models.json` of the model that answered */
   used(model: string, used: Used): void
-  /** Called when an upstream has read under half of a prompt. @param model as above */
+  /** Called when an upstream has read under half of a prompt. @param model as for `used` */
   truncated(model: string): void
 }
 

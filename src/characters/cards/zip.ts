@@ -55,7 +55,7 @@ export function listZip(bytes: Buffer): readonly ZipEntry[] {
   const end = findEnd(bytes) ?? fail('it has no end record')
   const count = bytes.readUInt16LE(end + 10)
   const directoryStart = end - bytes.readUInt32LE(end + 12)
-  // Offsets count from the start of the archive or of the file; the position of the directory, which ends at `end`, decides.
+  // Offsets count from the start of the archive or of the file. The directory ends at `end`, so its position shows which.
   const shift = directoryStart - bytes.readUInt32LE(end + 16)
   if (bytes.readUInt32LE(end + 4) !== 0 || count === 0xffff || bytes.readUInt32LE(end + 16) === 0xffffffff) {
     throw new CardError('card_unsupported', 'The archive is split or in Zip64 format. Pack it as an ordinary zip.')

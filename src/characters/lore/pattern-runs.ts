@@ -34,7 +34,7 @@ interface State {
 const endOfText = -1
 /** RE2JS's number for a match that may begin unanchored. */
 const unanchored = 0
-/** Characters for each state; with fewer, the DFA makes states for longer than the NFA would take. RE2JS has the same number. */
+/** Characters for each state. With fewer, making states takes longer than an NFA run. RE2JS has the same number. */
 const charactersPerState = 10
 /** Units of work of one instruction of the program when a state is made. */
 const unitsOfInstruction = 10

@@ -50,7 +50,7 @@ export class ChoiceStream {
   }
 
   /**
-   * The pieces for a part: none, one, or two at the beginning, where the first has the role.
+   * The pieces for a part, often none or one. A piece with the role comes before the first piece.
    * @throws ApiError 502 for too many calls
    */
   next(part: StreamPart): readonly TranslatedDelta[] {

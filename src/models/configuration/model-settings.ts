@@ -18,7 +18,7 @@ export function isFallback(settings: ModelSettings): settings is FallbackSetting
   return 'fallback' in settings
 }
 
-/** Whether an id means a character on a model (`character/NAME`, `MODEL/character/NAME`), and so no model behind a prefix. */
+/** Whether an id means a character on a model (`character/NAME`, `MODEL/character/NAME`). Such an id names no model behind a prefix. */
 export function namesCharacter(id: string): boolean {
   return /(?:^|.\/)character\/./.test(id)
 }

@@ -25,7 +25,7 @@ export class Queue {
     return this.#enter(signal)
   }
 
-  /** Waits behind all requests, even in a full queue, and keeps the turn for good, so that no request runs after it. */
+  /** Waits behind all requests, even in a full queue, and never ends its turn, so that no request runs after it. */
   async close(): Promise<void> {
     await this.#enter(new AbortController().signal)
   }

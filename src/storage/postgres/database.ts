@@ -284,7 +284,7 @@ export class PostgresDatabase {
     }
   }
 
-  /** Retries until the work succeeds, fails for good, or has no time left. Within a request, the time is that of the request. */
+  /** Retries until the work succeeds, fails permanently, or has no time left. Within a request, the time is that of the request. */
   #retry<T>(
     pool: Pool,
     attempt: (end: number) => Promise<T>,

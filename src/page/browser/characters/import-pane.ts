@@ -92,7 +92,7 @@ function Item({ item }: { readonly item: Import }): VNode {
   `
 }
 
-/** A file that the service refuses can only be put away; after another failure it can be tried again. */
+/** A file that the service refuses can only be put away; a file with another failure can be tried again. */
 function WayOn({ item, failure }: { readonly item: Import; readonly failure: Failure }): VNode {
   return [400, 413].includes(failure.status)
     ? html`<button type="button" onClick=${() => putAway(item.id)}>Put it away</button>`
