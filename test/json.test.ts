@@ -147,7 +147,7 @@ describe('readJson', () => {
     expect(outcome(source)).toBe(`syntax at ${position}`)
   })
 
-  it('refuses a fraction that would round to an integer, and reads all other numbers as JSON.parse does', () => {
+  it('(x) refuses a fraction that would round to an integer, and reads all other numbers as JSON.parse does', () => {
     const digits = (most: number) => fc.string({ unit: fc.constantFrom(...'0019'), minLength: 1, maxLength: most })
     const parts = fc.tuple(fc.constantFrom('', '-'), digits(18), digits(24), fc.integer({ min: -30, max: 30 }))
     fc.assert(

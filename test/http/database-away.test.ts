@@ -53,7 +53,7 @@ it('an unconfirmed write is reported as such, and a retry with its Idempotency-K
   expect(list.map(({ name }) => name).toSorted()).toStrictEqual(keys)
 }, 60_000)
 
-it('a request waits for the database for five seconds in total, however many queries it needs', async () => {
+it('(j) a request waits for the database for five seconds in total, however many queries it needs', async () => {
   const server = await startPostgres()
   onTestFinished(() => server.stop())
   const url = await databaseOf(server)

@@ -72,7 +72,7 @@ beforeAll(async () => {
 })
 
 describe('the files of ops/', () => {
-  it('have an entry in the runbook and a test case for each alert, for any name of the scrape job', () => {
+  it('(u) have an entry in the runbook and a test case for each alert, for any name of the scrape job', () => {
     const runbook = readFileSync(join(projectFolder, 'docs/operations.md'), 'utf8')
     const induced = readFileSync(join(projectFolder, 'test/fixtures/alerts/induced.yaml'), 'utf8')
     expect(alerts.length).toBeGreaterThan(10)

@@ -72,7 +72,7 @@ describe('compose.yaml', () => {
     }
   })
 
-  it('gives the service time to drain and to stop, and writes only where it may', () => {
+  it('(s) gives the service time to drain and to stop, and writes only where it may', () => {
     const own = entries.filter(([, { image }]) => image === 'conservatory')
     for (const [name, { stop_grace_period = '', environment, command, read_only, tmpfs = [], volumes = [] }] of own) {
       const { DRAIN_SECONDS: drain, START_TIMEOUT: wait } = environment ?? {}
@@ -173,7 +173,7 @@ describe('ops/kubernetes.yaml', () => {
     expect(spec.template.metadata.annotations['prometheus.io/port']).toBe(metrics)
   })
 
-  it('drains, and waits for open replies before it kills', () => {
+  it('(s) drains, and waits for open replies before it kills', () => {
     const { DRAIN_SECONDS: drain, SHUTDOWN_GRACE: grace } = configured
     expect(pod.terminationGracePeriodSeconds).toBeGreaterThan(Number(drain) + Number(grace) + 1)
     // Balancers have heard of it before the listener closes.
@@ -181,7 +181,7 @@ describe('ops/kubernetes.yaml', () => {
     expect(Number(drain)).toBeGreaterThan(periodSeconds * failureThreshold)
   })
 
-  it('lets a replica wait for its database before the replica counts as dead', () => {
+  it('(s) lets a replica wait for its database before the replica counts as dead', () => {
     const { periodSeconds, failureThreshold } = container.startupProbe
     expect(Number(configured['START_TIMEOUT'])).toBe(60)
     expect(periodSeconds * failureThreshold).toBeGreaterThan(60)

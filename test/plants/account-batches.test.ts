@@ -103,7 +103,7 @@ describe('accounts import, in batches', () => {
     expect(await here.run('accounts', 'import', 'bob', file)).toMatchObject({ code: 1, stderr: told })
   })
 
-  it('imports all plants of a file with unsorted ids, and of a file with thousands of plants', async () => {
+  it('(f) imports all plants of a file with unsorted ids, and of a file with thousands of plants', async () => {
     const here = await startHere()
     const list = Array.from({ length: 5000 }, (_, index) => ({ id: (index * 7919) % 5003, name: `plant ${index}` }))
     const file = await fileIn(here, list)
@@ -111,7 +111,7 @@ describe('accounts import, in batches', () => {
     expect(await plantsOf(here, 'bob')).toStrictEqual(list.toSorted((one, other) => one.id - other.id))
   })
 
-  it('imports into a suspended account', async () => {
+  it('(f) imports into a suspended account', async () => {
     const here = await startHere()
     await here.stores.access.suspendAccount('bob')
     expect(await here.run('accounts', 'import', 'bob', await fileIn(here, plants))).toMatchObject({ code: 0 })

@@ -142,12 +142,12 @@ describe('accounts import', () => {
     }
   })
 
-  it('refuses an endless line, and keeps no more of it in memory than a piece', async () => {
+  it('(f) refuses an endless line, and keeps no more of it in memory than a piece', async () => {
     const reading = plantsIn(header + 'x'.repeat(3_000_000), 1_000_000)
     await expect(reading).rejects.toThrow('Line 2: the line is longer than a plant can be.')
   })
 
-  it('refuses bytes that are not UTF-8, and names the line', async () => {
+  it('(f) refuses bytes that are not UTF-8, and names the line', async () => {
     const file = Buffer.from(fileOf(plants))
     file[file.lastIndexOf('c')] = 0xff
     async function* pieces() {

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { OpenLists } from '../../src/plants/open-lists.ts'
 
-it('at most 32 long lists are open, and at most eight of one account', () => {
+it('(q) at most 32 long lists are open, and at most eight of one account', () => {
   const lists = new OpenLists()
   const leave = lists.enter(1)
   for (let each = 1; each < 8; each++) lists.enter(1)

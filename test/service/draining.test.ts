@@ -33,7 +33,7 @@ const ask = ({ url }: SpawnedService, stream: boolean, model = 'm'): Promise<Res
     body: JSON.stringify({ model, messages: [{ role: 'user', content: 'Hi' }], stream }),
   })
 
-it('at SIGTERM /readyz says that it drains, requests are still served and close their connections, and streams go on', async () => {
+it('(s) at SIGTERM /readyz says that it drains, requests are still served and close their connections, and streams go on', async () => {
   const folder = temporaryFolder()
   onTestFinished(folder.remove)
   const upstream = await upstreamForThisTest()
@@ -91,7 +91,7 @@ it('at SIGTERM /readyz says that it drains, requests are still served and close 
   expect(await service.exited).toBe(1)
 })
 
-it('a drain lasts for DRAIN_SECONDS; then the listener closes, and idle connections with it', async () => {
+it('(s) a drain lasts for DRAIN_SECONDS; then the listener closes, and idle connections with it', async () => {
   const folder = temporaryFolder()
   onTestFinished(folder.remove)
   const clock = new TestClock()

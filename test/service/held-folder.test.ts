@@ -8,7 +8,7 @@ import { openStores } from '../../src/stores/open.ts'
 import { folderForThisTest } from '../support/preset-service.ts'
 import { begin } from '../support/waiting-start.ts'
 
-it('over SQLite a start waits for a data folder that another service holds', async () => {
+it('(s) over SQLite a start waits for a data folder that another service holds', async () => {
   const folder = folderForThisTest()
   const lock = lockForServing(folder)
   const service = await begin({ DATA_DIR: folder, START_TIMEOUT: '3600' })
@@ -19,7 +19,7 @@ it('over SQLite a start waits for a data folder that another service holds', asy
   expect(service.told()).toBe(1)
 })
 
-it('over SQLite a start waits for a database file that another program holds', async () => {
+it('(s) over SQLite a start waits for a database file that another program holds', async () => {
   const folder = folderForThisTest()
   const config = readConfig({ DATA_DIR: folder })
   await (await openStores(config)).close()

@@ -40,7 +40,7 @@ async function caller({ url }: Balancer, number: number, isOver: () => boolean, 
   return amiss
 }
 
-it('a rolling restart of two services behind a balancer fails no request and cuts no stream', async () => {
+it('(s) a rolling restart of two services behind a balancer fails no request and cuts no stream', async () => {
   const database = await newMigratedDatabase()
   const balancer = await balancerForThisTest()
   const first = await replica(database)

@@ -69,7 +69,7 @@ async function copying(target: string) {
   }
 }
 
-describe('temporary files of a killed copy', () => {
+describe('(z) temporary files of a killed copy', () => {
   it('are removed by the next backup into their folder, unless their process still runs', async () => {
     const data = folderForThisTest()
     makeDatabase(data, ['a'])

@@ -43,8 +43,8 @@ async function serving() {
   return { path, stores, id, walBytes, write, pass, gauge }
 }
 
-describe('the log beside a SQLite file', () => {
-  it('stays under 64 MB while the reader of a whole list has stopped; the list still ends completely', async () => {
+describe('(p) the log beside a SQLite file', () => {
+  it('(p) stays under 64 MB while the reader of a whole list has stopped; the list still ends completely', async () => {
     const { stores, id, walBytes, write, pass } = await serving()
     await Promise.all(Array.from({ length: 1200 }, (_, index) => stores.plants.create(id, { name: `first ${index}` })))
     const pages = stores.plants.listLong(id, {}, eachPage)[Symbol.asyncIterator]()
@@ -69,7 +69,7 @@ describe('the log beside a SQLite file', () => {
     for (let index = 0; index < 1200; index++) expect(shown.has(`first ${index}`)).toBe(true)
   })
 
-  it('shows on /metrics while another program reads, and is under 16 MB ten seconds after that has ended', async () => {
+  it('(p) shows on /metrics while another program reads, and is under 16 MB ten seconds after that has ended', async () => {
     const { path, walBytes, write, pass, gauge } = await serving()
     const reader = new Database(path, { readonly: true })
     reader.exec('BEGIN')
@@ -87,7 +87,7 @@ describe('the log beside a SQLite file', () => {
     expect(walBytes()).toBeLessThan(16 * million)
   })
 
-  it('is cut when SQLite restarts it, also without the checkpointer', async () => {
+  it('(p) is cut when SQLite restarts it, also without the checkpointer', async () => {
     const { path, stores, id, walBytes, write } = await serving()
     const reader = new Database(path, { readonly: true })
     reader.exec('BEGIN')
@@ -98,7 +98,7 @@ describe('the log beside a SQLite file', () => {
     expect(walBytes()).toBeLessThan(9 * million)
   })
 
-  it('can be truncated beside a slow reader of an export, and the export is complete', async () => {
+  it('(p) can be truncated beside a slow reader of an export, and the export is complete', async () => {
     const { path, stores, id } = await serving()
     const name = 'n'.repeat(250)
     await Promise.all(Array.from({ length: 4000 }, () => stores.plants.create(id, { name })))

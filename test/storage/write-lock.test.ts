@@ -18,7 +18,7 @@ async function writtenFolder() {
   return { settings, writer }
 }
 
-it('commands that only read do not wait for writers', async () => {
+it('(o) commands that only read do not wait for writers', async () => {
   const { settings } = await writtenFolder()
   const commands = [
     ['accounts', 'list'],
@@ -33,7 +33,7 @@ it('commands that only read do not wait for writers', async () => {
   }
 })
 
-it('a command that writes waits for another writer, reports that, and goes on', async () => {
+it('(o) a command that writes waits for another writer, reports that, and goes on', async () => {
   const { settings, writer } = await writtenFolder()
   const env = { PATH: process.env['PATH'], ...compileCache, ...settings }
   const child = spawn(process.execPath, ['src/main.ts', 'accounts', 'create', 'ben'], { cwd: projectFolder, env })

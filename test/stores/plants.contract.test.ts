@@ -251,7 +251,7 @@ describe.each(engines)('plants in $name', (engine) => {
     await store.unshare(cat, bob)
   })
 
-  it('have a new version after each change that an account sees, and the same version otherwise', async () => {
+  it('(y) have a new version after each change that an account sees, and the same version otherwise', async () => {
     const [ann, bob, cat] = [await database.newAccount(), await database.newAccount(), await database.newAccount()]
     const transfers = database.openTransfers()
     const key = { account: ann, digest: 'd' }

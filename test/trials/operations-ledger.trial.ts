@@ -155,7 +155,7 @@ function watching(ask: () => Promise<number>): () => Promise<readonly number[]> 
 }
 
 describe.each(engines)('ten million requests and plants in %s', (engine) => {
-  it('slow down neither the start, nor a request, nor what is removed; 30 days of the ledger are told within 5 s', async () => {
+  it('(l) slow down neither the start, nor a request, nor what is removed; 30 days of the ledger are told within 5 s', async () => {
     const [empty, full] = [await makeDatabase(engine), await makeDatabase(engine)]
     await fillLargeLedger(full.sql, engine, rows, unixSeconds())
     await fillPlants(full.sql, engine, rows)
@@ -216,7 +216,7 @@ describe.each(engines)('idempotency keys that have expired, in %s', (engine) => 
   const blocks = 4
   const blockSeconds = 12
 
-  it('are gone within a minute where 200 come each second, and no request waits for that', async () => {
+  it('(n) are gone within a minute where 200 come each second, and no request waits for that', async () => {
     const database = await makeDatabase(engine)
     const old = async (age: number) => {
       const [row] = await database.sql.run<{ count: number }>(

@@ -4,7 +4,7 @@ import { connectPostgres } from '../../../src/storage/postgres/connect.ts'
 import { PostgresDatabase } from '../../../src/storage/postgres/database.ts'
 import { newPostgresDatabase } from '../../support/shared-postgres.ts'
 
-it('every text in an index is ordered by its bytes, whatever the collation of the operating system', async () => {
+it('(y) every text in an index is ordered by its bytes, whatever the collation of the operating system', async () => {
   const url = await newPostgresDatabase()
   await (await connectPostgres(url)).close()
   const sql = postgres(url, { max: 1 })
@@ -19,7 +19,7 @@ it('every text in an index is ordered by its bytes, whatever the collation of th
   expect(indexed.filter(({ collation }) => collation !== 'C').map(({ place }) => place)).toStrictEqual([])
 })
 
-it('a transaction is retried when a migration has changed the columns of its prepared statements', async () => {
+it('(y) a transaction is retried when a migration has changed the columns of its prepared statements', async () => {
   const database = new PostgresDatabase(await newPostgresDatabase())
   onTestFinished(() => database.close())
   await database.transaction((sql) => sql`CREATE TABLE texts (text TEXT)`)

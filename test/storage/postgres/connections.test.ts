@@ -61,7 +61,7 @@ async function scene(patience: number) {
   return { sql, database, store: new PostgresPlantStore(database), connections, share }
 }
 
-it('a frozen standby delays commits, and no reads', async () => {
+it('(k) a frozen standby delays commits, and no reads', async () => {
   const { sql, database, store, connections, share } = await scene(20_000)
   await freezeStandby(sql, true)
   let answered = 0
@@ -85,7 +85,7 @@ it('a frozen standby delays commits, and no reads', async () => {
   expect(await database.read((reading) => reading`SELECT tag FROM grants`)).toHaveLength(40)
 })
 
-it('commits that wait for a frozen standby are answered as unconfirmed in time, and ended on the server', async () => {
+it('(k) commits that wait for a frozen standby are answered as unconfirmed in time, and ended on the server', async () => {
   const { sql, store, connections } = await scene(1000)
   await freezeStandby(sql, true)
   let began = performance.now()
@@ -98,7 +98,7 @@ it('commits that wait for a frozen standby are answered as unconfirmed in time, 
   await eventually(async () => expect(await connections("AND wait_event = 'SyncRep'")).toBe(0))
 })
 
-it('the counts of limits, the last uses of keys and the heartbeats of replicas wait for no standby', async () => {
+it('(k) the counts of limits, the last uses of keys and the heartbeats of replicas wait for no standby', async () => {
   const { sql, database: before } = await scene(20_000)
   const { key } = await new PostgresAccessStore(before).createKey({ account: 'account 1', scopes: ['plants:read'] })
   await freezeStandby(sql, true)
@@ -116,7 +116,7 @@ it('the counts of limits, the last uses of keys and the heartbeats of replicas w
   await replica.leave()
 })
 
-it('after a connection has ended, the next goes to the host that answered, not to a standby that does not answer', async () => {
+it('(k) after a connection has ended, the next goes to the host that answered, not to a standby that does not answer', async () => {
   const { sql } = await scene(20_000)
   const frozen = await startFakePostgres(() => {})
   onTestFinished(() => frozen.close())
@@ -139,7 +139,7 @@ it('after a connection has ended, the next goes to the host that answered, not t
   expect(frozen.connections()).toBe(0)
 })
 
-it('a write that waits for a lock times out as not written, and ends no commit of others that waits for a standby', async () => {
+it('(j) a write that waits for a lock times out as not written, and ends no commit of others that waits for a standby', async () => {
   const { sql, database, store, connections } = await scene(4000)
   const held = Promise.withResolvers<void>()
   const ending = Promise.withResolvers<void>()
@@ -165,7 +165,7 @@ it('a write that waits for a lock times out as not written, and ends no commit o
   expect(await sql`SELECT name FROM plants WHERE name = 'late'`).toEqual([])
 })
 
-it('one constant bounds all connections under any load', async () => {
+it('(t) one constant bounds all connections under any load', async () => {
   const { sql, database, store, connections, share } = await scene(1500)
   let isOver = false
   const samples: number[] = []
@@ -198,7 +198,7 @@ it('one constant bounds all connections under any load', async () => {
   expect(Math.max(...samples)).toBeLessThanOrEqual(maxConnections)
 })
 
-it('a slow reader of a long list keeps no connection and no snapshot', async () => {
+it('(q) a slow reader of a long list keeps no connection and no snapshot', async () => {
   const { store, connections } = await scene(5000)
   const readers = Array.from({ length: 8 }, () => store.listLong(1, {}, eachPage)[Symbol.asyncIterator]())
   for (const reader of readers) expect((await reader.next()).done).toBe(false)

@@ -4,7 +4,7 @@ import { PostgresPlantStore } from '../../../src/plants/postgres.ts'
 import { connectPostgres } from '../../../src/storage/postgres/connect.ts'
 import { newPostgresDatabase } from '../../support/shared-postgres.ts'
 
-it('a locked expired key is skipped, and removed by a later search', async () => {
+it('(n) a locked expired key is skipped, and removed by a later search', async () => {
   const url = await newPostgresDatabase()
   const database = await connectPostgres(url)
   const other = postgres(url, { max: 1 })

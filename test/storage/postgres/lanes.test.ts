@@ -78,7 +78,7 @@ describe('an account that another transaction has locked', () => {
     },
   )
 
-  it('leaves its lane when its lock is free, also while other accounts keep theirs', async () => {
+  it('(i) leaves its lane when its lock is free, also while other accounts keep theirs', async () => {
     const store = new PostgresPlantStore(openDatabase(20_000))
     const releases = await Promise.all(
       [1, 2, 3, 4, 5].map((id) => hold(`SELECT id FROM accounts WHERE id = ${id} FOR UPDATE`)),
@@ -92,7 +92,7 @@ describe('an account that another transaction has locked', () => {
     expect((await Promise.all(writes)).map(({ plant }) => plant.id)).toEqual([1, 1, 1, 1, 1])
   })
 
-  it('has a bounded queue: further writes are refused at once', async () => {
+  it('(i) has a bounded queue: further writes are refused at once', async () => {
     const store = new PostgresPlantStore(openDatabase(20_000))
     const release = await hold('SELECT id FROM accounts WHERE id = 1 FOR UPDATE')
     const first = store.create(1, { name: 'a' })
@@ -116,7 +116,7 @@ describe('an account that another transaction has locked', () => {
     expect(written.length).toBeLessThan(1700)
   })
 
-  it('has two connections for all its requests, and the others have the rest', async () => {
+  it('(i) has two connections for all its requests, and the others have the rest', async () => {
     const database = openDatabase(20_000)
     const release = await hold('SELECT id FROM accounts WHERE id = 1 FOR UPDATE')
     const grant = (account: number) =>
@@ -133,7 +133,7 @@ describe('an account that another transaction has locked', () => {
     await Promise.all(own)
   })
 
-  it('gets a slot when one of its share is free, and accounts below their share pass it', async () => {
+  it('(i) gets a slot when one of its share is free, and accounts below their share pass it', async () => {
     const places = new ConnectionSlots(3, 2)
     const entered: string[] = []
     const enter = async (who: string) => {
@@ -164,7 +164,7 @@ describe('the time of a request', () => {
       },
     })
 
-  it('includes the wait of a write in the queue', async () => {
+  it('(j) includes the wait of a write in the queue', async () => {
     const groupCommit = openGroupCommit(openDatabase(2000))
     await hold('LOCK TABLE counters IN ACCESS EXCLUSIVE MODE')
     const first = groupCommit.add('first')
@@ -177,7 +177,7 @@ describe('the time of a request', () => {
     await rejected
   })
 
-  it('may end for one write of a batch: that write is left out, and the others are written', async () => {
+  it('(j) may end for one write of a batch: that write is left out, and the others are written', async () => {
     const database = openDatabase(3000)
     const groupCommit = openGroupCommit(database)
     const release = await hold('LOCK TABLE counters IN ACCESS EXCLUSIVE MODE')
@@ -191,7 +191,7 @@ describe('the time of a request', () => {
     expect(await sql`SELECT name FROM counters WHERE name IN ('late', 'other')`).toEqual([{ name: 'other' }])
   })
 
-  it('also ends for a write in a lane that waits for a connection', async () => {
+  it('(j) also ends for a write in a lane that waits for a connection', async () => {
     const database = openDatabase(4000)
     const store = new PostgresPlantStore(database)
     const release = await hold('SELECT id FROM accounts WHERE id = 1 FOR UPDATE')
@@ -210,7 +210,7 @@ describe('the time of a request', () => {
     expect(await sql`SELECT name FROM plants WHERE name = 'late'`).toEqual([])
   })
 
-  it('is one for all its waits for the database until its reply begins', async () => {
+  it('(j) is one for all its waits for the database until its reply begins', async () => {
     const database = openDatabase(2000)
     let isAnswered = false
     const waiting = { account: () => 1, isAnswered: () => isAnswered }

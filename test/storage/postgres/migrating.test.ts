@@ -21,7 +21,7 @@ function openBriefly(url: string): PostgresDatabase {
   return database
 }
 
-it('a migration may take longer than a request, and replicas that start meanwhile report that and wait for it', async () => {
+it('(m) a migration may take longer than a request, and replicas that start meanwhile report that and wait for it', async () => {
   const url = await newPostgresDatabase()
   const [first, second] = [openBriefly(url), openBriefly(url)]
   await migratePostgres(first)
@@ -44,7 +44,7 @@ it('a migration may take longer than a request, and replicas that start meanwhil
   expect(rows).toHaveLength(1)
 })
 
-it('a migration fails soon when the database stops, and not after its long time limit', async () => {
+it('(m) a migration fails soon when the database stops, and not after its long time limit', async () => {
   const server = await startPostgres()
   onTestFinished(() => server.stop())
   const database = openBriefly(await server.createDatabase())

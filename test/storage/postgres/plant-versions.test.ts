@@ -5,7 +5,7 @@ import { Replica } from '../../../src/storage/postgres/replicas.ts'
 import { eventually } from '../../support/eventually.ts'
 import { newPostgresDatabase } from '../../support/shared-postgres.ts'
 
-it('no version is valid while a replica of the release before lives, and older versions never become valid again', async () => {
+it('(y) no version is valid while a replica of the release before lives, and older versions never become valid again', async () => {
   const database = await connectPostgres(await newPostgresDatabase())
   onTestFinished(() => database.close())
   await database.transaction((sql) => sql`INSERT INTO accounts (id, name, created) VALUES (1, 'ann', 0)`)

@@ -181,7 +181,7 @@ it('without a pooler statements are prepared, and the server ends slow ones', as
   expect(proxy.takeNames()).toHaveLength(1)
 })
 
-it('after a pooler ends a connection, the next goes to the next host: its server may be gone while it queues queries', async () => {
+it('(k) after a pooler ends a connection, the next goes to the next host: its server may be gone while it queues queries', async () => {
   const asked: string[] = []
   const pooler = (name: string) =>
     proxyForThisTest(databaseUrl, {

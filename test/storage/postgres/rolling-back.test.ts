@@ -9,7 +9,7 @@ import { newPostgresDatabase } from '../../support/shared-postgres.ts'
 /** The schema of 0.1.0, as in a dump from before an upgrade. */
 const older = postgresMigrations.slice(0, 2)
 
-it('the rollback of the handbook leaves no newer table, so that the next upgrade succeeds', async () => {
+it('(r) the rollback of the handbook leaves no newer table, so that the next upgrade succeeds', async () => {
   const recipe = /^psql (--command='.*) "\$DATABASE_URL"$/m.exec(textOf('docs/operations.md'))?.[1] ?? ''
   const statements = [...recipe.matchAll(/--command='([^']+)'/g)].map(([, statement = '']) => statement)
   expect(statements.length).toBeGreaterThan(0)

@@ -117,7 +117,7 @@ function atOnce<Row extends readonly [what: string, ...unknown[]], Outcome>(
   }
 }
 
-describe('a start that a PostgreSQL refuses says what to change', () => {
+describe('(v) a start that a PostgreSQL refuses says what to change', () => {
   const rows: readonly [what: string, role: string, rest: string, says: string, isTransient: boolean][] = [
     ['a wrong password', 'gardener:wrong', '/open', 'refuses this name and password.', false],
     ['no such role', 'nobody_here', '/open', 'has no role of this name', false],
@@ -167,7 +167,7 @@ describe('a start that a PostgreSQL refuses says what to change', () => {
   })
 })
 
-describe('a start that reaches no server says so', () => {
+describe('(v) a start that reaches no server says so', () => {
   const rows: readonly [what: string, url: string, place: string, says: string][] = [
     [
       'a host that is not known',
@@ -209,7 +209,7 @@ function brokenTls(socket: Socket): void {
   })
 }
 
-describe('a start that reaches another program in place of PostgreSQL says so', () => {
+describe('(v) a start that reaches another program in place of PostgreSQL says so', () => {
   const rows: readonly [
     what: string,
     script: (socket: Socket) => void,
@@ -304,7 +304,7 @@ describe('a start that reaches another program in place of PostgreSQL says so', 
   })
 })
 
-describe('sslmode and sslrootcert of the URL do what libpq documents', () => {
+describe('(v) sslmode and sslrootcert of the URL do what libpq documents', () => {
   const notTrusted = 'has a certificate that is not trusted. Name the certificate of its authority by sslrootcert=PATH'
   const otherName = 'has a certificate for another host name.'
 
