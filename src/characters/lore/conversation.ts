@@ -1,7 +1,8 @@
 import { type Message, textOf } from '../../openai/completion-request.ts'
 import type { Steps } from '../../work.ts'
 import { withoutComments } from '../macros/macros.ts'
-import { ScanBudget, ScannedText } from './scanned-text.ts'
+import { ScanBudget } from './scan-budget.ts'
+import { ScannedText } from './scanned-text.ts'
 
 /** Characters of one window of messages, from the newest. */
 const maxWindowLength = 64 * 1024

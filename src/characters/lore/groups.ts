@@ -1,7 +1,7 @@
 import type { Steps } from '../../work.ts'
 import { hashOf } from '../macros/seeded-random.ts'
 import type { LoreEntry } from './entry.ts'
-import type { ScanBudget } from './scanned-text.ts'
+import type { ScanBudget } from './scan-budget.ts'
 
 /** The rules that choose among the members of a group. */
 export interface GroupRules {

@@ -1,5 +1,6 @@
 import type { Steps } from '../../work.ts'
 import type { LorePattern } from './pattern.ts'
+import type { ScanBudget } from './scan-budget.ts'
 
 /** A key of a lorebook entry, prepared for the search. */
 export interface LoreKey {
@@ -15,34 +16,6 @@ export interface LoreKey {
   readonly hasNamesOnly?: boolean
   /** Null for a pattern that the engine refuses: it never matches. */
   readonly pattern?: LorePattern | null
-}
-
-/** Units of work that a request may spend on the search for keys: some 2 s, half of its whole budget. */
-const maxUnits = 200_000_000
-/** Bloom filters that a request may have in memory, of at most 64 kB each. */
-const maxFilters = 64
-/** Units of work after which a step ends. */
-const unitsOfStep = 2000
-
-/** The budget of a request for the search for keys, so that no card can block the service. */
-export class ScanBudget {
-  /** Units of work. When none are left, every search finds nothing. */
-  unitsLeft = maxUnits
-  /** Bloom filters that may still be made. */
-  filtersLeft = maxFilters
-  #unitsLeftBefore = maxUnits
-
-  /** Whether the current step has spent its units, so that it should end. */
-  get isStepOver(): boolean {
-    return this.#unitsLeftBefore - this.unitsLeft >= unitsOfStep
-  }
-
-  /** The units spent since the last call. */
-  takeSpentUnits(): number {
-    const spent = this.#unitsLeftBefore - this.unitsLeft
-    this.#unitsLeftBefore = this.unitsLeft
-    return spent
-  }
 }
 
 /** Bits of the filter for each character of the text; the filter has at least 2 ** 10 bits and at most 2 ** 19 (64 kB). */

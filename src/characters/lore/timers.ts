@@ -1,7 +1,7 @@
 import type { Steps } from '../../work.ts'
 import type { LoreEntry } from './entry.ts'
 import { type GroupRules, groupLosers } from './groups.ts'
-import type { ScanBudget } from './scanned-text.ts'
+import type { ScanBudget } from './scan-budget.ts'
 
 /** A timed entry, and its matches at earlier turns; the three lists have one item for each turn. */
 export interface TimedHistory {

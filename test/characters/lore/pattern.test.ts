@@ -6,7 +6,8 @@ import { readKey } from '../../../src/characters/lore/keys.ts'
 import { emptyNotes } from '../../../src/characters/lore/lorebook.ts'
 import { LorePattern } from '../../../src/characters/lore/pattern.ts'
 import { NfaRun, type PatternRun } from '../../../src/characters/lore/pattern-runs.ts'
-import { firstKeyIn, ScanBudget, ScannedText } from '../../../src/characters/lore/scanned-text.ts'
+import { ScanBudget } from '../../../src/characters/lore/scan-budget.ts'
+import { firstKeyIn, ScannedText } from '../../../src/characters/lore/scanned-text.ts'
 import { workAtOnce } from '../../../src/work.ts'
 
 /** Bytes of the states that RE2JS keeps for a pattern, by its own count. */
