@@ -2,7 +2,8 @@ import { RE2JS } from 're2js'
 import { withoutControls } from '../../text.ts'
 import { hasMacro } from '../macros/macros.ts'
 import { LorePattern } from './pattern.ts'
-import { type LoreKey, trigramsOf } from './scanned-text.ts'
+import type { LoreKey } from './scanned-text.ts'
+import { trigramsOf } from './trigram-filter.ts'
 
 /** Characters of a key, and of a pattern. */
 export const maxKeyLength = 1000
