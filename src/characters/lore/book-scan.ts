@@ -3,6 +3,7 @@ import { hashOf } from '../macros/seeded-random.ts'
 import { entriesFor, type Speaker } from './audience.ts'
 import type { Conversation, EarlierPoint } from './conversation.ts'
 import type { DecoratedRules, LoreEntry, ScannedField } from './entry.ts'
+import { allowsGlance, lacksAllKeys } from './glance.ts'
 import { otherKeysAllow } from './key-match.ts'
 import type { Lorebook } from './lorebook.ts'
 import type { Recursion } from './recursion.ts'
@@ -122,7 +123,10 @@ export class BookScan implements Scanned {
     const pending = this.#pending
     // By index, as in `firstKeyIn`.
     for (let e = 0, entry = pending[0]; entry; entry = pending[++e]) {
-      const verdict = this.#quickVerdict(entry, pass) ?? (yield* this.#verdictOf(entry, pass))
+      const rules = this.#rulesOf(entry)
+      const decided = this.#byRules(entry, rules, pass)
+      const verdict =
+        decided ?? (this.#lacksAtGlance(entry, rules, pass) ? 'not yet' : yield* this.#byKeys(entry, rules, pass))
       if (verdict === 'not yet') later.push(entry)
       else if (verdict !== 'never') found.push(verdict)
       budget.unitsLeft -= unitsOfEntry
@@ -132,27 +136,19 @@ export class BookScan implements Scanned {
     this.#pending = later
   }
 
-  /** The verdict by rules and Bloom filters alone, which is enough for most entries; undefined when it takes a search. */
-  #quickVerdict(entry: LoreEntry, pass: number): Verdict | undefined {
-    if (entry.constant || entry.recursionLevel !== 0 || entry.alsoScans.length > 0) return undefined
-    if (this.#search.budget.unitsLeft <= 0) return undefined
-    const rules = this.#rulesOf(entry)
-    const verdict = this.#byRules(entry, rules, pass)
-    if (verdict !== undefined) return verdict
-    if (pass === 0) {
-      if (dependsOnHistory(rules)) return undefined
-      return lacksAllKeys(this.#windowOf(entry, rules), entry.keys) ? 'not yet' : undefined
-    }
-    if (this.#primary.size > 0 && this.#primary.has(entry)) return undefined
-    for (const text of this.#recursion.newest) if (!lacksAllKeys(text, entry.keys)) return undefined
-    return 'not yet'
+  /** Whether a glance shows that an entry on which its rules do not decide does not match in this pass. */
+  #lacksAtGlance(entry: LoreEntry, rules: DecoratedRules, pass: number): boolean {
+    if (!allowsGlance(entry) || this.#search.budget.unitsLeft <= 0) return false
+    if (pass === 0) return !dependsOnHistory(rules) && lacksAllKeys(this.#windowOf(entry, rules), entry.keys)
+    if (this.#primary.size > 0 && this.#primary.has(entry)) return false
+    for (const text of this.#recursion.newest) if (!lacksAllKeys(text, entry.keys)) return false
+    return true
   }
 
-  *#verdictOf(entry: LoreEntry, pass: number): Steps<Verdict> {
-    const rules = this.#rulesOf(entry)
-    const decided = this.#byRules(entry, rules, pass)
-    const verdict = decided ?? (pass === 0 && dependsOnHistory(rules) ? yield* this.#byReplay(entry, rules) : undefined)
-    if (verdict !== undefined) return verdict
+  /** The verdict by earlier points of the conversation and by the keys. */
+  *#byKeys(entry: LoreEntry, rules: DecoratedRules, pass: number): Steps<Verdict> {
+    const replayed = pass === 0 && dependsOnHistory(rules) ? yield* this.#byReplay(entry, rules) : undefined
+    if (replayed !== undefined) return replayed
     if (pass < this.#firstPassOf(entry)) return 'not yet'
     for (const field of entry.alsoScans) yield* this.#readField(field)
     const keys = yield* this.#keysOf(entry, rules, pass)
@@ -317,12 +313,6 @@ export class BookScan implements Scanned {
 /** Whether an entry depends on its matches at earlier points of the conversation. */
 function dependsOnHistory({ keepAfterMatch, dontAfterMatch }: DecoratedRules): boolean {
   return keepAfterMatch === true || dontAfterMatch === true
-}
-
-/** Whether the Bloom filter of a text excludes all keys. */
-function lacksAllKeys(text: ScannedText, keys: readonly LoreKey[]): boolean {
-  for (const key of keys) if (key.hasMacro === true || !text.surelyLacks(key)) return false
-  return true
 }
 
 const noRules: DecoratedRules = { additional: [], excluded: [] }
