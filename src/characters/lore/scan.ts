@@ -1,7 +1,6 @@
 import type { Steps } from '../../work.ts'
 import { BookScan, type Match, type Scanned, type ScannedBook, type ScanRequest, seedAt } from './book-scan.ts'
 import { type GroupRules, groupLosers } from './groups.ts'
-import type { Lorebook } from './lorebook.ts'
 import { Recursion } from './recursion.ts'
 import { scannedTextsOf } from './scanned-text.ts'
 import { noTimers, replayTimers, type Timers, timedEntries } from './timers.ts'
@@ -72,16 +71,4 @@ function groupRules(request: ScanRequest, taken: Set<string>, length: number, ti
 /** The number of a context, 0 to 7: the index of its rules in `LoreEntry.decorators`. */
 export function decoratorContext(hasPersonality: boolean, hasScenario: boolean, knowsGreeting: boolean): number {
   return (hasPersonality ? 1 : 0) | (hasScenario ? 2 : 0) | (knowsGreeting ? 4 : 0)
-}
-
-/** The largest scan depth of all entries of a book, in messages. */
-export function maxScanDepth({ entries, scanDepth }: Lorebook): number {
-  let deepest = scanDepth
-  for (const entry of entries) {
-    deepest = Math.max(deepest, entry.scanDepth ?? 0)
-    if (entry.decorators[0]?.scanDepth !== undefined) {
-      deepest = Math.max(deepest, ...entry.decorators.map((rules) => rules.scanDepth ?? 0))
-    }
-  }
-  return deepest
 }

@@ -4,7 +4,8 @@ import type { DropReason, Match, Scanned, ScanRequest } from '../lore/book-scan.
 import { begunReply, type Conversation } from '../lore/conversation.ts'
 import type { LoreEntry, ScannedField } from '../lore/entry.ts'
 import type { Lorebook } from '../lore/lorebook.ts'
-import { decoratorContext, maxScanDepth, scanBooks } from '../lore/scan.ts'
+import { decoratorContext, scanBooks } from '../lore/scan.ts'
+import { maxScanDepth } from '../lore/scan-depth-cache.ts'
 import type { LoreKey } from '../lore/scanned-text.ts'
 import type { CardTexts, ExpansionContext } from './card-texts.ts'
 import { type CompositionRequest, type RequestTexts, TokenCounterNeeded } from './composition.ts'
@@ -56,7 +57,7 @@ export function* findLore(
   const ownBooks = request.texts?.books ?? []
   const books = [...(card.book ? [card.book] : []), ...ownBooks, ...(request.worldBooks ?? [])]
   if (books.every(({ entries }) => entries.length === 0)) return noLore
-  yield* conversation.prepare(Math.max(...books.map(cachedDepth)))
+  yield* conversation.prepare(Math.max(...books.map(maxScanDepth)))
   const readerOf = (book: Lorebook) => (ownBooks.includes(book) ? own : texts)
   const scannable = (book: Lorebook) => {
     const reader = readerOf(book)
@@ -128,16 +129,6 @@ function* fieldText(field: ScannedField, texts: CardTexts, context: ExpansionCon
   if (field === 'persona') return context.persona ?? ''
   const { card } = texts
   return yield* texts.expand(field, field === 'depthNote' ? (card.depthNote?.prompt ?? '') : card[field], context)
-}
-
-const depths = new WeakMap<Lorebook, number>()
-
-function cachedDepth(book: Lorebook): number {
-  const known = depths.get(book)
-  if (known !== undefined) return known
-  const depth = maxScanDepth(book)
-  depths.set(book, depth)
-  return depth
 }
 
 /** Ascending insertion order; equal ones in the order of books and files. */

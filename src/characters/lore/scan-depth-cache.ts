@@ -1,0 +1,23 @@
+import type { Lorebook } from './lorebook.ts'
+
+const depths = new WeakMap<Lorebook, number>()
+
+/** The largest scan depth of all entries of a book, in messages. It is found once for each book. */
+export function maxScanDepth(book: Lorebook): number {
+  const known = depths.get(book)
+  if (known !== undefined) return known
+  const depth = findMaxScanDepth(book)
+  depths.set(book, depth)
+  return depth
+}
+
+function findMaxScanDepth({ entries, scanDepth }: Lorebook): number {
+  let deepest = scanDepth
+  for (const entry of entries) {
+    deepest = Math.max(deepest, entry.scanDepth ?? 0)
+    if (entry.decorators[0]?.scanDepth !== undefined) {
+      deepest = Math.max(deepest, ...entry.decorators.map((rules) => rules.scanDepth ?? 0))
+    }
+  }
+  return deepest
+}
