@@ -239,29 +239,6 @@ export class CardTexts {
     return made
   }
 
-  /** The cached value of a key; undefined for none. Adds its unknown macros to the context. */
-  cached<T>(cache: DerivedCache<T>, key: string | number, context: ExpansionContext): T | undefined {
-    const known = cache.get(this, key)
-    if (known !== undefined && known.unknown.size > 0) for (const name of known.unknown) context.unknown.add(name)
-    return known?.made
-  }
-
-  /** A value made from these texts, cached unless the texts vary. */
-  *derive<T>(cache: DerivedCache<T>, key: string | number, context: ExpansionContext, make: () => Steps<T>): Steps<T> {
-    const known = this.cached(cache, key, context)
-    if (known !== undefined) return known
-    const { varied, unknown: unknownBefore } = context
-    context.varied = false
-    context.unknown = new Set()
-    const made = yield* make()
-    const { unknown } = context
-    if (context.varied === false) cache.set(this, key, { made, unknown })
-    context.varied ||= varied
-    context.unknown = unknownBefore
-    for (const name of unknown) unknownBefore.add(name)
-    return made
-  }
-
   /** A number of an entry, the same as long as these texts are cached. */
   numberOf(entry: LoreEntry): number {
     const known = this.#numbers.get(entry)
@@ -292,34 +269,6 @@ function newestText(conversation: readonly Message[], speaker: Message['role'] |
 }
 
 const keyName = /\{\{(char|user)\}\}|<(char|bot|user)>/gi
-
-/** A value made from a card's texts, and the unknown macros in them. */
-interface Derived<T> {
-  readonly made: T
-  readonly unknown: ReadonlySet<string>
-}
-
-/** A cache of one kind of values that are made from card texts. */
-export class DerivedCache<T> {
-  readonly #maxEntries: number
-  readonly #maps = new WeakMap<CardTexts, Map<string | number, Derived<T>>>()
-
-  /** @param maxEntries entries for one `CardTexts` */
-  constructor(maxEntries: number) {
-    this.#maxEntries = maxEntries
-  }
-
-  get(owner: CardTexts, key: string | number): Derived<T> | undefined {
-    return this.#maps.get(owner)?.get(key)
-  }
-
-  set(owner: CardTexts, key: string | number, value: Derived<T>): void {
-    const map = this.#maps.get(owner) ?? new Map<string | number, Derived<T>>()
-    this.#maps.set(owner, map)
-    if (map.size >= this.#maxEntries) map.clear()
-    map.set(key, value)
-  }
-}
 
 /** Characters that are cached for one card and all its users; beyond them the cache is emptied. */
 const maxKeptLength = 4 * 1024 ** 2

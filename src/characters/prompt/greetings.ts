@@ -5,8 +5,9 @@ import type { Steps } from '../../work.ts'
 import type { Card } from '../cards/card.ts'
 import { type Clock, clockAt } from '../macros/clock.ts'
 import { seededRandom } from '../macros/seeded-random.ts'
-import { type CardTexts, DerivedCache, type ExpansionContext, expansionContextOf, textsOf } from './card-texts.ts'
+import { type CardTexts, type ExpansionContext, expansionContextOf, textsOf } from './card-texts.ts'
 import type { CompositionRequest } from './composition.ts'
+import { DerivedCache } from './derived-cache.ts'
 import { derivedAtOnce } from './segments.ts'
 import { defaultUserName, type Persona } from './settings.ts'
 
@@ -65,8 +66,8 @@ export function* greetingMessage(texts: CardTexts, context: ExpansionContext, in
   const make = () => Object.freeze({ role: 'assistant' as const, content: text })
   if (!texts.isCached(keyOf(index))) return make()
   return (
-    texts.cached(greetingCache, index, context) ??
-    (yield* texts.derive(greetingCache, index, context, () => derivedAtOnce(make)))
+    greetingCache.cached(texts, index, context) ??
+    (yield* greetingCache.derive(texts, index, context, () => derivedAtOnce(make)))
   )
 }
 

@@ -2,8 +2,9 @@ import type { Message } from '../../openai/completion-request.ts'
 import type { Steps } from '../../work.ts'
 import { readExamples, type Utterance } from '../cards/examples.ts'
 import { withoutComments } from '../macros/macros.ts'
-import { type CardTexts, DerivedCache, type ExpansionContext, system } from './card-texts.ts'
+import { type CardTexts, type ExpansionContext, system } from './card-texts.ts'
 import type { Section, SectionName } from './composition.ts'
+import { DerivedCache } from './derived-cache.ts'
 import type { Lore } from './found-lore.ts'
 
 /** The system messages about the character, before the conversation, and the sections that they are made of. */
@@ -42,8 +43,8 @@ export function* leadOf(
   if (!isCacheable) return yield* makeLead(texts, context, placed, isSplit)
   const key = `${isSplit}/${placed.map(({ entry }) => texts.numberOf(entry)).join()}`
   return (
-    texts.cached(leadCache, key, context) ??
-    (yield* texts.derive(leadCache, key, context, () => makeLead(texts, context, placed, isSplit)))
+    leadCache.cached(texts, key, context) ??
+    (yield* leadCache.derive(texts, key, context, () => makeLead(texts, context, placed, isSplit)))
   )
 }
 
@@ -116,7 +117,7 @@ export function* postHistoryOf(texts: CardTexts, context: ExpansionContext, lore
 
 /** The text after the conversation, as a message. */
 export function postHistoryMessage(texts: CardTexts, context: ExpansionContext, text: string): Steps<Message> {
-  return texts.derive(postHistoryCache, text, context, () => derivedAtOnce(() => system(text)))
+  return postHistoryCache.derive(texts, text, context, () => derivedAtOnce(() => system(text)))
 }
 
 /** The card's text in place of the operator's, which the card can insert with `{{original}}`. */
@@ -132,7 +133,7 @@ function overriding(
 
 /** The example dialogues, in blocks that begin with a separator. */
 export function examplesOf(texts: CardTexts, context: ExpansionContext): Steps<readonly ExampleBlock[]> {
-  return texts.derive(examplesCache, 'examples', context, () => makeExamples(texts, context))
+  return examplesCache.derive(texts, 'examples', context, () => makeExamples(texts, context))
 }
 
 /** Units of work of the messages of one block. */
@@ -169,7 +170,7 @@ export function* loreBesideExamples(
 ): Steps<readonly Message[]> {
   const make = () => makeLoreBeside(texts, context, lore)
   if (!texts.isCached(lore.entry)) return yield* make()
-  return yield* texts.derive(loreBesideExamplesCache, texts.numberOf(lore.entry), context, make)
+  return yield* loreBesideExamplesCache.derive(texts, texts.numberOf(lore.entry), context, make)
 }
 
 function* makeLoreBeside(texts: CardTexts, context: ExpansionContext, lore: Lore): Steps<readonly Message[]> {
@@ -192,7 +193,7 @@ export function* loreMessage(
 ): Steps<Message> {
   const make = () => Object.freeze({ role, content: body })
   if (!texts.isCached(entry)) return make()
-  return yield* texts.derive(loreCache, `${role}/${texts.numberOf(entry)}`, context, () => derivedAtOnce(make))
+  return yield* loreCache.derive(texts, `${role}/${texts.numberOf(entry)}`, context, () => derivedAtOnce(make))
 }
 
 /** Units of work of one message. */

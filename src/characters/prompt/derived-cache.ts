@@ -1,0 +1,49 @@
+import type { Steps } from '../../work.ts'
+import type { CardTexts, ExpansionContext } from './card-texts.ts'
+
+/** A value made from a card's texts, and the unknown macros in them. */
+interface Derived<T> {
+  readonly made: T
+  readonly unknown: ReadonlySet<string>
+}
+
+/** A cache of one kind of values that are made from the texts of a card for one user, such as messages and example dialogues. */
+export class DerivedCache<T> {
+  readonly #maxEntries: number
+  readonly #maps = new WeakMap<CardTexts, Map<string | number, Derived<T>>>()
+
+  /** @param maxEntries entries for one `CardTexts` */
+  constructor(maxEntries: number) {
+    this.#maxEntries = maxEntries
+  }
+
+  /** The cached value of a key; undefined for none. Adds its unknown macros to the context. */
+  cached(owner: CardTexts, key: string | number, context: ExpansionContext): T | undefined {
+    const known = this.#maps.get(owner)?.get(key)
+    if (known !== undefined && known.unknown.size > 0) for (const name of known.unknown) context.unknown.add(name)
+    return known?.made
+  }
+
+  /** A value made from texts, cached unless the texts vary. */
+  *derive(owner: CardTexts, key: string | number, context: ExpansionContext, make: () => Steps<T>): Steps<T> {
+    const known = this.cached(owner, key, context)
+    if (known !== undefined) return known
+    const { varied, unknown: unknownBefore } = context
+    context.varied = false
+    context.unknown = new Set()
+    const made = yield* make()
+    const { unknown } = context
+    if (context.varied === false) this.#set(owner, key, { made, unknown })
+    context.varied ||= varied
+    context.unknown = unknownBefore
+    for (const name of unknown) unknownBefore.add(name)
+    return made
+  }
+
+  #set(owner: CardTexts, key: string | number, value: Derived<T>): void {
+    const map = this.#maps.get(owner) ?? new Map<string | number, Derived<T>>()
+    this.#maps.set(owner, map)
+    if (map.size >= this.#maxEntries) map.clear()
+    map.set(key, value)
+  }
+}
