@@ -9,6 +9,7 @@ import { type Clock, clockAt } from '../macros/clock.ts'
 import { expandMacros, hasMacro } from '../macros/macros.ts'
 import type { ChatMacro, MacroCounter, MacroEnvironment, OwnField } from '../macros/values.ts'
 import type { AuthorNote } from './composition.ts'
+import { ExpandedTextCache, UserCache } from './expanded-text-cache.ts'
 import type { Persona, PromptSettings } from './settings.ts'
 
 /** The state of the expansions of one request: its draws, its time, and the unknown macros found so far. */
@@ -66,16 +67,8 @@ interface OwnText {
   readonly varied: boolean
 }
 
-interface CachedText {
-  readonly text: string
-  readonly unknown: readonly string[]
-}
-
 /** Characters of the longer name; with longer names a key is expanded like any text. */
 const maxKeyNamesLength = 200
-/** Memory of a cached text and of a cached key besides its characters, counted as characters. */
-const overheadOfText = 100
-const overheadOfKey = 200
 /** Units of work to put names into a key. */
 const unitsOfKey = 150
 /** Characters of a text; a longer one is read in a step of its own. */
@@ -86,10 +79,8 @@ export class CardTexts {
   readonly card: Card
   readonly settings: PromptSettings
   readonly names: { readonly character: string; readonly user: string }
-  readonly #texts = new Map<string | LoreEntry, CachedText>()
-  readonly #keys = new Map<LoreKey, LoreKey>()
+  readonly #cache: ExpandedTextCache
   readonly #numbers = new Map<LoreEntry, number>()
-  readonly #budget: CacheBudget
   readonly #seesCard: boolean
 
   constructor(
@@ -97,7 +88,7 @@ export class CardTexts {
     name: string,
     userName: string,
     settings: PromptSettings,
-    budget: CacheBudget,
+    cache: ExpandedTextCache,
     seesCard = true,
   ) {
     this.#seesCard = seesCard
@@ -107,7 +98,7 @@ export class CardTexts {
       character: withoutControls(card.nickname.trim() || card.name.trim() || name),
       user: withoutControls(userName),
     }
-    this.#budget = budget
+    this.#cache = cache
   }
 
   /** A text with its macros expanded, trimmed. @param key the key in the cache */
@@ -124,9 +115,7 @@ export class CardTexts {
     context.varied = false
     const expanded = yield* this.#expandNow(raw, context, unknown, more)
     const text = expanded.trim()
-    if (context.varied === false && this.#budget.spend(text.length + overheadOfText)) {
-      this.#texts.set(key, { text, unknown: [...unknown] })
-    }
+    if (context.varied === false) this.#cache.setText(key, { text, unknown: [...unknown] })
     context.varied ||= variedBefore
     for (const name of unknown) context.unknown.add(name)
     return text
@@ -134,7 +123,7 @@ export class CardTexts {
 
   /** The cached text of an earlier request of this user; undefined for none. */
   cachedText(key: string | LoreEntry, context: ExpansionContext): string | undefined {
-    const known = this.#texts.get(key)
+    const known = this.#cache.text(key)
     if (!known) return undefined
     for (const name of known.unknown) context.unknown.add(name)
     return known.text
@@ -142,7 +131,7 @@ export class CardTexts {
 
   /** Whether a text is cached, so that it is the same in all requests of this user. */
   isCached(key: string | LoreEntry): boolean {
-    return this.#texts.has(key)
+    return this.#cache.text(key) !== undefined
   }
 
   /** A text with its macros expanded, neither trimmed nor cached. */
@@ -158,7 +147,7 @@ export class CardTexts {
 
   /** A key of a lorebook with its macros expanded. A key whose only macros are names is cached, and does not count as a macro. */
   *expandKey(key: LoreKey, context: ExpansionContext): Steps<LoreKey> {
-    const known = this.#keys.get(key)
+    const known = this.#cache.key(key)
     if (known) return known
     const { character, user } = this.names
     if (key.hasNamesOnly !== true || Math.max(character.length, user.length) > maxKeyNamesLength) {
@@ -169,7 +158,7 @@ export class CardTexts {
       (curly ?? angled ?? '').toLowerCase() === 'user' ? user : character,
     )
     const made = plainKey(written.trim())
-    if (this.#budget.spend(written.length + overheadOfKey)) this.#keys.set(key, made)
+    this.#cache.setKey(key, made)
     yield unitsOfKey + written.length
     return made
   }
@@ -270,49 +259,14 @@ function newestText(conversation: readonly Message[], speaker: Message['role'] |
 
 const keyName = /\{\{(char|user)\}\}|<(char|bot|user)>/gi
 
-/** Characters that are cached for one card and all its users; beyond them the cache is emptied. */
-const maxKeptLength = 4 * 1024 ** 2
-const maxKeptUsers = 100
-
-/** Counts the characters that are cached for a card. */
-class CacheBudget {
-  #spent = 0
-
-  get isSpent(): boolean {
-    return this.#spent >= maxKeptLength
-  }
-
-  /** Takes so many characters of the budget. @returns whether there was any budget left before */
-  spend(characters: number): boolean {
-    const fits = !this.isSpent
-    this.#spent += characters
-    return fits
-  }
-}
-
-interface CachedUsers {
-  readonly budget: CacheBudget
-  readonly texts: Map<string, CardTexts>
-}
-
-const usersByCard = new WeakMap<PromptSettings, WeakMap<Card, CachedUsers>>()
-
 /** The texts of a persona, cached with its card. */
 export function textsOf(card: Card, { name, userName }: Persona, settings: PromptSettings): CardTexts {
-  const byCard = usersByCard.get(settings) ?? new WeakMap<Card, CachedUsers>()
-  usersByCard.set(settings, byCard)
-  let users = byCard.get(card)
-  if (!users || users.budget.isSpent || users.texts.size > maxKeptUsers) {
-    users = { budget: new CacheBudget(), texts: new Map() }
-    byCard.set(card, users)
-  }
-  const key = `${userName}\n${name ?? ''}`
-  const known = users.texts.get(key)
-  if (known) return known
-  const made = new CardTexts(card, name ?? '', userName, settings, users.budget)
-  users.texts.set(key, made)
-  return made
+  return textsByUser.get(settings, card, `${userName}\n${name ?? ''}`, (cache) => {
+    return new CardTexts(card, name ?? '', userName, settings, cache)
+  })
 }
+
+const textsByUser = new UserCache<CardTexts>()
 
 /** Expands the texts of a request, with the names of its persona; its cache lives as long as the request. */
 export function requestTextsOf(
@@ -321,7 +275,7 @@ export function requestTextsOf(
   settings: PromptSettings,
   seesCard: boolean,
 ): CardTexts {
-  return new CardTexts(card, name ?? '', userName, settings, new CacheBudget(), seesCard)
+  return new CardTexts(card, name ?? '', userName, settings, new ExpandedTextCache(), seesCard)
 }
 
 /** A frozen system message. */

@@ -1,0 +1,88 @@
+import type { Card } from '../cards/card.ts'
+import type { LoreEntry } from '../lore/entry.ts'
+import type { LoreKey } from '../lore/scanned-text.ts'
+import type { PromptSettings } from './settings.ts'
+
+/** An expanded text, and the unknown macros in it. */
+interface CachedText {
+  readonly text: string
+  readonly unknown: readonly string[]
+}
+
+/** Memory of a cached text and of a cached key besides its characters, counted as characters. */
+const overheadOfText = 100
+const overheadOfKey = 200
+/** Characters that are cached for one card and all its users; beyond them the cache is emptied. */
+const maxKeptLength = 4 * 1024 ** 2
+const maxKeptUsers = 100
+
+/** Counts the characters that are cached for a card. */
+class CacheBudget {
+  #spent = 0
+
+  get isSpent(): boolean {
+    return this.#spent >= maxKeptLength
+  }
+
+  /** Takes so many characters of the budget. @returns whether there was any budget left before */
+  spend(characters: number): boolean {
+    const fits = !this.isSpent
+    this.#spent += characters
+    return fits
+  }
+}
+
+/** The texts and keys of a card, expanded with the names of one user. */
+export class ExpandedTextCache {
+  readonly #texts = new Map<string | LoreEntry, CachedText>()
+  readonly #keys = new Map<LoreKey, LoreKey>()
+  readonly #budget: CacheBudget
+
+  constructor(budget = new CacheBudget()) {
+    this.#budget = budget
+  }
+
+  text(key: string | LoreEntry): CachedText | undefined {
+    return this.#texts.get(key)
+  }
+
+  /** Caches a text, if the card's budget allows. */
+  setText(key: string | LoreEntry, cached: CachedText): void {
+    if (this.#budget.spend(cached.text.length + overheadOfText)) this.#texts.set(key, cached)
+  }
+
+  key(key: LoreKey): LoreKey | undefined {
+    return this.#keys.get(key)
+  }
+
+  /** Caches an expanded key, if the card's budget allows. */
+  setKey(key: LoreKey, expanded: LoreKey): void {
+    if (this.#budget.spend(expanded.written.length + overheadOfKey)) this.#keys.set(key, expanded)
+  }
+}
+
+interface CachedUsers<T> {
+  readonly budget: CacheBudget
+  readonly values: Map<string, T>
+}
+
+/** A cache of one value for each user of a card, with an `ExpandedTextCache` for each. All users of a card share a budget. */
+export class UserCache<T> {
+  readonly #bySettings = new WeakMap<PromptSettings, WeakMap<Card, CachedUsers<T>>>()
+
+  /** The value of a user. @param make makes the value of a new user */
+  get(settings: PromptSettings, card: Card, user: string, make: (cache: ExpandedTextCache) => T): T {
+    const byCard = this.#bySettings.get(settings) ?? new WeakMap<Card, CachedUsers<T>>()
+    this.#bySettings.set(settings, byCard)
+    let users = byCard.get(card)
+    if (!users || users.budget.isSpent || users.values.size > maxKeptUsers) {
+      users = { budget: new CacheBudget(), values: new Map() }
+      byCard.set(card, users)
+    }
+    const known = users.values.get(user)
+    if (known !== undefined) return known
+    const made = make(new ExpandedTextCache(users.budget))
+    users.values.set(user, made)
+    return made
+  }
+}
