@@ -121,7 +121,7 @@ export class BookScan implements Scanned {
     const found: Match[] = []
     const later: LoreEntry[] = []
     const pending = this.#pending
-    // By index, as in `firstKeyIn`.
+    // A loop by places, as in `firstKeyIn`.
     for (let e = 0, entry = pending[0]; entry; entry = pending[++e]) {
       const rules = this.#rulesOf(entry)
       const decided = this.#byRules(entry, rules, pass)
@@ -136,7 +136,7 @@ export class BookScan implements Scanned {
     this.#pending = later
   }
 
-  /** Whether a glance shows that an entry on which its rules do not decide does not match in this pass. */
+  /** Whether a glance shows that the keys of an entry do not occur in the texts of this pass. */
   #lacksAtGlance(entry: LoreEntry, rules: DecoratedRules, pass: number): boolean {
     if (!allowsGlance(entry) || this.#search.budget.unitsLeft <= 0) return false
     if (pass === 0) return !dependsOnHistory(rules) && lacksAllKeys(this.#windowOf(entry, rules), entry.keys)

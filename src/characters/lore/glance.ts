@@ -1,7 +1,11 @@
 import type { LoreEntry } from './entry.ts'
 import type { LoreKey, ScannedText } from './scanned-text.ts'
 
-/** Whether a glance may be enough to judge an entry: its keys decide, and they are searched for in the conversation and in lore alone. */
+/**
+ * Whether a glance may be enough to judge an entry: its keys decide, and they are searched for in the conversation and in lore alone.
+ * A glance takes no generator; where a generator judges each entry, a completion with 1,000 lore entries costs 102 % more CPU time
+ * (docs/performance.md).
+ */
 export function allowsGlance({ constant, recursionLevel, alsoScans }: LoreEntry): boolean {
   return !constant && recursionLevel === 0 && alsoScans.length === 0
 }

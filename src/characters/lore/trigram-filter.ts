@@ -12,7 +12,11 @@ const maxPlainWords = 1024
 /** Characters of a text that one step of `prepare` adds. */
 const charactersPerStep = 128 * 1024
 
-/** The Bloom filter of a text's trigrams (three characters in a row), with one hash. It is made after a few searches of the text. */
+/**
+ * The Bloom filter of a text's trigrams (three characters in a row), with one hash. Where each key is searched for instead, a
+ * completion with 1,000 lore entries costs 497 % more CPU time; where each text has a filter at once, and each filter is a typed array,
+ * 5.0 % more (docs/performance.md).
+ */
 export class TrigramFilter {
   readonly #text: string
   readonly #budget: ScanBudget

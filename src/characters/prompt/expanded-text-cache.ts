@@ -66,7 +66,10 @@ interface CachedUsers<T> {
   readonly values: Map<string, T>
 }
 
-/** A cache of one value for each user of a card, with an `ExpandedTextCache` for each. All users of a card share a budget. */
+/**
+ * A cache of one value for each user of a card, with an `ExpandedTextCache` for each. All users of a card share a budget. Where each
+ * prompt expands the card's texts again, a whole completion costs 43 % more CPU time (docs/performance.md).
+ */
 export class UserCache<T> {
   readonly #bySettings = new WeakMap<PromptSettings, WeakMap<Card, CachedUsers<T>>>()
 

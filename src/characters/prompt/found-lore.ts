@@ -154,7 +154,7 @@ function* expandAll(
   const nowhere: Dropped[] = []
   const missed: Dropped[] = []
   let expanded = 0
-  // One generator for all entries: one for each entry would cost more than most of the texts.
+  // One generator for all entries: one for each entry would cost more than most of the texts (`firstKeyIn` has the gain).
   for (const { match, reason } of [...matches.map((match) => ({ match, reason: undefined })), ...dropped]) {
     const { entry, rules, keys } = match
     const body = texts.cachedText(entry, context) ?? (yield* texts.expand(entry, entry.body, context))

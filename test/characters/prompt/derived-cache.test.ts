@@ -1,0 +1,106 @@
+import fc from 'fast-check'
+import { expect, it } from 'vitest'
+import { expansionContextOf, textsOf } from '../../../src/characters/prompt/card-texts.ts'
+import { DerivedCache } from '../../../src/characters/prompt/derived-cache.ts'
+import { atOnce } from '../../support/composed.ts'
+import { cardWithLore, composed, user } from '../../support/lore-cards.ts'
+import { often } from '../../support/often.ts'
+
+const settings = { systemPrompt: 'MAIN' }
+
+it('a cached value, and the unknown macros in it, are those that are made anew', () => {
+  const asked = fc.record({ user: fc.constantFrom('Ada', 'Bea'), key: fc.nat(5), wasVaried: fc.boolean() })
+  const kind = fc.record({ varies: fc.boolean(), unknown: fc.subarray(['weather', 'mood']) })
+  let made = 0
+  let expected = 0
+  fc.assert(
+    fc.property(fc.array(kind, { minLength: 6, maxLength: 6 }), fc.array(asked, { maxLength: 20 }), (kinds, all) => {
+      const cache = new DerivedCache<string>(3)
+      const card = cardWithLore([])
+      for (const [index, { user: userName, key, wasVaried }] of all.entries()) {
+        const persona = { name: 'Moss', card, userName }
+        const texts = textsOf(card, persona, settings)
+        const newContext = () => ({ ...expansionContextOf(persona, {}), varied: wasVaried })
+        const context = newContext()
+        const ownContext = newContext()
+        const make = function* (into: typeof context) {
+          yield 1
+          into.varied ||= kinds[key]?.varies ?? false
+          for (const name of kinds[key]?.unknown ?? []) into.unknown.add(name)
+          return `${userName} ${key} ${kinds[key]?.varies ? index : ''}`
+        }
+        const derived = cache.derive(texts, key, context, () => {
+          made += 1
+          return make(context)
+        })
+        expected += 1
+        expect([atOnce(derived), context.unknown, context.varied]).toEqual([
+          atOnce(make(ownContext)),
+          ownContext.unknown,
+          ownContext.varied,
+        ])
+      }
+    }),
+    { numRuns: often(200) },
+  )
+  expect(made).toBeLessThan(expected)
+})
+
+it('example dialogues and messages of a card are, for each user, those of a card that is read anew', () => {
+  const parts = [
+    '<START>\n',
+    '\n',
+    '{{user}}: Hi, {{char}}.',
+    '{{char}}: {{random:a,b}}',
+    '{{char}}: {{pick:a,b}}',
+    'Ada: No. ',
+    '{{weather}} ',
+    '{{// {{user}}: no }}',
+    '<bot>: {{description}}',
+  ]
+  const text = fc.array(fc.constantFrom(...parts), { maxLength: 8 }).map((all) => all.join(''))
+  const entry = fc.record({
+    constant: fc.boolean(),
+    keys: fc.constant(['tea']),
+    content: fc.constantFrom('BODY', 'To {{user}}', '{{random:a,b}}', '{{user}}: Ho', '{{mood}}'),
+    extensions: fc.record({ position: fc.constantFrom(0, 1, 4, 5, 6), depth: fc.nat(2) }),
+  })
+  const asked = fc.record({
+    userName: fc.constantFrom('Ada', 'Bea'),
+    words: fc.constantFrom('tea', 'cup'),
+    conversationId: fc.constantFrom('one', 'two'),
+    persona: fc.constantFrom(undefined, 'A gardener'),
+    seed: fc.nat(100),
+  })
+  const texts = fc.record({
+    mes_example: text,
+    first_mes: text,
+    description: text,
+    system_prompt: text,
+    post_history_instructions: text,
+  })
+  fc.assert(
+    fc.property(texts, fc.array(entry, { maxLength: 4 }), fc.array(asked, { maxLength: 6 }), (data, entries, all) => {
+      const card = cardWithLore(entries, {}, data)
+      const compose = (each: (typeof all)[number], from: typeof card) => {
+        let draw = each.seed
+        const random = () => {
+          draw = (draw * 7 + 3) % 101
+          return draw / 101
+        }
+        const { userName, conversationId, persona } = each
+        const { messages, sections, unknownMacros } = composed(from, [user(each.words)], {
+          userName,
+          conversationId,
+          random,
+          settings,
+          now: new Date(0),
+          ...(persona === undefined ? {} : { texts: { persona, books: [], seesCard: true } }),
+        })
+        return { messages, sections, unknownMacros: unknownMacros.toSorted() }
+      }
+      for (const each of all) expect(compose(each, card)).toEqual(compose(each, cardWithLore(entries, {}, data)))
+    }),
+    { numRuns: often(200) },
+  )
+})

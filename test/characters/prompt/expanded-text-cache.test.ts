@@ -1,0 +1,106 @@
+import fc from 'fast-check'
+import { expect, it } from 'vitest'
+import { readKey } from '../../../src/characters/lore/keys.ts'
+import { emptyNotes } from '../../../src/characters/lore/lorebook.ts'
+import { seededRandom } from '../../../src/characters/macros/seeded-random.ts'
+import {
+  type CardTexts,
+  expansionContextOf,
+  requestTextsOf,
+  textsOf,
+} from '../../../src/characters/prompt/card-texts.ts'
+import { UserCache } from '../../../src/characters/prompt/expanded-text-cache.ts'
+import { atOnce } from '../../support/composed.ts'
+import { cardOf } from '../../support/lore-cards.ts'
+import { often } from '../../support/often.ts'
+
+const settings = { systemPrompt: 'MAIN' }
+const parts = [
+  'tea',
+  ' ',
+  '\n',
+  '{{char}}',
+  '<user>',
+  '{{description}}',
+  '{{weather}}',
+  '{{random:a,b}}',
+  '{{pick:a,b,c}}',
+  '{{roll:9}}',
+  '{{// no}}',
+  '{{time}}',
+]
+const text = fc.array(fc.constantFrom(...parts), { minLength: 1, maxLength: 5 }).map((all) => all.join(''))
+const key = fc.constantFrom('{{char}} the great', '<USER>!', '{{user}}{{weather}}', '{{random:a,b}}', '<bot>')
+
+/** The result of an expansion, and all that it changes in its context. */
+function expanded(texts: CardTexts, index: number, raw: string, isKey: boolean, conversationId: string) {
+  const context = expansionContextOf(
+    { name: 'Moss', digest: 'd' },
+    { conversationId, random: seededRandom(conversationId), now: new Date(0) },
+  )
+  const lore = isKey ? readKey(raw, true, emptyNotes().patterns) : undefined
+  const result = lore ? atOnce(texts.expandKey(lore, context)) : atOnce(texts.expand(`${index}`, raw, context))
+  return { result, unknown: [...context.unknown].sort(), varied: context.varied }
+}
+
+it('cached texts and keys are those that each request would expand for itself', () => {
+  const asked = fc.record({
+    userName: fc.constantFrom('Ada', 'Bea', '{{char}}'),
+    index: fc.nat(3),
+    isKey: fc.boolean(),
+    conversationId: fc.constantFrom('one', 'two', 'three'),
+  })
+  let cached = 0
+  fc.assert(
+    fc.property(
+      text,
+      fc.array(text, { minLength: 4, maxLength: 4 }),
+      fc.array(key, { minLength: 4, maxLength: 4 }),
+      fc.array(asked, { maxLength: 15 }),
+      (description, raws, keys, all) => {
+        const card = cardOf({ description })
+        for (const { userName, index, isKey, conversationId } of all) {
+          const persona = { name: 'Moss', card, userName }
+          const raw = (isKey ? keys : raws)[index] ?? ''
+          const texts = textsOf(card, persona, settings)
+          cached += !isKey && texts.isCached(`${index}`) ? 1 : 0
+          // The texts of one request have a cache of their own, which is empty.
+          const own = requestTextsOf(card, persona, settings, true)
+          const expected = expanded(own, index, raw, isKey, conversationId)
+          expect(expanded(texts, index, raw, isKey, conversationId)).toEqual(expected)
+        }
+      },
+    ),
+    { numRuns: often(200) },
+  )
+  expect(cached).toBeGreaterThan(0)
+})
+
+it('a key with names alone is expanded once for a user', () => {
+  const card = cardOf({})
+  const lore = readKey('{{char}} and {{user}}', true, emptyNotes().patterns)
+  if (!lore) throw new Error('no key')
+  const expand = (userName: string) => {
+    const persona = { name: 'Moss', card, userName }
+    return atOnce(textsOf(card, persona, settings).expandKey(lore, expansionContextOf(persona, {})))
+  }
+  expect(expand('Ada')).toBe(expand('Ada'))
+  expect([expand('Ada').text, expand('Bea').text]).toEqual(['Moss and Ada', 'Moss and Bea'])
+})
+
+it('users share the budget of their card: beyond it texts are not cached, and the next request begins anew', () => {
+  const cache = new UserCache<(key: string) => boolean>()
+  const card = cardOf({})
+  /** A function that tries to cache a long text for a user. @returns whether the text is cached */
+  const cachesFor = (user: string) =>
+    cache.get(settings, card, user, (texts) => (key) => {
+      texts.setText(key, { text: 'x'.repeat(3 * 1024 ** 2), unknown: [] })
+      return texts.text(key) !== undefined
+    })
+  const first = cachesFor('Ada')
+  expect(cachesFor('Ada')).toBe(first)
+  expect([first('a'), cachesFor('Bea')('a'), first('b')]).toEqual([true, true, false])
+  const second = cachesFor('Ada')
+  expect(second).not.toBe(first)
+  expect(second('b')).toBe(true)
+})
