@@ -73,6 +73,11 @@ export function* withoutControlsInSteps(text: string): Steps<string> {
   return isChanged ? pieces.join('') : text
 }
 
+/** A copy of a text. A slice would keep the whole text that it was cut from in memory. */
+export function copyOf(text: string): string {
+  return Buffer.from(text).toString()
+}
+
 /** Pieces of a growing text that are joined into one block. */
 const piecesPerBlock = 256
 

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import type { Message } from '../openai/completion-request.ts'
 import { textsOf, tokensBesideTexts, tokensPerReply } from '../openai/messages.ts'
+import { copyOf } from '../text.ts'
 import type { Steps } from '../work.ts'
 
 /**
@@ -253,11 +254,6 @@ function splitLongRuns(text: string): readonly string[] {
   }
   runs.push(text.slice(start))
   return runs
-}
-
-/** A copy of a text. A slice would keep the whole text that it was cut from in memory. */
-export function copyOf(text: string): string {
-  return Buffer.from(text).toString()
 }
 
 /** Caches a count. A full cache is cleared first. */

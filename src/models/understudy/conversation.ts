@@ -1,5 +1,5 @@
 import { type Message, textOf } from '../../openai/completion-request.ts'
-import { copyOf } from '../tokenizer.ts'
+import { copyOf } from '../../text.ts'
 import { userNameMark } from './user-name-mark.ts'
 import { fold, isWeak, type Word, wordsOf } from './words.ts'
 

@@ -1,4 +1,4 @@
-import { copyOf } from '../tokenizer.ts'
+import { copyOf } from '../../text.ts'
 import { stem } from './stem.ts'
 
 /*
