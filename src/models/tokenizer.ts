@@ -1,8 +1,7 @@
-import { hash } from 'node:crypto'
 import type { Message } from '../openai/completion-request.ts'
 import { textsOf, tokensBesideTexts, tokensPerReply } from '../openai/messages.ts'
-import { copyOf } from '../text.ts'
 import type { Steps } from '../work.ts'
+import { TokenCountCache, unitsOfText } from './token-count-cache.ts'
 
 /**
  * Counts and splits text in tokens of OpenAI's `o200k_base`. Text that looks like a special token counts as plain text.
@@ -37,15 +36,10 @@ const longRun = new RegExp(
   'gu',
 )
 
-/** A shorter text is not cached: counting it is faster than a lookup. */
-const minCachedLength = 256
 /** Characters that one step searches for runs and words: about 2 ms where the words have their maximum length. */
 const maxPartLength = 8 * 1024
-const maxCachedTexts = 16384
-const maxCachedWords = 16384
 
-/** Units of work: of a cached text or word, of merging a word, and of each byte of that word. */
-const unitsOfText = 30
+/** Units of work: of a cached word, of merging a word, and of each byte of that word. */
 const unitsOfWord = 15
 const unitsOfMerge = 100
 const unitsOfMergedByte = 100
@@ -74,8 +68,8 @@ async function createTokenizer(): Promise<Tokenizer> {
   // The library's own cache keeps slices of the texts, and each slice would keep a whole request body in memory.
   encoding.setMergeCacheSize(0)
   const countTokens = (text: string) => encoding.countTokens(text, plainText)
-  const wordCounts = new Map<string, number>()
-  const { countSteps, countMessages } = createCounter(wordPattern, wordCounts, countTokens)
+  const cache = new TokenCountCache()
+  const { countSteps, countMessages } = createCounter(wordPattern, cache, countTokens)
   const count = (text: string) => runSteps(countSteps(text))
 
   /** The texts of a word's tokens, each with its number of tokens. */
@@ -96,7 +90,7 @@ async function createTokenizer(): Promise<Tokenizer> {
     const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
     for (const part of partsOf(text)) {
       for (const word of wordsIn(part, wordPattern)) {
-        if (wordCounts.get(word) === 1) yield { text: word.toWellFormed(), tokens: 1, units: unitsOfWord + word.length }
+        if (cache.ofWord(word) === 1) yield { text: word.toWellFormed(), tokens: 1, units: unitsOfWord + word.length }
         else yield* piecesOf(word, decoder)
       }
     }
@@ -147,27 +141,21 @@ function runSteps<T>(steps: Steps<T>): T {
 }
 
 /**
- * Counts the tokens of texts word by word, with a cache for each of words, texts and messages.
+ * Counts the tokens of texts word by word.
  * @param wordPattern matches words; no token reaches over the end of a word
- * @param wordCounts the cache of words
  * @param countTokens counts the tokens of one word
  */
 function createCounter(
   wordPattern: RegExp,
-  wordCounts: Map<string, number>,
+  cache: TokenCountCache,
   countTokens: (text: string) => number,
 ): Pick<Tokenizer, 'countSteps' | 'countMessages'> {
-  // The keys are digests, so that no conversation stays in memory.
-  const textCounts = new Map<string, number>()
-  // The messages that a card adds are the same frozen objects in each of its requests.
-  const messageCounts = new WeakMap<Message, number>()
-
   function* countWords(part: string): Steps<number> {
     let sum = 0
     let units = unitsOfText
     for (const word of wordsIn(part, wordPattern)) {
-      const known = wordCounts.get(word)
-      sum += known ?? remember(wordCounts, maxCachedWords, copyOf(word), countTokens(word))
+      const known = cache.ofWord(word)
+      sum += known ?? cache.setWord(word, countTokens(word))
       units += unitsOfWord + word.length
       if (known === undefined) units += unitsOfMerge + Buffer.byteLength(word) * unitsOfMergedByte
       if (units < unitsOfStep) continue
@@ -178,34 +166,24 @@ function createCounter(
     return sum
   }
 
-  function* countPart(part: string): Steps<number> {
-    const digest = digestOf(part)
-    if (digest === undefined) return yield* countWords(part)
-    const known = textCounts.get(digest)
-    if (known === undefined) return remember(textCounts, maxCachedTexts, digest, yield* countWords(part))
-    yield unitsOfText + (part.length >> 3)
-    return known
-  }
-
   function* countSteps(text: string): Steps<number> {
-    if (text.length <= maxPartLength) return yield* countPart(text)
+    if (text.length <= maxPartLength) return yield* cache.ofText(text, countWords)
     let sum = 0
-    for (const part of partsOf(text)) sum += yield* countPart(part)
+    for (const part of partsOf(text)) sum += yield* cache.ofText(part, countWords)
     return sum
   }
 
   function* countMessage(message: Message): Steps<number> {
     let sum = tokensBesideTexts(message)
     for (const text of textsOf(message)) sum += yield* countSteps(text)
-    messageCounts.set(message, sum)
-    return sum
+    return cache.setMessage(message, sum)
   }
 
   function* countMessages(conversation: readonly Message[]): Steps<number> {
     let sum = tokensPerReply
     let units = 0
     for (const message of conversation) {
-      sum += messageCounts.get(message) ?? (yield* countMessage(message))
+      sum += cache.ofMessage(message) ?? (yield* countMessage(message))
       units += unitsOfText
       if (units < unitsOfStep) continue
       yield units
@@ -216,12 +194,6 @@ function createCounter(
   }
 
   return { countSteps, countMessages }
-}
-
-/** The cache key of a part of a text; undefined for a part that is not cached. */
-function digestOf(text: string): string | undefined {
-  if (text.length < minCachedLength) return undefined
-  return hash('sha256', text, 'base64')
 }
 
 /** The words of a part of a text. No token reaches over the end of a word. */
@@ -254,11 +226,4 @@ function splitLongRuns(text: string): readonly string[] {
   }
   runs.push(text.slice(start))
   return runs
-}
-
-/** Caches a count. A full cache is cleared first. */
-function remember(counts: Map<string, number>, limit: number, key: string, count: number): number {
-  if (counts.size >= limit) counts.clear()
-  counts.set(key, count)
-  return count
 }

@@ -1,0 +1,65 @@
+import { hash } from 'node:crypto'
+import type { Message } from '../openai/completion-request.ts'
+import { copyOf } from '../text.ts'
+import type { Steps } from '../work.ts'
+
+/** A shorter text is not cached: counting it is faster than a lookup. */
+const minCachedLength = 256
+const maxCachedTexts = 16384
+const maxCachedWords = 16384
+
+/** Units of work of a cached text or message. */
+export const unitsOfText = 30
+
+/** Caches the numbers of tokens of words, texts and messages. */
+export class TokenCountCache {
+  readonly #words = new Map<string, number>()
+  /** The keys are digests, so that no conversation stays in memory. */
+  readonly #texts = new Map<string, number>()
+  /** The messages that a card adds are the same frozen objects in each of its requests. */
+  readonly #messages = new WeakMap<Message, number>()
+
+  /** The number of tokens of a word; undefined for a word that is not cached. */
+  ofWord(word: string): number | undefined {
+    return this.#words.get(word)
+  }
+
+  /** Caches the number of tokens of a word, and returns it. */
+  setWord(word: string, count: number): number {
+    return remember(this.#words, maxCachedWords, copyOf(word), count)
+  }
+
+  /** The number of tokens of a text. @param count counts the tokens of a text that is not cached */
+  *ofText(text: string, count: (text: string) => Steps<number>): Steps<number> {
+    const digest = digestOf(text)
+    if (digest === undefined) return yield* count(text)
+    const known = this.#texts.get(digest)
+    if (known === undefined) return remember(this.#texts, maxCachedTexts, digest, yield* count(text))
+    yield unitsOfText + (text.length >> 3)
+    return known
+  }
+
+  /** The number of tokens of a message; undefined for a message that is not cached. */
+  ofMessage(message: Message): number | undefined {
+    return this.#messages.get(message)
+  }
+
+  /** Caches the number of tokens of a message, and returns it. */
+  setMessage(message: Message, count: number): number {
+    this.#messages.set(message, count)
+    return count
+  }
+}
+
+/** The cache key of a text; undefined for a text that is not cached. */
+function digestOf(text: string): string | undefined {
+  if (text.length < minCachedLength) return undefined
+  return hash('sha256', text, 'base64')
+}
+
+/** Caches a count. A full cache is cleared first. */
+function remember(counts: Map<string, number>, limit: number, key: string, count: number): number {
+  if (counts.size >= limit) counts.clear()
+  counts.set(key, count)
+  return count
+}
