@@ -100,13 +100,3 @@ export function textsOf(message: Message): readonly string[] {
   for (const { name, text } of (message.tool_calls ?? []).map(calledBy)) texts.push(name, text)
   return texts
 }
-
-/** Tokens of a conversation. @param count counts the tokens of a text */
-export function tokensOf(messages: readonly Message[], count: (text: string) => number): number {
-  return messages.reduce((sum, message) => sum + tokensOfMessage(message, count), tokensPerReply)
-}
-
-/** Tokens of one message. @param count counts the tokens of a text */
-export function tokensOfMessage(message: Message, count: (text: string) => number): number {
-  return textsOf(message).reduce((sum, text) => sum + count(text), tokensBesideTexts(message))
-}
