@@ -1,0 +1,37 @@
+import type { OutsideChanges } from './outside-changes.ts'
+
+const maxAnswers = 10_000
+
+/**
+ * A cache of answers of the database. A write by another connection empties it; this process calls `forget` after its own
+ * writes.
+ */
+export class VersionedCache<T> {
+  readonly #changes: OutsideChanges
+  readonly #answers = new Map<string, T>()
+  #version: number | undefined
+
+  constructor(changes: OutsideChanges) {
+    this.#changes = changes
+  }
+
+  /** The cached answer to a question; undefined when there is none. */
+  get(question: string): T | undefined {
+    const version = this.#changes.version()
+    if (version !== this.#version) this.forget()
+    this.#version = version
+    return this.#answers.get(question)
+  }
+
+  /** Caches an answer, and returns it. */
+  set(question: string, answer: T): T {
+    if (this.#answers.size >= maxAnswers) this.forget()
+    this.#answers.set(question, answer)
+    return answer
+  }
+
+  /** Empties the cache: its answers may be wrong now. */
+  forget(): void {
+    this.#answers.clear()
+  }
+}
