@@ -1,5 +1,5 @@
-import { Beginnings } from '../openai/beginnings.ts'
 import { type CompletionRequest, type Message, textOf } from '../openai/completion-request.ts'
+import { FrozenMessagesCache } from '../openai/frozen-messages-cache.ts'
 import { minTokensPerMessage } from '../openai/messages.ts'
 
 /** Tokens of a reply whose request sets no maximum. */
@@ -9,7 +9,7 @@ export const bytesToToken = 3
 /** Tokens of a part that is not text: an image, a sound. */
 const otherPart = 1000
 
-const counted = new Beginnings(sizeOf)
+const counted = new FrozenMessagesCache(sizeOf)
 
 /** Fields of a request that a model reads besides the messages. */
 const readBeside = ['tools', 'functions', 'response_format', 'prediction'] as const

@@ -1,8 +1,10 @@
-import { Beginnings } from '../../openai/beginnings.ts'
 import type { CompletionRequest } from '../../openai/completion-request.ts'
+import { FrozenMessagesCache } from '../../openai/frozen-messages-cache.ts'
 
 /** Messages as JSON, with a comma between any two. */
-const written = new Beginnings((messages) => Buffer.from(messages.map((message) => JSON.stringify(message)).join(',')))
+const written = new FrozenMessagesCache((messages) =>
+  Buffer.from(messages.map((message) => JSON.stringify(message)).join(',')),
+)
 
 const opening = Buffer.from('{"messages":[')
 

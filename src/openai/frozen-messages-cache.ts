@@ -1,7 +1,7 @@
 import type { Message } from './completion-request.ts'
 
 /** Frozen messages, and the value that was made from them. */
-interface Beginning<T> {
+interface FrozenMessages<T> {
   readonly messages: readonly Message[]
   readonly made: T
 }
@@ -10,17 +10,17 @@ interface Beginning<T> {
  * Caches a value that is made from the frozen messages at the beginning of a conversation. All requests with a card begin with
  * the same ones, which are most of a prompt. Without this cache a whole completion costs 4.4 % more CPU time (docs/performance.md).
  */
-export class Beginnings<T> {
+export class FrozenMessagesCache<T> {
   readonly #make: (messages: readonly Message[]) => T
   /** The last beginning of the conversations with the same first message. */
-  readonly #kept = new WeakMap<Message, Beginning<T>>()
+  readonly #kept = new WeakMap<Message, FrozenMessages<T>>()
 
   constructor(make: (messages: readonly Message[]) => T) {
     this.#make = make
   }
 
   /** The frozen messages at the beginning, and the value for them; undefined where the first message is not frozen. */
-  of(messages: readonly Message[]): Beginning<T> | undefined {
+  of(messages: readonly Message[]): FrozenMessages<T> | undefined {
     const [first] = messages
     if (!first || !Object.isFrozen(first)) return undefined
     const kept = this.#kept.get(first)
