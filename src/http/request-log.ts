@@ -1,7 +1,7 @@
-import { randomFillSync } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import type { FastifyInstance } from 'fastify'
 import { type Networks, readAddress } from '../networks.ts'
+import { PrefetchedRandomIds } from './prefetched-random-ids.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -32,18 +32,11 @@ export type RequestEnded = (route: string, status: number, seconds: number, fail
 
 /** Bytes of a request id: enough that no two are ever equal, whichever processes made them, and nobody can guess one. */
 const idBytes = 16
-/** Random bytes for the next ids: to ask the machine for each id's alone takes longer than the rest of making one. */
-const pool = Buffer.alloc(256 * idBytes)
-let used = pool.length
+const randomIds = new PrefetchedRandomIds(idBytes)
 
 /** A new request id, random and unique for all time: log, reply header and ledger have the same id. */
 export function makeRequestId(): string {
-  if (used === pool.length) {
-    randomFillSync(pool)
-    used = 0
-  }
-  used += idBytes
-  return `req_${pool.toString('hex', used - idBytes, used)}`
+  return `req_${randomIds.next()}`
 }
 
 /**

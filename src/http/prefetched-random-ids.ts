@@ -1,0 +1,30 @@
+import { randomFillSync } from 'node:crypto'
+
+/** Ids whose bytes are drawn at once. */
+const idsPerDraw = 256
+
+/** Random ids as hex texts, whose bytes are drawn from the machine in advance. */
+export class PrefetchedRandomIds {
+  readonly #idBytes: number
+  readonly #draw: (bytes: Buffer) => void
+  readonly #pool: Buffer
+  #used: number
+
+  /** @param draw fills bytes with random ones */
+  constructor(idBytes: number, draw: (bytes: Buffer) => void = randomFillSync) {
+    this.#idBytes = idBytes
+    this.#draw = draw
+    this.#pool = Buffer.alloc(idsPerDraw * idBytes)
+    this.#used = this.#pool.length
+  }
+
+  /** A new id. */
+  next(): string {
+    if (this.#used === this.#pool.length) {
+      this.#draw(this.#pool)
+      this.#used = 0
+    }
+    this.#used += this.#idBytes
+    return this.#pool.toString('hex', this.#used - this.#idBytes, this.#used)
+  }
+}
