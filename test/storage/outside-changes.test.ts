@@ -1,0 +1,82 @@
+import { join } from 'node:path'
+import { setImmediate as endOfTurn } from 'node:timers/promises'
+import type { Database } from 'better-sqlite3'
+import fc from 'fast-check'
+import { expect, it, onTestFinished } from 'vitest'
+import { openDatabase } from '../../src/storage/database.ts'
+import { OutsideChanges } from '../../src/storage/outside-changes.ts'
+import { VersionedCache } from '../../src/storage/versioned-cache.ts'
+import { temporaryFolder } from '../support/service.ts'
+
+/** Two connections to a database with a table of answers, and a function for each that writes one. */
+function openTwice() {
+  const folder = temporaryFolder()
+  const path = join(folder.path, 'conservatory.db')
+  const [here, elsewhere] = [openDatabase(path), openDatabase(path)]
+  onTestFinished(() => {
+    here.close()
+    elsewhere.close()
+    folder.remove()
+  })
+  here.exec('CREATE TABLE answers (question TEXT PRIMARY KEY, answer INTEGER NOT NULL)')
+  const writerOf = (database: Database) => {
+    database.pragma('synchronous = OFF')
+    const write = database.prepare<[string, number]>('INSERT OR REPLACE INTO answers VALUES (?, ?)')
+    return (question: string, answer: number) => write.run(question, answer)
+  }
+  return { here, writeHere: writerOf(here), writeElsewhere: writerOf(elsewhere) }
+}
+
+it('tells in each turn the version that SQLite has at the first look of the turn', async () => {
+  const { here, writeHere, writeElsewhere } = openTwice()
+  const dataVersion = here.prepare<[], number>('PRAGMA data_version').pluck()
+  const changes = new OutsideChanges(here)
+  const steps = fc.array(fc.constantFrom('look', 'write here', 'write elsewhere', 'end the turn'), { maxLength: 20 })
+  await fc.assert(
+    fc.asyncProperty(steps, async (taken) => {
+      await endOfTurn()
+      let version: number | undefined
+      for (const [index, step] of taken.entries()) {
+        if (step === 'look') {
+          version ??= dataVersion.get()
+          expect(changes.version()).toBe(version)
+        } else if (step === 'end the turn') {
+          await endOfTurn()
+          version = undefined
+        } else if (step === 'write here') writeHere('a', index)
+        else writeElsewhere('a', index)
+      }
+    }),
+  )
+})
+
+it('gives cached answers that the database would give, and those of other connections from the next turn on', async () => {
+  const { here, writeHere, writeElsewhere } = openTwice()
+  const select = here.prepare<[string], number>('SELECT answer FROM answers WHERE question = ?').pluck()
+  const read = (question: string) => select.get(question) ?? -1
+  const cache = new VersionedCache<number>(new OutsideChanges(here))
+  const step = fc.record({
+    kind: fc.constantFrom('ask', 'ask', 'ask', 'write here', 'write elsewhere'),
+    question: fc.constantFrom('a', 'b'),
+    answer: fc.nat(),
+  })
+  let hits = 0
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { maxLength: 20 }), async (steps) => {
+      for (const { kind, question, answer } of steps) {
+        if (kind === 'ask') {
+          const known = cache.get(question)
+          hits += known === undefined ? 0 : 1
+          expect(known ?? cache.set(question, read(question))).toBe(read(question))
+        } else if (kind === 'write here') {
+          writeHere(question, answer)
+          cache.forget()
+        } else {
+          writeElsewhere(question, answer)
+          await endOfTurn()
+        }
+      }
+    }),
+  )
+  expect(hits).toBeGreaterThan(0)
+})
