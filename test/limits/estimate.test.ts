@@ -1,4 +1,6 @@
+import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { promptEstimate } from '../../src/limits/estimate.ts'
 import { readChatError } from '../support/chat.ts'
 import { makeLimitedKey } from '../support/limits.ts'
 import { onceAsked, startTestService, type TestService } from '../support/service.ts'
@@ -71,4 +73,27 @@ test('a short request passes', async () => {
     json: { model: 'm', messages: [hello], ...more },
   })
   expect(response.status).toBe(200)
+})
+
+test("a card's frozen messages are estimated like copies that were never estimated before", () => {
+  const message = fc.record(
+    {
+      role: fc.constantFrom('system' as const, 'user' as const),
+      content: fc.oneof(
+        fc.string({ unit: 'grapheme' }),
+        fc.nat().map((id) => [{ type: 'image_url' as const, image_url: { url: `https://images.test/${id}` } }]),
+      ),
+      name: fc.string({ unit: 'grapheme' }),
+    },
+    { requiredKeys: ['role', 'content'] },
+  )
+  fc.assert(
+    fc.property(fc.array(message), fc.array(fc.array(message)), (card, conversations) => {
+      const frozen = card.map((each) => Object.freeze(each))
+      for (const own of conversations) {
+        const messages = [...frozen, ...own]
+        expect(promptEstimate({ messages })).toBe(promptEstimate({ messages: structuredClone(messages) }))
+      }
+    }),
+  )
 })

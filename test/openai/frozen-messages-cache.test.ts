@@ -1,0 +1,37 @@
+import fc from 'fast-check'
+import { expect, it } from 'vitest'
+import type { Message } from '../../src/openai/completion-request.ts'
+import { FrozenMessagesCache } from '../../src/openai/frozen-messages-cache.ts'
+
+/** The simple version: the messages before the first one that is not frozen. */
+function frozenBeginning(messages: readonly Message[]): readonly Message[] {
+  const end = messages.findIndex((message) => !Object.isFrozen(message))
+  return end === -1 ? messages : messages.slice(0, end)
+}
+
+/** Places in a list of four frozen messages and two others. */
+const conversations = fc.array(fc.array(fc.nat(5), { maxLength: 6 }), { maxLength: 12 })
+
+it('gives what would be made anew of the frozen messages that a conversation begins with', () => {
+  let [made, given] = [0, 0]
+  fc.assert(
+    fc.property(conversations, (asked) => {
+      const all = Array.from({ length: 6 }, (_, index): Message => {
+        const message: Message = { role: 'system', content: `${index}` }
+        return index < 4 ? Object.freeze(message) : message
+      })
+      const cache = new FrozenMessagesCache((messages) => {
+        made++
+        return JSON.stringify(messages)
+      })
+      for (const places of asked) {
+        const conversation = places.flatMap((place) => all[place] ?? [])
+        const frozen = frozenBeginning(conversation)
+        const found = cache.of(conversation)
+        expect(found).toEqual(frozen.length === 0 ? undefined : { messages: frozen, made: JSON.stringify(frozen) })
+        given += found ? 1 : 0
+      }
+    }),
+  )
+  expect(made).toBeLessThan(given)
+})
