@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, onTestFinished } from 'vitest'
-import type { TestService } from '../service.ts'
+import { type TestService, temporaryFolder } from '../service.ts'
 
 /** Options of opening the page. */
 export interface PageOptions extends BrowserContextOptions {
@@ -30,11 +30,17 @@ export interface PageBrowser {
 /** Starts a browser for the test file that calls it. */
 export function browserForThisFile(): PageBrowser {
   let browser: Browser | undefined
+  // Chromium leaves temporary files behind when it ends under load.
+  const temporary = temporaryFolder()
   beforeAll(async () => {
     const executablePath = process.env['CHROMIUM']
-    browser = await chromium.launch(executablePath === undefined ? {} : { executablePath })
+    const env = { ...process.env, TMPDIR: temporary.path }
+    browser = await chromium.launch(executablePath === undefined ? { env } : { env, executablePath })
   })
-  afterAll(() => browser?.close())
+  afterAll(async () => {
+    await browser?.close()
+    temporary.remove()
+  })
   return {
     async openPage(service, { key = service.key, at = '', expected = [], ...options } = {}) {
       if (!browser) throw new Error('The browser has not started.')
