@@ -34,10 +34,10 @@ export function pause(clock: Clock, milliseconds: number, signal: AbortSignal): 
   return new Promise((resolve, reject) => {
     signal.throwIfAborted()
     const leave = () => {
-      alarm.close()
+      timer.close()
       reject(signal.reason)
     }
-    const alarm = clock.setTimeout(() => {
+    const timer = clock.setTimeout(() => {
       signal.removeEventListener('abort', leave)
       resolve()
     }, milliseconds)

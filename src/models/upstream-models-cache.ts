@@ -44,14 +44,14 @@ export class UpstreamModelsCache {
   /** Reads a list. After a failure the list before stays: no request waits for this read. */
   async #read(list: NonNullable<Model['list']>, entry: CacheEntry): Promise<void> {
     const tooLate = new AbortController()
-    const alarm = this.#clock.setTimeout(() => tooLate.abort(), timeoutMs)
+    const timer = this.#clock.setTimeout(() => tooLate.abort(), timeoutMs)
     try {
       entry.ids = await list(AbortSignal.any([tooLate.signal, this.#closing.signal]))
       entry.dueAt = this.#clock.now() + maxAgeMs
     } catch {
       // The next read may succeed.
     } finally {
-      alarm.close()
+      timer.close()
     }
   }
 }

@@ -32,7 +32,7 @@ export interface Checkpointed {
 export class WalCheckpointer {
   readonly #database: Database
   readonly #checkpoint: (path: string) => Promise<Checkpointed>
-  #alarm: Timer | undefined
+  #timer: Timer | undefined
   #isOver = false
   readonly metric: Metric
 
@@ -52,14 +52,14 @@ export class WalCheckpointer {
   begin(clock: Clock = unrefClock): void {
     const next = (waitMs: number): void => {
       if (this.#isOver) return
-      this.#alarm = clock.setTimeout(() => void this.#keepSmall().then(next), waitMs)
+      this.#timer = clock.setTimeout(() => void this.#keepSmall().then(next), waitMs)
     }
     next(checkIntervalMs)
   }
 
   stop(): void {
     this.#isOver = true
-    this.#alarm?.close()
+    this.#timer?.close()
   }
 
   /** @returns the milliseconds until the next check */

@@ -20,19 +20,19 @@ export class TestClock implements Clock {
 
   setTimeout(callback: () => void, milliseconds: number): Timer {
     const start = () => {
-      alarm.due = this.#now + milliseconds
-      this.#pending.add(alarm)
+      timer.due = this.#now + milliseconds
+      this.#pending.add(timer)
       // A timer of 0 ms fires without the test.
       if (milliseconds <= 0) setImmediate(() => this.advance(0))
       this.#look()
     }
     const close = () => {
-      this.#pending.delete(alarm)
+      this.#pending.delete(timer)
       this.#look()
     }
-    const alarm: Pending = { milliseconds, due: 0, callback, refresh: start, close }
+    const timer: Pending = { milliseconds, due: 0, callback, refresh: start, close }
     start()
-    return alarm
+    return timer
   }
 
   /** Advances the clock. Timers fire in order, each at its own time. */
@@ -50,7 +50,7 @@ export class TestClock implements Clock {
 
   /** Whether a timer of this duration is pending. */
   isWaiting(milliseconds: number): boolean {
-    return [...this.#pending].some((alarm) => alarm.milliseconds === milliseconds)
+    return [...this.#pending].some((timer) => timer.milliseconds === milliseconds)
   }
 
   /** Resolves as soon as a timer of this duration is pending, or (with false) none is pending any more. */
