@@ -1,9 +1,12 @@
 import { median, percentile } from '../../bench/measure.ts'
 
-/** Of each kind of request, how many are measured in a round: a p99 of 300 was the third longest, and swung by 1.7 between two services that were alike. */
+/**
+ * The requests that are measured in a round. With 300 the p99 is the third longest, and the p99s of two equal services differed
+ * by a factor of 1.7.
+ */
 const asked = 1000
 const rounds = 7
-/** How many come before those, while code is compiled. */
+/** The requests before them in each round, while V8 compiles. */
 const warmUps = 20
 
 /**
@@ -18,7 +21,7 @@ export async function p99sOf<Service>(
   for (let round = 0; round < rounds; round++) {
     const times = services.map((): number[] => [])
     for (let turn = 0; turn < warmUps + asked; turn++) {
-      // Each is as often the first as the last: the one before leaves garbage to the one after it.
+      // The order alternates: each service is first as often as last.
       const order = [...services.entries()]
       for (const [index, service] of turn % 2 === 0 ? order : order.toReversed()) {
         const took = await ask(service)
