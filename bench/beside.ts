@@ -8,17 +8,17 @@ import { type Asking, Caller, pairsOf } from './slices.ts'
 
 /*
  * Compares this service with another one in the same run: under another Node (OTHER_NODE), or of another checkout
- * (OTHER_CHECKOUT is its folder). LOADS=streams drives only the loads whose names match. Both services have a million plants
- * and a card with a thousand lore entries. Rates vary with the load of the machine; CPU time per request varies less.
+ * (OTHER_CHECKOUT is its folder). LOADS=streams drives only the loads whose names match. Both services have the same plants
+ * (a million for pages) and a card with a thousand lore entries. Rates vary with the load of the machine; CPU time per request varies less.
  */
 
 /** Starts a service. */
 type Command = readonly [string, ...string[]]
 
-/** Pairs that a load is measured in. */
+/** The pairs of each load. */
 const pairs = 10
 
-/** The same each time. */
+/** One request, repeated. */
 const same = (path: string, body?: string): Asking => ({ next: () => (body === undefined ? { path } : { path, body }) })
 
 /** A conversation with the card that has a thousand lore entries. */
@@ -80,10 +80,13 @@ async function beside(command: Command): Promise<readonly Figure[]> {
     const wanted = new RegExp(process.env['LOADS'] ?? '')
     const driven = Object.entries(loads).filter(([name]) => wanted.test(name))
     const hasPages = driven.some(([name]) => name.includes('pages'))
-    const folder = await seededFolder(folders, hasPages ? 1_000_000 : 1000)
-    const copy = folders.copy(folder)
-    const here = keep(await startService('this', { ...environment, DATA_DIR: folder }))
-    const other = keep(await startService('other', { ...environment, DATA_DIR: copy }, command))
+    // Each service makes its own schema: an older version refuses the schema of a newer one.
+    const start = async (name: string, by: Command) => {
+      const folder = await seededFolder(folders, hasPages ? 1_000_000 : 1000, by)
+      return keep(await startService(name, { ...environment, DATA_DIR: folder }, by))
+    }
+    const here = await start('this', serviceCommand)
+    const other = await start('other', command)
     for (const service of [here, other]) await addCard(service)
     const rows: object[] = []
     for (const [load, asking] of driven) {
@@ -98,14 +101,14 @@ async function beside(command: Command): Promise<readonly Figure[]> {
   }
 }
 
-/** Adds the card whose lore is looked for. */
+/** Adds the card of `withLore`. */
 async function addCard({ url }: Measured): Promise<void> {
   const headers = { authorization: `Bearer ${benchKey}`, 'content-type': 'application/json' }
   const reply = await fetch(`${url}/characters`, { method: 'POST', headers, body: JSON.stringify(loreCard(1000)) })
   if (!reply.ok) throw new Error(`${url} answered ${reply.status}: ${await reply.text()}`)
 }
 
-/** What a request costs both, and how much more it costs this one: the median of all pairs, and the quartiles. */
+/** The CPU time of a request in both services, and the difference: the median of all pairs, and the quartiles. */
 async function compared(here: Measured, other: Measured, asking: Asking): Promise<object> {
   const found = await pairsOf(new Caller(here, asking), new Caller(other, asking), pairs)
   const more = found.map((pair) => (pair.here / pair.other - 1) * 100)

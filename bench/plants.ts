@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
 import { writeCursor } from '../src/plants/cursor.ts'
-import { benchKey, type Measured, startPackage, startService } from './processes.ts'
+import { benchKey, type Measured, serviceCommand, startPackage, startService } from './processes.ts'
 
 /** The highest id of seeded plants, whatever their number. */
 export const highestId = 1_000_000
@@ -29,11 +29,14 @@ export class Folders {
   }
 }
 
-/** A data folder whose owner has so many plants of equal length. Their ids are spread evenly up to a million. */
-export async function seededFolder(folders: Folders, plants: number): Promise<string> {
+/**
+ * A data folder whose owner has so many plants of equal length. Their ids are spread evenly up to a million.
+ * @param command starts the service that makes the schema
+ */
+export async function seededFolder(folders: Folders, plants: number, command = serviceCommand): Promise<string> {
   const folder = folders.make()
   // The service makes the schema and the account. Opening the file also reads SQLite's write-ahead log.
-  await (await startService('seeding', { DATA_DIR: folder })).stop()
+  await (await startService('seeding', { DATA_DIR: folder }, command)).stop()
   const database = new Database(databasePath(folder))
   database
     .prepare(

@@ -3,24 +3,24 @@ import { connect, type Socket } from 'node:net'
 import { benchKey, type Measured } from './processes.ts'
 
 /*
- * Drives two services in turn for slices of a fifth of a second each: what else the machine does meets both alike, and neither idles for so
- * long that it collects its garbage. Of each slice only the CPU time of the service counts, to the nanosecond.
+ * Sends requests to two services in turn, for slices of a fifth of a second. So other programs slow down both services equally,
+ * and no service is idle long enough to collect its garbage. Only the CPU time of the service counts, in nanoseconds.
  */
 
-/** Milliseconds of a slice, and slices to a pair. */
+/** The duration of a slice, and the slices of each service in a pair. */
 const sliceMs = 200
 const slicesOfPair = 6
-/** Pairs before those that count: Node compiles for so long. */
+/** Pairs that do not count, while Node compiles. */
 const warmUps = 4
-/** Connections: as many as a service takes requests of in each turn, however late it is. */
+/** Connections to a service. Load shedding still accepts so many requests in each turn of the event loop. */
 const connections = 12
 
-/** Makes the next request. */
+/** A source of requests. */
 export interface Asking {
   next(): { readonly path: string; readonly body?: string }
 }
 
-/** Connections to a service that ask again as soon as they are answered, while a slice lasts. */
+/** Connections to a service. During a slice each sends its next request as soon as the last one is answered. */
 export class Caller {
   readonly #pid: number
   readonly #port: number
@@ -107,7 +107,7 @@ export class Caller {
   }
 }
 
-/** CPU nanoseconds of all threads of a process that still run. */
+/** CPU nanoseconds of the running threads of a process. */
 function cpuNanoseconds(pid: number): number {
   const folder = `/proc/${pid}/task`
   return readdirSync(folder).reduce(
@@ -116,7 +116,7 @@ function cpuNanoseconds(pid: number): number {
   )
 }
 
-/** What one pair of slices has cost: CPU microseconds for each request, of both. */
+/** The CPU microseconds for each request of two services, in one pair. */
 export interface Pair {
   readonly here: number
   readonly other: number
@@ -133,25 +133,17 @@ export async function pairsOf(here: Caller, other: Caller, pairs: number): Promi
 }
 
 async function pairOf(here: Caller, other: Caller): Promise<Pair> {
-  const sums = new Map(
-    [here, other].map((caller): [Caller, { nanoseconds: number; requests: number }] => [
-      caller,
-      { nanoseconds: 0, requests: 0 },
-    ]),
-  )
+  const callers = { here, other }
+  const sums = { here: { nanoseconds: 0, requests: 0 }, other: { nanoseconds: 0, requests: 0 } }
+  const order = ['here', 'other'] as const
   for (let slice = 0; slice < slicesOfPair; slice++) {
-    // The one that comes first changes, since the first finds the caches of the machine as others have left them.
-    for (const caller of slice % 2 === 0 ? [here, other] : [other, here]) {
-      const { nanoseconds, requests } = await caller.slice()
-      const sum = sums.get(caller)
-      if (!sum) continue
-      sum.nanoseconds += nanoseconds
-      sum.requests += requests
+    // The order alternates: the first service finds the caches of the machine as other programs have left them.
+    for (const name of slice % 2 === 0 ? order : order.toReversed()) {
+      const { nanoseconds, requests } = await callers[name].slice()
+      sums[name].nanoseconds += nanoseconds
+      sums[name].requests += requests
     }
   }
-  const micros = (caller: Caller) => {
-    const { nanoseconds = Number.NaN, requests = Number.NaN } = sums.get(caller) ?? {}
-    return nanoseconds / requests / 1000
-  }
-  return { here: micros(here), other: micros(other) }
+  const micros = ({ nanoseconds, requests }: typeof sums.here) => nanoseconds / requests / 1000
+  return { here: micros(sums.here), other: micros(sums.other) }
 }
