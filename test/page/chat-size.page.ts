@@ -82,6 +82,20 @@ function replyOf(text: string): Script {
   }
 }
 
+/** Opens the chat with Fern on a phone. @returns the page, and a function that asks for this reply and waits for the end of it */
+async function openChat(reply: string): Promise<{ readonly page: Page; readonly stream: () => Promise<void> }> {
+  const upstream = await upstreamForThisTest(replyOf(reply))
+  const service = await serviceForThisTest({}, gardener(upstream))
+  const page = await pageBrowser.openPage(service, { viewport: phone, at: '#/chat/Fern' })
+  const { messages, say } = chatPage(page, service, upstream)
+  await messages.first().getByText('Mind the hose').waitFor()
+  const stream = async () => {
+    await say('At length!')
+    await until(page, `document.querySelectorAll("article").length === 3 && ${isIdle}`)
+  }
+  return { page, stream }
+}
+
 it.each([
   ['of Markdown', `${paragraph.repeat(6)}${list.repeat(3)}${code}`.repeat(400)],
   ['that is one paragraph', 'word '.repeat(80_000)],
@@ -91,16 +105,8 @@ it.each([
 ])(
   'holds the page for no task over 200 ms with a reply of 100,000 tokens %s',
   async (what, text) => {
-    const upstream = await upstreamForThisTest(replyOf(text))
-    const service = await serviceForThisTest({}, gardener(upstream))
-    const page = await pageBrowser.openPage(service, { viewport: phone, at: '#/chat/Fern' })
-    const { messages, say } = chatPage(page, service, upstream)
-    await messages.first().getByText('Mind the hose').waitFor()
-    const streaming = async () => {
-      await say('At length!')
-      await until(page, `document.querySelectorAll("article").length === 3 && ${isIdle}`)
-    }
-    expect(await tooLongTasks(page, `${what}, streamed`, streaming)).toEqual([])
+    const { page, stream } = await openChat(text)
+    expect(await tooLongTasks(page, `${what}, streamed`, stream)).toEqual([])
     const showing = async () => {
       await page.evaluate('location.hash = "#/account"')
       await until(page, '!document.querySelector(".chat")')
@@ -121,16 +127,8 @@ it.each([
 )
 
 it('has no task over 200 ms for lines of nearly the maximum nesting', async () => {
-  const upstream = await upstreamForThisTest(replyOf(`\`\`\`\n${`${'- '.repeat(15)}x\n`.repeat(700)}\`\`\`\n`))
-  const service = await serviceForThisTest({}, gardener(upstream))
-  const page = await pageBrowser.openPage(service, { viewport: phone, at: '#/chat/Fern' })
-  const { messages, say } = chatPage(page, service, upstream)
-  await messages.first().getByText('Mind the hose').waitFor()
-  const streaming = async () => {
-    await say('Nested!')
-    await until(page, `document.querySelectorAll("article").length === 3 && ${isIdle}`)
-  }
-  expect(await tooLongTasks(page, 'nested lines', streaming)).toEqual([])
+  const { page, stream } = await openChat(`\`\`\`\n${`${'- '.repeat(15)}x\n`.repeat(700)}\`\`\`\n`)
+  expect(await tooLongTasks(page, 'nested lines', stream)).toEqual([])
 }, 120_000)
 
 it('has no task over 200 ms for 20,000 characters', async () => {
