@@ -1,0 +1,66 @@
+import { globSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+/*
+ * Draws comments, paragraphs and test titles by lot, for a reader who does not know the code: `node ops/lot.ts SEED`. The same
+ * seed draws the same lot of the same commit.
+ */
+
+/** The size of a lot. */
+const comments = 30
+const paragraphs = 10
+const titles = 10
+
+const project = join(import.meta.dirname, '..')
+
+/** A place and its text. */
+interface Item {
+  readonly place: string
+  readonly text: string
+}
+
+/** All matches of the pattern in these files. The first group of the pattern is the text. */
+function items(files: string, pattern: RegExp): readonly Item[] {
+  const names = globSync(files, { cwd: project, exclude: ['**/node_modules/**'] }).toSorted()
+  return names.flatMap((name) => {
+    const text = readFileSync(join(project, name), 'utf8')
+    return [...text.matchAll(pattern)].map((match) => {
+      const line = text.slice(0, match.index).split('\n').length
+      return { place: `${name}:${line}`, text: (match[1] ?? match[0]).trim() }
+    })
+  })
+}
+
+/** Pseudo-random numbers from 0 to 1 (mulberry32). */
+function* numbers(seed: number): Generator<number, never> {
+  for (let state = seed; ; ) {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+    yield ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
+  }
+}
+
+function draw(all: readonly Item[], count: number, random: Generator<number, never>): readonly Item[] {
+  const left = [...all]
+  return Array.from({ length: Math.min(count, left.length) }, () =>
+    left.splice(Math.floor(random.next().value * left.length), 1),
+  ).flat()
+}
+
+const random = numbers(Number(process.argv[2] ?? Date.now()))
+const lots = {
+  // A block, or consecutive lines.
+  comments: draw(
+    items('{src,test,bench,ops,openapi}/**/*.{ts,cjs}', /^[ \t]*(\/\*[\s\S]*?\*\/|\/\/.*(?:\n[ \t]*\/\/.*)*)/gm),
+    comments,
+    random,
+  ),
+  // Prose: no heading, list, table or code.
+  paragraphs: draw(items('{*.md,docs/**/*.md}', /(?<=\n\n)((?:[A-Z*`[].*\n)(?:(?![|#`]).+\n)*)/g), paragraphs, random),
+  titles: draw(items('test/**/*.ts', /\b(?:it|test)(?:\.each\([^\n]*\))?\(\s*(['"`].*?['"`]),/g), titles, random),
+}
+for (const [kind, lot] of Object.entries(lots)) {
+  console.log(`# ${kind}\n`)
+  for (const { place, text } of lot) console.log(`${place}\n${text}\n`)
+}
