@@ -2,7 +2,7 @@ import closeWithGrace from 'close-with-grace'
 import type { FirstStart } from './access/bootstrap.ts'
 import { type Config, ConfigError } from './config.ts'
 import { codeOf } from './errors.ts'
-import { boundGarbage, releaseIdleMemory } from './garbage.ts'
+import { boundGarbage, keepNewObjectsApart, releaseIdleMemory } from './garbage.ts'
 import { printNotice } from './print.ts'
 import { type Service, startService } from './service.ts'
 import { closeToOthers } from './storage/rights.ts'
@@ -13,6 +13,7 @@ import { closeToOthers } from './storage/rights.ts'
  * @throws Error with one clear sentence when it cannot start
  */
 export async function serve(config: Config): Promise<void> {
+  keepNewObjectsApart()
   // The first process of a container ignores signals that it does not listen for, and a start may wait long.
   let stop = (): void => process.exit(1)
   endOnSignals(() => stop())

@@ -95,6 +95,20 @@ describe('garbage under load', () => {
     expect(bounded).toBeLessThan(350)
   })
 
+  it('does not enter the old space because earlier objects lived long', async () => {
+    const garbage = async (...apart: readonly string[]): Promise<number> => {
+      // With one thread V8 always optimizes the same code at the same time, also on a busy machine.
+      const flags = ['--single-threaded', '--max-semi-space-size=4']
+      const args = [...flags, 'test/support/long-start.ts', ...apart]
+      const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: projectFolder })
+      return JSON.parse(stdout).garbageMegabytes
+    }
+    const [apart, byDefault] = await Promise.all([garbage('apart'), garbage()])
+    // All garbage together has some 210 MB.
+    expect(byDefault).toBeGreaterThan(100)
+    expect(apart).toBeLessThan(20)
+  })
+
   it('is bounded while the heap is large, and left to V8 while it is small', () => {
     const clock = new TestClock()
     const heap = { usedBytes: 30 * megabyte }
