@@ -2,19 +2,21 @@ import type { Steps } from '../../work.ts'
 import type { Audience, LoreEntry } from './entry.ts'
 import type { Lorebook } from './lorebook.ts'
 
-/** The character that speaks next, and the kind of its reply: entries for some characters or replies are chosen by them. */
+/**
+ * The character that speaks next, and the kind of its reply. An entry with an `Audience` is only for some characters or replies.
+ */
 export interface Speaker {
-  /** The names that the character goes by, and its tags, in lower case. */
+  /** The names of the character (in the library, in the card, and its nickname) and its tags, in lower case. */
   readonly names: ReadonlySet<string>
   readonly tags: ReadonlySet<string>
-  /** `continue` goes on with a reply that the request has begun. */
+  /** `continue` if the request ends with the beginning of a reply, which the model continues. */
   readonly reply: 'normal' | 'continue'
 }
 
-/** Units of work of one entry, besides the length of its lists. */
+/** Units of work for one entry, besides one unit for each item of its lists. */
 const unitsOfEntry = 5
 
-/** The entries of a filtered book that are for this character and this reply, in the book's order. */
+/** The entries of a book that are for this character and this kind of reply, in the order of the book. */
 export function* entriesFor({ entries }: Lorebook, speaker: Speaker): Steps<readonly LoreEntry[]> {
   const found: LoreEntry[] = []
   let units = 0

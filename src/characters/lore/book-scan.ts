@@ -13,7 +13,7 @@ import { isTimed, noTimers, type TimedHistory, type Timers } from './timers.ts'
 /** The inputs that all book scans of a prompt share. */
 export interface ScanRequest {
   readonly conversation: Conversation
-  /** Called only for a filtered book. */
+  /** Called only for a book that has entries for some characters or replies. */
   readonly speaker: () => Speaker
   /** The number from `decoratorContext`. */
   readonly context: number
@@ -28,11 +28,11 @@ export interface ScanRequest {
 export interface ScannedBook {
   readonly book: Lorebook
   readonly expandKey: (key: LoreKey) => Steps<LoreKey>
-  /** An entry's body as the recursion searches it: macros expanded, hidden keys visible. */
+  /** An entry's body as the recursion searches it: with expanded macros and the texts of `{{hidden_key:…}}`. */
   readonly recursionText: (entry: LoreEntry) => Steps<string>
 }
 
-/** An entry that matched, and the keys that it matched by. */
+/** An entry that matched or was dropped, the rules of its decorators, and the found keys. */
 export interface Match {
   readonly entry: LoreEntry
   readonly rules: DecoratedRules
@@ -41,19 +41,19 @@ export interface Match {
 
 export type DropReason = 'probability' | 'group' | 'limit' | 'budget' | 'context' | 'position'
 
-/** The result of a book's scan: its matches, and the matches that were dropped, with the reason. */
+/** The result of a book's scan: the matches, and the dropped entries with their reasons. */
 export interface Scanned {
   readonly book: Lorebook
   readonly matches: readonly Match[]
   readonly dropped: readonly { readonly match: Match; readonly reason: DropReason }[]
 }
 
-/** Units of work of one entry, besides its keys. */
+/** Units of work for one entry, besides its keys. */
 const unitsOfEntry = 5
 
 type Verdict = 'never' | 'not yet' | Match
 
-/** The scan of one book, pass by pass together with other books. */
+/** The scan of one book. It makes its passes in turn with the scans of the other books (`scanBooks`). */
 export class BookScan implements Scanned {
   readonly matches: Match[] = []
   readonly dropped: { match: Match; reason: DropReason }[] = []
@@ -67,7 +67,7 @@ export class BookScan implements Scanned {
   readonly #now: Pick<EarlierPoint, 'length' | 'characterMessages'>
   readonly #search: KeySearch
   readonly #primary = new Map<LoreEntry, string>()
-  /** The entries that stay on or off from earlier turns. */
+  /** The entries that stay on or off because they fired at earlier turns. */
   #timers = noTimers
 
   /** @param recursion shared by all books that are scanned together */
@@ -90,7 +90,7 @@ export class BookScan implements Scanned {
     this.#pending = yield* entriesFor(this.book, this.#request.speaker())
   }
 
-  /** Whether another pass may find more. */
+  /** Whether another pass may find more matches. */
   get isPending(): boolean {
     return this.#pending.length > 0
   }
@@ -114,14 +114,14 @@ export class BookScan implements Scanned {
     return this.#recursion.firstPassOf(recursionLevel)
   }
 
-  /** Looks for matches among the pending entries. @param timers the entries that stay on or off from earlier turns */
+  /** Finds the matches of one pass among the pending entries. @param timers entries that stay on or off since earlier turns */
   *pass(pass: number, timers: Timers): Steps<void> {
     this.#timers = timers
     const { budget } = this.#search
     const found: Match[] = []
     const later: LoreEntry[] = []
     const pending = this.#pending
-    // A loop by places, as in `firstKeyIn`.
+    // The loop uses an index for the reason that `firstKeyIn` has.
     for (let e = 0, entry = pending[0]; entry; entry = pending[++e]) {
       const rules = this.#rulesOf(entry)
       const decided = this.#byRules(entry, rules, pass)
@@ -145,7 +145,7 @@ export class BookScan implements Scanned {
     return true
   }
 
-  /** The verdict by earlier points of the conversation and by the keys. */
+  /** The verdict by earlier messages and by the keys. */
   *#byKeys(entry: LoreEntry, rules: DecoratedRules, pass: number): Steps<Verdict> {
     const replayed = pass === 0 && dependsOnHistory(rules) ? yield* this.#byReplay(entry, rules) : undefined
     if (replayed !== undefined) return replayed
@@ -154,12 +154,12 @@ export class BookScan implements Scanned {
     const keys = yield* this.#keysOf(entry, rules, pass)
     if (keys) return this.#afterDraw({ entry, rules, keys })
     if (this.#search.budget.unitsLeft > 0) return 'not yet'
-    // The budget is spent: the entry is reported as dropped, never left out silently.
+    // The budget is spent, so perhaps not all keys were searched for. The entry is reported as dropped.
     this.dropped.push({ match: { entry, rules, keys: [] }, reason: 'limit' })
     return 'never'
   }
 
-  /** The verdict by earlier points of the conversation; undefined when the keys decide. */
+  /** The verdict of an entry that depends on its earlier matches; undefined if the keys decide. */
   *#byReplay(entry: LoreEntry, rules: DecoratedRules): Steps<Verdict | undefined> {
     if (yield* this.#matchedBefore(entry, rules)) {
       return rules.dontAfterMatch ? 'never' : { entry, rules, keys: [] }
@@ -171,14 +171,14 @@ export class BookScan implements Scanned {
     return decorators[this.#request.context] ?? noRules
   }
 
-  /** The verdict before any key is searched for; undefined when the keys decide. */
+  /** The verdict without a search for keys; undefined if earlier matches or the keys decide. */
   #byRules(entry: LoreEntry, rules: DecoratedRules, pass: number): Verdict | undefined {
     if (rules.activate) return { entry, rules, keys: [] }
     if (rules.dontActivate) return 'never'
     if (pass > 0) return entry.excludeRecursion ? 'never' : undefined
     if (this.#timers.isCooling(entry)) return 'never'
     if (this.#timers.isSticky(entry)) return this.#conditionsHold(entry, rules) ? { entry, rules, keys: [] } : 'never'
-    // Conditions do not hold back an entry with `@@keep_activate_after_match`: a match before this turn is enough.
+    // After an earlier match, `@@keep_activate_after_match` needs no conditions. Without such a match, `#byReplay` checks them.
     if (rules.keepAfterMatch) return undefined
     return this.#conditionsHold(entry, rules) ? undefined : 'never'
   }
@@ -211,7 +211,7 @@ export class BookScan implements Scanned {
     )
   }
 
-  /** The keys by which an entry matches now; undefined when it does not match. */
+  /** The found keys of an entry that matches now; undefined if it does not match. */
   *#keysOf(entry: LoreEntry, rules: DecoratedRules, pass: number): Steps<readonly string[] | undefined> {
     const key = entry.constant ? undefined : yield* this.#primaryOf(entry, rules, pass)
     if (!entry.constant && key === undefined) return undefined
@@ -222,18 +222,18 @@ export class BookScan implements Scanned {
     return (yield* otherKeysAllow(entry, rules, texts, this.#search, matched)) ? matched : undefined
   }
 
-  /** The primary key that occurs; undefined for none. */
+  /** The first primary key that occurs; undefined if no key occurs. */
   *#primaryOf(entry: LoreEntry, rules: DecoratedRules, pass: number): Steps<string | undefined> {
     const known = this.#primary.get(entry)
     if (known !== undefined || entry.keys.length === 0) return known
-    // An earlier pass has searched the other texts.
+    // Earlier passes have searched the older texts.
     const texts = pass === this.#firstPassOf(entry) ? this.#textsOf(entry, rules) : this.#recursion.newest
     const key = yield* firstKeyIn(entry.keys, texts, entry, this.#search)
     if (key) this.#primary.set(entry, key.written)
     return key?.written
   }
 
-  /** The texts that an entry's keys are searched for in: its window, fields of the card, and lore found by the recursion. */
+  /** The texts in which an entry's keys are searched for: its newest messages, its fields, and lore that the recursion found. */
   #textsOf(entry: LoreEntry, rules: DecoratedRules): readonly ScannedText[] {
     const { texts: brought, fields } = this.#recursion
     this.#search.budget.unitsLeft -= brought.length
@@ -256,7 +256,10 @@ export class BookScan implements Scanned {
     fields.set(field, yield* scannedTextsOf(yield* this.#request.fieldText(field), this.#search.budget))
   }
 
-  /** Whether an entry matched at an earlier point. The service stores no conversations, so the scan replays the request's messages. */
+  /**
+   * Whether an entry matched after an earlier message. The service stores no conversations, so the earlier messages of the
+   * request are searched again.
+   */
   *#matchedBefore(entry: LoreEntry, rules: DecoratedRules): Steps<boolean> {
     const { budget } = this.#search
     for (const { window } of yield* this.#request.conversation.earlierPoints(this.#depthOf(entry, rules))) {
@@ -271,7 +274,7 @@ export class BookScan implements Scanned {
   }
 
   /**
-   * The earlier turns at which entries would have fired.
+   * The matches of entries at the earlier turns, before timers and groups decide.
    * @param watched the entries of all books that have timers or share a group with such an entry
    */
   *history(watched: ReadonlySet<LoreEntry>): Steps<readonly TimedHistory[]> {
@@ -285,7 +288,7 @@ export class BookScan implements Scanned {
       const mayStay = turns.map((turn) => rules.dontActivate === undefined && this.#conditionsHold(entry, rules, turn))
       const matches: boolean[] = []
       for (const [index, turn] of turns.entries()) {
-        matches.push(mayStay[index] === true && (yield* this.#firedAt(entry, rules, turn)))
+        matches.push(mayStay[index] === true && (yield* this.#matchedAt(entry, rules, turn)))
         if (this.#search.budget.isStepOver) yield this.#search.budget.takeSpentUnits()
       }
       timed.push({ entry, lengths: turns.map(({ length }) => length), matches, mayStay })
@@ -293,8 +296,8 @@ export class BookScan implements Scanned {
     return timed
   }
 
-  /** Whether an entry fired at an earlier turn by its keys and its draw; the recursion is not replayed. */
-  *#firedAt(entry: LoreEntry, rules: DecoratedRules, { window, length }: EarlierPoint): Steps<boolean> {
+  /** Whether an entry matched at an earlier turn, by its keys and its draw. The recursion is not replayed. */
+  *#matchedAt(entry: LoreEntry, rules: DecoratedRules, { window, length }: EarlierPoint): Steps<boolean> {
     const { budget } = this.#search
     budget.unitsLeft -= unitsOfEntry
     if (budget.unitsLeft <= 0 || entry.recursionLevel !== 0) return false
@@ -310,7 +313,7 @@ export class BookScan implements Scanned {
   }
 }
 
-/** Whether an entry depends on its matches at earlier points of the conversation. */
+/** Whether an entry depends on its matches after earlier messages. */
 function dependsOnHistory({ keepAfterMatch, dontAfterMatch }: DecoratedRules): boolean {
   return keepAfterMatch === true || dontAfterMatch === true
 }

@@ -4,30 +4,32 @@ import { withoutComments } from '../macros/macros.ts'
 import { ScanBudget } from './scan-budget.ts'
 import { ScannedText } from './scanned-text.ts'
 
-/** Characters of one window of messages, from the newest. */
+/** A window of messages (their joined texts) gets no more messages from this length on. One message is cut to this length too. */
 const maxWindowLength = 64 * 1024
-/** Stands between messages, so that no key matches across two. */
+/** Stands after each message, so that no literal key matches across two messages. */
 const border = '\n\u0001'
-/** Messages that are replayed for earlier matches. */
+/** The number of newest messages that are replayed to find earlier matches. */
 const maxReplayedMessages = 200
-/** Windows with a Bloom filter of their own; the others use the filter of the longest window. */
+/**
+ * The most windows with a Bloom filter of their own, besides the longest window. Further windows use the filter of the longest.
+ */
 const maxWindowFilters = 8
-/** Scan depths whose windows at earlier points are kept. */
+/** The most scan depths whose earlier points are cached. */
 const maxReplayedDepths = 8
-/** Units of work of one message. */
+/** Units of work for one message. */
 const unitsOfMessage = 20
 
-/** Characters of a message's end that identify a turn. */
+/** The number of characters at the end of a message that identify a turn. */
 const maxEndLength = 500
 
-/** An earlier point of a conversation: the state after a message of the user. */
+/** An earlier point of a conversation: its state after an earlier message of the user. */
 export interface EarlierPoint {
-  /** The newest messages at that point. */
+  /** The newest messages at this point. */
   readonly window: ScannedText
-  /** The number of messages, and of the character's messages among them. */
+  /** The number of all messages at this point, and the number of the character's messages. */
   readonly length: number
   readonly characterMessages: number
-  /** Whether a reply follows, and not another message of the user. */
+  /** False if another message of the user follows, and no reply. */
   readonly isAnswered: boolean
 }
 
@@ -53,7 +55,7 @@ export class Conversation {
     this.#texts = new Array<string | undefined>(messages.length)
   }
 
-  /** Joins the newest messages, from which `window` cuts its parts. @param deepest the largest scan depth of all entries */
+  /** Joins the newest messages, for `window`. @param deepest the largest scan depth of all books and entries */
   *prepare(deepest: number): Steps<void> {
     this.#newest = yield* this.#join(Math.min(deepest, this.messages.length), maxWindowLength)
     const { text, lower } = this.#newest
@@ -61,7 +63,7 @@ export class Conversation {
     this.#windows.set(this.#newest.textEnds.length - 1, this.#longest)
   }
 
-  /** The newest messages, at most as many as were prepared. */
+  /** The joined text of the `depth` newest messages; of at most as many as `prepare` has joined. */
   window(depth: number): ScannedText {
     const { text, lower, textEnds, lowerEnds } = this.#newest ?? emptyJoined
     const count = Math.min(depth, textEnds.length - 1)
@@ -73,13 +75,20 @@ export class Conversation {
     return made
   }
 
-  /** A key of the turn after so many messages, the same in later requests: the ends of the last two messages. */
+  /**
+   * A key that identifies the turn after the first `length` messages: the ends of the last two of them. It is the same in later
+   * requests of the conversation.
+   */
   turnKeyAt(length: number): string {
     const ends = [length - 2, length - 1].map((index) => this.#written(index).slice(-maxEndLength))
     return ends.join(border)
   }
 
-  /** The earlier points of the conversation, the newest first: after each message of the user except the last. */
+  /**
+   * The earlier points of the conversation, the newest first: one after each user message among the newest messages. The message
+   * at the end of the conversation gives no earlier point.
+   * @param depth the number of messages in each window
+   */
   *earlierPoints(depth: number): Steps<readonly EarlierPoint[]> {
     const known = this.#pointsByDepth.get(depth)
     if (known) return known
@@ -107,7 +116,7 @@ export class Conversation {
     return points
   }
 
-  /** Joins all messages, from which the windows at earlier points are cut. */
+  /** Joins all messages, for the windows of earlier points. */
   *#joinAll(): Steps<Joined & { readonly whole: ScannedText }> {
     if (this.#all) return this.#all
     const joined = yield* this.#join(this.messages.length, Number.POSITIVE_INFINITY)
@@ -117,7 +126,7 @@ export class Conversation {
     return this.#all
   }
 
-  /** Joins messages, the newest first, so that every window is a substring. */
+  /** Joins messages, the newest message first, so that every window is a substring. */
   *#join(count: number, longest: number): Steps<Joined> {
     const texts: string[] = []
     const lowers: string[] = []
@@ -142,7 +151,7 @@ export class Conversation {
     return { text: texts.join(''), lower: lowers.join(''), textEnds, lowerEnds }
   }
 
-  /** The text of a message without macros; undefined when it may have some. */
+  /** The text of a message that has no macros; undefined if the message may have macros. */
   #plain(index: number): string | undefined {
     const written = this.#written(index)
     return written.includes('{{') ? undefined : written
@@ -155,8 +164,9 @@ export class Conversation {
 }
 
 /**
- * The reply that a request has begun (a prefill, or "continue" of a chat program): the assistant's message at the end of the request.
- * The prompt keeps it as its last message, so that the model continues it. Undefined when the last message is another one.
+ * The reply that a request has begun (a prefill, or "continue" of a chat program): the assistant's message at the end of the
+ * request. The prompt keeps it as the last message, so that the model continues it. Undefined if the request does not end with
+ * such a message.
  */
 export function begunReply(conversation: readonly Message[]): Message | undefined {
   const last = conversation.at(-1)
@@ -166,7 +176,7 @@ export function begunReply(conversation: readonly Message[]): Message | undefine
 interface Joined {
   readonly text: string
   readonly lower: string
-  /** `textEnds[n]` is the end of the newest n messages. */
+  /** `textEnds[n]` is the index in `text` at which the newest n messages end. */
   readonly textEnds: readonly number[]
   readonly lowerEnds: readonly number[]
 }

@@ -35,7 +35,7 @@ export interface DecoratorContext {
   readonly knowsGreeting: boolean
 }
 
-/** A decorator and its fallbacks (`@@@`): the first that applies counts. */
+/** A decorator and its fallbacks (`@@@`). The first of them that applies counts. */
 type Chain = readonly { readonly name: string; readonly value: string }[]
 
 /** The content of an entry, split into decorators and body. */
@@ -46,10 +46,10 @@ export interface Decorated {
   readonly isCut: boolean
 }
 
-/** Lines of decorators that are read of one entry; real entries have a few. */
+/** The most lines with decorators that are read of one entry; real entries have a few. */
 const maxLines = 50
 
-/** Splits the leading lines that begin with `@@` from the body; `@@` elsewhere is prose. */
+/** Splits the leading lines that begin with `@@` from the body. A later `@@` belongs to the body. */
 export function splitDecorators(content: string): Decorated {
   const text = content.replaceAll('\r', '').trim()
   if (!text.startsWith('@@')) return { body: text, chains: [], isCut: false }
@@ -67,7 +67,7 @@ export function splitDecorators(content: string): Decorated {
   return { body: text.slice(start).trim(), chains, isCut: lines > maxLines }
 }
 
-/** Whether a line begins with `@@` after its spaces. */
+/** Whether the line that begins at `start` has `@@` after its spaces. */
 function isDecorator(text: string, start: number): boolean {
   leading.lastIndex = start
   return leading.test(text)
@@ -75,7 +75,7 @@ function isDecorator(text: string, start: number): boolean {
 
 const leading = /[^\S\n]*@@/y
 
-/** Reads one line of decorators; ignores a fallback without a decorator above it. */
+/** Reads a line with a decorator. A fallback without a decorator above it is ignored. */
 function readLine(line: string, chains: { name: string; value: string }[][]): void {
   const text = line.trimStart()
   const at = text.startsWith('@@@') ? '@@@' : '@@'
@@ -88,8 +88,8 @@ function readLine(line: string, chains: { name: string; value: string }[][]): vo
 }
 
 /**
- * Reads decorators as they apply in this context. Unknown, malformed or inapplicable decorators give way to their fallbacks.
- * @param onIgnored called with the name of each decorator that gave way
+ * Reads the decorators that apply in a context. If a decorator is unknown, malformed or does not apply, its fallbacks are tried.
+ * @param onIgnored called with the name of each decorator or fallback that was ignored
  */
 export function readDecorators(
   chains: readonly Chain[],
@@ -101,7 +101,7 @@ export function readDecorators(
     for (const { name, value } of chain) {
       const read = catalogue.get(name)?.(value, context, decorators)
       if (read) {
-        // The first decorator of a name counts; decorators that collect lists return the whole list.
+        // The first value counts. Decorators in `gathering` return a list with all values so far, so their newest value counts.
         decorators = gathering.has(name) ? { ...decorators, ...read } : { ...read, ...decorators }
         break
       }
@@ -119,7 +119,7 @@ const whole = (make: (number: number) => Decorators, minimum = 0): Reader => {
     return Number.isFinite(number) && number >= minimum ? make(number) : undefined
   }
 }
-/** Parts of one list that are read. */
+/** The most items of a list that are read. */
 const maxParts = 1000
 const list = (value: string) =>
   value
@@ -130,8 +130,9 @@ const list = (value: string) =>
 const gathering: ReadonlySet<string> = new Set(['additional_keys', 'exclude_keys', 'disable_ui_prompt'])
 
 /*
- * V3 defines `instruct_…` and `is_user_icon`, which never apply to a chat without icons: they are not in the list, so that
- * their fallbacks count. `end`, `priority`, `probability`, `match_full_word` and `match_partial_word` are RisuAI's.
+ * The decorators that the service supports. `instruct_…` and `is_user_icon` of V3 are missing, so their fallbacks count: chat
+ * messages have neither an instruct template nor an icon. `end`, `priority`, `probability`, `match_full_word` and
+ * `match_partial_word` are RisuAI's.
  */
 const catalogue: ReadonlyMap<string, Reader> = new Map<string, Reader>([
   ['activate', () => ({ activate: true })],

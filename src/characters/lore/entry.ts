@@ -5,54 +5,54 @@ import { anyContext, type Decorators, type Role, readDecorators, splitDecorators
 import { isSlashForm, maxKeyLength, type PatternCount, readKey } from './keys.ts'
 import type { LoreKey } from './scanned-text.ts'
 
-/** The place of an entry's body in the prompt. */
+/** Where the body of an entry is in the prompt. */
 export type LorePlace =
   | { readonly section: 'before_char' | 'after_char' | 'before_examples' | 'after_examples' | 'nowhere' }
   /** In the message of the author's note, above or below the note. */
   | { readonly section: 'above_note' | 'below_note' }
   | { readonly section: 'depth'; readonly depth: number; readonly role: Role }
 
-/** How secondary keys combine, by SillyTavern's `selectiveLogic`. */
+/** Which secondary keys must occur: SillyTavern's `selectiveLogic`, in the order of its numbers from 0 to 3. */
 export type SelectiveLogic = 'any' | 'not all' | 'not any' | 'all'
 
 /** An entry of a lorebook, prepared for scans. */
 export interface LoreEntry {
-  /** Its position in the file. */
+  /** The index in the file. */
   readonly index: number
   readonly name: string
   /** The content without decorators, with unexpanded macros. */
   readonly body: string
   readonly keys: readonly LoreKey[]
-  /** Empty unless the entry is selective. */
+  /** Empty if the entry is not selective, or if a regular expression switches secondary keys off (docs/cards.md, 6.4). */
   readonly secondaryKeys: readonly LoreKey[]
   readonly logic: SelectiveLogic
   readonly constant: boolean
   readonly caseSensitive: boolean
   readonly wholeWords: boolean
   readonly insertionOrder: number
-  /** When the budget is exceeded, lower priorities are dropped first. */
+  /** If lore exceeds its budget or the context window, the entries with the lowest priority are dropped first. */
   readonly priority: number
   readonly scanDepth: number | undefined
   readonly place: LorePlace
-  /** Percent. */
+  /** In percent. */
   readonly probability: number
   readonly excludeRecursion: boolean
   readonly preventRecursion: boolean
-  /** The first recursion level at which the entry may match; 0 when it may match without recursion. */
+  /** The first recursion level at which the entry may match; 0 if it may match without recursion. */
   readonly recursionLevel: number
   readonly groups: readonly string[]
   readonly groupOverride: boolean
   readonly groupWeight: number
   /** The characters and replies that the entry is for; undefined for all. */
   readonly audience: Audience | undefined
-  /** Messages that the conversation must have before the entry may fire. */
+  /** The number of messages that the conversation must have before the entry may fire. */
   readonly delay: number
-  /** Messages during which the entry stays on after it fired (`sticky`), then off (`cooldown`); 0 for none. */
+  /** After the entry has fired, it stays on for `sticky` messages, and then off for `cooldown` messages. */
   readonly sticky: number
   readonly cooldown: number
-  /** Texts of the card, and the user's persona, that the keys are searched for in as well. */
+  /** Texts besides the conversation in which the keys are searched for: texts of the card, and the user's persona. */
   readonly alsoScans: readonly ScannedField[]
-  /** The rules from the decorators, indexed by the number from `decoratorContext`. */
+  /** The rules of the entry's decorators in each of the eight contexts; the index is the number from `decoratorContext`. */
   readonly decorators: readonly DecoratedRules[]
 }
 
@@ -75,23 +75,23 @@ export interface Audience {
 
 export type ScannedField = 'description' | 'personality' | 'scenario' | 'depthNote' | 'persona'
 
-/** Counts and ignored fields, collected while entries are read, for the summary of a registration. */
+/** Counts and ignored fields that are collected while entries are read, for the reports about a card or lorebook. */
 export interface ReadingNotes {
   readonly patterns: PatternCount
   readonly ignored: Set<string>
 }
 
-/** Keys of one list of an entry. */
+/** The most keys of one list that are read. */
 const maxKeys = 64
 const standardDepth = 4
-/** Parts of a list that are read, blank ones too. */
+/** The most items of a list that are read; blank items count. */
 const maxParts = 1000
 
-/** Units of work of reading one entry, and of one key. */
+/** Units of work to read one entry, and to read one key. */
 const unitsOfEntry = 200
 const unitsOfKey = 60
 
-/** Reads an entry of a card's book; undefined when it is disabled or has no content. */
+/** Reads an entry in the form that it has in a card; undefined if the entry is disabled, or has no content besides decorators. */
 export function* readEntry(entry: Fields, index: number, notes: ReadingNotes): Steps<LoreEntry | undefined> {
   if (isDisabled(entry)) return undefined
   const content = yield* withoutControlsInSteps(textIn(entry, 'content'))
@@ -122,7 +122,7 @@ export function* readEntry(entry: Fields, index: number, notes: ReadingNotes): S
     logic: logicOf(extensions),
     constant: valueIn(entry, 'constant') === true && !isPattern,
     caseSensitive: booleanIn(extensions, 'case_sensitive') ?? valueIn(entry, 'case_sensitive') === true,
-    // SillyTavern's entries without a value follow its global setting, which is on by default.
+    // In SillyTavern, an entry without a value follows the global setting, which is on by default.
     wholeWords: first?.wholeWords ?? booleanIn(extensions, 'match_whole_words') ?? isFromSillyTavern(extensions),
     insertionOrder,
     priority: first?.priority ?? numberIn(entry, 'priority') ?? insertionOrder,
@@ -157,12 +157,15 @@ export function isDisabled(entry: Fields): boolean {
   return enabled === false || enabled === 'false' || enabled === 0
 }
 
-/** Whether SillyTavern wrote the entry, by its extensions. In its entries a pattern does not disable other keys (docs/cards.md, 6.4). */
+/**
+ * Whether SillyTavern wrote the entry, which its extensions show. In such an entry, a regular expression does not switch off
+ * `constant`, the secondary keys and `@@exclude_keys` (docs/cards.md, 6.4).
+ */
 function isFromSillyTavern(extensions: Fields): boolean {
   return numberIn(extensions, 'position') !== undefined || numberIn(extensions, 'display_index') !== undefined
 }
 
-/** Units of work after which a step ends: one pattern takes up to 10 ms. */
+/** Units of work after which a step ends. It is small, because compiling one regular expression may take some 10 ms. */
 const unitsOfStep = 2000
 
 function* keysOf(texts: readonly string[], allowsPatterns: boolean, notes: ReadingNotes): Steps<readonly LoreKey[]> {
@@ -175,13 +178,15 @@ function* keysOf(texts: readonly string[], allowsPatterns: boolean, notes: Readi
     if (key) keys.push(key)
     if (notes.patterns.units >= unitsOfStep) yield takeUnits(notes)
   }
-  // A copy has no spare capacity, which V8 keeps for an array that has grown; books have thousands of lists.
+  // The copy saves memory: V8 keeps spare capacity for an array that has grown, and books have thousands of lists.
   return keys.slice()
 }
 
-/** Kinds of replies that the service can tell apart; to it, SillyTavern's others (`swipe`, `quiet` …) look like these. */
+/**
+ * Kinds of replies that the service can tell apart. SillyTavern's other kinds (`swipe`, `quiet` …) look the same in a request.
+ */
 const knownReplies: ReadonlySet<string> = new Set(['normal', 'continue'])
-/** Tags as SillyTavern writes them: ids that only the installation of the book's author can resolve. */
+/** A tag as SillyTavern writes it: an id that only the installation of the book's author can resolve. */
 const tagId = /^(?:[0-9a-f]{8}-[0-9a-f-]{27}|\d{10,})$/i
 
 /** Reads the characters and replies that an entry is for; undefined for all. */
@@ -204,7 +209,7 @@ function audienceOf(entry: Fields, extensions: Fields, { ignored }: ReadingNotes
   return audience.names.length + audience.tags.length + replies.length === 0 ? undefined : audience
 }
 
-/** A number of messages; 0 for a missing one. */
+/** A number of messages; 0 if the field is missing. */
 function messagesIn(extensions: Fields, name: string): number {
   return numberIn(extensions, name) ?? 0
 }
@@ -254,7 +259,7 @@ const noRulesInAnyContext: readonly DecoratedRules[] = Array.from({ length: 8 },
   excluded: [],
 }))
 
-/** The parts of a list, or of a text with commas. */
+/** The items of a list, or of a text with commas; trimmed, and without blank items. */
 function commaSeparated(fields: Fields, name: string): readonly string[] {
   const value = valueIn(fields, name)
   const texts = typeof value === 'string' ? value.split(',', maxParts) : textsIn(fields, name).slice(0, maxParts)
@@ -295,7 +300,7 @@ const scannedFields: readonly (readonly [string, ScannedField])[] = [
   ['match_persona_description', 'persona'],
 ]
 
-/** Extensions that are not reported as ignored: the service reads them, or they only matter to the UI of chat programs. */
+/** The extensions that the service reads. Other extensions are reported as ignored, unless they are empty or 0. */
 const knownExtensions: ReadonlySet<string> = new Set([
   ...[
     'position',

@@ -2,9 +2,9 @@ import { type Fields, isFields, valueIn } from '../../fields.ts'
 
 /** A file format of another program, and how to convert such a file. */
 export interface ForeignFormat {
-  /** A noun with its article: "a character in Agnai's own format". */
+  /** The format as a noun with its article: "a character in Agnai's own format". */
   readonly what: string
-  /** A sentence. */
+  /** How to convert the file, in one sentence. */
   readonly advice: string
 }
 
@@ -30,12 +30,14 @@ const books: readonly FormatRule[] = [
   { what: "a memory book in Voxta's own format", advice: asBook, fits: is('$type', 'book') },
 ]
 
-/** The other program's lorebook format of a document; undefined when the document is in no known one. */
+/** The format of another program that a lorebook has; undefined if no known format fits. */
 export function foreignBook(document: Fields): ForeignFormat | undefined {
   return books.find(({ fits }) => fits(document)) ?? bookOfEntries(document)
 }
 
-/** A format recognized by its entries alone: Agnai's have `keywords` and `entry`, NovelAI's have `text`. */
+/**
+ * The format that the first entry of a book shows: Agnai's entries have `keywords` and `entry`, NovelAI's have `text` and `keys`.
+ */
 function bookOfEntries(document: Fields): ForeignFormat | undefined {
   const entries = valueIn(document, 'entries')
   const first: unknown = typeof entries === 'object' && entries !== null ? Object.values(entries)[0] : undefined

@@ -3,11 +3,11 @@ import { hashOf } from '../macros/seeded-random.ts'
 import type { LoreEntry } from './entry.ts'
 import type { ScanBudget } from './scan-budget.ts'
 
-/** The rules that choose among the members of a group. */
+/** What decides which entries of an inclusion group get into the prompt. */
 export interface GroupRules {
-  /** Groups that already have an entry in the prompt. */
+  /** Groups for which an earlier pass of the scan has chosen; `groupLosers` adds the groups of this pass. */
   readonly taken: Set<string>
-  /** Whether an entry stays on from an earlier turn; such entries win without a draw. */
+  /** Whether an entry stays on because it fired at an earlier turn; such an entry wins without a draw. */
   readonly isSticky: (entry: LoreEntry) => boolean
   /** The seed of the draw: the card, the conversation, and the turn. */
   readonly seed: () => string
@@ -17,8 +17,8 @@ export interface GroupRules {
 const unitsOfMatch = 20
 
 /**
- * Chooses among entries that share a group: all that stay on from earlier turns, else the overriding entry with the highest insertion
- * order, else one drawn by weight; none when the group is taken.
+ * Chooses among the entries of each group: all entries that stay on from earlier turns; if there are none, the overriding entry
+ * with the highest insertion order; if there is none, an entry drawn by weight. Of a group in `taken`, no entry is chosen.
  * @returns the entries that were not chosen
  */
 export function* groupLosers<T extends { readonly entry: LoreEntry }>(
@@ -60,7 +60,7 @@ function winnersOf<T extends { readonly entry: LoreEntry }>(
   return members.slice(0, 1)
 }
 
-/** The matches by group; a match with several groups is in each. */
+/** The matches by group. A match with several groups is in each of its groups. */
 function byGroup<T extends { readonly entry: LoreEntry }>(found: readonly T[]): ReadonlyMap<string, readonly T[]> {
   const groups = new Map<string, T[]>()
   for (const match of found) {

@@ -2,7 +2,10 @@ import type { Steps } from '../../work.ts'
 import type { DecoratedRules, LoreEntry } from './entry.ts'
 import { firstKeyIn, type KeySearch, type LoreKey, type ScannedText } from './scanned-text.ts'
 
-/** Whether the keys besides the primary ones allow a match: secondary keys, and keys of decorators. @param matched receives the keys found */
+/**
+ * Whether the secondary keys and the keys of decorators allow a match.
+ * @param matched receives the found keys
+ */
 export function* otherKeysAllow(
   entry: LoreEntry,
   rules: DecoratedRules,
@@ -31,7 +34,7 @@ function* secondariesAllow(
   return logic === 'all'
 }
 
-/** Whether one of the keys occurs; adds the key to `matched`. */
+/** Whether one of the keys occurs. The first key that occurs is added to `matched`. */
 function* found(
   entry: LoreEntry,
   keys: readonly LoreKey[],

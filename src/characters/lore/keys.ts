@@ -5,33 +5,33 @@ import { LorePattern } from './pattern.ts'
 import type { LoreKey } from './scanned-text.ts'
 import { trigramsOf } from './trigram-filter.ts'
 
-/** Characters of a key, and of a pattern. */
+/** The most characters of a key, whether it is a text or a pattern. */
 export const maxKeyLength = 1000
-/** Regular expressions of one card. */
+/** The most regular expressions of one card, and of all lorebooks of one request. */
 const maxPatterns = 500
 
-/** A key whose only macros are `{{char}}` and `{{user}}`, in either form. */
+/** A key whose only macros are names: `{{char}}`, `{{user}}`, `<char>`, `<bot>` and `<user>`. */
 const namesOnly = /^(?:[^{}<]|\{\{(?:char|user)\}\}|<(?:char|bot|user)>)*$/i
 
 const slashForm = /^\/([\s\S]+)\/([a-z]*)$/
 const knownFlags = /^[imsugy]*$/
 
-/** The totals of a card's regular expressions, and the units of work spent on reading keys. */
+/** The totals of the regular expressions of a card, or of a request's lorebooks, and the units of work spent on reading keys. */
 export interface PatternCount {
   compiled: number
-  /** Instructions of all programs together. */
+  /** The number of instructions of all compiled patterns. */
   steps: number
   readonly refused: string[]
   units: number
 }
 
-/** Whether a key is written as `/pattern/flags`. */
+/** Whether a key is written as `/pattern/flags`, with no flags other than `imsugy`. */
 export function isSlashForm(key: string): boolean {
   const flags = slashForm.exec(key)?.[2]
   return flags !== undefined && knownFlags.test(flags)
 }
 
-/** Parses a key; undefined for a blank or too long one. @param allowsPatterns whether `/…/` is a pattern in this entry */
+/** Parses a key; undefined if it is blank or too long. @param allowsPatterns whether `/…/` is a pattern in this entry */
 export function readKey(raw: string, allowsPatterns: boolean, patterns: PatternCount): LoreKey | undefined {
   const written = withoutControls(raw).trim()
   if (written === '' || written.length > maxKeyLength) return undefined
@@ -46,7 +46,7 @@ export function plainKey(text: string): LoreKey {
   return { written: text, text, lower, trigrams: trigramsOf(lower) }
 }
 
-/** Compiles a pattern with RE2JS, which searches in linear time; null for a pattern that is refused. */
+/** Compiles a pattern with RE2JS, which searches in linear time; null if the pattern is refused. */
 function compile(written: string, patterns: PatternCount): LorePattern | null {
   const [, pattern = '', flags = ''] = slashForm.exec(written) ?? []
   const bits =
@@ -67,25 +67,25 @@ function compile(written: string, patterns: PatternCount): LorePattern | null {
         return compiled
       }
     } catch {
-      // A pattern that does not compile matches nothing; the reply to the registration names it.
+      // A pattern that does not compile is refused below, like a pattern that is too large.
     }
   }
   patterns.refused.push(written)
   return null
 }
 
-/** Instructions of a compiled pattern: `(a{1,100}){1,10}` unfolds to thousands. */
+/** The most instructions of a compiled pattern. Repetitions are unfolded: `(a{1,100}){1,10}` has thousands. */
 const maxProgramSize = 2000
-/** Instructions of all patterns of a card: some 20 MB of memory. */
+/** The most instructions of all patterns of a card, or of a request's lorebooks: some 20 MB of memory. */
 const maxTotalProgramSize = 100_000
 /** Units of work to compile one instruction. */
 const unitsOfInstruction = 100
-/** Units of work of a named class such as `\pL`, and of one character in a range that is case-folded character by character. */
+/** Units of work to compile a named class such as `\pL`, and to fold the case of one character in a range. */
 const unitsOfNamedClass = 20_000
 const unitsOfFoldedLetter = 3
 /** The last code point that has another case. */
 const lastFolded = 0x1e943
-/** Units of work of the classes of a pattern: some 10 ms, or fifty named classes. */
+/** The most units of work to compile the classes of a pattern: some 10 ms, or 50 named classes. */
 const maxUnitsOfClasses = 1_000_000
 
 const namedClass = /\\p/gi
@@ -104,7 +104,7 @@ function unitsOfClasses(pattern: string, flags: string): number {
   return units
 }
 
-/** The code point at an end of a range; undefined for another escape. */
+/** The code point at an end of a range; undefined for an escape that is not a number, such as `\d`. */
 function letterOf(written: string): number | undefined {
   const digits = byNumber.exec(written)?.[1]
   if (digits !== undefined) return Number.parseInt(digits, 16)
@@ -113,7 +113,10 @@ function letterOf(written: string): number | undefined {
 
 const token = /\\[\s\S]|\[\^?\]?(?:\\[\s\S]|[^\]\\])*\]|\{(\d+)(?:,(\d*))?\}|[\s\S]/g
 
-/** The approximate number of instructions, with repetitions unfolded: an estimate before the compilation, whose time grows with it. */
+/**
+ * Estimates the number of instructions of a pattern with its repetitions unfolded, before the pattern is compiled: the time of
+ * the compilation grows with this number.
+ */
 function unfoldedSize(pattern: string): number {
   const open: number[] = []
   let size = 0

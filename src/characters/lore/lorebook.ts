@@ -5,38 +5,38 @@ import { type LoreEntry, type ReadingNotes, readEntry } from './entry.ts'
 import { foreignBook } from './foreign-book.ts'
 import { isTimed } from './timers.ts'
 
-/** A lorebook, prepared for scans: a character's own, one of the service's for all characters, or one of a request. */
+/** A lorebook, prepared for scans: of a card, of a request, or of the operator for all characters (world book). */
 export interface Lorebook {
   readonly name: string
   /** Entries that are switched on and have content, in the order of the file. */
   readonly entries: readonly LoreEntry[]
   /** Whether some entries are only for some characters or replies. */
   readonly isFiltered: boolean
-  /** Whether some entries stay on or off after they fired. */
+  /** Whether some entries have `sticky` or `cooldown`. */
   readonly hasTimers: boolean
-  /** The entries with timers, and all entries in groups. */
+  /** The entries with `sticky` or `cooldown`, and all entries in groups. */
   readonly timed: readonly LoreEntry[]
   /** The recursion levels that entries wait for (`delay_until_recursion`), ascending. */
   readonly levels: readonly number[]
-  /** Messages that are scanned, from the newest. */
+  /** The number of newest messages that are scanned for an entry without a scan depth of its own. */
   readonly scanDepth: number
-  /** Tokens; undefined where the book does not say. */
+  /** The most tokens of lore; undefined if the book has no budget. */
   readonly tokenBudget: number | undefined
   readonly recursive: boolean
-  /** The number of entries in the file, with disabled and empty ones. */
+  /** The number of entries in the file; disabled and empty entries count too. */
   readonly written: number
 }
 
-/** Entries of a book: more would take the time of other requests. */
+/** The most entries of a book. More entries would take time from other requests. */
 const maxEntries = 20_000
 const standardScanDepth = 4
-/** Levels of nesting of a card or lorebook, which other code walks by recursion. */
+/** The most levels of nesting in a card or lorebook; other code walks them recursively. */
 const maxDepth = 200
-/** Values that one step checks, and the units of work of one value. */
+/** Values that one step checks, and units of work to check one value. */
 const valuesPerStep = 500
 const unitsOfValue = 8
 
-/** The notes before anything is read. */
+/** Empty notes, for `readCard` and `readLorebook`. */
 export function emptyNotes(): ReadingNotes {
   return { patterns: { compiled: 0, steps: 0, refused: [], units: 0 }, ignored: new Set() }
 }
@@ -64,7 +64,7 @@ export function* checkDocument(document: Fields, what: 'card' | 'lorebook'): Ste
   }
 }
 
-/** Adds the objects and lists in `value` to `found`. @returns how many values there are in it */
+/** Adds the objects and lists in `value` to `found`. @returns the number of all values in `value` */
 function gather(value: object, found: object[]): number {
   const values: unknown[] = Object.values(value)
   for (const each of values) if (typeof each === 'object' && each !== null) found.push(each)
@@ -72,8 +72,8 @@ function gather(value: object, found: object[]): number {
 }
 
 /**
- * Reads a book as cards embed it.
- * @throws CardError for too many entries
+ * Reads a lorebook in the form that it has in a card.
+ * @throws CardError `card_too_large` for too many entries
  */
 export function* readBook(book: Fields, notes: ReadingNotes): Steps<Lorebook> {
   const entries = valueIn(book, 'entries')
@@ -108,7 +108,7 @@ export function* readBook(book: Fields, notes: ReadingNotes): Steps<Lorebook> {
 
 /**
  * Reads a lorebook outside a card: `lorebook_v3`, a bare book, or a world file of SillyTavern.
- * @throws CardError when the document is not a lorebook
+ * @throws CardError if the document is not a lorebook, has a format of another program, nests too deeply or has too many entries
  */
 export function* readLorebook(document: Fields, notes: ReadingNotes = emptyNotes()): Steps<Lorebook> {
   yield* checkDocument(document, 'lorebook')
@@ -131,13 +131,13 @@ export function* readLorebook(document: Fields, notes: ReadingNotes = emptyNotes
   return yield* readBook({ ...book, entries: list.map(fromWorldFile) }, notes)
 }
 
-/** The object that holds the entries, in a lorebook outside a card. */
+/** The object that has the entries of a lorebook outside a card: its `data`, or the document itself. */
 export function bookFields(document: Fields): Fields {
   const isWrapped = valueIn(document, 'spec') === 'lorebook_v3' || !Object.hasOwn(document, 'entries')
   return isWrapped ? fieldsIn(document, 'data') : document
 }
 
-/** Whether a book's entries have the field names of SillyTavern's world files. */
+/** Whether some entries of a book have the field names of SillyTavern's world files. */
 export function isWorldFile(book: Fields): boolean {
   const entries = valueIn(book, 'entries')
   if (typeof entries !== 'object' || entries === null) return false

@@ -5,11 +5,11 @@ import type { Lorebook } from './lorebook.ts'
 
 /** Units of work to check one entry. */
 const unitsOfEntry = 60
-/** Characters of an entry's name in a report. */
+/** The most characters of an entry's name in a report. */
 const maxNameLength = 60
 
 /**
- * Reports the entries that are enabled and can never be in a prompt, one text each: the index in the file from 0, the name, and the
+ * Reports each enabled entry that can never be in a prompt, as one text: its index in the file (from 0), its name, and the
  * reason.
  * @param fields the JSON of the book, from which `book` was read
  */
@@ -23,7 +23,7 @@ export function* neverFiring(fields: Fields, book: Lorebook, report: (entry: str
   }
 }
 
-/** The entries of a book in the file: a list, or the values of an object. */
+/** The entries of a book as they are in the file, which has a list or an object of them. */
 export function writtenEntries(book: Fields): readonly unknown[] {
   const entries = valueIn(book, 'entries')
   return isFields(entries) ? Object.values(entries) : listIn(book, 'entries')
@@ -34,7 +34,7 @@ function nameOf(entry: unknown): string {
   return name === '' ? '' : ` ${JSON.stringify(name.slice(0, maxNameLength))}`
 }
 
-/** The reason why an entry can never be in a prompt, as a noun phrase; undefined when it can. */
+/** The reason why an entry can never be in a prompt; undefined if it can be in a prompt. */
 function reasonOf(written: unknown, entry: LoreEntry | undefined, book: Lorebook): string | undefined {
   if (!isFields(written)) return 'not an object'
   if (entry === undefined) return 'no content'

@@ -1,18 +1,18 @@
 import type { RE2JS } from 're2js'
 
 /*
- * RE2JS matches a pattern against a whole text at once, which takes seconds for a long text and a malicious pattern. These runs go through
- * the text in steps, with the program (NFA) and the lazy DFA of RE2JS, and find the same.
+ * RE2JS searches a whole text in one call, which takes seconds for a long text and a malicious pattern. The runs of this file use
+ * the program (NFA) and the lazy DFA of RE2JS too and have the same results, but they search the text in steps.
  */
 
-/** What is known after a step; `too many states` means that the NFA run has to decide. */
+/** The result of a step. After `too many states`, only an NFA run can decide. */
 export type Verdict = 'found' | 'not found' | 'not yet' | 'too many states'
 
 /** A search for a pattern in a text, in steps. */
 export interface PatternRun {
   /** Units of work of the newest step. */
   readonly units: number
-  /** Reads more characters, up to the end of the text or the end of a match. */
+  /** Reads more characters, until the step has spent its units, or to the end of the text or of a match. */
   step(): Verdict
 }
 
@@ -23,23 +23,26 @@ const unitsOfStep = 2000
 type States = ReturnType<RE2JS['re2']>['dfa']
 
 interface State {
-  /** Indexes of the program's instructions. */
+  /** The states of the NFA, which are indexes of the program's instructions. */
   readonly nfaStates: { readonly length: number }
   readonly isMatch: boolean
-  /** The next state by the class of the next character, as far as these states are made. */
+  /** The next state by the class of the next character; null for a state that is not made yet. */
   readonly next: readonly (State | null)[] | null
 }
 
-/** Stands for the end of the text, as a character. */
+/** Stands in place of a character before the beginning and after the end of the text. */
 const endOfText = -1
-/** RE2JS's number for a match that may begin unanchored. */
+/** RE2JS's number for a search whose match may begin anywhere. */
 const unanchored = 0
-/** Characters for each state. With fewer, making states takes longer than an NFA run. RE2JS has the same number. */
+/**
+ * The characters that the DFA must read for each state that it makes before it may drop its states again. If it reads fewer,
+ * making the states takes longer than an NFA run. RE2JS has the same number.
+ */
 const charactersPerState = 10
-/** Units of work of one instruction of the program when a state is made. */
+/** Units of work for each NFA state of the old and of the new DFA state, when a DFA state is made. */
 const unitsOfInstruction = 10
 
-/** A run of the DFA: an ordinary pattern has few states, so that a character costs one table lookup. */
+/** A run of the DFA. An ordinary pattern has few states, so almost every character costs only one table lookup. */
 export class DfaRun implements PatternRun {
   units = 0
   readonly #states: States
@@ -74,7 +77,7 @@ export class DfaRun implements PatternRun {
     return 'not yet'
   }
 
-  /** Reads characters as long as the next states are made: the fast path of nearly all characters. */
+  /** Reads characters as long as the next state is made already: the fast path for nearly all characters. */
   #follow(): void {
     const states = this.#states
     const classes = states.latin1Class
@@ -96,7 +99,10 @@ export class DfaRun implements PatternRun {
     this.#state = state
   }
 
-  /** Makes the next state; null when the DFA has too many states to go on. */
+  /**
+   * Makes the next state. If the memory for states is full, it drops the other states first; null if it dropped them too short a
+   * time before (`charactersPerState`).
+   */
   #makeNext(from: State, characterClass: number, character: number): State | null {
     const states = this.#states
     const at = this.#at
@@ -139,7 +145,7 @@ const operation = {
   lastCharacter: 11,
 }
 
-/** RE2JS's bits of the conditions that hold between two characters. */
+/** RE2JS's bits for the conditions between two characters (`^`, `$`, `\b` and so on). */
 const beginsLine = 1
 const endsLine = 2
 const beginsText = 4
@@ -147,7 +153,7 @@ const endsText = 8
 const isAtWord = 16
 const isInWord = 32
 
-/** A set of indexes of instructions (a sparse set: constant time to add, to look up and to clear). */
+/** A set of instruction indexes. It is a sparse set: adding, looking up and clearing take constant time. */
 class InstructionSet {
   readonly #positions: Int32Array
   readonly list: Int32Array
@@ -168,13 +174,13 @@ class InstructionSet {
   }
 }
 
-/** A run of the NFA, without states: a character costs as many instructions as are active. */
+/** A run of the NFA, which stores no DFA states. Each character costs work for each active instruction. */
 export class NfaRun implements PatternRun {
   units = 0
   readonly #program: Program
   readonly #text: string
   #at = 0
-  /** The character before the next one. */
+  /** The character that was read last. */
   #before = endOfText
   /** The active instructions before the next character, and after it. */
   #now: InstructionSet
@@ -193,7 +199,7 @@ export class NfaRun implements PatternRun {
     this.units = 0
     while (this.units < unitsOfStep) {
       const character = this.#text.codePointAt(this.#at) ?? endOfText
-      // A match may begin at each character.
+      // A match may begin at each character, so the first instruction is always active.
       this.#activate(this.#now, this.#program.start, between(this.#before, character))
       if (!this.#isFound && character !== endOfText) this.#consume(character)
       if (this.#isFound) return 'found'
@@ -202,7 +208,7 @@ export class NfaRun implements PatternRun {
     return 'not yet'
   }
 
-  /** Consumes a character. */
+  /** Reads a character: each active instruction that matches it activates the instruction after it. */
   #consume(character: number): void {
     const { inst } = this.#program
     const now = this.#now
@@ -222,7 +228,7 @@ export class NfaRun implements PatternRun {
     this.#before = character
   }
 
-  /** Adds an instruction, and the instructions that it leads to without a character. */
+  /** Adds an instruction, and all instructions that can be reached from it without reading a character. */
   #activate(set: InstructionSet, first: number, condition: number): void {
     const { inst } = this.#program
     const open = this.#open
@@ -240,7 +246,7 @@ export class NfaRun implements PatternRun {
   }
 }
 
-/** The bits of the conditions that hold between two characters. */
+/** The bits of the conditions that are true between two characters. */
 function between(before: number, after: number): number {
   return (
     (before === endOfText ? beginsText | beginsLine : 0) |

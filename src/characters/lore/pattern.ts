@@ -3,34 +3,42 @@ import type { Steps } from '../../work.ts'
 import { DfaRun, NfaRun, type PatternRun, type Program } from './pattern-runs.ts'
 
 /*
- * RE2 makes DFA states while it reads a text, and keeps them for the next text: 8 MB for each pattern, within seconds for a malicious
- * one. A card may have 500 patterns, and many cards are cached.
+ * RE2JS makes DFA states while it searches a text, and keeps them for the next text. They take up to 8 MB for each pattern, and a
+ * malicious pattern reaches that within seconds. A card may have 500 patterns, and many cards are cached, so this file bounds the
+ * states.
  */
 
-/** Bytes of a pattern's states during a search; beyond them the NFA searches, without states and in linear time as well. */
+/**
+ * The most bytes of a pattern's DFA states during a search. When they are full, the DFA drops all of them. If that happens too
+ * often, the NFA searches instead, which takes linear time too and stores no states.
+ */
 const maxStateBytes = 256 * 1024
-/** Bytes of states that a pattern keeps for the next text: enough for an ordinary pattern. */
+/** The most bytes of DFA states that a pattern keeps for its next search: enough for an ordinary pattern. */
 const keptStateBytes = 16 * 1024
-/** Bytes of memory of one instruction, about. */
+/** The approximate bytes of memory for one instruction. */
 const bytesOfInstruction = 200
 
-/** The one pattern that may have more than its kept states: a search that stops halfway leaves its states behind. */
+/**
+ * The pattern that has more than `keptStateBytes` of DFA states; undefined if no pattern has so many. A search that stops halfway
+ * leaves its states. The next search that makes so many drops them, so there is only one such pattern at a time.
+ */
 let largest: LorePattern | undefined
 
 /**
- * A regular expression of a card's author, with bounded memory for any text. It compiles its program at its first search, since most
- * cards that are read are only stored or shown.
+ * A regular expression of a lorebook, with bounded memory for any text. The constructor compiles it to check it and to know its
+ * size, but does not keep the program, since most cards that are read are only stored or shown. The first search compiles it
+ * again.
  */
 export class LorePattern {
   readonly #compile: () => RE2JS
   readonly #units: number
   #compiled: RE2JS | undefined
-  /** Instructions of its program. */
+  /** The number of instructions of the compiled program. */
   readonly size: number
 
   /**
    * @param units the cost of `compile`, in units of work
-   * @throws what `compile` throws
+   * @throws every error that `compile` throws
    */
   constructor(compile: () => RE2JS, units = 0) {
     this.#compile = compile
@@ -38,7 +46,7 @@ export class LorePattern {
     this.size = compile().programSize()
   }
 
-  /** Bytes of memory at most, about, between searches. */
+  /** The approximate maximum of the memory between searches, in bytes. */
   get bytes(): number {
     return keptStateBytes + bytesOfInstruction * this.size
   }
@@ -47,7 +55,7 @@ export class LorePattern {
   *search(text: string): Steps<boolean> {
     if (!this.#compiled) {
       this.#compiled = this.#bounded()
-      // The DFA looks at each class of characters for each instruction.
+      // The second term is an upper bound for finding the DFA's classes of characters.
       yield this.#units + this.#compiled.re2().dfa.numClasses * this.size
     }
     const re2 = this.#compiled.re2()
@@ -64,7 +72,7 @@ export class LorePattern {
     return (yield* this.#finish(new NfaRun(program, text))) === true
   }
 
-  /** Takes the steps of a run. @returns undefined when the run needs too many states */
+  /** Takes the steps of a run. @returns undefined if the run needs too many DFA states */
   *#finish(run: PatternRun): Steps<boolean | undefined> {
     for (;;) {
       const verdict = run.step()
@@ -78,7 +86,7 @@ export class LorePattern {
     }
   }
 
-  /** Whether the pattern has more states than it may keep. */
+  /** Whether the pattern has more DFA states than it may keep for its next search. */
   get #hasMany(): boolean {
     const dfa = this.#compiled?.re2().dfa
     return dfa !== undefined && dfa.stateBudget - dfa.memBudget > keptStateBytes
@@ -98,12 +106,12 @@ export class LorePattern {
   }
 }
 
-/** RE2JS's prefilter: the strings that a text must contain for a pattern to match. */
+/** RE2JS's prefilter of a pattern: the strings that a text must contain if the pattern matches. */
 interface Required {
   eval(text: RequiredText, from: number): boolean
 }
 
-/** The text as the prefilter reads it. */
+/** A text with the methods that the prefilter calls. */
 class RequiredText {
   readonly #text: string
 

@@ -2,17 +2,23 @@ import type { ScannedField } from './entry.ts'
 import type { Lorebook } from './lorebook.ts'
 import type { ScannedText } from './scanned-text.ts'
 
-/** The recursion of a scan, shared by all books: lore that was found is searched for keys in the next pass. */
+/** The recursion of a scan, shared by all books: keys are searched for in the lore that earlier passes found. */
 export class Recursion {
-  /** The lore found in all passes, and in the newest pass that found any. */
+  /** The lore found in all passes, and the lore of the newest pass that found some. */
   readonly texts: ScannedText[] = []
   newest: readonly ScannedText[] = []
-  /** Fields of the card that entries search as well. */
+  /** Texts of the card, and the persona, in which some entries search for their keys too (`LoreEntry.alsoScans`). */
   readonly fields = new Map<ScannedField, readonly ScannedText[]>()
-  /** The recursion levels that entries wait for, ascending, with the pass that reaches each. */
+  /**
+   * The recursion levels that entries wait for, ascending. The value is the pass that begins the level; infinite until the
+   * level begins.
+   */
   readonly #levels = new Map<number, number>()
 
-  /** As in SillyTavern, the first pass of the recursion reaches the first level; each next level begins when the recursion would end. */
+  /**
+   * Sorts the levels of all books with recursion. As in SillyTavern, the first pass of the recursion begins the first level, and
+   * each further level begins when the recursion would end.
+   */
   constructor(books: readonly Pick<Lorebook, 'levels' | 'recursive'>[]) {
     const levels = books.flatMap((book) => (book.recursive ? book.levels : []))
     if (levels.length === 0) return
@@ -26,7 +32,7 @@ export class Recursion {
     return level === 0 ? 0 : (this.#levels.get(level) ?? Number.POSITIVE_INFINITY)
   }
 
-  /** Begins the next level that entries wait for. @returns whether there is one */
+  /** Begins the next level that entries wait for. @returns false if all levels have begun */
   nextLevel(pass: number): boolean {
     for (const [level, reached] of this.#levels) {
       if (reached <= pass + 1) continue

@@ -5,18 +5,19 @@ import { CardError } from '../documents/card-error.ts'
 import type { LoreEntry } from './entry.ts'
 import { emptyNotes, type Lorebook, readLorebook } from './lorebook.ts'
 
-/** The lorebooks of a request, and the regular expressions in them that never match here. */
+/** The lorebooks of a request, and their regular expressions that are refused; these match nothing. */
 interface RequestBooks {
   readonly books: readonly Lorebook[]
   readonly refusedRegexes: readonly string[]
 }
 
 /**
- * Reads the lorebooks of a request. Each has the limits of a card's lorebook; the limit of regular expressions holds for all together.
- * They cannot switch off the operator's prompts (`@@disable_ui_prompt`).
+ * Reads the lorebooks of a request. Each book has the limits of a card's lorebook, but the limits for regular expressions apply
+ * to all books together. A book cannot switch off the operator's prompts: `@@disable_ui_prompt` has no effect.
  * @param books `lorebook_v3`, books as in cards, or world files of SillyTavern
- * @param seesCard whether keys may be searched for in the card's own texts: a match reveals these texts to the caller
- * @throws ApiError 400 that names the item which is not a lorebook or is too large
+ * @param seesCard whether the caller may read the card. If not, the card's texts are not searched, because a match would reveal
+ *   them
+ * @throws ApiError 400 `invalid_field` that names the book which cannot be read, and the reason
  */
 export function* readRequestBooks(books: readonly Fields[], seesCard: boolean): Steps<RequestBooks> {
   const notes = emptyNotes()
@@ -44,7 +45,7 @@ export function* readRequestBooks(books: readonly Fields[], seesCard: boolean): 
 
 const unitsOfEntry = 30
 
-/** An entry without the features that are only for books of the card and of the operator. */
+/** An entry without `@@disable_ui_prompt`, and without searches in the card's texts if the caller may not read the card. */
 function ofRequest(entry: LoreEntry, seesCard: boolean): LoreEntry {
   const alsoScans = seesCard ? entry.alsoScans : entry.alsoScans.filter((field) => field === 'persona')
   const disables = entry.decorators.some((rules) => rules.disables !== undefined)

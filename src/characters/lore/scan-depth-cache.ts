@@ -3,8 +3,8 @@ import type { Lorebook } from './lorebook.ts'
 const depths = new WeakMap<Lorebook, number>()
 
 /**
- * The largest scan depth of all entries of a book, in messages, found once for each book. Where each prompt finds the depth again, a
- * completion with 1,000 lore entries costs 14 % more CPU time (docs/performance.md).
+ * The largest scan depth of a book and its entries, in messages. It is cached for each book: without the cache, a completion with
+ * 1,000 lore entries costs 14 % more CPU time (docs/performance.md).
  */
 export function maxScanDepth(book: Lorebook): number {
   const known = depths.get(book)

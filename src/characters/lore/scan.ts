@@ -5,14 +5,16 @@ import { Recursion } from './recursion.ts'
 import { scannedTextsOf } from './scanned-text.ts'
 import { noTimers, replayTimers, type Timers, timedEntries } from './timers.ts'
 
+/** The most passes after the first pass, which searches the conversation. */
 const maxPasses = 50
+/** Stands between the bodies of two entries, so that no literal key matches across them. */
 const bodyBorder = '\n\u0001'
 
 /**
- * Finds the entries whose keys occur in the conversation, and by recursion the entries whose keys occur in these. All books are scanned
- * together: lore of one book can fire entries of another, and an inclusion group spans all books.
- * @param request with a conversation that is prepared for the books
- * @returns the matches of each book
+ * Finds the entries whose keys occur in the conversation and then, by recursion, the entries whose keys occur in lore that was
+ * found. All books are scanned together: lore of one book can fire entries of another, and an inclusion group spans all books.
+ * @param request its conversation must be prepared for the books (`Conversation.prepare`)
+ * @returns the matches and the dropped entries of each book
  */
 export function* scanBooks(request: ScanRequest, books: readonly ScannedBook[]): Steps<readonly Scanned[]> {
   const recursion = new Recursion(books.map(({ book }) => book))
@@ -46,12 +48,12 @@ function* scansOf(
   return scans
 }
 
-/** The newest matches of all books that are in a group. */
+/** The matches of the newest pass, in all books, whose entries are in a group. */
 function foundInGroups(scans: readonly BookScan[]): readonly Match[] {
   return scans.flatMap(({ found }) => found.filter(({ entry }) => entry.groups.length > 0))
 }
 
-/** The entries that stay on or off from earlier turns. */
+/** The entries that stay on or off because they fired at earlier turns. */
 function* timersOf(request: ScanRequest, books: readonly ScannedBook[], scans: readonly BookScan[]): Steps<Timers> {
   const { conversation } = request
   const watched = new Set(timedEntries(books.flatMap(({ book }) => book.timed)))
@@ -63,12 +65,12 @@ function* timersOf(request: ScanRequest, books: readonly ScannedBook[], scans: r
   return timers
 }
 
-/** The rules of groups at a turn; each turn has its own draw. */
+/** The rules of groups at the turn after `length` messages. Each turn has its own draw. */
 function groupRules(request: ScanRequest, taken: Set<string>, length: number, timers: Timers): GroupRules {
   return { taken, isSticky: (entry) => timers.isSticky(entry), seed: () => seedAt(request, length) }
 }
 
-/** The number of a context, 0 to 7: the index of its rules in `LoreEntry.decorators`. */
+/** The number of a decorator context, from 0 to 7: the index of its rules in `LoreEntry.decorators`. */
 export function decoratorContext(hasPersonality: boolean, hasScenario: boolean, knowsGreeting: boolean): number {
   return (hasPersonality ? 1 : 0) | (hasScenario ? 2 : 0) | (knowsGreeting ? 4 : 0)
 }

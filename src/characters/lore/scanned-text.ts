@@ -5,41 +5,44 @@ import { TrigramFilter } from './trigram-filter.ts'
 
 /** A key of a lorebook entry, prepared for the search. */
 export interface LoreKey {
-  /** As it is written in the card. */
+  /** As it is written in the lorebook, without spaces around it. */
   readonly written: string
-  /** The key as it is searched for, and in lower case. Absent for a regular expression. */
+  /** The text of a key that is searched for literally, and the same in lower case. Absent for a regular expression. */
   readonly text?: string
   readonly lower?: string
-  /** Hashes of trigrams that a text must contain if the key occurs in it (`trigramsOf`). */
+  /** Hashes of trigrams that every text with the key contains (`trigramsOf`). */
   readonly trigrams?: readonly number[]
-  /** Whether the key has macros, which are expanded before the search, and whether all of them are `{{char}}` and `{{user}}`. */
+  /** Whether the key has macros, which are expanded before the search, and whether all of these macros are names. */
   readonly hasMacro?: boolean
   readonly hasNamesOnly?: boolean
-  /** Null for a pattern that the engine refuses: it never matches. */
+  /** A regular expression; null if it is refused, so that it never matches. Absent for a key that is searched for literally. */
   readonly pattern?: LorePattern | null
 }
 
 const wordCharacter = /[\p{L}\p{N}\p{M}_]/u
-/** Scripts without spaces between words, or with endings on them: the search cannot see where a word ends. */
+/**
+ * Scripts in which words have no spaces between them, or have endings (Korean). The search cannot see where such a word begins or
+ * ends.
+ */
 const scriptsWithoutSpaces =
   /[\p{scx=Han}\p{scx=Hira}\p{scx=Kana}\p{scx=Hang}\p{scx=Thai}\p{scx=Lao}\p{scx=Khmr}\p{scx=Mymr}\p{scx=Tibt}]/u
 
-/** Characters of the longest text that is searched at once. */
+/** The most characters of one part of a text (`scannedTextsOf`). */
 const maxTextLength = 128 * 1024
-/** Characters that two parts of a longer text share, so that no key is split between them. */
+/** Characters that two neighbouring parts share, so that each literal key of the text is whole in one of them. */
 const overlap = 4096
-/** Units of work of one lookup of a key, and of one place where a whole word may stand. */
+/** Units of work to look up a key, and to check whether one of its occurrences is a whole word. */
 const unitsOfLookup = 2
 const unitsOfPlace = 8
 
-/** A text in which keys are searched for; a trigram Bloom filter answers for most keys that do not occur. */
+/** A text in which keys are searched for. Its trigram Bloom filter excludes most keys that do not occur, without a search. */
 export class ScannedText {
   readonly text: string
   readonly #lower: string
   readonly #budget: ScanBudget
   readonly #filter: TrigramFilter
 
-  /** @param whole a text that this one is a part of; its filter serves both */
+  /** @param whole a text that contains this one, and whose filter is used for both */
   constructor(text: string, budget: ScanBudget, lower = text.toLowerCase(), whole?: ScannedText) {
     this.text = text
     this.#lower = lower
@@ -57,7 +60,7 @@ export class ScannedText {
     return caseSensitive ? this.#hasWord(this.text, text, place) : this.#hasWord(this.#lower, lower, place)
   }
 
-  /** Whether a pattern matches. The search takes steps, since some patterns take a microsecond for each character. */
+  /** Whether a pattern matches. It is searched for in steps, because some patterns take a microsecond for each character. */
   *matches(pattern: LorePattern | null): Steps<boolean> {
     const budget = this.#budget
     if (budget.unitsLeft <= 0 || pattern === null || this.text === '') return false
@@ -72,7 +75,10 @@ export class ScannedText {
     }
   }
 
-  /** Whether a key without macros cannot occur, by the Bloom filter: true for most keys that do not occur. */
+  /**
+   * Whether it is certain that a key without macros does not occur. True for most keys that do not occur, and for a refused
+   * pattern; false for every other pattern.
+   */
   surelyLacks({ lower = '', trigrams = [], pattern }: LoreKey): boolean {
     this.#budget.unitsLeft -= unitsOfLookup
     if (pattern !== undefined) return pattern === null
@@ -80,7 +86,7 @@ export class ScannedText {
     return !this.#filter.mayContain(lower, trigrams)
   }
 
-  /** Makes the filter of a text of any length. */
+  /** Makes the Bloom filter now. It takes steps, because the text may have any length. */
   prepare(): Steps<void> {
     return this.#filter.prepare()
   }
@@ -105,7 +111,7 @@ function isBorder(character: string): boolean {
   return !wordCharacter.test(character) || scriptsWithoutSpaces.test(character)
 }
 
-/** A text of any length as searchable parts that overlap. */
+/** Splits a text of any length into parts that overlap. */
 export function* scannedTextsOf(text: string, budget: ScanBudget): Steps<readonly ScannedText[]> {
   const parts: ScannedText[] = []
   for (let start = 0; start === 0 || start + overlap < text.length; start += maxTextLength - overlap) {
@@ -117,7 +123,7 @@ export function* scannedTextsOf(text: string, budget: ScanBudget): Steps<readonl
   return parts
 }
 
-/** The means of a search for keys. */
+/** The budget of a search for keys, and the function that expands the keys. */
 export interface KeySearch {
   readonly budget: ScanBudget
   /** A key with its macros expanded. */
@@ -125,9 +131,10 @@ export interface KeySearch {
 }
 
 /**
- * The first key that occurs in one of the texts; undefined for none. The loops count places: an iterator that lives across yields
- * allocates an object for each iteration. With iterators here and in `BookScan`, and with a generator for each entry in
- * `prompt/found-lore.ts`, composing with 1,000 lore entries costs 10 % more CPU time (docs/performance.md).
+ * The first key that occurs in one of the texts; undefined if no key occurs. The loops use indexes, because an iterator that
+ * lives across yields allocates an object for each iteration. With iterators here and in `BookScan`, and with a generator for
+ * each entry in `prompt/found-lore.ts`, composing a prompt with 1,000 lore entries would cost 10 % more CPU time
+ * (docs/performance.md).
  */
 export function* firstKeyIn(
   keys: readonly LoreKey[],

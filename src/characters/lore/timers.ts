@@ -3,19 +3,19 @@ import type { LoreEntry } from './entry.ts'
 import { type GroupRules, groupLosers } from './groups.ts'
 import type { ScanBudget } from './scan-budget.ts'
 
-/** A timed entry, and its matches at earlier turns; the three lists have one item for each turn. */
+/** An entry that is replayed, and its matches at earlier turns. The three lists have one item for each turn. */
 export interface TimedHistory {
   readonly entry: LoreEntry
   /** The number of messages at each turn, ascending. */
   readonly lengths: readonly number[]
   readonly matches: readonly boolean[]
-  /** Whether the entry's conditions held at a turn, so that it may stay on from an earlier one. */
+  /** Whether the entry's conditions were true at each turn. If they were false, a sticky entry is off at this turn. */
   readonly mayStay: readonly boolean[]
 }
 
 /**
- * Entries that stay on or off after they fired. Times are in messages of the conversation, as in SillyTavern: an entry with a `sticky`
- * of 3 that fired at 4 messages stays on until there are 7, and then its `cooldown` begins.
+ * Entries that stay on or off after they fired. Times are numbers of messages, as in SillyTavern: an entry with a `sticky` of 3
+ * that fired after 4 messages stays on until the conversation has 7 messages, and then its `cooldown` begins.
  */
 export class Timers {
   readonly #sticky = new Map<LoreEntry, number>()
@@ -25,12 +25,14 @@ export class Timers {
     return this.#sticky.has(entry)
   }
 
-  /** Whether an entry is off; an entry that is still on is not off. */
+  /** Whether an entry is off. An entry that stays on is not off, even if its cooldown has begun. */
   isCooling(entry: LoreEntry): boolean {
     return this.#cooling.has(entry) && !this.#sticky.has(entry)
   }
 
-  /** Moves on to so many messages: ends the timers that are over; a cooldown follows a sticky time. */
+  /**
+   * Moves on to a conversation of `length` messages: ends the timers that are over, and begins a cooldown after a sticky time.
+   */
   goTo(length: number): void {
     for (const [entry, end] of this.#sticky) {
       if (length < end) continue
@@ -40,22 +42,22 @@ export class Timers {
     for (const [entry, end] of this.#cooling) if (length >= end) this.#cooling.delete(entry)
   }
 
-  /** Starts the timers of an entry that fires at so many messages; a timer that runs already is not extended. */
+  /** Starts the timers of an entry that fires after `length` messages. A timer that runs already is not extended. */
   fire(entry: LoreEntry, length: number): void {
     if (entry.sticky > 0 && !this.#sticky.has(entry)) this.#sticky.set(entry, length + entry.sticky)
     if (entry.cooldown > 0 && !this.#cooling.has(entry)) this.#cooling.set(entry, length + entry.cooldown)
   }
 }
 
-/** The timers of a scan without timed entries. */
+/** The timers of a scan without timed entries; they are never changed. */
 export const noTimers = new Timers()
 
-/** Units of work of one entry at one turn. */
+/** Units of work to replay one entry at one turn. */
 const unitsOfTurn = 5
 
 /**
- * Replays the earlier turns of a conversation: the service stores no conversations, and the request has all messages.
- * @param rulesAt the group rules at a turn
+ * Finds the timers by a replay of the earlier turns. The service stores no conversations, but the request has all messages.
+ * @param rulesAt the rules of groups at a turn
  */
 export function* replayTimers(
   timed: readonly TimedHistory[],
@@ -85,7 +87,7 @@ export function timedEntries(entries: readonly LoreEntry[]): readonly LoreEntry[
   return entries.filter((entry) => isTimed(entry) || entry.groups.some((group) => groups.has(group)))
 }
 
-/** Whether an entry stays on or off after it fired. */
+/** Whether an entry has `sticky` or `cooldown`, so that it stays on or off after it fired. */
 export function isTimed({ sticky, cooldown }: LoreEntry): boolean {
   return sticky > 0 || cooldown > 0
 }

@@ -1,28 +1,31 @@
 import type { Steps } from '../../work.ts'
 import { placeOf, type ScanBudget } from './scan-budget.ts'
 
-/** Bits of the filter for each character of the text; the filter has at least 2 ** 10 bits and at most 2 ** 19 (64 kB). */
+/** Bits of the filter for each character, rounded up to a power of two. A filter has from 2 ** 10 to 2 ** 19 bits (64 KiB). */
 const bitsPerCharacter = 8
 const maxIndexBits = 19
 const minIndexBits = 10
-/** Searches of a text after which its filter costs less than it saves. */
+/** The first searches of a text are made without a filter: for so few, a filter costs more than it saves. */
 const searchesBeforeFilter = 4
-/** Words of a filter that is a plain array: a typed array has memory of its own, which costs a short text more than its searches. */
+/**
+ * The most words of a filter that is a plain array. A typed array allocates memory outside of the heap, which for a short text
+ * costs more than its searches.
+ */
 const maxPlainWords = 1024
 /** Characters of a text that one step of `prepare` adds. */
 const charactersPerStep = 128 * 1024
 
 /**
- * The Bloom filter of a text's trigrams (three characters in a row), with one hash. Where each key is searched for instead, a
- * completion with 1,000 lore entries costs 497 % more CPU time; where each text has a filter at once, and each filter is a typed array,
- * 5.0 % more (docs/performance.md).
+ * The Bloom filter of a text's trigrams (three characters in a row), with one hash. Without filters, a completion with 1,000 lore
+ * entries costs 497 % more CPU time. If each text had a filter from its first search on, and each filter were a typed array, it
+ * would cost 5.0 % more (docs/performance.md).
  */
 export class TrigramFilter {
   readonly #text: string
   readonly #budget: ScanBudget
-  /** 32 bits a word. */
+  /** The bits, 32 in a word; undefined until the filter is made. */
   #words: number[] | Uint32Array | undefined
-  /** The bits of a hash that give the bit's index. */
+  /** The mask that takes the index of a bit from a hash. */
   #indexMask = 0
   #searches = 0
 
@@ -32,7 +35,11 @@ export class TrigramFilter {
     this.#budget = budget
   }
 
-  /** False for most keys that do not occur in the text, and never for one that does. @param trigrams the key's (`trigramsOf`) */
+  /**
+   * True for every key that occurs in the text, and false for most keys that do not occur.
+   * @param key in lower case
+   * @param trigrams `trigramsOf` the key
+   */
   mayContain(key: string, trigrams: readonly number[]): boolean {
     if (this.#words === undefined) {
       this.#searches += 1
@@ -69,7 +76,7 @@ export class TrigramFilter {
     this.#indexMask = 2 ** bits - 1
   }
 
-  /** Adds the trigrams that begin from `start` up to `end`. */
+  /** Adds the trigrams that begin at `start` or later, and before `end`. */
   #add(start: number, end: number): void {
     const words = this.#words ?? []
     const indexMask = this.#indexMask
@@ -82,11 +89,14 @@ export class TrigramFilter {
   }
 }
 
-/** Hashes of up to three trigrams of a key, which every text with the key contains; none for a key under three characters. */
+/**
+ * Hashes of up to three trigrams of a key. Empty for a key with fewer than three characters.
+ * @param lower the key in lower case
+ */
 export function trigramsOf(lower: string): readonly number[] {
   const last = lower.length - 3
   if (last < 0) return []
-  // The last, first and middle trigram: keys of one book often begin alike (`place 7`, `place 8`).
+  // The last trigram comes first, because keys of one book often begin alike (`place 7`, `place 8`).
   return [...new Set([last, 0, (last + 1) >> 1])].map((index) => trigramHash(lower, index))
 }
 
