@@ -7,17 +7,17 @@ export interface Pair {
 }
 
 const braceRun = /\{{2,}|\}{2,}/g
-/** Open braces that the search remembers: far more than any text of a card has. */
+/** The search for pairs ends at so many unclosed `{{`. Real cards have far fewer. */
 const maxOpenBraces = 50_000
-/** Units of work of a run of braces and of a pair, and units after which a step ends. */
+/** Units of work for a run of braces, and for each two braces in it; and units after which a step ends. */
 const unitsOfRun = 12
 const unitsOfBrace = 2
 const unitsOfStep = 2000
 
 /**
  * Finds the pairs of double braces, in the order of their openings; braces without a partner are in no pair. Of three braces in a
- * row the outer one is text. The time is linear in the text, also with many unclosed braces.
- * @param maxPairs the search stops after so many pairs
+ * row, the outer brace is text. The time is linear in the length of the text, even with many unclosed braces.
+ * @param maxPairs the search may stop as soon as it has found so many pairs
  */
 export function* bracePairs(text: string, maxPairs = Number.POSITIVE_INFINITY): Steps<readonly Pair[]> {
   const reader = new PairReader()
@@ -39,13 +39,13 @@ export function* bracePairs(text: string, maxPairs = Number.POSITIVE_INFINITY): 
   return yield* reader.found()
 }
 
-/** Matches opening braces with closing ones. */
+/** Matches closing braces with the opening braces before them. */
 class PairReader {
   pairs = 0
-  /** Indexes in `#opens` of the braces that are still open. */
+  /** Indexes in `#opens` of the openings that are not closed yet. */
   readonly open: number[] = []
   readonly #opens: number[] = []
-  /** The index of each closing; -1 for a brace that is not closed. */
+  /** The index of the closing braces of each opening; -1 if it is not closed. */
   readonly #closes: number[] = []
 
   /** Reads the two braces at an index. */

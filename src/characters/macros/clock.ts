@@ -1,4 +1,4 @@
-/** Macros without arguments for the time, in the time zone of the service. */
+/** The macros for the time that have no argument. Their values are in the time zone of the service. */
 const clocks = {
   time: formatter({ hour: 'numeric', minute: '2-digit' }),
   date: formatter({ dateStyle: 'long' }),
@@ -8,22 +8,22 @@ const clocks = {
 }
 type ClockName = keyof typeof clocks
 
-/** One moment, in the forms of the macros for the time. */
+/** The values of the macros for the time, at one moment. */
 export interface Clock {
-  /** The value of a macro without an argument. */
+  /** The value of a macro that has no argument. */
   readonly value: (name: ClockName) => string
-  /** The time of day at an offset such as `UTC+2`, like `4:05 PM`; undefined for another text. */
+  /** The time of day at an offset such as `UTC+2`, in the form `4:05 PM`; undefined if the text is no such offset. */
   readonly timeAt: (offset: string) => string | undefined
   /** The moment in a format of Moment.js, in English; undefined for a format that is too long. */
   readonly format: (format: string) => string | undefined
 }
 
-/** Whether a macro without arguments has this name and is for the time. */
+/** Whether this is the name of a macro for the time that has no argument. */
 export function isClock(name: string): name is ClockName {
   return Object.hasOwn(clocks, name)
 }
 
-/** A clock at a fixed moment, for one prompt. It formats each value of a macro once. */
+/** A clock at a fixed moment, for one prompt. It formats the value of each macro without an argument only once. */
 export function clockAt(now: Date): Clock {
   const values = new Map<ClockName, string>()
   return {
@@ -39,7 +39,10 @@ export function clockAt(now: Date): Clock {
   }
 }
 
-/** A function that formats dates. It makes its `DateTimeFormat` once, which takes 35 kB outside the heap and most of the time. */
+/**
+ * A function that formats dates. It makes its `DateTimeFormat` at the first call and keeps it: making the object takes most of
+ * the time, and the object takes 35 kB outside of the heap.
+ */
 function formatter(form: Intl.DateTimeFormatOptions): (now: Date) => string {
   let made: Intl.DateTimeFormat | undefined
   return (now) => {
@@ -50,7 +53,10 @@ function formatter(form: Intl.DateTimeFormatOptions): (now: Date) => string {
 
 const minutesOfDay = 1440
 
-/** Moment.js reads numbers below 16 as hours, others as minutes (its documentation, "UTC Offset"). */
+/**
+ * The time of day at an offset. As in Moment.js, an offset without a colon is in hours if it is below 16, otherwise in minutes (its
+ * documentation, "UTC Offset").
+ */
 function timeAt(now: Date, offset: string): string | undefined {
   const [, sign, whole = '', minutes] = /^utc([+-])(\d{1,4})(?::([0-5]\d))?$/i.exec(offset.trim()) ?? []
   const number = Number(whole)
@@ -60,7 +66,7 @@ function timeAt(now: Date, offset: string): string | undefined {
   return `${halfDay(there.getUTCHours())}:${two(there.getUTCMinutes())} ${there.getUTCHours() < 12 ? 'AM' : 'PM'}`
 }
 
-/** Characters of a format: the longest useful one has some dozens. */
+/** The most characters of a format. Useful formats have at most some dozens. */
 const maxFormatLength = 200
 
 const months = 'January February March April May June July August September October November December'.split(' ')
@@ -91,7 +97,8 @@ const tokens: Readonly<Record<string, string | ((now: Date) => string | number)>
   d: (now) => now.getDay(),
   e: (now) => now.getDay(),
   E: (now) => now.getDay() || 7,
-  // A week belongs to the year of its Saturday; by ISO 8601, to the year of its Thursday.
+  // In English, a week begins on Sunday and belongs to the year of its Saturday (`gggg`, `w`). By ISO 8601, it begins on Monday and
+  // belongs to the year of its Thursday (`GGGG`, `W`).
   gggg: (now) => inWeek(now, 6).getFullYear(),
   ww: (now) => two(weekOfYear(inWeek(now, 6))),
   wo: (now) => ordinal(weekOfYear(inWeek(now, 6))),
@@ -160,12 +167,12 @@ function dayOfYear(now: Date): number {
   return (day - start) / 86_400_000 + 1
 }
 
-/** The day of this week `weekday` days after its Sunday. */
+/** The day that is `weekday` days after the Sunday which begins the week of `now`. */
 function inWeek(now: Date, weekday: number): Date {
   return new Date(now.getFullYear(), now.getMonth(), now.getDate() - now.getDay() + weekday)
 }
 
-/** The Thursday of a week that begins on Monday. */
+/** The Thursday of the week of `now`, which begins on Monday. */
 function inIsoWeek(now: Date): Date {
   return new Date(now.getFullYear(), now.getMonth(), now.getDate() - (now.getDay() || 7) + 4)
 }

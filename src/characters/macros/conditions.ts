@@ -11,7 +11,7 @@ export interface Block {
 
 /** The conditions and comments of one text. */
 export interface Conditions {
-  /** Blocks by the index of their `{{if …}}` or `{{//}}`; unclosed ones are not blocks. */
+  /** Blocks by the index of their `{{if …}}` or `{{//}}`. Without its end, a condition or comment is not a block. */
   readonly blocks: ReadonlyMap<number, Block>
   /** The `{{else}}` in `{{if::condition::content}}`, by the index of the closing `}}`. */
   readonly inner: ReadonlyMap<number, Pair>
@@ -26,7 +26,10 @@ const unitsOfPair = 20
 const pairsOfStep = 50
 const none: Conditions = { blocks: new Map(), inner: new Map() }
 
-/** Finds the conditions and comments of a text, in linear time. @param pairs its braces, in the order of their openings */
+/**
+ * Finds the conditions and comments of a text, in linear time.
+ * @param pairs the pairs of braces, in the order of their openings
+ */
 export function* conditionsIn(text: string, pairs: readonly Pair[]): Steps<Conditions> {
   if (!anyCondition.test(text)) return none
   const reader = new BlockReader()
@@ -36,19 +39,19 @@ export function* conditionsIn(text: string, pairs: readonly Pair[]): Steps<Condi
     const match = opening.exec(text)
     const start = opening.lastIndex
     const isIf = match?.[1] !== undefined && start <= pair.close
-    // `{{if::condition::content}}` has no `{{/if}}`.
+    // A condition with its content inside, `{{if::condition::content}}`, has no `{{/if}}`.
     const isWhole = isIf && (yield* separatorsIn(text, pairs, start, pair.close)).colons.length > 0
     reader.read(pair, isWhole ? undefined : isIf ? 'if' : match?.[2]?.toLowerCase())
   }
   return reader
 }
 
-/** The open blocks at one level of nesting. */
+/** The open blocks at one level of nested macros. */
 interface Level {
   /** The pair of braces around this level. */
   readonly around: Pair | undefined
   readonly begun: { readonly pair: Pair; otherwise?: Pair }[]
-  /** Open comments, and the number of conditions around each. */
+  /** Open comments, and the number of conditions that were open when each of them began. */
   readonly commented: { readonly pair: Pair; readonly conditions: number }[]
 }
 
@@ -72,7 +75,7 @@ class BlockReader implements Conditions {
     this.#level = levelIn(pair)
   }
 
-  /** The first `{{else}}` counts. */
+  /** Reads an `{{else}}`. Only the first `{{else}}` of a condition counts. */
   #divide(pair: Pair): void {
     const { around, begun } = this.#level
     const last = begun.at(-1)
@@ -85,7 +88,7 @@ class BlockReader implements Conditions {
     if (begun) this.blocks.set(begun.pair.open, { isComment: false, otherwise: begun.otherwise, end })
   }
 
-  /** Ends a comment, and the conditions that began inside it. */
+  /** Ends a comment. Conditions that began inside it and are still open never become blocks. */
   #endComment(end: Pair): void {
     const { begun, commented } = this.#level
     const comment = commented.pop()
@@ -104,7 +107,7 @@ export function isTrue(value: string): boolean {
   return !falsy.has(value.trim().toLowerCase())
 }
 
-/** A trimmed text, with the indentation of its first line removed from every line. */
+/** Trims a text, and removes the indentation of its first line that is not blank from every line. */
 export function withoutIndent(text: string): string {
   const indent = /^[ \t]*(?=[^\s])/m.exec(text)?.[0].length ?? 0
   if (indent === 0) return text.trim()

@@ -1,17 +1,17 @@
-/** Dice that one macro may roll. */
+/** The most dice that one macro may roll. */
 export const maxDice = 1000
 const maxSides = 1e9
-/** Characters of a formula such as `2d6 + 1d4 - 1`. */
+/** The most characters of a formula such as `2d6 + 1d4 - 1`. */
 const maxFormulaLength = 100
 
-/** A formula that is only a number of sides, and a term of a formula: dice or a number. */
+/** A formula that is only the number of a die's sides; and a term of a formula, which is dice or a number. */
 const sidesAlone = /^\d{1,10}$/
 const term = /\s*([+-]?)\s*(?:(\d{0,4})d(\d{1,10})|(\d{1,10}))/iy
 
 /**
  * Rolls dice and adds them up: `6` and `d6` (one die), `2d6`, `2d6 + 1d4 - 1`.
  * @param random draws like `Math.random`
- * @returns a whole number; an empty text for anything else
+ * @returns the sum as a text; an empty text if the formula is invalid, or rolls no dice or too many
  */
 export function roll(dice: string, random: () => number): string {
   const written = dice.length > maxFormulaLength ? '' : dice.trim()
@@ -31,7 +31,7 @@ interface Term {
   readonly sides?: number
 }
 
-/** The terms of a formula; none for an invalid one. */
+/** The terms of a formula; empty if the formula is invalid. */
 function termsOf(dice: string): readonly Term[] {
   const terms: Term[] = []
   for (let place = 0; place < dice.length; place = term.lastIndex) {

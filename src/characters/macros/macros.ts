@@ -7,25 +7,27 @@ import { maxDice, roll } from './dice.ts'
 import { separatorsIn } from './separators.ts'
 import { isChatMacro, type MacroEnvironment, picker, reversed } from './values.ts'
 
-/** Levels of nested macros; deeper macros stay as written. */
+/** The most levels of nested macros; deeper macros stay as written. */
 const maxDepth = 32
-/** Characters of one expanded text. */
+/** The most characters of one expanded text. */
 export const maxExpansionLength = 1024 ** 2
 const maxNameLength = 64
-/** Macros of one prompt, with nested ones: some 30 ms of work; real cards have dozens. */
+/** The most macros in the texts of one prompt, with nested macros: some 30 ms of work. Real cards have dozens. */
 export const maxMacros = 3000
 
 const angled = /<(char|bot|user|group|charifnotgroup)>/gi
 const anyMacro = /\{\{|<(?:char|bot|user|group|charifnotgroup)>/i
-/** The beginning of a macro: its name, then one colon, two colons, or white space. */
+/** The beginning of a macro: its name, then one colon, two colons, white space, or the end of the macro. */
 const opening = /\s*(?:(\/\/)|#?([a-z_][a-z0-9_]*(?:[+-]\d[\d:]*)?)(?:\s*(::?)|\s+|(?=\}\})))/iy
-/** The text in place of a name, for reports of unknown macros. */
+/** The text where a macro has its name, for reports of unknown macros. */
 const anyName = /\s*([^\s:{}]+)/y
-/** Macros with an argument after a colon, macros with an argument after a colon or a space, and macros with an optional argument. */
+/**
+ * Macros with an argument after a colon, macros with an argument after a colon or a space, and macros with an optional argument.
+ */
 const afterColon = new Set(['comment', 'hidden_key'])
 const afterAnything = new Set(['if', 'reverse', 'random', 'pick', 'roll', 'datetimeformat'])
 const argumentOptional = new Set(['//', 'time', 'newline', 'space'])
-/** A macro's bare name in a condition, and a variable in a condition, as SillyTavern writes them. */
+/** Conditions that are only the name of a macro, and conditions that begin with a variable of SillyTavern. */
 const bareName = /^[a-z_][a-z0-9_]*$/i
 const variable = /^[.$][a-z]/i
 const negation = /\s*(!?)\s*/y
@@ -35,19 +37,19 @@ export function hasMacro(text: string): boolean {
   return anyMacro.test(text)
 }
 
-/** Characters of all expanded texts of one prompt, also of texts that are not sent. */
+/** The most characters of all texts that are expanded for one prompt, even if they are not sent. */
 export const maxExpandedLength = 32 * maxExpansionLength
-/** Characters of text without braces that one step reads. */
+/** The most characters of text without `{{…}}` that one step expands. */
 const maxLiteralLength = 64 * 1024
-/** Units of work of one macro, and units after which a step ends. */
+/** Units of work for one macro, and units after which a step ends. */
 const unitsOfMacro = 60
 const unitsOfStep = 1000
 
 /**
- * Replaces macros by their values, in one pass: inserted values are not expanded again, so that a name cannot inject a macro. Unknown
- * macros stay as written. The time is linear in the text.
- * @throws ApiError 400 `card_too_large` when the result is longer than `maxExpansionLength`, when there are more than `maxMacros`
- *   macros, and when all texts of one counter are too long together
+ * Replaces macros by their values, in one pass: inserted values are not expanded again, so that a name cannot inject a macro.
+ * Unknown macros stay as written. The time is linear in the length of the text.
+ * @throws ApiError 400 `card_too_large` if the result is longer than `maxExpansionLength`, or if all texts of one counter have
+ *   more than `maxMacros` macros or `maxExpandedLength` characters together
  */
 export function* expandMacros(text: string, environment: MacroEnvironment): Steps<string> {
   if (!hasMacro(text)) return text
@@ -69,7 +71,7 @@ class Expansion {
   #pick: ReturnType<typeof picker> | undefined
   #clock: Clock | undefined
   #conditions: Conditions | undefined
-  /** The nesting depth of conditions; inside a condition, an unknown macro is empty. */
+  /** The number of conditions whose text is being expanded. In such a text, an unknown macro is empty. */
   #conditionDepth = 0
   /** Units of work since the last step. */
   #units = 0
@@ -116,7 +118,7 @@ class Expansion {
     return pieces.join()
   }
 
-  /** The value of one macro; null for `{{trim}}`. */
+  /** The value of one macro, which for an unknown macro is its text; null for `{{trim}}`. */
   *#value({ open, close }: Pair, level: number): Steps<string | null> {
     opening.lastIndex = open + 2
     const match = opening.exec(this.#text)
@@ -133,7 +135,7 @@ class Expansion {
     return this.#conditionDepth > 0 ? '' : yield* this.#asWritten(open, close, level)
   }
 
-  /** Reports an unknown macro by the text in place of its name. */
+  /** Reports an unknown macro with the text where it has its name. */
   #reportUnknown(start: number, end: number): void {
     anyName.lastIndex = start
     const name = anyName.exec(this.#text)?.[1]
@@ -144,7 +146,7 @@ class Expansion {
     )
   }
 
-  /** The value of a known macro; undefined for an unknown one. */
+  /** The value of a known macro; null for `{{trim}}`, and undefined for an unknown macro. */
   *#known(name: string, start: number, end: number, level: number): Steps<string | null | undefined> {
     const environment = this.#environment
     const argument = () => this.#range(start, end, level + 1, true)
@@ -196,7 +198,7 @@ class Expansion {
     }
   }
 
-  /** The value of a macro for the time or the conversation; undefined for another. */
+  /** The value of a macro for the time or the conversation; undefined for another macro. */
   *#clockOrChatValue(name: string, start: number, end: number, level: number): Steps<string | undefined> {
     if (isChatMacro(name)) {
       this.#environment.onVarying?.()
@@ -214,7 +216,7 @@ class Expansion {
     return this.#clock
   }
 
-  /** The branch of a condition that applies; empty for a comment. */
+  /** The branch of a condition that applies, expanded; empty for a comment. */
   *#ofBlock(begin: Pair, { isComment, otherwise, end }: Block, level: number): Steps<string> {
     if (isComment) return ''
     opening.lastIndex = begin.open + 2
@@ -226,7 +228,10 @@ class Expansion {
     return yield* this.#branch((from ?? begin).close + 2, to.open, level, keepsBlanks)
   }
 
-  /** Whether a condition holds: the value of a macro with this bare name, or the expanded text. */
+  /**
+   * Whether a condition is true. If its text is only the name of a macro, the value of this macro decides, otherwise the expanded
+   * text.
+   */
   *#isMet(start: number, end: number, level: number): Steps<boolean> {
     negation.lastIndex = start
     const isNegated = negation.exec(this.#text)?.[1] === '!'
@@ -270,7 +275,7 @@ class Expansion {
     return otherwise ? yield* this.#branch(otherwise.close + 2, end, level, false) : ''
   }
 
-  /** One of the values of `{{random}}` or `{{pick}}`; only that one is expanded. */
+  /** One of the values of `{{random}}` or `{{pick}}`; only the chosen value is expanded. */
   *#chosen(name: 'random' | 'pick', start: number, end: number, level: number): Steps<string> {
     const { seed = '', random = Math.random, onVarying } = this.#environment
     onVarying?.()
@@ -299,7 +304,7 @@ class Expansion {
     return `{{${yield* this.#range(open + 2, close, level + 1, false)}}}`
   }
 
-  /** Adds text without macros, a long one in parts. */
+  /** Adds text without `{{…}}`. A long text is added in parts. */
   *#addLiteral(pieces: Pieces, start: number, end: number, isArgument: boolean): Steps<void> {
     for (let from = start; from < end; ) {
       const to = this.#literalEnd(from, end)
@@ -310,7 +315,7 @@ class Expansion {
     }
   }
 
-  /** The end of a part of such a text: never inside `<USER>` and the like, nor between `\` and a comma. */
+  /** The end of a part of such a text: never inside `<USER>`, `<BOT>`, `<CHAR>` or `<GROUP>`, nor between `\` and a comma. */
   #literalEnd(start: number, end: number): number {
     const cut = start + maxLiteralLength
     if (cut >= end) return end
@@ -318,20 +323,22 @@ class Expansion {
     return mark ? cut - 6 + mark.index : cut
   }
 
-  /** Text without macros, with `<USER>` and the like replaced. */
+  /** Text without `{{…}}`, in which `<USER>` and similar macros are replaced. */
   #literal(start: number, end: number, isArgument: boolean): string {
     const written = this.#text.slice(start, end)
     const text = isArgument ? written.replaceAll('\\,', ',') : written
     if (!text.includes('<')) return text
     const { character, user } = this.#environment
-    // Checked before the replacement: a long name in many places would take too much memory.
+    // The length is checked before the replacement, because a long name in many places would take too much memory.
     const maxAdded = (text.match(angled)?.length ?? 0) * Math.max(character.length, user.length)
     if (maxAdded > maxExpansionLength) throw tooLarge()
     return text.replace(angled, (_written, name: string) => (name.toLowerCase() === 'user' ? user : character))
   }
 }
 
-/** Whether a macro of this name may be written with or without an argument, as it is here. */
+/**
+ * Whether a macro with this name may be written like this: with an argument after a colon, after a space, or without an argument.
+ */
 function fits(name: string, hasColon: boolean, isBare: boolean): boolean {
   if (argumentOptional.has(name)) return true
   if (afterAnything.has(name)) return !isBare
@@ -339,7 +346,7 @@ function fits(name: string, hasColon: boolean, isBare: boolean): boolean {
 }
 
 /**
- * A blank, repeated as often as a macro's argument says, once without one; undefined when the argument is not a number.
+ * A blank, repeated as often as a macro's argument says, by default once; undefined if the argument is not a number.
  * @throws ApiError 400 `card_too_large` beyond `maxExpansionLength`
  */
 function repeated(blank: string, argument: string): string | undefined {
@@ -381,7 +388,7 @@ class Pieces {
   }
 }
 
-/** A loop: a regular expression for the end would take quadratic time on runs of line breaks. */
+/** Removes line breaks in a loop, because a regular expression for the end would take quadratic time on runs of line breaks. */
 function withoutLineBreaks(text: string, side: 'start' | 'end'): string {
   const isBreak = (at: number) => text[at] === '\n' || text[at] === '\r'
   let start = 0
@@ -413,7 +420,7 @@ export function tooLarge(): ApiError {
 
 const comments = /\{\{\s*(?:\/\/|comment\s*:)/i
 
-/** A message as it is scanned for lore: without `{{// …}}`, `{{comment: …}}` and `{{//}}…{{///}}`. */
+/** A message without its comments, which are not scanned for lore: `{{// …}}`, `{{comment: …}}` and `{{//}}…{{///}}`. */
 export function* withoutComments(text: string): Steps<string> {
   if (!text.includes('{{')) return text
   yield text.length >> 4

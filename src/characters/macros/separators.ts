@@ -8,10 +8,10 @@ export interface Separators {
   readonly colons: readonly number[]
 }
 
-/** Characters that one step reads. */
+/** The number of characters that one step reads. */
 const charactersOfStep = 1000
 
-/** Finds the separators from `start` to `end`; a backslash escapes the next character. */
+/** Finds the separators from `start` to `end`. A backslash escapes the next character. */
 export function* separatorsIn(text: string, pairs: readonly Pair[], start: number, end: number): Steps<Separators> {
   const colons: number[] = []
   const commas: number[] = []

@@ -5,7 +5,7 @@ import { hashAfter, hashOf } from './seeded-random.ts'
 /** The card's own texts that macros can insert. */
 export type OwnField = 'description' | 'personality' | 'scenario'
 
-/** The macros for the conversation, in lower case: its newest messages, and the index of the last one, from 0. */
+/** The macros for the conversation, in lower case: its newest messages, and the index of the last message (from 0). */
 const chatMacros = { lastmessage: true, lastusermessage: true, lastcharmessage: true, lastmessageid: true }
 export type ChatMacro = keyof typeof chatMacros
 
@@ -18,39 +18,42 @@ export function isChatMacro(name: string): name is ChatMacro {
 export interface MacroEnvironment {
   readonly character: string
   readonly user: string
-  /** The value of `{{original}}`; without it, `{{original}}` is not a macro. */
+  /** The value of `{{original}}`. If it is absent, `{{original}}` is an unknown macro. */
   readonly original?: string
-  /** The value of `{{persona}}`; without it, the macro is reported as unknown and empty. */
+  /** The value of `{{persona}}`. If it is absent, the macro is empty and reported as unknown. */
   readonly persona?: string
-  /** The value of `{{lastMessage}}` and similar macros; without it, they are empty. */
+  /** The value of `{{lastMessage}}` and similar macros, which by default are empty. */
   readonly chatText?: (name: ChatMacro) => Steps<string>
-  /** The seed of `{{pick}}`, together with its text and place: the card, and the conversation if there is one. */
+  /**
+   * The seed of `{{pick}}`, from the card and the conversation. The text and the position of the macro in it are added to the
+   * seed.
+   */
   readonly seed?: string
   /** Draws like `Math.random`. */
   readonly random?: () => number
-  /** The clock of `{{time}}` and similar macros; without it, they use the time of the expansion. */
+  /** The clock of `{{time}}` and similar macros; by default the time of the expansion. */
   readonly clock?: Clock
-  /** The card's own texts, expanded: `{{description}}`, `{{personality}}`, `{{scenario}}`. */
+  /** The values of `{{description}}`, `{{personality}}` and `{{scenario}}`, which by default are empty. */
   readonly textOf?: (field: OwnField) => Steps<string>
-  /** Whether `{{hidden_key:A}}` expands to its text, as in the scan for lore. */
+  /** Whether `{{hidden_key:A}}` expands to `A`, as in the scan for lore. By default it is empty. */
   readonly showsHiddenKeys?: boolean
-  /** Counts the macros and characters of all texts of one prompt, each text once; without it, of this text alone. */
+  /** Counts the macros and characters of all texts that are expanded for one prompt; by default only of this text. */
   readonly counter?: MacroCounter
   /** Called with the name of each unknown macro. */
   readonly onUnknown?: (name: string) => void
-  /** Called when the expanded text may differ between requests with the same names. */
+  /** Called if the expanded text may be different in another request with the same names, so that it cannot be cached. */
   readonly onVarying?: () => void
 }
 
-/** The number of expanded macros, and of the characters of their texts. */
+/** The number of macros, and the number of characters of the expanded texts. */
 export interface MacroCounter {
   macros: number
   characters: number
 }
 
 /**
- * Returns a function that chooses one of `count` items for the `{{pick}}` at a place of the text: always the same item for the same
- * seed, text and place. The text is hashed once for all its picks.
+ * A function that chooses one of `count` items for the `{{pick}}` at a place of the text: always the same item for the same seed,
+ * text and place. The text is hashed only once for all its picks.
  */
 export function picker(seed: string, text: string): (count: number, place: number) => number {
   const hashed = hashAfter(`${seed}/`)
@@ -58,7 +61,7 @@ export function picker(seed: string, text: string): (count: number, place: numbe
   return (count, place) => hashed(`${place}${ending}`) % count
 }
 
-/** Characters that one step reverses. */
+/** The number of characters that one step reverses. */
 const reversedPerStep = 4096
 
 /** A text in reverse order of its code points. */
@@ -66,7 +69,7 @@ export function* reversed(text: string): Steps<string> {
   const pieces: string[] = []
   for (let end = text.length; end > 0; ) {
     let start = Math.max(0, end - reversedPerStep)
-    // Never between the two halves of a surrogate pair.
+    // A step never begins between the two halves of a surrogate pair.
     if (/^[\uDC00-\uDFFF]/.test(text.slice(start, start + 1))) start = Math.max(0, start - 1)
     pieces.push([...text.slice(start, end)].reverse().join(''))
     yield (end - start) * 2
