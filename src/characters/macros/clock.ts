@@ -54,8 +54,8 @@ function formatter(form: Intl.DateTimeFormatOptions): (now: Date) => string {
 const minutesOfDay = 1440
 
 /**
- * The time of day at an offset. As in Moment.js, an offset without a colon is in hours if it is below 16, otherwise in minutes (its
- * documentation, "UTC Offset").
+ * The time of day at an offset. As in Moment.js, an offset without a colon is in hours if it is below 16, otherwise in minutes
+ * (its documentation, "UTC Offset").
  */
 function timeAt(now: Date, offset: string): string | undefined {
   const [, sign, whole = '', minutes] = /^utc([+-])(\d{1,4})(?::([0-5]\d))?$/i.exec(offset.trim()) ?? []
@@ -97,8 +97,8 @@ const tokens: Readonly<Record<string, string | ((now: Date) => string | number)>
   d: (now) => now.getDay(),
   e: (now) => now.getDay(),
   E: (now) => now.getDay() || 7,
-  // In English, a week begins on Sunday and belongs to the year of its Saturday (`gggg`, `w`). By ISO 8601, it begins on Monday and
-  // belongs to the year of its Thursday (`GGGG`, `W`).
+  // In English, a week begins on Sunday and belongs to the year of its Saturday (`gggg`, `w`). By ISO 8601, it begins on Monday
+  // and belongs to the year of its Thursday (`GGGG`, `W`).
   gggg: (now) => inWeek(now, 6).getFullYear(),
   ww: (now) => two(weekOfYear(inWeek(now, 6))),
   wo: (now) => ordinal(weekOfYear(inWeek(now, 6))),
