@@ -35,15 +35,15 @@ describe('6.6 entries for some characters or replies', () => {
   const firedOf = (name: string | null, messages: readonly Message[] = [user('Hi')], book = world) =>
     firedIn(composed(name === 'Mossy' ? null : card, messages, { name, worldBooks: [atOnce(readLorebook(book))] }))
 
-  test('6.6 characterFilter goes by the names and tags of the card, and by the name in the library', () => {
+  test('6.6 characterFilter is compared with the names and tags of the card, and with the name in the library', () => {
     expect(firedOf('Moss-File')).toEqual(['0', '1', '4', '5', '9', '10', '11', '12', '13'])
   })
 
-  test('6.6 a name without a card has no tags', () => {
+  test('6.6 a character without a card has a name and no tags', () => {
     expect(firedOf('Mossy')).toEqual(['3', '4', '7', '9', '10', '13'])
   })
 
-  test("6.6 a filter also holds for @@activate, and for entries of a card's own book", () => {
+  test("6.6 a filter applies to entries with @@activate too, and to entries of the card's own book", () => {
     const entries = ['Fern', 'Moss'].map((name) => ({
       content: `@@activate\nFor ${name}`,
       character_filter: { names: [name] },
@@ -51,7 +51,7 @@ describe('6.6 entries for some characters or replies', () => {
     expect(firedIn(composed(cardWithLore(entries), 'Hi'))).toEqual(['For Moss'])
   })
 
-  test('6.6 triggers: a normal reply, a continued reply, and kinds that a service cannot tell from these', () => {
+  test('6.6 triggers select entries for normal and for continued replies; other triggers never fire', () => {
     const book = worldFile([
       { triggers: ['normal'] },
       { triggers: ['continue'] },
@@ -70,7 +70,7 @@ describe('6.6 entries for some characters or replies', () => {
     'character_book.entries[].character_filter.tags by their ids',
   ]
 
-  test('6.6 the notes name the ignored fields of a world file', () => {
+  test('6.6 readLorebook notes the ignored fields of a world file', () => {
     const notes = emptyNotes()
     atOnce(readLorebook(worldFile([unheard, { vectorized: false, triggers: ['normal', 'continue'] }]), notes))
     expect([...notes.ignored].sort()).toEqual(told.toSorted())
@@ -87,28 +87,35 @@ describe('6.6 entries for some characters or replies', () => {
   })
 })
 
-describe('6.6 whole words in entries of SillyTavern without a value', () => {
+describe('6.6 whole words in entries of SillyTavern', () => {
   const text = 'A tease in the steamy teahouse. 我喝茶吧。 용은 tea喝. 你好'
-  const silver = { position: 0, display_index: 3 }
+  const fromSillyTavern = { position: 0, display_index: 3 }
   test.each<[string, string, Fields, boolean]>([
-    ['match only, for null', 'eas', { ...silver, match_whole_words: null }, false],
-    ['match only, for a missing value', 'house', silver, false],
-    ['match', 'steamy', { ...silver, match_whole_words: null }, true],
-    ['may be switched off', 'eas', { ...silver, match_whole_words: false }, true],
-    ['are off for entries of other programs', 'eas', { match_whole_words: null }, true],
-    ['do not restrict a key of several words', 'team y', { ...silver, match_whole_words: true }, false],
-    ['do not restrict a key of several words', 'he steam', silver, true],
-    ['match in a script without spaces', '喝茶', silver, true],
-    ['match with an ending, in such a script', '용', silver, true],
-    ['match next to another script', 'tea', silver, true],
+    ['are needed if match_whole_words is null', 'eas', { ...fromSillyTavern, match_whole_words: null }, false],
+    ['are needed if match_whole_words is missing', 'house', fromSillyTavern, false],
+    ['match', 'steamy', { ...fromSillyTavern, match_whole_words: null }, true],
+    ['are not needed if match_whole_words is false', 'eas', { ...fromSillyTavern, match_whole_words: false }, true],
+    ['are not needed in entries of other programs', 'eas', { match_whole_words: null }, true],
+    [
+      'do not matter for a key of several words, which must occur',
+      'team y',
+      { ...fromSillyTavern, match_whole_words: true },
+      false,
+    ],
+    ['do not matter for a key of several words', 'he steam', fromSillyTavern, true],
+    ['are not needed in a script without spaces', '喝茶', fromSillyTavern, true],
+    ['are not needed in Korean, whose words have endings', '용', fromSillyTavern, true],
+    ['may begin next to a script without spaces', 'tea', fromSillyTavern, true],
   ])('6.6 %s: %s', (_what, key, extensions, expected) => {
     const entry = { keys: [key], extensions }
     expect(firedIn(composed(cardWithLore([entry]), text))).toEqual(expected ? ['LORE0'] : [])
   })
 
-  test('6.6 short keys do not fire inside the words of neutral questions, and fire as words', () => {
+  test('6.6 short keys fire as whole words, and not inside the words of unrelated questions', () => {
     const keys = ['art', 'he', 'ink', 'ear', 'or', 'in a cup', 'all']
-    const card = cardWithLore(keys.map((key) => ({ keys: [key], extensions: { ...silver, match_whole_words: null } })))
+    const card = cardWithLore(
+      keys.map((key) => ({ keys: [key], extensions: { ...fromSillyTavern, match_whole_words: null } })),
+    )
     const neutral = ['What do you think?', 'Where are we?', 'Tell me a story.', 'Shall we start?', 'Are you there?']
     expect(neutral.map((question) => firedIn(composed(card, question)).length)).toEqual([0, 0, 0, 0, 0])
     expect(firedIn(composed(card, 'Ink? Is it art?'))).toEqual(['LORE0', 'LORE2'])

@@ -15,7 +15,7 @@ function bookOf(entries: readonly Fields[], more: Fields = {}): Lorebook {
   return atOnce(readLorebook({ spec: 'lorebook_v3', data: { entries, extensions: {}, ...more } }))
 }
 
-/** The contents that fire from a card's book, a world book and a request's books, at a message of the user. */
+/** The contents of the entries of a card's book and of a world book that fire at a message of the user. */
 function fired(own: Fields, world: Lorebook, said: string, more: Parameters<typeof composed>[2] = {}) {
   return firedIn(composed(cardOf({ character_book: own }), said, { ...more, worldBooks: [world] }))
 }
@@ -24,7 +24,7 @@ describe('6.3 books of one prompt are scanned together', () => {
   const wet = entry('tea', 'It takes water.')
   const rain = entry('water', 'Water is rain.')
 
-  test('6.3 lore of one book fires lore of another, and back', () => {
+  test('6.3 lore of one book fires lore of another book, which fires lore of the first book', () => {
     const own = { entries: [wet, entry('rain', 'Rain falls.')] }
     expect(fired(own, bookOf([rain]), 'tea')).toEqual(['It takes water.', 'Rain falls.', 'Water is rain.'])
   })
@@ -63,19 +63,19 @@ describe('6.3 books of one prompt are scanned together', () => {
     expect(fired({ entries: [of('OWN')] }, world, 'tea')).toEqual(['WORLD'])
   })
 
-  test('6.6 a sticky entry wins its group in other books too', () => {
+  test('6.6 a sticky entry wins its group over entries of other books', () => {
     const sticky = entry('tea', '@@scan_depth 1\nSTICKY', { extensions: { group: 'g', sticky: 5 } })
     const other = entry('milk', '@@scan_depth 1\nOTHER', { extensions: { group: 'g', group_override: true } })
     const card: Card = cardOf({ character_book: { entries: [sticky] } })
     const turns = [user('tea'), assistant('Hm'), user('milk')]
     expect(firedIn(composed(card, turns, { worldBooks: [bookOf([other])] }))).toEqual(['STICKY'])
-    // An entry that lost at that turn to another book's entry does not stay on.
+    // An entry that lost to an entry of another book at the first turn does not stay on.
     const against = entry('tea', 'AGAINST', { extensions: { group: 'g', group_override: true } })
     expect(firedIn(composed(card, turns, { worldBooks: [bookOf([against], { scan_depth: 1 })] }))).toEqual([])
   })
 })
 
-describe("15 a request's books where the caller may not read the card", () => {
+describe('15 the books of a request', () => {
   const card = cardWithLore([{ keys: ['tea'], content: 'The secret door.', extensions: { group: 'g' } }])
   const own = bookOf([
     entry('secret', 'FOUND'),
@@ -83,12 +83,12 @@ describe("15 a request's books where the caller may not read the card", () => {
   ])
   const firedFor = (seesCard: boolean) => firedIn(composed(card, 'tea', { texts: { books: [own], seesCard } }))
 
-  test("15 the request's books neither reveal lore of the card nor displace it", () => {
+  test('15 neither reveal nor displace the lore of a card that the caller may not read', () => {
     expect(firedFor(false)).toEqual(['The secret door.', 'PUSHED'])
     expect(firedFor(true)).toEqual(['PUSHED'])
   })
 
-  test("15 where the caller may read the card, its lore fires entries of the request's books", () => {
+  test('15 fire by the lore of a card that the caller may read', () => {
     const plain = cardWithLore([{ keys: ['tea'], content: 'The secret door.' }])
     const of = (seesCard: boolean) => firedIn(composed(plain, 'tea', { texts: { books: [own], seesCard } }))
     expect(of(false)).toEqual(['The secret door.', 'PUSHED'])

@@ -22,7 +22,7 @@ describe('6.3 recursion', () => {
     { keys: ['pot'], content: 'POT' },
   ]
   const cases: readonly (readonly [string, readonly (Entry | undefined)[], Entry, readonly string[]])[] = [
-    ['entries fire others by recursion, each once', chain, {}, ['a cup', 'a pot', 'POT']],
+    ['entries fire other entries by recursion, each entry once', chain, {}, ['a cup', 'a pot', 'POT']],
     ['no recursion with recursive_scanning false', chain, { recursive_scanning: false }, ['a cup']],
     [
       'no recursion into entries with exclude_recursion',
@@ -37,7 +37,7 @@ describe('6.3 recursion', () => {
       ['a cup'],
     ],
     [
-      'delayed entries match once the recursion has begun: in the chat and in lore',
+      'delayed entries match when the recursion has begun, by keys in the chat or in lore',
       [
         chain[0],
         { keys: ['tea'], content: 'CHAT', extensions: { delay_until_recursion: true } },
@@ -76,7 +76,7 @@ describe('6.3 recursion', () => {
       ['a cup'],
     ],
     [
-      'the recursion sees hidden keys, and no comments',
+      'hidden keys are scanned by the recursion, and comments are not',
       [
         { keys: ['tea'], content: 'A{{hidden_key:cup}}{{// pot}}' },
         ...chain.slice(1, 2).map((entry) => ({ ...entry, content: 'C' })),
@@ -95,7 +95,7 @@ describe('6.3 recursion', () => {
       ['a cup', 'C'],
     ],
     [
-      'secondary keys count in the chat and in lore together',
+      'secondary keys may be in the chat when the primary key is in lore',
       [chain[0], { keys: ['cup'], selective: true, secondary_keys: ['tea'], content: 'BOTH' }],
       {},
       ['a cup', 'BOTH'],
@@ -121,7 +121,7 @@ describe('6.3 recursion', () => {
     ).toEqual(expected)
   })
 
-  test('15 a chain of 1,000 ends after 50 passes', () => {
+  test('15 a chain of 1,000 entries ends after 50 passes of the recursion', () => {
     const entries = Array.from({ length: 1000 }, (_none, index) => ({
       keys: [`k${index}.`],
       content: `k${index + 1}.`,
@@ -146,13 +146,17 @@ describe('6.1 token_budget', () => {
     [11, ['aaaa', 'cccc']],
     [4, ['aaaa']],
     [3, []],
-    [0, ['aaaa', 'bbbb', 'dddd', 'eeee', 'cccc']],
   ])(
-    '6.3 in a budget of %i tokens: the lowest priority is dropped first, and among equal ones the later entry',
+    '6.3 of %i tokens drops the lowest priority first, and the later entry among entries with the same priority',
     (token_budget, expected) => {
       expect(fired(entries, 'x', { token_budget }, {}, { count })).toEqual(expected)
     },
   )
+
+  test('6.1 of 0 tokens drops nothing', () => {
+    const all = ['aaaa', 'bbbb', 'dddd', 'eeee', 'cccc']
+    expect(fired(entries, 'x', { token_budget: 0 }, {}, { count })).toEqual(all)
+  })
 
   test('6.1 without token_budget the budget is a quarter of a known context window', () => {
     const result = composed(cardWithLore(entries), 'x', { contextWindow: 36, count: (text) => count(text) / 4 + 1 })
@@ -170,25 +174,19 @@ describe('15 a hostile book takes bounded time', () => {
   }
   const long = user('a'.repeat(200_000))
 
-  test('15 evil regexes', () => {
+  test('15 with regexes that take exponential time in engines with backtracking', () => {
     const keys = ['/(a+)+$/', '/(a|aa)+b/', '/(a*)*c/', '/(.*)*x$/', '/(a?){50}a{50}b/']
     const card = cardWithLore(Array.from({ length: 100 }, () => ({ keys })))
     expect(timed(() => composed(card, [long]))).toBeLessThan(3000)
   })
 
-  test('15 5,000 entries of 64 keys against a long text; entries that were not searched for are counted as dropped', () => {
+  test('15 with 5,000 entries of 64 keys, for a long text', () => {
     const keys = Array.from({ length: 64 }, (_none, index) => `${'a'.repeat(20)}b${index}`)
     const card = cardWithLore(Array.from({ length: 5000 }, () => ({ keys })))
-    const result = { lore: 0 }
-    expect(
-      timed(() => {
-        result.lore = composed(card, [long]).dropped.lore
-      }),
-    ).toBeLessThan(3000)
-    expect(result.lore).toBeGreaterThanOrEqual(0)
+    expect(timed(() => composed(card, [long]))).toBeLessThan(3000)
   })
 
-  test('15 too many constant entries stay below the limit, and are counted as dropped', () => {
+  test('15 with too many constant entries: lore stays below its limit, and the other entries are counted as dropped', () => {
     const card = cardWithLore(Array.from({ length: 300 }, () => ({ constant: true, content: 'x'.repeat(10_000) })))
     const result = composed(card, 'Hi')
     expect(JSON.stringify(result.messages).length).toBeLessThan(1.2 * 1024 ** 2)

@@ -26,7 +26,7 @@ describe('7.1 decorator grammar', () => {
   const atDepth1 = ['user: 1', 'system: BODY', 'user: 2']
   test.each([
     [
-      'decorators are the leading lines; they and the blank lines around them are removed',
+      'the leading lines are decorators; they are removed, and so are the blank lines around them',
       ' \r\n @@depth 1\r\n  @@role user\r\n\r\nBODY\r\n',
       ['user: 1', 'user: BODY', 'user: 2'],
     ],
@@ -43,10 +43,10 @@ describe('7.1 decorator grammar', () => {
       '@@a\n@@@b\n@@@c\n@@@d\n@@@e\n@@@f\n@@@depth 1\n@@@depth 0\nBODY',
       atDepth1,
     ],
-    ['a fallback with nothing above is ignored', '@@@depth 0\nBODY', above],
+    ['a fallback without a decorator above it is ignored', '@@@depth 0\nBODY', above],
     ['the first of two decorators with the same name counts', '@@depth 1\n@@depth 0\nBODY', atDepth1],
-    ['instruct variants never apply; their fallbacks do', '@@instruct_depth 5\n@@@depth 1\nBODY', atDepth1],
-    ['is_user_icon never applies; its fallback does', '@@is_user_icon x\n@@@depth 1\nBODY', atDepth1],
+    ['instruct variants never apply, but their fallbacks apply', '@@instruct_depth 5\n@@@depth 1\nBODY', atDepth1],
+    ['is_user_icon never applies, but its fallback applies', '@@is_user_icon x\n@@@depth 1\nBODY', atDepth1],
     ['@@position of an empty section gives way to its fallback', '@@position scenario\n@@@depth 1\nBODY', atDepth1],
     ['@@depth wins over @@reverse_depth', '@@depth 1\n@@reverse_depth 0\nBODY', atDepth1],
     ['@@end is depth 0', '@@end\nBODY', ['user: 1', 'user: 2', 'system: BODY']],
@@ -65,45 +65,77 @@ describe('7.1 decorator grammar', () => {
 describe('7.2 decorators', () => {
   const talk = [user('tea'), assistant('a'), user('b'), assistant('c'), user('d')]
   const scenarios: readonly (readonly [string, string, readonly Message[] | string, boolean, Entry?])[] = [
-    ['activate without any key', '@@activate', 'x', true],
+    ['activate needs no key', '@@activate', 'x', true],
     [
       'activate is stronger than dont_activate and conditions',
       '@@dont_activate\n@@activate_only_after 9\n@@activate',
       'x',
       true,
     ],
-    ['dont_activate', '@@dont_activate', 'tea', false, { constant: true }],
-    ['activate_only_after, not yet', '@@activate_only_after 3', talk, false, { constant: true }],
-    ['activate_only_after, reached', '@@activate_only_after 2', talk, true, { constant: true }],
-    ['activate_only_every, no', '@@activate_only_every 3', talk, false, { constant: true }],
-    ['activate_only_every, yes', '@@activate_only_every 2', talk, true, { constant: true }],
-    ['activate_only_every, no message yet', '@@activate_only_every 3', 'x', true, { constant: true }],
-    ['keep_activate_after_match', '@@keep_activate_after_match\n@@scan_depth 1', talk, true],
-    ['keep_activate_after_match, never matched', '@@keep_activate_after_match\n@@scan_depth 1', talk.slice(1), false],
-    ['dont_activate_after_match', '@@dont_activate_after_match\n@@scan_depth 9', talk, false],
+    ['dont_activate keeps a constant entry off', '@@dont_activate', 'tea', false, { constant: true }],
     [
-      'dont_activate_after_match, the first time',
+      'activate_only_after 3 does not fire after two replies',
+      '@@activate_only_after 3',
+      talk,
+      false,
+      { constant: true },
+    ],
+    ['activate_only_after 2 fires after two replies', '@@activate_only_after 2', talk, true, { constant: true }],
+    [
+      'activate_only_every 3 does not fire after two replies',
+      '@@activate_only_every 3',
+      talk,
+      false,
+      { constant: true },
+    ],
+    ['activate_only_every 2 fires after two replies', '@@activate_only_every 2', talk, true, { constant: true }],
+    ['activate_only_every 3 fires before the first reply', '@@activate_only_every 3', 'x', true, { constant: true }],
+    [
+      'keep_activate_after_match fires after an earlier match',
+      '@@keep_activate_after_match\n@@scan_depth 1',
+      talk,
+      true,
+    ],
+    [
+      'keep_activate_after_match does not fire without an earlier match',
+      '@@keep_activate_after_match\n@@scan_depth 1',
+      talk.slice(1),
+      false,
+    ],
+    [
+      'dont_activate_after_match does not fire after an earlier match',
+      '@@dont_activate_after_match\n@@scan_depth 9',
+      talk,
+      false,
+    ],
+    [
+      'dont_activate_after_match fires at the first match',
       '@@dont_activate_after_match',
       [user('x'), assistant('y'), user('tea')],
       true,
     ],
-    ['scan_depth', '@@scan_depth 1', talk, false],
-    ['is_greeting, the active one', '@@is_greeting 0', [assistant('GREETING'), user('tea')], true],
-    ['is_greeting, another', '@@is_greeting 1', [assistant('GREETING'), user('tea')], false],
+    ['scan_depth 1 scans only the newest message', '@@scan_depth 1', talk, false],
+    ['is_greeting fires for the active greeting', '@@is_greeting 0', [assistant('GREETING'), user('tea')], true],
+    ['is_greeting does not fire for another greeting', '@@is_greeting 1', [assistant('GREETING'), user('tea')], false],
     [
-      'is_greeting, ignored when the active greeting is not known',
+      'is_greeting is ignored if the active greeting is not known',
       '@@is_greeting 1',
       [assistant('Something else'), user('tea')],
       true,
     ],
-    ['additional_keys', '@@additional_keys cup, mug', 'tea mug', true],
-    ['additional_keys, each line', '@@additional_keys cup, mug\n@@additional_keys milk', 'tea mug', false],
-    ['additional_keys of a constant entry', '@@additional_keys cup', 'x', false, { constant: true }],
-    ['exclude_keys', '@@exclude_keys cup, mug', 'tea mug', false],
-    ['exclude_keys, none', '@@exclude_keys cup, mug', 'tea', true],
-    ['exclude_keys, ignored with a regex', '@@exclude_keys cup', 'tea cup', true, { keys: ['/tea/'] }],
-    ['match_full_word', '@@match_full_word', 'steam', false],
-    ['probability 0', '@@probability 0', 'tea', false],
+    ['additional_keys needs one of its keys', '@@additional_keys cup, mug', 'tea mug', true],
+    [
+      'additional_keys needs a key of each of its lines',
+      '@@additional_keys cup, mug\n@@additional_keys milk',
+      'tea mug',
+      false,
+    ],
+    ['additional_keys of a constant entry are needed too', '@@additional_keys cup', 'x', false, { constant: true }],
+    ['exclude_keys does not fire if one of its keys occurs', '@@exclude_keys cup, mug', 'tea mug', false],
+    ['exclude_keys fires if none of its keys occurs', '@@exclude_keys cup, mug', 'tea', true],
+    ['exclude_keys is ignored in an entry with a regex', '@@exclude_keys cup', 'tea cup', true, { keys: ['/tea/'] }],
+    ['match_full_word does not match inside a word', '@@match_full_word', 'steam', false],
+    ['probability 0 never fires', '@@probability 0', 'tea', false],
   ]
   for (const [what, decorators, messages, expected, entry = {}] of scenarios) {
     test(`7.2 ${what}`, () => {
@@ -122,7 +154,7 @@ describe('7.2 decorators', () => {
     ])
   })
 
-  test("7.2 disable_ui_prompt drops the operator's text, and the card's stays", () => {
+  test("7.2 disable_ui_prompt drops the operator's texts, and keeps the card's texts", () => {
     const settings = { systemPrompt: 'OPERATOR', postHistoryPrompt: 'POST' }
     const entries = [
       {
@@ -141,7 +173,7 @@ describe('7.2 decorators', () => {
     ])
   })
 
-  test('7.2 several prefills are one message', () => {
+  test('7.2 several prefills become one message', () => {
     const entries = ['A', 'B'].map((body) => ({ constant: true, content: `@@depth 0\n@@role assistant\n${body}` }))
     expect(promptLines(composed(cardWithLore(entries), 'x')).at(-1)).toBe('assistant: A\nB')
   })

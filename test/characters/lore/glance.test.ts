@@ -28,7 +28,7 @@ function loreOf(card: Card, messages: readonly Message[]): unknown {
   return composed(card, messages, { random }).lore.map(({ source, ...told }) => ({ ...told, index: source.index }))
 }
 
-it('entries that are judged at a glance get the verdicts of a search for each key', () => {
+it('a scan with glances finds the lore that a search for each key finds', () => {
   const entry = fc.record(
     {
       keys,
@@ -66,7 +66,7 @@ it('entries that are judged at a glance get the verdicts of a search for each ke
     },
     { requiredKeys: ['keys', 'content'] },
   )
-  // A primary key in the conversation, and a secondary one in lore that the recursion finds.
+  // The primary key of the first entry is in the conversation, and its secondary key in lore that the recursion finds.
   const keyAndLore = [
     { keys: ['tea'], selective: true, secondary_keys: ['cup'], content: 'LORE' },
     { keys: ['tea'], content: 'cup LORE' },
@@ -83,7 +83,7 @@ it('entries that are judged at a glance get the verdicts of a search for each ke
         const found = loreOf(card(), messages)
         searches.atGlance += has.mock.calls.length
         has.mockClear()
-        // The simple version: no glance excludes anything, so each key is searched for.
+        // Without glances and filters, which would exclude keys, each key is searched for.
         const glance = vi.spyOn(ScannedText.prototype, 'surelyLacks').mockReturnValue(false)
         expect(found).toEqual(loreOf(card(), messages))
         searches.simple += has.mock.calls.length
@@ -96,7 +96,7 @@ it('entries that are judged at a glance get the verdicts of a search for each ke
   expect(searches.atGlance).toBeLessThan(searches.simple)
 })
 
-it('a scan by places finds the entries that loops over keys and texts find, and all bodies are expanded', () => {
+it('a scan finds the entries whose keys String.includes or a RegExp finds in the texts, and expands their bodies', () => {
   const forms: Readonly<Record<string, (text: string) => boolean>> = {
     '{{char}}': (text) => text.toLowerCase().includes('moss'),
     '<user>': (text) => text.toLowerCase().includes('user'),

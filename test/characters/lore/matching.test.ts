@@ -15,7 +15,7 @@ function fired(
   return firedIn(composed(cardWithLore(entries, book, data), messages, more))
 }
 
-const silver = { extensions: { position: 1, display_index: 0 } }
+const fromSillyTavern = { extensions: { position: 1, display_index: 0 } }
 
 describe('6 matching', () => {
   const scenarios: readonly (readonly [
@@ -26,7 +26,7 @@ describe('6 matching', () => {
     Entry?,
   ])[] = [
     [
-      '6.2 one key is enough, and adds its content once',
+      '6.2 one key is enough, and several keys add the content only once',
       [{ keys: ['no', 'tea', 'cup'] }],
       'tea, tea and a cup',
       ['LORE0'],
@@ -48,20 +48,20 @@ describe('6 matching', () => {
       [],
     ],
     [
-      '6.2 letter case matters only when asked for',
+      '6.2 letter case matters only with case_sensitive',
       [{ keys: ['Tea'] }, { keys: ['Tea'], case_sensitive: true }, { keys: ['tea'], case_sensitive: true }],
       'tea',
       ['LORE0', 'LORE2'],
     ],
     [
-      '6.2 lower-casing is Unicode',
+      '6.2 letter case is ignored in every script',
       [{ keys: ['ЧАЙ'] }, { keys: ['茶'] }, { keys: ['CAFÉ'] }],
       'чай, 茶, café',
       ['LORE0', 'LORE1', 'LORE2'],
     ],
-    ['6.2 constant needs no key', [{ constant: true }], 'x', ['LORE0']],
+    ['6.2 a constant entry needs no key', [{ constant: true }], 'x', ['LORE0']],
     [
-      '6.2 selective needs one of each list',
+      '6.2 a selective entry needs a key of each list',
       [
         { keys: ['tea'], selective: true, secondary_keys: ['cup', 'pot'] },
         { keys: ['tea'], selective: true, secondary_keys: ['mug'] },
@@ -84,9 +84,14 @@ describe('6 matching', () => {
       'tea pot',
       ['LORE0'],
     ],
-    ['6.2 secondary keys are ignored unless selective', [{ keys: ['tea'], secondary_keys: ['mug'] }], 'tea', ['LORE0']],
     [
-      '6.2 the lower insertion order comes first; equal ones keep the order of the file',
+      '6.2 secondary keys are ignored if the entry is not selective',
+      [{ keys: ['tea'], secondary_keys: ['mug'] }],
+      'tea',
+      ['LORE0'],
+    ],
+    [
+      '6.2 entries are sorted by insertion order; entries with the same order keep the order of the file',
       [
         { constant: true, insertion_order: 1.5 },
         { constant: true, insertion_order: -2 },
@@ -96,9 +101,9 @@ describe('6 matching', () => {
       ['LORE1', 'LORE0', 'LORE2'],
     ],
     ['6.3 blank keys never match', [{ keys: [' ', ''] }], ' a b ', []],
-    ['6.3 keys may lie anywhere in a word', [{ keys: ['ea'] }], 'steam', ['LORE0']],
+    ['6.3 keys may occur inside a word', [{ keys: ['ea'] }], 'steam', ['LORE0']],
     [
-      '6.3 no key matches across two messages',
+      '6.3 no literal key matches across two messages',
       [{ keys: ['one two'] }, { keys: ['one\ntwo'] }],
       [user('one'), user('two')],
       [],
@@ -118,7 +123,7 @@ describe('6 matching', () => {
       ['LORE0', 'LORE1'],
     ],
     [
-      '6.1 scan_depth is the newest N messages',
+      '6.1 scan_depth is the number of newest messages that are scanned',
       [{ keys: ['tea'] }, { keys: ['cup'] }],
       [user('tea'), assistant('cup'), user('x')],
       ['LORE1'],
@@ -132,7 +137,7 @@ describe('6 matching', () => {
       ['LORE1'],
     ],
     [
-      '6.3 an entry has its own depth',
+      '6.3 an entry may have its own scan depth',
       [
         { keys: ['tea'], extensions: { scan_depth: 2 } },
         { keys: ['tea'], content: '@@scan_depth 2\nX', extensions: { scan_depth: 1 } },
@@ -143,7 +148,7 @@ describe('6 matching', () => {
       { scan_depth: 1 },
     ],
     [
-      '6.4 use_regex does not change plain keys; constant and secondary keys apply',
+      '6.4 use_regex has no effect on an entry without a regex',
       [
         { keys: ['te.'], use_regex: true },
         { use_regex: true, constant: true },
@@ -153,14 +158,19 @@ describe('6 matching', () => {
       ['LORE1'],
     ],
     [
-      '6.4 slash keys are regexes when use_regex is true or absent',
+      '6.4 keys in slashes are regexes if use_regex is true or absent',
       [{ keys: ['/T.A/i'], use_regex: true }, { keys: ['/t.a/'] }, { keys: ['/t.a/'], use_regex: false }],
       'tea',
       ['LORE0', 'LORE1'],
     ],
-    ['6.4 with use_regex false slashes are text', [{ keys: ['/t.a/'], use_regex: false }], 'a /T.A/', ['LORE0']],
     [
-      '6.4 an effective regex is neither constant nor selective',
+      '6.4 keys in slashes are plain text if use_regex is false',
+      [{ keys: ['/t.a/'], use_regex: false }],
+      'a /T.A/',
+      ['LORE0'],
+    ],
+    [
+      '6.4 an effective regex switches constant and selective off',
       [
         { keys: ['/nope/'], use_regex: true, constant: true },
         { keys: ['/tea/'], use_regex: true, selective: true, secondary_keys: ['mug'] },
@@ -169,30 +179,30 @@ describe('6 matching', () => {
       ['LORE1'],
     ],
     [
-      "6.4 an effective regex of SillyTavern's entries is constant and selective",
+      "6.4 an effective regex of SillyTavern's entries leaves constant and selective on",
       [
-        { keys: ['/nope/'], use_regex: true, constant: true, ...silver },
-        { keys: ['/tea/'], use_regex: true, selective: true, secondary_keys: ['mug'], ...silver },
+        { keys: ['/nope/'], use_regex: true, constant: true, ...fromSillyTavern },
+        { keys: ['/tea/'], use_regex: true, selective: true, secondary_keys: ['mug'], ...fromSillyTavern },
       ],
       'tea',
       ['LORE0'],
     ],
     [
-      '6.4 an invalid regex matches nothing, not even literally; other keys count',
+      '6.4 an invalid regex matches nothing, not even its own text; other keys of the entry count',
       [{ keys: ['/(/', 'cup'], use_regex: true }, { keys: ['/(/'], use_regex: true }, { keys: ['/(?<=a)b/'] }],
       '/(/ ab cup',
       ['LORE0'],
     ],
     [
-      '6.4 the flags g and y have no effect; s and m have one',
+      '6.4 the flags s and m have an effect, g and y have no effect',
       [{ keys: ['/tea/gy'] }, { keys: ['/a.b/s'] }, { keys: ['/^b$/m'] }, { keys: ['/^b$/'] }],
       'x tea a\nb',
       ['LORE0', 'LORE1', 'LORE2'],
     ],
     ['6.4 unknown flags make the key plain text', [{ keys: ['/tea/q'] }], 'x /tea/q', ['LORE0']],
-    ['6.4 every key is tried', [{ keys: ['/a/', '/b/', '/c/'] }], 'c', ['LORE0']],
+    ['6.4 every regex of an entry is tried', [{ keys: ['/a/', '/b/', '/c/'] }], 'c', ['LORE0']],
     [
-      '6.6 selectiveLogic',
+      '6.6 selectiveLogic with one of two secondary keys in the text',
       ['any', 'not all', 'not any', 'all'].map((_name, selectiveLogic) => ({
         keys: ['tea'],
         selective: true,
@@ -214,7 +224,7 @@ describe('6 matching', () => {
       ['LORE1', 'LORE2'],
     ],
     [
-      '6.6 whole words',
+      '6.6 match_whole_words refuses keys inside words',
       [
         { keys: ['tea'], extensions: { match_whole_words: true } },
         { keys: ['чай'], extensions: { match_whole_words: true } },
@@ -223,7 +233,7 @@ describe('6 matching', () => {
       ['LORE1'],
     ],
     [
-      '6.6 delay',
+      '6.6 delay holds an entry back until the conversation has so many messages',
       [
         { keys: ['tea'], extensions: { delay: 2 } },
         { keys: ['tea'], extensions: { delay: 1 } },
@@ -232,7 +242,7 @@ describe('6 matching', () => {
       ['LORE1'],
     ],
     [
-      '6.6 probability 0, and a probability that is not used',
+      '6.6 probability 0 prevents a match, unless useProbability is false',
       [
         { constant: true, extensions: { probability: 0, useProbability: true } },
         { constant: true, extensions: { probability: 0, useProbability: false } },
@@ -243,9 +253,10 @@ describe('6 matching', () => {
   ]
   for (const [what, entries, messages, expected, book = {}] of scenarios) {
     test(what, () => {
-      expect(fired(entries, messages, book)).toEqual(expected)
-      // A second scan finds the same: the first leaves no state behind.
-      expect(fired(entries, messages, book)).toEqual(expected)
+      const card = cardWithLore(entries, book)
+      expect(firedIn(composed(card, messages))).toEqual(expected)
+      // A second scan of the card finds the same: the first scan leaves no state behind.
+      expect(firedIn(composed(card, messages))).toEqual(expected)
     })
   }
 
@@ -256,7 +267,7 @@ describe('6 matching', () => {
     ])
   })
 
-  test('6.6 a group keeps one entry: the highest that overrides, else one drawn by weight, the same one for a conversation', () => {
+  test('6.6 a group keeps one entry: an overriding entry, otherwise an entry drawn by weight and conversation_id', () => {
     const of = (extensions: readonly Entry[]) =>
       extensions.map((each) => ({ constant: true, insertion_order: 1, extensions: { group: 'g', ...each } }))
     expect(fired(of([{}, { group_override: true }, {}]), 'x')).toEqual(['LORE1'])
@@ -272,7 +283,7 @@ describe('6 matching', () => {
     )
   })
 
-  test('6.6 probability is drawn', () => {
+  test('6.6 an entry fires if the draw is below its probability', () => {
     const entry = { constant: true, extensions: { probability: 50, useProbability: true } }
     expect(fired([entry], 'x', {}, {}, { random: () => 0.49 })).toEqual(['LORE0'])
     expect(fired([entry], 'x', {}, {}, { random: () => 0.5 })).toEqual([])

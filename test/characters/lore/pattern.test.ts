@@ -10,13 +10,13 @@ import { ScanBudget } from '../../../src/characters/lore/scan-budget.ts'
 import { firstKeyIn, ScannedText } from '../../../src/characters/lore/scanned-text.ts'
 import { workAtOnce } from '../../../src/work.ts'
 
-/** Bytes of the states that RE2JS keeps for a pattern, by its own count. */
+/** Bytes of the DFA states that RE2JS keeps for a pattern, as RE2JS counts them. */
 function stateBytes(compiled: RE2JS): number {
   const { dfa } = compiled.re2()
   return dfa.stateBudget - dfa.memBudget
 }
 
-/** Characters for which RE2JS makes a new state nearly each time. */
+/** A text of pseudo-random letters. For the pattern `manyStates`, RE2JS makes a new DFA state at nearly each of them. */
 function letters(count: number): string {
   let state = 1
   let text = ''
@@ -32,20 +32,20 @@ function isIn(pattern: LorePattern, text: string): boolean {
   return workAtOnce().run('text', pattern.search(text))
 }
 
-/** The verdict of a run. */
+/** The last verdict of a run. */
 function foundBy(run: PatternRun): string {
   let verdict = run.step()
   while (verdict === 'not yet') verdict = run.step()
   return verdict
 }
 
-/** Takes steps of a search until it has made many states. */
+/** Takes some steps of a search, which make many DFA states, and leaves it unfinished. */
 function beginsToSearch(pattern: LorePattern, text: string): void {
   const steps = pattern.search(text)
   for (let taken = 0; taken < 20; taken++) steps.next()
 }
 
-/** A pattern with a small program that makes a new state for nearly each character. */
+/** A pattern with a small program, for which nearly each character needs a new DFA state. */
 const manyStates = '(a|b)*a(a|b){40}[^a-c]'
 
 describe('a pattern of a lorebook', () => {
@@ -72,7 +72,7 @@ describe('a pattern of a lorebook', () => {
   const letter = fc.constantFrom('a', 'b', '\n', ' ', 'é', '🌱', '\ud83c', '\udf31', '_', 'K')
   const flags = RE2JS.CASE_INSENSITIVE | RE2JS.MULTILINE | RE2JS.DOTALL
 
-  it('is found where RE2JS finds it, by the DFA and by the NFA', () => {
+  it('is found by the DFA and by the NFA exactly if RE2JS finds it', () => {
     fc.assert(
       fc.property(
         fc.array(fc.constantFrom(...atoms), { minLength: 1, maxLength: 8 }).map((parts) => parts.join('')),
@@ -97,12 +97,12 @@ describe('a pattern of a lorebook', () => {
     ['/fern.{0,30}garden/s', `${'fern '.repeat(9000)}\n garden`, true],
     ['/dragon/', `${'🌱'.repeat(9000)}dragon`, true],
     ['/(?:)/', 'a', true],
-  ])('%s is found as RE2 finds it, also in long texts', (written, text, expected) => {
+  ])('has the expected result in short and long texts: %s', (written, text, expected) => {
     const key = readKey(written, true, emptyNotes().patterns)
     expect(key?.pattern && isIn(key.pattern, text)).toBe(expected)
   })
 
-  it('is searched for in short steps of the right cost, when each character makes a state', () => {
+  it('is searched for in short steps, which cost work for each DFA state that is made', () => {
     const steps = new LorePattern(() => RE2JS.compile(manyStates)).search(letters(20_000))
     const units: number[] = []
     for (let step = steps.next(); !step.done; step = steps.next()) units.push(step.value)
@@ -110,7 +110,7 @@ describe('a pattern of a lorebook', () => {
     expect(units.reduce((sum, each) => sum + each, 0)).toBeGreaterThan(20_000 * 40)
   })
 
-  it('stops in the middle of a text when the budget of its request is spent', () => {
+  it('stops its search in the middle of a text when the budget of the request is spent', () => {
     const budget = new ScanBudget()
     budget.unitsLeft = 300_000
     const key = readKey(`/${manyStates}/`, true, emptyNotes().patterns)
@@ -128,7 +128,7 @@ describe('a pattern of a lorebook', () => {
     expect(budget.unitsLeft).toBeGreaterThan(-20_000)
   })
 
-  it('drops the states of a search that stopped halfway, once another pattern searches', () => {
+  it('drops the DFA states of a search that stopped halfway when another pattern makes many states', () => {
     const compiled = [RE2JS.compile(manyStates), RE2JS.compile(manyStates)]
     const patterns = compiled.map((each) => new LorePattern(() => each))
     for (const pattern of patterns) beginsToSearch(pattern, letters(4000))
@@ -137,7 +137,7 @@ describe('a pattern of a lorebook', () => {
     expect(first).toBeLessThanOrEqual(16 * 1024)
   })
 
-  it('keeps few states after any text, and finds the same', () => {
+  it('keeps few DFA states after any text, and finds what a pattern without bounds finds', () => {
     const plain = RE2JS.compile(manyStates)
     const compiled = RE2JS.compile(manyStates)
     const pattern = new LorePattern(() => compiled)
@@ -146,7 +146,7 @@ describe('a pattern of a lorebook', () => {
     expect(stateBytes(compiled)).toBeLessThanOrEqual(pattern.bytes)
   })
 
-  it('keeps the states of an ordinary pattern, so that the next text costs less', () => {
+  it('keeps its DFA states if it is ordinary, so that the next text costs less', () => {
     const compiled = RE2JS.compile('\\b(fern|moss)s?\\b.*\\bgarden')
     const pattern = new LorePattern(() => compiled)
     expect(isIn(pattern, 'a fern in the garden')).toBe(true)
@@ -163,7 +163,7 @@ describe('a pattern of a lorebook', () => {
     ['[\\\\k-豈]'.repeat(30), 'i'],
     ['\\pL'.repeat(150), ''],
     ['\\P{L}'.repeat(150), 'i'],
-  ])('is refused when its classes take long to compile: %s with "%s"', (pattern, flags) => {
+  ])('is refused if its character classes take long to compile: %s with the flags "%s"', (pattern, flags) => {
     const { patterns } = emptyNotes()
     expect(readKey(`/${pattern}/${flags}`, true, patterns)?.pattern).toBeNull()
     expect(patterns.refused).toHaveLength(1)
@@ -177,11 +177,11 @@ describe('a pattern of a lorebook', () => {
     ['[\\u4e00-\\u9fff]{2} '.repeat(10), 'i'],
     ['[一-鿿ぁ-んァ-ヶ]+'.repeat(10), 'i'],
     ['\\p{L}+ '.repeat(50), 'i'],
-  ])('is accepted when its classes are ordinary: %s with "%s"', (pattern, flags) => {
+  ])('is accepted if its character classes are ordinary: %s with the flags "%s"', (pattern, flags) => {
     expect(readKey(`/${pattern}/${flags}`, true, emptyNotes().patterns)?.pattern).not.toBeNull()
   })
 
-  it('is compiled in a step of its own, with the cost of the compilation', () => {
+  it('is compiled in a step of its own, which has the cost of the compilation', () => {
     const pattern = `/${'[k-豈]'.repeat(3)}/i`
     const decorators = `@@additional_keys ${Array(5).fill(pattern).join(',')}\nText`
     const entry = { content: decorators, keys: Array(5).fill(pattern), selective: true, extensions: { position: 0 } }
@@ -192,7 +192,7 @@ describe('a pattern of a lorebook', () => {
     expect(Math.max(...units)).toBeLessThan(800_000)
   })
 
-  it('is refused when the programs of all patterns together are too large', () => {
+  it('is refused if the programs of all patterns together are too large', () => {
     const { patterns } = emptyNotes()
     const keys = Array.from({ length: 100 }, (_, index) => readKey(`/moss${index}(a{1,900})/`, true, patterns))
     const read = keys.filter((key) => key?.pattern != null)

@@ -10,7 +10,7 @@ const entry = fc.record({
   ruled: fc.option(depth, { nil: undefined }),
 })
 
-it('the cached scan depth of each book is the largest of its own and of its entries', () => {
+it('the cached scan depth is the largest scan depth of a book and its entries', () => {
   fc.assert(
     fc.property(fc.array(fc.tuple(depth, fc.array(entry, { maxLength: 5 })), { maxLength: 4 }), (drawn) => {
       const books = drawn.map(([scan_depth, entries]) => ({

@@ -12,7 +12,7 @@ function talk(words: readonly string[]): readonly Message[] {
   return words.flatMap((word, index) => (index === 0 ? [user(word)] : [assistant(`r${index}`), user(word)]))
 }
 
-/** The turns of a conversation at which an entry fires (`1`), with one request for each turn. */
+/** Whether an entry fires at each turn of a conversation (`1`) or not (`.`), with one request for each turn. */
 function turnsOf(entry: Fields, words: string, others: readonly Fields[] = [], data: Fields = {}): string {
   const said = words.split(' ')
   const card = cardWithLore([{ keys: ['tea'], content: '@@scan_depth 1\nIT', ...entry }, ...others], {}, data)
@@ -22,10 +22,10 @@ function turnsOf(entry: Fields, words: string, others: readonly Fields[] = [], d
 
 describe('6.6 sticky and cooldown, in messages as SillyTavern counts them', () => {
   test.each<[string, Fields, string, string]>([
-    ['neither', {}, 'tea x x tea x', '1..1.'],
+    ['without sticky and cooldown, each match fires', {}, 'tea x x tea x', '1..1.'],
     ['sticky 2 ends before the next turn', { sticky: 2 }, 'tea x x', '1..'],
     ['sticky 3 stays on for one turn', { sticky: 3 }, 'tea x x x', '11..'],
-    ['sticky written as a text', { sticky: '5' }, 'tea x x x', '111.'],
+    ['sticky may be a text', { sticky: '5' }, 'tea x x x', '111.'],
     ['another match does not extend sticky', { sticky: 5 }, 'tea tea x x x', '111..'],
     ['cooldown 2 is over by the next turn', { cooldown: 2 }, 'tea tea tea', '111'],
     ['cooldown 3 is off for one turn', { cooldown: 3 }, 'tea tea tea tea', '1.1.'],
@@ -44,7 +44,7 @@ describe('6.6 sticky and cooldown, in messages as SillyTavern counts them', () =
     expect(turnsOf({ extensions }, words)).toBe(expected)
   })
 
-  test('6.6 a constant entry with a cooldown pauses', () => {
+  test('6.6 a constant entry is off during its cooldown', () => {
     expect(turnsOf({ constant: true, extensions: { cooldown: 3 } }, 'x x x x')).toBe('1.1.')
   })
 
@@ -66,7 +66,7 @@ describe('6.6 sticky and cooldown, in messages as SillyTavern counts them', () =
     }
   })
 
-  test('6.6 the sticky entry wins its group, even over an entry that overrides', () => {
+  test('6.6 a sticky entry that has fired wins its group, even over an entry that overrides', () => {
     const other = { constant: true, extensions: { group: 'g', group_override: true } }
     const entry = { extensions: { group: 'g', sticky: 5, group_override: true }, insertion_order: 9 }
     expect(turnsOf(entry, 'tea x x x', [other])).toBe('111.')
@@ -77,10 +77,10 @@ describe('6.6 sticky and cooldown, in messages as SillyTavern counts them', () =
     const words = Array.from({ length: 30 }, (_none, index) => `tea${index}`).join(' ')
     const once = turnsOf({ extensions: { probability: 30, cooldown: 1 } }, words)
     expect(once).toMatch(/1.*\..*1/)
-    // With a cooldown the entry is off for a turn after each firing, and fires only at turns at which it fired without one.
+    // This cooldown keeps the entry off for one turn after each firing. At the other turns, its draws are those of `once`.
     const paused = turnsOf({ extensions: { probability: 30, cooldown: 3 } }, words)
     expect(paused).not.toContain('11')
-    expect([...paused].every((trigram, index) => trigram === '.' || once[index] === '1')).toBe(true)
+    expect([...paused].every((mark, index) => mark === '.' || once[index] === '1')).toBe(true)
   })
 
   test('6.6 entries are on and off as a simple simulation says', () => {
@@ -98,7 +98,7 @@ describe('6.6 sticky and cooldown, in messages as SillyTavern counts them', () =
     )
   })
 
-  test('6.6 a replay takes short steps, and work in proportion to the entries', () => {
+  test('6.6 a replay takes short steps, and its work grows in proportion to the number of entries', () => {
     const said = talk(Array.from({ length: 100 }, (_none, index) => `word${index} `.repeat(200)))
     const unitsOf = (count: number) => {
       const entries = Array.from({ length: count }, (_none, index) => ({
@@ -115,7 +115,7 @@ describe('6.6 sticky and cooldown, in messages as SillyTavern counts them', () =
   })
 })
 
-/** The turns at which an entry is on, by a simple simulation: turn n has 2n + 1 messages. */
+/** What `turnsOf` must return, by a simple simulation. Turn n, from 0, has 2n + 1 messages. */
 function plainly(matches: readonly boolean[], sticky: number, cooldown: number): string {
   let stays = 0
   let silent = 0

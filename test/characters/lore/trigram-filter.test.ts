@@ -10,7 +10,7 @@ import { often } from '../../support/often.ts'
 const letter = fc.constantFrom('a', 'b', 'c', 'A', ' ', '\n', 'é', 'Ж', '茶', '🌱', '\ud83c', 'ß')
 const word = fc.string({ unit: letter, minLength: 1, maxLength: 8 })
 
-/** A text with filters of all sizes: some words, once or often, the last times with numbers between. */
+/** Texts of many lengths, so that their filters have all sizes: some words up to 2,000 times, each time with a number. */
 const text = fc
   .tuple(fc.array(word, { maxLength: 12 }), fc.constantFrom(1, 1, 30, 2000))
   .map(([words, count]) =>
@@ -18,7 +18,7 @@ const text = fc
   )
   .map((parts) => parts.join(''))
 
-/** Keys of which many occur in a text: its parts, in any letter case, and words. */
+/** Keys, many of which occur in a text: parts of the text, as they are or in upper case, and other words. */
 const keysFor = (within: string) =>
   fc.array(
     fc.oneof(
@@ -50,7 +50,7 @@ it('a filter never excludes a key that String.includes finds, from the first sea
   )
 })
 
-it('a text has the keys that String.includes finds, in either letter case', () => {
+it('a text has exactly the keys that String.includes finds, with and without regard to letter case', () => {
   fc.assert(
     fc.property(textAndKeys, ([within, keys]) => {
       const scanned = new ScannedText(within, new ScanBudget())
@@ -64,7 +64,7 @@ it('a text has the keys that String.includes finds, in either letter case', () =
   )
 })
 
-it('a part of a text has the keys that String.includes finds, by the filter of the whole', () => {
+it('a part of a text has exactly the keys that String.includes finds, although it uses the filter of the whole text', () => {
   fc.assert(
     fc.property(textAndKeys, fc.nat(60), fc.nat(60), ([within, keys], start, length) => {
       const budget = new ScanBudget()
@@ -82,17 +82,20 @@ it('a part of a text has the keys that String.includes finds, by the filter of t
   )
 })
 
-it.each([100, 4000, 5000, 60_000])('a filter of %i characters excludes most keys that do not occur', (length) => {
-  const lower = Array.from({ length }, (_none, index) => index.toString(36))
-    .join(' ')
-    .slice(0, length)
-  const filter = new TrigramFilter(lower, new ScanBudget())
-  atOnce(filter.prepare())
-  const keys = Array.from({ length: 1000 }, (_none, index) => `${String.fromCharCode(97 + (index % 26))}-q${index}é`)
-  const passed = keys.filter((key) => filter.mayContain(key, trigramsOf(key)))
-  expect(keys.filter((key) => lower.includes(key))).toEqual([])
-  expect(passed.length).toBeLessThan(100)
-})
+it.each([100, 4000, 5000, 60_000])(
+  'the filter of a text of %i characters excludes most keys that do not occur',
+  (length) => {
+    const lower = Array.from({ length }, (_none, index) => index.toString(36))
+      .join(' ')
+      .slice(0, length)
+    const filter = new TrigramFilter(lower, new ScanBudget())
+    atOnce(filter.prepare())
+    const keys = Array.from({ length: 1000 }, (_none, index) => `${String.fromCharCode(97 + (index % 26))}-q${index}é`)
+    const passed = keys.filter((key) => filter.mayContain(key, trigramsOf(key)))
+    expect(keys.filter((key) => lower.includes(key))).toEqual([])
+    expect(passed.length).toBeLessThan(100)
+  },
+)
 
 it('a filter that is made in steps has the trigrams at the border of two steps', () => {
   const key = '茶é⁂'
@@ -104,7 +107,7 @@ it('a filter that is made in steps has the trigrams at the border of two steps',
   expect(excluded).toEqual([])
 })
 
-it('a text is searched a few times before it has a filter, which is then made once', () => {
+it('a text is searched four times without a filter, and then gets one filter', () => {
   const budget = new ScanBudget()
   const { filtersLeft } = budget
   const filter = new TrigramFilter('a cup of tea', budget)

@@ -25,7 +25,7 @@ describe('long texts, which are expanded in parts', () => {
     }
   })
 
-  test('12 are reversed by code points of any length', () => {
+  test('12 are reversed without splitting a surrogate pair', () => {
     for (const shift of [0, 1]) {
       const text = `${'x'.repeat(shift)}${'a🌿'.repeat(10_000)}`
       expect(expand(`{{reverse:${text}}}`)).toBe([...text].reverse().join(''))
@@ -41,21 +41,21 @@ describe('12 macros', () => {
     ['trimmed values between commas', '{{random: A , B , C }}', 'B'],
     ['untrimmed values between ::', '[{{random::A:: B ::C}}]', '[ B ]'],
     ['an escaped comma', '{{random:A\\,a}}', 'A,a'],
-    ['nested macros in the chosen value only', '{{random:{{char}},{{user}} {{reverse:ab}},C}}', 'Ada ba'],
+    ['macros only in the chosen value', '{{random:{{char}},{{user}} {{reverse:ab}},C}}', 'Ada ba'],
     ['commas of a nested macro do not separate values', '{{random:{{random:x,y}}}}', 'y'],
     ['dice', '{{roll:20}} {{roll:d20}} {{roll:2d6}} {{roll 20}}', '11 11 8 11'],
     ['invalid dice', '[{{roll:x}}{{roll:0}}{{roll:1001d6}}{{roll:9999999999999d6}}{{roll:d1000000001}}]', '[]'],
-    ['comments, also over lines', 'a{{// b\nc}}d{{//e}}f{{comment: g}}h', 'adfh'],
+    ['comments, also over several lines', 'a{{// b\nc}}d{{//e}}f{{comment: g}}h', 'adfh'],
     ['hidden keys', '[{{hidden_key:x}}]', '[]'],
     ['reversed text by code points', '{{reverse:a😀b}}', 'b😀a'],
     ['a brace around a macro', '{{{char}}}', '{Moss}'],
     [
-      'unknown macros as written, inner ones expanded',
+      'unknown macros as written, with the macros inside them expanded',
       '{{getvar::x}} {{weather {{char}}}}',
       '{{getvar::x}} {{weather Moss}}',
     ],
     ['unbalanced braces as written', '{{char {{user}} }} {{', '{{char Ada }} {{'],
-    ['{{original}} outside its fields as unknown', '{{original}}', '{{original}}'],
+    ['{{original}} outside of its fields as an unknown macro', '{{original}}', '{{original}}'],
     ['line breaks and trims', 'a{{newline}}b\n\n{{trim}}\n\nc{{noop}}', 'a\nbc'],
     [
       'several line breaks and blanks',
@@ -67,7 +67,11 @@ describe('12 macros', () => {
     ['conditions in comments', '{{//}}{{if 1}}a{{///}}b{{if 1}}c{{//}}{{/if}}d{{///}}e{{/if}}', 'bcde{{/if}}'],
     ['comments in conditions', '{{if 1}}a{{//}}b{{///}}c{{else}}d{{/if}}', 'ac'],
     ['time and date', '{{isotime}} {{isodate}} {{weekday}} {{date}}', '16:05 2026-11-20 Friday November 20, 2026'],
-    ['never creator notes or the version', '{{creatorNotes}}{{charVersion}}', '{{creatorNotes}}{{charVersion}}'],
+    [
+      'no macros for the creator notes and the version',
+      '{{creatorNotes}}{{charVersion}}',
+      '{{creatorNotes}}{{charVersion}}',
+    ],
   ])('12 %s', (_what, text, expected) => {
     expect(expand(text)).toBe(expected)
   })
@@ -78,7 +82,7 @@ describe('12 macros', () => {
     )
   })
 
-  test('12 {{random}} is drawn anew each time; a roll stays within 1 to N', () => {
+  test('12 {{random}} is drawn anew each time; a roll gives a number from 1 to N', () => {
     const random = seededRandom('x')
     const drawn = new Set(Array.from({ length: 60 }, () => expand('{{random:A,B,C}}', { random })))
     expect([...drawn].sort()).toEqual(['A', 'B', 'C'])
@@ -86,7 +90,7 @@ describe('12 macros', () => {
     expect([...rolled].sort()).toEqual([1, 2, 3, 4, 5, 6])
   })
 
-  test('12 {{pick}} stays the same for a conversation, and may differ by place and conversation', () => {
+  test('12 {{pick}} stays the same for a conversation, and may differ between places and between conversations', () => {
     const text = '{{pick:A,B,C,D}}'.repeat(30)
     expect(expand(text)).toBe(expand(text))
     expect(new Set(expand(text)).size).toBeGreaterThan(1)
@@ -99,7 +103,7 @@ describe('12 macros', () => {
     expect(of()).toBe(of())
   })
 
-  test('12 fields are expanded in every text of the card, in lore and its keys, and in depth notes', () => {
+  test('12 fields are expanded: all texts of the card, lore and its keys, and depth notes', () => {
     const card = cardOf({
       ...Object.fromEntries(
         ['description', 'personality', 'scenario', 'system_prompt', 'post_history_instructions', 'first_mes'].map(
@@ -135,7 +139,7 @@ describe('12 macros', () => {
     expect(promptLines(composed(cardOf({}), '{{description}} {{char}}')).at(-1)).toBe('user: {{description}} {{char}}')
   })
 
-  test('12 unknown macros are reported, also when their text is cached', () => {
+  test('12 unknown macros are reported, even if their text is cached', () => {
     const card = cardOf({ description: '{{getvar::x}} {{weather}}' })
     for (let time = 0; time < 2; time++) expect(composed(card, 'Hi').unknownMacros).toEqual(['getvar', 'weather'])
   })
@@ -149,7 +153,7 @@ describe('15 macros are bounded', () => {
     return process.threadCpuUsage(before).user / 1000
   }
 
-  test('15 macros deeper than 32 levels stay literal', () => {
+  test('15 macros deeper than 32 levels stay as written', () => {
     const nested = (levels: number) => `${'{{reverse:'.repeat(levels)}ab${'}}'.repeat(levels)}`
     expect(expand(nested(32))).toBe('ab')
     expect(expand(nested(33))).toContain('{{reverse:')
@@ -157,7 +161,7 @@ describe('15 macros are bounded', () => {
     expect(() => expand(nested(maxMacros + 1))).toThrow('macros')
   })
 
-  test('15 100,000 unclosed braces take linear time', () => {
+  test('15 100,000 unclosed braces, or values of a list, take less than a second', () => {
     for (const text of [
       '{{'.repeat(100_000),
       '}}'.repeat(100_000),
@@ -169,7 +173,7 @@ describe('15 macros are bounded', () => {
   })
 
   test.each(['\n{{trim}}', '{{//}}', '{{pick:a,b}}', '{{reverse:{{time}}}}', '{{unheard}}'])(
-    '15 too many macros in all texts of one prompt are refused: %s',
+    '15 too many macros in all texts of one prompt together are refused: %s',
     (macro) => {
       const half = (count: number) => cardOf({ description: macro.repeat(count), scenario: macro.repeat(count) })
       const each = macro.includes('{{time}}') ? maxMacros / 4 : maxMacros / 2
@@ -196,7 +200,7 @@ describe('15 macros are bounded', () => {
     expect(hashed(400)).toBeLessThan(2.2 * hashed(200))
   })
 
-  test('15 a prompt formats each clock once, with one formatter', () => {
+  test('15 a prompt formats the value of each time macro once, and makes no new formatter', () => {
     const card = cardOf({ description: '{{time}}{{date}}{{weekday}}{{isotime}}'.repeat(50), scenario: '{{isotime}}' })
     composed(card, 'Hi')
     const forms = vi.spyOn(Intl, 'DateTimeFormat')
@@ -208,7 +212,7 @@ describe('15 macros are bounded', () => {
     expect(readings).toHaveBeenCalledTimes(1)
   })
 
-  test("15 the card's own texts are expanded once for a request, however many macros insert them", () => {
+  test('15 a text of the card is expanded once for all macros that insert it', () => {
     let reads = 0
     const described = {
       ...cardOf({ personality: '{{description}}'.repeat(50), scenario: '{{description}}{{description}}' }),

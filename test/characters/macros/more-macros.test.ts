@@ -32,10 +32,20 @@ describe('12 {{if}}', () => {
     ['false values', '{{if off}}1{{/if}}{{if FALSE}}2{{/if}}{{if 0}}3{{/if}}{{if scenario}}4{{/if}}', '', []],
     ['true values', '{{if 1}}1{{/if}}{{if no}}2{{/if}}{{if user}}3{{/if}}', '123', []],
     ['a condition with macros', '{{if {{random:0,1,0}}}}a{{/if}}{{if x{{char}}}}b{{/if}}', 'ab', []],
-    ['nested ones', '{{if 1}}a{{if 0}}b{{else}}c{{/if}}d{{else}}e{{/if}}', 'acd', []],
-    ['only the branch that applies', '{{if 0}}{{weather}}{{else}}{{if 1}}{{char}}{{/if}}{{/if}}', 'Moss', []],
+    ['nested conditions', '{{if 1}}a{{if 0}}b{{else}}c{{/if}}d{{else}}e{{/if}}', 'acd', []],
+    [
+      'only the branch that applies is expanded',
+      '{{if 0}}{{weather}}{{else}}{{if 1}}{{char}}{{/if}}{{/if}}',
+      'Moss',
+      [],
+    ],
     ['letter case and blanks', '{{ IF description }}a{{ Else }}b{{ /If }}', 'a', []],
-    ['content inside', '{{if::description::a::b}}{{if::0::c}}{{if::0::d{{else}}e}}{{if::1::f{{else}}g}}', 'a::bef', []],
+    [
+      'content inside of the macro',
+      '{{if::description::a::b}}{{if::0::c}}{{if::0::d{{else}}e}}{{if::1::f{{else}}g}}',
+      'a::bef',
+      [],
+    ],
     ['indented content', '{{if 1}}\n  # Head\n    more\n  end\n{{/if}}', '# Head\n  more\nend', []],
     ['content with its white space', '[{{#if 1}} a {{/if}}]', '[ a ]', []],
     ['inside another macro', '{{reverse:{{if 1}}ab{{/if}}c}}', 'cba', []],
@@ -49,11 +59,11 @@ describe('12 {{if}}', () => {
     expect(read(text, { textOf })).toEqual([expected, unknown])
   })
 
-  test('12 a name in a condition is not expanded again', () => {
+  test('12 the value of a macro in a condition is not read as the name of a macro', () => {
     expect(read('{{if {{user}}}}a{{/if}}', { user: 'personality', textOf })).toEqual(['a', []])
   })
 
-  test('12 a persona is a condition', () => {
+  test('12 {{if persona}} is true with a persona, whose text is not expanded again', () => {
     expect(read('{{if persona}}{{persona}}{{/if}}', { persona: 'A {{gardener}}.' })).toEqual(['A {{gardener}}.', []])
   })
 
@@ -83,7 +93,7 @@ describe('12 {{if}}', () => {
   })
 })
 
-describe('12 macros of ecosystems', () => {
+describe('12 macros of other programs', () => {
   test.each([
     ['{{bot}} {{group}} {{groupNotMuted}} {{charIfNotGroup}} <GROUP> <CHARIFNOTGROUP>', 'Moss '.repeat(6).trim()],
     ['{{notChar}}', 'Ada'],
@@ -93,7 +103,7 @@ describe('12 macros of ecosystems', () => {
     expect(read(text)).toEqual([expected, []])
   })
 
-  test('12 macros for the newest messages, with the greeting; they are empty in a greeting', () => {
+  test('12 macros for the newest messages include the greeting, and are empty inside a greeting', () => {
     const card = cardOf({
       first_mes: 'Hello{{lastMessage}}.',
       description: '[{{lastMessage}}|{{lastUserMessage}}|{{lastCharMessage}}|{{lastMessageId}}]',
@@ -131,7 +141,7 @@ describe('12 macros of ecosystems', () => {
     expect(read(text, { clock: clockAt(new Date(now)) })).toEqual([expected, []])
   })
 
-  test('12 an invalid offset is unknown', () => {
+  test('12 a time macro with an invalid offset is unknown', () => {
     expect(read('{{time::noon}} {{time_UTC+1440}}')).toEqual([
       '{{time::noon}} {{time_UTC+1440}}',
       ['time', 'time_utc+1440'],
@@ -157,11 +167,11 @@ describe('12 macros of ecosystems', () => {
     [new Date(2027, 0, 1), '1 2027 53 2026'],
     [new Date(2026, 11, 31), '1 2027 53 2026'],
     [new Date(2024, 11, 30), '1 2025 1 2025'],
-  ])('12 weeks about the turn of a year: %s', (now, expected) => {
+  ])('12 weeks at the turn of a year: %s', (now, expected) => {
     expect(read('{{datetimeformat::w gggg W GGGG}}', { clock: clockAt(now) })[0]).toBe(expected)
   })
 
-  test('12 unknown macros are reported under any name', () => {
+  test('12 unknown macros are reported, whatever their names are', () => {
     const text = '{{#when a}} {{/when}} {{角色}} {{?1+1}} {{setvar::a::b}} {{}} {{ }}'
     expect(read(text)).toEqual([text, ['#when', '/when', '角色', '?1+1', 'setvar']])
     expect(read(`{{${'x'.repeat(100)}}}`)[1]).toEqual([`${'x'.repeat(64)}…`])
