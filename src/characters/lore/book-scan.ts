@@ -121,7 +121,7 @@ export class BookScan implements Scanned {
     const found: Match[] = []
     const later: LoreEntry[] = []
     const pending = this.#pending
-    // The loop uses an index for the reason that `firstKeyIn` has.
+    // The loop uses an index and no iterator; `firstKeyIn` says why.
     for (let e = 0, entry = pending[0]; entry; entry = pending[++e]) {
       const rules = this.#rulesOf(entry)
       const decided = this.#byRules(entry, rules, pass)
@@ -145,7 +145,7 @@ export class BookScan implements Scanned {
     return true
   }
 
-  /** The verdict by earlier messages and by the keys. */
+  /** The verdict of an entry whose keys must be searched for. */
   *#byKeys(entry: LoreEntry, rules: DecoratedRules, pass: number): Steps<Verdict> {
     const replayed = pass === 0 && dependsOnHistory(rules) ? yield* this.#byReplay(entry, rules) : undefined
     if (replayed !== undefined) return replayed
@@ -233,7 +233,9 @@ export class BookScan implements Scanned {
     return key?.written
   }
 
-  /** The texts in which an entry's keys are searched for: its newest messages, its fields, and lore that the recursion found. */
+  /**
+   * The texts in which an entry's keys are searched for: the newest messages, its `alsoScans`, and lore that the recursion found.
+   */
   #textsOf(entry: LoreEntry, rules: DecoratedRules): readonly ScannedText[] {
     const { texts: brought, fields } = this.#recursion
     this.#search.budget.unitsLeft -= brought.length
@@ -275,7 +277,7 @@ export class BookScan implements Scanned {
 
   /**
    * The matches of entries at the earlier turns, before timers and groups decide.
-   * @param watched the entries of all books that have timers or share a group with such an entry
+   * @param watched entries with timers, and entries that share a group with one of these; from all books
    */
   *history(watched: ReadonlySet<LoreEntry>): Steps<readonly TimedHistory[]> {
     const timed: TimedHistory[] = []

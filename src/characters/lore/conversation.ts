@@ -4,7 +4,10 @@ import { withoutComments } from '../macros/macros.ts'
 import { ScanBudget } from './scan-budget.ts'
 import { ScannedText } from './scanned-text.ts'
 
-/** A window of messages (their joined texts) gets no more messages from this length on. One message is cut to this length too. */
+/**
+ * A window (the joined texts of the newest messages) gets no further message once it has so many characters. Each message is cut
+ * to so many characters too.
+ */
 const maxWindowLength = 64 * 1024
 /** Stands after each message, so that no literal key matches across two messages. */
 const border = '\n\u0001'
@@ -19,7 +22,7 @@ const maxReplayedDepths = 8
 /** Units of work for one message. */
 const unitsOfMessage = 20
 
-/** The number of characters at the end of a message that identify a turn. */
+/** A turn is identified by so many characters at the end of its messages. */
 const maxEndLength = 500
 
 /** An earlier point of a conversation: its state after an earlier message of the user. */
@@ -63,7 +66,7 @@ export class Conversation {
     this.#windows.set(this.#newest.textEnds.length - 1, this.#longest)
   }
 
-  /** The joined text of the `depth` newest messages; of at most as many as `prepare` has joined. */
+  /** The joined text of the newest `depth` messages, or of fewer messages if `prepare` has joined fewer. */
   window(depth: number): ScannedText {
     const { text, lower, textEnds, lowerEnds } = this.#newest ?? emptyJoined
     const count = Math.min(depth, textEnds.length - 1)

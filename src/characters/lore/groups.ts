@@ -3,7 +3,7 @@ import { hashOf } from '../macros/seeded-random.ts'
 import type { LoreEntry } from './entry.ts'
 import type { ScanBudget } from './scan-budget.ts'
 
-/** What decides which entries of an inclusion group get into the prompt. */
+/** The state by which entries of an inclusion group are chosen for the prompt. */
 export interface GroupRules {
   /** Groups for which an earlier pass of the scan has chosen; `groupLosers` adds the groups of this pass. */
   readonly taken: Set<string>

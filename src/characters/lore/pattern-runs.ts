@@ -35,7 +35,7 @@ const endOfText = -1
 /** RE2JS's number for a search whose match may begin anywhere. */
 const unanchored = 0
 /**
- * The characters that the DFA must read for each state that it makes before it may drop its states again. If it reads fewer,
+ * Characters that the DFA must have read for each of its states before it may drop the states again. With fewer characters,
  * making the states takes longer than an NFA run. RE2JS has the same number.
  */
 const charactersPerState = 10

@@ -9,8 +9,8 @@ import { DfaRun, NfaRun, type PatternRun, type Program } from './pattern-runs.ts
  */
 
 /**
- * The most bytes of a pattern's DFA states during a search. When they are full, the DFA drops all of them. If that happens too
- * often, the NFA searches instead, which takes linear time too and stores no states.
+ * The most bytes of a pattern's DFA states during a search. When this memory is full, the DFA drops all states. If that happens
+ * too often, the NFA searches instead, which takes linear time too and stores no states.
  */
 const maxStateBytes = 256 * 1024
 /** The most bytes of DFA states that a pattern keeps for its next search: enough for an ordinary pattern. */
@@ -20,7 +20,8 @@ const bytesOfInstruction = 200
 
 /**
  * The pattern that has more than `keptStateBytes` of DFA states; undefined if no pattern has so many. A search that stops halfway
- * leaves its states. The next search that makes so many drops them, so there is only one such pattern at a time.
+ * leaves its states. The next pattern that makes so many states drops those of this pattern, so there is only one such pattern at
+ * a time.
  */
 let largest: LorePattern | undefined
 

@@ -5,7 +5,7 @@ import { placeOf, type ScanBudget } from './scan-budget.ts'
 const bitsPerCharacter = 8
 const maxIndexBits = 19
 const minIndexBits = 10
-/** The first searches of a text are made without a filter: for so few, a filter costs more than it saves. */
+/** The number of searches of a text before its filter is made. For so few searches, a filter costs more than it saves. */
 const searchesBeforeFilter = 4
 /**
  * The most words of a filter that is a plain array. A typed array allocates memory outside of the heap, which for a short text
