@@ -1,4 +1,4 @@
-/** The macros for the time that have no argument. Their values are in the time zone of the service. */
+/** The time macros without an argument. Their values are in the time zone of the service. */
 const clocks = {
   time: formatter({ hour: 'numeric', minute: '2-digit' }),
   date: formatter({ dateStyle: 'long' }),
@@ -8,7 +8,7 @@ const clocks = {
 }
 type ClockName = keyof typeof clocks
 
-/** The values of the macros for the time, at one moment. */
+/** The values of all time macros at one moment. */
 export interface Clock {
   /** The value of a macro that has no argument. */
   readonly value: (name: ClockName) => string
@@ -18,7 +18,7 @@ export interface Clock {
   readonly format: (format: string) => string | undefined
 }
 
-/** Whether this is the name of a macro for the time that has no argument. */
+/** Whether this is the name of a time macro without an argument. */
 export function isClock(name: string): name is ClockName {
   return Object.hasOwn(clocks, name)
 }

@@ -118,7 +118,9 @@ class Expansion {
     return pieces.join()
   }
 
-  /** The value of one macro, which for an unknown macro is its text; null for `{{trim}}`. */
+  /**
+   * The value of one macro; null for `{{trim}}`. An unknown macro stays as written, but in the text of a condition it is empty.
+   */
   *#value({ open, close }: Pair, level: number): Steps<string | null> {
     opening.lastIndex = open + 2
     const match = opening.exec(this.#text)
@@ -315,7 +317,10 @@ class Expansion {
     }
   }
 
-  /** The end of a part of such a text: never inside `<USER>`, `<BOT>`, `<CHAR>` or `<GROUP>`, nor between `\` and a comma. */
+  /**
+   * The end of the next part of a text without `{{…}}`. It is never inside `<USER>`, `<BOT>`, `<CHAR>` or `<GROUP>`, nor between
+   * `\` and a comma.
+   */
   #literalEnd(start: number, end: number): number {
     const cut = start + maxLiteralLength
     if (cut >= end) return end
@@ -372,7 +377,7 @@ class Pieces {
     this.#pieces.push(added)
   }
 
-  /** Removes the line breaks around this place, for `{{trim}}`. */
+  /** Removes the line breaks at the end of the text so far, and at the beginning of the next piece, for `{{trim}}`. */
   trim(): void {
     for (let last = this.#pieces.pop(); last !== undefined; last = this.#pieces.pop()) {
       const rest = withoutLineBreaks(last, 'end')
