@@ -113,7 +113,7 @@ export function readDecorators(
 
 type Reader = (value: string, context: DecoratorContext, soFar: Decorators) => Decorators | undefined
 
-const whole = (make: (number: number) => Decorators, minimum = 0): Reader => {
+const numeric = (make: (number: number) => Decorators, minimum = 0): Reader => {
   return (value) => {
     const number = value === '' ? Number.NaN : Number(value)
     return Number.isFinite(number) && number >= minimum ? make(number) : undefined
@@ -137,19 +137,19 @@ const gathering: ReadonlySet<string> = new Set(['additional_keys', 'exclude_keys
 const catalogue: ReadonlyMap<string, Reader> = new Map<string, Reader>([
   ['activate', () => ({ activate: true })],
   ['dont_activate', () => ({ dontActivate: true })],
-  ['activate_only_after', whole((onlyAfter) => ({ onlyAfter }))],
-  ['activate_only_every', whole((onlyEvery) => ({ onlyEvery }), Number.MIN_VALUE)],
+  ['activate_only_after', numeric((onlyAfter) => ({ onlyAfter }))],
+  ['activate_only_every', numeric((onlyEvery) => ({ onlyEvery }), Number.MIN_VALUE)],
   ['keep_activate_after_match', () => ({ keepAfterMatch: true })],
   ['dont_activate_after_match', () => ({ dontAfterMatch: true })],
-  ['depth', whole((depth) => ({ depth: Math.floor(depth) }), Number.NEGATIVE_INFINITY)],
+  ['depth', numeric((depth) => ({ depth: Math.floor(depth) }), Number.NEGATIVE_INFINITY)],
   ['end', () => ({ depth: 0 })],
-  ['reverse_depth', whole((depth) => ({ reverseDepth: Math.floor(depth) }), Number.NEGATIVE_INFINITY)],
+  ['reverse_depth', numeric((depth) => ({ reverseDepth: Math.floor(depth) }), Number.NEGATIVE_INFINITY)],
   ['role', (value) => roleOf(value)],
-  ['scan_depth', whole((scanDepth) => ({ scanDepth: Math.floor(scanDepth) }))],
+  ['scan_depth', numeric((scanDepth) => ({ scanDepth: Math.floor(scanDepth) }))],
   [
     'is_greeting',
     (value, { knowsGreeting }) =>
-      knowsGreeting ? whole((greeting) => ({ greeting }))(value, anyContext, {}) : undefined,
+      knowsGreeting ? numeric((greeting) => ({ greeting }))(value, anyContext, {}) : undefined,
   ],
   ['position', positionOf],
   ['ignore_on_max_context', () => ({ ignoreOnMaxContext: true })],
@@ -170,8 +170,8 @@ const catalogue: ReadonlyMap<string, Reader> = new Map<string, Reader>([
       return { disables: [...disables, value] }
     },
   ],
-  ['priority', whole((priority) => ({ priority }), Number.NEGATIVE_INFINITY)],
-  ['probability', whole((probability) => ({ probability }))],
+  ['priority', numeric((priority) => ({ priority }), Number.NEGATIVE_INFINITY)],
+  ['probability', numeric((probability) => ({ probability }))],
   ['match_full_word', () => ({ wholeWords: true })],
   ['match_partial_word', () => ({ wholeWords: false })],
 ])
