@@ -40,7 +40,7 @@ export function readCardBytes(bytes: Buffer): ReadCard {
   return workAtOnce().run('card', cardSteps(bytes))
 }
 
-/** Bytes that one step hashes, in a millisecond. */
+/** Bytes that one step hashes: this takes about a millisecond. */
 const digestPieceBytes = 1024 * 1024
 
 function* digestOf(bytes: Buffer): Steps<string> {

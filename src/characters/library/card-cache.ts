@@ -7,16 +7,16 @@ interface CachedCard {
   readonly bytes: number
 }
 
-/** Bytes of memory of a lorebook's entry, and of a key, about. */
+/** Estimated bytes of memory of a lorebook entry, and of a key. */
 const bytesOfEntry = 1000
 const bytesOfKey = 500
 
-/** Bytes of memory of a large card. */
+/** A card that takes more bytes of memory is a large card. */
 const largeBytes = 1024 ** 2
-/** Milliseconds that an unused large card stays in the cache: a hostile caller may upload it only to occupy memory. */
+/** Milliseconds that an unused large card stays in the cache: hostile callers may upload large cards only to occupy memory. */
 const largeTtlMs = 30_000
 
-/** Bytes of memory of a card, about: its texts and its parsed lore. @param sourceBytes bytes of its file */
+/** Estimates the bytes of memory of a card: its texts and its parsed lore. @param sourceBytes bytes of the card's file */
 export function memoryOf({ book }: Card, sourceBytes: number): number {
   let bytes = 2 * sourceBytes
   for (const { keys, secondaryKeys } of book?.entries ?? []) {
@@ -27,8 +27,8 @@ export function memoryOf({ book }: Card, sourceBytes: number): number {
 }
 
 /**
- * An LRU cache of cards, by the digest of their source. There is one object for each card, since values made from a card, such as
- * its expanded texts, are cached by the object.
+ * An LRU cache of cards, by the digest of their source. It has one object for each card, because other caches use that object as
+ * the key of values made from the card, such as its expanded texts.
  */
 export class CardCache {
   readonly #limit: number
@@ -44,8 +44,8 @@ export class CardCache {
   }
 
   /**
-   * The card of this digest, from the cache or from `load`. Requests of one account share one load; accounts do not share loads, since
-   * they would wait for each other's share of the event loop.
+   * The card of this digest, from the cache or from `load`. Concurrent requests of one account share one load. Accounts do not
+   * share loads: a request would wait for a load that runs in another account's share of the event loop.
    */
   async get(account: number | null, digest: string, load: () => Promise<CachedCard>): Promise<Card> {
     const kept = this.#cards.get(digest)
@@ -68,7 +68,7 @@ export class CardCache {
     }
   }
 
-  /** Adds a card that was read already. @returns the cached object of this digest, when there is one */
+  /** Adds a card that was read already. @returns the cached object of this digest: `card`, or an earlier one if there was one */
   add(digest: string, card: Card, bytes: number): Card {
     const kept = this.#cards.get(digest)
     if (kept) return kept.card

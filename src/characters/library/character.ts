@@ -25,7 +25,7 @@ export interface ListedCharacter {
   readonly origin: Origin
   readonly digest: string
   readonly about: CardAbout
-  /** Unix seconds; only uploads have them. */
+  /** The times of the first and the last upload, in Unix seconds; missing for a starter and for a card of the folder. */
   readonly created?: number
   readonly updated?: number
 }
@@ -78,12 +78,13 @@ export interface PurgeStep {
   readonly isLast: boolean
 }
 
-/** Whether names are compared exactly or without regard to case. */
+/** How names are compared: exactly, or without regard to case. */
 export type NameMatch = 'exact' | 'any-case'
 
 /**
- * Stores the characters that accounts upload. A method with an account sees only that account's characters. Each change is recorded in
- * the audit trail in the same transaction, with `by` as its actor; the default actor is the command line.
+ * Stores the characters that accounts upload. A method with an account sees only that account's characters. `create`, `put`,
+ * `remove` and `purge` write audit records in the transaction of the change, with `by` as the actor: by default the command line,
+ * for `purge` the service.
  */
 export interface CharacterStore {
   /**
@@ -92,39 +93,38 @@ export interface CharacterStore {
    */
   create(account: number, character: NewCharacter, limits?: CharacterLimits, by?: Actor): Promise<void>
   /**
-   * Adds a character, or adds a new version of the character of this name. @returns whether the character is new
+   * Adds a character, or makes the card the current version of the character of this name. @returns whether the character is new
    * @throws ApiError 429 beyond the limits
    */
   put(account: number, character: NewCharacter, limits?: CharacterLimits, by?: Actor): Promise<boolean>
   /** The number of an account's characters, and the bytes of all their versions. */
   count(account: number): Promise<{ readonly characters: number; readonly bytes: number }>
   find(account: number, name: string, match: NameMatch): Promise<StoredCharacter | undefined>
-  /** The versions of this name whose digest begins like this. */
+  /** The versions of the characters of this name whose digest begins with `digest`. */
   findVersions(account: number, name: string, match: NameMatch, digest: string): Promise<readonly StoredVersion[]>
-  /** The bytes of a version's source; undefined for an unknown version. */
+  /** The number of bytes of a version's source; undefined for an unknown version. */
   size(account: number, name: string, digest: string): Promise<number | undefined>
-  /** The source of a version, which the caller reads in pieces. */
+  /** The source of a version, which the caller reads in pieces; undefined for an unknown version. */
   source(account: number, name: string, digest: string): Promise<SourceBytes | undefined>
-  /** At most `limit` characters whose names come after this one, in the order of `compareNames`. */
+  /** At most `limit` characters whose names come after `after`, in the order of `compareNames`. */
   list(account: number, after: string, limit: number): Promise<readonly StoredCharacter[]>
   /** Removes a character with all its versions. @returns whether there was one */
   remove(account: number, name: string, by?: Actor): Promise<boolean>
-  /** Records that versions were used at a moment, in Unix seconds; one record a day is enough for each version. */
+  /** Records that versions were used at `moment` (Unix seconds), unless a use of the same day is recorded already. */
   noteUses(versions: readonly VersionKey[], moment: number): Promise<void>
   /**
-   * Removes some expired versions from a page of characters: versions that are not among the newest 20 of their character, were not used
-   * since `usedSince` (Unix seconds), and are not the current one.
-   * @param after the end of the step before; null at the beginning
-   * @param by the service, the actor in the audit record
+   * Removes some expired versions from a page of characters: versions that are not among the newest 20 of their character, were
+   * not used since `usedSince` (Unix seconds), and are not the current one.
+   * @param after `after` of the step before; null at the beginning
    */
   purge(after: CharacterKey | null, usedSince: number, by?: Actor): Promise<PurgeStep>
-  /** At most `limit` characters of all accounts, after this one; null at the beginning. */
+  /** At most `limit` characters of all accounts that come after `after`; null at the beginning. */
   page(after: CharacterKey | null, limit: number): Promise<readonly (CharacterKey & StoredCharacter)[]>
-  /** Stores the public facts of a card, if it is still the current version; the character's `updated` stays. */
+  /** Stores the public facts of a version, if it is still the current one. The character's `updated` does not change. */
   noteAbout(version: VersionKey, about: CardAbout): Promise<void>
   /**
-   * Removes some pieces of cards that belong to no version: pieces of removed versions, of refused uploads, and of unfinished uploads
-   * that began before `before` (Unix seconds).
+   * Removes some pieces of cards that belong to no version: pieces of removed versions, of refused uploads, and of unfinished
+   * uploads that began before `before` (Unix seconds).
    * @returns the number of removed rows, at most `maxRows`; 0 when none are left
    */
   removeLeftovers(before: number, maxRows: number): Promise<number>
@@ -146,7 +146,7 @@ export function characterEntry(
   return { action, target: name, account: { id: account }, before: facts(before), after: facts(after) }
 }
 
-/** The order of lists: by code points, as databases compare bytes. */
+/** The order of lists: by UTF-8 bytes, as both databases do. That is the order of code points. */
 export function compareNames(a: string, b: string): number {
   return Buffer.compare(Buffer.from(a), Buffer.from(b))
 }
@@ -161,7 +161,7 @@ export function shownDigest(digest: string): string {
   return `sha256:${digest}`
 }
 
-/** Stands between a name and the digest that pins a version. */
+/** The text between a name and the digest that pins a version. */
 const pinMark = `@${shownDigest('')}`
 
 const characterNameRule: NameRule = {
@@ -177,13 +177,13 @@ export function characterNameProblem(name: string): string | undefined {
   return nameProblem(name, characterNameRule)
 }
 
-/** Digits of a pinned digest; fewer count as a typing error. */
+/** The fewest digits of a pinned digest; a shorter one matches nothing. */
 const minPinLength = 8
 
 /** A name in a request, which can pin a version with `@sha256:…`. */
 export interface ParsedName {
   readonly name: string
-  /** The beginning of the pinned digest; null for an invalid one, which matches nothing; undefined without a pin. */
+  /** The beginning of the pinned digest. Null for an invalid pin, which matches nothing; undefined for a name without a pin. */
   readonly digest?: string | null
 }
 
@@ -202,8 +202,8 @@ export function parseCharacterName(text: string): ParsedName {
 }
 
 /**
- * Whether a caller may read the whole card: its prompt, its lore, its examples. Cards of the folder belong to the operator. Uploads are
- * only found by their own account.
+ * Whether a caller may read the whole card: its prompt, its lore, its examples. Cards of the folder belong to the operator. An
+ * upload needs no check, because only its own account finds it.
  */
 export function mayRead(caller: Pick<Key, 'scopes'>, { origin }: Pick<Character, 'origin'>): boolean {
   return origin !== 'folder' || caller.scopes.includes('admin')

@@ -21,20 +21,20 @@ import { type FolderFile, realPath, type UnreadableFile, WatchedFolder } from '.
 export interface LibraryOptions {
   /** The accounts' own characters. */
   readonly store: CharacterStore
-  /** Folders of cards; among cards of the same name, the first folder's counts. The same folder under two paths is read once. */
+  /** Folders of cards. If cards have the same name, the card of the first folder counts, and any card counts before a starter. */
   readonly folders?: readonly string[]
-  /** Folders of world books, which apply to every character; among files of the same name, the first folder's counts. */
+  /** Folders of world books, which apply to every character. If files have the same name, the file of the first folder counts. */
   readonly lorebooks?: readonly string[]
   /** Bytes. */
   readonly maxCardBytes: number
   readonly logger?: LibraryLogger
-  /** Called with each version of an upload that is resolved. */
+  /** Called when a name was resolved to a version of an upload. */
   readonly onUse?: (version: VersionKey) => void
-  /** Runs `work` while `bytes` of an account's card are counted as in flight; refuses when there is no room for them. */
+  /** Runs `work` while `bytes` of an account's card are counted as in flight. @throws ApiError 503 if too many are in flight */
   readonly during?: Holding
-  /** The scheduler of the work to read cards and lorebooks, by account; without it, the work is done in one go. */
+  /** The scheduler of the work to read cards and lorebooks, by account. By default each card is read without interruption. */
   readonly workOf?: (account: number | null) => Work
-  /** The time in milliseconds, to compare with the times of files: the system's clock. */
+  /** The system clock in milliseconds, which is compared with the modification times of files. */
   readonly now?: () => number
 }
 
@@ -48,7 +48,7 @@ export interface LibraryLogger {
   error(facts: object, message: string): void
 }
 
-/** Bytes of memory of the card cache. */
+/** The most bytes of memory that the cards in the cache take. */
 const cacheBytes = 96 * 1024 ** 2
 
 /** The characters that can be played: first an account's uploads, then the operator's folder, then the starters. */
@@ -89,7 +89,7 @@ export class CharacterLibrary {
     return this.#worldBooks
   }
 
-  /** Files without a readable card or lorebook, and cards that are hidden by another card of the same name. */
+  /** Unreadable files, and hidden ones: cards with the name of another card, and lorebook files with the name of another file. */
   get unreadable(): readonly UnreadableFile[] {
     const folders = [...this.#folders, ...this.#lorebooks]
     return [...folders.flatMap(({ unreadable }) => unreadable), ...this.#public.hidden, ...this.#hiddenBooks]
@@ -103,7 +103,7 @@ export class CharacterLibrary {
 
   /** Reads the changes in the folders. */
   async rescan(): Promise<void> {
-    // One scan after the other: a running scan may have read a file before its latest change.
+    // A new scan begins after the running one, which may have read a file before its latest change.
     const scan = async () => {
       const changes = await Promise.all(this.#folders.map((folder) => folder.scan()))
       if (changes.includes(true)) this.#public = new PublicCards(this.#folders.flatMap(({ files }) => files))
@@ -149,7 +149,7 @@ export class CharacterLibrary {
    */
   async resolve(account: number | null, name: string): Promise<Character | undefined> {
     if (!this.#isScanned) await this.#scanned()
-    // A file may have changed since the scan of its folder: then the folders are scanned again, once.
+    // A file may have changed since the scan of its folder. Then the folders are scanned once more.
     for (const isLast of [false, true]) {
       const found = await findCharacter(this.#store, this.#public, account, name)
       if (!found) return undefined
@@ -214,7 +214,7 @@ export class CharacterLibrary {
     return [...own, ...others].sort((a, b) => compareNames(a.name, b.name)).slice(0, limit)
   }
 
-  /** Waits until the folders have been scanned once. */
+  /** Waits for the first scan of the folders, and begins it if no scan is running. */
   async #scanned(): Promise<void> {
     if (!this.#isScanned) await (this.#scanning ?? this.rescan())
   }
@@ -254,7 +254,7 @@ export class CharacterLibrary {
     this.#hiddenBooks = hidden
   }
 
-  /** Logs the number of characters, and each unreadable file that was not logged before. */
+  /** Logs the numbers of characters and lorebooks, and each unreadable file that the last report did not have for this reason. */
   report(message = 'the characters are read'): void {
     const { unreadable } = this
     this.#logger?.info({ characters: this.#public.listed.length, lorebooks: this.#worldBooks.length }, message)
@@ -265,17 +265,17 @@ export class CharacterLibrary {
   }
 }
 
-/** Imports the card reader: many modules, which a service loads only when a character is used. */
+/** Imports the card reader at the first scan or use of a card: its many modules would delay the start of the service. */
 function importReader() {
   return import('./card-bytes.ts')
 }
 
-/** A key of an unreadable file and its reason. */
+/** A map key for an unreadable file with its reason. */
 function faultKey({ file, reason }: UnreadableFile): string {
   return `${file}\n${reason}`
 }
 
-/** Thrown when the source of a character is gone. */
+/** Thrown if the source of a character was removed or changed since the character was found. */
 class GoneError extends Error {}
 
 async function loadCard({ source }: FoundCharacter, work: Work) {
@@ -304,7 +304,7 @@ export function createLibrary(
 ): CharacterLibrary {
   return new CharacterLibrary({
     store,
-    // The starters' folder comes last; by default it is the same folder as the data folder's.
+    // The starters' folder comes last. In the repository, `characters` of the default data folder is the same folder.
     folders: [join(configDirectory, 'characters'), join(dataDirectory, 'characters'), starterFolder],
     lorebooks: [join(configDirectory, 'lorebooks'), join(dataDirectory, 'lorebooks')],
     maxCardBytes: cardBodyLimit,

@@ -15,16 +15,16 @@ export interface FoundCharacter {
   readonly name: string
   readonly origin: Character['origin']
   readonly digest: string
-  /** Bytes of the source; 0 when it was removed since it was found. */
+  /** The number of bytes of the source; 0 if the character was removed since it was found. */
   readonly size: () => Promise<number>
-  /** The source; null when it was removed or changed since it was found. */
+  /** The source; null if the character was removed or changed since it was found. */
   readonly source: () => Promise<Buffer | null>
 }
 
 /**
- * Finds a character by a name, which may pin a version: an exact match first, then a match without regard to case; the account's
- * uploads before the folder's cards before the starters.
- * @param account null: uploads are not searched
+ * Finds a character by a name, which may pin a version. An exact match comes before a match without regard to case. Among equal
+ * matches the account's uploads come first, then the folder's cards, then the starters.
+ * @param account whose uploads are searched; null for none
  */
 export async function findCharacter(
   store: CharacterStore,

@@ -10,16 +10,16 @@ import {
 } from './character.ts'
 import { type FolderFile, realPath, type UnreadableFile } from './watched-folder.ts'
 
-/** A card in a folder, with the data to find it; the card itself is read when it is played. */
+/** The data to find and list a card of a folder. The card itself is in a cache, or is read again when it is played. */
 export interface PublicCard extends ListedCharacter {
   readonly origin: 'folder' | 'starter'
   readonly file: string
 }
 
-/** The folder of the characters that ship with the package. By default the operator's folder is the same one. */
+/** The folder of the characters that ship with the package. In the repository, it is by default the operator's folder too. */
 export const starterFolder = realPath(fileURLToPath(new URL('../../../data/characters', import.meta.url)))
 
-/** The characters that ship with the package, by file name: other files in the folder belong to the operator. */
+/** The characters that ship with the package, by file name without extension. Other files in the folder are the operator's. */
 const starters: ReadonlySet<string> = new Set(['bolt', 'fern', 'tolliver', 'vesper'])
 
 /** The origin of a file: a starter, or a card that the operator put into the folder. */
@@ -28,16 +28,16 @@ export function originOf(file: string): Exclude<Origin, 'account'> {
   return isStarter ? 'starter' : 'folder'
 }
 
-/** The name of a file in a message about another file: without the folder when both are in the same one. */
+/** The name of the file `other` in a message about `file`: without the folder if both are in the same folder. */
 function seenFrom(file: string, other: string): string {
   return dirname(file) === dirname(other) ? basename(other) : other
 }
 
-/** The characters of all accounts, by name: the operator's folder before the starters. */
+/** The characters that all accounts may play, by name. A card of the operator's folder hides a starter of the same name. */
 export class PublicCards {
   /** In the order of `compareNames`, without hidden cards. */
   readonly listed: readonly PublicCard[]
-  /** Cards that cannot be found, since another card has the same name. */
+  /** Cards that only a pin finds, because another card of the same origin has the same name. */
   readonly hidden: readonly UnreadableFile[]
   readonly #byName = new Map<string, PublicCard>()
   readonly #byFoldedName = new Map<string, PublicCard>()

@@ -3,17 +3,17 @@ import { freeBytes } from '../../http/body.ts'
 /** The source of a stored card, which a reader gets in pieces. */
 export interface SourceBytes {
   readonly length: number
-  /** The pieces in order; fewer bytes than `length` when the card is deleted meanwhile. */
+  /** The pieces in order. They have fewer bytes than `length` if the card is deleted while it is read. */
   readonly pieces: Iterable<Buffer> | AsyncIterable<Buffer>
 }
 
-/** All bytes of a source; undefined when the card is deleted meanwhile. */
+/** All bytes of a source; undefined if the card is deleted while it is read. */
 export async function wholeOf({ length, pieces }: SourceBytes): Promise<Buffer | undefined> {
   let whole: Buffer | undefined
   let end = 0
   for await (const piece of pieces) {
     if (piece.length === length) return piece
-    // A buffer outside Node's pool, whose memory can be freed at once.
+    // A buffer outside Node's pool: its memory can be freed without garbage collection.
     whole ??= Buffer.allocUnsafeSlow(length)
     end += piece.copy(whole, end)
     freeBytes(piece)

@@ -20,33 +20,33 @@ type FileState<T> = { readonly signature: string } & (FolderFile<T> | Unreadable
 
 /** Which files of a folder are read, and how. */
 export interface FolderReading<T> {
-  /** Lower-case, with the dot. */
+  /** File extensions in lower case, with the dot. */
   readonly extensions: readonly string[]
-  /** Bytes; larger files are not even opened. */
+  /** Larger files are reported as unreadable, and not opened. */
   readonly maxFileBytes: number
-  /** @throws CardError when the file has another content */
+  /** Reads the bytes of a file. @throws CardError if they are not a valid card or lorebook */
   readonly read: (bytes: Buffer, file: string) => T | Promise<T>
-  /** The time in milliseconds, to compare with the times of files: the system's clock. */
+  /** The system clock in milliseconds, which is compared with the modification times of files. */
   readonly now: () => number
 }
 
-/** Milliseconds without changes after which a folder is scanned again. */
+/** Milliseconds without a further change after which a changed folder is scanned. */
 const quietMs = 250
-/** Milliseconds since the last write of an unreadable file; before that it may be half written, and is not reported. */
+/** An unreadable file that was written less than so many milliseconds ago may be half written, and is not reported. */
 const settledMs = 2000
 /** Milliseconds between checks whether the folder exists. */
 const checkIntervalMs = 2000
-/** Checks between regular scans: some mounts send no events of changes. */
+/** After so many of these checks the folder is scanned in any case, because some file systems send no change events. */
 const checksPerScan = 15
 
-/** The files of one folder; each is read when it is new or has changed. A missing folder has no files. */
+/** The files of one folder. A scan reads each file that is new or has changed. A missing folder has no files. */
 export class WatchedFolder<T> {
   readonly path: string
   readonly #reading: FolderReading<T>
   #states: ReadonlyMap<string, FileState<T>> = new Map()
   #watcher: { readonly watcher: FSWatcher; readonly folder: string } | undefined
   #timers: NodeJS.Timeout[] = []
-  /** Schedules a scan, while the folder is watched. */
+  /** Schedules a scan; undefined while the folder is not watched. */
   #changed: (() => void) | undefined
 
   constructor(path: string, reading: FolderReading<T>) {
@@ -64,8 +64,8 @@ export class WatchedFolder<T> {
   }
 
   /**
-   * Reads new and changed files, and forgets removed ones. An unreadable file that may be half written keeps its last state, and is
-   * checked again while the folder is watched.
+   * Reads new and changed files, and forgets removed ones. An unreadable file that may be half written keeps its last state; if
+   * the folder is watched, a further scan is scheduled for it.
    * @returns whether there was any change
    */
   async scan(): Promise<boolean> {
@@ -80,7 +80,7 @@ export class WatchedFolder<T> {
     return after.size !== before.size || [...after].some(([file, seen]) => before.get(file) !== seen)
   }
 
-  /** Calls `onChange` shortly after each possible change of the folder, until `close`. */
+  /** Calls `onChange` shortly after each possible change of the folder, and at intervals, until `close`. */
   watch(onChange: () => void): void {
     const changed = () => {
       clearTimeout(this.#timers[1])
@@ -133,24 +133,27 @@ export class WatchedFolder<T> {
         this.#changed?.()
         return before
       }
-      // A file that is not a card is checked again when it changes; a file that the system refused, at the next scan.
+      // A file that is not a card is read again only after a change. A file that the system refused is read at the next scan.
       const isRefused = error instanceof Error && 'syscall' in error
       return isRefused ? refused(file, error, before) : { signature, file, reason: reasonOf(error) }
     }
   }
 
-  /** Whether a file has changed since it had this signature, or changed so recently that it may still be written. */
+  /** Whether a file has changed since it had this signature, or changed so recently that a program may still write to it. */
   async #isBeingWritten(file: string, signature: string): Promise<boolean> {
     const stats = await stat(file, { bigint: true }).catch(() => undefined)
     if (!stats || signatureOf(stats) !== signature) return true
-    // The file system's clock may be far from this one, in either direction.
+    // The clock of the file system may be far ahead of the service's clock, or far behind it.
     return Math.abs(this.#reading.now() - Number(stats.mtimeMs)) < settledMs
   }
 
-  /** Watches the folder that exists now, which may be another one than before. @returns whether there is a new one */
+  /**
+   * Watches the folder at the path, if it was made, removed or replaced since the last check.
+   * @returns whether it was, so that it must be scanned; false also if the system cannot watch the folder
+   */
   async #attach(changed: () => void): Promise<boolean> {
     const stats = await stat(this.path, { bigint: true }).catch(() => undefined)
-    // A folder that is made again may get the number of the one that was removed.
+    // A new folder may get the inode number of the removed one, so the time of its creation is compared too.
     const folder = stats?.isDirectory() ? `${stats.ino}:${stats.birthtimeNs}` : undefined
     if (this.#timers.length === 0 || folder === this.#watcher?.folder) return false
     this.#watcher?.watcher.close()
@@ -164,7 +167,7 @@ export class WatchedFolder<T> {
       })
       this.#watcher = { watcher, folder }
     } catch {
-      // The system has no watches left; only the regular scans find changes.
+      // The system has no watches left. The scans at intervals find changes, and each check tries to watch again.
       return false
     }
     return true
@@ -175,13 +178,13 @@ function signatureOf({ ino, size, mtimeNs, ctimeNs }: BigIntStats): string {
   return [ino, size, mtimeNs, ctimeNs].join(':')
 }
 
-/** The state of a file that the system refused; each scan checks the file again. */
+/** The state of a file that the system refused to read. Its empty signature makes each scan read the file again. */
 function refused<T>(file: string, error: unknown, before: FileState<T> | undefined): FileState<T> {
   const reason = reasonOf(error)
   return before && 'reason' in before && before.reason === reason ? before : { signature: '', file, reason }
 }
 
-/** Why a file is not read: a fault of the card, a refusal of the system (no permission, a broken link), or a bug of the service. */
+/** The reason why a file is not read: a fault of the card, an error of the system (no permission), or a bug of the service. */
 function reasonOf(error: unknown): string {
   if (error instanceof ApiError) return error.message
   if (error instanceof Error && 'code' in error) return `It cannot be read (${error.code}).`
@@ -189,7 +192,7 @@ function reasonOf(error: unknown): string {
   return 'It cannot be read because of an unexpected error.'
 }
 
-/** The path of a folder without symbolic links, so that a folder under two paths is read once. */
+/** The path of a folder without symbolic links, so that a folder with two paths is read once. */
 export function realPath(path: string): string {
   try {
     return realpathSync(path)
