@@ -7,9 +7,9 @@ import type { CardSource } from './source.ts'
 import { dataOf } from './summary.ts'
 import { listZip, unzip, type ZipEntry } from './zip.ts'
 
-/** Bytes of an asset that is read, at most. */
+/** The most bytes to which an asset of an archive is unpacked. A data URL may have twice as many characters. */
 export const maxAssetBytes = 16 * 1024 * 1024
-/** Units of work of one file of an archive, and of one asset. */
+/** Units of work for each file of an archive, and for each asset. */
 const unitsOfFile = 100
 
 /** Finds the bytes of a card's assets: in its archive, in its picture's chunks, and in data URLs. */
@@ -27,8 +27,8 @@ export class Assets {
   }
 
   /**
-   * The bytes of an asset; undefined when its URI has no target in the file, is one of another host, or has a damaged target. The service
-   * fetches nothing.
+   * The bytes of an asset. Undefined if its URI points to another host (the service fetches nothing), or to missing or damaged
+   * bytes in the card's file.
    */
   *read(asset: Fields): Steps<Buffer | undefined> {
     const uri = textIn(asset, 'uri')
@@ -57,7 +57,7 @@ export class Assets {
       yield files.length * unitsOfFile
       this.#files = new Map(files.filter((file) => !file.isSymbolicLink).map((file) => [file.name, file]))
     }
-    // `ZipEntry` keeps names as Latin-1, in any encoding.
+    // `ZipEntry.name` has the bytes of a name as Latin-1 characters, so the bytes of the path are converted in the same way.
     const file = this.#files.get(Buffer.from(path).toString('latin1'))
     if (!file) return undefined
     yield file.size >> 3
@@ -65,8 +65,9 @@ export class Assets {
   }
 
   /**
-   * The card's main icon: the icon named `main`, else the first; in a PNG without icons the PNG itself (V3, "assets").
-   * Undefined for none. `bytes` is undefined when the icon's URI has no target.
+   * The card's main icon (V3, "assets"): the icon named `main`, else the first one. In a PNG, it is the PNG itself if there is no
+   * icon, or if the icon's bytes cannot be read.
+   * @returns undefined if there is no icon; without `bytes` if they cannot be read
    */
   *mainIcon(): Steps<{ readonly asset: Fields; readonly bytes: Buffer | undefined } | undefined> {
     const icons = this.listed.filter(isIcon)

@@ -14,9 +14,9 @@ export interface Avatar {
 }
 
 /**
- * The picture of a card: its main icon, or the picture that contains the card. A PNG is reduced to the chunks that display needs, since
- * other chunks hold the card.
- * @throws ApiError 404 when there is no picture, when it is not a PNG, JPEG, WebP or GIF, and when it is too large to be shown
+ * The picture of a card: its main icon, or the picture that contains the card. A PNG is reduced to the chunks that display needs,
+ * because other chunks may contain the card.
+ * @throws ApiError 404 if there is no picture, if it is not a PNG, JPEG, WebP or GIF, if it is too large, or if a PNG is damaged
  */
 export function* avatarSteps(source: CardSource): Steps<Avatar> {
   const bytes = yield* findPicture(source)
@@ -24,7 +24,7 @@ export function* avatarSteps(source: CardSource): Steps<Avatar> {
   return { type, bytes: type === 'image/png' ? yield* orNotFound(strippedPicture(bytes)) : bytes }
 }
 
-/** @throws ApiError 404 when the PNG is cut off or damaged */
+/** Runs steps that read a PNG. @throws ApiError 404 if the PNG is damaged or has too many chunks */
 function* orNotFound<T>(reading: Steps<T>): Steps<T> {
   try {
     return yield* reading

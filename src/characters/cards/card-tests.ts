@@ -10,16 +10,16 @@ interface TestMessage {
 /** A test in a card: the messages, and what the reply must contain and must not contain. */
 export interface CardTest {
   readonly messages: readonly TestMessage[]
-  /** Texts, compared without regard to case. */
+  /** Texts that the reply must contain, and must not contain, without regard to case. */
   readonly includes: readonly string[]
   readonly excludes: readonly string[]
   readonly matches: readonly RE2JS[]
 }
 
-/** Characters of a pattern, and of a reply that patterns search: the card's author is not trusted. */
+/** The most characters of a pattern, and of the part of a reply that patterns search. The author of a card is not trusted. */
 const maxPatternLength = 1000
 const maxReplyLength = 65_536
-/** Instructions of a compiled pattern, as in a lorebook's keys: `(a{1,100}){1,10}` unfolds to thousands. */
+/** The most instructions of a compiled pattern, as for lorebook keys: `(a{1,100}){1,10}` unfolds to thousands. */
 const maxProgramSize = 2000
 
 /** The tests in a card's `extensions.conservatory.tests`, and a sentence for each unreadable one. */
@@ -67,7 +67,7 @@ function readTest(item: unknown): CardTest | string {
   return { messages: whole, includes, excludes, matches }
 }
 
-/** A pattern compiled for RE2, whose time grows linearly with the reply; or its fault as the end of a sentence. */
+/** A pattern compiled for RE2, which searches in linear time; or the fault of the pattern as the end of a sentence. */
 function compile(pattern: string): RE2JS | string {
   const shown = `the pattern ${JSON.stringify(pattern)}`
   try {

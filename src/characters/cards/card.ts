@@ -11,14 +11,14 @@ import { pygmalionNames } from './versions.ts'
 /** The specification of a card. */
 export type CardSpec = 'v1' | 'chara_card_v2' | 'chara_card_v3'
 
-/** A text that stands near the end of the conversation (SillyTavern's "character note"). */
+/** A text that is inserted `depth` messages before the end of the conversation (SillyTavern's "character note"). */
 export interface DepthNote {
   readonly prompt: string
   readonly depth: number
   readonly role: Role
 }
 
-/** The fields of a card that prompts are made of; macros are unexpanded. */
+/** The fields of a card that prompts are made of, with unexpanded macros. */
 export interface Card {
   readonly spec?: CardSpec
   readonly name: string
@@ -29,7 +29,7 @@ export interface Card {
   readonly systemPrompt: string
   readonly postHistory?: string
   readonly examples: string
-  /** `first_mes`, then `alternate_greetings`, with empty ones, so that a request's index is an index here. */
+  /** `first_mes`, then `alternate_greetings`. Empty ones stay, because the `greeting` of a request is an index of this list. */
   readonly greetings: readonly string[]
   readonly depthNote?: DepthNote
   /** The id of the model that the card asks for (`extensions.conservatory.model`). */
@@ -40,14 +40,14 @@ export interface Card {
 }
 
 const standardDepth = 4
-/** Characters of a model's id. */
+/** The most characters of the model id in a card; a longer one is ignored. */
 export const maxModelLength = 200
 
 /**
- * Reads a card of version 1, 2 or 3 from its parsed document. Missing and wrong-typed fields count as empty, since
- * real cards have both; only own properties are read.
+ * Reads a card of version 1, 2 or 3 from its parsed document. A missing field, or one of a wrong type, counts as empty, because
+ * real cards have such fields. Only own properties are read.
  * @param notes receives counts and ignored fields
- * @throws CardError when the document is not a card or too large
+ * @throws CardError if the document is not a card, is nested too deeply, or has too many lorebook entries
  */
 export function* readCard(document: Fields, notes: ReadingNotes = emptyNotes()): Steps<Card> {
   yield* checkDocument(document, 'card')
@@ -75,7 +75,7 @@ export function* readCard(document: Fields, notes: ReadingNotes = emptyNotes()):
   }
 }
 
-/** The specification of a card and the object with its fields. @throws CardError when the document is not a card */
+/** The specification of a card, and the object with its fields. @throws CardError if the document is not a card */
 export function cardData(document: Fields): { readonly spec: CardSpec; readonly data: Fields } {
   const data = valueIn(document, 'data')
   const spec = valueIn(document, 'spec')
@@ -100,7 +100,7 @@ function isFirstVersion(document: Fields): boolean {
 
 const firstVersionNames = Object.fromEntries(['name', ...firstVersionTexts].map((name) => [name, name]))
 
-/** Only the fields of version 1: other fields at the root belong to other programs. */
+/** The listed fields of a document under our names. Other fields at the root belong to other programs. */
 function withNames(document: Fields, names: Readonly<Record<string, string>>): Fields {
   return Object.fromEntries(Object.entries(names).map(([ours, theirs]) => [ours, valueIn(document, theirs)]))
 }

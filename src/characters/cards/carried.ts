@@ -8,11 +8,11 @@ import { isPlaceholder, pictureOf, strippedLength } from './png.ts'
 import type { CardSource, ExportFormat } from './source.ts'
 import { type ZipFile, zipFile } from './zip-writer.ts'
 
-/** A card and its assets, prepared for a file of another format. */
+/** A card and its assets, prepared for an export. */
 export interface CarriedAssets {
-  /** The card, with asset URIs that are valid in that file. */
+  /** The card, with asset URIs that are valid in the exported file. */
   readonly document: Fields
-  /** The picture that the card is put into; undefined for none. */
+  /** The picture into which the card is put, if the source has one for the export. */
   readonly picture?: Buffer
   /** The files next to the card in an archive. */
   readonly files: readonly ZipFile[]
@@ -20,17 +20,17 @@ export interface CarriedAssets {
   readonly losses: readonly string[]
 }
 
-/** Total bytes of assets that become data URLs in the card's JSON: more base64 would leave too little room for the card. */
+/** The most bytes of assets that become data URLs in the JSON of a card: the size of the JSON is limited too. */
 const maxInlinedBytes = 6 * 1024 * 1024
-/** Units of work of an asset, besides its bytes. */
+/** Units of work for each asset, besides its bytes. */
 const unitsOfAsset = 100
 const localLink = /^(?:embedd?ed:\/\/|__asset:)/
-/** The URI of the default asset of a type (V3, "assets"); replaces a URI that would have no target. */
+/** The URI of the default asset of a type (V3, "assets"). It replaces a URI that would point to nothing. */
 const standard = 'ccdefault:'
 
-/** Prepares a card and its assets for a file of another format. @param document the card, converted for that format */
+/** Prepares a card and its assets for an export. @param document the card, converted for the format of the export */
 export function* carryAssets(source: CardSource, document: Fields, format: ExportFormat): Steps<CarriedAssets> {
-  // A JSON file may have URIs of files that were next to it in an archive.
+  // In the same format all URIs stay valid. A JSON file is an exception: it may have URIs of files from a former archive.
   if (source.container === format && format !== 'json') return { document, files: [], losses: [] }
   const carrier = new AssetCarrier(source, format)
   const picture = yield* carrier.takePicture()
@@ -49,9 +49,9 @@ class AssetCarrier {
   readonly #source: CardSource
   readonly #format: ExportFormat
   readonly #assets: Assets
-  /** The asset that becomes the picture of the file. */
+  /** The asset that becomes the picture of the exported file. */
   #shown: Fields | undefined
-  /** The source's own picture, when it goes into an archive. */
+  /** The picture of a PNG source, if it goes into an archive. */
   #own: Buffer | undefined
   #inlined = 0
   #carried = 0
@@ -75,7 +75,7 @@ class AssetCarrier {
     ]
   }
 
-  /** Finds the picture: the main icon when the format is a picture. Remembers the source's own picture when the format is an archive. */
+  /** The main icon, if the format is PNG. If the format is an archive, keeps the picture of a PNG source for `addPicture`. */
   *takePicture(): Steps<Buffer | undefined> {
     const { container, bytes } = this.#source
     if (this.#format === 'charx' && container === 'png') {
@@ -117,7 +117,7 @@ class AssetCarrier {
     return { ...asset, uri: standard }
   }
 
-  /** Stores the bytes of an asset. @returns their URI in the new file; undefined when there is no room for them */
+  /** Stores the bytes of an asset. @returns their URI in the new file; undefined if data URLs would exceed `maxInlinedBytes` */
   *#carry(bytes: Buffer, asset: Fields, index: number): Steps<string | undefined> {
     if (this.#format === 'charx') {
       const extension = pictureFacts(bytes)?.type.slice('image/'.length) ?? plainWord(textIn(asset, 'ext'), 'bin')
@@ -138,7 +138,7 @@ class AssetCarrier {
     return `embeded://${name}`
   }
 
-  /** The list of assets with the source's own picture, when that goes into an archive; undefined when nothing is added. */
+  /** The list of assets with the picture of a PNG source, if it goes into an archive; undefined if nothing is added. */
   *addPicture(assets: readonly unknown[]): Steps<readonly unknown[] | undefined> {
     if (!this.#own) return undefined
     const uri = yield* this.#pack('assets/icon/images/main.png', this.#own)
@@ -163,7 +163,7 @@ function* isIntactPng(bytes: Buffer): Steps<boolean> {
   }
 }
 
-/** The text when it is safe in a file name, else `otherwise`. */
+/** The text if it is safe in a file name, else `otherwise`. */
 function plainWord(text: string, otherwise: string): string {
   return /^[a-z0-9_]{1,20}$/.test(text) ? text : otherwise
 }

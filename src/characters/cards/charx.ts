@@ -8,11 +8,11 @@ import { writeZip, type ZipFile, zipFile } from './zip-writer.ts'
 
 /** The name of the card in a CHARX archive: exactly this, at the root (Character Card V3, "CHARX"). */
 const cardName = 'card.json'
-/** Units of work of one file of the archive. */
+/** Units of work for each file of the archive. */
 const unitsOfEntry = 300
 
 /**
- * Reads the card of a CHARX archive; nothing else in it is unpacked.
+ * Reads the card of a CHARX archive. No other file of the archive is unpacked.
  * @throws CardError
  */
 export function* readCharx(bytes: Buffer): Steps<Fields> {
@@ -38,8 +38,8 @@ export function* readCharx(bytes: Buffer): Steps<Fields> {
 }
 
 /**
- * Writes a CHARX archive: the card, the other files of the source archive as they are packed there, and new files. Frees the memory of
- * `document`.
+ * Writes a CHARX archive: the card, the other files of the source archive as they are packed there, and new files. Bytes before
+ * the source archive stay too. Frees the memory of `document`.
  */
 export function* writeCharx(document: Buffer, archive?: Buffer, files: readonly ZipFile[] = []): Steps<Buffer> {
   const entries = archive ? listZip(archive) : []
@@ -57,12 +57,12 @@ export function countAssets(archive: Buffer): number {
   return listZip(archive).filter((entry) => entry.name !== cardName && !entry.name.endsWith('/')).length
 }
 
-/** Whether Voxta wrote the file: it packs a character's description at the root or in a folder. */
+/** Whether a file shows that the archive is a Voxta package, which describes a character at its root or in a folder. */
 function isOfVoxta({ name }: ZipEntry): boolean {
   return name === 'character.json' || /^Characters\/[^/]+\/character\.json$/i.test(name)
 }
 
-/** Whether a file is the card. A symbolic link of that name is not: its target is not in the archive. */
+/** Whether a file is the card. A symbolic link with the card's name is not the card, because its target is not in the archive. */
 function isCard(entry: ZipEntry): boolean {
   return entry.name === cardName && !entry.isSymbolicLink
 }

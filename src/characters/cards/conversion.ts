@@ -5,18 +5,19 @@ import { isSlashForm } from '../lore/keys.ts'
 import { cardVersion, pygmalionNames, specs } from './versions.ts'
 
 /*
- * Converts cards between V2 and V3 without loss: a conversion back gives a deeply equal card.
+ * Converts cards between V2 and V3 without loss: a conversion back gives a deeply equal card. Only a V3 card that lacks required
+ * fields gets them.
  *
- * Fields that the other version does not define stay in their places, as unknown fields. Every change (`spec`, lore that loses its
- * decorators, a required field that is added) is noted in `data.extensions.conservatory.conversion` with the value before and after.
- * The conversion back restores each value that nobody has edited since, and removes the note; edits by other programs stay. Cards of
- * V1 get no note, since nothing writes V1.
+ * Fields that the other version does not define stay in their places, as unknown fields. Every change (`spec`, lore that loses
+ * its decorators, a required field that is added) is noted in `data.extensions.conservatory.conversion` with the value before and
+ * after. The conversion back restores each value that nobody has edited since, and removes the note; edits by other programs
+ * stay. Cards of V1 get no note, since nothing writes V1.
  */
 
 /** The versions that exports are written in. */
 export type WrittenVersion = 'v2' | 'v3'
 
-/** A replaced value of the document; `before` is missing for an added one, `after` for a removed one. */
+/** A change of one value of the document. An added value has no `before`, and a removed value has no `after`. */
 interface Change {
   readonly path: Path
   readonly before?: unknown
@@ -24,11 +25,11 @@ interface Change {
 }
 
 type Path = readonly (string | number)[]
-/** Units of work of a change, besides its text. */
+/** Units of work for each change, besides its text. */
 const unitsOfChange = 100
 /** Units of work to check an entry. */
 const unitsOfEntry = 200
-/** Units of work of a line of decorators. */
+/** Units of work for each line of decorators. */
 const unitsOfLine = 20
 const linesPerStep = 200
 /** The beginning of a line that is a decorator. */
@@ -51,7 +52,7 @@ const requiredFields = {
 /** Required fields of a lorebook's entry in V2 and V3, besides V3's `use_regex`. */
 const entryFields = { keys: [], content: '', extensions: {}, enabled: true, insertion_order: 0 }
 
-/** The paths that a note may name, besides paths of lore entries; other paths in a card's note are ignored. */
+/** The paths that a note may name, besides paths of lore entries. Other paths are ignored, because a note may be forged. */
 const notedPaths = new Set(
   [
     ...[['spec'], ['spec_version'], greetingsPath, creatorNotesPath, extensionsPath, ownPath, notePath],
@@ -65,7 +66,7 @@ const copyWarning =
   'This is a copy of a Character Card V3 for programs that only know V2, and parts of the card may not work with it. ' +
   'Use a program that reads V3.'
 
-/** The document in this version; the same object when it is in this version and, for V3, has all required fields. */
+/** The document in this version. It is the same object if it has this version already and, for V3, all required fields. */
 export function* toVersion(document: Fields, version: WrittenVersion): Steps<Fields> {
   const complete = version === 'v3' ? withRequiredFields : unchanged
   if (cardVersion(document) === version) return yield* complete(document)
@@ -133,7 +134,7 @@ function* changesToV2(document: Fields): Steps<readonly Change[]> {
   return [...(yield* additions(document, 'v2')), ...(yield* decoratorRemovals(document))]
 }
 
-/** The required fields of this version that are missing or null, with empty values, which change no meaning. */
+/** Adds the required fields of this version that are missing or null, with values that do not change what the card means. */
 function* additions(document: Fields, version: WrittenVersion): Steps<readonly Change[]> {
   const changes: Change[] = []
   const isV3 = version === 'v3'
@@ -182,7 +183,7 @@ function* decoratorRemovals(document: Fields): Steps<readonly Change[]> {
   return changes
 }
 
-/** Moves the fields of a V1 card into `data`, with unknown ones, and with a `spec` of its own. */
+/** A V1 card in this version: all its fields, unknown ones too, are in `data`, with the required fields that it lacks. */
 function upgradeV1(document: Fields, version: WrittenVersion): Fields {
   const fromPygmalion = Object.entries(pygmalionNames)
     .map(([name, theirs]) => [name, valueIn(document, theirs)] as const)
@@ -192,14 +193,14 @@ function upgradeV1(document: Fields, version: WrittenVersion): Fields {
   return { ...specs[version], data }
 }
 
-/** Undoes the changes in the document's note; returns the document itself when it has no note. */
+/** Undoes the changes in the document's note. A document without a note is returned unchanged. */
 function* restore(document: Fields): Steps<Fields> {
   const note = valueAt(document, notePath).value
   const changes = isFields(note) ? valueIn(note, 'changes') : undefined
   if (!Array.isArray(changes)) return document
   const draft = new Draft(document)
   draft.put({ path: notePath })
-  // Each path once, so that the comparisons take time in proportion to the note's length.
+  // Each path is undone once, so that the comparisons take time in proportion to the length of the note.
   const byPath = new Map<string, Change>()
   for (const change of changes) {
     yield unitsOfChange
@@ -240,7 +241,7 @@ function changeAt(document: Fields, path: Path, after: unknown): Change {
   return found ? { path, before: value, after } : { path, after }
 }
 
-/** Finds a value by own properties only. */
+/** The value at a path of own properties. */
 function valueAt(document: unknown, path: Path): { readonly found: boolean; readonly value: unknown } {
   let value = document
   for (const key of path) {
@@ -252,7 +253,7 @@ function valueAt(document: unknown, path: Path): { readonly found: boolean; read
   return { found: true, value }
 }
 
-/** An editable document: copies the objects that change, and shares all others with the original. */
+/** An editable document. It copies the objects that change, and shares all other objects with the original. */
 class Draft {
   readonly document: Fields
   readonly #copies = new WeakSet<object>()
@@ -272,7 +273,7 @@ class Draft {
     }
     const key = change.path.at(-1)
     if (key === undefined) return
-    // In arrays, only existing items are replaced, so that the length never changes.
+    // In arrays, only existing items are replaced or removed, so that the length never changes.
     if (Array.isArray(parent) && !(typeof key === 'number' && Object.hasOwn(parent, key))) return
     if (Object.hasOwn(change, 'after')) setOwn(parent, key, change.after)
     else Reflect.deleteProperty(parent, key)

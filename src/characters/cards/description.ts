@@ -6,7 +6,7 @@ import { type Card, type CardSpec, cardData } from './card.ts'
 import { misreadOf } from './misread.ts'
 import type { CardSource } from './source.ts'
 
-/** The summary of a card in the reply to its registration, besides its name and digest. */
+/** The summary of a card in the reply to its upload, besides its name and digest. */
 export interface CardSummary {
   readonly spec: CardSpec
   readonly greetings: number
@@ -22,11 +22,11 @@ export interface CardSummary {
   readonly ignored: readonly string[]
   /** Lorebook entries that are enabled and can never be in a prompt, each with the reason. */
   readonly never_fire: readonly string[]
-  /** Warnings about fields that are not read, or in another way than the author may expect: a sentence each. */
+  /** Faults of the file that were tolerated, and fields that may not be read as the author expects: one sentence each. */
   readonly warnings: readonly string[]
 }
 
-/** Fields of `data` that are read, and fields that are for users and for exports. */
+/** Fields of `data` that are not reported as ignored: fields for prompts, for users and for exports. */
 const known = new Set([
   ...['name', 'nickname', 'description', 'personality', 'scenario', 'first_mes', 'mes_example', 'alternate_greetings'],
   ...['system_prompt', 'post_history_instructions', 'character_book', 'tags', 'creator', 'character_version'],
@@ -35,7 +35,7 @@ const known = new Set([
 const knownExtensions = new Set(['depth_prompt', 'conservatory'])
 const newestVersion = 3
 
-/** Items of one list in a summary; after them the list says how many more there are. */
+/** The most items of one list in a summary. A longer list ends with the number of items that are left out. */
 const maxListed = 20
 /** Units of work to check one field or asset. */
 const unitsOfField = 20
@@ -75,7 +75,7 @@ export function* describeCard(
   }
 }
 
-/** Reports the fields that are not read, except empty ones. */
+/** Reports the names of fields that are not in `read`, except empty fields. */
 function* reportUnread(fields: Fields, read: ReadonlySet<string>, report: (name: string) => void): Steps<void> {
   let looked = 0
   for (const name of Object.keys(fields)) {
@@ -86,14 +86,14 @@ function* reportUnread(fields: Fields, read: ReadonlySet<string>, report: (name:
   yield (looked % 500) * unitsOfField
 }
 
-/** The first names of a list, and how many more there are. */
+/** The first names of a list; if names are left out, their number comes last. */
 export function cappedList(names: readonly string[]): readonly string[] {
   const capped = new CappedList()
   for (const name of names) capped.add(name)
   return capped.list
 }
 
-/** A list of bounded length, which ends with the number of items left out. */
+/** A list of bounded length. If items are left out, it ends with their number. */
 export class CappedList {
   readonly #names: string[] = []
   #more = 0

@@ -14,14 +14,15 @@ export interface Utterance {
 
 /** Separators between a name and an utterance; the second is used in Chinese and Japanese texts. */
 const colons: ReadonlySet<string> = new Set([':', '：'])
-/** Units of work of a line, besides its characters, and units after which a step ends. */
+/** Units of work for each line, besides its characters; and the units after which a step ends. */
 const unitsOfLine = 60
 const unitsOfStep = 1000
 
 /**
- * Splits a card's example dialogue into blocks of utterances: blocks are separated by `<START>`, an utterance begins with a speaker's
- * name and a colon, `:` or `：`.
- * @param expand expands the macros of a line; called after the split into lines, so that a line break in a name cannot split a line
+ * Splits a card's example dialogue into blocks of utterances. Blocks are separated by `<START>`. An utterance begins with a
+ * speaker's name and a colon, `:` or `：`.
+ * @param expand expands the macros of a line; called after the split into lines, so that a line break in a name cannot split a
+ *   line
  */
 export function* readExamples(
   examples: string,
@@ -36,7 +37,7 @@ export function* readExamples(
   const named = speakers.filter(({ name }) => name !== '').map((each) => ({ ...each, start: each.name.toLowerCase() }))
   const longest = 1 + Math.max(0, ...named.map(({ start }) => start.length))
   const spokenBy = (line: string) => {
-    // The lower case of a character can be longer or shorter, so a little more than the name is compared.
+    // A character and its lower case may differ in length, so more characters than the longest name has are compared.
     const beginning = line.slice(0, 2 * longest).toLowerCase()
     return named.find(({ start }) => beginning.startsWith(start) && colons.has(beginning.charAt(start.length)))
   }
@@ -70,7 +71,7 @@ interface Lines {
   readonly lines: string[]
 }
 
-/** Adds a line to the last utterance. */
+/** Adds a line to the last utterance, or begins an utterance without a speaker. */
 function continueLast(utterances: Lines[], line: string): void {
   const current = utterances.at(-1)
   if (current) current.lines.push(line)

@@ -18,17 +18,17 @@ export interface ExportedCard {
 }
 
 /**
- * Writes a card's file. An unedited source in its own format is returned byte for byte; otherwise texts stay verbatim and unknown
- * fields stay in their places.
+ * Writes a card's file. An unedited source in its own format is returned byte for byte. In other exports, texts stay verbatim and
+ * unknown fields stay in their places.
  * @param now milliseconds; the modification date of an edited card
- * @throws CardError when the file would be too large or nested too deeply to be read again
+ * @throws CardError if the file would be too large or nested too deeply to be read again
  */
 export function* exportSteps(source: CardSource, format: ExportFormat, now = Date.now()): Steps<ExportedCard> {
   if (!source.isEdited && isOwnFormat(source, format)) return { bytes: source.bytes, losses: [] }
   const written = format === 'v2' ? yield* toVersion(source.document, 'v2') : yield* version3(source, now)
   const carried = yield* carryAssets(source, written, format)
   const bytes = yield* writers[format](carried, source)
-  // Newly packed files are copied into `bytes` by now. Files of a source archive are views of the source, which is not freed.
+  // `bytes` has copies of the packed files. A file that the source archive stores unpacked is a view of the source, which stays.
   for (const { packed } of carried.files) if (packed.buffer !== source.bytes.buffer) freeBytes(packed)
   if (bytes.length > maxFileBytes) {
     throw new CardError('card_too_large', `The file would be larger than ${maxFileBytes} bytes. Choose another format.`)
@@ -71,7 +71,7 @@ function* version3({ document, isEdited }: CardSource, now: number): Steps<Field
   return { ...converted, data: { ...data, modification_date: Math.floor(now / 1000) } }
 }
 
-/** The V2 copy; none when it would be too large to be read. V3 allows that ("PNG/APNG"). */
+/** The V2 copy of the card for a picture. It is optional in V3 ("PNG/APNG"), and left out if it would be too large to be read. */
 function* backfill(document: Fields): Steps<readonly CardText[]> {
   try {
     return [{ keyword: 'chara', document: yield* writeJsonDocument(yield* toBackfill(document)) }]

@@ -2,8 +2,8 @@ import { type Fields, isFields, valueIn } from '../../fields.ts'
 import { type ForeignFormat, type FormatRule, foreignBook } from '../lore/foreign-book.ts'
 
 /*
- * Formats of other programs that users mistake for character cards. Each format is recognized by fields that only it has, so that the
- * reply can name the format.
+ * Formats of other programs that users mistake for character cards. Each format is recognized by fields that only it has, so that
+ * the reply can name the format.
  */
 
 const is = (name: string, value: string) => (document: Fields) => valueIn(document, name) === value
@@ -37,14 +37,14 @@ const characters: readonly FormatRule[] = [
   },
 ]
 
-/** The other program's character format of a document; undefined when the document is in no known one. */
+/** The format of another program in which a document describes a character; undefined if no known format fits. */
 export function foreignCharacter(document: Fields): ForeignFormat | undefined {
   // Cards of V2 and V3 may have such fields of other programs at their root.
   if (isFields(valueIn(document, 'data'))) return undefined
   return characters.find(({ fits }) => fits(document))
 }
 
-/** A sentence for a document that is not a card: names its format, where that is known, and says what to do. */
+/** A message for a document that is not a card. It names the format if that is known, and says what to do. */
 export function notACardMessage(document: Fields): string {
   const foreign = foreignCharacter(document) ?? foreignBook(document)
   if (foreign) return `This is ${foreign.what}, and not a character card. ${foreign.advice}`

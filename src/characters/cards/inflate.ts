@@ -2,7 +2,7 @@ import { inflateRawSync, inflateSync } from 'node:zlib'
 import { codeOf } from '../../errors.ts'
 import { CardError } from '../documents/card-error.ts'
 
-/** Bytes of the smallest output buffer. */
+/** The fewest bytes of the output buffer, unless the limit is smaller. */
 const minBufferBytes = 64 * 1024
 
 /**
@@ -11,7 +11,7 @@ const minBufferBytes = 64 * 1024
  * @throws CardError when the output is larger or the input is damaged
  */
 export function inflate(packed: Buffer, wrapper: 'none' | 'zlib', maxBytes: number): Buffer {
-  // An output that fits into one buffer is not copied again; a card is packed to about a fifth.
+  // An output that fits into one buffer is not copied again. The packed bytes of a card are about a fifth of its bytes.
   const chunkSize = Math.min(maxBytes, Math.max(minBufferBytes, 8 * packed.length))
   try {
     return (wrapper === 'zlib' ? inflateSync : inflateRawSync)(packed, { maxOutputLength: maxBytes, chunkSize })

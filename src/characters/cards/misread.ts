@@ -16,7 +16,7 @@ const texts = [
   ...['name', 'nickname', 'description', 'personality', 'scenario', 'first_mes', 'mes_example'],
   ...['creator_notes', 'system_prompt', 'post_history_instructions', 'creator'],
 ]
-/** Fields whose value is a list of texts, and how a single text in its place is handled. */
+/** Fields whose value is a list of texts, and how a single text in place of the list is handled. */
 const lists = [
   ['alternate_greetings', 'taken as a single greeting'],
   ['group_only_greetings', 'not used'],
@@ -31,7 +31,7 @@ const laterFields = [
 /** Units of work to check one entry. */
 const unitsOfEntry = 20
 
-/** Reports the misread fields of a card. @param report is called with each warning, a sentence */
+/** Reports the fields of a card that may not be read as the author expects. @param report called with each warning, a sentence */
 export function* misreadOf(document: Fields, report: (sentence: string) => void): Steps<void> {
   const { spec, data } = cardData(document)
   const foreign = foreignCharacter(document)
@@ -44,7 +44,10 @@ export function* misreadOf(document: Fields, report: (sentence: string) => void)
   else if (!isEmptyValue(book)) report(notABook(book))
 }
 
-/** Reports the misread fields of a lorebook. @param path the place of the book in its file, for the sentences */
+/**
+ * Reports the fields of a lorebook that may not be read as the author expects.
+ * @param path the name of the book in the warnings
+ */
 export function* reportBook(book: Fields, path: string, report: (sentence: string) => void): Steps<void> {
   const foreign = foreignBook(book)
   if (foreign) report(`${path} is ${foreign.what}: its entries are not read. ${foreign.advice}`)
@@ -121,7 +124,7 @@ function reportTypes(data: Fields, report: (sentence: string) => void): void {
     report('extensions is not an object and is not read. Write an object.')
 }
 
-/** The fault of a value that should be a list of texts. @param what how a single text in its place is handled */
+/** The fault of a value that should be a list of texts. @param what how a single text in place of the list is handled */
 function faultOfList(value: unknown, what: string): string | undefined {
   if (isEmptyValue(value)) return undefined
   if (typeof value === 'string') return `is a text and is ${what}. Write a list of texts.`
@@ -136,7 +139,7 @@ function reportModel(data: Fields, report: (sentence: string) => void): void {
   report(`extensions.conservatory.model is not a model id and is not read. ${wanted}`)
 }
 
-/** Reports fields at the root that are only read in `data`. */
+/** Reports fields at the root of the document that are only read in `data`. */
 function reportRoot(document: Fields, spec: CardSpec, report: (sentence: string) => void): void {
   if (spec === 'v1') {
     const found = laterFields.filter((name) => !isEmptyValue(valueIn(document, name)))

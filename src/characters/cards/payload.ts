@@ -1,12 +1,12 @@
 import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
 
-/** Characters of base64 that are decoded at most. */
+/** The most characters of the text of a PNG chunk, as base64 or as JSON. */
 const maxBase64Length = 24 * 1024 * 1024
-/** Bytes of base64 that one step decodes. */
+/** Bytes of base64 that one step checks or decodes. */
 const maxPieceBytes = 1024 * 1024
 
-/** The bytes in the text of a PNG chunk: base64, in either alphabet and with or without padding, or plain JSON. */
+/** The bytes in the text of a PNG chunk: plain JSON, or base64 of the standard or the URL alphabet, with or without padding. */
 export function* decodePayload(payload: Buffer): Steps<Buffer> {
   if (payload.length > maxBase64Length) {
     throw new CardError(
@@ -27,7 +27,7 @@ export function* decodePayload(payload: Buffer): Steps<Buffer> {
   }
   const padding = payload.indexOf('=')
   const digitsEnd = padding === -1 ? payload.length : padding
-  // A search for a wrong character takes linear time and no stack; a pattern for the whole text could take both.
+  // The search for one wrong character takes linear time. A pattern for the whole text could backtrack or exhaust the stack.
   const isBase64 =
     !(yield* hasMatch(payload.subarray(0, digitsEnd), /[^\w+/\-\s]/)) &&
     !(yield* hasMatch(payload.subarray(digitsEnd), /[^=\s]/))
@@ -40,7 +40,10 @@ export function* decodePayload(payload: Buffer): Steps<Buffer> {
   return yield* decodeBase64(payload.subarray(0, digitsEnd))
 }
 
-/** Decodes base64 in pieces, in whole groups of four: as one text it would be in memory twice. Node's decoder reads both alphabets. */
+/**
+ * Decodes base64 in pieces of whole groups of four characters: one text of all characters would take as much memory again. Node's
+ * decoder reads both alphabets.
+ */
 function* decodeBase64(digits: Buffer): Steps<Buffer> {
   const decoded = Buffer.allocUnsafeSlow(Math.ceil((digits.length * 3) / 4))
   let length = 0

@@ -1,6 +1,6 @@
 /*
- * Recognizes picture formats by their first bytes, and reads the size. Pixels are never decoded. Section numbers are those of PNG's third
- * edition, GIF89a, ITU-T T.81 (JPEG), and the WebP container specification.
+ * Recognizes picture formats by their first bytes, and reads the size. Pixels are never decoded. Section numbers are those of
+ * PNG's third edition, GIF89a, ITU-T T.81 (JPEG), and the WebP container specification.
  */
 
 /** A picture format that browsers show and that cannot run code, as SVG can. */
@@ -13,13 +13,13 @@ export interface PictureFacts {
   readonly height: number
 }
 
-/** Pixels of a side, and in all: a larger picture takes a client 200 MB and more. */
+/** The most pixels of a side, and of a picture: 50 million pixels take 200 MB of a client's memory. */
 const maxSidePixels = 16_384
 const maxPixels = 50_000_000
-/** Segments of a JPEG that are searched for its size. */
+/** The most segments of a JPEG in which its size is searched. */
 const maxSegments = 1000
 
-/** The format and the size of a picture; undefined for other bytes, or when the header has no size. */
+/** The format and the size of a picture; undefined for other bytes, and if the header has no size or a size of 0. */
 export function pictureFacts(bytes: Buffer): PictureFacts | undefined {
   const head = bytes.toString('latin1', 0, 16)
   for (const [type, begins, sizeOf] of kinds) {
@@ -30,7 +30,7 @@ export function pictureFacts(bytes: Buffer): PictureFacts | undefined {
   return undefined
 }
 
-/** Whether a picture would take too much memory of a client. */
+/** Whether a picture has more pixels than a client should have to decode. */
 export function isTooLarge({ width, height }: PictureFacts): boolean {
   return width > maxSidePixels || height > maxSidePixels || width * height > maxPixels
 }
@@ -40,7 +40,7 @@ export const pictureLimits = `${maxSidePixels} pixels a side and ${maxPixels / 1
 
 type Size = readonly [width: number, height: number]
 
-/** Bytes that hold the header of any of the formats. */
+/** The fewest bytes of a picture; the size in the header is among them, except in a JPEG. */
 const minHeadBytes = 30
 
 type Kind = readonly [type: PictureType, begins: (head: string) => boolean, sizeOf: (bytes: Buffer) => Size | undefined]
@@ -56,7 +56,7 @@ const kinds: readonly Kind[] = [
   ['image/jpeg', (head) => head.startsWith('\xff\xd8\xff'), sizeOfJpeg],
 ]
 
-/** The canvas of an extended file, or the frame of a simple one: lossy (RFC 6386, section 9.1) or lossless. */
+/** The size of the canvas of an extended file, or of the frame of a lossy (RFC 6386, section 9.1) or lossless file. */
 function sizeOfWebp(bytes: Buffer): Size | undefined {
   const format = bytes.toString('latin1', 12, 16)
   if (format === 'VP8X') return [bytes.readUIntLE(24, 3) + 1, bytes.readUIntLE(27, 3) + 1]
@@ -82,7 +82,7 @@ function sizeOfJpeg(bytes: Buffer): Size | undefined {
   return undefined
 }
 
-/** SOF0 to SOF15, without DHT, JPG and DAC, whose numbers lie between (section B.1.1.3). */
+/** Whether a marker begins a frame: SOF0 to SOF15, except the numbers between that are DHT, JPG and DAC (section B.1.1.3). */
 function isFrame(marker: number): boolean {
   return marker >= 0xc0 && marker <= 0xcf && marker !== 0xc4 && marker !== 0xc8 && marker !== 0xcc
 }

@@ -13,11 +13,11 @@ import { cardVersion } from './versions.ts'
  */
 
 const signature = Buffer.from('\x89PNG\r\n\x1a\n', 'latin1')
-/** Far more chunks than real pictures of this size have. */
+/** The most chunks of a picture; real pictures have far fewer. */
 const maxChunks = 100_000
 /** Section 5.3: a chunk's length is less than 2^31. */
 const maxChunkBytes = 0x7fffffff
-/** A chunk's length, type and checksum. */
+/** Bytes of a chunk's length, type and checksum. */
 const chunkOverhead = 12
 
 interface Chunk {
@@ -29,7 +29,7 @@ interface Chunk {
   readonly checksum: number
 }
 
-/** Units of work of a chunk, besides its bytes. */
+/** Units of work for each chunk, besides its bytes. */
 const unitsOfChunk = 50
 
 /** The card in a file, and the faults that were tolerated, one sentence each. */
@@ -50,8 +50,8 @@ export function isPng(bytes: Buffer): boolean {
 }
 
 /**
- * Reads the card in a picture: the first `ccv3` chunk, else the first `chara` chunk.
- * @throws CardError when there is no card or no readable one
+ * Reads the card in a picture: the first `ccv3` chunk. If it is missing or unusable, the first `chara` chunk is read.
+ * @throws CardError if there is no card, or no readable card
  */
 export function* readPngCard(bytes: Buffer): Steps<FoundCard> {
   const chunks = new Map<string, Chunk>()
@@ -75,7 +75,7 @@ export function* readPngCard(bytes: Buffer): Steps<FoundCard> {
   }
 }
 
-/** Puts cards into a picture, before its end chunk, in place of all cards in it; computes every checksum anew. */
+/** Puts cards into a picture, before its end chunk. They replace all cards in it. All checksums are computed anew. */
 export function* writePngCards(picture: Buffer, texts: readonly CardText[]): Steps<Buffer> {
   const parts: Buffer[] = [signature]
   for (const chunk of chunksOf(picture)) {
@@ -98,7 +98,8 @@ export function* pictureOf(bytes: Buffer): Steps<Buffer> {
 }
 
 /**
- * A picture with only the chunks that display needs: text chunks, EXIF, unknown chunks and bytes after the end may hold a card.
+ * A picture with only the chunks that display needs. Text chunks, EXIF, unknown chunks and bytes after the end may contain a
+ * card.
  * @throws CardError when the picture is damaged
  */
 export function* strippedPicture(bytes: Buffer): Steps<Buffer> {
@@ -161,7 +162,7 @@ export function placeholderPicture(): Buffer {
   const header = Buffer.alloc(13)
   header.writeUInt32BE(width, 0)
   header.writeUInt32BE(height, 4)
-  // Section 11.2.1: 8 bits a sample; the zeros are colour type 0 (greyscale) and the only defined methods.
+  // Section 11.2.1: 8 bits a sample. The other bytes are 0: greyscale, the only defined methods, and no interlacing.
   header[8] = 8
   // Section 7.3: each line begins with its filter type, 0 for none.
   const line = Buffer.alloc(1 + width, 0x80).fill(0, 0, 1)
@@ -169,7 +170,7 @@ export function placeholderPicture(): Buffer {
   return Buffer.concat([signature, ...chunkParts('IHDR', header), ...chunkParts('IDAT', pixels), ...chunkParts('IEND')])
 }
 
-/** The chunks up to IEND, or up to the end of a file without it; pixels are never decoded. */
+/** The chunks up to IEND, or up to the end of a file without IEND. Pixels are never decoded. */
 function* chunksOf(bytes: Buffer): Generator<Chunk> {
   let offset = signature.length
   for (let count = 0; offset < bytes.length; count++) {
@@ -199,7 +200,7 @@ function chunkParts(type: string, data: Buffer = Buffer.alloc(0)): readonly Buff
   return [head, data, tail]
 }
 
-/** The keyword of a text chunk that holds a card, in lower case (section 11.3.3). */
+/** The keyword of a text chunk that contains a card, in lower case (section 11.3.3). */
 function cardKeyword({ type, data }: Chunk): string | undefined {
   if (type !== 'tEXt' && type !== 'zTXt' && type !== 'iTXt') return undefined
   const start = data.toString('latin1', 0, 6).toLowerCase()

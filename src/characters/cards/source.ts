@@ -22,11 +22,11 @@ export interface CardSource {
   readonly document: Fields
   /** Faults that were tolerated, one sentence each. */
   readonly warnings: readonly string[]
-  /** Whether the document was edited; `bytes` then have the old document, and still the picture or the archive's other files. */
+  /** Whether `document` was edited. `bytes` then still have the document before the edit. */
   readonly isEdited?: boolean
 }
 
-/** Bytes of a file that is read or written, at most. */
+/** The most bytes of a file that is read or written. */
 export const maxFileBytes = 64 * 1024 * 1024
 
 /**
@@ -50,7 +50,7 @@ export function readCardSource(bytes: Buffer): CardSource {
   return workAtOnce().run('card', cardSourceSteps(bytes))
 }
 
-/** A source with another document, for export: the picture or the archive's other files stay. */
+/** A source with another document, for an export. The picture or the archive's other files stay. */
 export function editSource(source: CardSource, document: Fields): CardSource {
   return { ...source, document, isEdited: true }
 }
@@ -93,7 +93,7 @@ function containerOf(bytes: Buffer): Container {
   )
 }
 
-/** Bytes that are searched for a card's first character: no card has more white space before it. */
+/** Bytes in which the first character of a card is searched: no real card has more white space before it. */
 const maxLeadingBlankBytes = 64 * 1024
 
 /** The first character after a byte order mark and white space as JSON defines it (RFC 8259, section 2). */

@@ -4,7 +4,7 @@ import { type Fields, isFields, textIn, valueIn } from '../../fields.ts'
 export interface CardAbout {
   readonly tags: readonly string[]
   readonly creator: string
-  /** Whether there is a picture; missing in older uploads. */
+  /** Whether there is a picture; missing for uploads from before 0.2.0, until the service has checked them. */
   readonly avatar?: boolean
 }
 
@@ -26,7 +26,9 @@ export function versionOf(document: Fields): string {
   return typeof version === 'string' || typeof version === 'number' ? String(version) : ''
 }
 
-/** The creator's notes for users, in the first of these languages that has them (docs/cards.md 2.3). */
+/**
+ * The creator's notes in the first of these languages that has any, else in English, else `creator_notes` (docs/cards.md, 2.3).
+ */
 export function creatorNotes(document: Fields, languages: readonly string[]): string {
   const data = dataOf(document)
   const notes = textIn(data, 'creator_notes') || textIn(data, 'creatorcomment')
@@ -38,7 +40,7 @@ export function creatorNotes(document: Fields, languages: readonly string[]): st
   return found ?? (inLanguage('en') || notes)
 }
 
-/** The fields for the model, which would spoil a story for the user. */
+/** The fields that only the model gets: they would spoil the story for the user. */
 const hidden = [
   'nickname',
   'description',
@@ -56,7 +58,7 @@ export function hiddenFields(document: Fields): Record<string, unknown> {
   return Object.fromEntries(hidden.filter((name) => Object.hasOwn(data, name)).map((name) => [name, data[name]]))
 }
 
-/** More tags would make lists of characters long, and do not help to find one. */
+/** The most tags of a character in a list. More tags would make lists long, and not help to find a character. */
 const maxTags = 100
 
 /** Tags as a list; some programs write one text with commas. */

@@ -10,12 +10,15 @@ export type ZipFile = Pick<
   'name' | 'method' | 'flags' | 'checksum' | 'size' | 'packed' | 'header' | 'trailer'
 >
 
-/** Section 4.4.4, bit 3: sizes come after the file instead of before it. This writer puts them before it. */
+/** APPNOTE.TXT, section 4.4.4, bit 3: the sizes come after the file. This writer puts them before it, and clears the bit. */
 const sizesFollow = 0x0008
-/** 1980-01-01, the first day of the format's calendar (section 4.4.6): a fixed date, so that the same card gives the same bytes. */
+/** 1980-01-01, the first date of the format (section 4.4.6). The date is fixed, so that the same card gives the same bytes. */
 const firstDay = 0x0021
 
-/** Packs a file. Pictures, which are compressed already, are stored, and so is content that packs so well that readers suspect a zip bomb. */
+/**
+ * Packs a file. Pictures are stored unpacked, because they are compressed already. So is content that would pack so well that
+ * readers suspect a zip bomb.
+ */
 export function* zipFile(name: string, content: Buffer): Steps<ZipFile> {
   const deflated = pictureFacts(content) ? content : yield* deflate(content)
   yield content.length >> 3
@@ -38,7 +41,7 @@ export function* zipFile(name: string, content: Buffer): Steps<ZipFile> {
   }
 }
 
-/** Bytes that one step packs, in a few milliseconds; deflate finds no repetitions across pieces. */
+/** Bytes that one step packs: this takes a few milliseconds. Deflate finds no repetitions across pieces. */
 const maxPieceBytes = 256 * 1024
 
 /** Packs bytes as one stream (RFC 1951), in pieces that end on byte boundaries. */
@@ -77,7 +80,7 @@ export function writeZip(files: readonly ZipFile[], prefix: Buffer = Buffer.allo
   return Buffer.concat([...parts, directoryBytes, end])
 }
 
-/** A file's local header (section 4.3.7): a part of its header in the directory (section 4.3.12). */
+/** A file's local header (section 4.3.7), made from a part of its header in the directory (section 4.3.12), and its name. */
 function localPart(file: ZipFile): Buffer {
   const local = Buffer.alloc(30)
   local.writeUInt32LE(0x04034b50, 0)

@@ -9,7 +9,7 @@ import { inflate } from './inflate.ts'
 
 /** A file of an archive: its fields in the central directory (section 4.3.12), and its stored bytes. */
 export interface ZipEntry {
-  /** The name's bytes as Latin-1, so that different names stay different; ASCII names are unchanged. */
+  /** The bytes of the name as Latin-1 characters, so that different names stay different. ASCII names are unchanged. */
   readonly name: string
   readonly isSymbolicLink: boolean
   /** 0 for stored, 8 for deflated (section 4.4.5). */
@@ -19,12 +19,12 @@ export interface ZipEntry {
   readonly size: number
   /** The stored bytes: a view, not a copy. */
   readonly packed: Buffer
-  /** The offsets of the entry in the file, with its local header: the first byte, and the byte after the last. */
+  /** The offsets of the entry's first byte, which begins its local header, and of the byte after its last one. */
   readonly start: number
   readonly end: number
-  /** Whether the local header and the directory agree on name and method; otherwise programs would read different files. */
+  /** Whether the local header and the directory have the same name and method. Otherwise programs would read different files. */
   readonly isConsistent: boolean
-  /** Its header in the central directory without the name, and the bytes after the name. */
+  /** The entry's header in the central directory, up to the name, and the bytes after the name. */
   readonly header: Buffer
   readonly trailer: Buffer
 }
@@ -37,7 +37,7 @@ const centralLength = 46
 const localLength = 30
 const maxCommentBytes = 0xffff
 const maxEntries = 4_000
-/** Size of a file divided by its packed size: text packs to a fifth, zip bombs to a thousandth. */
+/** The largest allowed ratio of a file's size to its packed size. Text has about 5, a zip bomb about 1000. */
 const maxRatio = 200
 /** Section 4.4.4: bit 0 is encryption, 6 strong encryption, 13 an encrypted directory. */
 const encryptionFlags = 0x2041
@@ -55,7 +55,8 @@ export function listZip(bytes: Buffer): readonly ZipEntry[] {
   const end = findEnd(bytes) ?? fail('it has no end record')
   const count = bytes.readUInt16LE(end + 10)
   const directoryStart = end - bytes.readUInt32LE(end + 12)
-  // Offsets count from the start of the archive or of the file. The directory ends at `end`, so its position shows which.
+  // Offsets count from the start of the archive, or from the start of the file. The position of the directory shows which of
+  // them.
   const shift = directoryStart - bytes.readUInt32LE(end + 16)
   if (bytes.readUInt32LE(end + 4) !== 0 || count === 0xffff || bytes.readUInt32LE(end + 16) === 0xffffffff) {
     throw new CardError('card_unsupported', 'The archive is split or in Zip64 format. Pack it as an ordinary zip.')
@@ -74,7 +75,11 @@ export function listZip(bytes: Buffer): readonly ZipEntry[] {
   return entries
 }
 
-/** Unpacks a file. @throws CardError when it is larger than `maxBytes`, packed in an unknown way, or has a wrong checksum or length */
+/**
+ * Unpacks a file.
+ * @throws CardError if the file is encrypted, packed in an unknown way or damaged, or if packed content unpacks to more than
+ *   `maxBytes` or to more than 200 times its packed size
+ */
 export function unzip(entry: ZipEntry, maxBytes: number): Buffer {
   if ((entry.flags & encryptionFlags) !== 0) {
     throw new CardError('card_unsupported', 'The archive is encrypted. Pack it without a password.')
@@ -122,7 +127,7 @@ function readEntry(
   if (dataEnd > directoryStart) fail('a file in it ends after the end of the archive')
   return {
     name,
-    // Section 4.4.2: 3 are Unix's attributes, whose upper half has the file type.
+    // Section 4.4.2: 3 means Unix, whose attributes have the file type in their upper half.
     isSymbolicLink: header[5] === 3 && (header.readUInt16LE(40) & 0xf000) === 0xa000,
     method: header.readUInt16LE(10),
     flags: header.readUInt16LE(8),
