@@ -12,16 +12,16 @@ import type { AuthorNote } from './composition.ts'
 import { ExpandedTextCache, UserCache } from './expanded-text-cache.ts'
 import type { Persona, PromptSettings } from './settings.ts'
 
-/** The state of the expansions of one request: its draws, its time, and the unknown macros found so far. */
+/** The state of the macro expansions of one request: its random draws, its time, and the unknown macros found so far. */
 export interface ExpansionContext {
   readonly random: () => number
   readonly now: Date
-  /** The clock at `now`; made at its first use. */
+  /** The clock at `now`, made at its first use. */
   clock?: Clock
   readonly seed: string
   unknown: Set<string>
   readonly counter: MacroCounter
-  /** Whether an expanded text may be different in the next request, so that it cannot be cached. */
+  /** Whether an expanded text may be different in the next request, so it must not be cached. */
   varied: boolean
   /** The card's own texts as macros insert them in this request, by field. */
   readonly ownTexts: Map<string, OwnText>
@@ -29,7 +29,7 @@ export interface ExpansionContext {
   persona?: string
   /** The request's author's note with expanded macros; undefined when it is empty. */
   authorNote?: AuthorNote
-  /** The greeting and the request's messages except system messages; set when the greeting is known. */
+  /** The greeting and the request's messages, except system messages. Empty until the greeting is known. */
   conversation: readonly Message[]
   /** The values of macros for messages, such as `{{lastMessage}}`. */
   readonly chatTexts: Map<ChatMacro, string>
@@ -37,7 +37,7 @@ export interface ExpansionContext {
 
 /**
  * A new context.
- * @param conversationId seeds the draws, together with the card
+ * @param conversationId the seed of `{{pick}}`, greetings and groups, together with the card
  */
 export function expansionContextOf(
   { name, digest }: Pick<Persona, 'name' | 'digest'>,
@@ -67,14 +67,17 @@ interface OwnText {
   readonly varied: boolean
 }
 
-/** Characters of the longer name; with longer names a key is expanded like any text. */
+/** The most characters of a name in a key that is cached. A key with a longer name is expanded like any other text. */
 const maxKeyNamesLength = 200
-/** Units of work to put names into a key. */
+/** Units of work to put names into a key, besides its characters. */
 const unitsOfKey = 150
-/** Characters of a text; a longer one is read in a step of its own. */
+/** The most characters of a text whose reading does not end a step. */
 const maxStepLength = 4096
 
-/** A card's texts with the names of one user; texts that do not vary between requests are expanded once and cached. */
+/**
+ * A card's texts with macros expanded for one character name and one user name. Texts that are the same in every request are
+ * expanded once and cached.
+ */
 export class CardTexts {
   readonly card: Card
   readonly settings: PromptSettings
@@ -121,7 +124,7 @@ export class CardTexts {
     return text
   }
 
-  /** The cached text of an earlier request of this user; undefined for none. */
+  /** The cached text of an earlier request of this user; undefined for none. Adds its unknown macros to the context. */
   cachedText(key: string | LoreEntry, context: ExpansionContext): string | undefined {
     const known = this.#cache.text(key)
     if (!known) return undefined
@@ -129,7 +132,7 @@ export class CardTexts {
     return known.text
   }
 
-  /** Whether a text is cached, so that it is the same in all requests of this user. */
+  /** Whether a text is cached. A cached text is the same in all requests of this user. */
   isCached(key: string | LoreEntry): boolean {
     return this.#cache.text(key) !== undefined
   }
@@ -139,13 +142,16 @@ export class CardTexts {
     return yield* this.#expandNow(raw, context, context.unknown, {})
   }
 
-  /** An entry's body as the recursion searches it: as it is sent, plus hidden keys. */
+  /** The body of a lore entry in which other entries' keys are searched: the text that is sent, with hidden keys. */
   *recursionText(entry: LoreEntry, context: ExpansionContext): Steps<string> {
     if (!/hidden_key/i.test(entry.body)) return yield* this.expand(entry, entry.body, context)
     return yield* this.#expandNow(entry.body, context, new Set(), { showsHiddenKeys: true })
   }
 
-  /** A key of a lorebook with its macros expanded. A key whose only macros are names is cached, and does not count as a macro. */
+  /**
+   * A key of a lorebook with its macros expanded. If its only macros are names, the key is cached, and its macros do not count
+   * towards the limit of macros.
+   */
   *expandKey(key: LoreKey, context: ExpansionContext): Steps<LoreKey> {
     const known = this.#cache.key(key)
     if (known) return known
@@ -207,8 +213,8 @@ export class CardTexts {
   }
 
   /**
-   * The value of a macro for one of the card's own texts, expanded once for a request. Macros for such texts inside it are empty, so
-   * that no text can contain itself.
+   * The value of a macro that inserts one of the card's own texts, such as `{{description}}`. It is expanded once for a request.
+   * In that text such macros are empty, so that no text can contain itself.
    */
   *#ownText(field: OwnField, context: ExpansionContext, environment: MacroEnvironment): Steps<OwnText> {
     const key = `${field}/${environment.showsHiddenKeys ?? false}/${environment.original}/${environment.persona?.length}`
@@ -228,7 +234,7 @@ export class CardTexts {
     return made
   }
 
-  /** A number of an entry, the same as long as these texts are cached. */
+  /** A number that identifies an entry in cache keys. It is the same as long as this object is cached. */
   numberOf(entry: LoreEntry): number {
     const known = this.#numbers.get(entry)
     if (known !== undefined) return known
@@ -237,7 +243,7 @@ export class CardTexts {
   }
 }
 
-/** The value of a macro for a message of the conversation; empty when there is no such message. */
+/** The value of a macro for a message of the conversation; empty if there is no such message. */
 function* chatText(macro: ChatMacro, { conversation, chatTexts }: ExpansionContext): Steps<string> {
   const known = chatTexts.get(macro)
   if (known !== undefined || conversation.length === 0) return known ?? ''
@@ -259,7 +265,7 @@ function newestText(conversation: readonly Message[], speaker: Message['role'] |
 
 const keyName = /\{\{(char|user)\}\}|<(char|bot|user)>/gi
 
-/** The texts of a persona, cached with its card. */
+/** The texts of a persona's card, expanded for its user. They are cached as long as the card object. */
 export function textsOf(card: Card, { name, userName }: Persona, settings: PromptSettings): CardTexts {
   return textsByUser.get(settings, card, `${userName}\n${name ?? ''}`, (cache) => {
     return new CardTexts(card, name ?? '', userName, settings, cache)
@@ -268,7 +274,7 @@ export function textsOf(card: Card, { name, userName }: Persona, settings: Promp
 
 const textsByUser = new UserCache<CardTexts>()
 
-/** Expands the texts of a request, with the names of its persona; its cache lives as long as the request. */
+/** Expands the texts that a request brings, with the names of its persona. They are cached only for this request. */
 export function requestTextsOf(
   card: Card,
   { name, userName }: Persona,

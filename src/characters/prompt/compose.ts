@@ -13,26 +13,28 @@ import { injectionsOf, insertInjections, isOfConversation, isPrefill } from './i
 import { examplesOf, leadOf, loreBesideExamples, postHistoryMessage, postHistoryOf } from './segments.ts'
 import type { PromptSettings } from './settings.ts'
 
-/** Characters of a card's texts in one prompt. */
+/** The most characters of a card's texts in one prompt. */
 const maxPromptLength = 8 * maxExpansionLength
 
 /**
  * Composes a prompt, in the order of `docs/cards.md`: main prompt, the request's own system messages, lore and the character's
- * definition, example dialogues, the conversation with its injections, post-history. Except for its caches it is a pure function:
- * equal requests give equal messages, unless the card uses random draws.
- * @throws ApiError 400 for a greeting that does not exist, and for a prompt that does not fit the model's context
- * @throws TokenCounterNeeded when tokens must be counted and the request has no counter
+ * definition, example dialogues, the conversation with its injections, post-history, prefill. Except for its caches it is a pure
+ * function: equal requests give equal messages, unless the card uses the time or random draws.
+ * @throws ApiError 400 for a greeting that does not exist, for texts that are too long, and for a prompt that does not fit the
+ *   model's
+ *   context
+ * @throws TokenCounterNeeded if tokens must be counted and the request has no counter
  */
 export function* compose(request: CompositionRequest): Steps<Composition> {
   yield request.messages.length
   if (request.persona.name !== null) return yield* composeForCharacter(request, request.persona.name)
   if (request.texts === undefined) return yield* composeWithoutCharacter(request)
-  // Without a character, the request's texts have the same places in the prompt.
+  // Without a character, a request's persona, note and lorebooks have the same places in the prompt as with one.
   const { greeting: _greeting, ...others } = request
   return yield* composeForCharacter({ ...others, settings: settingsWithoutCharacter }, nameWithoutCharacter)
 }
 
-/** The value of {{char}} and the operator's settings, when no character is played. */
+/** The value of {{char}}, and the prompt settings in place of the operator's, if no character is played. */
 const nameWithoutCharacter = 'Assistant'
 const settingsWithoutCharacter: PromptSettings = { systemPrompt: '', greeting: 'never' }
 
@@ -65,7 +67,7 @@ function* composeForCharacter(request: CompositionRequest, name: string): Steps<
   const messagesOf = function* (kept: PromptParts) {
     return (yield* assemble(kept)).messages
   }
-  // With an unknown context, everything is sent.
+  // If the size of the model's context is not known, everything is sent.
   const fitting =
     contextWindow === undefined
       ? parts
@@ -73,7 +75,7 @@ function* composeForCharacter(request: CompositionRequest, name: string): Steps<
   return new Composed(yield* assemble(fitting), lore, parts, fitting, greeting, context)
 }
 
-/** A prompt of a character; the sections and the report of lore, which only receipts need, are made when they are read. */
+/** A prompt of a character. Only receipts need the sections and the report of lore, so both are made when they are read. */
 class Composed implements Composition {
   readonly messages: readonly Message[]
   readonly dropped: DroppedCounts
@@ -130,7 +132,7 @@ function* composeWithoutCharacter(request: CompositionRequest): Steps<Compositio
 
 const nameOnlyCards = new Map<string, Card>()
 
-/** A card with only a name; the same object for the same name, so that its cached texts are found again. */
+/** A card with only a name. The same name gives the same object, so that its cached texts are found again. */
 function cardOf(name: string): Card {
   const known = nameOnlyCards.get(name)
   if (known) return known
@@ -161,7 +163,7 @@ function* assembled(
   const after = beside.length === 0 ? [] : yield* loreBeside(texts, context, beside, 'after_examples')
   const length = conversation.filter(isOfConversation).length
   const injections = yield* injectionsOf(texts, context, lore, length)
-  // The model continues a reply that the request has begun, so a prefill of the card comes before it, like all lore at depth 0.
+  // The model continues a reply that the request has begun. So the begun reply comes last, after a prefill of the card.
   const prefills = begun ? [] : injections.filter(isPrefill)
   const inserted = prefills.length > 0 ? injections.filter((injection) => !isPrefill(injection)) : injections
   const postHistory = yield* postHistoryOf(texts, context, lore)
@@ -169,7 +171,7 @@ function* assembled(
   const blocks = examples.flat()
   yield (conversation.length + blocks.length + lore.length) * unitsOfPlacing
   const said = insertInjections(conversation, inserted)
-  // `concat` instead of spread: with hundreds of example messages, iteration costs more than everything else here.
+  // `concat` is faster than spread: with hundreds of example messages, iteration would cost more than everything else here.
   const messages = listOf(lead.main).concat(
     ownSystem,
     listOf(lead.character),
@@ -273,7 +275,7 @@ function reportOf({ entry, book, keys, body }: Lore, dropped?: DropReason): Lore
   }
 }
 
-/** Reasons that count as a loss; an entry dropped by its probability or group is left out as the card intends. */
+/** Reasons for which a dropped entry is counted. Entries that are dropped for other reasons are left out as the card intends. */
 const lossy: ReadonlySet<DropReason> = new Set(['budget', 'limit', 'context'])
 
 function countsOf(lore: FoundLore, whole: PromptParts, fitting: PromptParts): DroppedCounts {

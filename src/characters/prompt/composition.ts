@@ -12,7 +12,7 @@ export interface RequestTexts {
   readonly persona?: string
   readonly authorNote?: AuthorNote
   readonly books: readonly Lorebook[]
-  /** Regular expressions of the books that never match here. */
+  /** Regular expressions of the books that the engine refuses; they match nothing. */
   readonly refusedRegexes?: readonly string[]
   /** Whether macros in these texts, and keys of these books, may read the card's own texts. */
   readonly seesCard: boolean
@@ -32,7 +32,7 @@ export interface CompositionRequest {
   readonly settings: PromptSettings
   /** 0 is `first_mes`, n the nth of `alternate_greetings`; -1 for none. */
   readonly greeting?: number | undefined
-  /** Seeds `{{pick}}`, the greeting and the draws of groups, together with the card. */
+  /** The seed of `{{pick}}`, the greeting and the draws of groups, together with the card. */
   readonly conversationId?: string | undefined
   readonly texts?: RequestTexts | undefined
   /** Lorebooks for all characters, after the character's own and the request's. */
@@ -42,7 +42,7 @@ export interface CompositionRequest {
   /** Tokens reserved for the reply. */
   readonly replyTokens?: number
   readonly overflow?: 'drop-oldest' | undefined
-  /** Counts the tokens of a text; called only when the prompt may not fit. */
+  /** Counts the tokens of a text. It is called only if the prompt or the lore of a book may exceed its limit of tokens. */
   readonly countSteps?: ((text: string) => Steps<number>) | undefined
   /** Draws like `Math.random`. */
   readonly random?: () => number
@@ -89,7 +89,7 @@ export interface LoreReport {
   readonly source: LoreEntry
 }
 
-/** The numbers of dropped parts. */
+/** The numbers of parts that were dropped from a prompt. */
 export interface DroppedCounts {
   readonly lore: number
   readonly examples: number
@@ -105,7 +105,7 @@ export interface Composition {
   readonly unknownMacros: readonly string[]
 }
 
-/** Thrown when a prompt needs a token count and the request has no counter: the caller loads a tokenizer only then. */
+/** Thrown if a prompt needs a token count and the request has no counter. The caller then loads a tokenizer, and tries again. */
 export class TokenCounterNeeded extends Error {
   override readonly name = 'TokenCounterNeeded'
 }

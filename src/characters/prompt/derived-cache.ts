@@ -8,26 +8,26 @@ interface Derived<T> {
 }
 
 /**
- * A cache of one kind of values that are made from the texts of a card for one user. Where each prompt reads the example dialogues
- * again, a whole completion costs 151 % more CPU time; where it makes the card's messages again, 5.8 % more (docs/performance.md).
+ * A cache of one kind of values that are made from the texts of a card for one user. Without this cache for example dialogues, a
+ * whole completion costs 151 % more CPU time; without it for a card's messages, 5.8 % more (docs/performance.md).
  */
 export class DerivedCache<T> {
   readonly #maxEntries: number
   readonly #maps = new WeakMap<CardTexts, Map<string | number, Derived<T>>>()
 
-  /** @param maxEntries entries for one `CardTexts` */
+  /** @param maxEntries the most values for one `CardTexts`; the next value empties its cache */
   constructor(maxEntries: number) {
     this.#maxEntries = maxEntries
   }
 
-  /** The cached value of a key; undefined for none. Adds its unknown macros to the context. */
+  /** The cached value of a key; undefined for none. Adds the value's unknown macros to the context. */
   cached(owner: CardTexts, key: string | number, context: ExpansionContext): T | undefined {
     const known = this.#maps.get(owner)?.get(key)
     if (known !== undefined && known.unknown.size > 0) for (const name of known.unknown) context.unknown.add(name)
     return known?.made
   }
 
-  /** A value made from texts, cached unless the texts vary. */
+  /** The value of a key: from the cache, or newly made. It is cached unless its texts vary between requests. */
   *derive(owner: CardTexts, key: string | number, context: ExpansionContext, make: () => Steps<T>): Steps<T> {
     const known = this.cached(owner, key, context)
     if (known !== undefined) return known

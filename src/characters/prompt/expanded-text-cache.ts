@@ -9,10 +9,10 @@ interface CachedText {
   readonly unknown: readonly string[]
 }
 
-/** Memory of a cached text and of a cached key besides its characters, counted as characters. */
+/** The memory of a cached text, and of a cached key, besides its characters, counted as characters. */
 const overheadOfText = 100
 const overheadOfKey = 200
-/** Characters that are cached for one card and all its users; beyond them the cache is emptied. */
+/** The most characters that are cached for one card and all its users. The next request after that begins with an empty cache. */
 const maxKeptLength = 4 * 1024 ** 2
 const maxKeptUsers = 100
 
@@ -24,7 +24,7 @@ class CacheBudget {
     return this.#spent >= maxKeptLength
   }
 
-  /** Takes so many characters of the budget. @returns whether there was any budget left before */
+  /** Takes characters from the budget. @returns whether any budget was left before */
   spend(characters: number): boolean {
     const fits = !this.isSpent
     this.#spent += characters
@@ -46,7 +46,7 @@ export class ExpandedTextCache {
     return this.#texts.get(key)
   }
 
-  /** Caches a text, if the card's budget allows. */
+  /** Caches a text, if the card's budget is not spent. */
   setText(key: string | LoreEntry, cached: CachedText): void {
     if (this.#budget.spend(cached.text.length + overheadOfText)) this.#texts.set(key, cached)
   }
@@ -55,7 +55,7 @@ export class ExpandedTextCache {
     return this.#keys.get(key)
   }
 
-  /** Caches an expanded key, if the card's budget allows. */
+  /** Caches an expanded key, if the card's budget is not spent. */
   setKey(key: LoreKey, expanded: LoreKey): void {
     if (this.#budget.spend(expanded.written.length + overheadOfKey)) this.#keys.set(key, expanded)
   }
@@ -67,8 +67,9 @@ interface CachedUsers<T> {
 }
 
 /**
- * A cache of one value for each user of a card, with an `ExpandedTextCache` for each. All users of a card share a budget. Where each
- * prompt expands the card's texts again, a whole completion costs 43 % more CPU time (docs/performance.md).
+ * A cache of one value for each user of a card. Each value gets an `ExpandedTextCache`; all users of a card share one budget.
+ * Without this cache, a whole completion costs 43 % more CPU time, because each prompt expands the card's texts again
+ * (docs/performance.md).
  */
 export class UserCache<T> {
   readonly #bySettings = new WeakMap<PromptSettings, WeakMap<Card, CachedUsers<T>>>()

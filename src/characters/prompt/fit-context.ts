@@ -15,7 +15,7 @@ export interface PromptParts {
   readonly conversation: readonly Message[]
 }
 
-/** The context that a prompt must fit into, and how the prompt is made and counted. */
+/** The context into which a prompt must fit, and the functions that make the prompt and count its tokens. */
 export interface FitRequest extends Pick<CompositionRequest, 'replyTokens' | 'overflow' | 'countSteps' | 'texts'> {
   /** Tokens of the model's context, with the reply. */
   readonly contextWindow: number
@@ -24,10 +24,10 @@ export interface FitRequest extends Pick<CompositionRequest, 'replyTokens' | 'ov
 }
 
 /**
- * Drops parts until the prompt fits the context: first lore with `@@ignore_on_max_context`, then examples from the last, then other
- * lore, and last the oldest messages if the model's setting `overflow` allows that. The character's definition is never cut.
- * @throws ApiError 400 `context_length_exceeded` when the rest does not fit
- * @throws TokenCounterNeeded when tokens must be counted and there is no counter
+ * Drops parts until the prompt fits the context: first lore with `@@ignore_on_max_context`, then examples from the last one, then
+ * other lore, and last the oldest messages if `overflow` allows that. The character's definition is never cut.
+ * @throws ApiError 400 `context_length_exceeded` if the rest does not fit
+ * @throws TokenCounterNeeded if tokens must be counted and there is no counter
  */
 export function* fitToContext(
   parts: PromptParts,
@@ -36,10 +36,10 @@ export function* fitToContext(
   const tooLong = (tokens: string) => contextExceeded(tokens, replyTokens, contextWindow, texts)
   const room = contextWindow - replyTokens
   const whole = yield* assemble(parts)
-  // A token is at least one byte, so a prompt with fewer bytes than the room needs no count.
+  // A token has at least one byte, so tokens need no count if the prompt has no more bytes than the context has tokens for it.
   if ((yield* tokensIn(whole, bytesOf)) <= room) return parts
   if (!countSteps) throw new TokenCounterNeeded()
-  // The count of a huge conversation stops when it is sure not to fit: to count megabytes would take seconds.
+  // The count of a huge conversation stops as soon as it does not fit: the count of megabytes would take seconds.
   if (overflow === undefined && isHuge(parts.conversation) && (yield* exceeds(parts.conversation, room, countSteps))) {
     throw tooLong(`more than ${Math.max(0, room)}`)
   }
@@ -62,7 +62,7 @@ function* bytesOf(text: string): Steps<number> {
   return Buffer.byteLength(text)
 }
 
-/** Units of work of one message, besides the count of its texts. */
+/** Units of work for each message, besides the count of its texts. */
 const unitsOfMessage = 15
 
 /** Tokens of a conversation. */
@@ -86,13 +86,14 @@ interface Counting {
   readonly countAll: (parts: PromptParts) => Steps<number>
 }
 
-/** Exact counts in a row that may exceed the room; after them the next count comes after 2, 4, 8 … drops. */
+/** The most exact counts that may find too many tokens. After these, the next counts come after 2, 4, 8 … drops. */
 const maxFailedCounts = 8
 
 /**
  * Drops parts step by step until the rest fits.
  * @param total tokens of the whole prompt
- * @returns the parts that fit, or the number of tokens when even the last rest does not fit
+ * @param room tokens of the context without the reply
+ * @returns the parts that fit; or, if the prompt does not fit without all parts that may be dropped, its number of tokens then
  */
 function* dropUntilFits(
   parts: PromptParts,
@@ -110,12 +111,12 @@ function* dropUntilFits(
     for (const text of texts) left -= yield* countSteps(text)
     for (const message of messages) left -= yield* tokensOf(message, countSteps)
     if (left > room || --waits > 0) continue
-    // Tokens can join where texts meet, so `left` is an estimate; only a count of the whole is exact.
+    // Two texts can share a token where they meet, so `left` is an estimate. Only a count of the whole prompt is exact.
     const fitting = yield* without(gone, parts)
     left = yield* countAll(fitting)
     if (left <= room) return fitting
     failed += 1
-    // A hostile text can make every estimate wrong; the whole is not counted after each drop.
+    // A hostile text can make every estimate wrong, so the whole prompt is not counted after each drop.
     waits = failed > maxFailedCounts ? 2 ** (failed - maxFailedCounts) : 0
   }
   const rest = yield* without(gone, parts)
@@ -150,6 +151,7 @@ function contextExceeded(
 
 /** Characters that are counted before the sum is checked. */
 const countedLength = 64 * 1024
+/** A conversation with more characters is huge. */
 const hugeLength = 512 * 1024
 
 function isHuge(messages: readonly Message[]): boolean {
@@ -169,7 +171,7 @@ function* exceeds(messages: readonly Message[], maxTokens: number, countSteps: C
   return false
 }
 
-/** Parts that are dropped together, and the texts and messages whose tokens that saves. */
+/** Parts that are dropped together, and the texts and messages whose tokens are saved. */
 interface DropStep {
   readonly dropped: readonly unknown[]
   readonly texts: readonly string[]

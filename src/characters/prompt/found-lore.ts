@@ -10,11 +10,11 @@ import type { LoreKey } from '../lore/scanned-text.ts'
 import type { CardTexts, ExpansionContext } from './card-texts.ts'
 import { type CompositionRequest, type RequestTexts, TokenCounterNeeded } from './composition.ts'
 
-/** An entry that fired: it is in the prompt, unless the prompt does not fit the context. */
+/** An entry that matched, with its expanded body. It is in the prompt, unless it is dropped. */
 export interface Lore extends Match {
   readonly body: string
   readonly book: string
-  /** The character's book comes before the world's. */
+  /** The index of the book: first the character's book, then the request's books, then the world books. */
   readonly bookIndex: number
 }
 
@@ -30,13 +30,13 @@ export interface FoundLore {
   readonly dropped: readonly Dropped[]
 }
 
-/** Units of work to sort one entry, and to expand one besides its macros; and entries of one step. */
+/** Units of work to sort one entry, and to expand one entry besides its macros. The last number is the entries of one step. */
 const unitsOfSorting = 50
 const unitsOfLore = 80
 const lorePerStep = 25
 
 const noLore: FoundLore = { kept: [], dropped: [] }
-/** Characters of a book's lore in one prompt, at most, even when the book's budget allows more. */
+/** The most characters of a book's lore in one prompt, even if the book's budget allows more. */
 const maxLoreLength = 1024 ** 2
 /** The share of a known context window that a book without a `token_budget` may fill. */
 const defaultBudgetShare = 0.25
@@ -105,8 +105,8 @@ function scanOf(
 }
 
 /**
- * Groups of books that are scanned together. The request's books are scanned apart when the card is hidden from the caller: their keys
- * could reveal other lore to the caller, and their groups could displace it.
+ * Groups of books that are scanned together. If the card is hidden from the caller, the request's books are scanned apart: their
+ * keys could reveal the other lore to the caller, and their inclusion groups could displace it.
  */
 function scanGroups(books: readonly Lorebook[], own: RequestTexts | undefined): readonly (readonly Lorebook[])[] {
   if (!own || own.seesCard || own.books.length === 0) return [books]
@@ -114,7 +114,7 @@ function scanGroups(books: readonly Lorebook[], own: RequestTexts | undefined): 
   return [books.filter((book) => !brought.has(book)), [...brought]]
 }
 
-/** The speaker for filtered books: the names in the card, and the name in the library. */
+/** The names, the tags and the kind of reply that entries for some characters or replies are compared with. */
 function speakerOf({ card, names }: CardTexts, { persona, messages }: CompositionRequest): Speaker {
   const lower = (texts: readonly string[]) => new Set(texts.map((text) => text.trim().toLowerCase()))
   return {
@@ -124,19 +124,19 @@ function speakerOf({ card, names }: CardTexts, { persona, messages }: Compositio
   }
 }
 
-/** A text of the card, or the user's persona, that keys are searched for in. */
+/** A text in which keys are searched besides messages: a text of the card, or the user's persona. */
 function* fieldText(field: ScannedField, texts: CardTexts, context: ExpansionContext): Steps<string> {
   if (field === 'persona') return context.persona ?? ''
   const { card } = texts
   return yield* texts.expand(field, field === 'depthNote' ? (card.depthNote?.prompt ?? '') : card[field], context)
 }
 
-/** Ascending insertion order; equal ones in the order of books and files. */
+/** Sorts lore by ascending insertion order. Entries with the same order stay in the order of books, and of their file. */
 function inOrder(a: Lore, b: Lore): number {
   return a.entry.insertionOrder - b.entry.insertionOrder || a.bookIndex - b.bookIndex || a.entry.index - b.entry.index
 }
 
-/** The order in which entries are dropped: the lowest priority first, among equal ones the later entry. */
+/** The order in which entries are dropped: the lowest priority first. Among equal priorities, the last entry is dropped first. */
 export function dropOrder(lore: readonly Lore[]): readonly Lore[] {
   return lore.toSorted(
     (a, b) => a.entry.priority - b.entry.priority || b.bookIndex - a.bookIndex || b.entry.index - a.entry.index,
@@ -154,7 +154,7 @@ function* expandAll(
   const nowhere: Dropped[] = []
   const missed: Dropped[] = []
   let expanded = 0
-  // One generator for all entries: one for each entry would cost more than most of the texts (`firstKeyIn` has the gain).
+  // One generator expands all entries. A generator for each entry would cost more than most expansions (see `firstKeyIn`).
   for (const { match, reason } of [...matches.map((match) => ({ match, reason: undefined })), ...dropped]) {
     const { entry, rules, keys } = match
     const body = texts.cachedText(entry, context) ?? (yield* texts.expand(entry, entry.body, context))
@@ -179,7 +179,7 @@ function* keepWithinBudget(lore: readonly Lore[], book: Lorebook, request: Compo
   yield lore.length * unitsOfSorting
   const characters = dropOver(lore, maxLoreLength, 'limit', ({ body }) => body.length)
   if (budget === undefined) return characters
-  // A token is at least one byte, so texts with fewer bytes than the budget need no count.
+  // A token has at least one byte, so tokens need no count if the texts have no more bytes than the budget has tokens.
   const bytes = characters.kept.reduce((sum, { body }) => sum + Buffer.byteLength(body), 0)
   if (bytes <= budget) return characters
   if (!countSteps) throw new TokenCounterNeeded()

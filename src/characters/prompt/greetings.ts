@@ -11,23 +11,23 @@ import { DerivedCache } from './derived-cache.ts'
 import { derivedAtOnce } from './segments.ts'
 import { defaultUserName, type Persona } from './settings.ts'
 
-/** The greeting of a conversation, and whether the prompt needs it inserted. */
+/** The greeting of a conversation, and whether it must be inserted into the prompt. */
 export interface ActiveGreeting {
-  /** 0 is `first_mes`. Undefined when it is not known. */
+  /** The index of the greeting: 0 is `first_mes`. Undefined if the greeting is not known. */
   readonly index: number | undefined
   readonly inserts: boolean
 }
 
-/** The value of `greeting` in a request for a conversation without a greeting. */
+/** The value of `greeting` in a request whose conversation has no greeting. */
 export const noGreeting = -1
 
 const greetingCache = new DerivedCache<Message>(32)
 
 /**
- * The active greeting: the greeting that the request names, else the greeting that the character's first message repeats, else the
- * card's first, if one is inserted. No greeting is inserted when the conversation has it already, or when the conversation does not
- * begin with the user.
- * @throws ApiError 400 when the request names a greeting that does not exist
+ * The active greeting: the greeting that the request names, else the greeting that the character's first message repeats, else
+ * the card's first greeting that is not blank, if a greeting is inserted. No greeting is inserted if the conversation has one
+ * already, if it does not begin with the user, or if the request or the operator's setting says so.
+ * @throws ApiError 400 if the request names a greeting that does not exist
  */
 export function* activeGreeting(
   texts: CardTexts,
@@ -51,7 +51,7 @@ export function* activeGreeting(
   return { index: named ?? spoken ?? (inserts ? firstGreeting(texts.card) : undefined), inserts }
 }
 
-/** The first greeting that is not blank: some cards have an empty `first_mes` and alternates. */
+/** The index of the first greeting that is not blank: some cards have an empty `first_mes` and alternate greetings. */
 function firstGreeting({ greetings }: Card): number {
   return Math.max(
     0,
@@ -59,7 +59,7 @@ function firstGreeting({ greetings }: Card): number {
   )
 }
 
-/** A greeting as the character's first message; null for an empty one. */
+/** A greeting as the character's first message; null for an empty greeting. */
 export function* greetingMessage(texts: CardTexts, context: ExpansionContext, index: number): Steps<Message | null> {
   const text = texts.cachedText(keyOf(index), context) ?? (yield* greetingText(texts, context, index))
   if (text === '') return null
@@ -71,11 +71,11 @@ export function* greetingMessage(texts: CardTexts, context: ExpansionContext, in
   )
 }
 
-/** Units of work of one greeting, besides its macros. */
+/** Units of work for each greeting, besides its macros. */
 const unitsOfShown = 20
 
 /**
- * Passes the greetings of a card to `onText` one by one, as they are in prompts.
+ * Passes the greetings of a card to `onText` one by one, as they are in prompts for a user without a name.
  * @param conversationId the conversation id of the later chat request, if any
  */
 export function* shownGreetings(
@@ -84,7 +84,7 @@ export function* shownGreetings(
   onText: (index: number, text: string) => void,
 ): Steps<void> {
   const { card } = persona
-  // A settings object of its own, so that these texts do not displace the cached texts of prompts.
+  // A new settings object has a cache of its own, so that these texts do not displace the cached texts of prompts.
   const texts = textsOf(card, { ...persona, userName: defaultUserName }, { systemPrompt: '' })
   for (const [index, raw] of card.greetings.entries()) {
     yield unitsOfShown + (raw.length >> 4)
@@ -93,8 +93,8 @@ export function* shownGreetings(
 }
 
 /**
- * A greeting with its macros expanded. Its draws depend only on the card, the greeting's index and the conversation's id, so that the
- * text is the same wherever it is shown, and on every turn.
+ * A greeting with its macros expanded. Its random draws depend only on the card, the greeting's index and the conversation's id,
+ * so that a client and each prompt of the conversation get the same text.
  */
 function greetingText(texts: CardTexts, context: ExpansionContext, index: number): Steps<string> {
   return texts.expand(keyOf(index), texts.card.greetings[index] ?? '', greetingContext(context, index))
@@ -104,7 +104,7 @@ function keyOf(index: number): string {
   return `greeting/${index}`
 }
 
-/** The context of one greeting, with draws of its own, also in the card's texts that its macros insert. */
+/** The context of one greeting, with random draws of its own. These are also used in texts of the card that its macros insert. */
 function greetingContext(context: ExpansionContext, index: number): ExpansionContext {
   return { ...context, random: seededRandom(`${context.seed}/greeting/${index}`), ownTexts: new Map() }
 }
@@ -113,16 +113,16 @@ function greetingContext(context: ExpansionContext, index: number): ExpansionCon
 const unitsOfGreeting = 120
 /** Units of work after which a step ends. */
 const unitsOfStep = 2000
-/** Characters of a greeting's beginning that are compared before its macros are expanded. */
+/** The most characters of a greeting's beginning that are compared before its macros are expanded. */
 const maxHeadLength = 200
-/** Stands for any time in a greeting that is compared: time has passed since the greeting was sent. */
+/** Stands for any time in a greeting that is compared, because time has passed since the greeting was sent. */
 const anyTime = '\uE000'
-/** Characters of a time, at most: "Wednesday, September 23rd 2026, 12:24:29 pm", and some words in its format. */
+/** The most characters of a time, such as "Wednesday, September 23rd 2026, 12:24:29 pm", with some words of its format. */
 const maxTimeLength = 100
 
 /**
- * The index of the greeting that a text repeats, literally or with its macros expanded; undefined for none. The client may have the
- * greeting from `GET /characters/{name}`, where the user is called "User" and the conversation may have had no id.
+ * The index of the greeting that a text repeats, literally or with its macros expanded; undefined for none. The client may have
+ * got the greeting from `GET /characters/{name}`, with "User" as the user and without a conversation id.
  */
 function* greetingIndexOf(
   texts: CardTexts,
@@ -183,7 +183,7 @@ function headOf(greeting: string): string {
   return withoutControls(macro === -1 ? start : start.slice(0, macro)).trim()
 }
 
-/** A greeting for comparisons, with `anyTime` for times; its macros do not count for the prompt. */
+/** A greeting for comparisons, with `anyTime` in place of times. Its macros do not count towards the limits of the prompt. */
 function comparedText(texts: CardTexts, context: ExpansionContext, index: number): Steps<string> {
   const own = {
     ...context,
@@ -208,7 +208,7 @@ function isSame(greeting: string, said: string): boolean {
   if (first + rest.join('') === '' || !said.startsWith(first)) return false
   let place = first.length
   for (const [index, piece] of rest.entries()) {
-    // The search ends where a time must end: a message may have millions of characters, and a card thousands of greetings.
+    // The search is limited to the longest time: a message may have millions of characters, and a card thousands of greetings.
     const within = said.slice(place + 1, place + maxTimeLength + piece.length)
     const next = index === rest.length - 1 ? said.length - piece.length : place + 1 + within.indexOf(piece)
     if (next <= place || next - place > maxTimeLength || !said.startsWith(piece, next)) return false

@@ -6,7 +6,7 @@ import type { AuthorNote } from './composition.ts'
 import type { Lore } from './found-lore.ts'
 import { loreMessage } from './segments.ts'
 
-/** A message with its place: `depth` messages before the end of the conversation. */
+/** A message, and its place: `depth` messages before the end of the conversation. */
 export interface Injection {
   readonly depth: number
   readonly role: Role
@@ -14,10 +14,13 @@ export interface Injection {
   readonly section: 'lore_at_depth' | 'author_note' | 'depth_note'
 }
 
-/** The place of lore around the author's note in a request without a note, as in SillyTavern. */
+/** The place of lore around the author's note if the request has no note, as in SillyTavern. */
 const noNote: AuthorNote = { text: '', depth: 4, role: 'system' }
 
-/** The injections: lore in its order, then the author's note and the card's depth note. @param length messages of the conversation */
+/**
+ * All injections: lore in its order, the author's note, the card's depth note.
+ * @param length the number of conversation messages
+ */
 export function* injectionsOf(
   texts: CardTexts,
   context: ExpansionContext,
@@ -53,7 +56,7 @@ export function* injectionsOf(
 
 /**
  * The place of an entry: at a depth, above or below the author's note, or elsewhere (null).
- * @param noteDepth the depth of an entry around the note that has a role, and so is a message of its own
+ * @param noteDepth the depth of the author's note. An entry beside the note that has a role of its own is a message at this depth
  */
 function depthOf(
   { entry: { place }, rules }: Lore,
@@ -69,14 +72,14 @@ function depthOf(
   return rules.role ? { depth: noteDepth, role } : place.section
 }
 
-/** Whether an injection is a prefill: a beginning of the reply, which the model continues. */
+/** Whether an injection is a prefill: the beginning of the reply, which the model continues. */
 export function isPrefill({ depth, role }: Injection): boolean {
   return depth <= 0 && role === 'assistant'
 }
 
 /**
- * Inserts messages at their depths. Depths count only messages of the conversation, not injections. No message is inserted between a
- * tool call and its results.
+ * Inserts messages at their depths. Depths count only messages of the conversation, not injections. No message is inserted
+ * between a tool call and its results.
  */
 export function insertInjections(messages: readonly Message[], injections: readonly Injection[]): readonly Message[] {
   if (injections.length === 0) return messages
@@ -94,7 +97,10 @@ export function insertInjections(messages: readonly Message[], injections: reado
   return inserted
 }
 
-/** For each message of the conversation, the index at which an injection before it is inserted: before all results of a tool call. */
+/**
+ * For each message of the conversation, the index at which an injection before it is inserted: for a tool result, before the
+ * call.
+ */
 function placesIn(messages: readonly Message[]): readonly number[] {
   const places: number[] = []
   let place = 0

@@ -9,9 +9,9 @@ import type { Lore } from './found-lore.ts'
 
 /** The system messages about the character, before the conversation, and the sections that they are made of. */
 export interface Lead {
-  /** The main prompt, when system messages of the request follow it; otherwise null, and `character` has it. */
+  /** The main prompt, if system messages of the request follow it. Otherwise null, and `character` contains the main prompt. */
   readonly main: Message | null
-  /** Everything else about the character, in one message; null when there is nothing. */
+  /** Everything else about the character, in one message; null if there is nothing. */
   readonly character: Message | null
   readonly sections: readonly Section[]
 }
@@ -25,11 +25,11 @@ const loreBesideExamplesCache = new DerivedCache<readonly Message[]>(32)
 const loreCache = new DerivedCache<Message>(256)
 const postHistoryCache = new DerivedCache<Message>(8)
 
-/** Units of work to find the place of one entry, and the number of places in the lead. */
+/** Units of work to compare one entry with one place, and the number of places in the lead. */
 const unitsOfPlaced = 10
 const leadSections = 6
 
-/** Main prompt, lore and the character's definition. @param isSplit whether the request's system messages come after the main prompt */
+/** The system messages before the conversation. @param isSplit whether system messages of the request follow the main prompt */
 export function* leadOf(
   texts: CardTexts,
   context: ExpansionContext,
@@ -38,7 +38,7 @@ export function* leadOf(
 ): Steps<Lead> {
   yield lore.length * unitsOfPlaced
   const placed = lore.filter((each) => leadSection(each) !== null || disables(each))
-  // A lead with a body that varies, or with the user's persona, is not cached.
+  // A lead is not cached if it contains lore that varies between requests, or the user's persona.
   const isCacheable = context.persona === undefined && placed.every(({ entry }) => texts.isCached(entry))
   if (!isCacheable) return yield* makeLead(texts, context, placed, isSplit)
   const key = `${isSplit}/${placed.map(({ entry }) => texts.numberOf(entry)).join()}`
@@ -136,7 +136,7 @@ export function examplesOf(texts: CardTexts, context: ExpansionContext): Steps<r
   return examplesCache.derive(texts, 'examples', context, () => makeExamples(texts, context))
 }
 
-/** Units of work of the messages of one block. */
+/** Units of work for each message of a block, and for its separator. */
 const unitsOfBlock = 100
 
 function* makeExamples(texts: CardTexts, context: ExpansionContext): Steps<readonly ExampleBlock[]> {
@@ -145,7 +145,7 @@ function* makeExamples(texts: CardTexts, context: ExpansionContext): Steps<reado
   return yield* blocksOf(texts, examples, (line) => texts.expandLine(line, context))
 }
 
-/** A text as example dialogues. @param expand expands the macros of a line; omitted when they are expanded already */
+/** A text as example dialogues. @param expand expands the macros of a line; omitted if the text has expanded macros already */
 function* blocksOf(
   texts: CardTexts,
   text: string,
@@ -162,7 +162,7 @@ function* blocksOf(
   return blocks
 }
 
-/** A body next to the example dialogues: one more dialogue when it names a speaker, otherwise a message of its own. */
+/** Lore next to the example dialogues: one more dialogue if its body names a speaker, otherwise a message of its own. */
 export function* loreBesideExamples(
   texts: CardTexts,
   context: ExpansionContext,
@@ -184,7 +184,7 @@ function exampleMessage({ speaker, text }: Utterance): Message {
   return Object.freeze({ ...system(text), name: speaker === 'user' ? 'example_user' : 'example_assistant' })
 }
 
-/** A body as a message of its own. */
+/** The body of a lore entry as a message of its own. */
 export function* loreMessage(
   texts: CardTexts,
   context: ExpansionContext,
@@ -196,7 +196,7 @@ export function* loreMessage(
   return yield* loreCache.derive(texts, `${role}/${texts.numberOf(entry)}`, context, () => derivedAtOnce(make))
 }
 
-/** Units of work of one message. */
+/** Units of work to make one message. */
 const unitsOfMessage = 30
 
 /** Wraps a synchronous function as one step. */

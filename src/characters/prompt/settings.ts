@@ -1,13 +1,13 @@
 import type { Config } from '../../config.ts'
 import type { Card } from '../cards/card.ts'
 
-/** The character that the model plays, and the user. Without a card the model plays the character by its name alone. */
+/** The character that the model plays, and the user. Without a card, the model knows only the character's name. */
 export interface Persona {
   /** The name from the request, or the card's own; null when no character is played. */
   readonly name: string | null
   readonly card: Card | null
   readonly userName: string
-  /** SHA-256 of the card's bytes: seeds `{{pick}}` and the draws of weighted groups. */
+  /** SHA-256 of the card's bytes: a part of the seed of `{{pick}}`, greetings and groups. */
   readonly digest?: string
 }
 
@@ -24,7 +24,7 @@ export interface PromptSettings {
   readonly greeting?: 'auto' | 'never'
 }
 
-/** The main prompt when neither the card nor the operator has one. */
+/** The main prompt if neither the card nor the operator has one. */
 export const builtInSystemPrompt =
   "Write {{char}}'s next reply in a conversation between {{char}} and {{user}}. Stay in character."
 
