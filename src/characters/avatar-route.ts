@@ -31,7 +31,7 @@ export function avatarRoute(
           "Returns the main icon of the card, or the picture that contains the card: PNG, JPEG, WebP or GIF. A PNG comes without its text chunks, which contain the card, so that all accounts may see the pictures of the operator's cards.",
         tags: ['characters'],
         security,
-        // No starter has a picture.
+        // The example names no starter, because starters have no picture.
         params: Type.Object({ name: Type.String({ examples: ['Ada'] }) }),
         response: {
           200: {
@@ -51,7 +51,7 @@ export function avatarRoute(
       reply.header('cache-control', 'private, no-cache')
       const known = request.headers['if-none-match']
       const unchanged = () => reply.code(304).header('etag', `"${tag}"`).send(null)
-      // A client with the right tag already has the picture. `*` matches any picture, and there may be none.
+      // A client with the right tag already has the picture. `*` matches any picture, but the character may have none.
       if (known?.trim() !== '*' && matchesTag(known, tag)) return unchanged()
       const size = await found.size()
       const file = await openFiles.open(reply.raw, account, tag, size, async (signal) => {
@@ -64,11 +64,11 @@ export function avatarRoute(
   )
 }
 
-/** Makes a card's avatar, and frees the memory of the source. @throws ApiError 404 when there is none */
+/** Makes a card's avatar, and frees the memory of the source. @throws ApiError 404 if the card has no usable picture */
 async function makeAvatar(source: CardSource, work: Work): Promise<CardFile> {
   const { avatarSteps } = await import('./cards/avatar.ts')
   const { bytes, type } = await work.run('name', avatarSteps(source))
-  // A picture that is stored unpacked in an archive is a view of the source.
+  // A picture that is stored unpacked in an archive is a view of the source, so it is copied before the source is freed.
   const own = bytes.buffer === source.bytes.buffer ? Buffer.from(bytes) : bytes
   freeBytes(source.bytes)
   return { bytes: own, losses: [], type }

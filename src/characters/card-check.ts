@@ -28,7 +28,7 @@ export interface FileCheck {
   readonly tests: number
   /** Faults that were tolerated, one sentence each. */
   readonly warnings: readonly string[]
-  /** Why the file cannot be read, with the error code of its upload. */
+  /** The reason why the file cannot be read. The code is that of an upload of the file, or `file_unreadable`. */
   readonly error: { readonly code: string; readonly message: string } | null
 }
 
@@ -54,7 +54,7 @@ function checkBytes(file: string, bytes: Buffer): FileCheck {
     return checkCard(file, bytes)
   } catch (error) {
     const document = documentIn(bytes)
-    // A file with `spec: lorebook_v3`, or with `entries`, is checked as a lorebook.
+    // A file that is not a card is checked as a lorebook, if it has `spec: lorebook_v3` or `entries`.
     if (document && valueIn(document, 'spec') === 'lorebook_v3') return checkLorebook(file, document)
     if (!document || !Object.hasOwn(document, 'entries')) throw error
     return checkLorebook(file, document)

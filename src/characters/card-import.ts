@@ -12,9 +12,9 @@ interface NamedCard extends ReadCard {
 }
 
 /**
- * Imports cards into the folder, or into the account of the library; returns a line for each.
- * It writes nothing before all cards are read.
- * @throws Error that names every faulty file
+ * Imports cards into the folder, or into the uploads of the library's account. Nothing is written before all cards are read.
+ * @returns a line of text for each card
+ * @throws Error that names every faulty file; then nothing is imported
  */
 export async function importCards(
   files: readonly string[],
@@ -42,7 +42,7 @@ export async function importCards(
 
 /**
  * Reads a whole file.
- * @throws Error with a message for users when the file is too large or cannot be read
+ * @throws Error with a message for users if the file is too large or cannot be read
  */
 export async function readWholeFile(file: string, maxBytes: number): Promise<Buffer> {
   try {
@@ -104,7 +104,7 @@ async function importCard(card: NamedCard, commandLibrary: CommandLibrary): Prom
   return `${shown} is in ${file}.`
 }
 
-/** Whether an import wrote a file; never true for files in `CONFIG_DIR`. */
+/** Whether an import wrote a file: only then it is in the data folder and has a digest as its name. */
 function isImported(file: string, { folder }: CommandLibrary): boolean {
   return dirname(file) === realPath(folder) && /^[0-9a-f]{64}\.(?:json|png|charx)$/.test(basename(file))
 }

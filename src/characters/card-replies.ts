@@ -7,7 +7,7 @@ import type { CardSource } from './cards/source.ts'
 import { type Character, unknownCharacter } from './library/character.ts'
 import type { CharacterLibrary } from './library/library.ts'
 
-/** The guard of the routes that read characters. */
+/** The check for routes that read characters: the key needs one of these scopes. */
 export const toRead = requireScope('chat', 'characters:write')
 
 /** Bytes of a file that are written in one turn of the event loop. */
@@ -20,7 +20,7 @@ export function sendBytes(reply: FastifyReply, bytes: Buffer): FastifyReply {
     .send(bytes.length <= pieceBytes ? bytes : Readable.from(piecesOf(bytes, pieceBytes)))
 }
 
-/** Reads the source of a found character. @throws ApiError 404 when it was removed meanwhile */
+/** Reads the source of a found character. @throws ApiError 404 if the character was removed or changed since it was found */
 export async function readSource(
   library: CharacterLibrary,
   account: number,

@@ -9,18 +9,19 @@ import { maxExpandedLength, tooLarge } from './macros/macros.ts'
 import { shownGreetings } from './prompt/greetings.ts'
 import { listBody } from './schemas.ts'
 
-/** The properties of a request that decide what it shows of a character. */
+/** The properties of a request that decide what the reply shows of a character. */
 export interface Viewer {
+  /** Whether the caller may read the whole card. */
   readonly isReadable: boolean
   /** ISO 639-1 codes, in the order of preference. */
   readonly languages: readonly string[]
-  /** The stored character, when it is the caller's own. */
+  /** The caller's own upload of this name; undefined for none. */
   readonly stored: StoredCharacter | undefined
-  /** The conversation that the greetings are for; undefined for any. */
+  /** The id of the conversation in which the greetings will be used; undefined for none. */
   readonly conversationId: string | undefined
 }
 
-/** The body for a character. The hidden fields of its card are only in it when the viewer may read the card. */
+/** The body for a character. It contains the hidden fields of the card only if the viewer may read the card. */
 export function* publicBody(character: Character, source: CardSource, viewer: Viewer) {
   const { document } = source
   const { name, origin, digest, card } = character
@@ -43,7 +44,7 @@ export function* publicBody(character: Character, source: CardSource, viewer: Vi
   }
 }
 
-/** The greetings with their macros expanded. @throws ApiError 400 `card_too_large` when they are too long together */
+/** The greetings with their macros expanded. @throws ApiError 400 `card_too_large` if all greetings together are too long */
 function* greetingsOf(persona: Parameters<typeof shownGreetings>[0], conversationId: string | undefined) {
   const greetings: { index: number; text: string }[] = []
   let length = 0
@@ -55,7 +56,7 @@ function* greetingsOf(persona: Parameters<typeof shownGreetings>[0], conversatio
   return greetings
 }
 
-/** The languages of an `Accept-Language` header (RFC 9110, section 12.5.4), the best first. */
+/** The languages of an `Accept-Language` header (RFC 9110, section 12.5.4), the preferred one first. */
 export function languagesOf(header: string | undefined): readonly string[] {
   return (header ?? '')
     .split(',')

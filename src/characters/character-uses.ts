@@ -2,16 +2,16 @@ import { unixSeconds } from '../time.ts'
 import type { CharacterStore, VersionKey } from './library/character.ts'
 import { dayBegin } from './policy.ts'
 
-/** Milliseconds from the first use until the write. */
+/** Milliseconds from the first unwritten use until the write. */
 const writeDelayMs = 60_000
-/** Versions of one write. */
+/** The most versions of one write. */
 const batchSize = 500
-/** Versions that are remembered as recorded today; beyond them all are forgotten, and may be recorded a second time. */
+/** The most versions that are remembered as recorded today. After that all are forgotten, and may be recorded a second time. */
 const maxRememberedVersions = 100_000
 
 /**
- * Records which versions of uploaded characters are used, each once a day. All are written together a minute after the first, so that
- * no request waits for the write.
+ * Records which versions of uploaded characters are used, each version once a day. The uses of a minute are written together in
+ * the background, so that no request waits for the write.
  */
 export class CharacterUses {
   readonly #store: Pick<CharacterStore, 'noteUses'>
@@ -47,7 +47,7 @@ export class CharacterUses {
     const versions = this.#waiting
     this.#waiting = []
     for (let begin = 0; begin < versions.length; begin += batchSize) {
-      // A failed write (a full disk) does not disturb chats: the next use of each version is recorded again.
+      // A failed write, for example on a full disk, does not disturb chats. The next use of each version is recorded again.
       await this.#store.noteUses(versions.slice(begin, begin + batchSize), this.#now()).catch(() => this.#noted.clear())
     }
   }

@@ -13,7 +13,7 @@ export interface CharacterStores extends AccessStores {
 /** A character with the source of its card. */
 export type SourcedCharacter = Character & { readonly source: CardSource }
 
-/** Characters of one page of a list. */
+/** The number of characters that are read from the library in one page. */
 const page = 1000
 
 /** The characters for the operator's commands: the folder, the starters, and the uploads of an account if one is named. */
@@ -22,7 +22,7 @@ export class CommandLibrary {
   readonly store: CharacterStore
   /** The id of the named account; null for none. */
   readonly account: number | null
-  /** The folder for imported cards that everybody may talk to. */
+  /** The folder for imported cards that all accounts may play. */
   readonly folder: string
   /** Bytes. */
   readonly maxCardBytes: number
@@ -35,7 +35,7 @@ export class CommandLibrary {
     this.maxCardBytes = config.cardBodyLimit
   }
 
-  /** @throws ApiError when there is no character of this name */
+  /** Finds a character, and reads its source. @throws ApiError 404 if there is no character of this name */
   async find(name: string): Promise<SourcedCharacter> {
     const character = await this.library.resolve(this.account, name)
     const bytes = character && (await this.library.source(this.account, character))
@@ -60,7 +60,7 @@ export class CommandLibrary {
 
 /**
  * Opens the library for one command.
- * @throws AccessError when there is no account of this name
+ * @throws AccessError if there is no account of this name
  */
 export async function openCommandLibrary(
   config: Config,

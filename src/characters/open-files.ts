@@ -7,7 +7,7 @@ export interface CardFile {
   readonly bytes: Buffer
   /** Parts of the card that the file does not contain, one sentence each. */
   readonly losses: readonly string[]
-  /** The media type, when the format does not decide it. */
+  /** The media type, if the format of the request does not decide it. */
   readonly type?: string
 }
 
@@ -15,7 +15,7 @@ export interface CardFile {
 interface OpenFile {
   readonly file: Promise<CardFile>
   readonly held: HeldBytes
-  /** Aborts `make`. */
+  /** Aborts `make`, when no reader is left. */
   readonly ending: AbortController
   readers: number
 }
@@ -23,7 +23,7 @@ interface OpenFile {
 /** Makes a file; the signal aborts when the last reader has disconnected. */
 type MakeFile = (signal: AbortSignal) => Promise<CardFile>
 
-/** The card files that are being sent: requests for the same file share its bytes, which are counted once as in flight. */
+/** The card files that are being sent. Requests of one account for one file share its bytes, which count once as in flight. */
 export class OpenFiles {
   readonly #inFlight: BytesInFlight
   readonly #files = new Map<string, OpenFile>()
@@ -34,10 +34,9 @@ export class OpenFiles {
 
   /**
    * Opens a file for a reply, and closes it when the reply ends.
-   * @param account requests of one account share files
-   * @param name identifies the file among the account's files
-   * @param size bytes that `make` needs, counted as in flight before it begins
-   * @throws ApiError 503 when there is no room for these bytes, and the errors of `make`
+   * @param name identifies the file among the files of the account
+   * @param size the bytes of the card's source, which count several times as in flight while `make` runs
+   * @throws ApiError 503 if too many bytes are in flight, and the errors of `make`
    */
   open(reply: Writable, account: number, name: string, size: number, make: MakeFile): Promise<CardFile> {
     const key = `${account} ${name}`
@@ -61,7 +60,7 @@ export class OpenFiles {
       held.set(file.bytes.length)
       return file
     })
-    // All readers may disconnect before the file is made.
+    // The bytes stay counted until the file is made, because all readers may disconnect before.
     const open: OpenFile = { file: held.during(making), held, ending, readers: 0 }
     this.#files.set(key, open)
     return open

@@ -8,7 +8,7 @@ import { wholeOf } from './library/source-bytes.ts'
 /** Milliseconds from the start until the first page, and between two pages. */
 const startDelayMs = 60_000
 const pauseMs = 20
-/** Characters of a page. */
+/** The number of characters (personas) in a page. */
 const pageLength = 50
 
 /** The options of `notePictures`. */
@@ -23,8 +23,9 @@ export interface PictureNotesOptions {
 }
 
 /**
- * Records for uploads from before 0.2.0 whether they have a picture, once after the start. For later uploads, the upload records it.
- * @returns a function that stops this, and resolves when no work is running
+ * Checks once after the start whether uploads from before 0.2.0 have a picture, and records the result. For later uploads, the
+ * upload records it.
+ * @returns a function that stops the checks, and resolves when none is running
  */
 export function notePictures(options: PictureNotesOptions): () => Promise<void> {
   const end = new AbortController()
@@ -45,7 +46,7 @@ export function notePictures(options: PictureNotesOptions): () => Promise<void> 
   }
 }
 
-/** Checks a page of characters. @returns the last of them; null after the last page */
+/** Checks a page of characters. @returns the last character of the page; null if the page is empty */
 async function notePage(
   options: PictureNotesOptions,
   after: CharacterKey | null,
@@ -66,7 +67,7 @@ async function notePage(
   return page.at(-1) ?? null
 }
 
-/** Whether a stored card has a picture; undefined when it is deleted meanwhile. A card that cannot be read any more has none. */
+/** Whether a stored card has a picture; undefined if the card is deleted meanwhile. A card that cannot be read has none. */
 async function hasPicture(
   { store, workOf, during }: PictureNotesOptions,
   { account, name, digest }: VersionKey,

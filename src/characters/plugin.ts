@@ -15,7 +15,7 @@ import { type CardFile, OpenFiles } from './open-files.ts'
 import { CharacterBody, CharacterFormat, CharacterList, CharacterPath, CharacterQuery, listBody } from './schemas.ts'
 import { type CharactersOptions, cardTypes, uploadRoutes } from './upload-routes.ts'
 
-/** Characters of a page without a `limit`. */
+/** The number of characters in a page if the request has no `limit`. */
 const standardPage = 100
 
 const contentTypes = {
@@ -29,7 +29,7 @@ const contentTypes = {
 export const charactersPlugin: FastifyPluginAsyncTypebox<CharactersOptions> = async (app, options) => {
   const { guard, library, store, inFlight, workOf, bodyLimit, limits } = options
   const openFiles = new OpenFiles(inFlight)
-  // Bodies are taken as bytes: a card is stored unchanged, and the card reader is more lenient than the JSON parser of other routes.
+  // Bodies are taken as bytes: a card is stored unchanged, and its reader accepts more than the JSON parser of other routes.
   app.removeAllContentTypeParsers()
   takeBodies(app, cardTypes, workedOn)
   app.addHook('onRequest', guard.admitApiKey)
@@ -91,11 +91,11 @@ export const charactersPlugin: FastifyPluginAsyncTypebox<CharactersOptions> = as
 
   avatarRoute(app, { ...options, openFiles })
 
-  // Not `options` itself: it contains this group's prefix, which would be applied twice.
+  // The options are passed one by one, because `options` contains the prefix of this group, which would be applied twice.
   await app.register(uploadRoutes, { guard, library, store, inFlight, workOf, bodyLimit, limits })
 }
 
-/** The description of a character for a caller. @param size bytes of its source, which are counted as in flight meanwhile */
+/** The description of a character for a caller. @param size the bytes of its source, which count as in flight while it is read */
 async function bodyOf(
   request: FastifyRequest<{ Querystring: { conversation_id?: string } }>,
   character: Character,
@@ -122,7 +122,7 @@ async function bodyOf(
   )
 }
 
-/** The body of an upload; counts the memory of the parsed card as well. */
+/** The body of an upload. From now on its bytes count several times as in flight, for the memory of the parsed card. */
 function workedOn({ held }: FastifyRequest, body: Buffer): Buffer {
   held?.setWorkedOn(body.length)
   return body
@@ -136,7 +136,7 @@ async function makeFile(source: CardSource, format: keyof typeof contentTypes, w
   return { bytes, losses }
 }
 
-/** Sends a card's file, and names the parts of the card that it does not contain. */
+/** Sends a card's file. A header names the parts of the card that the file does not contain. */
 function sendFile(reply: FastifyReply, name: string, format: keyof typeof contentTypes, file: CardFile): FastifyReply {
   const { bytes, losses } = file
   if (losses.length > 0) reply.header('x-export-losses', losses.join(' '))
@@ -144,7 +144,7 @@ function sendFile(reply: FastifyReply, name: string, format: keyof typeof conten
   return sendBytes(reply, bytes)
 }
 
-/** A file name for the card: a plain one for old clients, and the character's name for all others (RFC 6266). */
+/** A header with two file names: a plain one for old clients, and the character's name for all other clients (RFC 6266). */
 function disposition(name: string, format: keyof typeof contentTypes): string {
   const extension = format === 'v2' ? 'json' : format
   const encoded = encodeURIComponent(name).replace(/['()*]/g, (mark) => `%${mark.charCodeAt(0).toString(16)}`)

@@ -2,15 +2,16 @@ import type { AuditEntry } from '../audit/record.ts'
 import { ApiError } from '../errors.ts'
 import { type CharacterKey, type CharacterLimits, shownDigest, type VersionKey } from './library/character.ts'
 
-// Decisions that the stores of all engines share: a store reads rows, calls these functions, and writes the result. Times are Unix seconds.
+// Decisions that the stores of both databases share. A store reads rows, calls these functions, and writes the result. Times are
+// Unix seconds.
 
-/** The newest versions of a character, which are kept whether they are used or not. */
+/** The number of newest versions of a character that are kept, whether they are used or not. */
 export const keptVersions = 20
-/** Days after its last use during which an older version is kept. */
+/** Days for which an older version is kept after its last use. */
 const keptDays = 90
 const day = 86_400
 
-/** Versions and bytes that one transaction removes, since other writes wait for it; it removes at least one version. */
+/** The most versions and bytes that one transaction removes, since other writes wait for it; one version may have more bytes. */
 const maxRemovedVersions = 10
 const maxRemovedBytes = 16 * 1024 ** 2
 
@@ -22,7 +23,7 @@ export interface CharacterUsage {
 
 /**
  * Checks the limits before characters or bytes are added. A request that adds nothing is never refused.
- * @throws ApiError 429 without `Retry-After`, since waiting frees nothing
+ * @throws ApiError 429 without `Retry-After`, because nothing becomes free by waiting
  */
 export function checkCharacterLimits(limits: CharacterLimits, usage: CharacterUsage, added: CharacterUsage): void {
   const { characters = Infinity, bytes = Infinity } = limits
@@ -46,17 +47,20 @@ export function purgeEntries(removed: readonly VersionKey[]): readonly AuditEntr
   })
 }
 
-/** The beginning of a moment's day (UTC): one use a day is recorded. */
+/** The beginning of the UTC day of a moment. One use of a version is recorded for each day. */
 export function dayBegin(moment: number): number {
   return moment - (moment % day)
 }
 
-/** The moment since which an older version must have been used to be kept. */
+/** The moment since which an older version must have been used, otherwise it expires. */
 export function keptIfUsedSince(now: number): number {
   return dayBegin(now) - keptDays * day
 }
 
-/** A row that a purge reads: a character and one of its versions; without a version when it has at most `keptVersions`. */
+/**
+ * A row that a purge reads: a character and one of its versions. A character with at most `keptVersions` versions has one row,
+ * with null for the version.
+ */
 export interface PurgeRow extends CharacterKey {
   /** The digest of the current version. */
   readonly current: string
@@ -68,16 +72,17 @@ export interface PurgeRow extends CharacterKey {
 /** The versions to remove from a page of characters, and the place to continue. */
 export interface PurgePlan {
   readonly surplus: readonly VersionKey[]
-  /** The last finished character; null for none. */
+  /** The character after which the next step continues; null to begin with the first. */
   readonly after: CharacterKey | null
-  /** Whether no character comes after the page. */
+  /** Whether the page is empty, because no character is left. */
   readonly isLast: boolean
 }
 
 /**
- * Finds the expired versions: not among the newest, not used since `usedSince`, and not the current one.
+ * Finds expired versions, as many as one transaction removes. An expired version is not among the newest, was not used since
+ * `usedSince`, and is not the current one.
  * @param rows a page of characters in order, each with its versions, the newest first
- * @param begin the character before the page
+ * @param begin the character before the page; null for the first page
  */
 export function planPurge(rows: readonly PurgeRow[], usedSince: number, begin: CharacterKey | null): PurgePlan {
   const surplus: VersionKey[] = []
@@ -86,7 +91,7 @@ export function planPurge(rows: readonly PurgeRow[], usedSince: number, begin: C
   for (const versions of Map.groupBy(rows, ({ account, name }) => `${account} ${name}`).values()) {
     for (const version of surplusIn(versions, usedSince)) {
       bytes += version.bytes
-      // The next step removes the rest of this character.
+      // The next step removes the other expired versions of this character.
       const isEnough = surplus.length === maxRemovedVersions || (surplus.length > 0 && bytes > maxRemovedBytes)
       if (isEnough) return { surplus, after: done, isLast: false }
       surplus.push(version.key)
@@ -96,7 +101,7 @@ export function planPurge(rows: readonly PurgeRow[], usedSince: number, begin: C
   return { surplus, after: done, isLast: rows.length === 0 }
 }
 
-/** The expired ones of a character's versions, which are sorted from the newest. */
+/** The expired versions of a character. @param versions all its versions, the newest first */
 function surplusIn(versions: readonly PurgeRow[], usedSince: number) {
   return versions.slice(keptVersions).flatMap(({ account, name, current, digest, bytes, used }) => {
     if (digest === null || digest === current || (used !== null && used >= usedSince)) return []

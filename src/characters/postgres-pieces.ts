@@ -6,24 +6,25 @@ import { unixSeconds } from '../time.ts'
 import type { VersionKey } from './library/character.ts'
 import { countPieces, maxRemovedPieces, PieceQueue, pieceAt, uploadLost } from './pieces.ts'
 
-/** Pieces that are sent at once: other requests need connections too. */
-const atOnce = 3
+/** The most pieces that are written in parallel. Each takes a connection, and other requests need connections too. */
+const maxParallelWrites = 3
 
 /**
- * The pieces of large cards in PostgreSQL, each written in its own transaction. They are sent and read as base64: the driver would write
- * bytes as hexadecimal digits, and twice.
+ * The pieces of large cards in PostgreSQL. Each piece is written in its own transaction. Pieces are sent and read as base64: the
+ * driver would send bytes as hexadecimal text, which makes more garbage (docs/decisions/0023-bytes-in-flight.md).
  */
 export class PostgresPieces {
   readonly #database: PostgresDatabase
-  readonly #queue = new PieceQueue(atOnce)
+  readonly #queue = new PieceQueue(maxParallelWrites)
 
   constructor(database: PostgresDatabase) {
     this.#database = database
   }
 
   /**
-   * Writes the pieces of a card, then calls `write`, which assigns them to a version. Pieces that stay unassigned are marked as abandoned.
-   * @throws the errors of `write`, and ApiError 503 when the database does not answer
+   * Writes the pieces of a card, then calls `write`, which assigns them to a version. Pieces that stay unassigned are marked as
+   * abandoned.
+   * @throws the errors of `write`, and ApiError 503 if the database does not answer or the pieces were removed meanwhile
    */
   async withPieces<T>(source: Buffer, write: (upload: string) => Promise<T>): Promise<T> {
     const upload = randomUUID()
@@ -35,7 +36,7 @@ export class PostgresPieces {
     try {
       for (let place = 0; place < countPieces(source.length); place++) {
         const piece = pieceAt(source, place).toString('base64')
-        // The transaction is retried when the result of the first try is unknown.
+        // The piece may exist already: the transaction is retried if the result of the first try is unknown.
         await this.#write(
           (sql) => sql`
             INSERT INTO card_pieces (upload, place, bytes) VALUES (${upload}, ${place}, decode(${piece}, 'base64'))
@@ -44,7 +45,7 @@ export class PostgresPieces {
       }
       return await write(upload)
     } finally {
-      // If this fails, the pieces are removed after an hour.
+      // If this fails, unassigned pieces are removed after an hour.
       await this.#write((sql) => sql`UPDATE uploads SET begun = 0 WHERE id = ${upload} AND account IS NULL`).catch(
         () => undefined,
       )
@@ -67,7 +68,7 @@ export class PostgresPieces {
   removeLeftovers(before: number, maxRows: number): Promise<number> {
     const maxPieces = Math.min(maxRows, maxRemovedPieces)
     return this.#database.transaction(async (sql) => {
-      // A transaction that assigns this upload at the same time waits for the lock, and then finds it incomplete.
+      // A transaction that assigns this upload at the same time waits for the lock. Then it finds that pieces are missing.
       const [left] = await sql<{ id: string }[]>`
         SELECT id FROM uploads WHERE account IS NULL AND begun < ${before} ORDER BY begun LIMIT 1 FOR UPDATE`
       if (!left) return 0
@@ -81,7 +82,7 @@ export class PostgresPieces {
     })
   }
 
-  /** @throws ApiError 503 when the upload was removed, and the errors of transactions */
+  /** Runs one transaction. @throws ApiError 503 if the upload was removed or the database does not answer */
   async #write(write: (sql: Transaction) => Promise<unknown>): Promise<void> {
     try {
       await this.#queue.run(() => this.#database.transaction(write))
@@ -93,7 +94,7 @@ export class PostgresPieces {
 
 /**
  * Assigns the pieces of an upload to a version. Call it in the transaction that adds the version.
- * @throws ApiError 503 when pieces are missing
+ * @throws ApiError 503 if pieces are missing
  */
 export async function assignPieces(
   sql: Transaction,
@@ -101,7 +102,7 @@ export async function assignPieces(
   { account, name, digest }: VersionKey,
   bytes: number,
 ): Promise<void> {
-  // The row first: `removeLeftovers` locks it before it removes pieces.
+  // The row is updated before the pieces are counted: `removeLeftovers` locks it before it removes pieces.
   await sql`
     UPDATE uploads SET begun = 0, account = ${account}, name = ${escapeNul(name)}, digest = ${digest}
     WHERE id = ${upload}`

@@ -10,15 +10,16 @@ import { selectForPurge } from './rows.ts'
 
 const nothing = Buffer.alloc(0)
 
-/** The characters and bytes of an account. Locks them against other additions until the transaction ends. */
+/** The number of characters and bytes of an account. No other transaction can add to them until this one ends. */
 export async function lockUsage(sql: Transaction, account: number): Promise<CharacterUsage> {
-  // Not a lock on the account's own row: while a commit waits for its standby, plants and characters would block each other.
+  // The lock has its own table. With the account's row as the lock, plants and characters would block each other while a commit
+  // waits for its standby.
   await sql`
     INSERT INTO upload_locks (account) VALUES (${account}) ON CONFLICT (account) DO UPDATE SET account = excluded.account`
   return usageOf(sql, account)
 }
 
-/** The current characters and bytes of an account, without a lock. */
+/** The current number of characters and bytes of an account, without a lock. */
 export async function usageOf(sql: Queries, account: number): Promise<CharacterUsage> {
   const [usage] = await sql<CharacterUsage[]>`
     SELECT (SELECT count(*) FROM characters WHERE account = ${account}) AS characters,
@@ -34,7 +35,7 @@ export async function hasVersion(sql: Queries, account: number, character: NewCh
   return found.length > 0
 }
 
-/** Adds a version, or marks an existing one as the newest. @param upload the upload with the pieces of a large source */
+/** Adds a version, or marks an existing version as the newest. @param upload the upload with the pieces of a large source */
 export async function addVersion(
   sql: Transaction,
   account: number,
@@ -68,7 +69,7 @@ export async function noteUses(sql: Transaction, versions: readonly VersionKey[]
       AND character_use.digest = noted.digest AND coalesce(character_use.used, 0) < ${dayBegin(moment)}`
 }
 
-/** See `CharacterStore.purge`. It locks nothing when there is nothing to remove. */
+/** See `CharacterStore.purge`. If no version has expired, it locks no row of a character. */
 export async function purge(
   database: PostgresDatabase,
   begin: CharacterKey | null,
@@ -80,7 +81,8 @@ export async function purge(
   if (surplus.length === 0) return { removed: [], ...progress }
   const removed = await withAuditRecords(database, async (sql, record) => {
     const versions = listed(sql, surplus)
-    // An upload that makes one of these versions current again writes this row, in every release of the service.
+    // An upload that makes one of these versions current again writes the character's row, in every release. So the rows are
+    // locked.
     await sql`
       SELECT name FROM characters
       WHERE (account, name) IN (SELECT account, name FROM ${versions}) ORDER BY account, name FOR UPDATE`
@@ -109,13 +111,13 @@ async function plan(sql: Queries, begin: CharacterKey | null, usedSince: number)
   )
 }
 
-/** Versions as an SQL table expression. */
+/** A list of versions as an SQL table expression. */
 function listed(sql: Transaction, versions: readonly VersionKey[]) {
   const list = versions.map((version) => ({ ...version, name: escapeNul(version.name) }))
   return sql`json_to_recordset(${JSON.stringify(list)}::text::json) AS versions (account BIGINT, name TEXT, digest TEXT)`
 }
 
-/** Adds rows for versions that a replica of an older release has uploaded meanwhile; they count as unused. */
+/** Adds rows to `character_use` for versions that a replica of an older release has uploaded meanwhile. They count as unused. */
 async function noteUnknown(sql: Transaction): Promise<boolean> {
   await sql`
     INSERT INTO character_use (account, name, digest, bytes, uploaded)

@@ -25,7 +25,7 @@ import { PostgresPieces } from './postgres-pieces.ts'
 import { addVersion, hasVersion, lockUsage, noteUses, purge, usageOf } from './postgres-versions.ts'
 import { type CharacterRow, digestRange, type SourceRow, toCharacter, toSource } from './rows.ts'
 
-/** Uploaded characters in PostgreSQL. Names are escaped, since PostgreSQL's texts cannot contain U+0000. */
+/** Uploaded characters in PostgreSQL. Names are escaped, because texts in PostgreSQL cannot contain U+0000. */
 export class PostgresCharacterStore implements CharacterStore {
   readonly #database: PostgresDatabase
   readonly #pieces: PostgresPieces
@@ -180,7 +180,10 @@ export class PostgresCharacterStore implements CharacterStore {
     return this.#pieces.removeLeftovers(before, maxRows)
   }
 
-  /** Writes a card; a large one is first written in pieces, after a check of the account's limits. */
+  /**
+   * Calls `write` for a card. For a large card, it first checks the name and the account's limits, and then writes the pieces. A
+   * version that is stored already needs no pieces.
+   */
   async #inPieces<T>(
     account: number,
     character: NewCharacter,
@@ -202,12 +205,12 @@ export class PostgresCharacterStore implements CharacterStore {
   }
 }
 
-/** Removes all characters of an account with their versions. */
+/** Removes all characters of an account with their versions. Call it in the transaction that deletes the account. */
 export async function removeCharacters(sql: Transaction, account: number): Promise<void> {
   await sql`DELETE FROM characters WHERE account = ${account}`
 }
 
-/** Adds a character. @returns false when there is one of this name already */
+/** Adds a character. @returns false if the account has a character of this name already @throws ApiError 429 beyond the limits */
 async function add(
   sql: Transaction,
   account: number,

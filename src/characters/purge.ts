@@ -6,20 +6,20 @@ import { keptIfUsedSince } from './policy.ts'
 
 /** Milliseconds between two purges: an hour. */
 const intervalMs = 3_600_000
-/** Milliseconds between two transactions, for other writes. */
+/** Milliseconds between two transactions, so that other writes can run. */
 const pauseMs = 20
 
 /** The options of the purges. */
 export interface PurgeOptions {
   readonly store: Pick<CharacterStore, 'purge'>
-  /** Pending uses, which are written before a purge. */
+  /** The pending uses, which are written before each purge. */
   readonly uses: Pick<CharacterUses, 'flush'>
   readonly clock: Clock
   /** Unix seconds. */
   readonly now: () => number
   /** The actor in the audit records: the service. */
   readonly by?: Actor
-  /** Called with the number of removed versions, unless it is 0. */
+  /** Called after a purge with the number of removed versions, unless it is 0. */
   readonly onRemoved: (versions: number) => void
   readonly onFailure: (error: unknown) => void
 }

@@ -12,15 +12,15 @@ export interface CharacterRow {
   readonly updated: number
 }
 
-/** The source of a version in the database; `source` is empty when an upload has it in pieces. */
+/** The source of a version in the database. `source` is empty if the source is stored in the pieces of an upload. */
 export interface SourceRow {
   readonly source: Buffer
   readonly upload: string | null
-  /** Bytes of all pieces. */
+  /** The number of bytes of all pieces. */
   readonly bytes: number | null
 }
 
-/** The first and the last possible digest with a beginning, for BETWEEN. */
+/** The bounds for BETWEEN that match all digests with this beginning. */
 export function digestRange(beginning: string): readonly [first: string, last: string] {
   return [beginning, beginning.padEnd(64, 'f')]
 }
@@ -42,7 +42,7 @@ export function toSource(
 
 /**
  * Selects the rows of `planPurge`: a page of characters after the account `$1` and the name `$2`. A character with more than
- * `keptVersions` versions comes with its versions, the newest first.
+ * `keptVersions` versions has a row for each version, the newest first; any other character has one row.
  */
 export const selectForPurge = `
   SELECT page.account, page.name, page.digest AS current, versions.digest, versions.bytes, versions.used

@@ -104,7 +104,7 @@ export const CharacterSummary = Type.Object(
   },
 )
 
-/** A character as every key that may talk to it sees it; keys that may read the card also get `card`. */
+/** A character as each key that may play it sees it. Only keys that may read the card get `card` and the lists of faults. */
 export const CharacterBody = Type.Object(
   {
     ...listed,
@@ -164,7 +164,7 @@ export const CharacterPath = Type.Object({ name: Type.String({ examples: ['Fern'
 const formats = ['json', 'v2', 'png', 'charx'] as const
 type Format = (typeof formats)[number]
 
-// One enum instead of a union of four constants, which is easier to read in the OpenAPI document.
+// In the OpenAPI document, one enum is easier to read than a union of four constants.
 TypeRegistry.Set('ExportFormat', (_schema, value) => formats.some((format) => format === value))
 
 export const CharacterFormat = Type.Object({
@@ -201,7 +201,7 @@ export const UploadQuery = Type.Object({
   ),
 })
 
-// A body without a schema: the bytes decide the format.
+// The body of an upload is not validated by a schema, because its bytes decide the format.
 TypeRegistry.Set('CardBytes', (_schema, value) => value === undefined || Buffer.isBuffer(value))
 
 /** The OpenAPI body of a card, with each of its content types. */
@@ -234,7 +234,7 @@ const exampleCard = {
   },
 }
 
-/** A character in a list. */
+/** The body of a character in a list. */
 export function listBody({ name, origin, digest, about, created, updated }: ListedCharacter) {
   const times = created === undefined ? {} : { created, updated }
   const { tags, creator, avatar } = about

@@ -8,7 +8,7 @@ import { countPieces, maxRemovedPieces, PieceQueue, pieceAt, uploadLost } from '
 
 /** The pieces of large cards in SQLite. Each piece has its own transaction and its own turn of the event loop. */
 export class SqlitePieces {
-  /** `NORMAL` is enough: the commit of the version syncs all earlier writes too. */
+  /** Pieces need no fsync (`NORMAL`), because the commit of the version syncs all earlier writes too. */
   readonly #commit: GroupCommit
   readonly #queue = new PieceQueue(1)
   readonly #insertUpload: Statement<[string, number, number]>
@@ -43,8 +43,9 @@ export class SqlitePieces {
   }
 
   /**
-   * Writes the pieces of a card, then calls `write`, which assigns them to a version. Pieces that stay unassigned are marked as abandoned.
-   * @throws the errors of `write`, and ApiError 507 when the disk is full
+   * Writes the pieces of a card, then calls `write`, which assigns them to a version. Pieces that stay unassigned are marked as
+   * abandoned.
+   * @throws the errors of `write`, ApiError 507 if the disk is full, and 503 if the pieces were removed meanwhile
    */
   async withPieces<T>(source: Buffer, write: (upload: string) => T): Promise<T> {
     const upload = randomUUID()
@@ -55,18 +56,21 @@ export class SqlitePieces {
       }
       return write(upload)
     } finally {
-      // If this fails, the pieces are removed after an hour.
+      // If this fails, unassigned pieces are removed after an hour.
       await this.#commit.run(() => this.#abandon.run(upload)).catch(() => undefined)
     }
   }
 
-  /** Assigns the pieces of an upload to a version. Call it in the transaction that adds the version. */
+  /**
+   * Assigns the pieces of an upload to a version. Call it in the transaction that adds the version.
+   * @throws ApiError 503 if pieces are missing
+   */
   assign(upload: string, { account, name, digest }: VersionKey, bytes: number): void {
     if (this.#count.get(upload) !== countPieces(bytes)) throw uploadLost()
     this.#assign.run(account, name, digest, upload)
   }
 
-  /** The pieces of an upload in order, one per turn of the event loop. */
+  /** The pieces of an upload in order, one in each turn of the event loop. */
   async *read(upload: string): AsyncIterable<Buffer> {
     for (let place = 0; ; place++) {
       const piece = this.#piece.get(upload, place)

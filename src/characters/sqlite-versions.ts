@@ -9,7 +9,7 @@ import type { SqlitePieces } from './sqlite-pieces.ts'
 
 const nothing = Buffer.alloc(0)
 
-/** The versions of uploaded characters in SQLite, with their sizes and uses. Except for `purge`, the caller opens the transactions. */
+/** The versions of uploaded characters in SQLite, with their sizes and uses. Only `purge` opens a transaction itself. */
 export class SqliteVersions {
   readonly #database: Database
   readonly #pieces: SqlitePieces
@@ -47,7 +47,7 @@ export class SqliteVersions {
     this.#remove = database.prepare('DELETE FROM character_versions WHERE account = ? AND name = ? AND digest = ?')
   }
 
-  /** The characters and bytes of an account. */
+  /** The number of characters and bytes of an account. */
   usageOf(account: number): CharacterUsage {
     return this.#usage.get(account, account) ?? { characters: 0, bytes: 0 }
   }
@@ -60,7 +60,7 @@ export class SqliteVersions {
     return this.#size.get(account, name, digest)
   }
 
-  /** Adds a version, or marks an existing one as the newest. @param upload the upload with the pieces of a large source */
+  /** Adds a version, or marks an existing version as the newest. @param upload the upload with the pieces of a large source */
   add(account: number, { name, digest, source }: NewCharacter, upload: string | null): void {
     const now = unixSeconds()
     const { changes } = this.#insert.run(account, name, digest, upload === null ? source : nothing, now)
@@ -72,7 +72,7 @@ export class SqliteVersions {
     this.#noteUse.run(moment, account, name, digest, dayBegin(moment))
   }
 
-  /** See `CharacterStore.purge`. It takes no write lock when there is nothing to remove. */
+  /** See `CharacterStore.purge`. If no version has expired, it takes no write lock. */
   purge(after: CharacterKey | null, usedSince: number, by: Actor): PurgeStep {
     const plan = () => planPurge(this.#forPurge.all(after?.account ?? 0, after?.name ?? ''), usedSince, after)
     const seen = plan()

@@ -45,7 +45,7 @@ export class SqliteCharacterStore implements CharacterStore {
   readonly #versionTable: SqliteVersions
   readonly #pieces: SqlitePieces
 
-  /** Results of `find`, also negative ones: every chat request calls it, mostly for characters that are not uploads. */
+  /** Results of `find`, also negative results: each chat request calls `find`, mostly for characters that are not uploads. */
   readonly #findCache: VersionedCache<StoredCharacter | null>
 
   constructor(database: Database, changes: OutsideChanges) {
@@ -167,7 +167,7 @@ export class SqliteCharacterStore implements CharacterStore {
     return this.#pieces.removeLeftovers(before, maxRows)
   }
 
-  /** Writes a card; a large one is first written in pieces. @returns whether its character is new */
+  /** Checks and writes a card. A new version that is large is first written in pieces. @returns whether the character is new */
   async #write(
     account: number,
     character: NewCharacter,
@@ -189,14 +189,15 @@ export class SqliteCharacterStore implements CharacterStore {
         return before === null
       })
     }
-    // An account at its limit writes no piece.
+    // This check comes before the first piece, so that an account at its limit writes no pieces.
     const isLarge = source.length > pieceBytes && this.#check(account, character, limits, mayReplace).isAdded
     return isLarge ? await this.#pieces.withPieces(source, write) : write(null)
   }
 
   /**
-   * Checks a card before it is written. `before` is the digest that it replaces, or null; `isAdded` tells whether its bytes are new.
-   * @throws ApiError 409 when the name is taken and `mayReplace` is false, 429 over the limits
+   * Checks a card before it is written.
+   * @returns `before`: the digest of the card that it replaces, or null; `isAdded`: whether this version is not stored yet
+   * @throws ApiError 409 if the name is taken and `mayReplace` is false, 429 over the limits
    */
   #check(
     account: number,

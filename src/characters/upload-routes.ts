@@ -26,7 +26,7 @@ export interface CharactersOptions {
   readonly workOf: WorkOf
   /** Bytes. */
   readonly bodyLimit: number
-  /** The default limits, for keys and accounts without their own. */
+  /** The default limits, for keys and accounts without limits of their own. */
   readonly limits: Limits
 }
 
@@ -44,7 +44,7 @@ const writeRefusals = [...refusals, 400, 413, 415, 507]
 
 const toWrite = requireScope('characters:write')
 
-/** The routes to add, replace and delete an account's own cards. The surrounding group authenticates callers. */
+/** The routes to add, replace and delete an account's own cards. The plugin that registers them authenticates the callers. */
 export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async (app, options) => {
   const { library, store, workOf, bodyLimit, limits } = options
 
@@ -134,7 +134,7 @@ function accountOf(request: FastifyRequest): number {
   return callerOf(request).account.id
 }
 
-/** Refuses a body with another or a missing content type, before it is read. */
+/** Refuses a body with a missing or unknown content type, before the body is read. */
 async function acceptCards({ headers }: FastifyRequest): Promise<void> {
   const type = headers['content-type']?.split(';', 1)[0]?.trim().toLowerCase()
   if (type !== undefined && cardTypes.includes(type)) return
@@ -150,7 +150,7 @@ function readName(text: string): string {
   throw invalidField('name', problem, 'The path part')
 }
 
-/** The error for a name without an upload of the account: 403 for a character of the folder or a starter, else 404. */
+/** The error for a name that no upload of the account has: 403 for a character of the folder or a starter, else 404. */
 async function whyNotRemoved(library: CharacterLibrary, account: number, name: string): Promise<ApiError> {
   const found = await library.resolve(account, name)
   if (!found || found.origin === 'account') return unknownCharacter()
@@ -176,7 +176,7 @@ function toStore(name: string, { digest, source, about }: ReadCard) {
   return { name, digest, source: source.bytes, about }
 }
 
-/** The summary of a card after the upload. Frees the memory of the card's bytes, which are not needed any more. */
+/** The summary of an uploaded card. Frees the memory of the card's bytes, which are stored by now, or not needed in a dry run. */
 async function summaryBody(
   name: string,
   { digest, card, source, notes }: ReadCard,

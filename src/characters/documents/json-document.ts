@@ -4,10 +4,10 @@ import { JsonFault, jsonSteps, maxJsonProperties, maxJsonValues } from '../../js
 import { type Steps, workAtOnce } from '../../work.ts'
 import { CardError, type CardErrorCode } from './card-error.ts'
 
-/** Bytes of JSON that is read or written, at most: about ten times the largest real card that was found. */
+/** The most bytes of JSON that is read or written: about ten times the largest real card that was found. */
 export const maxDocumentBytes = 16 * 1024 * 1024
 
-/** Levels of nesting of JSON, so that recursion over a card cannot exhaust the stack. */
+/** The most levels of nesting, so that recursion over a card cannot exhaust the stack. */
 const maxNesting = 200
 
 const bounds = { depth: maxNesting, duplicates: 'last' } as const
@@ -15,7 +15,7 @@ const bounds = { depth: maxNesting, duplicates: 'last' } as const
 /**
  * Reads one JSON object (RFC 8259), with or without a byte order mark.
  * @param fault the error code for bytes that are not a JSON object
- * @throws CardError whose message quotes nothing of the document
+ * @throws CardError with a message that quotes nothing of the document
  */
 export function* jsonDocumentSteps(bytes: Buffer, fault: CardErrorCode = 'card_invalid'): Steps<Fields> {
   checkSize(bytes.length)
@@ -23,7 +23,8 @@ export function* jsonDocumentSteps(bytes: Buffer, fault: CardErrorCode = 'card_i
 }
 
 /**
- * Reads a JSON object that is a part of a file, or was unpacked from it. Frees the memory of unpacked bytes once they are decoded.
+ * Reads a JSON object that is a part of a file, or was unpacked from the file. Frees the memory of unpacked bytes after they are
+ * decoded.
  * @throws CardError as `jsonDocumentSteps`
  */
 export function* documentInFile(bytes: Buffer, file: Buffer, fault: CardErrorCode = 'card_invalid'): Steps<Fields> {
@@ -47,8 +48,8 @@ export function readJsonDocument(bytes: Buffer): Fields {
 }
 
 /**
- * Writes a JSON object so that `jsonDocumentSteps` reads the same values.
- * @throws CardError when the JSON would be too large or nested too deeply to be read again
+ * Writes a JSON object, so that `jsonDocumentSteps` reads the same values.
+ * @throws CardError if the JSON would be too large or nested too deeply to be read again
  */
 export function* writeJsonDocument(document: Fields): Steps<Buffer> {
   const writer = new Writer()
@@ -58,7 +59,7 @@ export function* writeJsonDocument(document: Fields): Steps<Buffer> {
   return bytes
 }
 
-/** Characters that are collected before they are encoded. */
+/** The most characters that are collected before they are encoded, unless a single value is longer. */
 const maxPieceLength = 64 * 1024
 
 /** Writes JSON in pieces, up to `maxDocumentBytes`. */
@@ -104,7 +105,7 @@ class Writer {
     if (this.#text.length > maxPieceLength) yield this.#cut()
   }
 
-  /** @returns whether the collected text is long enough for a piece */
+  /** Adds a value to the collected text. @returns whether the text is long enough for a piece */
   #writeScalar(value: unknown): boolean {
     this.#text += writtenScalar(value)
     return this.#text.length > maxPieceLength
@@ -125,7 +126,7 @@ function isContainer(value: unknown): value is Fields | readonly unknown[] {
   return typeof value === 'object' && value !== null
 }
 
-/** Like `JSON.stringify`, but keeps numbers that JSON can express and `JSON.stringify` changes: -0, and numbers out of range. */
+/** Like `JSON.stringify`, but keeps numbers that JSON can express and `JSON.stringify` changes: -0, and infinite numbers. */
 function writtenScalar(value: unknown): string {
   if (Object.is(value, -0)) return '-0'
   if (value === Number.POSITIVE_INFINITY) return '1e999'
