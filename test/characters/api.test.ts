@@ -74,7 +74,7 @@ async function namesOf(key: string, query = ''): Promise<readonly string[]> {
   return data.map(({ name }) => name)
 }
 
-/** The card that chat plays under a name, from the reply's header. */
+/** The card that a chat plays under a name, from the header of the reply; the status of a reply that is not a 200. */
 async function played(key: string, character: string): Promise<string | null> {
   const messages = [{ role: 'user', content: 'Hello' }]
   const response = await call(
@@ -88,7 +88,7 @@ async function played(key: string, character: string): Promise<string | null> {
 }
 
 describe('POST /characters', () => {
-  test('stores the bytes unchanged, summarizes the card, and chat can play it at once', async () => {
+  test('stores the bytes unchanged, summarizes the card, and the next chat can play it', async () => {
     const text = `\uFEFF ${cardText('Añn/é ☘', { first_mes: 'Hi', system_prompt: 'S', extensions: { x: { y: 1 } }, new_field: [1] })}\r\n`
     const response = await call(ann, 'POST', '/characters', text)
     expect(response.status).toBe(201)
@@ -124,12 +124,12 @@ describe('POST /characters', () => {
     'application/vnd.charx',
     'application/octet-stream',
     'APPLICATION/JSON; charset=utf-8',
-  ])('lets the bytes decide: a JSON card sent as %s', async (type) => {
+  ])('accepts a JSON card sent as %s, because its bytes decide the format', async (type) => {
     const response = await call(bob, 'POST', '/characters', cardText(`sent as ${type}`), { 'content-type': type })
     expect(response.status).toBe(201)
   })
 
-  test('with a taken name gets a 409 and changes nothing; the name is free in another account, and next to a starter', async () => {
+  test('with a taken name gets a 409 and changes nothing; names of other accounts and of starters are free', async () => {
     const [first, second] = [cardText('Taken', { description: '1' }), cardText('Taken', { description: '2' })]
     expect((await call(ann, 'POST', '/characters', first)).status).toBe(201)
     for (const again of [first, second]) {
@@ -157,7 +157,7 @@ describe('POST /characters', () => {
     ['a name that pins', cardText('CANARY@sha256:00000000'), 400, 'card_invalid'],
     ['an inherited name', '{"data": {"__proto__": {"name": "CANARY"}}}', 400, 'card_invalid'],
     ['more than the limit', cardText('Big', { description: 'x'.repeat(cardBodyLimit) }), 413, 'body_too_large'],
-  ])('refuses %s, with a code, without quoting it, and writes nothing', async (_what, text, status, code) => {
+  ])('refuses %s with a code, quotes nothing of the body, and writes nothing', async (_what, text, status, code) => {
     for (const [method, path] of [['POST', '/characters']] as const) {
       const before = await everythingKept(sql)
       const refusal = await expectError(
@@ -172,7 +172,7 @@ describe('POST /characters', () => {
   })
 
   test.each(['text/plain', 'multipart/form-data; boundary=x', 'application/x-www-form-urlencoded', 'image/webp'])(
-    'refuses the content type %s with those that it takes',
+    'refuses the content type %s, and names the accepted content types',
     async (type) => {
       const refusal = await expectError(
         await call(ann, 'POST', '/characters', cardText('Typed'), { 'content-type': type }),
@@ -227,7 +227,7 @@ describe('PUT /characters/{name}', () => {
 })
 
 describe('DELETE /characters/{name}', () => {
-  test('removes an upload with its versions; a character that it hid is visible again, and its pins do not resolve', async () => {
+  test('removes an upload with its versions; then a hidden starter of its name is played, and pins of the upload get a 404', async () => {
     const text = cardText('Fern')
     const starter = await played(ann, 'Fern')
     await call(ann, 'POST', '/characters', text)
@@ -238,7 +238,7 @@ describe('DELETE /characters/{name}', () => {
     expect(await played(ann, `Fern@${digestOf(text)}`)).toBe('404')
   })
 
-  test('of a starter or a card of the folder gets a 403, of an unknown name a 404', async () => {
+  test('of a starter or a card of the folder gets a 403, and of an unknown name a 404', async () => {
     for (const name of ['Fern', 'fern', 'Mallow']) {
       const refusal = await expectError(await call(bob, 'DELETE', at(name)), 'chat', 403)
       expect(refusal.code).toBe('character_read_only')
@@ -443,7 +443,7 @@ describe("an unknown, traversal-like or another account's name", () => {
       '%',
     ].filter((name) => name !== 'mallow')
 
-  test('always gets the same 404', async () => {
+  test('always gets the same 404 from /characters/{name}', async () => {
     await call(ann, 'PUT', at('Private to Ann'), cardText('Private to Ann', { description: annSecret }))
     const bodies = new Set<string>()
     for (const name of asked(service.dataDirectory)) {
@@ -470,7 +470,7 @@ describe("an unknown, traversal-like or another account's name", () => {
     }
   })
 
-  test('gets the same 404 in chat, or is played by its name alone; an unknown pin gets a 404 in both settings', async () => {
+  test('in a chat gets the same 404 with CHARACTERS=closed, else is played by its name alone; an unknown pin gets a 404', async () => {
     const closed = await serviceForThisTest({ CHARACTERS: 'closed' })
     const ask = (character: string) => ({
       json: { model: 'understudy', character, messages: [{ role: 'user', content: 'Hello' }] },

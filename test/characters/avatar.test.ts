@@ -19,7 +19,7 @@ const named = (name: string, data: object = {}) => ({
 const icon = (uri: string, more: object = {}) => ({ type: 'icon', name: 'main', ext: 'png', uri, ...more })
 const picture = png()
 
-/** Headers of pictures, one of each format. */
+/** The headers of a JPEG, a GIF and a WebP. */
 const jpeg = Buffer.from('ffd8ffe000040000ffc0001108002000400301220002110103110100000000000000', 'hex')
 const gif = Buffer.concat([Buffer.from('GIF89a'), Buffer.from('40002000', 'hex'), Buffer.alloc(30)])
 const webp = Buffer.concat([
@@ -28,7 +28,7 @@ const webp = Buffer.concat([
 ])
 const bomb = png().fill(0x7f, 16, 24)
 
-/** A picture that contains a card in every possible place, also after its end. */
+/** A picture that contains a card in every possible place, also after the end of the picture. */
 function full(card: object): Buffer {
   const text = deflateSync(jsonBytes(card)).toString('latin1')
   const chunks = [
@@ -129,7 +129,7 @@ test.each<[string, Buffer, string, Buffer]>([
   ['an archive, a GIF', charx('A', { assets: [icon('embeded://i')] }, ['i', gif]), 'image/gif', gif],
   ['an archive, a WebP', charx('A', { assets: [icon('embeded://i')] }, ['i', webp]), 'image/webp', webp],
   [
-    'the icon named main of several',
+    'the icon that is named main among several icons',
     charx('A', { assets: [icon('embeded://a', { name: 'other' }), icon('embeded://b')] }, ['a', gif], ['b', webp]),
     'image/webp',
     webp,
@@ -150,7 +150,7 @@ test.each<[string, Buffer, string, Buffer]>([
     webp,
   ],
   [
-    'the picture, where the icon is of another host',
+    'the picture that contains the card, if the icon is on another host',
     png(cardChunk('ccv3', named('A', { assets: [icon('https://x.example/a.png')] }))),
     'image/png',
     picture,
@@ -166,7 +166,7 @@ test.each<[string, Buffer, string, Buffer]>([
 test.each<[string, Buffer, string, RegExp | undefined]>([
   ['no picture', jsonBytes(named('A')), 'avatar_not_found', undefined],
   [
-    'a link of another host',
+    'a link to another host',
     jsonBytes(named('A', { assets: [icon('https://x.example/a.png')] })),
     'avatar_not_found',
     undefined,
@@ -211,7 +211,7 @@ test.each<[string, Buffer, string, RegExp | undefined]>([
     'avatar_not_found',
     undefined,
   ],
-])('there is no avatar for %s, which the upload reports', async (_what, bytes, code, warning) => {
+])('there is no avatar for %s; the upload warns of an unusable picture', async (_what, bytes, code, warning) => {
   const { warnings } = await put('Hidden', bytes)
   expect(warnings).toEqual(warning === undefined ? [] : [expect.stringMatching(warning)])
   const refusal = await expectError(await call('/characters/Hidden/avatar'), 'chat', 404)
@@ -220,7 +220,7 @@ test.each<[string, Buffer, string, RegExp | undefined]>([
   expect(await listed('Hidden')).toBe(false)
 })
 
-test('an unknown character has no avatar, and keys that may not read characters get none', async () => {
+test('an unknown character has no avatar, and keys that may not read characters get a 403', async () => {
   const refusal = await expectError(await call('/characters/Nobody/avatar'), 'chat', 404)
   expect(refusal.code).toBe('character_not_found')
   const any = { headers: { 'if-none-match': '*' } }

@@ -76,7 +76,7 @@ describe('characters import', () => {
     ])
   })
 
-  test('with a faulty card among others writes nothing, and names each fault', async () => {
+  test('writes nothing if one of the cards is faulty, and names each fault', async () => {
     const { folder, run, file } = commandsForThisTest()
     const files = [
       file('fine.json', cardText('Fine')),
@@ -215,7 +215,7 @@ describe('characters test', () => {
     },
   )
 
-  test('of each starter are at least five, two of them with excludes', () => {
+  test('has at least five tests for each starter, at least two of them with excludes', () => {
     for (const file of readdirSync(starterFolder)) {
       const document: Record<string, unknown> = JSON.parse(readFileSync(join(starterFolder, file), 'utf8'))
       const { tests, faults } = testsOf(document)
@@ -315,11 +315,11 @@ function testReading(expect: object) {
   return read
 }
 
-test('the service logs at its start which files it has read and which not, and reads all again on SIGHUP', async () => {
+test('the service logs the number of characters and each unreadable file after its start, and reads all again on SIGHUP', async () => {
   const { folder, file } = commandsForThisTest()
   mkdirSync(join(folder, 'characters'))
   file('data/characters/moss.json', cardText('Moss'))
-  // An old modification time: the file is not half written.
+  // The old modification time shows that the file is not half written.
   utimesSync(file('data/characters/broken.json', '{"CANARY'), 0, 0)
   const service = await spawnService(process.execPath, ['src/main.ts'], {
     environment: { ...compileCache, DATA_DIR: folder },

@@ -21,7 +21,7 @@ function post(path: string, body: string): Promise<Response> {
   return service.request(path, { method: 'POST', body, headers: { 'content-type': 'application/json' } })
 }
 
-describe('POST /characters?dry_run=true', () => {
+describe('an upload with dry_run', () => {
   const text = JSON.stringify({
     spec: 'chara_card_v3',
     spec_version: '3.0',
@@ -38,7 +38,7 @@ describe('POST /characters?dry_run=true', () => {
     },
   })
 
-  test('replies like an upload and stores nothing, also when the name is taken', async () => {
+  test('replies 200 with the body of an upload and stores nothing, even if the name is taken', async () => {
     for (const time of [1, 2]) {
       const before = await everythingKept(sql)
       const rehearsed = await post('/characters?dry_run=true', text)
@@ -60,7 +60,7 @@ describe('POST /characters?dry_run=true', () => {
     }
   })
 
-  test('replaces nothing with PUT either', async () => {
+  test('replaces nothing with PUT', async () => {
     const put = (query: string, body: string) =>
       service.request(`/characters/Replaced${query}`, { method: 'PUT', body })
     expect((await put('', text)).status).toBe(201)
@@ -75,7 +75,7 @@ describe('POST /characters?dry_run=true', () => {
   test.each([
     ['dry_run=yes', text, 400, 'invalid_field'],
     ['dry_run=true', '["x"]', 400, 'card_invalid'],
-  ])('refuses ?%s of %s', async (query, body, status, code) => {
+  ])('refuses ?%s with the body %s', async (query, body, status, code) => {
     const refusal = await expectError(await post(`/characters?${query}`, body), 'chat', status)
     expect(refusal.code).toBe(code)
   })

@@ -65,7 +65,7 @@ describe('a card', () => {
     }
   })
 
-  test('is played from the folder in every format', async () => {
+  test('is read from the folder in every format', async () => {
     const folder = join(service.dataDirectory, 'characters')
     mkdirSync(folder)
     for (const format of ['json', 'png', 'charx']) {
@@ -85,7 +85,7 @@ describe('a card', () => {
     ['card_damaged', 'png', (bytes: Buffer) => bytes.subarray(0, 60)],
     ['card_damaged', 'charx', (bytes: Buffer) => bytes.subarray(0, bytes.length - 30)],
     ['card_unsupported', 'png', () => Buffer.from('RIFF\0\0\0\0WEBPVP8 ')],
-  ] as const)('that is bad is a 400 %s (%s)', async (code, format, spoil) => {
+  ] as const)('that cannot be read gets a 400 %s (%s)', async (code, format, spoil) => {
     const { bytes } = await bytesOf(`/characters/Fern?format=${format}`)
     const body = new Uint8Array(spoil(Buffer.from(bytes)))
     const headers = { 'content-type': types[format] }

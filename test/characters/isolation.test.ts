@@ -36,7 +36,10 @@ it('accounts never see or change each other’s uploads, in any order of request
       /** The digests of each account's characters, by exact name. */
       const uploadsByAccount = keys.map(() => new Map<string, string>())
       const uploadsOf = (index: number) => uploadsByAccount[index] ?? new Map<string, string>()
-      /** An exact match, otherwise the first name in the order of code points that differs only in case. */
+      /**
+       * The upload that a name finds: an exact match, else the first name, in the order of code points, that differs only in
+       * case.
+       */
       const find = (uploads: ReadonlyMap<string, string>, wanted: string) => {
         const names = [...uploads.keys()].toSorted()
         const found = uploads.has(wanted) ? wanted : names.find((each) => each.toLowerCase() === wanted.toLowerCase())
@@ -70,7 +73,7 @@ it('accounts never see or change each other’s uploads, in any order of request
           const own = data.filter(({ origin }) => origin === 'account')
           expect(new Map(own.map((each) => [each.name, each.digest]))).toEqual(uploads)
         } else {
-          // A pin of another account's card does not resolve, unless the account has the same card.
+          // A pin of another account's card is a 404. All cards of this test differ, so no account has a card of another one.
           const pinned = call.kind === 'pin' ? find(uploadsOf(call.owner), call.name)?.digest : undefined
           const character = pinned === undefined ? call.name : `${call.name}@${pinned}`
           const messages = [{ role: 'user', content: 'Hello' }]

@@ -6,7 +6,7 @@ import { onceKnown, storesForThisTest } from '../support/test-database.ts'
 import { sqlForThisTest } from '../support/test-sql.ts'
 
 let made = 0
-/** A card of exactly so many bytes, a different one each time. */
+/** A card of exactly so many bytes. Each call makes another card. */
 function cardOf(bytes: number): string {
   const textOf = (filling: string) =>
     JSON.stringify({
@@ -52,7 +52,7 @@ describe('limits of uploads', () => {
     expect((await expectError(await send('PUT', '/characters/e', cardOf(200)), 'chat', 429)).code).toBe(
       'character_bytes_limit',
     )
-    // Limits do not hold for the operator's own import.
+    // No refused upload is stored: "Fern", "c" and "d" are left.
     const { characters, access } = await storesForThisTest(service.dataDirectory)
     const account = (await access.listAccounts()).find(({ name }) => name === 'ann')?.id ?? 0
     expect(await characters.list(account, '', 9)).toHaveLength(3)
@@ -77,7 +77,7 @@ describe('limits of uploads', () => {
   })
 })
 
-it('a version that is played, shown in a prompt or read is recorded as used, once', async () => {
+it('a version that is played, composed into a prompt or exported is recorded as used', async () => {
   const folder = temporaryFolder()
   onTestFinished(folder.remove)
   const service = await startTestService({ DATA_DIR: folder.path })

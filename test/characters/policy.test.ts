@@ -4,7 +4,7 @@ import { dayBegin, keptIfUsedSince, keptVersions, type PurgeRow, planPurge } fro
 
 const usedSince = 1000
 
-/** A character with versions as a store reads them: each used at some time or never, one of them current. */
+/** A character with up to 60 versions. Each was used at some time or never, and one of them may be current. */
 const character = fc.record({
   used: fc.array(fc.option(fc.constantFrom(0, usedSince - 1, usedSince, usedSince + 1)), { maxLength: 60 }),
   current: fc.nat({ max: 59 }),
@@ -17,7 +17,7 @@ function rowsOf(name: string, { used, current, bytes }: { used: (number | null)[
   return shown.map((version): PurgeRow => ({ account: 1, name, current: `${name} ${current}`, ...version }))
 }
 
-it('the steps remove all expired versions and nothing else, and each step is small', () => {
+it('the steps of a purge remove all expired versions and nothing else, and each step is small', () => {
   fc.assert(
     fc.property(fc.array(character, { maxLength: 6 }), (characters) => {
       let pages = characters.map((each, index) => rowsOf(`c${index}`, each))

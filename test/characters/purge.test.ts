@@ -7,7 +7,7 @@ import { TestClock } from '../support/clock.ts'
 const day = 86_400
 const [minute, hour, between] = [60_000, 3_600_000, 20]
 
-/** A store with three pages that records its calls, and the callbacks of the purge. */
+/** Starts the purges of a store with three pages. `said` has the calls of the store and of the callbacks. */
 function purgeForThisTest(options: Partial<PurgeOptions> = {}) {
   const clock = new TestClock()
   const said: unknown[] = []
@@ -38,7 +38,7 @@ function purgeForThisTest(options: Partial<PurgeOptions> = {}) {
   return { clock, said, stop, pass, setTime: (time: number) => (unix = time) }
 }
 
-it('begins a minute after the start, repeats every hour, and reports the number of removed versions', async () => {
+it('a purge begins a minute after the start, is repeated every hour, and reports the number of removed versions', async () => {
   const { said, pass, clock, setTime } = purgeForThisTest()
   await pass(minute)
   await pass(between)
@@ -54,7 +54,7 @@ it('begins a minute after the start, repeats every hour, and reports the number 
   expect(said[1]).toStrictEqual([null, 911 * day])
 })
 
-it('is retried after a failure, and can be stopped in the middle', async () => {
+it('a purge that failed is repeated after an hour, and a running purge can be stopped', async () => {
   let tries = 0
   const failing = {
     async purge() {
@@ -71,7 +71,7 @@ it('is retried after a failure, and can be stopped in the middle', async () => {
   await clock.untilWaiting(between, false)
 })
 
-it('a use is written once a day for each version, and again when the write failed', async () => {
+it('a use is written once a day for each version, and the next use is written if a write failed', async () => {
   const written: unknown[] = []
   let unix = 5 * day
   let fails = false

@@ -33,13 +33,13 @@ describe('the summary of a card', () => {
     expect(refused_regexes.at(-1)).toBe('and 10 more')
   })
 
-  test('refuses a pattern that unfolds to too many instructions, before the compilation', () => {
+  test('names a pattern that unfolds to too many instructions as refused, without compiling it', () => {
     const entries = [{ keys: [`/${'(a{1,30}){1,30}'.repeat(30)}/`, '/a{1,30}/'], content: 'x' }]
     const { regexes, refused_regexes } = describedOf(documentOf({ character_book: { entries } }))
     expect([regexes, refused_regexes.length]).toEqual([1, 1])
   })
 
-  test('reports an entry with too many decorators, and reads the body after all of them', () => {
+  test('reports an entry with too many decorators; its body begins after all decorators', () => {
     const content = `@@depth 1\n${'@@additional_keys a\n'.repeat(20_000)}Body`
     const document = documentOf({ character_book: { entries: [{ keys: ['tea'], content }] } })
     expect(describedOf(document).ignored).toEqual(['character_book.entries[].content has too many decorators'])
@@ -57,7 +57,7 @@ describe('1 detection', () => {
     ['a spec without data but V1 fields', { spec: 'chara_card_v2', name: 'Moss', description: 'D' }, 'v1'],
     ['Pygmalion names', { char_name: 'Moss', char_persona: 'D' }, 'v1'],
     [
-      'a root copy beside data, which wins',
+      'a copy of the fields at the root, but data counts',
       { spec: 'chara_card_v2', name: 'No', description: 'No', data: { name: 'Moss', description: 'D' } },
       'chara_card_v2',
     ],
@@ -78,7 +78,7 @@ describe('1 detection', () => {
 
   test.each([
     ['nothing', {}],
-    ['an array of data', { spec: 'chara_card_v3', data: [] }],
+    ['data that is an array', { spec: 'chara_card_v3', data: [] }],
     ['a package', { name: 'x', version: '1.0.0' }],
     ['an inherited name', JSON.parse('{"data":{"__proto__":{"name":"Moss"}}}')],
     ['a lorebook', { spec: 'lorebook_v3', data: { entries: [] } }],
@@ -131,7 +131,7 @@ describe('2 fields', () => {
     }
   })
 
-  test('2.2 alternate greetings keep their index; one text counts as a list', () => {
+  test('2.2 alternate greetings keep their index; a single text counts as a list of one greeting', () => {
     expect(cardOf({ first_mes: 'A', alternate_greetings: ['', 'C'] }).greetings).toEqual(['A', '', 'C'])
     expect(cardOf({ first_mes: 'A', alternate_greetings: 'B' }).greetings).toEqual(['A', 'B'])
   })
@@ -179,18 +179,18 @@ describe('11 leniency', () => {
 })
 
 describe('15 limits', () => {
-  test('15 more than 20,000 entries are refused with the place', () => {
+  test('15 more than 20,000 entries are refused, and the message names the field', () => {
     const entries = Array.from({ length: 20_001 }, () => ({}))
     expect(() => cardOf({ character_book: { entries } })).toThrow(CardError)
     expect(() => cardOf({ character_book: { entries } })).toThrow(/20001 entries \(character_book\.entries\)/)
   })
 
-  test('15 a document of 60,000 levels is refused', () => {
+  test('15 a document of 5,000 levels is refused', () => {
     const deep = JSON.parse(`${'{"a":'.repeat(5000)}1${'}'.repeat(5000)}`)
     expect(() => cardOf({ extensions: deep })).toThrow(expect.objectContaining({ code: 'card_invalid' }))
   })
 
-  test('15 prototype pollution: own properties only', () => {
+  test('15 only own properties are read, and prototypes are not polluted', () => {
     const document = JSON.parse(
       '{"spec":"chara_card_v3","data":{"name":"Moss","__proto__":{"description":"EVIL"},"constructor":{"prototype":{"x":1}},"character_book":{"entries":[{"__proto__":{"content":"EVIL","constant":true}}]}}}',
     )
@@ -207,7 +207,7 @@ describe('15 limits', () => {
 })
 
 describe('describeCard', () => {
-  test('14 D6 summarizes a card and names all ignored fields', () => {
+  test('14 summarizes a card and names all ignored fields', () => {
     const document = documentOf({
       first_mes: 'A',
       alternate_greetings: ['B', ''],
@@ -294,7 +294,7 @@ describe('6.5 world books', () => {
     expect(() => bookIn({ name: 'x' })).toThrow(expect.objectContaining({ code: 'card_invalid' }))
   })
 
-  test("2.2 the character's book comes first, and world books stack; D7 world books also apply to a name without a card", () => {
+  test("2.2 the character's book comes before world books, which also apply to a name without a card", () => {
     const book = bookIn({ name: 'World', entries: [{ constant: true, content: 'WORLD' }] })
     expect(firedIn(composed(cardWithLore([{ constant: true }]), 'Hi', { worldBooks: [book] }))).toEqual([
       'LORE0',

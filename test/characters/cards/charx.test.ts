@@ -12,8 +12,11 @@ describe('9 CHARX', () => {
   test.each([
     ['deflated', zip([card, icon])],
     ['stored', zip([{ ...card, method: 0 }])],
-    ['behind other bytes, which its offsets count', Buffer.concat([Buffer.from('MZ stub'), zip([card], { shift: 7 })])],
-    ['behind other bytes, which they do not count', Buffer.concat([Buffer.from('MZ stub'), zip([icon, card])])],
+    [
+      'after other bytes, which its offsets include',
+      Buffer.concat([Buffer.from('MZ stub'), zip([card], { shift: 7 })]),
+    ],
+    ['after other bytes, which its offsets do not include', Buffer.concat([Buffer.from('MZ stub'), zip([icon, card])])],
   ])('9 the card is read: %s', (_name, bytes) => {
     expect(readCardSource(bytes).document).toEqual(cardOfV3)
   })
@@ -62,13 +65,13 @@ describe('9 CHARX', () => {
 })
 
 describe('15 archives', () => {
-  test('15 zip bomb: a file that unpacks to more than 200 times its size is refused', () => {
+  test('15 zip bomb: a file that unpacks to more than 200 times its packed size is refused', () => {
     const bomb = zip([{ ...card, content: Buffer.alloc(10 * 1024 * 1024, ' ') }])
     expect(bomb.length).toBeLessThan(11_000)
     expect(refusal(bomb)).toMatchObject({ code: 'card_too_large', status: 413 })
   })
 
-  test('15 zip bomb: a false size in the header does not help', () => {
+  test('15 zip bomb: a file with a false size in its header is refused', () => {
     const bomb = zip([{ ...card, content: Buffer.alloc(10 * 1024 * 1024, ' '), size: 10 }])
     expect(outcome(bomb)).toBe('card_too_large')
   })
@@ -101,7 +104,7 @@ describe('15 archives', () => {
     expect(outcome(zip([...files(4_000), card]))).toBe('card_too_large')
   })
 
-  test('15 path traversal: names are only compared', () => {
+  test('15 path traversal: names are only compared, and never used as paths', () => {
     const names = ['../../etc/passwd', '/etc/passwd', 'C:\\x', '..\\x', 'a\0b', '__proto__']
     expect(readCardSource(zip([...names.map((name) => ({ name })), card])).document).toEqual(cardOfV3)
   })

@@ -97,7 +97,7 @@ describe('5 readExamples', () => {
       examples: 'Ada: Hi\r\nthere\r\nMoss: Oh\r',
       blocks: [[user('Hi\nthere'), character('Oh')]],
     },
-    { what: 'one who says nothing', examples: 'Ada:\nMoss: Oh', blocks: [[user(''), character('Oh')]] },
+    { what: 'a speaker without a text', examples: 'Ada:\nMoss: Oh', blocks: [[user(''), character('Oh')]] },
   ]
   test.each(scenarios)('reads $what', ({ examples, names, blocks }) => {
     expect(atOnce(readExamples(examples, { character: 'Moss', user: 'Ada', ...names }))).toEqual(blocks)

@@ -32,13 +32,13 @@ const exportCard = (source: CardSource, format: ExportFormat, now?: number) =>
   exporting.exportCard(source, format, now).bytes
 const exportLosses = (source: CardSource, format: ExportFormat) => exporting.exportCard(source, format).losses
 
-/** The card as JSON after exports into each of these formats, one after the other. */
+/** The source of a document after exports into these formats, one after the other. */
 function through(document: object, ...formats: readonly ExportFormat[]) {
   const bytes = writeJsonDocument({ ...document })
   return formats.reduce((source, format) => readCardSource(exportCard(source, format)), readCardSource(bytes))
 }
 
-/** The document after JSON.parse: plain objects. */
+/** The document, written as JSON and read again: it has plain objects only. */
 const parsed = (document: object) => readCardSource(writeJsonDocument({ ...document })).document
 
 const textOf = (picture: Buffer, keyword: string): unknown => {
@@ -108,7 +108,7 @@ describe('10 into another format and back', () => {
     expect(Object.entries(readCardSource(bytes).document)).toContainEqual(['numbers', [-0, Infinity, -Infinity]])
   })
 
-  test('10 a forged conversion note does no harm', () => {
+  test('10 a forged conversion note causes no error and pollutes no prototype', () => {
     const paths = fc.constantFrom<unknown>(
       ['spec'],
       ['data', 'extensions'],
@@ -266,7 +266,7 @@ describe('8 writing PNG', () => {
     })
   })
 
-  test('8 a card without a picture gets a valid plain one', () => {
+  test('8 a card without a picture gets a valid plain picture', () => {
     const chunks = chunksIn(exportCard(readCardSource(jsonBytes(cardOfV3)), 'png'))
     expect(chunks.map(({ type }) => type)).toEqual(['IHDR', 'IDAT', 'tEXt', 'tEXt', 'IEND'])
     expect(chunks[0]?.data.toString('hex')).toBe('00000100000001800800000000')
@@ -410,14 +410,14 @@ describe('9 assets in exports', () => {
   })
 
   test.each<[string, object | undefined, readonly object[]]>([
-    ['lists none', undefined, [asset('embeded://assets/icon/images/main.png')]],
-    ['has it as its icon', [asset('ccdefault:')], [asset('embeded://assets/icon/images/main.png')]],
+    ['lists no assets', undefined, [asset('embeded://assets/icon/images/main.png')]],
+    ['lists the picture as its icon', [asset('ccdefault:')], [asset('embeded://assets/icon/images/main.png')]],
     [
       'has another main icon',
       [asset('__asset:7')],
       [asset('embeded://assets/icon/other/0.png'), asset('embeded://assets/icon/images/main.png', { name: 'picture' })],
     ],
-  ])('9 a picture becomes the main icon in an archive when the card %s', (_what, assets, expected) => {
+  ])('9 the picture of a PNG becomes an icon in an archive if the card %s', (_what, assets, expected) => {
     const written = { ...cardOfV3, data: { ...cardOfV3.data, ...(assets ? { assets } : {}) } }
     const chunk = pngChunk('tEXt', `chara-ext-asset_:7\0${data.toString('base64')}`)
     const source = readCardSource(png(pngChunk('tEXt', 'Comment\0kept'), chunk, cardChunk('ccv3', written)))
@@ -430,12 +430,12 @@ describe('9 assets in exports', () => {
     if (assets === undefined) expect(chunksIn(back).slice(0, 3)).toEqual(chunksIn(own).slice(0, 3))
   })
 
-  test('9 the placeholder picture of a card without one is not exported as an asset', () => {
+  test('9 the plain picture of a card without a picture is not exported as an asset', () => {
     const source = readCardSource(exportCard(readCardSource(jsonBytes(cardOfV3)), 'png'))
     expect(listZip(exportCard(source, 'charx')).map(({ name }) => name)).toEqual(['card.json'])
   })
 
-  test('9 dead URIs in a JSON card are replaced by valid ones', () => {
+  test('9 URIs in a JSON card that point to nothing are replaced by valid URIs', () => {
     const source = readCardSource(jsonBytes(card([dead, sound])))
     expect(exporting.exportCard(source, 'charx').losses).toEqual(['Assets whose files are missing: 2.'])
     expect(JSON.stringify(assetsOf(readCardSource(exportCard(source, 'png'))))).not.toContain('embeded:')

@@ -47,7 +47,7 @@ test('extensions of an entry that are read are not reported as ignored', () => {
   ])
 })
 
-test('the summary names at most twenty entries, and how many more there are', () => {
+test('the summary names at most twenty entries that never fire, and how many more there are', () => {
   const { never_fire } = summaryOf(
     withBook({ entries: Array.from({ length: 50 }, () => ({ keys: [], content: 'x' })) }),
   )
@@ -70,7 +70,7 @@ test.each<[string, object, readonly RegExp[]]>([
   ['an object for tags', withData({ tags: { a: 1 } }), [/tags is not a list and is not read/]],
   ['null among keys', withEntry({ keys: ['a', null] }), [/`keys` has values that are not texts/]],
   [
-    'texts for switches',
+    'a text for a switch',
     withEntry({ constant: 'true' }),
     [/`constant` is neither true nor false, and is read as false/],
   ],
@@ -82,7 +82,7 @@ test.each<[string, object, readonly RegExp[]]>([
     [/extensions\.conservatory\.model is not a model id/],
   ],
   ['a list for a text', withData({ description: ['x'] }), [/description is not a text and is not read/]],
-  ['extensions that are none', withData({ extensions: 'x' }), [/extensions is not an object/]],
+  ['extensions that are a text', withData({ extensions: 'x' }), [/extensions is not an object/]],
   ['a book as a list', withBook([{ keys: ['a'], content: 'x' }]), [/character_book is a list and is not read/]],
   [
     'a book at the root',
@@ -119,10 +119,13 @@ test.each<[string, object, string]>([
   ['NovelAI', { lorebookVersion: 5, entries: [{ text: 'x', keys: ['a'] }] }, "lorebook in NovelAI's own format"],
   ['RisuAI', { type: 'risu', ver: 1, data: [{ key: 'a', content: 'x' }] }, "lorebook in RisuAI's own format"],
   ['Voxta', { $type: 'book', Name: 'x', Items: [] }, "memory book in Voxta's own format"],
-])('a lorebook of %s is refused as a card and as a lorebook, by its name', (_program, document, what) => {
-  expect(refusal(jsonBytes(document))).toMatchObject({ code: 'card_invalid', message: expect.stringContaining(what) })
-  expect(() => workAtOnce().run('card', readLorebook({ ...document }))).toThrow(what)
-})
+])(
+  'a lorebook of %s is refused, as a card and as a lorebook, with the name of its format',
+  (_program, document, what) => {
+    expect(refusal(jsonBytes(document))).toMatchObject({ code: 'card_invalid', message: expect.stringContaining(what) })
+    expect(() => workAtOnce().run('card', readLorebook({ ...document }))).toThrow(what)
+  },
+)
 
 test.each<[string, Buffer, string]>([
   ['Voxta', jsonBytes({ $type: 'character', Id: 'x', Name: 'A', Profile: 'x' }), "character in Voxta's own format"],
@@ -130,10 +133,10 @@ test.each<[string, Buffer, string]>([
   ['RisuAI', jsonBytes({ type: 'risuModule', module: {} }), 'RisuAI module'],
   ['NovelAI', jsonBytes({ scenarioVersion: 3, title: 'x' }), 'NovelAI story'],
   [
-    'nobody in particular',
+    'no particular program',
     jsonBytes({ entries: [{ keys: ['a'], content: 'x' }] }),
     'a lorebook, and not a character card',
   ],
-])('a file of %s that is not a card is refused by its name', (_program, bytes, what) => {
+])('a file of %s that is not a card is refused, and the message names its format', (_program, bytes, what) => {
   expect(refusal(bytes)?.message).toContain(what)
 })

@@ -12,7 +12,7 @@ const v3 = cardChunk('ccv3', cardOfV3)
 const v2 = cardChunk('chara', cardOfV2)
 const documentOf = (...chunks: Buffer[]) => readCardSource(png(...chunks)).document
 
-/** A chunk of this type with a packed or plain text. */
+/** Chunks of these types with the text of a card: a zTXt text is packed, an iTXt text may be packed. */
 const zTXt = (text: string | Buffer) => pngChunk('zTXt', Buffer.concat([Buffer.from('ccv3\0\0'), deflateSync(text)]))
 const iTXt = (text: string, isPacked: boolean) =>
   pngChunk(
@@ -44,7 +44,7 @@ describe('8.1 the chunk walk', () => {
     expect(documentOf(pngChunk('acTL', '\0\0\0\x01\0\0\0\0'), v3)).toEqual(cardOfV3)
   })
 
-  test('15 a header of 2^31 pixels does not matter', () => {
+  test('15 a card in a picture with 2^31 - 1 pixels a side is read, because pixels are not decoded', () => {
     const header = pngChunk('IHDR', Buffer.from('7fffffff7fffffff1006000000', 'hex'))
     expect(outcome(Buffer.concat([png().subarray(0, 8), header, v3]))).toBe('taken')
   })
@@ -118,10 +118,10 @@ describe('8.4 the payload', () => {
     ['broken into lines', base64(named).replace(/.{20}/g, '$&\r\n')],
     ['without padding', base64(named).replaceAll('=', '')],
     ['with padding on a line of its own', base64({ ...named, x: 'a' }).replace(/=+$/, '\n$&\n')],
-    ['in the letters of URLs', Buffer.from(JSON.stringify(named)).toString('base64url')],
+    ['in the base64 alphabet for URLs', Buffer.from(JSON.stringify(named)).toString('base64url')],
     ['with a byte order mark', Buffer.from(`\uFEFF${JSON.stringify(named)}`).toString('base64')],
     ['raw JSON', JSON.stringify(named)],
-    ['raw JSON behind a byte order mark', `\uFEFF ${JSON.stringify(named)}`],
+    ['raw JSON after a byte order mark', `\uFEFF ${JSON.stringify(named)}`],
   ])('8.4 %s is read as UTF-8', (_name, payload) => {
     expect(documentOf(text(payload))).toMatchObject(named)
   })
@@ -175,7 +175,7 @@ describe('15 a large picture', () => {
     expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(1_000_000)
   })
 
-  test('15 has the computed length without its text chunks', () => {
+  test('15 has the computed length after its text chunks are removed', () => {
     const types = fc.constantFrom('IDAT', 'tEXt', 'gAMA', 'eXIf', 'none')
     fc.assert(
       fc.property(fc.array(fc.tuple(types, fc.string())), (chunks) => {

@@ -13,7 +13,7 @@ describe('1 detection by content', () => {
     ['PNG', png(cardChunk('ccv3', cardOfV3)), 'png'],
     ['CHARX', zip([{ name: 'card.json', content: v3 }]), 'charx'],
     [
-      'CHARX behind a JPEG',
+      'CHARX after a JPEG',
       Buffer.concat([Buffer.from('ffd8ffe0', 'hex'), zip([{ name: 'card.json', content: v3 }])]),
       'charx',
     ],
@@ -29,7 +29,7 @@ describe('1 detection by content', () => {
     ['JPEG', Buffer.from('ffd8ffe000104a464946', 'hex'), 'JPEG'],
     ['GIF', Buffer.from('GIF89a'), 'GIF'],
     ['UTF-16', Buffer.from('\uFEFF{}', 'utf16le'), 'UTF-16'],
-  ])('1 %s is refused by its name', (_name, bytes, word) => {
+  ])('1 %s is refused, and the message names the format', (_name, bytes, word) => {
     expect(refusal(bytes)).toMatchObject({
       code: 'card_unsupported',
       status: 400,
@@ -51,7 +51,7 @@ describe('1 card versions', () => {
     ['Pygmalion names', { char_name: 'Ada', char_persona: 'd' }],
     ['V2', cardOfV2],
     ['V3', cardOfV3],
-    ['V3 by another version', { ...cardOfV3, spec_version: 2 }],
+    ['V3 with another spec_version', { ...cardOfV3, spec_version: 2 }],
   ])('1 %s is a card', (_name, card) => {
     expect(readCardSource(jsonBytes(card))).toMatchObject({ document: card, warnings: [] })
   })
@@ -94,7 +94,7 @@ describe('8 JSON files', () => {
     expect(outcome(Buffer.from(text))).toBe('card_invalid')
   })
 
-  test('11 a refusal names the place, and quotes nothing of the file', () => {
+  test('11 a refusal names the line and the column, and quotes nothing of the file', () => {
     const error = refusal(Buffer.from('{\n"name": "SECRET", oops SECRET}'))
     expect(error?.message).toBe('The card is not valid JSON (line 2, column 19). Correct it.')
     expect(error?.cause).toBeUndefined()
@@ -107,7 +107,7 @@ describe('8 JSON files', () => {
 })
 
 describe('15 JSON', () => {
-  test('15 nesting of 200 levels is read, more is refused before parsing', () => {
+  test('15 nesting of 200 levels is read, and deeper nesting is refused', () => {
     const nested = (depth: number) => Buffer.from(`{"name":"Ada","x":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}`)
     expect(outcome(nested(200))).toBe('taken')
     expect(outcome(nested(201))).toBe('card_invalid')

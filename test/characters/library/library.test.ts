@@ -42,7 +42,7 @@ async function libraryOver(options: Partial<LibraryOptions>): Promise<CharacterL
 /** A clock in the future, so that no file counts as just written. */
 const longAfterwards = () => Date.now() + 3_600_000
 
-test('the next scan reads a file that the system refused before, but not again a file that is not a card', async () => {
+test('the next scan reads a file again that the system refused to read, but not a file that is not a card', async () => {
   const path = folder({ 'fern.json': 'fern', 'moss.json': 'moss' })
   const reads: string[] = []
   const read = (bytes: Buffer) => {
@@ -57,7 +57,7 @@ test('the next scan reads a file that the system refused before, but not again a
   const reasons = () => watched.unreadable.map(({ reason }) => reason)
   expect(await watched.scan()).toBe(true)
   expect(reasons()).toEqual(['It cannot be read (EMFILE).', 'It is no card.'])
-  // Still refused: no change.
+  // The system still refuses the file, so nothing has changed.
   expect(await watched.scan()).toBe(false)
   expect(await watched.scan()).toBe(true)
   expect([watched.files.map(({ value }) => value), reasons()]).toEqual([['fern'], ['It is no card.']])
@@ -96,7 +96,7 @@ describe('a name', () => {
     for (const name of ['', 'Mos', 'a', 'a.json', 'M%6Fss']) expect(await library.resolve(null, name)).toBeUndefined()
   })
 
-  test("finds an upload before a folder's card before a starter; an exact match comes first", async () => {
+  test("finds an upload first, then a folder's card, then a starter; but an exact match comes first", async () => {
     const { stores, upload } = await accounts()
     const operators = folder({ 'fern.json': named('Fern', 'folder'), 'ivy.json': named('Ivy', 'folder') })
     const library = await libraryOver({ store: stores.characters, folders: [starterFolder, operators] })
@@ -164,7 +164,7 @@ describe('the folder', () => {
     expect((await library.resolve(null, 'Moss'))?.digest).toBe(digestOf(text))
   })
 
-  test('may be missing or configured twice; only place and file name make a card a starter', async () => {
+  test('may be missing or configured twice; a starter is known by its folder and file name', async () => {
     const path = folder({ 'fern.json': named('Fern', 'mine') })
     const library = await libraryOver({
       folders: [path, `${path}/.`, join(path, 'missing'), starterFolder, starterFolder],
@@ -181,7 +181,7 @@ describe('the folder', () => {
     expect(readdirSync(starterFolder).sort()).toEqual(['bolt.json', 'fern.json', 'tolliver.json', 'vesper.json'])
   })
 
-  test('reports files without a card by name and reason, without their content, and reads the others', async () => {
+  test('reports files without a card by name and reason, without their content, and reads the cards in other files', async () => {
     const path = folder({
       'a.json': '{"secret":',
       'b.json': '{"secret": 5}',
@@ -222,7 +222,7 @@ describe('the folder', () => {
     expect(JSON.stringify([told, library.unreadable])).not.toContain('secret')
   })
 
-  test('no name is used as a path', async () => {
+  test('finds no file by a name that is its path', async () => {
     const path = folder({ 'a.json': named('Moss'), 'secret.json': 'not yet a card' })
     const library = await libraryOver({ folders: [path] })
     writeFileSync(join(path, 'secret.json'), named('secret'))
@@ -275,7 +275,7 @@ describe('a watched folder', () => {
     }
   })
 
-  test('reports a broken file once, plays the others, and reads the file when it is repaired', async () => {
+  test('reports a broken file once, plays the cards in other files, and reads the file when it is repaired', async () => {
     const { characters, told, description, once, library } = await watched()
     mkdirSync(characters)
     writeFileSync(join(characters, 'moss.json'), named('Moss').slice(0, -5))
@@ -329,7 +329,7 @@ describe('a watched folder', () => {
     ).toContain('new')
   })
 
-  test('has world books too, in the order of their names', async () => {
+  test('may have world books, which are in the order of their file names', async () => {
     const { lorebooks, library, told, once } = await watched()
     expect(library.worldBooks).toEqual([])
     mkdirSync(lorebooks)
@@ -347,8 +347,8 @@ describe('a watched folder', () => {
   })
 })
 
-describe('the card', () => {
-  test('is one object for a digest, for all accounts and requests', async () => {
+describe('a card in the cache', () => {
+  test('is one object for all accounts and requests with its digest', async () => {
     const { stores, upload } = await accounts()
     const text = named('Moss')
     await upload(1, text)
@@ -374,7 +374,7 @@ describe('the card', () => {
     expect(memoryOf(cardIn({ data: { name: 'Moss' } }), 8000)).toBe(16_000)
   })
 
-  test('leaves the cache half a minute after its last use, if it is large', async () => {
+  test('is removed half a minute after its last use, if it is large', async () => {
     const clock = new TestClock()
     const cache = new CardCache(1e9, clock)
     const load = vi.fn(async () => ({ card: cardIn({ data: { name: 'Oak' } }), bytes: 2 * 1024 ** 2 }))
@@ -393,7 +393,7 @@ describe('the card', () => {
     expect(await cache.get(1, 'moss', load)).toBe(moss)
   })
 
-  test('leaves a full cache when it is the least recently used; concurrent requests share one load', async () => {
+  test('is removed from a full cache if it is the least recently used; concurrent requests of an account share one load', async () => {
     const cache = new CardCache(100)
     const load = vi.fn(async () => ({ card: cardIn({ data: { name: 'Moss' } }), bytes: 40 }))
     const [a, again] = await Promise.all([cache.get(1, 'a', load), cache.get(1, 'a', load)])

@@ -17,7 +17,7 @@ import {
 describe('4.2 {{original}}', () => {
   test.each([
     [
-      'the operator text in both fields, every occurrence',
+      'the operator text at every occurrence in both fields',
       'A {{original}} {{ORIGINAL}}',
       'system: A O-User O-User',
       'system: A P-Moss P-Moss',
@@ -69,19 +69,19 @@ describe('4.3 greeting', () => {
     expect(conversation(said, more)).toEqual(expected)
   })
 
-  describe('4.3 a greeting is the same text', () => {
+  describe('4.3 a greeting', () => {
     const lots = '{{random:a,b,c,d,e,f}}{{roll:1000}}{{pick:x,y,z}}{{description}}'
     const data = {
       description: '{{random:1,2,3,4,5,6}}',
       first_mes: lots,
       alternate_greetings: [lots, `{{user}} ${lots}`],
     }
-    /** The greeting before a message of this user. */
+    /** The greeting that is inserted before the first message of the user. */
     const opening = (more: Parameters<typeof composed>[2] = {}) =>
       String(composed(cardOf(data), 'Hi', more).messages.find(({ role }) => role === 'assistant')?.content)
     const seeds = ['', 'one', 'two', 'three', 'four']
 
-    test('for a card, an index and a conversation, with any user name and any other draws', () => {
+    test('has the same text for a card, an index and a conversation, whatever the user name and other random draws are', () => {
       const texts = [0, 1].flatMap((greeting) => seeds.map((conversationId) => opening({ greeting, conversationId })))
       expect(new Set(texts).size).toBeGreaterThan(8)
       const again = [0, 1].flatMap((greeting) =>
@@ -90,7 +90,7 @@ describe('4.3 greeting', () => {
       expect(again).toEqual(texts)
     })
 
-    test('in a prompt and in GET /characters/{name}', () => {
+    test('has the same text in a prompt and in GET /characters/{name}', () => {
       for (const conversationId of seeds) {
         const shown: string[] = []
         const persona = { name: 'Moss', digest: 'd', card: cardOf(data), userName: 'Ada' }
@@ -112,11 +112,11 @@ describe('4.3 greeting', () => {
         )?.content,
       )
     test.each([
-      ['a user', 'Ada', 'two'],
-      ['nobody yet', 'User', ''],
-      ['nobody yet, in this conversation', 'User', 'two'],
+      ['the named user', 'Ada', 'two'],
+      ['an unnamed user, without a conversation_id', 'User', ''],
+      ['an unnamed user, in this conversation', 'User', 'two'],
     ])(
-      'when a client sends it as it was shown to %s: only its @@is_greeting fires',
+      'is recognised if a client sends the text that was shown to %s: only its @@is_greeting fires',
       (_what, userName, conversationId) => {
         for (const index of [0, 1, 2, 3]) {
           const echo = shownTo(userName, conversationId, index)
@@ -132,7 +132,7 @@ describe('4.3 greeting', () => {
       },
     )
 
-    test('when it has a long date and is sent at another time', () => {
+    test('is recognised if it contains a long date and is sent at another time', () => {
       const dated = cardWithLore(
         marks,
         {},
@@ -142,7 +142,7 @@ describe('4.3 greeting', () => {
       expect(composed(dated, [assistant(said), user('Hi')]).lore.map(({ text }) => text)).toEqual(['0'])
     })
 
-    test('and another text is not a greeting', () => {
+    test('is not recognised in a text that only resembles it', () => {
       for (const other of [
         'At noon, Ada. And so on, at length, for as long as it takes to be no time',
         'At , Ada.',
@@ -155,14 +155,14 @@ describe('4.3 greeting', () => {
   })
 
   test.each([
-    ['-1: for this request', [user('Hi')], { greeting: -1 }],
-    ['one that begins with the result of a tool', [{ role: 'tool', content: 'R', tool_call_id: 'c' }, user('Hi')], {}],
-    ['one that begins with a reply', [assistant('Anything'), user('Hi')], {}],
-  ] as const)('4.3 none is put in front of a conversation whose beginning was left out: %s', (_what, said, more) => {
+    ['the request says so with -1', [user('Hi')], { greeting: -1 }],
+    ['it begins with the result of a tool', [{ role: 'tool', content: 'R', tool_call_id: 'c' }, user('Hi')], {}],
+    ['it begins with a reply', [assistant('Anything'), user('Hi')], {}],
+  ] as const)('4.3 no greeting is put before a conversation without its beginning: %s', (_what, said, more) => {
     expect(composed(card, said, more).messages.slice(1)).toEqual(said)
   })
 
-  test('4.3 a greeting that drop-oldest has dropped does not come back on the next turn', () => {
+  test('4.3 a greeting that drop-oldest has dropped is not inserted again on the next turn', () => {
     const said = Array.from({ length: 9 }, (_none, index) => (index % 2 ? assistant : user)(`${index} `.repeat(20)))
     const limits = {
       contextWindow: 100,
@@ -264,7 +264,7 @@ describe('4.4 depth', () => {
     ])
   })
 
-  test('4.4 with any injections, a begun reply is the last message, once and unchanged', () => {
+  test('4.4 with any injections, a begun reply is in the prompt once, unchanged, as the last message', () => {
     const turn = fc.tuple(fc.constantFrom(user, assistant, system), fc.string({ minLength: 1 }))
     const place = fc.tuple(fc.integer({ min: -2, max: 9 }), fc.constantFrom('system', 'user', 'assistant'))
     fc.assert(
@@ -362,7 +362,7 @@ describe('4.5 context limit', () => {
     expect(seen.size).toBeGreaterThanOrEqual(7)
   })
 
-  test('4.5 the persona is never cut; messages only with drop-oldest; otherwise a 400 with the counts', () => {
+  test('4.5 the persona is never cut, and messages only with drop-oldest; otherwise the request gets a 400 with the counts', () => {
     expect(() => kept(60)).toThrow(
       expect.objectContaining({
         status: 400,
@@ -386,7 +386,7 @@ describe('4.5 context limit', () => {
     expect(kept(fits ?? 0, { replyTokens: 1 })[1]).toBe('1 0 0')
   })
 
-  test('4.5 the count of a huge conversation that cannot fit stops early', () => {
+  test('4.5 the token count of a huge conversation that cannot fit stops early', () => {
     let counted = 0
     const counting = (text: string) => {
       counted += text.length
@@ -415,7 +415,7 @@ describe('4.5 context limit', () => {
     expect(dropped).toEqual({ lore: 0, examples: 0, messages: 2 })
   })
 
-  test('4.5 nothing is counted when everything surely fits', () => {
+  test('4.5 no tokens are counted if the bytes show that everything fits', () => {
     const never = () => {
       throw new Error('counted')
     }

@@ -28,7 +28,7 @@ const letters = function* (text: string): Steps<number> {
   return text.length
 }
 
-/** Inputs that take long, with a parameter for their size. */
+/** Requests that take long to compose: the kind of request, a size, and a function that makes a request of a size. */
 const heavy: readonly (readonly [string, number, (size: number) => CompositionRequest])[] = [
   [
     'keys with names in them',
@@ -117,22 +117,22 @@ const heavy: readonly (readonly [string, number, (size: number) => CompositionRe
   ],
 ]
 
-describe('composing takes steps', () => {
-  test.each(heavy)('none of which is long: %s', (_what, size, make) => {
+describe('composing', () => {
+  test.each(heavy)('takes only short steps: %s', (_what, size, make) => {
     const { units } = counted(compose(make(2 * size)))
     // Milliseconds, if a unit of work takes 10 ns.
     expect(Math.max(...units) / 100_000).toBeLessThan(10)
     expect(units.length).toBeGreaterThan(5)
   })
 
-  test.each(heavy)('in proportion to the size of the request: %s', (_what, size, make) => {
+  test.each(heavy)('takes work in proportion to the size of the request: %s', (_what, size, make) => {
     const sum = (request: CompositionRequest) => counted(compose(request)).units.reduce((all, each) => all + each, 0)
     const small = sum(make(size))
     expect(small).toBeGreaterThan(10_000)
     expect(sum(make(2 * size)) / small).toBeLessThan(2.5)
   })
 
-  test('and refuses a card that inserts its texts again and again, before they take too much memory', () => {
+  test('refuses a card that inserts its texts again and again, before these take too much memory', () => {
     const entries = many(2900, () => ({ constant: true, content: '{{description}}' }))
     const request = requestFor({ description: 'x'.repeat(1_000_000) }, [user('Hello')], entries)
     expect(refusalOf(() => composedAtOnce(request))).toEqual([400, 'card_too_large'])
@@ -180,7 +180,7 @@ const entry = fc.record(
 const said = fc.array(fc.tuple(fc.boolean(), text), { minLength: 1, maxLength: 6 })
 
 describe('interleaved compositions', () => {
-  test('have the same results as each alone, although they share the caches of the card', () => {
+  test('have the same results as compositions one by one, although they share the caches of the card', () => {
     const card = fc.record({
       data: fc.record({ description: text, mes_example: text, first_mes: text }),
       entries: fc.array(entry, { minLength: 1, maxLength: 6 }),
@@ -201,7 +201,7 @@ describe('interleaved compositions', () => {
             const { persona } = requestFor(drawn.data, [], drawn.entries)
             return all.map((each) => requestOf(each, persona))
           }
-          // Each with its own card object, for which nothing is cached.
+          // Each composition alone gets a card object of its own, for which nothing is cached.
           const alone = all.map((_each, index) => outcomeOf(() => atOnce(compose(requests()[index] ?? fail()))))
           expect(inTurns(requests().map(compose), order)).toEqual(alone)
         },
@@ -242,7 +242,7 @@ function fail(): never {
   throw new Error('there is a request for each that asks')
 }
 
-/** Takes steps of several generators in any order, until all have ended. */
+/** Runs the steps of several generators in any order, until all generators have ended. */
 function inTurns(all: readonly Steps<Composition>[], order: Iterator<number>): readonly unknown[] {
   const outcomes = new Map<number, unknown>()
   while (outcomes.size < all.length) {
@@ -264,7 +264,7 @@ function inTurns(all: readonly Steps<Composition>[], order: Iterator<number>): r
 function outcomeOf(compose: () => Composition | undefined): unknown {
   try {
     const composition = compose()
-    // Without the entries themselves, which contain compiled patterns.
+    // The entries contain compiled patterns, which cannot be cloned, so only the index of each entry is kept.
     const lore = composition?.lore.map(({ source, ...told }) => ({ ...told, index: source.index }))
     return composition && structuredClone({ ...composition, sections: composition.sections, lore })
   } catch (error) {

@@ -15,7 +15,7 @@ describe('4 the messages before the conversation', () => {
     readonly userName?: string
     readonly systemPrompt?: string
     readonly messages?: readonly Message[]
-    /** The messages before the request's own. */
+    /** The messages that come before the request's own messages. */
     readonly before: readonly Message[]
   }
   const scenarios: readonly Scenario[] = [
@@ -303,7 +303,7 @@ describe('4.1 order', () => {
     expect(promptLines(composed(everything, 'ONE'))[0]).toMatch(/^system: SYSTEM\n\nFIRST\nBEFORE\n\nBEFOREDESC/)
   })
 
-  test('4.1 equal requests get the very same frozen messages, so that they are written once', () => {
+  test('4.1 equal requests get the same frozen message objects, so that these are serialized once', () => {
     const settings = { systemPrompt: 'MAIN' }
     const frozen = () =>
       composed(everything, [user('ONE'), assistant('TWO'), user('THREE')], { settings }).messages.filter((message) =>

@@ -8,7 +8,7 @@ import { often } from '../../support/often.ts'
 
 const settings = { systemPrompt: 'MAIN' }
 
-it('a cached value, and the unknown macros in it, are those that are made anew', () => {
+it('a cached value and its unknown macros are equal to newly made ones', () => {
   const asked = fc.record({ user: fc.constantFrom('Ada', 'Bea'), key: fc.nat(5), wasVaried: fc.boolean() })
   const kind = fc.record({ varies: fc.boolean(), unknown: fc.subarray(['weather', 'mood']) })
   let made = 0
@@ -46,7 +46,7 @@ it('a cached value, and the unknown macros in it, are those that are made anew',
   expect(made).toBeLessThan(expected)
 })
 
-it('example dialogues and messages of a card are, for each user, those of a card that is read anew', () => {
+it('for each user, the cached example dialogues and messages of a card are equal to those of a newly read card', () => {
   const parts = [
     '<START>\n',
     '\n',

@@ -32,7 +32,7 @@ const parts = [
 const text = fc.array(fc.constantFrom(...parts), { minLength: 1, maxLength: 5 }).map((all) => all.join(''))
 const key = fc.constantFrom('{{char}} the great', '<USER>!', '{{user}}{{weather}}', '{{random:a,b}}', '<bot>')
 
-/** The result of an expansion, and all that it changes in its context. */
+/** The result of an expansion, and its changes to the context. */
 function expanded(texts: CardTexts, index: number, raw: string, isKey: boolean, conversationId: string) {
   const context = expansionContextOf(
     { name: 'Moss', digest: 'd' },
@@ -43,7 +43,7 @@ function expanded(texts: CardTexts, index: number, raw: string, isKey: boolean, 
   return { result, unknown: [...context.unknown].sort(), varied: context.varied }
 }
 
-it('cached texts and keys are those that each request would expand for itself', () => {
+it('cached texts and keys are equal to those that a request expands with an empty cache', () => {
   const asked = fc.record({
     userName: fc.constantFrom('Ada', 'Bea', '{{char}}'),
     index: fc.nat(3),
@@ -76,7 +76,7 @@ it('cached texts and keys are those that each request would expand for itself', 
   expect(cached).toBeGreaterThan(0)
 })
 
-it('a key with names alone is expanded once for a user', () => {
+it('a key whose only macros are names is expanded once for a user', () => {
   const card = cardOf({})
   const lore = readKey('{{char}} and {{user}}', true, emptyNotes().patterns)
   if (!lore) throw new Error('no key')
@@ -88,7 +88,7 @@ it('a key with names alone is expanded once for a user', () => {
   expect([expand('Ada').text, expand('Bea').text]).toEqual(['Moss and Ada', 'Moss and Bea'])
 })
 
-it('users share the budget of their card: beyond it texts are not cached, and the next request begins anew', () => {
+it('users share the budget of their card: once it is spent, no text is cached, and the next request begins with an empty cache', () => {
   const cache = new UserCache<(key: string) => boolean>()
   const card = cardOf({})
   /** A function that tries to cache a long text for a user. @returns whether the text is cached */
