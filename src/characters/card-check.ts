@@ -16,7 +16,7 @@ import { neverFiring } from './lore/never-fires.ts'
 /** The summary of a card or a lorebook, with the fields that the service ignores. */
 type Contents = Partial<Omit<CardSummary, 'warnings'>>
 
-/** The result for one file. */
+/** The result of the check of one file. */
 export interface FileCheck {
   readonly file: string
   readonly kind: 'card' | 'lorebook' | null

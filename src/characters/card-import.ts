@@ -6,7 +6,7 @@ import { nameOf, type ReadCard, readCardBytes } from './library/card-bytes.ts'
 import { shownDigest } from './library/character.ts'
 import { realPath } from './library/watched-folder.ts'
 
-/** A card to import. */
+/** A card to import, and its name in the library. */
 interface NamedCard extends ReadCard {
   readonly name: string
 }

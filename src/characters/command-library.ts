@@ -24,7 +24,7 @@ export class CommandLibrary {
   readonly account: number | null
   /** The folder for imported cards that all accounts may play. */
   readonly folder: string
-  /** Bytes. */
+  /** The most bytes of a card that is imported (`CARD_BODY_LIMIT`). */
   readonly maxCardBytes: number
 
   constructor(library: CharacterLibrary, store: CharacterStore, account: number | null, config: Config) {

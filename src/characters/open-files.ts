@@ -60,7 +60,7 @@ export class OpenFiles {
       held.set(file.bytes.length)
       return file
     })
-    // The bytes stay counted until the file is made, because all readers may disconnect before.
+    // All readers may disconnect before the file is made, so the bytes stay counted until then.
     const open: OpenFile = { file: held.during(making), held, ending, readers: 0 }
     this.#files.set(key, open)
     return open

@@ -25,7 +25,7 @@ export interface PictureNotesOptions {
 /**
  * Checks once after the start whether uploads from before 0.2.0 have a picture, and records the result. For later uploads, the
  * upload records it.
- * @returns a function that stops the checks, and resolves when none is running
+ * @returns a function that stops the checks, and resolves when no check is running
  */
 export function notePictures(options: PictureNotesOptions): () => Promise<void> {
   const end = new AbortController()

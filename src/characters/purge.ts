@@ -26,7 +26,7 @@ export interface PurgeOptions {
 
 /**
  * Removes expired versions of uploaded characters every hour, the first time after a minute.
- * @returns a function that stops the purges, and resolves when none is running
+ * @returns a function that stops the purges, and resolves when no purge is running
  */
 export function purgeVersions(options: PurgeOptions): () => Promise<void> {
   const end = new AbortController()

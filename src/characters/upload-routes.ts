@@ -24,7 +24,7 @@ export interface CharactersOptions {
   readonly store: CharacterStore
   readonly inFlight: BytesInFlight
   readonly workOf: WorkOf
-  /** Bytes. */
+  /** The most bytes of an upload (`CARD_BODY_LIMIT`). */
   readonly bodyLimit: number
   /** The default limits, for keys and accounts without limits of their own. */
   readonly limits: Limits

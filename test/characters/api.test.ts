@@ -463,7 +463,7 @@ describe("an unknown, traversal-like or another account's name", () => {
     expect((await call(ann, 'GET', at('Private to Ann'))).status).toBe(200)
   })
 
-  test('gets a 404 for raw requests that browsers would not send', async () => {
+  test('in a path that browsers would not send gets a 404', async () => {
     for (const path of ['/characters/..', '/characters/%2e%2e%2f%2e%2e%2fetc%2fpasswd', '/characters/.']) {
       const head = [`GET ${path} HTTP/1.1`, 'Host: x', 'Connection: close', `Authorization: Bearer ${bob}`]
       await expectError(await sendRaw(service.url, `${head.join('\r\n')}\r\n\r\n`), 'chat', 404)

@@ -129,12 +129,12 @@ function* unchanged(document: Fields): Steps<Fields> {
   return document
 }
 
-/** The changes that make a V3 card one of V2: required fields that are missing, and lore without decorators. */
+/** The changes that make a V2 card of a V3 card, besides the header: missing required fields, and lore without decorators. */
 function* changesToV2(document: Fields): Steps<readonly Change[]> {
   return [...(yield* additions(document, 'v2')), ...(yield* decoratorRemovals(document))]
 }
 
-/** Adds the required fields of this version that are missing or null, with values that do not change what the card means. */
+/** Changes that add the required fields that are missing or null. Their values do not change what the card means. */
 function* additions(document: Fields, version: WrittenVersion): Steps<readonly Change[]> {
   const changes: Change[] = []
   const isV3 = version === 'v3'

@@ -36,7 +36,7 @@ export function* exportSteps(source: CardSource, format: ExportFormat, now = Dat
   return { bytes, losses: carried.losses }
 }
 
-/** `exportSteps` in one go, for commands. */
+/** Runs `exportSteps` without interruption, for commands. */
 export function exportCard(source: CardSource, format: ExportFormat, now = Date.now()): ExportedCard {
   return workAtOnce().run('format', exportSteps(source, format, now))
 }

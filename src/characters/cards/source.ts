@@ -45,7 +45,7 @@ export function* cardSourceSteps(bytes: Buffer): Steps<CardSource> {
   return { container, bytes, document, warnings: [...warnings, ...versionWarnings(document)] }
 }
 
-/** `cardSourceSteps` in one go, for commands. */
+/** Runs `cardSourceSteps` without interruption, for commands. */
 export function readCardSource(bytes: Buffer): CardSource {
   return workAtOnce().run('card', cardSourceSteps(bytes))
 }

@@ -42,7 +42,7 @@ function* readText(text: string, fault: CardErrorCode): Steps<Fields> {
   return document
 }
 
-/** `jsonDocumentSteps` in one go, for commands and for files of the operator. */
+/** Runs `jsonDocumentSteps` without interruption, for commands and for files of the operator. */
 export function readJsonDocument(bytes: Buffer): Fields {
   return workAtOnce().run('card', jsonDocumentSteps(bytes))
 }

@@ -35,7 +35,7 @@ export function* cardSteps(bytes: Buffer): Steps<ReadCard> {
   return { source: { ...source, warnings }, card, digest, about, notes }
 }
 
-/** `cardSteps` in one go, for commands. */
+/** Runs `cardSteps` without interruption, for commands. */
 export function readCardBytes(bytes: Buffer): ReadCard {
   return workAtOnce().run('card', cardSteps(bytes))
 }

@@ -52,13 +52,13 @@ export interface StoredVersion {
   readonly digest: string
 }
 
-/** One account's character. */
+/** The key of one account's character. */
 export interface CharacterKey {
   readonly account: number
   readonly name: string
 }
 
-/** One version of an account's character. */
+/** The key of one version of an account's character. */
 export interface VersionKey extends CharacterKey {
   readonly digest: string
 }

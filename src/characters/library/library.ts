@@ -25,7 +25,7 @@ export interface LibraryOptions {
   readonly folders?: readonly string[]
   /** Folders of world books, which apply to every character. If files have the same name, the file of the first folder counts. */
   readonly lorebooks?: readonly string[]
-  /** Bytes. */
+  /** The most bytes of the file of a card, or of a world book. */
   readonly maxCardBytes: number
   readonly logger?: LibraryLogger
   /** Called when a name was resolved to a version of an upload. */
@@ -84,7 +84,7 @@ export class CharacterLibrary {
     this.#lorebooks = [...new Set(lorebooks.map(realPath))].map((path) => new WatchedFolder(path, books))
   }
 
-  /** The world books, in the order of their files' names. */
+  /** The world books, in the order of their file names. */
   get worldBooks(): readonly Lorebook[] {
     return this.#worldBooks
   }
@@ -142,9 +142,8 @@ export class CharacterLibrary {
   }
 
   /**
-   * Resolves a name to a character: an exact match first, then a match without regard to case; the account's uploads before the
-   * folder's cards before the starters. `name@sha256:…` pins a version.
-   * @param account null: uploads are not searched
+   * Resolves a name to a character, with the order of `findCharacter`. `name@sha256:…` pins a version.
+   * @param account whose uploads are searched; null for none
    * @returns undefined for an unknown name
    */
   async resolve(account: number | null, name: string): Promise<Character | undefined> {

@@ -70,7 +70,7 @@ async function findVersion(
 ): Promise<FoundCharacter | undefined> {
   const own = account === null ? [] : await store.findVersions(account, name, match, digest)
   const others = cards.findVersions(name, match, digest)
-  // A beginning that two versions share is ambiguous and matches neither of them.
+  // If the digests of two versions have this beginning, it is ambiguous, and matches no version.
   if (new Set([...own, ...others].map((version) => version.digest)).size !== 1) return undefined
   const [version] = own
   if (version && account !== null) return ofAccount(store, account, version)

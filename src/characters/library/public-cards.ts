@@ -37,7 +37,7 @@ function seenFrom(file: string, other: string): string {
 export class PublicCards {
   /** In the order of `compareNames`, without hidden cards. */
   readonly listed: readonly PublicCard[]
-  /** Cards that only a pin finds, because another card of the same origin has the same name. */
+  /** Cards that only a pin (`name@sha256:…`) finds, because another card of the same origin has the same name. */
   readonly hidden: readonly UnreadableFile[]
   readonly #byName = new Map<string, PublicCard>()
   readonly #byFoldedName = new Map<string, PublicCard>()

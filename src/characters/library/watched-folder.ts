@@ -18,7 +18,7 @@ export interface UnreadableFile {
 /** The state of a file at its last check; the signature changes whenever the file is written or replaced. */
 type FileState<T> = { readonly signature: string } & (FolderFile<T> | UnreadableFile)
 
-/** Which files of a folder are read, and how. */
+/** The options of a watched folder: which files are read, and the function that reads a file. */
 export interface FolderReading<T> {
   /** File extensions in lower case, with the dot. */
   readonly extensions: readonly string[]
@@ -188,7 +188,7 @@ function refused<T>(file: string, error: unknown, before: FileState<T> | undefin
 function reasonOf(error: unknown): string {
   if (error instanceof ApiError) return error.message
   if (error instanceof Error && 'code' in error) return `It cannot be read (${error.code}).`
-  // An unexpected error in one file must not stop the scan of the others.
+  // An unexpected error in one file must not stop the scan of the other files.
   return 'It cannot be read because of an unexpected error.'
 }
 

@@ -13,7 +13,7 @@ import { injectionsOf, insertInjections, isOfConversation, isPrefill } from './i
 import { examplesOf, leadOf, loreBesideExamples, postHistoryMessage, postHistoryOf } from './segments.ts'
 import type { PromptSettings } from './settings.ts'
 
-/** The most characters of a card's texts in one prompt. */
+/** The most characters of these texts of a prompt together: main prompt, definition with its lore, post-history and prefill. */
 const maxPromptLength = 8 * maxExpansionLength
 
 /**
@@ -212,7 +212,7 @@ function* assembled(
 /** Units of work to place one message or entry. */
 const unitsOfPlacing = 10
 
-/** A list of one message, or an empty one. */
+/** A list of one message; an empty list without a message. */
 function listOf(message: Message | null | undefined): readonly Message[] {
   return message ? [message] : []
 }

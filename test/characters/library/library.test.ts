@@ -222,7 +222,7 @@ describe('the folder', () => {
     expect(JSON.stringify([told, library.unreadable])).not.toContain('secret')
   })
 
-  test('finds no file by a name that is its path', async () => {
+  test('finds no card by the path of its file, nor before a scan has read the file', async () => {
     const path = folder({ 'a.json': named('Moss'), 'secret.json': 'not yet a card' })
     const library = await libraryOver({ folders: [path] })
     writeFileSync(join(path, 'secret.json'), named('secret'))
@@ -366,7 +366,7 @@ describe('a card in the cache', () => {
     expect(found.map((character) => character?.name)).toEqual(['Moss', 'Mine', 'Moss', 'Moss'])
   })
 
-  test('counts the memory of its parsed lore, which is far more than its file', () => {
+  test('has an estimated size that includes its parsed lore, which is far larger than its file', () => {
     const keys = Array.from({ length: 10 }, (_, index) => `k${index}`)
     const entries = Array.from({ length: 100 }, () => ({ keys, content: 'x', enabled: true }))
     const card = cardIn({ data: { name: 'Oak', character_book: { entries } } })

@@ -180,7 +180,7 @@ const entry = fc.record(
 const said = fc.array(fc.tuple(fc.boolean(), text), { minLength: 1, maxLength: 6 })
 
 describe('interleaved compositions', () => {
-  test('have the same results as compositions one by one, although they share the caches of the card', () => {
+  test('have the same results as without interleaving, although they share the caches of the card', () => {
     const card = fc.record({
       data: fc.record({ description: text, mes_example: text, first_mes: text }),
       entries: fc.array(entry, { minLength: 1, maxLength: 6 }),
