@@ -8,7 +8,7 @@ export type CardErrorCode =
   | 'card_too_large'
   | 'card_unsupported'
 
-/** The refusal of a card: 413 if the card is too large, else 400. The message gives the reason, and quotes nothing of the card. */
+/** The refusal of a card: 413 if it is too large, else 400. The message gives the reason, and quotes nothing of the card. */
 export class CardError extends ApiError {
   constructor(code: CardErrorCode, message: string, cause?: unknown) {
     super(code === 'card_too_large' ? 413 : 400, code, message, { cause })
