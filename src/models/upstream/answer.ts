@@ -8,12 +8,12 @@ import { invalidAnswer, tooLarge } from './errors.ts'
 import { errorInside } from './inside-error.ts'
 
 /**
- * Bytes of the largest answer, and of the largest event, that is taken from an upstream: an event is parsed in one synchronous call.
- * Text is far below a megabyte; pictures in base64 have a few.
+ * The most bytes of an upstream's whole answer, and of one event, which is parsed in one synchronous call. Answers of text have
+ * far less than a megabyte; answers with pictures in base64 have a few megabytes.
  */
 export const maxAnswerBytes = 16 * 1024 ** 2
 
-/** Bytes of JSON that are parsed in one synchronous call; longer JSON is parsed in steps. */
+/** A whole answer of more bytes is parsed in steps; for an event of more bytes, the cost of parsing it is checked first. */
 export const maxBytesAtOnce = 16 * 1024
 
 /** Long properties of completions that this service never reads. */
@@ -21,9 +21,9 @@ const droppedProperties = new Set(['logprobs'])
 
 /**
  * Reads a whole answer.
- * @param held counts its bytes twice, because the value parsed from them takes as much again
+ * @param held counts each byte twice, because the value that is parsed from the bytes takes as much memory again
  * @param onPiece called with each piece; may throw
- * @throws ApiError 502 for more than `maxAnswerBytes`, 503 where there is no room for the bytes
+ * @throws ApiError 502 for more than `maxAnswerBytes`, 503 if there is no room for the bytes; errors of `pieces` and `onPiece`
  */
 export async function readWhole(
   pieces: AsyncIterable<Uint8Array>,
@@ -43,7 +43,7 @@ export async function readWhole(
     const only = all.length === 1 ? all.pop() : undefined
     return only ? bufferOf(only) : Buffer.concat(all, size)
   } finally {
-    // The pieces are copied or refused by now: their memory is freed without waiting for a garbage collection.
+    // These pieces are copied or refused by now, so their memory is freed without waiting for a garbage collection.
     for (const piece of all) freeBytes(piece)
   }
 }
@@ -53,10 +53,11 @@ function bufferOf(bytes: Uint8Array): Buffer {
 }
 
 /**
- * Parses the JSON of a whole answer; a long one in steps, and without its log probabilities.
+ * Parses the JSON of a whole answer. A long answer is parsed in steps, and without its log probabilities.
  * @param secrets texts that no error may repeat
- * @returns the value, or a promise of it for a long answer
- * @throws ApiError as `parseAnswer`, 502 for too many values, and as `Work.run`
+ * @returns the value, or a promise of the value for a long answer
+ * @throws ApiError 502 for a body that is not JSON or has too many values; the error in the body (`errorInside`); 400
+ *   `too_complex` and 503 `overloaded` of the work
  */
 export function readAnswer(bytes: Buffer, work: Work, secrets: readonly string[]): unknown {
   const text = bytes.toString('utf8')
@@ -79,12 +80,12 @@ async function readInSteps(text: string, work: Work, secrets: readonly string[])
 /**
  * Parses the body of an upstream's 200.
  * @param secrets texts that no error may repeat
- * @throws ApiError 502 for a body that is not JSON, and as `errorInside` for an error in the body
+ * @throws ApiError 502 for a body that is not JSON; the error in the body (`errorInside`)
  */
 export function parseAnswer(text: string, secrets: readonly string[]): unknown {
   let value: unknown
   try {
-    // The property names are words of the protocol; without escapes they are never misread (json.ts).
+    // V8's JSON.parse can misread escaped property names (`src/json.ts`). The names of this protocol are not escaped.
     value = JSON.parse(text)
   } catch {
     throw invalidAnswer()

@@ -1,6 +1,6 @@
 import type { Chunk } from '../../openai/completion.ts'
 
-/** Adds a missing role to the first chunk of each choice: clients need it to build a message, and some servers send none. */
+/** Adds a missing role to the first chunk of each choice: some servers send no role, but clients need it to build a message. */
 export class ChoiceRoles {
   readonly #begun = new Set<number>()
 
@@ -9,7 +9,7 @@ export class ChoiceRoles {
     return this.#begun.size > 0
   }
 
-  /** Returns the chunk with the missing roles; undefined where none is missing. */
+  /** Returns the chunk with the missing roles; undefined if no role is missing. */
   mend(chunk: Chunk): Chunk | undefined {
     if (chunk.choices.every(({ index }) => this.#begun.has(index))) return undefined
     let isLacking = false

@@ -4,7 +4,7 @@ import { openOrigin } from '../../outbound.ts'
 import { retryOnClosedConnection } from './reused-connections.ts'
 import { UpstreamResponse } from './streamless-response.ts'
 
-/** Loads the pool whose errors say whether a connection was reused. */
+/** Loads `openPool`. `retryOnClosedConnection` needs its connections, which record the errors of reused connections. */
 export const loadPool = async () => (await import('./pool.ts')).openPool
 
 /** The connections to one upstream. Redirects are not followed. */
@@ -16,9 +16,9 @@ export class UpstreamConnections {
   #pool: Promise<Dispatcher> | undefined
 
   /**
-   * @param connectTimeoutMs all other deadlines come with the caller's signal
+   * @param connectTimeoutMs how long connecting may take; the caller's signal has all other deadlines
    * @param clock measures how long an answer takes to end after its reader has finished
-   * @param proxy the address of a proxy for the connections
+   * @param proxy the address of a proxy; undefined for direct connections
    */
   constructor(origin: string, connectTimeoutMs: number, clock: Clock = machineClock, proxy?: string) {
     this.#origin = origin
@@ -28,8 +28,8 @@ export class UpstreamConnections {
   }
 
   /**
-   * Sends a POST, and resolves when status and headers of the answer have come. Upstreams may close idle connections at any time: a
-   * reused connection that turns out to be closed is replaced at once.
+   * Sends a POST, and resolves when status and headers of the answer have come. If a reused connection turns out to be closed,
+   * the request is sent again immediately: upstreams may close idle connections at any time.
    * @throws undici's errors, and the signal's reason
    */
   post(

@@ -3,15 +3,15 @@ import { tooLarge } from './errors.ts'
 import { unitsOf } from './turn-scheduler.ts'
 
 /**
- * Units of JSON that are parsed in one synchronous call: a package of the AI SDK takes up to 3 µs for each, about 130 ms together.
- * The longest tool call that a model can write has fewer. A text is one value, however long.
+ * The most units of JSON that may be parsed in one synchronous call. A package of the AI SDK takes up to 3 µs for each unit, in
+ * total about 130 ms. The longest tool call that a model can write has fewer units. A JSON string is one value, however long.
  */
 export const maxUnitsAtOnce = 40_000
 
-/** Units of an array or object. Each value in it is one unit. */
+/** Units of an array or object. Each comma in it, and so each further value, is one unit more. */
 const unitsOfContainer = 5
 
-/** The bytes that matter to JSON and to event streams; all others are plain. */
+/** The kinds of bytes that matter to JSON and to event streams; all other bytes are plain. */
 const plain = 0
 const quote = 1
 const backslash = 2
@@ -28,8 +28,8 @@ kinds[0x0d] = carriageReturn
 kinds[0x0a] = lineFeed
 
 /**
- * Estimates the cost of parsing JSON as its bytes come, from its arrays, objects and values. A JSON string ends within its line, so
- * other lines of an event stream can mislead the counter for their own line only.
+ * Estimates the cost of parsing JSON while its bytes arrive, by counting its arrays, objects and values. In an event stream some
+ * lines are not JSON, such as `event: {"`. No JSON string contains a line break, so such a line makes only its own count wrong.
  */
 export class CostCounter {
   /** Units so far. */
@@ -41,7 +41,10 @@ export class CostCounter {
   /** The kind of the last byte. */
   #last = lineFeed
 
-  /** Counts from an index. @returns the index after the blank line that ends an event; the length where no event ends */
+  /**
+   * Counts the bytes from an index to the end of an event.
+   * @returns the index after the blank line that ends the event; the length of the bytes if no event ends in them
+   */
   next(bytes: Uint8Array, start: number): number {
     this.hasEnded = false
     for (let at = start; at < bytes.length; at++) {
@@ -71,7 +74,7 @@ export class CostCounter {
     else if (kind === comma) this.units++
   }
 
-  /** Handles a line break; a carriage return with a line feed is one. @returns whether the line before it was empty */
+  /** Handles the bytes `\r` and `\n`; `\r\n` is one line break. @returns whether the line that ends here is empty */
   #endsEvent(kind: number, before: number): boolean {
     this.#isInString = false
     this.#isEscaped = false
@@ -98,7 +101,7 @@ export class EventCostCounter {
 
   /**
    * Counts to the end of the event.
-   * @returns the index after the event and its units; for an event that goes on, the length and undefined
+   * @returns the index after the event, and the event's units; if the event goes on, the length of the bytes, and undefined
    * @throws ApiError 502 for an event of too many bytes or units
    */
   next(bytes: Uint8Array, start: number): { readonly end: number; readonly units: number | undefined } {

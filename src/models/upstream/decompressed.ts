@@ -11,8 +11,8 @@ const decompressors: ReadonlyMap<string, () => Transform> = new Map<string, () =
 ])
 
 /**
- * Decompresses an answer: some gateways compress without being asked to. It decompresses no faster than the reader reads, so that
- * the reader's bounds hold for the decompressed bytes.
+ * Decompresses an answer: some gateways compress without being asked to. The answer is decompressed no faster than its reader
+ * reads, so the reader's bounds hold for the decompressed bytes.
  * @throws ApiError 502 for an unknown coding
  */
 export function decompressed(response: UpstreamAnswer): UpstreamAnswer {
@@ -27,7 +27,7 @@ export function decompressed(response: UpstreamAnswer): UpstreamAnswer {
     throw invalidAnswer(new Error('the answer is packed in a way that is not known here'))
   }
   const decompressor = createDecompressor()
-  // The decompressor fails with the connection, and ends the answer when its reader stops.
+  // `pipeline` destroys the decompressor when the connection fails, and ends the answer when the decompressor's reader stops.
   pipeline(response, decompressor, () => {})
   return {
     status: response.status,

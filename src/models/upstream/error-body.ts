@@ -1,21 +1,21 @@
 import { field } from '../../fields.ts'
 
-/** Characters of an upstream's message that are looked at. */
+/** A longer message of an upstream is cut to so many characters. */
 const maxMessageLength = 4000
 
 /** The fields of an upstream's error body. */
 export interface UpstreamErrorBody {
-  /** Unchanged: to be cleaned before it reaches a caller or the log. */
+  /** The upstream's own message. It may contain keys and addresses, so it must be cleaned before a caller or the log gets it. */
   readonly message?: string
   readonly code?: string
   /** The class of the error, which some upstreams send instead of a code. */
   readonly type?: string
   readonly param?: string
-  /** Whole seconds, as the body names them. */
+  /** Whole seconds after which to retry. */
   readonly retryAfter?: string
 }
 
-/** Reads an upstream's JSON error body. A body of another form has no fields. */
+/** Reads an upstream's JSON error body. For a body in another form, all fields are absent. */
 export function readErrorBody(body: string): UpstreamErrorBody {
   let parsed: unknown
   try {
@@ -39,7 +39,7 @@ export function readErrorBody(body: string): UpstreamErrorBody {
   }
 }
 
-/** Whole seconds of Google's `google.rpc.RetryInfo` in `details` (`"retryDelay": "34.5s"`). */
+/** The delay of Google's `google.rpc.RetryInfo` in `details` (`"retryDelay": "34.5s"`), rounded up to whole seconds. */
 function retryDelay(details: unknown): string | undefined {
   if (!Array.isArray(details)) return undefined
   const delays = details.map((detail: unknown) => field(detail, 'retryDelay'))

@@ -1,7 +1,8 @@
 import type { UpstreamErrorBody } from './error-body.ts'
 
 /*
- * Error messages of upstreams whose meaning no code of OpenAI's API names: docs/upstreams.md has the messages with their sources.
+ * Patterns of upstreams' error messages, for faults that have no code in OpenAI's API, or that upstreams report without this
+ * code. docs/upstreams.md has the messages with their sources.
  */
 
 /**
@@ -42,13 +43,16 @@ const unsupportedInput =
   /(?:image|audio|video) inputs? (?:is|are) not supported|that support (?:image|audio|video) input|(?:image_url|input_audio) is only supported by|at most 0 (?:image|audio|video)|is not a multimodal model|unknown variant `?(?:image_url|input_audio|file)\b|unsupported content part type/i
 
 /**
- * The operator's key or account is at fault, reported with a 400:
+ * The upstream reports a fault of the operator's key or account with a 400:
  * Google ("API key not valid. Please pass a valid API key.", "Please enable billing on your project in Google AI Studio."),
  * Anthropic ("Your credit balance is too low to access the Anthropic API.").
  */
 const operatorsAccount = /API key (?:not valid|not found|expired)|enable billing|credit balance is too low/i
 
-/** The account is empty, reported with a 429 like a rate limit. Google's message for both is the same, and counts as a rate limit. */
+/**
+ * Codes of a 429 for an account without credit or billing. Other 429s are rate limits. Google has one message for both faults, so
+ * it counts as a rate limit.
+ */
 const accountIsEmpty: ReadonlySet<string | undefined> = new Set([
   'insufficient_quota',
   'billing_not_active',

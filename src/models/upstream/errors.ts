@@ -8,12 +8,12 @@ import type { UpstreamAnswer } from './streamless-response.ts'
 /** Statuses of an upstream that mean a fault of the caller, who gets them unchanged. */
 const callersStatuses = new Set([400, 404, 409, 413, 422])
 
-/** Bytes of an upstream's error body that are read. */
+/** How many bytes of an upstream's error body are read. */
 const maxErrorBodyBytes = 64 * 1024
-/** The time in which they must come. */
+/** How long an upstream's error body is read. */
 const errorBodyTimeoutMs = 1000
 
-/** Characters of an upstream's message that are cleaned and repeated. */
+/** How many characters of an upstream's message are repeated. */
 const maxMessageLength = 1000
 
 /** An error for a failure of the upstream, with a message of this service. */
@@ -29,9 +29,9 @@ export interface UpstreamRefusal {
   readonly retryAfterMs?: string | undefined
   /** The start of the body, in any form. */
   readonly body: string
-  /** Whether the error was in a 200, so that only its own message says what went wrong. */
+  /** Whether the error was in a 200, so only its own message says what went wrong. */
   readonly isInside?: boolean
-  /** The upstream's host, where only this answer names it. */
+  /** The host that a provider package asked; the settings may not have it. */
   readonly host?: string | undefined
 }
 
@@ -48,7 +48,7 @@ export function refusalFrom(refusal: UpstreamRefusal, secrets: readonly string[]
   return withCause(publicError(refusal, secrets), new UpstreamReason(`it answered ${status}`, { status, said, host }))
 }
 
-/** The error that the caller gets. */
+/** The error that the caller gets. `refusalFrom` adds the cause for the log. */
 function publicError(refusal: UpstreamRefusal, secrets: readonly string[]): ApiError {
   const { status, body, isInside } = refusal
   const said = readErrorBody(body)
@@ -79,7 +79,7 @@ function isOperatorsFault(status: number, said: UpstreamErrorBody): boolean {
   return status === 401 || status === 402 || status === 403 || isOperatorsAccount(status, said)
 }
 
-/** The error for a failure in a 200, with the upstream's message. The log gets another message, because this one may quote the prompt. */
+/** The error for a failure in a 200, with the upstream's message. The log does not get this message: it may quote the prompt. */
 function reportedFailure(said: UpstreamErrorBody, secrets: readonly string[], headers: ApiErrorDetails): ApiError {
   const message = sentenceOf(said, secrets) ?? 'The model reported an error instead of an answer. Ask again.'
   const cause = new Error('the upstream reported an error within a 200')
@@ -93,7 +93,7 @@ function callersError(code: string, said: UpstreamErrorBody, secrets: readonly s
   return new ApiError(status, code, message, param === undefined ? {} : { param })
 }
 
-/** An upstream's message as far as it may be repeated; undefined where nothing is left. */
+/** An upstream's message as far as it may be repeated; undefined if no word is left. */
 function sentenceOf({ message }: UpstreamErrorBody, secrets: readonly string[]): string | undefined {
   const sentence = message === undefined ? '' : cleaned(message, secrets).trim()
   return /\p{L}/u.test(sentence) ? sentence : undefined
@@ -115,13 +115,13 @@ export function failureOf(error: unknown, isAnswering = false): ApiError {
   if (name === 'TimeoutError' || /TIMEOUT|TIMEDOUT/.test(networkCode(error) ?? '')) {
     return upstreamFailure(504, 'upstream_timeout', 'The model took too long to answer. Try again.', cause)
   }
-  // undici also uses this name, with a code, for a tunnel that a proxy refused.
+  // undici also throws an AbortError when a proxy refuses a tunnel, but that error has a code.
   if (name === 'AbortError' && networkCode(error) === undefined) return clientGone(cause)
   if (isAnswering) return brokenOff(cause)
   return upstreamFailure(502, 'upstream_unreachable', "The model's service cannot be reached. Try again later.", cause)
 }
 
-/** Only name, code and message of a network error: its other properties may contain what the upstream sent. */
+/** A copy of a network error with only its name, code and message: other properties may contain what the upstream sent. */
 function withoutData(error: unknown): Error {
   if (error instanceof UpstreamReason) return error
   const code = networkCode(error)
@@ -164,7 +164,7 @@ export function waitIn(headers: unknown): Pick<UpstreamRefusal, 'retryAfter' | '
   return { retryAfter: text('retry-after'), retryAfterMs: text('retry-after-ms') }
 }
 
-/** When to retry, as reply headers: in milliseconds where the upstream said so, and always in whole seconds (RFC 9110). */
+/** The reply headers that say when to retry: in whole seconds (RFC 9110), and in milliseconds if the upstream sent these. */
 function waitOf(
   { retryAfter, retryAfterMs }: UpstreamRefusal,
   said: UpstreamErrorBody,
@@ -196,12 +196,12 @@ export function cleaned(message: string, secrets: readonly string[]): string {
     .replace(/\b[A-Za-z0-9_-]{32,}\b/g, '…')
 }
 
-/** The pieces of an answer as they come; `return` ends it. */
+/** The pieces of an answer as they come; `return` aborts the answer. */
 export interface Pieces extends AsyncIterable<Uint8Array> {
   return(): Promise<unknown>
 }
 
-/** The start of an error body: the bytes that come within a second, at most 64 KiB. */
+/** The start of an error body: what comes within a second, until it has more than 64 KiB. */
 export async function readStart(response: Pieces): Promise<string> {
   const pieces: Uint8Array[] = []
   let size = 0

@@ -19,7 +19,7 @@ export interface EventGroup {
   readonly failure?: unknown
 }
 
-/** A parsed event. A mended one cannot pass unread. */
+/** A parsed event. If a role was added to it, it cannot be in a passage, which consists of the upstream's own bytes. */
 interface ReadEvent extends ChunkEvent {
   readonly isMended?: true
 }
@@ -28,7 +28,7 @@ interface ReadEventGroup extends EventGroup {
   readonly events: readonly ReadEvent[]
 }
 
-/** Bytes of an unfinished event after which it goes to the parser, instead of being scanned again with each piece. */
+/** An unfinished event of more bytes goes to the parser; otherwise it would be scanned again with each piece. */
 const longEventBytes = 256 * 1024
 
 /**
@@ -39,17 +39,17 @@ export class EventReader {
   readonly #decoder = new TextDecoder()
   readonly #parser = createParser({ onEvent: ({ data }) => this.#texts.push(data) })
   #texts: string[] = []
-  /** Bytes of an unfinished event. */
+  /** The bytes of an unfinished event, as long as the parser does not get every byte. */
   #rest: Buffer | undefined
   /** Once true, the parser gets every byte, and keeps unfinished events. */
   #isParsing: boolean
-  /** Counts the cost of the parser's input. */
+  /** Counts the cost of the parser's input, to refuse an event that is too expensive. */
   readonly #costs = new EventCostCounter()
-  /** Every event is parsed until the answer has begun, to know that there is one and that it has a role. */
+  /** Adds missing roles. Every event is parsed until a choice has begun, because a role may have to be added. */
   readonly #roles = new ChoiceRoles()
   readonly #secrets: readonly string[]
 
-  /** Bytes of the unfinished event. */
+  /** The number of bytes of the unfinished event. */
   get unfinishedBytes(): number {
     return this.#rest?.length ?? this.#costs.unfinishedBytes
   }
@@ -66,9 +66,9 @@ export class EventReader {
   read(bytes: Buffer): EventGroup {
     const all = this.#rest ? Buffer.concat([this.#rest, bytes]) : bytes
     this.#rest = undefined
-    // In latin1 each byte is one character: indices are the same, and searching a string is much faster than searching bytes.
+    // In latin1 each byte is one character, so indices are the same. Searching a string is much faster than searching bytes.
     const text = all.toString('latin1')
-    // Lines that do not end with a line feed are rare, and left to the parser.
+    // Carriage returns are rare, so only the parser handles lines that end with one.
     this.#isParsing ||= text.includes('\r')
     if (this.#isParsing) return this.#parse(all)
     const end = text.lastIndexOf(eventEnd) + eventEnd.length
@@ -82,7 +82,7 @@ export class EventReader {
     return this.#readWhole(all, text, end)
   }
 
-  /** Reads the end of the stream. The last event may lack its blank line. Some services send an error as plain JSON, not as an event. */
+  /** Reads the end of the stream. The last event may lack its blank line, and some services send an error as plain JSON. */
   end(): EventGroup {
     const rest = this.#decoder.decode(this.#rest)
     if (!this.#roles.hasBegun && isJson(rest)) {
@@ -93,7 +93,10 @@ export class EventReader {
     return this.#groupOf(this.#texts.filter((text) => text === done || isJson(text)))
   }
 
-  /** Reads whole events: passages as long as possible, and other events by themselves. */
+  /**
+   * Reads whole events. Consecutive events become one passage. An event with usage, an event of several lines, and an event to
+   * which a role was added are never in a passage.
+   */
   #readWhole(bytes: Buffer, text: string, length: number): EventGroup {
     const events: ModelEvent[] = []
     let read: Chunk[] = []

@@ -5,7 +5,7 @@ import { type EventGroup, EventReader } from './event-reader.ts'
 import type { UpstreamAnswer } from './streamless-response.ts'
 import { answerScheduler, unitsOf } from './turn-scheduler.ts'
 
-/** Options of reading a stream. */
+/** Options for reading a stream. */
 export interface EventStreamOptions {
   /** The number of choices in the request. */
   readonly choices: number
@@ -17,11 +17,12 @@ export interface EventStreamOptions {
 }
 
 /**
- * Reads a server-sent event stream (WHATWG HTML, section 9.2) into groups of events, one group to a network read.
- * Events before a failure are yielded before it is thrown.
+ * Reads a server-sent event stream (WHATWG HTML, section 9.2). The events of one network read are one group. Events that came
+ * before a failure are yielded before the failure is thrown.
  * @param answer resolves when status and headers of the stream have come
- * @throws ApiError for an error in an event as if it had come with its status; 502 for an invalid event, for an end before every
- *   choice has finished, and for a broken connection; and the rejection of `answer`
+ * @throws ApiError 502 for an invalid or too large event, for an end before every choice has finished, and for a broken
+ *   connection; 503 if there is no room for an unfinished event; 504 for a timeout; 499 if the client has left. An error in an
+ *   event becomes the same error as a reply with its status. If `answer` rejects, the function throws that error.
  */
 export async function* readEvents(
   answer: Promise<UpstreamAnswer>,
@@ -37,7 +38,7 @@ export async function* readEvents(
       const group = reader.read(bytes)
       held?.set(2 * reader.unfinishedBytes)
       progress.add(group)
-      // Before the last events are yielded: their reader may not ask for more.
+      // This must come before the yield: a reader that has the last events may not ask for more.
       if (group.isDone) response.drain()
       if (group.events.length > 0) yield group.events
       if (group.failure) throw group.failure
@@ -58,7 +59,7 @@ function losesNothing(error: unknown, { isComplete }: ChoiceProgress): boolean {
   return isComplete && (!(error instanceof ApiError) || error.code === 'upstream_timeout')
 }
 
-/** The events that the end of the connection completes. */
+/** The events that only the end of the connection completes: the last event may lack its blank line. */
 function* lastEvents(reader: EventReader, progress: ChoiceProgress): Iterable<readonly ModelEvent[]> {
   const group = reader.end()
   progress.add(group)
@@ -91,7 +92,10 @@ class ChoiceProgress {
     }
   }
 
-  /** Whether an ended stream is incomplete. Some services send fewer choices than the request asked for, and then `[DONE]`. */
+  /**
+   * Whether an ended stream is incomplete. Some services send fewer choices than the request asked for, and then `[DONE]`. Such a
+   * stream is complete if it has a choice, and all its choices are finished.
+   */
   get isIncomplete(): boolean {
     return this.isDone ? !this.#hasFinished(1) : !this.isComplete
   }

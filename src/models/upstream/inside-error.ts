@@ -2,7 +2,7 @@ import type { ApiError } from '../../errors.ts'
 import { type Fields, field, isFields } from '../../fields.ts'
 import { refusalFrom } from './errors.ts'
 
-/** The HTTP statuses of upstreams' error types and codes, for errors without a number. */
+/** HTTP statuses by the error types and codes of upstreams, for errors that do not contain a status. */
 const statuses: Readonly<Record<string, number>> = {
   invalid_request_error: 400,
   BadRequestError: 400,
@@ -22,8 +22,9 @@ const statuses: Readonly<Record<string, number>> = {
 }
 
 /**
- * The error that an upstream reports within a 200, as if it had come with its own status; undefined without one. The error is in
- * place of the answer (LM Studio, OpenRouter, vLLM), in a choice, or is the finish reason of a choice.
+ * The error that an upstream reports in a 200, translated like a reply with the error's own status; undefined if there is no
+ * error. An upstream sends the error in place of the answer (LM Studio, OpenRouter, vLLM), in a choice, or as the finish reason
+ * of a choice.
  * @param secrets texts that must not be repeated even if the upstream quotes them
  */
 export function errorInside(value: unknown, secrets: readonly string[]): ApiError | undefined {
@@ -41,7 +42,7 @@ function reportedIn(value: Fields): unknown {
   return failed === undefined ? undefined : field(failed, 'error') || {}
 }
 
-/** The status that an error names by a number or a word; 502 without one. */
+/** The status that an error names by a number or a word; 502 if it names no status. */
 function statusOf(error: unknown): number {
   const named = ['code', 'status', 'status_code', 'http_status_code', 'type'].map((name) => field(error, name))
   for (const name of named) {

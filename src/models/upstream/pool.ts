@@ -22,7 +22,7 @@ class CountingClient extends Client {
   }
 }
 
-/** Opens the connections to one origin. `retryOnClosedConnection` recognizes the errors of reused ones. */
+/** Opens the connections to one origin. `retryOnClosedConnection` recognizes the errors of reused connections. */
 export function openPool(origin: string | URL, options: Pool.Options): Pool {
   return new Pool(origin, { ...options, factory: (url, clientOptions) => new CountingClient(url, clientOptions) })
 }

@@ -3,15 +3,15 @@ import { field } from '../../fields.ts'
 /** Error codes of a connection that the other side has closed. */
 const closedCodes: ReadonlySet<unknown> = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE'])
 
-/** The errors of connections that broke after they had been reused. */
+/** The errors of reused connections that broke. `pool.ts` adds these errors. */
 export const errorsOfReusedConnections = new WeakSet<Error>()
 
-/** Connections that are replaced for one request. Several reused ones may be closed, but an upstream may also close each new one. */
+/** The most retries of one request: several idle connections may be closed, but the retries must end. */
 const maxReplacements = 5
 
 /**
- * Retries at once where a reused connection turns out to be closed before the answer began. Upstreams may close idle connections at
- * any time, so this is no failure of the upstream.
+ * Retries at once if a reused connection turns out to be closed before the answer has begun. Upstreams may close idle connections
+ * at any time, so this is no failure of the upstream.
  */
 export async function retryOnClosedConnection<T>(ask: () => Promise<T>): Promise<T> {
   for (let replaced = 0; ; replaced++) {
@@ -26,6 +26,6 @@ export async function retryOnClosedConnection<T>(ask: () => Promise<T>): Promise
 function wasReusedAndClosed(error: unknown): boolean {
   if (!(error instanceof Error)) return false
   const isOfReused = closedCodes.has(field(error, 'code')) && errorsOfReusedConnections.has(error)
-  // `fetch` wraps the network error as a cause.
+  // An error of `fetch` has the network error as its cause.
   return isOfReused || wasReusedAndClosed(error.cause)
 }

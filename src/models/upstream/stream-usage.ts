@@ -1,10 +1,13 @@
 import type { CompletionRequest } from '../../openai/completion-request.ts'
 import type { UpstreamRefusal } from './errors.ts'
 
-/** Bound of the remembered models: callers choose the ids behind a prefix. */
+/** The most models that are remembered: callers choose the model ids behind a prefix, so their number has no bound. */
 const maxModels = 1000
 
-/** Asks streams for a usage chunk at their end (`stream_options.include_usage`), and remembers the models whose service refuses the option. */
+/**
+ * Asks streams for a usage chunk at their end (`stream_options.include_usage`), and remembers the models whose service refuses
+ * the option.
+ */
 export class StreamUsage {
   readonly #isAsked: boolean
   readonly #refusing = new Set<string>()
@@ -14,15 +17,15 @@ export class StreamUsage {
     this.#isAsked = isAsked
   }
 
-  /** The request with the option, unless the model is known to refuse it. */
+  /** The request with the option; without it if the model or the whole service is known to refuse the option. */
   withUsage(body: CompletionRequest): CompletionRequest {
     if (!this.#isAsked || this.#refusing.has(body.model)) return withoutUsage(body)
     return { ...body, stream_options: { ...body.stream_options, include_usage: true } }
   }
 
   /**
-   * The request to retry after a refusal: without the option, where the refusal names it. Undefined otherwise, and where the caller
-   * sent stream options, which may be at fault themselves.
+   * The request without the option, to be sent after a refusal. Undefined if the refusal does not name the option, or if the
+   * caller sent other stream options, which may be at fault themselves.
    */
   retryWithoutUsage(asked: CompletionRequest, { body: said }: UpstreamRefusal): CompletionRequest | undefined {
     const again = withoutUsage(asked)
@@ -30,7 +33,7 @@ export class StreamUsage {
     return isOnlyOption && /stream_options|include_usage/i.test(said) ? again : undefined
   }
 
-  /** To be called when the retry has succeeded: the model does not get the option again. */
+  /** To be called when the request without the option has succeeded: later requests to its model do not get the option. */
   rememberRefusal({ model }: CompletionRequest): void {
     if (this.#refusing.size >= maxModels) this.#refusing.clear()
     this.#refusing.add(model)

@@ -2,25 +2,25 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { Dispatcher } from 'undici'
 import type { Clock } from '../../clock.ts'
 
-/** Bytes of an answer that wait for their reader, beyond which reading from the upstream pauses. */
+/** When more bytes of an answer wait for their reader, reading from the upstream pauses. */
 const maxBufferedBytes = 256 * 1024
 
-/** An answer that its reader has finished must end within this time; otherwise its connection is not reused. */
+/** An answer whose reader has finished must end within this time. Otherwise it is aborted, and its connection is not reused. */
 const maxDrainMs = 1000
 
-/** An upstream's answer for its reader. */
+/** An upstream's answer, as its reader sees it. */
 export interface UpstreamAnswer extends AsyncIterable<Buffer> {
   readonly status: number
   readonly headers: IncomingHttpHeaders
   /** Aborts the answer. */
   return(): Promise<unknown>
-  /** The reader needs no more: the rest of the answer is read and dropped. */
+  /** To be called when the reader needs no more: the rest of the answer is read and dropped. */
   drain(): void
 }
 
 /**
- * An upstream's answer as it arrives. It is undici's handler itself: with undici's stream object in between, a stream of 100
- * events costs 47 % more CPU time (docs/performance.md).
+ * An upstream's answer as it arrives. The class is undici's handler itself: with undici's stream object in between, a stream of
+ * 100 events would cost 47 % more CPU time (docs/performance.md).
  */
 export class UpstreamResponse implements Dispatcher.DispatchHandler, UpstreamAnswer {
   status = 0
@@ -86,12 +86,15 @@ export class UpstreamResponse implements Dispatcher.DispatchHandler, UpstreamAns
     this.#release()
   }
 
-  /** The body as it arrives, with bytes that came together in one piece. A reader that stops early ends the request. */
+  /**
+   * The body as it arrives. Pieces that arrived since the last read are joined into one. A reader that stops early aborts the
+   * request.
+   */
   [Symbol.asyncIterator](): AsyncIterator<Buffer, undefined> {
     return this
   }
 
-  // It is not a generator, which would be the most expensive part of an event's way.
+  // `next` is not a generator: a generator would be the most expensive step for each event.
   async next(): Promise<IteratorResult<Buffer, undefined>> {
     while (this.#pieces.length === 0) {
       if (this.#failure !== undefined) throw this.#failure
@@ -106,7 +109,7 @@ export class UpstreamResponse implements Dispatcher.DispatchHandler, UpstreamAns
     return { done: true, value: undefined }
   }
 
-  /** The reader needs no more: the rest of the answer is read and dropped, so that the connection can be reused. */
+  /** Reads and drops the rest of the answer, so that the connection can be reused. */
   drain(): void {
     if (this.#isEnded) return
     this.#isDraining = true
@@ -130,7 +133,7 @@ export class UpstreamResponse implements Dispatcher.DispatchHandler, UpstreamAns
     this.#pieces = []
     const isPaused = this.#size > maxBufferedBytes
     this.#size = 0
-    // Resuming may deliver more data at once.
+    // `resume` may deliver more data before it returns, so the fields above are reset first.
     if (isPaused) this.#controller?.resume()
     const [first] = pieces
     return pieces.length === 1 && first ? first : Buffer.concat(pieces)

@@ -1,25 +1,28 @@
-/** Units of answers that one turn of the event loop may read: about 10 ms of the most expensive ones. */
+/** The most units that are read in one turn of the event loop: some 25 ms, if each unit takes 3 µs (`cost-counter.ts`). */
 const maxUnitsPerTurn = 8000
-/** A smaller piece never waits: it is a few events of an ordinary stream, which come one by one. */
+/** A piece of up to so many units never waits: it is a few events of an ordinary stream, which arrive one by one. */
 const maxUnitsWithoutWait = 100
-/** Bytes that cost one unit: relaying bytes and reading long strings is cheap. */
+/** So many bytes cost one unit: relaying bytes and reading long strings is cheap. */
 const bytesPerUnit = 32
 
-/** Units that the bytes of an answer cost, whatever they contain. */
+/** The units that the bytes of an answer cost, whatever they contain. */
 export function unitsOf(bytes: number): number {
   return bytes / bytesPerUnit
 }
 
 /**
- * Shares the event loop among the answers of upstreams: many may arrive in one turn, and each is read synchronously. An answer of
- * more units than a turn may read has a turn for itself.
+ * Distributes the pieces of upstreams' answers among the turns of the event loop: many pieces may arrive in one turn, and each is
+ * read synchronously. A piece with more units than a turn may read gets a turn for itself.
  */
 export class TurnScheduler {
   #taken = 0
   #endsTurn = false
   readonly #waiting: { readonly units: number; readonly go: () => void }[] = []
 
-  /** @returns undefined where the units fit into this turn or are few; else a promise of a later turn */
+  /**
+   * Asks for the time to read a piece of so many units.
+   * @returns undefined if the piece can be read now; otherwise a promise that resolves in the turn of the piece
+   */
   take(units: number): Promise<void> | undefined {
     if (units <= maxUnitsWithoutWait || (this.#waiting.length === 0 && this.#fits(units))) {
       this.#count(units)
@@ -50,5 +53,5 @@ export class TurnScheduler {
   }
 }
 
-/** Shared by all answers, because there is one event loop. */
+/** The scheduler of all answers, because there is one event loop. */
 export const answerScheduler = new TurnScheduler()

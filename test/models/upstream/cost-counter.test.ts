@@ -66,7 +66,7 @@ describe('the cost of JSON', () => {
     )
   })
 
-  it('has a bound for each event, and none for a whole stream', async () => {
+  it('has a bound for each event, but not for a whole stream', async () => {
     const counter = new EventCostCounter()
     const light = Buffer.from(`data: [${'1,'.repeat(maxUnitsAtOnce - 6)}1]\n\n`)
     for (let count = 0; count < 3; count++) expect(counter.next(light, 0).end).toBe(light.length)

@@ -7,7 +7,7 @@ import { type Script, upstreamForThisTest } from '../../support/upstream.ts'
 
 const messages = [{ role: 'user', content: 'Hello' }]
 
-/** Answers the first request of each connection, and closes the connection at the next one. */
+/** Answers the first request of each connection, and closes the connection at its second request. */
 function closing(close: (socket: Socket) => void, answer: Script): Script {
   const known = new Set<Socket>()
   return async (response, call) => {
@@ -29,7 +29,7 @@ test.each(endings)(
   'a reused connection that is %s is replaced at once, and counts neither as a failure nor as a retry',
   async (_what, close) => {
     const upstream = await upstreamForThisTest(closing(close, answering('Here.')))
-    // One failure would open the breaker, and there is no retry.
+    // With these settings, one failure would open the breaker, and no request is retried.
     const model = { adapter: 'openai', baseUrl: upstream.url, retries: 0, breaker: { failures: 1, pause: 60_000 } }
     const service = await serviceForThisTest({}, { model })
     for (const stream of [false, true, false, true]) {
@@ -38,7 +38,7 @@ test.each(endings)(
       const record = await service.request(`/requests/${response.headers.get('x-request-id')}`)
       expect(await record.json()).toMatchObject({ state: 'stop', retries: 0 })
     }
-    // Each request but the first has tried the connection of the request before.
+    // Each request but the first was sent twice: first on the closed connection of the request before.
     expect(upstream.calls).toHaveLength(7)
   },
 )
@@ -51,7 +51,7 @@ test('a new connection that is closed is a failure, and is not replaced', async 
   expect(upstream.calls).toHaveLength(1)
 })
 
-test('a connection that a provider package reuses is replaced too', async () => {
+test('a closed connection that a provider package reuses is replaced', async () => {
   const upstream = await upstreamForThisTest(closing((socket) => void socket.end(), replay('anthropic/text.json')))
   const model = { adapter: '@ai-sdk/anthropic', model: 'claude', baseUrl: upstream.url, apiKey: 'k', retries: 0 }
   const service = await serviceForThisTest({}, { model })

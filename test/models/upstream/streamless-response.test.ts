@@ -4,7 +4,7 @@ import { request } from 'undici'
 import { expect, it, onTestFinished } from 'vitest'
 import { UpstreamConnections } from '../../../src/models/upstream/connections.ts'
 
-it('gives the bytes of an answer as a stream of undici does, however they arrive', async () => {
+it('gives the same bytes of an answer as a stream of undici, in whatever pieces the bytes arrive', async () => {
   let pieces: readonly Uint8Array[] = []
   const server = createServer(async (_request, response) => {
     for (const piece of pieces) await new Promise((resolve) => response.write(piece, resolve))

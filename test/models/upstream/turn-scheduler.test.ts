@@ -2,11 +2,11 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import { TurnScheduler } from '../../../src/models/upstream/turn-scheduler.ts'
 
-/** Takes units, and notes the turn of the event loop in which each was granted. */
+/** Asks for units, and notes in `came` the turn of the event loop in which they were granted. */
 function taking(units: readonly number[]) {
   const turns = new TurnScheduler()
   const came: number[] = units.map(() => Number.NaN)
-  // Zero is the first turn after the one in which all units are requested.
+  // All units are requested in turn -1. Turn 0 is the next one.
   let turn = -1
   for (const [index, each] of units.entries()) {
     const wait = turns.take(each)
@@ -35,7 +35,7 @@ describe('the turn scheduler', () => {
     expect(came).toEqual([-1, 0, 1])
   })
 
-  it('lets the few events of an ordinary stream through at once', () => {
+  it('never lets the few events of an ordinary stream wait', () => {
     const { came } = taking([500_000, 500_000, 40, 40])
     expect(came).toEqual([-1, Number.NaN, -1, -1])
   })

@@ -31,7 +31,7 @@ const anyEvent = fc
     event({ index: 0, delta: { content }, finish_reason: reason }, usage, isSpaced),
   )
 
-/** The text that a client gets of a stream in these pieces, the parsed chunks that the service needs, and the number of events. */
+/** Reads a stream in these pieces, and returns among others the client's text and the parsed chunks that the service needs. */
 function passed(pieces: readonly Buffer[], readAll: boolean) {
   const reader = new EventReader(readAll, [])
   const groups = [...pieces.map((piece) => reader.read(piece)), reader.end()]
