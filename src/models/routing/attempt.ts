@@ -3,7 +3,7 @@ import type { ModelRequest } from '../model.ts'
 
 /** The model that an attempt asks, and the request that it sends. */
 export interface AttemptDetails {
-  /** The model's name as `models.json` has it, with the star where there is one. */
+  /** The model's name in `models.json`; behind a prefix the pattern, such as `local/*`. */
   readonly configuredName: string
   /** The model's id at the upstream. */
   readonly upstreamId: string

@@ -43,8 +43,8 @@ export class Breaker {
   }
 
   /**
-   * Lets a request through, or throws. After the request, the caller calls `recordSuccess`, `recordFailure` or
-   * `endWithoutResult`; for a stream, it calls `recordFirstEvent` before that.
+   * Lets a request through, or throws. After the request, the caller must call `recordSuccess`, `recordFailure` or
+   * `endWithoutResult`. During a stream, the caller must also call `recordFirstEvent` when the first event has come.
    * @throws ApiError 503 `model_unavailable` with `Retry-After`
    */
   admit(): void {
@@ -80,7 +80,7 @@ export class Breaker {
     this.#endProbe()
   }
 
-  /** For a request whose end says nothing about the model: the client left, or the request was at fault. */
+  /** Ends a request that says nothing about the model: the client left, the request was at fault, or a rate limit refused it. */
   endWithoutResult(): void {
     this.#endProbe()
   }

@@ -12,17 +12,17 @@ import { OpenEvents, type StreamContext } from './open-events.ts'
 
 /** The settings of a configured model that do not depend on its adapter. */
 export interface CandidateTraits {
-  /** The model's name in `models.json`. */
+  /** The model's name, as `x-model` shows it: the name in `models.json`; behind the prefix `*`, the id in the request. */
   readonly name: string
-  /** The name as `models.json` has it, with its star, where it differs from `name`. */
+  /** The name in `models.json`, if it may differ from `name`; behind a prefix the pattern, such as `local/*`. */
   readonly configuredName?: string
   /** The model's id at the upstream. */
   readonly upstreamId: string
-  /** Host and port of the upstream, where the settings name it. */
+  /** Host and port of the upstream, if the settings have its address. */
   readonly host?: string
   readonly timeouts?: Timeouts
   readonly retries?: number
-  /** Tokens of prompt and answer together; undefined where it is not known. */
+  /** Tokens of prompt and answer together; undefined if the settings do not say. */
   readonly contextWindow?: number
   readonly defaults?: Readonly<Record<string, unknown>>
   readonly params?: Params
@@ -42,8 +42,9 @@ export interface OpenedStream {
 const maxProbeWaitMs = 1000
 
 const defaultRetries = 2
-/** Bounds of the pause between two attempts. */
+/** The first pause between two attempts, without its jitter. Each further pause is twice as long. */
 const firstPauseMs = 250
+/** The longest pause. If an upstream asks for a longer pause, the request is not retried. */
 const maxPauseMs = 8000
 
 /** One configured model: calls its adapter with deadlines, retries and a circuit breaker. */
@@ -82,8 +83,9 @@ export class Candidate {
   }
 
   /**
+   * Asks for a whole reply.
    * @param mayWait whether to wait for the probe of another request
-   * @throws ApiError when the last attempt has failed
+   * @throws ApiError of the last attempt; 503 `model_unavailable` if the breaker is open
    */
   async complete(
     request: ModelRequest,
@@ -114,9 +116,9 @@ export class Candidate {
   }
 
   /**
-   * Resolves when the first event has come. A failure before that is retried; a later failure ends the stream.
+   * Resolves when the first event has come. A failure before the first event may be retried; a later failure ends the stream.
    * @param mayWait whether to wait for the probe of another request
-   * @throws ApiError when the last attempt has failed
+   * @throws ApiError of the last attempt; 503 `model_unavailable` if the breaker is open
    */
   async open(request: ModelRequest, signal: AbortSignal, mayWait = false): Promise<OpenedStream> {
     return this.#withRetries(signal, mayWait, async (retries) => {
@@ -177,7 +179,11 @@ export class Candidate {
     }
   }
 
-  /** Passes the breaker, after waiting for another request's probe where `mayWait`. @throws ApiError as `Breaker.admit` */
+  /**
+   * Passes the breaker.
+   * @param mayWait whether to wait first for the probe of another request
+   * @throws ApiError 503 `model_unavailable` if the breaker is open; the signal's reason
+   */
   async #passBreaker(breaker: Breaker, mayWait: boolean, signal: AbortSignal): Promise<void> {
     if (mayWait && breaker.state === 'probing') {
       const probeWait = new AbortController()
@@ -188,7 +194,7 @@ export class Candidate {
       void timeout.then(() => {
         isWaiting = false
       })
-      // After a failed probe, the first waiting request may start the next probe, for which the others wait.
+      // After a probe whose client left, the first waiting request starts the next probe, and the other requests wait for it.
       while (isWaiting && breaker.state === 'probing') await Promise.race([breaker.probeEnded(), timeout])
       probeWait.abort()
       signal.throwIfAborted()
@@ -197,7 +203,9 @@ export class Candidate {
   }
 }
 
-/** Milliseconds before the next attempt: as the upstream asked, else exponential backoff with a jitter of half. */
+/**
+ * Milliseconds before the next attempt: the pause that the upstream asked for, else exponential backoff with a jitter of ±50 %.
+ */
 function pauseMsBefore(error: ApiError, retries: number): number {
   const { 'retry-after-ms': milliseconds, 'retry-after': seconds } = error.headers
   const asked = milliseconds === undefined ? Number(seconds) * 1000 : Number(milliseconds)

@@ -2,12 +2,12 @@ import type { Clock, Timer } from '../../clock.ts'
 import { ApiError } from '../../errors.ts'
 import type { Timeouts } from '../configuration/settings.ts'
 
-/** The limits of a model whose settings have none. */
+/** The defaults for limits that a model's settings do not have. */
 const defaultLimitsMs = { firstToken: 300_000, idle: 120_000, total: 1_800_000 } as const
 
 /**
- * The deadlines of one attempt. The signal aborts at the first deadline that passes, with a 504 that names it. It also aborts
- * with the outer signal, for the same reason.
+ * The deadlines of one attempt. The signal aborts at the first deadline that passes, with a 504 that says which deadline. The
+ * signal also aborts when the outer signal aborts, with the same reason.
  */
 export class Deadlines {
   readonly #controller = new AbortController()
@@ -17,7 +17,7 @@ export class Deadlines {
   readonly #onOuterAbort = () => this.#controller.abort(this.#outer.reason)
   #silence: Timer | undefined
   #total: Timer | undefined
-  /** Whether an event has come and the reader has not asked for the next: this silence is not the model's. */
+  /** Whether an event has come and the reader has not asked for the next event. Until then the idle deadline does not count. */
   isWaitingForReader = false
 
   constructor(outer: AbortSignal, clock: Clock, timeouts: Timeouts = {}) {
@@ -42,14 +42,14 @@ export class Deadlines {
     this.#silence = this.#timer(this.#limitsMs.firstToken, 'sent nothing')
   }
 
-  /** Ends the deadline of the first event. The idle deadline, between two events, begins with `resume`. */
+  /** Ends the deadline of the first event. The idle deadline, between two events, counts from `resume` on. */
   startIdle(): void {
     this.#silence?.close()
     this.isWaitingForReader = true
     this.#silence = this.#timer(this.#limitsMs.idle, 'fell silent', () => this.isWaitingForReader)
   }
 
-  /** Restarts the idle deadline: the reader waits for the next event. */
+  /** To be called when the reader asks for the next event: restarts the idle deadline. */
   resume(): void {
     this.isWaitingForReader = false
     this.#silence?.refresh()

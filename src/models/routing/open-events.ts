@@ -6,7 +6,7 @@ import type { Attempt } from './attempt.ts'
 import type { Breaker } from './breaker.ts'
 import type { Deadlines } from './deadlines.ts'
 
-/** The parts that learn how a stream goes on. */
+/** The deadlines of a stream, the parts to which its end is reported, and what its errors need. */
 export interface StreamContext {
   readonly deadlines: Deadlines
   readonly attempt: Attempt
@@ -14,7 +14,7 @@ export interface StreamContext {
   readonly breaker: Breaker | null
   /** Name and host of the model. */
   readonly traits: { readonly name: string; readonly host?: string }
-  /** The body of the request. */
+  /** The body of the request, whose texts are removed from the reason of an error. */
   readonly body: object
 }
 
@@ -23,8 +23,8 @@ type Step = IteratorResult<readonly ModelEvent[], undefined>
 const ended: Step = { done: true, value: undefined }
 
 /**
- * The events of a stream that has begun, with its deadlines. Its end is reported to the breaker and the attempt.
- * It is not a generator: one more generator would make each event noticeably more expensive.
+ * The events of a stream that has begun. The class restarts the stream's deadlines, and reports its end to the breaker and the
+ * attempt. The class is not a generator: one more generator would make each event noticeably more expensive.
  */
 export class OpenEvents implements AsyncIterableIterator<readonly ModelEvent[], undefined> {
   #first: readonly ModelEvent[] | undefined
@@ -92,7 +92,7 @@ export class OpenEvents implements AsyncIterableIterator<readonly ModelEvent[], 
     const error = withModel(thrown, traits, body)
     this.#isOver = true
     deadlines.end()
-    // A model that breaks off or falls silent in an answer counts as failed, like one that never answered.
+    // A model that breaks off or falls silent in an answer counts as failed, like a model that never answered.
     if (!isUnrelatedToModel(error)) breaker?.recordFailure()
     attempt.ended(error)
     return error

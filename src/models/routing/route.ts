@@ -14,7 +14,7 @@ export type Answered<T> = T & { readonly candidate: Candidate }
 
 const ignoreFailure: ReportFailure = () => {}
 
-/** Counts the requests that use the models of one `models.json`. After a reload, the old models close when the last of them has ended. */
+/** Counts the requests that use the models of one `models.json`. After a reload, its models close when no request uses them. */
 export class InFlightRequests {
   #count = 0
   #onNone: (() => void) | undefined
@@ -34,7 +34,7 @@ export class InFlightRequests {
   }
 }
 
-/** The candidates behind a model id of requests, in the order in which they are asked. */
+/** The candidates for a model id that requests name, in the order in which they are asked. */
 export class Route {
   readonly name: string
   readonly candidates: readonly Candidate[]
@@ -47,8 +47,8 @@ export class Route {
   }
 
   /**
-   * Keeps the candidates open during some work, even if a reload replaces them meanwhile. Where `models.json` can be reloaded,
-   * `complete` and `open` must be called inside such work.
+   * Runs `work`, and keeps the candidates open until it ends, even if a reload replaces them meanwhile. If `models.json` can be
+   * reloaded, `complete` and `open` must be called inside `work`.
    */
   async use<T>(work: () => Promise<T>): Promise<T> {
     this.#inFlight.enter()
@@ -61,7 +61,7 @@ export class Route {
 
   /**
    * Finds the first candidate for which a request can be made.
-   * @throws ApiError where there is none
+   * @throws ApiError if there is no such candidate, chosen as by `open`
    */
   findFirstUsable(requestFor: RequestFor, signal: AbortSignal): Promise<Candidate> {
     return this.#ask(signal, ignoreFailure, async (candidate) => {
@@ -84,8 +84,8 @@ export class Route {
 
   /**
    * Resolves when the first event has come; after that, no other candidate is asked.
-   * @throws ApiError of the first failure that every model would have, else of the last candidate that failed for another reason
-   *   than its own limits, else of the last candidate
+   * @throws ApiError at the first failure that every model would have. If all candidates fail: the last failure that is not a
+   *   limit of one model, or, if all failures are such limits, the last one
    */
   open(
     requestFor: RequestFor,
@@ -98,7 +98,10 @@ export class Route {
     }))
   }
 
-  /** Asks the candidates in order until one answers. One waits for another request's probe only where no later candidate can be asked. */
+  /**
+   * Asks the candidates in order until one answers. A candidate may wait for the probe of another request, if no later candidate
+   * would admit this request.
+   */
   async #ask<T>(
     signal: AbortSignal,
     reportFailure: ReportFailure,
@@ -121,7 +124,7 @@ export class Route {
     throw failure ?? limitation
   }
 
-  /** Whether no candidate after this one can be asked. */
+  /** Whether no candidate after this one would admit a request. */
   #isLastAvailable(index: number): boolean {
     return this.candidates.every(({ isRefusing }, position) => position <= index || isRefusing)
   }

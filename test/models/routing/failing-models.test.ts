@@ -84,7 +84,7 @@ describe('a deadline', () => {
     await Promise.all(first.calls.map(({ aborted }) => aborted))
   })
 
-  test('idle counts neither the time of the whole stream nor that of the first event', async () => {
+  test('idle counts neither the whole time of a stream nor the time until its first event', async () => {
     const [opening = '', ...events] = streamOf('one two three four five six')
     const gates = Array.from({ length: events.length + 1 }, () => Promise.withResolvers<void>())
     first.answer(async (response) => {
@@ -152,7 +152,7 @@ describe('a deadline', () => {
     const [line] = await once(deaf.stdout, 'data')
     const port = Number(String(line))
     for (let index = 0; index < 8; index++) fillers.push(connect(port, '127.0.0.1').on('error', () => {}))
-    // By then each has connected: the first is in the queue, which is full.
+    // All sockets have asked for a connection when the first one is connected, so the queue is full then.
     if (fillers[0]) await once(fillers[0], 'connect')
     const own = await serviceForThisTest(
       {},
@@ -202,7 +202,7 @@ describe('a model that keeps failing', () => {
     expect(upstream.calls).toHaveLength(3)
   })
 
-  test('is not one that refuses requests, nor one that fails now and then', async () => {
+  test('is neither a model that refuses requests nor a model that sometimes fails', async () => {
     const { upstream, service: own } = await breaking(60_000)
     upstream.answer(failing(400))
     for (let count = 0; count < 5; count++) expect((await post({ model: 'dead' }, own)).status).toBe(400)
@@ -225,7 +225,7 @@ describe('a model that keeps failing', () => {
     expect(upstream.calls).toHaveLength(3)
   })
 
-  test('is asked after the pause by one probe, and by all requests after its success', async () => {
+  test('gets one probe after the pause, and all requests after a successful probe', async () => {
     const { upstream, time, service: own } = await breaking(400)
     upstream.answer(failing(500))
     for (let count = 0; count < 3; count++) await post({ model: 'dead' }, own)
@@ -246,7 +246,7 @@ describe('a model that keeps failing', () => {
     const probe = post({ model: 'dead' }, own)
     await upstream.called(5)
     const other = post({ model: 'dead', stream: true }, own)
-    // A list goes on to its next model at once. Where there is none, a request waits up to a second for the probe.
+    // A request for a list goes on to the next model immediately. A request for one model waits up to a second for the probe.
     expect((await post({ model: 'list' }, own)).headers.get('x-model')).toBe('spare')
     await time.untilWaiting(1000)
     time.advance(999)

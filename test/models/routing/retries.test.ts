@@ -6,7 +6,7 @@ import { Breaker } from '../../../src/models/routing/breaker.ts'
 import { Candidate, type CandidateTraits } from '../../../src/models/routing/candidate.ts'
 import { workAtOnce } from '../../../src/work.ts'
 
-/** The length of each pause, for which the test does not wait. */
+/** The length of each pause. The clock below ends every pause immediately. */
 const pauses: number[] = []
 
 const clock: Clock = {
@@ -67,7 +67,7 @@ describe('the pauses between attempts', () => {
     [0, [125, 250, 500, 1000, 2000]],
     [0.5, [250, 500, 1000, 2000, 4000]],
     [0.999999, [375, 750, 1500, 3000, 6000]],
-  ])('double, with a jitter of half (random: %d)', async (random, expected) => {
+  ])('double, with a jitter of 50 % (random: %d)', async (random, expected) => {
     vi.spyOn(Math, 'random').mockReturnValue(random)
     expect((await pausesOf(failing(broken, 5))).map((pause) => Math.round(pause))).toEqual(expected)
   })
@@ -84,7 +84,7 @@ describe('the pauses between attempts', () => {
     expect(first).not.toEqual(second)
   })
 
-  test('are two without a setting, and none with 0 retries', async () => {
+  test('are two by default, and none with 0 retries', async () => {
     expect(await pausesOf(failing(broken))).toHaveLength(2)
     expect(await pausesOf(failing(broken, 0))).toEqual([])
   })

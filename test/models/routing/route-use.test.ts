@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import { Candidate } from '../../../src/models/routing/candidate.ts'
 import { InFlightRequests, Route } from '../../../src/models/routing/route.ts'
 
-it('the models of a route stay open while it is in use, even if the work fails', async () => {
+it('the models of a route stay open until its work has ended, and may close after work that failed', async () => {
   const inFlight = new InFlightRequests()
   const model = {
     ignoredParameters: null,

@@ -47,7 +47,7 @@ describe('a list of models', () => {
     ['a window that is too small', json({ error: { message: 'No.', code: 'context_length_exceeded' } }, 400)],
     ['a kind of input that it lacks', json({ error: { message: 'image input is not supported' } }, 500)],
     ['a 429', failing(429, { 'retry-after': '3600' })],
-    ['a 404 page', (response) => void response.writeHead(503).end('<html>')],
+    ['a page of HTML', (response) => void response.writeHead(503).end('<html>')],
     ['a dropped connection', dropping],
     ['garbage', (response) => void response.writeHead(200).end('garbage')],
     ['an error inside a 200', json({ error: { message: 'x' } })],
@@ -89,7 +89,7 @@ describe('a list of models', () => {
       expect(callCounts()).toEqual([0, 1])
     })
 
-    test(`reports a limit of a model only where every model has one (stream: ${stream})`, async () => {
+    test(`reports a limit of a model only if every model has a limit (stream: ${stream})`, async () => {
       const tooLong = json({ error: { message: 'No.', code: 'context_length_exceeded' } }, 400)
       const rows = [
         [tooLong, tooLong, 400, 'context_length_exceeded'],
@@ -115,7 +115,7 @@ describe('a list of models', () => {
       expect(callCounts()).toEqual([1, 0])
     })
 
-    test(`goes on after a deadline, and in a list within a list (stream: ${stream})`, async () => {
+    test(`goes on after a deadline or an error, and in a list within a list (stream: ${stream})`, async () => {
       first.answer(stream ? hanging : failing(500))
       const reply = post({ model: stream ? 'impatient' : 'list', stream }, timed)
       await first.called(1)
