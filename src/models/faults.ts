@@ -19,7 +19,7 @@ const modelLimitCodes = new Set(['context_length_exceeded', 'unsupported_input',
 
 /**
  * Whether the failure is a limit of this model that another model may not have: an unknown model id, a context window that is too
- * small, an unsupported kind of input.
+ * small, or an unsupported kind of input or feature.
  */
 export function isLimitOfOneModel({ status, code }: Failure): boolean {
   return status === 404 || modelLimitCodes.has(code)

@@ -8,8 +8,8 @@ const unitsOfMessage = 30
 const opening: Message = { role: 'user', content: '[Start a new chat]' }
 
 /**
- * Merges messages for chat templates with strict alternation. Neighbours of one role are joined by a blank line, and a neutral
- * user message goes before a conversation that the assistant begins. Tool calls and results stay as they are.
+ * Merges messages for chat templates that require alternating roles. Neighbours of one role are joined by a blank line, and a
+ * neutral user message goes before a conversation that the assistant begins. Tool calls and results stay as they are.
  */
 export function* mergeMessages(messages: readonly Message[]): Steps<readonly Message[]> {
   const merged: Message[] = []
@@ -26,7 +26,7 @@ export function* mergeMessages(messages: readonly Message[]): Steps<readonly Mes
   return merged
 }
 
-/** The message at an index, and those after it that can be joined to it. */
+/** The message at an index, and the messages after it that can be joined to it. */
 function neighboursFrom(messages: readonly Message[], start: number): readonly Message[] {
   let end = start + 1
   for (let [one, next] = [messages[end - 1], messages[end]]; one && next && canJoin(one, next); ) {

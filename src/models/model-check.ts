@@ -19,7 +19,7 @@ export interface ModelCheck {
   readonly message: string | null
 }
 
-/** The state of a model that has no id to ask for. */
+/** The state of a prefix, which has no model id to ask for. */
 export const notAsked = 'not asked'
 
 /** The test request. */
@@ -28,7 +28,8 @@ const testMessages: readonly Message[] = [{ role: 'user', content: 'Say one word
 const timeoutMs = 30_000
 
 /**
- * Asks each configured model for one word, one after the other. A prefix is not asked: it has no model id.
+ * Asks each configured model for one word, one after the other. Prefixes are not asked, because they have no model id;
+ * understudies that misbehave on purpose are not asked either.
  * @throws ConfigError when `models.json` is not valid
  */
 export async function checkModels(config: Config, clock = machineClock): Promise<readonly ModelCheck[]> {

@@ -11,17 +11,19 @@ export interface ModelRequest {
   readonly body: CompletionRequest
   /** The character, for models that answer from the card itself. */
   readonly persona: Persona
-  /** The parts of the prompt, for the same models. Without it they use the card's texts without lore, and the messages. */
+  /**
+   * The parts of the prompt, for models that answer from the card. By default such a model uses the card's texts, without lore.
+   */
   readonly composition?: ComposedParts
   /** Runs computations whose time grows with the request, in steps. */
   readonly work: Work
   /** Whether every event of a stream must be parsed, instead of passing unread. */
   readonly readAll?: boolean | undefined
-  /** Starts to count the bytes of an upstream's answer that wait here; without it they are not counted. */
+  /** Starts to count the bytes of an upstream's answer that are in memory; by default these bytes are not counted. */
   readonly openHeld?: (() => HeldBytes) | undefined
   /**
-   * Called with each parameter that this request cannot have honoured as it was sent. All calls come before the answer, or
-   * before its first event.
+   * Called with each parameter that the model ignores or changes for this request. All calls come before the answer, or before
+   * its first event.
    */
   readonly onIgnored?: (parameter: string) => void
   /** W3C trace context as headers for the upstream: the caller's, until an attempt sets its own. */
@@ -34,42 +36,42 @@ export type ComposedParts = Pick<Composition, 'sections' | 'lore' | 'dropped'>
 /** A whole reply. */
 export interface ModelReply {
   readonly completion: Completion
-  /** The upstream's own JSON, where there is one: the caller gets it unchanged. */
+  /** The upstream's own JSON, if there is an upstream: the caller gets this JSON unchanged. */
   readonly bytes?: Buffer
 }
 
-/** One event of a streamed reply, or several that pass unread. */
+/** One event of a streamed reply, or consecutive events that pass unchanged. */
 export type ModelEvent = ChunkEvent | Passage
 
 /** An event that has been parsed. */
 export interface ChunkEvent {
   readonly chunk: Chunk
-  /** The upstream's own JSON text, where there is one: the caller gets it unchanged. */
+  /** The upstream's own JSON text, if the event has one: the caller gets this text unchanged. */
   readonly text?: string
 }
 
-/** Whole events as the upstream sent them. An error, a chunk of usage alone and the end of the stream are never in it. */
+/** Whole events as the upstream sent them. An error, a chunk with usage and the end of the stream are never in a passage. */
 export interface Passage {
   readonly passage: Buffer
   /** The number of events. */
   readonly events: number
   /** Bytes of the first event. */
   readonly firstLength: number
-  /** The parsed chunks of some of the events, which begin or end a choice or have usage. */
+  /** The chunks of the events that were parsed. Every chunk that begins or ends a choice is one of them. */
   readonly read: readonly Chunk[]
 }
 
 /**
- * The contract of adapters: a language model, or a stand-in for one. It has OpenAI's shapes, so that the answers of most upstreams
- * pass through unchanged. Failures are thrown as `ApiError`; an aborted signal ends the work at once.
+ * The contract of adapters: a language model, or a stand-in for one. Requests and replies have OpenAI's shapes, so that the
+ * answers of most upstreams pass through unchanged. Failures are thrown as `ApiError`; an aborted signal ends the work at once.
  */
 export interface Model {
-  /** Request parameters that this model never honours; callers that send one get its name. Null: the model honours all. */
+  /** Request parameters that this model never honours; `x-ignored-params` names them. Null: the model honours all parameters. */
   readonly ignoredParameters: Pick<ReadonlySet<string>, 'has'> | null
   complete(request: ModelRequest, signal: AbortSignal): Promise<ModelReply>
-  /** Yields the events in groups that arrived together. It may end with a usage chunk even if the request did not ask for one. */
+  /** Yields the events in groups that arrived together. The last event may be a usage chunk that the request did not ask for. */
   stream(request: ModelRequest, signal: AbortSignal): AsyncIterable<readonly ModelEvent[]>
-  /** The model ids that the upstream lists; absent where there is no such list. */
+  /** The model ids that the upstream lists; absent if an adapter has no such list. */
   list?(signal: AbortSignal): Promise<readonly string[]>
   /** Waits for requests in flight, then closes the connections. */
   close?(): Promise<void>

@@ -15,8 +15,9 @@ import { StreamUsage } from './upstream/stream-usage.ts'
 import type { UpstreamAnswer } from './upstream/streamless-response.ts'
 import { answerScheduler, unitsOf } from './upstream/turn-scheduler.ts'
 
-/** Bounds of an upstream's list of models, and of the length of their ids in characters. */
+/** The most models that are read from an upstream's list. */
 const maxListedModels = 1000
+/** A model with a longer id is left out of the list. */
 const maxIdLength = 400
 
 /** Relays to any service that answers `POST {baseUrl}/chat/completions` as OpenAI does. */
@@ -32,7 +33,7 @@ export function createOpenAiModel(
   const headers = {
     'content-type': 'application/json',
     ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }),
-    // Lower-case names, so that configured headers replace those above.
+    // Lower-case names, so that configured headers replace the headers above.
     ...Object.fromEntries(Object.entries(configuredHeaders ?? {}).map(([name, value]) => [name.toLowerCase(), value])),
   }
 
@@ -112,7 +113,7 @@ export function createOpenAiModel(
   }
 }
 
-/** The ids in a list of models of OpenAI's API; none for another shape. */
+/** The ids in a list of models of OpenAI's API; no ids for another shape. */
 function idsIn(list: unknown): readonly string[] {
   const listed = listIn(isFields(list) ? list : {}, 'data').slice(0, maxListedModels)
   return listed.flatMap((model) => {

@@ -1,4 +1,4 @@
-/** The model that an id names, and the character that plays on it, where the id names one. */
+/** The model that an id names, and the character that is played on this model; null if the id names no character. */
 export interface RequestedModel {
   readonly model: string
   readonly character: string | null
@@ -13,7 +13,7 @@ export function playedModelId(character: string): string {
 }
 
 /**
- * Reads `character/NAME`, a character on the default model, and `MODEL/character/NAME`. Any other id is a model's.
+ * Reads `character/NAME`, a character on the default model, and `MODEL/character/NAME`. Any other id is the id of a model.
  * @param isModel whether a text is the id of a model; the first `/character/` after such an id separates model and character
  */
 export function readPlayedModel(id: string, isModel: (id: string) => boolean): RequestedModel {

@@ -16,7 +16,7 @@ export interface ModelsOptions {
   readonly guard: Guard
   readonly models: ModelRegistry
   readonly library: Pick<CharacterLibrary, 'list' | 'resolve'>
-  /** The `/v1` alias is not part of the contract, so the OpenAPI document does not show it. */
+  /** Whether the routes are the alias under `/v1`, which is not part of the contract and not in the OpenAPI document. */
   readonly isAlias?: boolean
 }
 
@@ -39,7 +39,7 @@ const ModelList = Type.Object(
   { title: 'ModelList' },
 )
 
-/** Bound of the listed characters: client programs show all models in one menu. */
+/** The most characters in the list: client programs show all models in one menu. */
 const maxCharacters = 1000
 
 /** The `owned_by` of a character in the list, by where the character comes from. */
@@ -119,7 +119,7 @@ export const modelsPlugin: FastifyPluginAsyncTypebox<ModelsOptions> = async (
     },
     async (request) => describe(request.params.id, callerOf(request)),
   )
-  // Ids may contain slashes, and some clients do not encode them.
+  // Ids may contain slashes, and some clients do not encode slashes.
   app.get('/models/*', { schema: { hide: true, params: Type.Object({ '*': Type.String() }) } }, async (request) =>
     describe(request.params['*'], callerOf(request)),
   )

@@ -1,6 +1,6 @@
-/** Characters of a request's texts that are searched for quotes. Of a longer request, no sentence is kept. */
+/** If the texts of a request have more characters, they are not searched, and the upstream's sentence is dropped. */
 const maxRequestLength = 64 * 1024
-/** Properties of a request whose texts are words of the protocol, or chosen by the operator. */
+/** Properties of a request whose texts may reach the log: words of the protocol, and names of models. */
 const publicNames = new Set(['model', 'role', 'type'])
 
 /** This many consecutive words of the request are a quote. */
@@ -9,7 +9,9 @@ const wordsOfQuote = 3
 const longWord = 8
 
 const words = /[\p{L}\p{N}]+/gu
-/** Numbers, and words of scripts that may have no blanks: they reveal more than short words of the Latin alphabet. */
+/**
+ * Numbers and words of other scripts are quotes even if they are short: they reveal more than a short word of the Latin alphabet.
+ */
 const number = /\p{N}/u
 const otherScript = /[^\p{Script=Latin}\p{N}]/u
 /** The escape sequences of JSON. */
@@ -18,7 +20,7 @@ const escapes = /\\+(?:u[\da-f]{4}|.)/gi
 /**
  * Removes from an upstream's sentence what it quotes of the request, because no text of a conversation may reach the log: runs of
  * three words of the request, and its long words, numbers and words of other scripts.
- * @returns undefined where nothing is left, or the request is too long to be searched
+ * @returns undefined if no word is left, or the request is too long to be searched
  */
 export function withoutTextsOf(request: object, sentence: string): string | undefined {
   const texts: string[] = []
@@ -43,8 +45,8 @@ export function withoutTextsOf(request: object, sentence: string): string | unde
 
 /**
  * Gathers the texts of a JSON value of any shape.
- * @param room the characters that the texts may have together
- * @returns the room that is left; 0 where the texts have more
+ * @param room the number of characters that the texts may have in total
+ * @returns the number of characters that are left of `room`; 0 if the texts have too many characters
  */
 function gatherTexts(value: unknown, texts: string[], room: number): number {
   if (typeof value === 'string') {
@@ -59,7 +61,7 @@ function gatherTexts(value: unknown, texts: string[], room: number): number {
   return left
 }
 
-/** Lower case, and a blank for each character of a JSON escape, so that indices stay the same. */
+/** The text with ASCII letters in lower case, and a blank for each character of a JSON escape. All indices stay the same. */
 function normalized(text: string): string {
   return text
     .replace(escapes, (written) => ' '.repeat(written.length))

@@ -34,7 +34,7 @@ export class UpstreamReason extends Error {
     this.stack = `UpstreamReason: ${message}`
   }
 
-  /** The details as one sentence; undefined where nothing but the host is known. */
+  /** The details as one sentence; undefined if only the host is known. */
   get sentence(): string | undefined {
     const { host = 'Its service', status, code, said } = this
     if (status !== undefined) return `${host} answered ${status}${said ? `: ${said.replace(/\.$/, '')}` : ''}.`
@@ -51,8 +51,8 @@ export function withCause({ status, code, message, param, headers }: ApiError, c
 }
 
 /**
- * Adds the model and its host to the reason of an upstream's failure, and removes what the upstream quotes of the request, because
- * the reason goes to the log. Other errors are returned unchanged.
+ * Adds the model and its host to the reason of an upstream's failure, and removes what the upstream quotes of the request,
+ * because the reason goes to the log. Other errors are returned unchanged.
  * @param body the request that failed
  */
 export function withModel(
@@ -76,7 +76,7 @@ const words: readonly (readonly [RegExp, string])[] = [
   [/TIMEOUT|TIMEDOUT/, 'it was not reached in time'],
   [/^(?:ECONNRESET|EPIPE|UND_ERR_SOCKET)$/, 'it closed the connection'],
   [/^(?:UND_ERR_ABORTED|UND_ERR_PRX_TLS)$/, 'the proxy does not connect to it'],
-  // Node's documentation, "X509 certificate error codes", and OpenSSL's.
+  // These codes are in Node's documentation, "X509 certificate error codes", and in OpenSSL's.
   [/CERT|CRL|UNABLE_TO|PATH_LENGTH|INVALID_(?:CA|PURPOSE)|HOSTNAME_MISMATCH/, 'its certificate is not accepted'],
   [/^(?:ERR_SSL|EPROTO)/, 'it does not speak valid TLS'],
 ]

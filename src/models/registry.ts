@@ -18,7 +18,7 @@ export interface ModelListing {
   readonly ownedBy: string
 }
 
-/** The route of a request's model id, with the character where the id names one. */
+/** The route of a request's model id, and the character if the id names a character. */
 export interface RequestedRoute extends RequestedModel {
   readonly route: Route
 }
@@ -41,28 +41,28 @@ interface OpenedModel {
 interface Generation {
   readonly configuration: ModelsConfiguration
   readonly opened: ReadonlyMap<string, OpenedModel>
-  /** The names that end in a star, longest first. */
+  /** The names that are prefixes, such as `local/*`, longest first. */
   readonly prefixes: readonly string[]
   /** Cache of routes, by the ids of requests. */
   readonly routes: Map<string, Route>
   readonly inFlight: InFlightRequests
-  /** The models that the upstreams behind the prefixes list. */
+  /** The lists of models of the upstreams behind the prefixes. */
   readonly upstreamModels: UpstreamModelsCache
 }
 
-/** For requests without a key, which are the operator's commands. */
+/** The user of the operator's commands, which have no key and may use all models. */
 const unrestrictedUser: ModelUser = { models: null, account: { models: null } }
 
-/** Bound of the cache of routes: callers choose the ids behind a prefix. */
+/** The most cached routes: callers choose the ids behind a prefix, so the number of ids has no bound. */
 const maxCachedRoutes = 1000
 
-/** All models of the service, by the ids that requests name them with. */
+/** All models of the service. They are found by the model ids of requests. */
 export class ModelRegistry {
   readonly #options: RegistryOptions
   readonly #watch: WatchAttempt
   readonly #clock: Clock
   #generation: Generation
-  /** Resolve when the replaced generations are closed. */
+  /** Promises that resolve when the replaced generations are closed. */
   readonly #closing = new Set<Promise<void>>()
 
   /**
@@ -83,8 +83,9 @@ export class ModelRegistry {
 
   /**
    * The route of a model id: the model of this name, else the longest prefix that the id begins with.
-   * @param user the key of the request; it needs no right to a fallback's models, which the operator has chosen
-   * @throws ApiError 404 `model_not_found` for an unknown id and for an id that the key may not use; it lists what the key may use
+   * @param user the key of the request; the key needs no right to the models of a fallback, which the operator has chosen
+   * @throws ApiError 404 `model_not_found` for an unknown id and for an id that the key may not use; the message lists the ids
+   *   that the key may use
    */
   resolve(id: string, user: ModelUser = unrestrictedUser): Route {
     const route = this.#routeForUser(id, user)
@@ -108,7 +109,7 @@ export class ModelRegistry {
     return isNamed ? { model: id, character: null } : readPlayedModel(id, (model) => this.#routeOf(model) !== undefined)
   }
 
-  /** The route of the model of exactly this id, `default` included; undefined where there is none that the key may use. */
+  /** The route of a model id as `resolve` finds it; undefined if there is no such model that the key may use. */
   find(id: string, user: ModelUser): Route | undefined {
     return this.#routeForUser(id, user)
   }
@@ -132,7 +133,7 @@ export class ModelRegistry {
     return { id: name, ownedBy: settings ? ownerOf(settings) : 'upstream' }
   }
 
-  /** The models behind prefixes, as their upstreams list them. An id that means a character here is left out. */
+  /** The models behind prefixes, as their upstreams list them. An id that means another model or a character here is left out. */
   #upstreamListings(user: ModelUser): readonly ModelListing[] {
     const { configuration, opened, prefixes, upstreamModels } = this.#generation
     return prefixes.flatMap((prefix) => {
@@ -154,7 +155,7 @@ export class ModelRegistry {
     return isFallback(settings) || this.#options.listMisbehaving === 'on' || !isMisbehavingAdapter(settings.adapter)
   }
 
-  /** The names in the settings, including those that end in a star. */
+  /** The names in the settings, including prefixes such as `local/*`. */
   get names(): readonly string[] {
     return [...this.#generation.configuration.models.keys()]
   }
@@ -167,8 +168,8 @@ export class ModelRegistry {
   }
 
   /**
-   * Uses another configuration from the next request on. Requests in flight end with the old one, including their retries and
-   * fallbacks; this method does not wait for them.
+   * Uses another configuration from the next request on. Requests in flight end with the old configuration, including their
+   * retries and fallbacks. This method does not wait for these requests.
    */
   async replace(configuration: ModelsConfiguration): Promise<void> {
     const old = this.#generation
@@ -181,7 +182,7 @@ export class ModelRegistry {
     await Promise.all([...this.#closing, close(this.#generation)])
   }
 
-  /** The route of an id; undefined where there is none that the key may use. */
+  /** The route of an id; undefined if there is no such model that the key may use. */
   #routeForUser(id: string, user: ModelUser): Route | undefined {
     const route = this.#routeOf(id)
     return route && this.#mayUse(user, route.name) ? route : undefined
@@ -230,7 +231,7 @@ export class ModelRegistry {
   }
 
   #candidateOf({ name: configuredName, settings, model, breaker }: OpenedModel, id: string, name: string): Candidate {
-    // The path of weights is no model id; such a model has the name of the settings.
+    // The path of a file of weights is no model id, so such a model has its name in the settings as its id.
     const given = 'model' in settings && !isLlamaCpp(settings) ? settings.model : undefined
     const upstreamId = given ?? id
     // An understudy that fails on purpose must fail at each request, so it has no retries.
@@ -247,7 +248,7 @@ export class ModelRegistry {
     return mayUseModel(user, isDefault ? [name, 'default'] : [name])
   }
 
-  /** The 404 for an unknown id, or an id that the key may not use. It lists what the key may use. */
+  /** The 404 for an unknown id, or an id that the key may not use. The message lists the ids that the key may use. */
   notFound(id: string, user: ModelUser): ApiError {
     const names = [...this.#generation.configuration.models.keys()].flatMap((name) => {
       if (this.#mayUse(user, name)) return [name]

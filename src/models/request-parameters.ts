@@ -18,7 +18,9 @@ interface Fitted<T> {
 /** The parameters that bound a reply. */
 export type ReplyBounds = Pick<CompletionRequest, 'max_completion_tokens' | 'max_tokens' | 'n'>
 
-/** Whether a parameter is this service's own. It is read from the defaults earlier, and goes to no upstream. */
+/**
+ * Whether a parameter is a field of this service. Its default is used earlier (`resolve-persona.ts`), and no upstream gets it.
+ */
 function isOwn(name: string): boolean {
   return ownFields.some((own) => own === name)
 }
@@ -50,8 +52,8 @@ function withDefaults<T extends object>(sent: T, defaults: Readonly<Record<strin
 }
 
 /**
- * The bounds of the reply to a fitted request, by the names that requests have for them, even if the upstream has another name.
- * Limits and the context window are checked with these names.
+ * The bounds of the reply to a fitted request, under OpenAI's names, even if `rename` has given the upstream's names to them.
+ * Limits and the context window are checked with OpenAI's names.
  */
 export function replyBounds(body: CompletionRequest, { params }: ParameterSettings): ReplyBounds {
   const bound = (name: string): number | null => {
@@ -65,7 +67,9 @@ export function replyBounds(body: CompletionRequest, { params }: ParameterSettin
   }
 }
 
-/** Renames all parameters at once. Where a request also has a parameter of the new name, that one stays and the other is left out. */
+/**
+ * Renames all parameters in one step. If the request already has a parameter of the new name, the renamed parameter is left out.
+ */
 function renameParameters<T extends object>(body: T, renames: readonly (readonly [string, string])[]): Fitted<T> {
   const rest = without(
     body,
@@ -81,8 +85,8 @@ function renameParameters<T extends object>(body: T, renames: readonly (readonly
 }
 
 /**
- * The caps that the request exceeds. A number as text counts, since upstreams read it as a number. A number of tokens of -1 means
- * no bound, and so exceeds every cap.
+ * The caps that the request exceeds. A number in a text counts too, because some upstreams read the text as a number. A maximum
+ * of -1 tokens means no bound, so it exceeds every cap.
  */
 function exceededCaps(body: object, caps: readonly (readonly [string, number])[]): Entries {
   return caps.filter(([name, most]) => {

@@ -12,14 +12,14 @@ const maxCachedWords = 16384
 export const unitsOfText = 30
 
 /**
- * Caches the numbers of tokens of words, texts and messages. Without the counts of messages, a prompt receipt costs 310 % more
- * CPU time; without the counts of texts, 20 messages of prose cost over 1,000 % more to count (docs/performance.md).
+ * Caches the numbers of tokens of words, texts and messages. Without the counts of messages, a prompt receipt would cost 310 %
+ * more CPU time; without the counts of texts, counting 20 messages of prose would cost over 1,000 % more (docs/performance.md).
  */
 export class TokenCountCache {
   readonly #words = new Map<string, number>()
   /** The keys are digests, so that no conversation stays in memory. */
   readonly #texts = new Map<string, number>()
-  /** The messages that a card adds are the same frozen objects in each of its requests. */
+  /** The keys are message objects: the messages that a card adds are the same frozen objects in each request with the card. */
   readonly #messages = new WeakMap<Message, number>()
 
   /** The number of tokens of a word; undefined for a word that is not cached. */

@@ -8,13 +8,15 @@ import { TokenCountCache, unitsOfText } from './token-count-cache.ts'
  * All methods but `count` work in steps for a request's `Work`: a megabyte takes from 0.05 s (prose) to 1.3 s (random letters).
  */
 export interface Tokenizer {
-  /** The number of tokens of a text, counted synchronously: for texts of a few thousand characters, such as names and sentences. */
+  /**
+   * The number of tokens of a text, counted synchronously: for texts of a few thousand characters, such as names and sentences.
+   */
   count(text: string): number
   /** The number of tokens of a text. */
   countSteps(text: string): Steps<number>
   /**
-   * The number of tokens of a conversation by OpenAI's rule: three for each message besides its role and content,
-   * one more for a name, and three that begin the reply.
+   * The number of tokens of a conversation by OpenAI's rule: besides the tokens of all roles, contents and names, three for each
+   * message, one for each name, and three that begin the reply.
    */
   countMessages(messages: readonly Message[]): Steps<number>
   /**
@@ -28,7 +30,7 @@ export interface Tokenizer {
 
 /**
  * Merging a word into tokens takes a time that grows with the square of its length, so runs of one kind of characters are cut at
- * this length. Words are shorter; for a longer run, each cut may add one token to the count.
+ * this length. Ordinary words are shorter; each cut of a longer run may add one token to the count.
  */
 const maxRunLength = 128
 const longRun = new RegExp(
@@ -36,10 +38,10 @@ const longRun = new RegExp(
   'gu',
 )
 
-/** Characters that one step searches for runs and words: about 2 ms where the words have their maximum length. */
+/** Characters that one step searches for runs and words: about 2 ms if all words have the maximum length. */
 const maxPartLength = 8 * 1024
 
-/** Units of work: of a cached word, of merging a word, and of each byte of that word. */
+/** Units of work for each word; for a word that is not cached, also for merging it, and for each of its bytes. */
 const unitsOfWord = 15
 const unitsOfMerge = 100
 const unitsOfMergedByte = 100
@@ -65,7 +67,7 @@ async function createTokenizer(): Promise<Tokenizer> {
     import('gpt-tokenizer/bpeRanks/o200k_base'),
     import('gpt-tokenizer/encodingParams/constants'),
   ])
-  // The library's own cache keeps slices of the texts, and each slice would keep a whole request body in memory.
+  // The library's own cache is off: it would keep slices of the texts, and each slice would keep a whole request body in memory.
   encoding.setMergeCacheSize(0)
   const countTokens = (text: string) => encoding.countTokens(text, plainText)
   const cache = new TokenCountCache()
@@ -85,7 +87,7 @@ async function createTokenizer(): Promise<Tokenizer> {
     }
   }
 
-  /** The texts of a text's tokens. Most words are one token, and need not be merged again. */
+  /** The texts of a text's tokens. A word that is known to be one token is not encoded again. */
   function* pieces(text: string): Iterable<Piece> {
     const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
     for (const part of partsOf(text)) {

@@ -13,8 +13,8 @@ interface CacheEntry {
 }
 
 /**
- * The lists of models of upstreams, by the names of their prefixes in the settings. Lists are read in the background, so no
- * request waits for one, and the first request gets an empty list.
+ * Caches the lists of models of upstreams, by the names of their prefixes in the settings. Lists are read in the background, so
+ * no request waits for a list, and the first request gets an empty list.
  */
 export class UpstreamModelsCache {
   readonly #clock: Clock
@@ -25,7 +25,7 @@ export class UpstreamModelsCache {
     this.#clock = clock
   }
 
-  /** The ids that the model's upstream has listed last. */
+  /** The ids of the last list of the model's upstream. Begins to read the list if it is too old. */
   idsOf(name: string, model: Model): readonly string[] {
     const entry = this.#entries.get(name) ?? { ids: [], dueAt: 0 }
     this.#entries.set(name, entry)
@@ -41,7 +41,7 @@ export class UpstreamModelsCache {
     this.#closing.abort()
   }
 
-  /** Reads a list. After a failure the list before stays: no request waits for this read. */
+  /** Reads a list. After a failure, the previous list stays. */
   async #read(list: NonNullable<Model['list']>, entry: CacheEntry): Promise<void> {
     const tooLate = new AbortController()
     const timer = this.#clock.setTimeout(() => tooLate.abort(), timeoutMs)

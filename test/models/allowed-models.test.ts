@@ -10,7 +10,7 @@ const models = {
   'understudy/500': { adapter: 'understudy/500' },
   'understudy/empty': { adapter: 'understudy/empty' },
   best: { fallback: ['understudy/500', 'understudy'] },
-  // No process listens there: a request that is admitted fails with another status than 404.
+  // No process listens at this address, so a request that is admitted fails with another status than 404.
   'local/*': { adapter: 'openai', baseUrl: 'http://127.0.0.1:9/v1', retries: 0 },
 }
 let service: TestService
@@ -56,7 +56,7 @@ async function listsCharacters({ ask }: Caller): Promise<boolean> {
   return (await (await ask('/models')).text()).includes('"character/Fern"')
 }
 
-/** The models of these that a key may use, even if they fail. */
+/** Those of the ids that a key may use: a request to them is no 404, even if the model fails. */
 async function open({ chat }: Caller, ids: readonly string[]): Promise<readonly string[]> {
   const answers = await Promise.all(ids.map(async (id) => ({ id, status: (await chat(id)).status })))
   return answers.filter(({ status }) => status !== 404).map(({ id }) => id)
@@ -97,7 +97,7 @@ describe('a key', () => {
 
 describe('a model that a key may not use', () => {
   it.each(['/models/', '/chat/completions', '/v1/chat/completions', '/chat/prompt'])(
-    'is on %s the same 404 as an unknown one',
+    'is the same 404 as an unknown model: %s',
     async (path) => {
       const caller = await callerWith(['local/llama/*', 'local/phi', 'best'], ['local/*', 'best', 'understudy/*'])
       const answerFor = async (id: string) => {
@@ -113,12 +113,12 @@ describe('a model that a key may not use', () => {
         param: 'model',
         message: 'There is no model ID here. Your key may use: best, local/llama/*, local/phi.',
       })
-      // The id has the same length, so that the headers can be compared.
+      // Both ids have the same length, so that the headers can be compared.
       expect(await answerFor('understudy')).toStrictEqual(missing)
     },
   )
 
-  it('is a 404 that says so where the key may use no model', async () => {
+  it('is a 404 that says so if the key may use no model at all', async () => {
     const caller = await callerWith(['best'], ['understudy'])
     const { message } = await expectError(await caller.chat('best'), 'chat', 404)
     expect(message).toBe('There is no model "best" here. Your key may use no model.')

@@ -17,13 +17,13 @@ function countingReads<T>(items: readonly T[]): { readonly items: readonly T[]; 
   return { items: new Proxy(items, { get }), reads: () => reads }
 }
 
-describe('a conversation of twice the length takes twice the work', () => {
+describe('the translation of a conversation for the AI SDK', () => {
   test.each([
     [['user', 'system']],
     [['system']],
     [['user', 'assistant']],
     [['assistant', 'system', 'system']],
-  ] as const)('in an adapter that translates: %s', (roles) => {
+  ] as const)('takes twice the work for twice the messages: %s', (roles) => {
     const readsOf = (count: number) => {
       const messages = Array.from({ length: count }, (_, index): Message => {
         return { role: roles[index % roles.length] ?? 'user', content: `Line ${index}` }
@@ -35,7 +35,7 @@ describe('a conversation of twice the length takes twice the work', () => {
     expect(readsOf(600)).toBeLessThan(2.2 * readsOf(300))
   })
 
-  test('in short steps, one for each message', () => {
+  test('has short steps, one for each message', () => {
     const arguments_ = JSON.stringify({ text: 'a'.repeat(1000) })
     const messages = Array.from({ length: 3000 }, (_, index): Message => {
       const calls = [{ id: `call_${index}`, type: 'function' as const, function: { name: 'f', arguments: arguments_ } }]
@@ -46,7 +46,7 @@ describe('a conversation of twice the length takes twice the work', () => {
     expect(Math.max(...costs)).toBeLessThan(5000)
   })
 
-  test('a message may have more parts than a call has arguments', () => {
+  test('takes a message with more parts than a function call may have arguments', () => {
     const content = Array.from({ length: 200_000 }, (): ContentPart => ({ type: 'text', text: 'a' }))
     const prompt = toPrompt(
       [
@@ -75,7 +75,7 @@ describe('mergeMessages', () => {
         ? [first.content, second.content].filter((text) => text !== '').join('\n\n')
         : [...partsOf(first), ...partsOf(second)],
   })
-  /** The same, message by message, as the oracle. */
+  /** Merges message by message. `mergeMessages` must give the same result. */
   const oneByOne = (messages: readonly Message[]) =>
     messages.reduce<readonly Message[]>((merged, message) => {
       const last = merged.at(-1)
@@ -97,7 +97,7 @@ describe('mergeMessages', () => {
     .record({ role, content, name })
     .map(({ name, ...rest }): Message => ({ ...rest, ...(name === undefined ? {} : { name }) }))
 
-  test('joins several neighbours like pairs of them', () => {
+  test('joins several neighbours as if it joined them pair by pair', () => {
     fc.assert(
       fc.property(fc.array(message, { maxLength: 12 }), (messages) => {
         expect(workAtOnce().run('messages', mergeMessages(messages))).toEqual(oneByOne(messages))

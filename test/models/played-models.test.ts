@@ -88,7 +88,7 @@ describe('a character as a model', () => {
     expect(upstream.calls.every(({ body }) => !('character' in body) && !('user_name' in body))).toBe(true)
   })
 
-  it('is recorded, and shown in a receipt, as if the request had a character', async () => {
+  it('is recorded, and shown in a receipt, as if the request named the character in its own field', async () => {
     const record = async (sent: object) => {
       const response = await ask('/chat/completions', sent)
       await response.text()
@@ -109,7 +109,7 @@ describe('a character as a model', () => {
     await expectNoModel({ model: `character/Fern@sha256:${'0'.repeat(64)}` })
   })
 
-  it('may come with the same character in the request, and no other', async () => {
+  it('may come with the same character in the request, but not with another one', async () => {
     expect((await ask('/chat/completions', { model: 'character/Fern', character: ' Fern ' })).status).toBe(200)
     // Names of characters ignore case.
     expect((await ask('/chat/completions', { model: 'character/Fern', character: 'fern' })).status).toBe(200)
@@ -118,7 +118,7 @@ describe('a character as a model', () => {
   })
 
   it.each(['character/Nobody', 'gpt/character/Nobody', 'nowhere/character/Fern', 'character/', 'gpt/character/'])(
-    'that does not exist is a 404 of the model: %s',
+    'that does not exist is a 404 model_not_found: %s',
     async (model) => {
       await expectNoModel({ model })
       expect((await ask(`/models/${model}`)).status).toBe(404)
@@ -174,7 +174,7 @@ describe('GET /models', () => {
     crowd.remove()
   })
 
-  it('lists misbehaving understudies only where the operator wants it; they answer in any case', async () => {
+  it('lists misbehaving understudies only with LIST_MISBEHAVING=on; they always answer', async () => {
     const ids = async (at: TestService) =>
       JSON.parse(await (await at.request('/models')).text()).data.map(({ id }: { id: string }) => id)
     const usual = await serviceForThisTest()
@@ -193,7 +193,7 @@ describe('the models of an upstream behind a prefix', () => {
   const idsOf = async (at: TestService): Promise<readonly string[]> =>
     JSON.parse(await (await at.request('/models')).text()).data.map(({ id }: { id: string }) => id)
 
-  it('are listed after a read in the background, and read once', async () => {
+  it('are read once, in the background, and then listed', async () => {
     const asked: string[] = []
     const behind = await upstreamForThisTest((response, call) => {
       asked.push(`${call.path} ${call.headers.authorization}`)
@@ -215,7 +215,7 @@ describe('the models of an upstream behind a prefix', () => {
     expect(asked).toEqual(['/v1/models Bearer a-secret'])
   })
 
-  it('have no id twice, and no id that means a character here', async () => {
+  it('are listed once each, and never with an id that means a character here', async () => {
     const behind = await upstreamForThisTest(
       json({ data: [{ id: 'character/Fern' }, { id: 'a/character/Fern' }, { id: 'b' }] }),
     )
@@ -243,7 +243,7 @@ describe('the models of an upstream behind a prefix', () => {
     ['HTML', pieces(['<html>'])],
     ['another shape', json({ models: [] })],
     ['nothing', () => {}],
-  ])('are not listed where the upstream sends %s', async (_what, script) => {
+  ])('are not listed if the upstream sends %s', async (_what, script) => {
     const behind = await upstreamForThisTest(script)
     const at = await serviceForThisTest({ OPENAI_BASE_URL: behind.url })
     const before = await idsOf(at)
@@ -262,7 +262,7 @@ describe('the default model', () => {
     expect(upstream.calls.map(({ body }) => body['model'])).toEqual(['gpt-x', 'gpt-x'])
   })
 
-  it('stops the start where DEFAULT_MODEL is no model', () => {
+  it('must be a model: another DEFAULT_MODEL stops the start', () => {
     expect(() => defaultModels(undefined, 'gpt-x')).toThrow('DEFAULT_MODEL is "gpt-x"')
     expect(() => defaultModels({ baseUrl: 'http://127.0.0.1/v1', apiKey: undefined }, '*')).toThrow(
       'DEFAULT_MODEL is "*"',
@@ -275,7 +275,7 @@ describe('the default model', () => {
     expect(readConfig({ DEFAULT_MODEL: 'gpt-x' }).defaultModel).toBe('gpt-x')
   })
 
-  it('is none where all names are prefixes and no default is named: no upstream gets the word default as a model id', async () => {
+  it('does not exist if all names are prefixes and no default is named: no upstream gets the word default as a model id', async () => {
     const settings = { adapter: 'openai', baseUrl: `${upstream.url}/v1` }
     const at = await serviceForThisTest({}, { '*': settings })
     for (const model of ['default', 'character/Fern']) {
@@ -287,7 +287,7 @@ describe('the default model', () => {
     expect(response.status).toBe(200)
   })
 
-  it('may be an id behind a prefix where models.json names one, but no character', () => {
+  it('may be an id behind a prefix of models.json, but not a character', () => {
     const settings = { adapter: 'openai', baseUrl: 'http://127.0.0.1/v1' }
     const read = (name: string, standard: string) =>
       readModels(JSON.stringify({ default: standard, models: { [name]: settings } }), {}).default
@@ -299,7 +299,7 @@ describe('the default model', () => {
     expect(() => read('local/*', 'local/')).toThrow(/default is "local/)
   })
 
-  it('stops the start where DEFAULT_MODEL is beside a models.json', async () => {
+  it('cannot be set by DEFAULT_MODEL beside a models.json: the start fails', async () => {
     const models = { understudy: { adapter: 'understudy' } }
     await expect(startTestService({ DEFAULT_MODEL: 'understudy' }, models)).rejects.toThrow('beside a models.json')
   })

@@ -26,7 +26,7 @@ test.each<[string, string, string | undefined]>([
   ['hides a long word', 'No botanist is allowed.', 'No … is allowed.'],
   ['hides a number', 'The value 4711 is too high; 4096 is the most.', 'The value … is too high; 4096 is the most.'],
   ['hides other scripts', 'Not allowed: 叶子', 'Not allowed: …'],
-  ['is removed where it was only a quote', 'You are Fern, the botanist.', undefined],
+  ['is removed if it is only a quote', 'You are Fern, the botanist.', undefined],
 ])('an upstream’s sentence %s', (_what, sentence, left) => {
   expect(withoutTextsOf(request, sentence)).toBe(left)
 })

@@ -9,7 +9,7 @@ import { type Steps, workAtOnce } from '../../src/work.ts'
 
 const atOnce = <T>(steps: Steps<T>) => workAtOnce().run('messages', steps)
 
-/** The simple version: it counts every text of every message, and keeps nothing. */
+/** Counts every text of every message, without a cache. The tokenizer must give the same number. */
 function countSimply(messages: readonly Message[]): number {
   const plainText = { disallowedSpecial: new Set<string>() }
   return messages.reduce(
@@ -29,7 +29,10 @@ const text = fc
   .tuple(fc.array(word, { minLength: 1, maxLength: 60 }), fc.constantFrom(1, 1, 5, 50))
   .map(([words, times]) => Array.from({ length: times }, () => words.join(' ')).join(' '))
 
-/** Conversations about a few texts, which may begin with the same words: messages of a card, which are the same objects each time, and messages of callers. */
+/**
+ * Conversations of a few texts, which may begin with the same words. The messages of a card are the same objects each time; the
+ * messages of callers are not.
+ */
 const conversations = fc.record({
   texts: fc
     .tuple(fc.oneof(fc.constant(''), text), fc.array(text, { minLength: 1, maxLength: 4 }))

@@ -24,7 +24,7 @@ describe('tokenizer', () => {
     expect(tokenizer.count(text)).toBe(count)
   })
 
-  test('the tokens of a text are the text, and end between characters', () => {
+  test('the joined tokens of a text are the text, and no token ends inside a character', () => {
     fc.assert(
       fc.property(anyText, (text) => {
         const tokens = atOnce(tokenizer.split(text))
@@ -45,7 +45,7 @@ describe('tokenizer', () => {
     )
   })
 
-  test('text that looks like a special token is text', () => {
+  test('text that looks like a special token is counted and split as plain text', () => {
     for (const text of ['<|endoftext|>', '<|im_start|>system', 'a<|endofprompt|>'.repeat(3)]) {
       expect(tokenizer.count(text)).toBeGreaterThan(3)
       expect(atOnce(tokenizer.split(text)).join('')).toBe(text)
@@ -58,7 +58,7 @@ describe('tokenizer', () => {
     expect(atOnce(tokenizer.split(text)).join('')).toBe(text)
   })
 
-  test('a conversation costs three tokens for each message, one for a name, three for the reply', () => {
+  test('a conversation costs three more tokens for each message, one more for a name, and three for the reply', () => {
     expect(atOnce(tokenizer.countMessages([]))).toBe(3)
     expect(atOnce(tokenizer.countMessages([{ role: 'user', content: 'Hello world' }]))).toBe(3 + 3 + 1 + 2)
     expect(
@@ -83,7 +83,7 @@ describe('tokenizer', () => {
       tokenizer.cut(text, 300),
     ]) {
       const costs: readonly number[] = Array.from(steps)
-      expect(Math.max(...costs)).toBeLessThan(mostUnits)
+      expect(Math.max(...costs)).toBeLessThan(maxUnits)
     }
     expect(atOnce(tokenizer.countMessages([{ role: 'user', content: text }]))).toBe(3 + 3 + 1 + tokenizer.count(text))
     expect(tokenizer.count(atOnce(tokenizer.cut(text, 300)))).toBeLessThanOrEqual(300)
@@ -98,8 +98,8 @@ describe('tokenizer', () => {
   })
 })
 
-/** Bound of the units of one step: half a millisecond. */
-const mostUnits = 50_000
+/** The most units of one step: half a millisecond. */
+const maxUnits = 50_000
 
 function randomLetters(length: number, seed = 1): string {
   let state = seed

@@ -2,12 +2,12 @@ import { isBuiltin } from 'node:module'
 import { nearest } from '../../text.ts'
 import { misbehaviours } from './model-settings.ts'
 
-/** The adapters of this service, by their names in `models.json`. */
+/** The names in `models.json` of this service's own adapters. */
 const ownAdapters = ['understudy', 'openai', 'llama.cpp', ...misbehaviours.map((name) => `understudy/${name}`)]
 
 /**
- * Packages that an error message may recommend to install: the AI SDK's own providers. Any other name may be a typing mistake, for
- * which an attacker may have published a package.
+ * Packages that an error message may recommend to install: the AI SDK's own providers. Any other name may be a typing mistake,
+ * for which an attacker may have published a package.
  */
 const knownProviders: readonly string[] = [
   'amazon-bedrock',
@@ -30,7 +30,7 @@ const knownProviders: readonly string[] = [
 
 /**
  * What is wrong with the name of an adapter, as the end of a sentence; undefined for a usable name.
- * @param written the name before `${NAME}` is filled in; the sentence repeats this one, because the other may be a secret
+ * @param written the name before `${NAME}` is filled in; the sentence quotes this text, because a filled-in value may be a secret
  */
 export function adapterProblem(adapter: string, written = adapter): string | undefined {
   if (ownAdapters.includes(adapter) || isInstalled(adapter)) return undefined

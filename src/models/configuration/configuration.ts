@@ -10,7 +10,7 @@ import { type ModelSettings, type ModelsConfiguration, misbehaviours, namesChara
  */
 export async function loadModels(config: Config): Promise<ModelsConfiguration> {
   const { configDirectory, dataDirectory, environment, upstream, defaultModel } = config
-  // A folder that is misspelt or not mounted must not start a service with other models.
+  // If the folder is misspelt or not mounted, the service must not start with other models.
   if (configDirectory !== dataDirectory && !isFolder(configDirectory)) {
     throw new ConfigError([
       `CONFIG_DIR names ${configDirectory}, where there is no folder. Make the folder, or set CONFIG_DIR to another.`,
@@ -35,7 +35,7 @@ function isFolder(path: string): boolean {
   }
 }
 
-/** A file's text; undefined where there is no such file. @throws ConfigError for a file that cannot be read */
+/** A file's text; undefined if there is no such file. @throws ConfigError for a file that cannot be read */
 function readIfThere(path: string): string | undefined {
   try {
     return readFileSync(path, 'utf8')
@@ -51,7 +51,7 @@ function readIfThere(path: string): string | undefined {
 /**
  * The models without a `models.json`: the understudies, and the upstream of OPENAI_BASE_URL.
  * @param defaultModel the model that `default` stands for
- * @throws ConfigError where it is no model
+ * @throws ConfigError if `defaultModel` is not the id of a model
  */
 export function defaultModels(upstream: Upstream | undefined, defaultModel = 'understudy'): ModelsConfiguration {
   const understudies = ['understudy', ...misbehaviours.map((name) => `understudy/${name}` as const)] as const

@@ -5,7 +5,7 @@ export type ModelSettings = AdapterSettings | FallbackSettings
 
 /** All models by name, validated, with every `${NAME}` filled in. */
 export interface ModelsConfiguration {
-  /** The model that the id `default` stands for; undefined where all names are prefixes. */
+  /** The model that the id `default` stands for; undefined if all names are prefixes and the file names no default. */
   readonly default?: string
   readonly models: ReadonlyMap<string, ModelSettings>
 }
@@ -18,7 +18,10 @@ export function isFallback(settings: ModelSettings): settings is FallbackSetting
   return 'fallback' in settings
 }
 
-/** Whether an id means a character on a model (`character/NAME`, `MODEL/character/NAME`). Such an id names no model behind a prefix. */
+/**
+ * Whether an id means a character on a model (`character/NAME`, `MODEL/character/NAME`). Such an id names no model behind a
+ * prefix.
+ */
 export function namesCharacter(id: string): boolean {
   return /(?:^|.\/)character\/./.test(id)
 }

@@ -36,7 +36,7 @@ export const ModelsFile = Type.Object(
 
 /**
  * Reads the text of a `models.json`.
- * @param environment where `${NAME}` is looked up
+ * @param environment the values for `${NAME}`
  * @throws ConfigError that lists every fault with its path, and repeats no value that may be a secret
  */
 export function readModels(text: string, environment: Environment): ModelsConfiguration {
@@ -68,7 +68,9 @@ function faultsOfNames(document: Fields): readonly string[] {
     .map((name) => fault(name, `is not a setting; there are default and models${hint(name, ['default', 'models'])}`))
 }
 
-/** The model that "default" names, else the first model that is no prefix; undefined without one, or for a fault. */
+/**
+ * The model that "default" names, else the first name that is no prefix; undefined if there is none, or "default" has a fault.
+ */
 function readDefault(written: unknown, names: readonly string[], faults: string[]): string | undefined {
   const plain = names.filter((name) => !name.endsWith('*'))
   const defaultModel = written ?? plain[0]
@@ -84,7 +86,7 @@ function readDefault(written: unknown, names: readonly string[], faults: string[
   return found
 }
 
-/** The id itself where a prefix of the file takes it; undefined for the id of a character, which is no model. */
+/** Returns the id if a prefix of the file takes it and it is no character; otherwise undefined. */
 function behindPrefix(id: unknown, names: readonly string[]): string | undefined {
   if (typeof id !== 'string' || id.endsWith('*') || namesCharacter(id)) return undefined
   return names.some((name) => name.endsWith('*') && id.length >= name.length && id.startsWith(name.slice(0, -1)))
@@ -97,7 +99,7 @@ function parse(text: string): unknown {
   try {
     return JSON.parse(bare)
   } catch (error) {
-    // The parser's message quotes the file, which may contain a key.
+    // The parser's message is not repeated: it quotes the file, which may contain a key.
     const before = bare.slice(0, faultPosition(bare, error)).split('\n')
     throw new ConfigError([
       `models.json: it is not valid JSON at line ${before.length}, column ${(before.at(-1)?.length ?? 0) + 1}.`,
@@ -105,11 +107,13 @@ function parse(text: string): unknown {
   }
 }
 
-/** The index at which a text stops being JSON. The parser reports it for most faults, but not for an unexpected character. */
+/**
+ * The index at which a text stops being JSON. The parser reports the index of most faults, but not of an unexpected character.
+ */
 function faultPosition(text: string, error: unknown): number {
   const position = error instanceof Error ? /position (\d+)/.exec(error.message)?.[1] : undefined
   if (position !== undefined) return Number(position)
-  // Binary search: each beginning of the text that contains the unexpected character has the fault, and no shorter one has it.
+  // Binary search for the shortest beginning of the text with this fault: all longer beginnings have the fault too.
   let without = 0
   let withIt = text.length
   while (withIt - without > 1) {
@@ -169,7 +173,10 @@ function faultsOfModel(name: string, raw: unknown, settings: unknown, path: stri
   return [...misshapen, ...faultsOfDefaults(settings, path), ...faultsOfParams(settings, path), ...finer]
 }
 
-/** Parameters that the service itself needs: with a default for one of them, it would misread the answer. */
+/**
+ * Faults for defaults of parameters that the service needs unchanged to read the answer, and for invalid values of its own
+ * fields.
+ */
 function faultsOfDefaults({ defaults }: Fields, path: string): readonly string[] {
   if (!isFields(defaults)) return []
   const forbidden = ['model', 'messages', 'stream']
@@ -196,7 +203,10 @@ const notPlain = 'is not a plain address such as https://api.openai.com/v1'
 /** Headers that each request determines. */
 const headersOfRequests = new Set(['content-length', 'transfer-encoding', 'connection', 'host', 'upgrade', 'expect'])
 
-/** Faults of the address, and of values that no HTTP header can carry. Without this check, each request would fail as if the upstream were down. */
+/**
+ * Faults of the address, and of headers that HTTP does not allow. Without this check, each request would fail as if the upstream
+ * were down.
+ */
 function faultsOfConnection({ baseUrl, apiKey, headers }: Fields, path: string): readonly string[] {
   const faults: string[] = []
   const checkValue = (place: string, value: unknown): void => {
@@ -256,7 +266,7 @@ function expected(schema: TSchema): string {
   return minItems === undefined ? 'a list' : 'a list of at least one, without repeats'
 }
 
-/** A wrong value as the start of a sentence; left out where it is long. */
+/** A wrong value, as the start of a sentence. An object or a long value is not repeated. */
 function shown(value: unknown): string {
   const text = typeof value === 'object' ? undefined : JSON.stringify(value)
   return text === undefined || text.length > 100 ? 'is not valid; ' : `is ${text}; `

@@ -6,15 +6,15 @@ import { CompletionRequest, OwnFields, redirecting } from '../../openai/completi
 interface Problem {
   /** The path in `params`, such as `rename.max_tokens`. */
   readonly place: string
-  /** The end of a sentence. */
+  /** What is wrong, as the end of a sentence. */
   readonly problem: string
 }
 
-/** Parameters that the service needs unchanged: otherwise it would misread the answer. */
+/** Parameters that the service needs unchanged: otherwise the service would misread the answer. */
 const unchangeable = ['model', 'messages', 'stream']
 const own = Object.keys(OwnFields.properties)
 
-/** Two names of one bound; the service reads both. */
+/** The two names for the maximum tokens of a reply. The service reads both names. */
 const bounds = ['max_tokens', 'max_completion_tokens']
 
 /** Other parameters that the service reads. No rename may write an unchecked value to them. */
@@ -38,7 +38,7 @@ function problemsOf(place: string, problem: string | undefined): readonly Proble
   return problem === undefined ? [] : [{ place, problem }]
 }
 
-/** Faults for unchangeable names, and for values that the service could not read. */
+/** Faults for names that cannot be changed, and for values that the service could not read. */
 function valuesIn(key: 'set' | 'cap', values: unknown): readonly Problem[] {
   if (!isFields(values)) return []
   return Object.entries(values).flatMap(([name, value]) => {

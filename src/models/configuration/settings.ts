@@ -6,7 +6,7 @@ import { type Static, type TObject, type TSchema, Type } from '@sinclair/typebox
 
 const closed = { additionalProperties: false }
 
-/** The maximum of Node's timers: a longer one fires at once. */
+/** A time, at most the maximum of Node's timers: a timer with a longer time fires immediately. */
 const milliseconds = (description: string) =>
   Type.Optional(Type.Integer({ minimum: 1, maximum: 2 ** 31 - 1, description }))
 
@@ -124,16 +124,16 @@ const proxy = Type.Optional(
 const baseUrl = (description: string) => Type.String({ pattern: '^https?://[^\\s?#]+$', description })
 const upstreamModel = Type.String({ minLength: 1, description: 'The id of the model at the upstream.' })
 
-/** The embedded stand-in; `understudy/slow` and its like misbehave on purpose. */
+/** The understudy, the embedded stand-in for a model. `understudy/slow` and other variants misbehave on purpose. */
 export const UnderstudySettings = Type.Object(
-  // The narrow type keeps the union apart: as a plain string, it would match the adapters of other settings too.
+  // The narrow type tells the members of `AdapterSettings` apart: a plain string would match the adapters of other members too.
   { adapter: Type.Unsafe<`understudy${string}`>(Type.String({ pattern: '^understudy(/[a-z0-9]+)?$' })), ...common },
   { ...closed, title: 'UnderstudySettings' },
 )
 
 export type UnderstudySettings = Static<typeof UnderstudySettings>
 
-/** Any OpenAI-compatible service. Without `model`, the id that the caller sent goes upstream. */
+/** Any OpenAI-compatible service. Without `model`, the model's name goes upstream; behind a prefix, the rest of the id. */
 export const OpenAiSettings = Type.Object(
   {
     adapter: Type.Literal('openai'),

@@ -80,7 +80,7 @@ describe('a valid models.json', () => {
     expect(read.models.get('best')).toStrictEqual(models.best)
   })
 
-  test('has its first model as the default where it names none', () => {
+  test('has its first model as the default if it names no default', () => {
     expect(readModels(JSON.stringify({ models: { a: gpt, b: gpt } }), {}).default).toBe('a')
   })
 })
@@ -89,7 +89,7 @@ test('an adapter may be any installed package', () => {
   expect(faultsOf({ models: { a: { adapter: 'undici', model: 'm' } } })).toEqual([])
 })
 
-test('a models.json of prefixes alone has no default', () => {
+test('a models.json with only prefixes has no default', () => {
   const models = { 'local/*': { adapter: 'openai', baseUrl: 'http://127.0.0.1:8080/v1' } }
   expect(readModels(JSON.stringify({ models }), {}).default).toBeUndefined()
   const mixed = { ...models, understudy: { adapter: 'understudy' } }
@@ -140,7 +140,7 @@ describe('an invalid models.json', () => {
       '.rename.a',
       'names messages, which the service needs unchanged.',
     ],
-    ['the name that there is', { rename: { a: 'a' } }, '.rename.a', 'is its present name.'],
+    ['a new name that is the present name', { rename: { a: 'a' } }, '.rename.a', 'is its present name.'],
     [
       'a new name for unchecked choices',
       { rename: { best_of: 'n' } },
@@ -154,7 +154,7 @@ describe('an invalid models.json', () => {
       'cannot become max_tokens, which the service reads itself.',
     ],
     [
-      'a new name that leads elsewhere',
+      'a new name with which callers could redirect requests',
       { rename: { a: 'base_url' } },
       '.rename.a',
       'cannot become base_url, with which callers could redirect requests.',
@@ -168,7 +168,7 @@ describe('an invalid models.json', () => {
       'models.a.params.rename.b becomes c, and so does another parameter.',
     ],
     ['no object', [canary], 'it must be an object with "models".'],
-    ['nothing', {}, /^models must be an object/],
+    ['an empty object', {}, /^models must be an object/],
     ['no models', { models: {} }, /^models must be an object/],
     ['a list of models', { models: [gpt] }, /^models must be an object/],
     [
@@ -177,7 +177,7 @@ describe('an invalid models.json', () => {
       'modles is not a setting; there are default and models. Did you mean models?',
     ],
     [
-      'a default that is not there',
+      'a default that is no model',
       { ...model({}), default: 'oak' },
       'default is "oak"; give the name of one of the models, not of a prefix.',
     ],
@@ -193,7 +193,7 @@ describe('an invalid models.json', () => {
     ['a star in the middle', { models: { 'a*b': gpt } }, /^models\.a\*b may have a \* only at its end/],
     ['a star without a slash', { models: { x: gpt, 'a*': gpt } }, /^models\.a\* may have a \*/],
     [
-      'an understudy that is not there',
+      'an unknown understudy',
       model({ adapter: 'understudy/slwo' }),
       /^models\.a\.adapter is "understudy\/slwo", .+ Did you mean understudy\/slow\?$/,
     ],
@@ -236,7 +236,7 @@ describe('an invalid models.json', () => {
       model({ baseUrl: `https://x/?key=${canary}` }),
       /^models\.a\.baseUrl is not a plain address/,
     ],
-    ['an address that is none', model({ baseUrl: 'http://[' }), /^models\.a\.baseUrl is not a plain address/],
+    ['an address that is no URL', model({ baseUrl: 'http://[' }), /^models\.a\.baseUrl is not a plain address/],
     [
       'an address with a password',
       model({ baseUrl: `http://one:${canary}@x/v1` }),
@@ -277,7 +277,7 @@ describe('an invalid models.json', () => {
       'models.a.timeouts.idel is not a setting of this adapter. Did you mean idle?',
     ],
     [
-      'a time limit of nothing',
+      'a time limit of 0',
       model({ timeouts: { idle: 0 } }),
       /^models\.a\.timeouts\.idle is 0; give a whole number from 1 to/,
     ],
@@ -312,19 +312,19 @@ describe('an invalid models.json', () => {
       'models.a.input[1] is "smell"; give one of "text", "image", "audio", "video", "file".',
     ],
     ['no kind of input', model({ input: [] }), /^models\.a\.input is not valid/],
-    ['another overflow', model({ overflow: 'drop' }), 'models.a.overflow is "drop"; give "drop-oldest".'],
+    ['an unknown overflow', model({ overflow: 'drop' }), 'models.a.overflow is "drop"; give "drop-oldest".'],
     ['defaults that are no object', model({ defaults: [canary] }), /^models\.a\.defaults is not valid/],
-    [
-      'a default of what each request says',
-      model({ defaults: { stream: true } }),
-      'models.a.defaults.stream can have no default.',
-    ],
+    ['a default for stream', model({ defaults: { stream: true } }), 'models.a.defaults.stream can have no default.'],
     ...params.map(
       ([what, value, place, problem]) =>
         [what, model({ params: value }), `models.a.params${place} ${problem}`] as const,
     ),
-    ['no context', model({ contextWindow: 0 }), 'models.a.contextWindow is 0; give a whole number from 1 up.'],
-    ['a variable that is not there', model({ apiKey: $('NOWHERE') }), /^models\.a\.apiKey names \$\{NOWHERE\}, which/],
+    [
+      'a context window of 0',
+      model({ contextWindow: 0 }),
+      'models.a.contextWindow is 0; give a whole number from 1 up.',
+    ],
+    ['a variable that is not set', model({ apiKey: $('NOWHERE') }), /^models\.a\.apiKey names \$\{NOWHERE\}, which/],
     [
       'an empty variable',
       model({ headers: { a: `x${$('EMPTY')}` } }),
@@ -336,7 +336,7 @@ describe('an invalid models.json', () => {
       /^models\.a\.defaults\.stop\[1\] names \$\{NO\}/,
     ],
     [
-      'a fallback that is not there',
+      'a fallback to an unknown model',
       fallback({ a: ['gpt', 'gtp'] }),
       'models.a.fallback[1] is "gtp", which is no model of this file. Did you mean gpt?',
     ],
@@ -348,7 +348,7 @@ describe('an invalid models.json', () => {
     ['an empty fallback', fallback({ a: [] }), /^models\.a\.fallback is not valid/],
     ['a fallback twice', fallback({ a: ['gpt', 'gpt'] }), /^models\.a\.fallback is not valid/],
     [
-      'a fallback with more',
+      'a fallback with another setting',
       { models: { gpt, a: { fallback: ['gpt'], retries: 1 } } },
       /^models\.a\.retries is not a setting/,
     ],
@@ -372,7 +372,7 @@ describe('an invalid models.json', () => {
     },
   )
 
-  test('has all its faults reported at once', () => {
+  test('has all its faults reported together', () => {
     const file = {
       default: 'nobody',
       modles: {},

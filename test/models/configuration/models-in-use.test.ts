@@ -11,7 +11,7 @@ import { chunkText, completion, json, upstreamForThisTest } from '../../support/
 const canary = 'CANARY-0123'
 
 describe('the names of models.json', () => {
-  test('lead to their models, and are listed', async () => {
+  test('lead to their models, and are listed unless they are prefixes', async () => {
     const upstream = await upstreamForThisTest(json(completion('Hello.')))
     const adapter = { adapter: 'openai', baseUrl: upstream.url }
     const service = await serviceForThisTest(
@@ -57,7 +57,7 @@ describe('the names of models.json', () => {
     ])
   })
 
-  test('replace the understudies that misbehave, unless it names them', async () => {
+  test('are the only names, also of understudies that misbehave', async () => {
     const service = await startTestService(
       {},
       { understudy: { adapter: 'understudy' }, odd: { adapter: 'understudy/500' } },
@@ -86,7 +86,7 @@ function ask(service: SpawnedService, body: Readonly<Record<string, unknown>>): 
   })
 }
 
-test('SIGHUP breaks no stream, keeps the old models where the file is invalid, and uses a valid one', async () => {
+test('SIGHUP breaks no stream, keeps the old models if the new file is invalid, and otherwise uses the new models', async () => {
   const gate = Promise.withResolvers<void>()
   const upstream = await upstreamForThisTest(async (response, call) => {
     if (call.body['stream'] !== true) return json(completion('Whole.'))(response, call)
@@ -150,7 +150,7 @@ test('after SIGHUP, requests in flight can retry, and go on to the next model', 
   expect(await service.exited).toBe(0)
 })
 
-test('without a models.json, OPENAI_BASE_URL gets every id but those of the understudies', async () => {
+test('without a models.json, the upstream of OPENAI_BASE_URL gets every id except those of the understudies', async () => {
   const upstream = await upstreamForThisTest(json(completion('Hello.')))
   const service = await serviceForThisTest({ OPENAI_BASE_URL: upstream.url, OPENAI_API_KEY: 'the-key' })
   const response = await service.request('/chat/completions', { json: { model: 'org/model:free', messages } })
