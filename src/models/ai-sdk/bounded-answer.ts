@@ -5,24 +5,26 @@ import { CostCounter, EventCostCounter, maxUnitsAtOnce } from '../upstream/cost-
 import { type Pieces, readStart, tooLarge } from '../upstream/errors.ts'
 import { answerScheduler, unitsOf } from '../upstream/turn-scheduler.ts'
 
-/** Bytes of a streamed answer. */
+/** The most bytes of a streamed answer. */
 const maxStreamBytes = 64 * 1024 ** 2
-/** Events of a streamed answer: more than the tokens of the longest answers. A package takes about 10 µs for each. */
+/**
+ * The most events of a streamed answer: more than the longest answers have tokens. A package takes about 10 µs for each event.
+ */
 const maxEvents = 150_000
-/** Units of events that go to the package together. */
-const maxUnitsPerGroup = 8000
+/** A group of events goes to the package as soon as the events cost so many units (`turn-scheduler.ts`). */
+const unitsPerGroup = 8000
 
 /** The context of a package's call that its `fetch` needs. */
 export interface AnswerContext {
   readonly isStream: boolean
-  /** Starts to count the bytes of an answer that wait here; the end of the request ends the count. */
+  /** Starts to count the bytes of an answer that are in memory; the end of the request ends the count. */
   readonly openHeld: () => Pick<HeldBytes, 'set'> | undefined
 }
 
 /**
- * Bounds an upstream's answer before its package gets it: packages parse an answer, or an event of a stream, in one synchronous call.
- * The answer also waits for its share of the event loop.
- * @throws ApiError 502 for an answer over a bound, 503 where there is no room for its bytes; a stream fails with the same error
+ * Bounds an upstream's answer before the package gets it: packages parse an answer, or an event of a stream, in one synchronous
+ * call. The answer also waits for its turn of the event loop (`turn-scheduler.ts`). Of an error's body, only the start is read.
+ * @throws ApiError 502 for an answer over a bound, 503 if there is no room for its bytes. A stream fails with these errors later.
  */
 export async function boundedAnswer(response: Response, { isStream, openHeld }: AnswerContext): Promise<Response> {
   const { body, status, statusText } = response
@@ -62,7 +64,7 @@ function piecesOf(body: NonNullable<Response['body']>): Pieces {
 }
 
 /**
- * Passes events on in groups that are read in one turn of the event loop.
+ * Passes events on in groups. Each group is read in one turn of the event loop.
  * @throws ApiError 502 for too large an event, too many events, or too long a stream
  */
 async function* boundedEvents(pieces: Pieces, held: Pick<HeldBytes, 'set'> | undefined): AsyncIterable<Uint8Array> {
@@ -79,7 +81,7 @@ async function* boundedEvents(pieces: Pieces, held: Pick<HeldBytes, 'set'> | und
       if (size > maxStreamBytes || count > maxEvents) throw tooLarge()
       end = event.end
       together += event.units ?? 0
-      if (together < maxUnitsPerGroup && end < piece.length) continue
+      if (together < unitsPerGroup && end < piece.length) continue
       held?.set(2 * counter.unfinishedBytes)
       await answerScheduler.take(together)
       yield piece.subarray(start, end)

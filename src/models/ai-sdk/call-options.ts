@@ -41,7 +41,7 @@ export function* toCallOptions(
   }
 }
 
-/** The reasoning effort of a request; undefined for none, and for an unknown value. */
+/** The reasoning effort of a request; undefined if it is missing or unknown. */
 export function effortOf({ reasoning_effort }: CompletionRequest): CallOptions['reasoning'] {
   return efforts.find((effort) => effort === reasoning_effort)
 }

@@ -23,7 +23,7 @@ export async function toChoiceCalls(
   const adjusted = await adjust(translated)
   if (translated.reasoning !== adjusted.reasoning) request.onIgnored?.('reasoning_effort')
   const options = { ...adjusted, ...(request.trace ? { headers: request.trace } : {}) }
-  // The APIs give one choice, so further choices are further calls. Each has its own seed, or the choices would be the same.
+  // The APIs give one choice, so each choice is a call. Each call has its own seed; with one seed, the choices would be the same.
   return Array.from({ length: body.n ?? 1 }, (_, index) =>
     options.seed === undefined ? options : { ...options, seed: options.seed + index },
   )
@@ -42,7 +42,7 @@ function* inOneStep<T>(begin: () => T): Steps<T> {
   return begin()
 }
 
-/** Units of work of a call: so many that the clock is checked before the next call. */
+/** Units of work for a call: so many that the clock is checked before the next call. */
 const unitsOfCall = 2000
 
 /** Reports what the call options cannot express. The provider's answer reports what the provider ignores. */

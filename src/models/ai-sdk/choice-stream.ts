@@ -7,7 +7,7 @@ import { toFinishReason } from './finish-reason.ts'
 import type { StreamPart } from './language-model.ts'
 import { type DetailedUsage, toUsage } from './usage.ts'
 
-/** Bound of the tool calls in one answer: more than the tools of a request. Packages search all of them for each piece of a call. */
+/** The most tool calls in one answer. There must be a bound, because packages search all calls for each piece of a call. */
 const maxCalls = 1000
 
 type Choice = Chunk['choices'][number]
@@ -50,7 +50,7 @@ export class ChoiceStream {
   }
 
   /**
-   * The pieces for a part, often none or one. A piece with the role comes before the first piece.
+   * The pieces for a part, often no piece or one. A piece with the role comes before the first piece.
    * @throws ApiError 502 for too many calls
    */
   next(part: StreamPart): readonly TranslatedDelta[] {
@@ -72,7 +72,7 @@ export class ChoiceStream {
         if (part.providerExecuted || this.#foreignCalls.has(part.toolCallId)) return []
         return this.#endCall(part.toolCallId, part.toolName, part.input, opaqueMetadata(part.providerMetadata))
       case 'finish':
-        // The last `finish` counts: after one, an error or another `finish` can follow.
+        // The last `finish` counts: an error or another `finish` can follow a `finish`.
         this.#finish = part.finishReason
         this.usage = toUsage(part.usage)
         return []
@@ -134,7 +134,7 @@ export class ChoiceStream {
     return this.#piece({ tool_calls: [{ index: call.index, function: { arguments: text } }] })
   }
 
-  /** Ends a call: sends the arguments that its pieces lacked, which are all arguments for a call without pieces. */
+  /** Ends a call: sends the rest of the arguments, after those that came in pieces. */
   #endCall(
     id: string,
     name: string,

@@ -10,7 +10,7 @@ import { sumOf, toUsage } from './usage.ts'
 
 /**
  * Joins the answers to the calls of one request, one for each choice, and reports to the request what the provider ignored.
- * @param model the model's name, where the provider does not send one
+ * @param model the model's name, if the provider sends no name
  */
 export function toCompletion(
   request: ModelRequest,
@@ -28,13 +28,13 @@ export function toCompletion(
   }
 }
 
-/** Memory of a piece of a call's arguments, in bytes: packages join pieces by +=, and V8 keeps each piece until the end. */
+/** The bytes of memory that a piece of a tool call's arguments takes: packages join pieces by +=, and V8 keeps each piece. */
 const bytesOfPiece = 64
 
 /** A part of the streamed answer to the call of a choice. */
 export interface AnswerPart {
   readonly index: number
-  /** Undefined for the end. */
+  /** Undefined at the end of the answer. */
   readonly part: StreamPart | undefined
 }
 
@@ -46,7 +46,7 @@ export class CompletionStream {
   #modelId: string | undefined
   #head: Envelope<'chat.completion.chunk'> | undefined
 
-  /** @param model the model's name, where the provider does not send one */
+  /** @param model the model's name, if the provider sends no name */
   constructor(request: ModelRequest, model: string) {
     this.#request = request
     this.#model = model
@@ -91,7 +91,7 @@ export class CompletionStream {
     return pieces.map((piece) => this.#event([piece]))
   }
 
-  /** The last event, with the tokens of all choices; undefined where the tokens of a choice are not known. */
+  /** The last event, with the tokens of all choices; undefined if the tokens of a choice are not known. */
   usage(): ModelEvent | undefined {
     const usage = sumOf(this.#choices.map((choice) => choice.usage))
     return usage && this.#event([], { usage })

@@ -3,11 +3,11 @@ import { field } from '../../fields.ts'
 import type { Message } from '../../openai/completion-request.ts'
 
 /*
- * Metadata that a provider needs back with the next request of a tool loop, though OpenAI's shapes have no field for it:
- * Gemini's thought signatures of tool calls (ai.google.dev/gemini-api/docs/thought-signatures, whose OpenAI-compatible
- * form names the field `extra_content`), Claude's signed thinking (platform.claude.com/docs/en/build-with-claude/
- * extended-thinking, "Preserving thinking blocks"). It is sent as `extra_content` of the call and of the message, and comes back
- * from every client that returns assistant messages unchanged.
+ * Metadata that a provider needs back with the next request of a tool loop, though OpenAI's shapes have no field for it: Gemini's
+ * thought signatures of tool calls (ai.google.dev/gemini-api/docs/thought-signatures, whose OpenAI-compatible form names the
+ * field `extra_content`), Claude's signed thinking (platform.claude.com/docs/en/build-with-claude/ extended-thinking, "Preserving
+ * thinking blocks"). The client gets this metadata as `extra_content` of the call and of the message. Every client that returns
+ * assistant messages unchanged sends the metadata back.
  */
 
 /** Reasoning with the provider's signature. */
@@ -21,10 +21,13 @@ export interface MessageExtra {
   readonly reasoning: readonly SignedReasoning[]
 }
 
-/** Names of the metadata that clients may send back: opaque texts. Any other metadata would act as options, which only the operator may set. */
+/**
+ * Names of the metadata that clients may send back: opaque texts. Any other metadata would act as options, which only the
+ * operator may set.
+ */
 const opaqueNames = /signature|redacted|encrypted/i
 
-/** The part of a provider's metadata that must come back unchanged; undefined where there is none. */
+/** The part of a provider's metadata that must come back unchanged; undefined if there is no such part. */
 export function opaqueMetadata(metadata: unknown): SharedV4ProviderMetadata | undefined {
   if (typeof metadata !== 'object' || metadata === null) return undefined
   const kept = Object.entries(metadata).flatMap(([provider, values]) => {

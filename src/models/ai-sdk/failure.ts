@@ -14,10 +14,10 @@ import {
 import { ProviderError } from './provider.ts'
 
 /**
- * The error for what a provider package threw, or put into its stream. The package's own errors contain the request, the address and
- * the upstream's words, so none of them becomes a message or a cause; the shared mapping of upstream errors makes both.
- * The errors are recognized by names and fields (`AI_APICallError`, `statusCode` …), because a package has its own copies of the
- * AI SDK's classes.
+ * The error for what a provider package threw, or put into its stream. The package's own error contains the request, the address
+ * and the upstream's words, so it is not passed on: the message and the cause come from the shared mapping of upstream errors.
+ * The package's errors are recognized by names and fields (`AI_APICallError`, `statusCode` …), because a package has its own
+ * copies of the AI SDK's classes.
  * @param secrets texts that must not be repeated even if the upstream quotes them
  * @param isAnswering whether the answer had begun
  */
@@ -43,7 +43,7 @@ export function failureOfProvider(error: unknown, secrets: readonly string[], is
   return invalidAnswer(withoutWords(error))
 }
 
-/** An `ApiError` that this service threw inside the package, which may have wrapped it. */
+/** An `ApiError` that this service's `fetch` threw inside the package. The package may have wrapped the error. */
 function ownFailure(error: unknown): ApiError | undefined {
   let current = error
   for (let depth = 0; depth < 8 && current instanceof Error; depth += 1) {

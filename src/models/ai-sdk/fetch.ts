@@ -6,10 +6,10 @@ import { loadPool } from '../upstream/connections.ts'
 import { retryOnClosedConnection } from '../upstream/reused-connections.ts'
 import type { AnswerContext } from './bounded-answer.ts'
 
-/** Carries the context of a call to `fetch`, because packages do not pass it on. */
+/** Brings the context of a model call to the `fetch` below. The package between them does not pass the context on. */
 const answerContext = new AsyncLocalStorage<AnswerContext>()
 
-/** Calls a package; its `fetch` bounds the answer as the context says. */
+/** Runs `ask`, which calls a package. The `fetch` of this package bounds the answer as the context says. */
 export function withAnswerContext<T>(context: AnswerContext, ask: () => T): T {
   return answerContext.run(context, ask)
 }
@@ -22,15 +22,15 @@ export interface ProviderFetch {
 
 /** Rules for the outgoing requests of a model. */
 export interface FetchRules {
-  /** With it, requests to every other origin are refused. */
+  /** The only origin to which requests may go; by default, requests may go to any origin. */
   readonly baseUrl?: string | undefined
   readonly connectTimeoutMs?: number | undefined
   readonly proxies?: Proxies
 }
 
 /**
- * Makes the `fetch` of one provider: it follows no redirect, bounds the answers, and sends POSTs only. A request to a model is a
- * POST; a GET would be a package that downloads an address from a request.
+ * Makes the `fetch` of one provider: it follows no redirect, bounds the answers, and sends only POSTs. A request to a model is
+ * always a POST; with a GET, a package could download from an address in a caller's request.
  */
 export function createFetch({ baseUrl, connectTimeoutMs, proxies = noProxies }: FetchRules): ProviderFetch {
   const origin = baseUrl === undefined ? undefined : new URL(baseUrl).origin
@@ -40,7 +40,7 @@ export function createFetch({ baseUrl, connectTimeoutMs, proxies = noProxies }: 
       const url = new URL(typeof input === 'string' || input instanceof URL ? input : input.url)
       if (init?.method !== 'POST') throw new Error('Only POST requests go to a model.')
       if (origin !== undefined && url.origin !== origin) throw new Error('A model is asked at its base URL only.')
-      // Loaded with the first request, so that a service without such a model starts faster.
+      // undici is loaded with the first request, so that a service without such a model starts faster.
       const [{ fetch }, { boundedAnswer }] = await Promise.all([import('undici'), import('./bounded-answer.ts')])
       const dispatcher = await outbound.dispatcherFor(url)
       const ask = { ...init, redirect: 'manual' as const, dispatcher }

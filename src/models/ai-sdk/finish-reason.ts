@@ -3,10 +3,10 @@ import type { FinishReason } from '../../openai/finish-reasons.ts'
 import { brokenOff, upstreamFailure } from '../upstream/errors.ts'
 
 /**
- * Translates the reason why an answer ended (`LanguageModelV4FinishReason`; v3 has a subset of its reasons).
+ * Translates the reason why an answer ended (`LanguageModelV4FinishReason`; v3 has a subset of these reasons).
  * @param hasCalls whether the answer calls tools of the client
  * @param isEmpty whether the answer has neither text nor calls
- * @throws ApiError 502 for an answer that failed, was cut off, or has no reason to end
+ * @throws ApiError 502 for an answer that failed or was cut off, or whose reason is missing
  */
 export function toFinishReason(reason: LanguageModelV4FinishReason, hasCalls: boolean, isEmpty: boolean): FinishReason {
   switch (reason.unified) {

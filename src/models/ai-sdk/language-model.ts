@@ -18,8 +18,9 @@ import type {
 } from '@ai-sdk/provider'
 
 /*
- * The AI SDK's language model interface (package @ai-sdk/provider, `language-model/v4` and `language-model/v3`): v4 is implemented
- * by providers of its current major version, v3 by providers of the version before. v3 differs in how files are passed.
+ * The AI SDK's language model interface (package @ai-sdk/provider, `language-model/v4` and `language-model/v3`): v4 is
+ * implemented by providers of its current major version, v3 by providers of the version before. v3 has another form of files,
+ * and no call option `reasoning`.
  */
 
 /** A piece of a whole answer. */

@@ -4,7 +4,7 @@ import { invalidField } from '../../errors.ts'
 /** The addresses that a provider's own service fetches, by media type. A type may be `*`, `image/*` and the like. */
 export type SupportedUrls = Readonly<Record<string, readonly RegExp[]>>
 
-/** Media types by the file extension of an address: those that vision and document models take. */
+/** Media types by the extension of a file name: the types of images, sounds and documents that models take. */
 const typesByEnding = new Map([
   ['bmp', 'image/bmp'],
   ['gif', 'image/gif'],
@@ -27,10 +27,11 @@ const misspelt = new Map([
 ])
 
 /**
- * Makes a file part from the URL of an OpenAI content part. A `data:` URL becomes its bytes. Any other address is passed on, for
- * the provider's own service to fetch. This service never fetches it: a request could make it connect to any host.
+ * Makes a file part from the URL of an OpenAI content part. A `data:` URL becomes its bytes. An address is passed on, and the
+ * provider's own service fetches it; this service never does, because a request could make it connect to any host.
  * @param kind the kind of the content part, for a URL from which the media type cannot be read
  * @param param the field, for the error message
+ * @throws ApiError 400 for an invalid URL, and for an address that the provider's service does not fetch
  */
 export function fileFromUrl(
   url: string,
@@ -56,12 +57,12 @@ export function fileFromBase64(data: string, mediaType: string, param: string): 
   return { type: 'file', mediaType: misspelt.get(mediaType) ?? mediaType, data: { type: 'data', data } }
 }
 
-/** The media type of a format name of OpenAI's `input_audio`. */
+/** The media type of a `format` of OpenAI's `input_audio`. */
 export function audioType(format: string): string {
   return typesByEnding.get(format.toLowerCase()) ?? `audio/${format.toLowerCase()}`
 }
 
-/** The media type of a file name's extension. */
+/** The media type of a file name's extension; undefined for an unknown extension. */
 export function typeOfName(name: string): string | undefined {
   return typesByEnding.get(/\.([a-z0-9]{1,5})$/i.exec(name)?.[1]?.toLowerCase() ?? '')
 }

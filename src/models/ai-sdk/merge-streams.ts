@@ -1,14 +1,14 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 
-/** Values that wait for the reader, beyond which the sources pause (backpressure). */
+/** When so many values wait for the reader, the sources pause (backpressure). */
 const maxWaiting = 256
 
-/** Passes values to `take` and resolves at its end. It awaits each promise that `take` returns. */
+/** A source of values: passes them to `take`, awaits each promise that `take` returns, and resolves after the last value. */
 export type Source<T> = (take: (value: T) => Promise<void> | undefined) => Promise<void>
 
 /**
- * Yields the values of several sources, grouped by turn of the event loop: yielding each value alone would cost more than all other
- * work on it. The first failure is thrown after the values that came before it.
+ * Yields the values of several sources, grouped by turn of the event loop: yielding each value alone would cost more than all
+ * other work on it. The first failure is thrown after the values that came before it.
  */
 export async function* merge<T>(sources: readonly Source<T>[]): AsyncIterable<readonly T[]> {
   let waiting: T[] = []

@@ -22,7 +22,7 @@ export interface AiSdkModel extends Model {
   close(): Promise<void>
 }
 
-/** Headers and options with fewer characters are no secrets. Keys of any length are. */
+/** A header or option with fewer characters is no secret. A key is a secret whatever its length. */
 const minSecretLength = 8
 
 /**
@@ -99,7 +99,7 @@ export function createAiSdkModel(
   }
 }
 
-/** The base URL of a model; undefined where only its package knows it. */
+/** The base URL of a model; undefined if only the package knows its service. */
 function baseUrlOf({ adapter, baseUrl, options }: AiSdkSettings): string | undefined {
   const otherUrl = options?.['baseURL']
   return baseUrl ?? (typeof otherUrl === 'string' ? otherUrl : dialectOf(adapter).baseUrl)
@@ -154,7 +154,7 @@ function partsOf(
   }
 }
 
-/** The operator's options, parsed from JSON, with the AI SDK's type. */
+/** A copy of the operator's options, with the AI SDK's type. */
 function toProviderOptions(options: NonNullable<AiSdkSettings['providerOptions']>): SharedV4ProviderOptions {
   const copy: SharedV4ProviderOptions = JSON.parse(JSON.stringify(options))
   return copy

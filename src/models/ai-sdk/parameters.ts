@@ -29,7 +29,7 @@ const translated = [
 interface Dialect {
   /** The provider's address. It is set here so that no environment variable that the package reads can replace it. */
   readonly baseUrl?: string
-  /** Parameters that the provider takes as its own options. */
+  /** Parameters that `options` translates to the provider's own options. */
   readonly takes: readonly string[]
   /** Parameters that the provider's API does not have. */
   readonly lacks: readonly string[]
@@ -64,14 +64,14 @@ const dialects: ReadonlyMap<string, Dialect> = new Map<string, Dialect>([
   ],
 ])
 
-/** The differences of a provider package; none for an unknown one. */
+/** The differences of a provider package; no differences for an unknown package. */
 export function dialectOf(adapter: string): Dialect {
   return dialects.get(adapter) ?? plain
 }
 
 /**
- * The parameters that a provider package cannot be given: all that are not translated. The result can only be tested, because the
- * possible names of parameters have no bound.
+ * The parameters that a provider package cannot get. The result has only the method `has`, because there may be any number of
+ * parameter names.
  */
 export function ignoredParameters(adapter: string): Pick<ReadonlySet<string>, 'has'> {
   const { takes, lacks } = dialectOf(adapter)

@@ -4,7 +4,7 @@ import { type ContentPart, type Message, textOf } from '../../openai/completion-
 import { cacheOptions, markLast } from './cache-control.ts'
 import { audioType, fileFromBase64, fileFromUrl, type SupportedUrls, typeOfName } from './media.ts'
 
-/** A text as parts of a prompt; none for an empty one, which most APIs refuse. */
+/** A text as parts of a prompt; no part for an empty text, which most APIs refuse. */
 export function textParts(
   text: string,
   more: Pick<LanguageModelV4TextPart, 'providerOptions'> = {},
@@ -13,8 +13,8 @@ export function textParts(
 }
 
 /**
- * The text of `plainText` in parts: one part ends after each content part with `cache_control`.
- * @throws ApiError as `plainText`
+ * The text of `plainText` in parts: a part ends after each content part with `cache_control`.
+ * @throws ApiError 400 for an image, a sound or a file
  */
 export function plainParts(message: Message): LanguageModelV4TextPart[] {
   const whole = plainText(message)
@@ -41,7 +41,7 @@ export function plainText(message: Message): string {
   return textOf(message)
 }
 
-/** The refusal of an assistant message, from its own field or its parts. */
+/** The refusal of an assistant message, from its own field and its content parts. */
 export function refusalOf(message: Message): string {
   return [message.refusal ?? '', ...partsOf(message).map((part) => part.refusal ?? '')].join('')
 }
@@ -73,7 +73,7 @@ export function toolResult(message: Message, toolNames: ReadonlyMap<string, stri
     output:
       files.length === 0
         ? { type: 'text', value: text }
-        : // No addresses are passed on here: some packages would download them.
+        : // Addresses of files are refused here: some packages would download from them.
           { type: 'content', value: [...textParts(text), ...files.map((part) => filePart(part, {}))] },
   }
 }
@@ -99,7 +99,7 @@ function filePart(part: ContentPart, supported: SupportedUrls): LanguageModelV4F
   if (part.type === 'file' && part.file?.file_data !== undefined) {
     const { file_data: data, filename } = part.file
     const param = `${at}.file_data`
-    // OpenAI's files are PDFs unless their name says otherwise.
+    // Files in OpenAI's API are PDFs, unless the file name says otherwise.
     const file = /^(?:data|https?):/i.test(data)
       ? fileFromUrl(data, 'file', param, supported)
       : fileFromBase64(data, typeOfName(filename ?? '') ?? 'application/pdf', param)

@@ -21,10 +21,10 @@ export const startOfChat = '[Start a new chat]'
 
 /**
  * Translates OpenAI's messages to the AI SDK's prompt (`LanguageModelV4Prompt`), in a form that every provider takes:
- * - System messages before the conversation are one system text. A later one stays in its place as a user message: the providers'
- *   APIs have one system text, at the top, and moving the message there would change its meaning.
- * - Example dialogues (system messages named `example_user` and `example_assistant`) become turns. A line after them says where the
- *   real conversation begins.
+ * - System messages before the conversation are one system text. A later system message stays in its place, as a user message:
+ *   the providers' APIs have one system text, at the top, and moving the message there would change its meaning.
+ * - Example dialogues (system messages named `example_user` and `example_assistant`) become turns. A line after them says where
+ *   the real conversation begins.
  * - The conversation begins with the user (Anthropic requires it), and neighbours of one role are joined. Parallel tool results
  *   need this too: they must be in one message.
  */
@@ -44,11 +44,11 @@ export function* toPrompt(messages: readonly Message[], supported: SupportedUrls
   return writer.end()
 }
 
-/** Units of work of a message, and of each of its parts and calls. */
+/** Units of work for a message, and for each of its parts and calls. */
 const unitsOfMessage = 200
 const unitsOfPart = 100
 
-/** Units of work to translate a message: each character of what is parsed or checked counts. */
+/** Units of work to translate a message: each character that is parsed or checked is a unit, and each eighth other character. */
 function unitsOf({ content, tool_calls: calls }: Message): number {
   let units = unitsOfMessage
   for (const call of calls ?? []) units += unitsOfPart + calledBy(call).text.length
@@ -66,7 +66,7 @@ class PromptWriter {
   readonly #prompt: LanguageModelV4Prompt = []
   /** The names of called tools, by the ids of the calls. */
   readonly #toolNames = new Map<string, string>()
-  /** System messages between a tool call and its results, which must follow the call directly. */
+  /** System messages that came between a tool call and its results. The results must follow the call directly. */
   readonly #held: LanguageModelV4Message[] = []
   #isExample = false
 
@@ -137,7 +137,7 @@ function isResult(message: Message | undefined): boolean {
   return message?.role === 'tool' || message?.role === 'function'
 }
 
-/** Adds a message, or joins it to the one before of the same role. An empty message is left out, because most APIs refuse it. */
+/** Adds a message, or joins it to a last message of the same role. An empty message is left out, because most APIs refuse it. */
 function append(prompt: LanguageModelV4Prompt, message: LanguageModelV4Message): void {
   if (message.content.length === 0) return
   const last = prompt.at(-1)
@@ -150,7 +150,7 @@ function append(prompt: LanguageModelV4Prompt, message: LanguageModelV4Message):
   else prompt.push(message)
 }
 
-/** Pushes one by one: a message may have more parts than a call may have arguments. */
+/** Pushes part by part: a message may have more parts than a JavaScript call may have arguments. */
 function addAll<T>(parts: T[], more: readonly T[]): void {
   for (const part of more) parts.push(part)
 }
@@ -165,7 +165,11 @@ function exampleSpeaker(message: Message | undefined): 'user' | 'assistant' | un
   return message.name === 'example_assistant' ? 'assistant' : undefined
 }
 
-/** Translates a system message; each cached prefix ends a message of its own. As a user message it gets a mark, unless it is in `[brackets]`. */
+/**
+ * Translates a system message. At the top of the prompt, each part is a system message, so a cached prefix ends with a message.
+ * Elsewhere, and before an example dialogue, the result is one user message. The text of the user message begins with
+ * `[System note]`, unless it is in `[brackets]`.
+ */
 function systemMessages(
   message: Message,
   before: LanguageModelV4Prompt,

@@ -2,7 +2,7 @@ import { howToInstall } from '../configuration/adapters.ts'
 import { networkCode } from '../upstream/errors.ts'
 import { type LanguageModel, toLanguageModel } from './language-model.ts'
 
-/** Options of a provider package's factory: every package takes these names, and some of its own. */
+/** Options of a provider package's factory: every package takes the named options, and has some of its own. */
 export interface ProviderOptions {
   readonly apiKey?: string
   readonly baseURL?: string
@@ -17,7 +17,7 @@ export type ProviderFactory = (options: ProviderOptions) => unknown
 /** Loads a package; tests replace it. */
 export type ImportPackage = (name: string) => Promise<unknown>
 
-/** Says in one sentence for the operator why a provider cannot be used. */
+/** An error whose message tells the operator in one or two sentences why a provider cannot be used. */
 export class ProviderError extends Error {
   constructor(message: string) {
     super(message)
@@ -28,8 +28,9 @@ export class ProviderError extends Error {
 const importPackage: ImportPackage = (name) => import(name)
 
 /**
- * Loads an AI SDK provider package. @returns its functions that make a provider, the most likely one first
+ * Loads an AI SDK provider package.
  * @param adapter the package's name
+ * @returns the package's functions that make a provider, the most likely function first
  * @throws ProviderError for a package that is not installed, or has no such function
  */
 export async function loadProvider(
@@ -50,7 +51,7 @@ export async function loadProvider(
 
 /**
  * Makes a provider's model with the first function whose provider has language models.
- * @throws ProviderError with one sentence that repeats no option
+ * @throws ProviderError whose message repeats no option
  */
 export function openModel(
   adapter: string,
@@ -78,7 +79,7 @@ export function openModel(
 
 function whyNotLoaded(adapter: string, error: unknown): string {
   if (networkCode(error) !== 'ERR_MODULE_NOT_FOUND') return `The package ${JSON.stringify(adapter)} fails to load.`
-  // The missing package may also be a dependency of this one; Node names it.
+  // Node's message names the missing package, which may be a dependency of this package.
   const message = error instanceof Error ? error.message : ''
   const missing = /Cannot find package '([^']+)'/.exec(message)?.[1] ?? adapter
   const needs = missing === adapter ? '' : ` It is needed by ${JSON.stringify(adapter)}.`
@@ -87,7 +88,8 @@ function whyNotLoaded(adapter: string, error: unknown): string {
 
 /**
  * The exported functions named `create…`. A package can have several, for language models and for other things, and the order of
- * a module's exports has no meaning. Functions whose name is part of the package's name come first, the longest name before others.
+ * a module's exports has no meaning. Functions whose name after `create` is part of the package's name come first, sorted by
+ * length.
  */
 function factoriesOf(module: object, adapter: string): readonly ProviderFactory[] {
   const likeness = (name: string) => {

@@ -58,7 +58,7 @@ export class RequestScope implements Disposable {
     }
   }
 
-  /** Converts a thrown error. After an abort by the caller, the error is the reason of that abort. */
+  /** Converts a thrown error. After an abort by the caller, the error is the reason of the abort, or else 499 `client_gone`. */
   toApiError(error: unknown, failure: (error: unknown) => ApiError): ApiError {
     if (!this.#caller.aborted) return failure(error)
     const reason: unknown = this.#caller.reason

@@ -16,8 +16,9 @@ const shares = new Map([
 const maxShare = 0.95
 
 /**
- * Keeps the thinking of Claude's older models, which have a thinking budget, within the tokens of the reply. The package would take
- * a share of the model's maximum, and add it to them. Where they are too few to think, `reasoning` is left out.
+ * Keeps the thinking of Claude's older models, which have a thinking budget, within the tokens of the reply. Without this
+ * function, the package would compute the budget from the model's maximum, and add it to the tokens of the reply. If the reply
+ * has too few tokens for thinking, `reasoning` is left out.
  * @param modelId the model's id at the upstream
  */
 export async function limitThinking(options: CallOptions, modelId: string): Promise<CallOptions> {

@@ -7,7 +7,7 @@ export interface DetailedUsage extends Usage {
   readonly completion_tokens_details: { readonly reasoning_tokens: number }
 }
 
-/** Translates token counts (`LanguageModelV4Usage`); undefined where the provider does not report them. */
+/** Translates token counts (`LanguageModelV4Usage`); undefined if the provider does not report them. */
 export function toUsage({ inputTokens, outputTokens }: LanguageModelV4Usage): DetailedUsage | undefined {
   const prompt = inputTokens.total
   const completion = outputTokens.total
@@ -21,7 +21,7 @@ export function toUsage({ inputTokens, outputTokens }: LanguageModelV4Usage): De
   }
 }
 
-/** The sum of the tokens of several answers to one request; undefined where those of one answer are not known. */
+/** The sum of the tokens of several answers to one request; undefined if the tokens of one answer are not known. */
 export function sumOf(usages: readonly (DetailedUsage | undefined)[]): DetailedUsage | undefined {
   const known = usages.filter((usage) => usage !== undefined)
   if (known.length < usages.length) return undefined

@@ -66,7 +66,7 @@ describe('cache_control reaches Claude', () => {
     expect(body['messages']).toEqual([{ role: 'user', content: [text('Hello'), text('[System note]\nLater.', hour)] }])
   })
 
-  test('from tool results, and from tools on either of their levels', async () => {
+  test('from tool results, and from tools, beside the function or in it', async () => {
     const [first, second] = gardenTools ?? []
     const messages = toolTurn.map((message, index) => (index === 2 ? { ...message, ...control } : message))
     const tools = [

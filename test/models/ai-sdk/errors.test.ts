@@ -41,7 +41,7 @@ describe("the providers' refusals, whole and streamed", () => {
       expect(error).toHaveProperty('headers', retryAfter === undefined ? {} : { 'retry-after': retryAfter })
     }
     if (code === 'context_length_exceeded') expect(whole.param).toBe('messages')
-    // The packages could retry some of these themselves, and must not.
+    // The packages could retry some of these requests themselves, but they must not.
     expect(upstream.calls).toHaveLength(2)
   })
 
@@ -93,7 +93,7 @@ describe('garbage', () => {
         expect(failure).toMatchObject({ name: 'ApiError', status })
         expect(String(failure)).not.toMatch(/html|nginx|internal\.example|127\.0\.0\.1/)
       }
-      // A redirect is not followed: two requests, both to the server itself.
+      // Two requests, also after a redirect, because redirects are not followed.
       expect(upstream.calls).toHaveLength(2)
     }
   })
@@ -136,7 +136,7 @@ test('an error contains no secret, no address and no prompt', async () => {
   }
 })
 
-describe('when the caller leaves', () => {
+describe('the requests to the upstream end', () => {
   const silent: Script = () => {}
   const begun: Script = replayStream('anthropic/cut-stream.txt', 'hang')
 
@@ -144,7 +144,7 @@ describe('when the caller leaves', () => {
     ['before a whole answer', false, silent],
     ['before the first event', true, silent],
     ['after the first event', true, begun],
-  ])('%s: the request to the upstream ends', async (_case, isStreamed, script) => {
+  ])('when the caller leaves %s', async (_case, isStreamed, script) => {
     const { model, upstream } = await vendorForThisTest('anthropic', [script])
     const controller = new AbortController()
     const answer = isStreamed
@@ -156,13 +156,13 @@ describe('when the caller leaves', () => {
     await call.aborted
   })
 
-  test('a reader that stops reading ends the request to the upstream', async () => {
+  test('when the reader of a stream stops', async () => {
     const { model, upstream } = await vendorForThisTest('anthropic', [begun])
     for await (const _group of model.stream(asked({ stream: true }), new AbortController().signal)) break
     await upstream.calls[0]?.aborted
   })
 
-  test('a choice that fails ends the requests of the other choices', async () => {
+  test('when another choice of the same request fails', async () => {
     const { model, upstream } = await vendorForThisTest('anthropic', [silent])
     for (const isStreamed of [false, true]) {
       const before = upstream.calls.length
@@ -179,7 +179,7 @@ describe('when the caller leaves', () => {
     }
   })
 
-  test('the error of a deadline is passed on unchanged', async () => {
+  test('at a deadline, with the error of the deadline', async () => {
     const { model } = await vendorForThisTest('google', [silent])
     const error = await failureFrom(complete(model, asked(), AbortSignal.timeout(1)))
     expect(error).toMatchObject({ status: 504, code: 'upstream_timeout' })

@@ -39,7 +39,7 @@ describe('the prompt', () => {
     ])
   })
 
-  // docs/cards.md 5: example utterances are turns of their own where there is no `name`.
+  // docs/cards.md 5: example utterances are turns of their own if the upstream has no `name` for messages.
   test('example dialogues are turns, and their end is marked', () => {
     expect(
       prompt([

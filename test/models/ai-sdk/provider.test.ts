@@ -10,7 +10,7 @@ import { json, upstreamForThisTest } from '../../support/upstream.ts'
 
 const fakePackage = new URL('../../fixtures/fake-provider/index.js', import.meta.url).href
 
-/** A model of an installed package, whose model ids are the versions of the interface that it implements. */
+/** A model of an installed package. The package's model ids are the versions of the interface that the models implement. */
 function fake(model: string, settings: Partial<AiSdkSettings> = {}) {
   const asked: string[] = []
   const load = (name: string) => {
@@ -55,7 +55,7 @@ describe('any provider package, by its name', () => {
         temperature: 0.5,
       },
     })
-    // v3 has no field for the effort.
+    // v3 has no field for the reasoning effort.
     expect(ignored.toSorted()).toEqual(version === 'v4' ? ['seed'] : ['reasoning_effort', 'seed'])
     await complete(model, asked())
     expect(names).toHaveLength(1)
@@ -79,7 +79,7 @@ describe('any provider package, by its name', () => {
     expect(error).toMatchObject({ status: 502, code: 'upstream_error' })
   })
 
-  test('passes files as each version takes them', async () => {
+  test('gets files in the form of its interface version', async () => {
     const content = [
       { type: 'image_url' as const, image_url: { url: 'data:image/png;base64,AAAA' } },
       { type: 'image_url' as const, image_url: { url: 'https://pictures.example/fern.png' } },
@@ -142,7 +142,7 @@ describe('a package that cannot be used', () => {
     )
   })
 
-  test('because it is unknown is reported without that command: the name may be mistyped', async () => {
+  test('because it is unknown is reported without a command: the name may be mistyped', async () => {
     await expect(loadProvider('@ai-sdk/not-installed-here')).rejects.toThrow(
       /^The package "@ai-sdk\/not-installed-here" is not installed\.$/,
     )
@@ -182,7 +182,7 @@ describe('a package that cannot be used', () => {
     expect(`${error.message} ${error.cause}`).not.toContain('canary')
   })
 
-  test('because it is not installed is found by a later request after it was installed', async () => {
+  test('because it is not installed is used by a later request, once it is installed', async () => {
     let isInstalled = false
     const later = createAiSdkModel({ adapter: 'a', model: 'v4' }, async () => {
       if (!isInstalled) throw absent('a')

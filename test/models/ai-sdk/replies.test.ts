@@ -70,7 +70,7 @@ describe.each(vendors)('$vendor', ({ vendor, repliedModel, usage, thinking, call
     })
   })
 
-  test('two tool calls at once, whole', async () => {
+  test('two parallel tool calls, whole', async () => {
     const { model } = await vendorForThisTest(vendor, [replay(`${vendor}/tool-calls.json`)])
     const completion = await complete(model, asked({ tools: gardenTools }))
     expect(faultsOfCompletion(completion)).toEqual([])
@@ -85,7 +85,7 @@ describe.each(vendors)('$vendor', ({ vendor, repliedModel, usage, thinking, call
     if (callIds) expect(calls.map(({ id }) => id)).toEqual(callIds)
   })
 
-  test('two tool calls at once, streamed', async () => {
+  test('two parallel tool calls, streamed', async () => {
     const { model } = await vendorForThisTest(vendor, [replayStream(`${vendor}/tool-calls-stream.txt`)])
     const { chunks, error } = await stream(model, asked({ stream: true, tools: gardenTools }))
     expect(error).toBeUndefined()

@@ -12,7 +12,7 @@ import {
 } from '../../support/ai-sdk.ts'
 import { replay, replayStream } from '../../support/replay.ts'
 
-/** The body that a provider's server gets for a request. */
+/** The call that a provider's server gets for a request, and the ignored parameters that are reported. */
 async function sent(vendor: 'anthropic' | 'google', more: Partial<CompletionRequest>, settings = {}) {
   const ignored: string[] = []
   const { model, upstream } = await vendorForThisTest(vendor, [replay(`${vendor}/text.json`)], settings)
@@ -26,7 +26,7 @@ async function sent(vendor: 'anthropic' | 'google', more: Partial<CompletionRequ
 }
 
 describe('anthropic', () => {
-  test('gets the request in its own words', async () => {
+  test('gets the request in the format of its API', async () => {
     const call = await sent('anthropic', {
       messages: [
         { role: 'system', content: 'You are Fern.' },
@@ -148,7 +148,7 @@ describe('anthropic', () => {
     ])
   })
 
-  test('reports them before the first event of a stream', async () => {
+  test('reports ignored parameters before the first event of a stream', async () => {
     const ignored: string[] = []
     const { model } = await vendorForThisTest('anthropic', [replayStream('anthropic/text-stream.txt')])
     const request = asked({ stream: true, temperature: 1.5 }, (parameter) => ignored.push(parameter))
@@ -187,7 +187,7 @@ describe('anthropic', () => {
     })
   })
 
-  test('gets its signed thinking back in a tool loop, and not after it', async () => {
+  test('gets its signed thinking back in a tool loop, but not after the loop', async () => {
     const thinking = {
       extra_content: { reasoning: [{ text: 'Hm.', provider: { anthropic: { signature: 'sig==' } } }] },
     }
@@ -215,7 +215,7 @@ describe('anthropic', () => {
 })
 
 describe('google', () => {
-  test('gets the request in its own words', async () => {
+  test('gets the request in the format of its API', async () => {
     const call = await sent('google', {
       messages: [
         { role: 'system', content: 'You are Fern.' },
@@ -288,7 +288,7 @@ describe('google', () => {
     ])
   })
 
-  test('streams the thought signature with its call', async () => {
+  test('streams a thought signature with its tool call', async () => {
     const { model } = await vendorForThisTest('google', [replayStream('google/tool-calls-stream.txt')])
     const { chunks } = await stream(model, asked({ stream: true, tools: gardenTools }))
     const pieces = chunks.flatMap(({ choices }) => choices).flatMap(({ delta }) => delta.tool_calls ?? [])
@@ -327,7 +327,7 @@ describe('google', () => {
     })
   })
 
-  test('gives each further choice its own seed', async () => {
+  test('gets a seed of its own for each further choice', async () => {
     const { model, upstream } = await vendorForThisTest('google', [replay('google/text.json')])
     await complete(model, asked({ n: 3, seed: 7 }))
     const seeds = upstream.calls.map(({ body }) => JSON.stringify(body).match(/"seed":(\d+)/)?.[1])
@@ -348,9 +348,9 @@ describe('a request that cannot be translated is a 400 that names the field, and
   test.each<[string, 'anthropic' | 'google', Message[], string]>([
     ['an address of another kind', 'anthropic', image('file:///etc/passwd'), 'image_url.url'],
     ['an address that the service does not fetch', 'google', image('http://169.254.169.254/x.png'), 'image_url.url'],
-    ['an image of no known kind, elsewhere', 'google', image('https://pictures.example/fern'), 'image_url.url'],
+    ['an image without a file extension', 'google', image('https://pictures.example/fern'), 'image_url.url'],
     ['text that is not base64', 'anthropic', image('data:image/png;base64,not base64!'), 'image_url.url'],
-    ['a data URL of no kind', 'anthropic', image('data:constructor;base64,?'), 'image_url.url'],
+    ['a data URL of the type constructor', 'anthropic', image('data:constructor;base64,?'), 'image_url.url'],
     ['a data URL that ends within a character', 'anthropic', image('data:text/plain,%zz'), 'image_url.url'],
     [
       'a data URL with a long head',

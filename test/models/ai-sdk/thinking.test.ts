@@ -24,7 +24,7 @@ test.each<[string, string, Partial<CompletionRequest>, unknown]>([
   ['claude-opus-4-1', 'high', { max_completion_tokens: 10_000, max_tokens: 50 }, enabled(6000)],
   ['claude-haiku-4-5-20251001', 'max', { max_tokens: 4000 }, enabled(3800)],
   ['claude-haiku-4-5', 'minimal', { max_tokens: 2000 }, enabled(1024)],
-  // A gateway's own name of a model.
+  // A gateway may have a name of its own for a model.
   ['green/thinker', 'high', { max_tokens: 5000 }, enabled(3000)],
   ['claude-opus-4-6', 'high', { max_tokens: 500 }, { type: 'adaptive', display: 'summarized' }],
   ['claude-sonnet-5', 'low', { max_tokens: 500 }, { type: 'adaptive', display: 'summarized' }],
@@ -46,12 +46,12 @@ test.each([1, 500, 1024, 1077])(
   },
 )
 
-test('with a bound above the maximum of the model, the budget follows that maximum', async () => {
+test('with max_tokens above the maximum of the model, the budget is a share of that maximum', async () => {
   const found = await sent({ reasoning_effort: 'high', max_tokens: 200_000 }, { model: 'claude-sonnet-4-5' })
   expect(found).toMatchObject({ max_tokens: 64_000, thinking: enabled(38_400) })
 })
 
-test('without a bound, and with -1, the package decides', async () => {
+test('without max_tokens, and with max_tokens -1, the package sets max_tokens and the budget', async () => {
   const free = await sent({ reasoning_effort: 'low' }, { model: 'claude-sonnet-4-5' })
   expect(free).toMatchObject({ max_tokens: 64_000, thinking: enabled(6400) })
   expect(await sent({ reasoning_effort: 'low', max_tokens: -1 }, { model: 'claude-sonnet-4-5' })).toEqual(free)

@@ -32,7 +32,7 @@ const said =
   (body: string | Buffer, headers: Record<string, string> = {}): Script =>
   (response) => {
     response.writeHead(200, { 'content-type': 'application/json', ...headers })
-    // A reader over its bound closes the connection.
+    // A reader closes the connection when the answer exceeds a bound.
     response.on('error', () => {}).end(body)
   }
 
@@ -51,7 +51,7 @@ describe.each<Vendor>(['anthropic', 'google'])('an answer of %s', (vendor) => {
     ['much text in one part', answer(vendor, ['word, {"a": [1]} '.repeat(100_000)]), {}],
     ['a thousand parts', answer(vendor, Array(1000).fill('word, {"a": [1]} '.repeat(100))), {}],
     [
-      'a compressed one',
+      'a compressed answer',
       gzipSync(answer(vendor, ['word, {"a": [1]} '.repeat(100_000)])),
       { 'content-encoding': 'gzip' },
     ],
@@ -93,7 +93,7 @@ describe.each<Vendor>(['anthropic', 'google'])('an answer of %s', (vendor) => {
     expect(wasRead).toBeLessThan(50 * megabyte)
   })
 
-  test('counts as bytes in flight until it is passed on, and is refused where there is no room', async () => {
+  test('counts as bytes in flight until it is passed on, and is refused if there is no room', async () => {
     const inFlight = new BytesInFlight(8 * megabyte)
     const body = answer(vendor, ['a'.repeat(megabyte)])
     const { model } = await vendorForThisTest(vendor, [said(body), said(answer(vendor, ['a'.repeat(3 * megabyte)]))])
@@ -130,7 +130,7 @@ test('a stream with too many tool calls breaks off', async () => {
   expect(chunks.length).toBeGreaterThan(1000)
 })
 
-test('the pieces of a call’s arguments count as bytes in flight until the answer ends, and without room the stream breaks off', async () => {
+test('the pieces of a call’s arguments count as bytes in flight until the answer ends, and if there is no room, the stream breaks off', async () => {
   const inFlight = new BytesInFlight(megabyte)
   const begin = eventsOf('anthropic/tool-calls-stream.txt').slice(0, 1)
   const event = (value: object) => `data: ${JSON.stringify(value)}\n\n`
