@@ -1,6 +1,6 @@
 import type { Model, ModelRequest } from './model.ts'
 
-/** A model whose adapter is loaded with the first request, so that a service that never uses it starts faster. */
+/** A model whose adapter is loaded at its first use, so that a service that never uses the adapter starts faster. */
 export function lazily(load: () => Promise<Model>): Model {
   let loading: Promise<Model> | undefined
   let loaded: Model | undefined

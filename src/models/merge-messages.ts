@@ -4,7 +4,7 @@ import type { Steps } from '../work.ts'
 /** Units of work of one message. */
 const unitsOfMessage = 30
 
-/** Goes before an assistant's message that would begin the conversation. Chat programs use similar texts. */
+/** The user message before an assistant's message that would begin the conversation. Chat programs use similar texts. */
 const opening: Message = { role: 'user', content: '[Start a new chat]' }
 
 /**

@@ -3,7 +3,7 @@ import { withoutTextsOf } from './quoted-texts.ts'
 
 /** The details of an upstream's failure that the operator may read. */
 interface ReasonDetails {
-  /** The HTTP status of the upstream's answer. */
+  /** The HTTP status of the upstream's answer, or of the error in a 200. */
   readonly status?: number | undefined
   /** The code of the network error (`ECONNREFUSED`, `ENOTFOUND`, `CERT_HAS_EXPIRED` …). */
   readonly code?: string | undefined
@@ -19,7 +19,7 @@ export class UpstreamReason extends Error {
   readonly code: string | undefined
   readonly said: string | undefined
   readonly host: string | undefined
-  /** The model's name in the settings. */
+  /** The model's name, as `x-model` shows it. */
   readonly model: string | undefined
 
   constructor(message: string, { status, code, said, host }: ReasonDetails = {}, model?: string) {

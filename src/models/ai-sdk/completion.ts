@@ -63,7 +63,7 @@ export class CompletionStream {
     return this.#choices.reduce((sum, { argumentPieces }) => sum + bytesOfPiece * argumentPieces, 0)
   }
 
-  /** The events for some parts, up to a failure; and that failure. */
+  /** Returns the events for some parts. If a part fails, returns the events before it, and the failure. */
   nextOf(parts: readonly AnswerPart[]): {
     readonly events: readonly ModelEvent[]
     readonly failure?: { readonly error: unknown }

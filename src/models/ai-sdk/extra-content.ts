@@ -3,11 +3,12 @@ import { field } from '../../fields.ts'
 import type { Message } from '../../openai/completion-request.ts'
 
 /*
- * Metadata that a provider needs back with the next request of a tool loop, though OpenAI's shapes have no field for it: Gemini's
- * thought signatures of tool calls (ai.google.dev/gemini-api/docs/thought-signatures, whose OpenAI-compatible form names the
- * field `extra_content`), Claude's signed thinking (platform.claude.com/docs/en/build-with-claude/ extended-thinking, "Preserving
- * thinking blocks"). The client gets this metadata as `extra_content` of the call and of the message. Every client that returns
- * assistant messages unchanged sends the metadata back.
+ * Some providers need metadata back with the next request of a tool loop, but OpenAI's shapes have no field for the metadata:
+ * - Gemini's thought signatures of tool calls (ai.google.dev/gemini-api/docs/thought-signatures). Google's OpenAI-compatible API
+ *   names the field `extra_content`.
+ * - Claude's signed thinking (platform.claude.com/docs/en/build-with-claude/extended-thinking, "Preserving thinking blocks").
+ * The client gets this metadata as `extra_content` of the call and of the message. Every client that returns assistant messages
+ * unchanged sends the metadata back.
  */
 
 /** Reasoning with the provider's signature. */

@@ -16,7 +16,7 @@ import { RequestScope } from './request-scope.ts'
 export interface AiSdkModel extends Model {
   /**
    * Loads the package and makes the provider's model, without a request to it.
-   * @throws ProviderError with one sentence that says what to change
+   * @throws ProviderError whose message says what is wrong, or what to change
    */
   prepare(): Promise<void>
   close(): Promise<void>

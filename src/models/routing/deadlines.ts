@@ -17,7 +17,7 @@ export class Deadlines {
   readonly #onOuterAbort = () => this.#controller.abort(this.#outer.reason)
   #silence: Timer | undefined
   #total: Timer | undefined
-  /** Whether an event has come and the reader has not asked for the next event. Until then the idle deadline does not count. */
+  /** Whether an event has come and the reader has not asked for the next event. Meanwhile the idle deadline does not count. */
   isWaitingForReader = false
 
   constructor(outer: AbortSignal, clock: Clock, timeouts: Timeouts = {}) {

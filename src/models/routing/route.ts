@@ -61,7 +61,7 @@ export class Route {
 
   /**
    * Finds the first candidate for which a request can be made.
-   * @throws ApiError if there is no such candidate, chosen as by `open`
+   * @throws ApiError if there is no such candidate: the error is chosen in the same way as by `open`
    */
   findFirstUsable(requestFor: RequestFor, signal: AbortSignal): Promise<Candidate> {
     return this.#ask(signal, ignoreFailure, async (candidate) => {

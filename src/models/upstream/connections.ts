@@ -4,7 +4,7 @@ import { openOrigin } from '../../outbound.ts'
 import { retryOnClosedConnection } from './reused-connections.ts'
 import { UpstreamResponse } from './streamless-response.ts'
 
-/** Loads `openPool`. `retryOnClosedConnection` needs its connections, which record the errors of reused connections. */
+/** Loads `openPool`. The connections of this pool record the errors that `retryOnClosedConnection` recognizes. */
 export const loadPool = async () => (await import('./pool.ts')).openPool
 
 /** The connections to one upstream. Redirects are not followed. */

@@ -2,7 +2,7 @@ import type { UpstreamErrorBody } from './error-body.ts'
 
 /*
  * Patterns of upstreams' error messages, for faults that have no code in OpenAI's API, or that upstreams report without this
- * code. docs/upstreams.md has the messages with their sources.
+ * code. The sources of most messages are in docs/upstreams.md and, for Anthropic and Google, in test/fixtures/.
  */
 
 /**
@@ -50,8 +50,8 @@ const unsupportedInput =
 const operatorsAccount = /API key (?:not valid|not found|expired)|enable billing|credit balance is too low/i
 
 /**
- * Codes of a 429 for an account without credit or billing. Other 429s are rate limits. Google has one message for both faults, so
- * it counts as a rate limit.
+ * Codes of a 429 for an account without credit or billing. Other 429s are rate limits. Google sends the same message for both
+ * faults; this message counts as a rate limit.
  */
 const accountIsEmpty: ReadonlySet<string | undefined> = new Set([
   'insufficient_quota',

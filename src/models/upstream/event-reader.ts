@@ -19,7 +19,7 @@ export interface EventGroup {
   readonly failure?: unknown
 }
 
-/** A parsed event. If a role was added to it, it cannot be in a passage, which consists of the upstream's own bytes. */
+/** A parsed event. An event to which a role was added cannot be in a passage, which consists of the upstream's own bytes. */
 interface ReadEvent extends ChunkEvent {
   readonly isMended?: true
 }
@@ -39,7 +39,7 @@ export class EventReader {
   readonly #decoder = new TextDecoder()
   readonly #parser = createParser({ onEvent: ({ data }) => this.#texts.push(data) })
   #texts: string[] = []
-  /** The bytes of an unfinished event, as long as the parser does not get every byte. */
+  /** The bytes of an unfinished event; undefined once the parser gets every byte. */
   #rest: Buffer | undefined
   /** Once true, the parser gets every byte, and keeps unfinished events. */
   #isParsing: boolean

@@ -9,7 +9,7 @@ const written = new FrozenMessagesCache((messages) =>
 const opening = Buffer.from('{"messages":[')
 
 /**
- * Writes a request as the JSON bytes that go upstream. The JSON of frozen messages at its beginning (those of a card) is cached.
+ * Writes a request as the JSON bytes that go upstream. The JSON of frozen messages at the beginning (those of a card) is cached.
  */
 export function requestBytes({ messages, ...rest }: CompletionRequest): Buffer {
   const beginning = written.of(messages)

@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { Dispatcher } from 'undici'
 import type { Clock } from '../../clock.ts'
 
-/** When more bytes of an answer wait for their reader, reading from the upstream pauses. */
+/** When more bytes of an answer than this wait for their reader, reading from the upstream pauses. */
 const maxBufferedBytes = 256 * 1024
 
 /** An answer whose reader has finished must end within this time. Otherwise it is aborted, and its connection is not reused. */
