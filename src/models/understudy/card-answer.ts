@@ -28,20 +28,22 @@ import {
 } from './stock-replies.ts'
 import { fold, shortened } from './words.ts'
 
-/** Minimum scores of a passage to be the answer, and to be offered as the nearest match. */
+/** The minimum score of a passage that answers a question. */
 const minAnswerScore = 1.8
+/** The minimum score of a passage that is offered as the nearest match, or that answers a follow-up question. */
 const minNearScore = 0.85
-/** The minimum score of a sentence about the character, which is no answer to a question in the card. */
+/** The minimum score of a sentence about the character. Unlike an example, it has no question in the card that could match. */
 const minSelfScore = 0.35
-/** Shares of the best score: of a passage in place of one that was said already, and of a passage for a further choice. */
+/** The minimum score of a good answer, as a share of the best score. */
 const minShareOfBest = 0.5
+/** The minimum score of the answers for further choices and other seeds, as a share of the first choice's score. */
 const minShareOfChosen = 0.8
-/** The weight of the previous question for a question that depends on it. */
+/** The weight of the previous question's matches for a question that depends on it. */
 const shareOfPrevious = { partly: 0.6, wholly: 1 }
 
 /**
- * The next words of the character: a passage of the prompt, found by search, or a stock phrase where the prompt has none.
- * The same prompt, seed and choice give the same words. Without a seed, choice 0 is the best answer.
+ * The character's reply: a passage of the prompt, found by search, or a stock phrase if no passage is an answer.
+ * The same prompt, seed and choice give the same reply. Without a seed, choice 0 is the best answer.
  */
 export function* answerAs(
   persona: Persona,
@@ -108,7 +110,7 @@ function farewellIn(question: string, names: readonly string[]): SmallTalk | nul
   return found === 'farewell' || found === 'thanks' ? found : null
 }
 
-/** The passages that answer the question, best first. A question that depends on the previous one is searched together with it. */
+/** The passages that match the question, best first. If the question depends on the previous one, both are searched. */
 function* findAnswers(context: ReplyContext): Steps<readonly Hit[]> {
   const { search, answers, passages, keys } = context
   const { question, previousQuestion } = context.conversation
@@ -124,7 +126,7 @@ function* findAnswers(context: ReplyContext): Steps<readonly Hit[]> {
       scores.set(passage, (scores.get(passage) ?? 0) + shareOfPrevious[dependence] * score)
     }
   }
-  // Lore that the question itself has fired is meant to answer it.
+  // If the question contains a key that fired lore, this lore is meant to answer the question.
   const lower = fold(question)
   for (const [passage, found] of keys) {
     if (found.some((key) => lower.includes(key)))
@@ -142,7 +144,10 @@ function dependenceIn({ conversation }: ReplyContext): 'none' | 'partly' | 'whol
   return dependenceOf(question)
 }
 
-/** Returns the best answer, or another good one where the best was said already. Further choices may be nearly as good. */
+/**
+ * Returns the best answer that was not said yet. Further choices and other seeds get answers that are nearly as good. If all good
+ * answers were said, the reply is a stock phrase, or the best answer once more.
+ */
 function* answer(context: ReplyContext, hits: readonly Hit[], best: Hit): Steps<string> {
   const { question } = context.conversation
   const dependsOnPrevious = dependenceIn(context) !== 'none'
@@ -171,7 +176,7 @@ function* repeatAnswer(context: ReplyContext, text: string): Steps<string> {
   return `${yield* unsaidPhrase(context, repetitions, pickKeyOf(context), context.choice)} ${text}`
 }
 
-/** A sentence of the card about the character, where the question asks for one; null where there is none. */
+/** The card's answer to a common question about a person, such as the age; null for other questions, and without an answer. */
 function* answerAboutSelf(context: ReplyContext): Steps<string | null> {
   const isAnswer = personalSubject(context.conversation.question)
   const ofSubject = isAnswer === null ? [] : context.passages.filter(isAnswer)
@@ -184,5 +189,5 @@ function* answerAboutSelf(context: ReplyContext): Steps<string | null> {
   )
 }
 
-/** Sentences about the character that are equally good answers. */
+/** The most sentences about the character that count as equally good answers. */
 const maxVariants = 3

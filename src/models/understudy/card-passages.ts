@@ -13,19 +13,19 @@ import { wordsOf } from './words.ts'
 /** A text that a character can say, with the texts by which a search finds it. */
 export interface Passage {
   readonly id: number
-  /** Of an example dialogue, the user's text before it. Of a lorebook entry, its name and its keys of one word. */
+  /** The user's line before an example, the name and the one-word keys of a lorebook entry, or the name of a trait. */
   readonly cue: string
-  /** The keys of several words, one on each line: a single word of such a key is a weak match. */
+  /** The keys of a lorebook entry with several words, one on each line. A single word of such a key is a weak match. */
   readonly hint: string
   readonly answer: string
-  /** Its source in the card. A passage is said only if its source is in the prompt. */
+  /** A passage is said only if its source is in the prompt. */
   readonly source: Source
 }
 
-/** An example block by its number, a lorebook entry, or a text of the card about the character (`self`), or the place and the hour (`scene`). */
+/** An example block by its number, a lorebook entry, the description and personality (`self`), or the scenario (`scene`). */
 export type Source = { readonly block: number } | { readonly entry: LoreEntry } | 'self' | 'scene'
 
-/** Everything that an understudy can say as a character. `userNameMark` stands in place of the user's name. */
+/** The texts of a card that an understudy can say. `userNameMark` stands for the user's name. */
 export interface Material {
   readonly greetings: readonly string[]
   readonly passages: readonly Passage[]
@@ -35,7 +35,7 @@ export interface Material {
   readonly actions: readonly string[]
 }
 
-/** Bounds of what is read of a card, because the search index grows with it; real cards are far smaller. Lengths are in characters. */
+/** Bounds of the texts that are read, because the search index grows with them. Real cards are far smaller. */
 const maxPassages = 2000
 const maxAnswerLength = 4000
 const maxCueLength = 2000
@@ -51,13 +51,13 @@ const maxSentenceLength = 1000
 /** A longer text of a lorebook entry is split into parts. */
 const maxLorePartLength = 420
 
-/** Units of work to read a text, and each of its letters. */
+/** Units of work for each text that is read, and for each of its letters. */
 const unitsOfText = 500
 const unitsOfLetter = 4
 /** Units of work for each letter of a sentence that is turned into the first person. */
 const unitsOfTurning = 40
 
-/** The block number of a dialogue outside the examples, which is never dropped. */
+/** The block number of a dialogue outside the card's examples. Such a dialogue is never dropped from the prompt. */
 const neverDropped = -1
 
 type Found = Omit<Passage, 'id'>
@@ -68,14 +68,14 @@ export class CardReader {
   readonly #card: Card
   readonly #subject: Subject
 
-  /** The same subject for texts whose pronouns may mean somebody else. */
+  /** The same subject without pronouns, for texts in which a pronoun may mean somebody else. */
   readonly #anybody: Subject
 
   constructor(card: Card) {
     this.#card = card
     this.#names = { character: card.nickname || card.name, user: userNameMark }
     const description = `${card.description}\n${card.personality}`.slice(0, maxTextLength)
-    // A description without pronouns takes those of the scenario.
+    // If the description has no pronouns, the pronouns of the scenario count.
     const about = anyPronoun.test(description) ? description : card.scenario.slice(0, maxTextLength)
     const names = [this.#names.character, card.name]
     this.#subject = subjectOf(names, about)
@@ -93,7 +93,7 @@ export class CardReader {
     found.push(...(yield* this.#factsIn(card.description, 'self')))
     found.push(...(yield* this.#personality()))
     found.push(...(yield* this.#factsIn(card.scenario, 'scene')))
-    // Further lore is read when it has fired.
+    // Lore beyond `maxPassages` is read only when it has fired (`loreOf`).
     for (const entry of card.book?.entries ?? []) {
       if (found.length < maxPassages) found.push(...(yield* this.#lore(entry)))
     }
@@ -112,7 +112,7 @@ export class CardReader {
     }
   }
 
-  /** Reads lore of other books than the card's. */
+  /** Reads lore that `material` has not read: lore of other books, and lore beyond the bounds. */
   *loreOf(entries: readonly LoreEntry[]): Steps<readonly Passage[]> {
     const found: Found[] = []
     for (const entry of entries) found.push(...(yield* this.#lore(entry)))
@@ -126,7 +126,7 @@ export class CardReader {
     return (yield* expandMacros(text.replaceAll('\r', ''), values)).trim()
   }
 
-  /** The blocks of a dialogue. Some cards write speakers with full-width colons, or call the user by other names. */
+  /** The blocks of a dialogue. Some cards have full-width colons after the speakers, or other names for the user. */
   *#blocksOf(text: string): Steps<readonly (readonly Utterance[])[]> {
     const lines = text
       .replace(/^([^\n:：]{1,60})：/gmu, '$1:')
@@ -136,7 +136,7 @@ export class CardReader {
     return blocks.filter((block) => block.some((utterance) => utterance.text !== ''))
   }
 
-  /** Splits a text into its dialogues and its prose. Lines of the user, and the text after them, are not prose. */
+  /** Splits a text into its dialogues and its prose. A line of the user is not prose, nor is the paragraph after such a line. */
   *#split(text: string): Steps<{ readonly dialogue: readonly (readonly Utterance[])[]; readonly prose: string }> {
     const whole = yield* this.#expanded(text)
     yield unitsOfText + whole.length * unitsOfLetter
@@ -167,7 +167,7 @@ export class CardReader {
     return [...ofProse, ...ofDialogue.map((each) => ({ ...each, cue: `${cue}\n${each.cue}`, hint }))]
   }
 
-  /** Turns a text about many things into the character's words. A sentence about the character is turned into the first person, or left out. */
+  /** Turns each sentence about the character into the first person. Leaves out a sentence that cannot be turned. */
   *#turned(prose: string): Steps<string> {
     if (isInstruction(prose)) return ''
     const turned: string[] = []
@@ -218,13 +218,13 @@ export class CardReader {
     return found
   }
 
-  /** A sentence about the character as it says it; null for one that speaks to a model. */
+  /** A sentence in the character's own words; null if the sentence speaks to a model, or cannot be turned. */
   #ofSubject(sentence: string, source: 'self' | 'scene'): string | null {
     if (/\b(?:you|your|user)\b/i.test(sentence)) return null
     return inFirstPerson(sentence, this.#subject, source === 'self')
   }
 
-  /** The passages of the personality, which is often a list of words that makes one sentence. */
+  /** The passages of the personality, which is often a list of traits. */
   *#personality(): Steps<readonly Found[]> {
     const text = yield* this.#expanded(this.#card.personality.slice(0, maxTextLength))
     const [first = '', ...rest] = text.split(/(?<=[.!?])\s+/)
@@ -242,7 +242,7 @@ export function isExample(source: Source): source is { readonly block: number } 
   return typeof source === 'object' && 'block' in source
 }
 
-/** Numbers passages, and leaves out those that are too long or too many. */
+/** Numbers passages. Leaves out duplicates, instructions for a model, and passages beyond the bounds. */
 function* numbered(found: readonly Found[]): Steps<readonly Passage[]> {
   const passages: Passage[] = []
   const known = new Set<string>()
@@ -292,7 +292,7 @@ function actionsIn(text: string): readonly string[] {
   )
 }
 
-/** Whether a text instructs a model how to reply; the user must not hear it. */
+/** Whether a text instructs a model how to reply. The user must not see such a text. */
 function isInstruction(text: string): boolean {
   return /\b(?:respond|roleplay|rp|ooc|system (?:note|prompt)|your (?:reply|replies|responses?)|(?:each|every|next) (?:reply|response|message))\b/i.test(
     text,

@@ -7,7 +7,7 @@ import { fold, isWeak, type Word, wordsOf } from './words.ts'
 export interface Conversation {
   /** The end of the user's last message, without its actions. */
   readonly question: string
-  /** The user's actions in that message, between asterisks; empty without one. */
+  /** The actions in the user's last message, without their asterisks; empty without an action. */
   readonly action: string
   /** The ends of the user's earlier messages, oldest first. */
   readonly earlier: readonly string[]
@@ -17,18 +17,18 @@ export interface Conversation {
   readonly givenName: string | null
   /** The character's last messages. */
   readonly said: readonly string[]
-  /** The result of a tool, where it is the last message of the conversation; system messages after it do not count. */
+  /** The result of a tool, if it is the last message of the conversation; system messages after it do not count. */
   readonly toolResult: string | null
 }
 
-/** Bounds of what is read: characters of a message, and the number of messages. Messages can have megabytes. */
+/** Bounds of the messages that are read: their characters, and their number. Messages can have megabytes. */
 const maxQuestionLength = 2000
 const maxSaidLength = 8000
 const maxSaidMessages = 200
 const maxSaidLetters = 320_000
 const maxHeardMessages = 40
 
-/** Reads the conversation from the messages, which may include composed ones of the prompt. */
+/** Reads the conversation from the messages, which may include composed messages of the prompt. */
 export function readConversation(messages: readonly Message[]): Conversation {
   const spoken = lastOf('user', messages, maxHeardMessages)
   const words = lastWords(spoken.at(-1))
@@ -48,7 +48,7 @@ export function readConversation(messages: readonly Message[]): Conversation {
   }
 }
 
-/** The spoken part of a message. Text between single asterisks is an action, unless it is the whole message or an emphasis. */
+/** The spoken part of a message. Text between single asterisks is an action, unless it is an emphasis. */
 function spokenIn(words: string): string {
   const spoken = words.replace(/(^|[\s"”.!?…])\*[^*\n]{2,400}\*(?=$|[\s"“.!?…])/g, (found, before: string) =>
     isEmphasis(found) ? found : before,
@@ -62,6 +62,7 @@ function doneIn(words: string): string {
     .join(' ')
 }
 
+/** Whether a text between asterisks is one word that is not a verb such as "nods". */
 function isEmphasis(done: string): boolean {
   return !/\s/.test(done.trim().replace(/^\*|\*$/g, '')) && !/s\*?$/.test(done.trim())
 }
@@ -81,7 +82,7 @@ function lastOf(role: Message['role'], messages: readonly Message[], maxCount: n
   return found
 }
 
-/** The last of the texts that have at most `letters` letters together. */
+/** The last texts, as many as have at most `letters` letters together. */
 function newestOf(texts: readonly string[], letters: number): readonly string[] {
   let left = letters
   const from = texts.findLastIndex(({ length }) => {
@@ -106,7 +107,7 @@ const followUpOpening =
   /^\W*(and|but|so|also|or|because|then|why|how so|how come|go on|tell me more|more|what else|what about|really|such as|like what)\b/i
 const referringWord = /\b(he|she|him|her|his|hers|it|its|they|them|their|theirs|that|those|these|this)\b/i
 
-/** The name in a message with little other content: "Hi, I'm Anna." */
+/** The user's name in a message with little other content: "Hi, I'm Anna."; null for any other message. */
 export function introducedName(text: string): string | null {
   if (text.length > maxIntroductionLength) return null
   const found = introduction.exec(text.trim().replaceAll('’', "'"))?.groups
@@ -135,7 +136,7 @@ const notNames = new Set(
   tired unhappy unsure upset well worried you not`.split(/\s+/),
 )
 
-/** The main noun of a question, in a form for a reply: "the capital of Peru", "your printer"; null where it is not clear. */
+/** The main noun of a question, in a form for a reply: "the capital of Peru", "your printer"; null if it is not clear. */
 export function nounOf(question: string): string | null {
   const words = wordsOf(question)
   const nouns = words.flatMap((word, position) => {
@@ -179,7 +180,7 @@ function nounFrom(words: readonly Word[], from: number, question: string, articl
   return rest === null ? noun : `${noun} ${next.text} ${rest}`
 }
 
-/** The position after the words that may be one noun; `from` for no word or too many. */
+/** The position after the words that may be one noun; `from` if there is no such word, or more than `maxNounWords`. */
 function endOfNoun(words: readonly Word[], from: number, joined: (position: number) => unknown): number {
   let end = from
   for (let word = words[end]; word && isNounLike(word) && (end === from || joined(end)); word = words[end]) {

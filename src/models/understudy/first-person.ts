@@ -1,18 +1,18 @@
 import { userNameMark } from './user-name-mark.ts'
 
 /*
- * Turns a text about a character into the character's words: "Mallow keeps bees, and her house is small" becomes "I keep bees, and
- * my house is small". It works for plain English sentences. A sentence that it cannot turn is left out.
+ * Turns a text about a character into the character's words: "Mallow keeps bees, and her house is small" becomes "I keep bees,
+ * and my house is small". Only plain English sentences can be turned; the other sentences are left out.
  */
 
 /** The character that a text is about. */
 export interface Subject {
-  /** The text's pronouns for the character; null where the text has none. */
+  /** The text's pronouns for the character; null if the text has no pronouns. */
   readonly pronouns: Pronouns | null
   readonly patterns: Patterns
 }
 
-/** Patterns of a card. They are compiled once, because that takes longer than a search. */
+/** Patterns of a card. They are compiled once for each card, because compiling takes longer than a search. */
 type Patterns = ReturnType<typeof patternsOf>
 
 interface Pronouns {
@@ -35,7 +35,7 @@ const titles =
 const maxNames = 12
 const maxNameLength = 60
 
-/** Finds the pronouns of a text for the character: the most frequent set. */
+/** Makes the subject of a text. Its pronouns are the set that occurs most often in the text. */
 export function subjectOf(names: readonly string[], text: string): Subject {
   const count = ({ subject, possessive }: Pronouns) =>
     text.match(new RegExp(`\\b(?:${subject}|${possessive})\\b`, 'gi'))?.length ?? 0
@@ -61,7 +61,7 @@ function patternsOf(names: readonly string[], { subject, object, possessive, ref
       `^(?:${name}|${subject}) (?:is|was) an? (?:[\\p{L}\\d'’,-]+ ){0,6}?(?:${females}|${males})(?![\\p{L}\\p{N}])`,
       'iu',
     ),
-    /** A pronoun that may mean either person. */
+    /** A pronoun that may mean the character or another person. */
     either: new RegExp(`[^\\p{L}](?:${subject}|${object})[^\\p{L}]`, 'iu'),
     owned: new RegExp(
       `(?<![\\p{L}\\p{N}])(?:${name})['’]s? (?=\\p{Ll})(?!(?:an?|the|not|been|\\p{L}+ing|\\p{L}+ed) )`,
@@ -75,7 +75,7 @@ function patternsOf(names: readonly string[], { subject, object, possessive, ref
     own: new RegExp(`(?<![\\p{L}\\p{N}'’])${possessive}(?= ["“]?([\\p{L}'’-]+))(?![\\p{L}])`, 'giu'),
     me: new RegExp(`(?<![\\p{L}\\p{N}'’])(?:${object}|${name})(?![\\p{L}\\p{N}'’])`, 'giu'),
     left: word(`${subject}|${name}|hers|theirs`),
-    /** "Her" becomes "my" before a noun, and "me" elsewhere. */
+    /** Whether one word is possessive and object: "her" becomes "my" before a noun, and "me" elsewhere. */
     hasTwoMeanings: possessive === object,
     ofTrait: new RegExp(`\\b(?:${possessive})(?= \\p{Ll})`, 'giu'),
     inTrait: word(object, 'giu'),
@@ -99,7 +99,7 @@ const verbs = new RegExp(
 )
 const followsVerb =
   /^(?:only|(?!family|early|mostly)\w+ly|the|an?|his|her|their|its|my|your|every|each|all|no|to|him|them|it|herself|himself|themselves|with|whatever|you)$/i
-/** Words after "her" where it is no possessive. */
+/** If one of these words follows "her", then "her" is not a possessive. */
 const noNoun =
   /^(?:and|or|but|to|in|on|at|with|from|for|of|by|as|something|nothing|everything|anything|how|what|than|when|while|because|if|that|who|which|the|an?|is|was|are|were|has|had|so|out|up|down|off|away|back|into|about)$/i
 const females =
@@ -144,8 +144,9 @@ function firstPersonOf(verb: string): string {
 }
 
 /**
- * Turns a sentence into the words of its subject; null for a sentence about somebody else, and for one that it cannot turn.
- * @param isAbout whether the sentence is about the subject even without naming it
+ * Turns a sentence about the subject into the first person; null if that is not safe. A sentence that does not mention the
+ * subject is kept, with "you" for the user's name.
+ * @param isAbout whether the sentence is about the subject even if it does not mention the subject
  */
 export function inFirstPerson(sentence: string, { pronouns, patterns }: Subject, isAbout = false): string | null {
   if (/\b(?:I|I'm|I've|my|me)\b/.test(sentence.replace(/["“][^"”]*["”]/g, ''))) return sentence
@@ -170,7 +171,7 @@ export function inFirstPerson(sentence: string, { pronouns, patterns }: Subject,
   return left.test(joined) ? null : withUser(withWe(capitalised(joined), subject))
 }
 
-/** Turns further verbs with the same subject: "I keep bees and sells honey"; null where they may have another subject. */
+/** Turns further verbs with the same subject: "I keep bees and sells honey"; null if such a verb may have another subject. */
 function withJoinedVerbs(sentence: string): string | null {
   let isUnsure = false
   const joined = sentence.replace(
@@ -193,12 +194,16 @@ const joinedVerb = new RegExp(
   'gu',
 )
 
-/** A sentence with one of these cannot be turned where the pronouns of the text are not known. */
+/** If the pronouns for the character are not known, a sentence with one of these pronouns cannot be turned. */
 const anyPronoun = /\b(?:he|she)\b/i
 
 const noPronouns: Pronouns = { subject: '(?!)', object: '(?!)', possessive: '(?!)', reflexive: '(?!)' }
 
-/** Turns a sentence without a subject: "Tells true things slantwise", "A noticer of hours", "Patient, courteous". */
+/**
+ * Turns a sentence that does not mention the character: "Tells true things slantwise" becomes "I tell true things slantwise", "A
+ * noticer of hours" becomes "I am a noticer of hours". A sentence with "is", "has" or the like is kept. Null for any other, such as
+ * "Patient, courteous".
+ */
 export function fragment(sentence: string): string | null {
   const [first = ''] = /^[\p{L}'-]+/u.exec(sentence) ?? []
   const lower = first.toLowerCase()
@@ -230,7 +235,7 @@ function withWe(sentence: string, pronoun: string): string {
 
 const both = new RegExp(`(?:\\bI and ${userNameMark}|${userNameMark} and (?:I|me)) (are|were|have)\\b`, 'g')
 
-/** Replaces the user's name by "you" in a sentence of the character. */
+/** Replaces the user's name by "you" in a sentence of the character; null for a sentence that begins with the name. */
 export function withUser(sentence: string): string | null {
   if (sentence.startsWith(userNameMark)) return null
   return sentence
@@ -257,8 +262,8 @@ export function withoutPronouns(text: string, { patterns }: Subject): string {
 }
 
 /**
- * Splits a sentence in the first person into its clauses, because a card's long lists of actions make several answers. Returns the
- * sentence itself where a clause may be about something else.
+ * Splits a sentence in the first person into its clauses, because a card's long lists of actions make several answers. If a
+ * clause may be about something else, the sentence stays whole.
  */
 export function clausesOf(sentence: string): readonly string[] {
   const clauses = sentence.split(nextClause)

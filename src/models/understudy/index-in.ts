@@ -1,13 +1,13 @@
 import type { Steps } from '../../work.ts'
 
-/** Comparisons of letters in one step, at most: a millisecond. */
+/** The most comparisons of letters in one step. They take a millisecond. */
 const maxCompared = 1_000_000
-/** Units of a step: enough for the clock to be checked after each, because the real number of comparisons is not known. */
+/** Units of work of a step. They are enough for the clock to be read after each step, because the real work is not known. */
 const unitsOfWindow = 2000
 
 /**
- * The index of a text in another; -1 where it is not there. It works in steps: for two texts that repeat themselves, the time grows
- * with the product of their lengths.
+ * The index of a text in another; -1 if the text does not occur. The search is done in steps, because its time grows with the
+ * product of the two lengths if both texts repeat themselves.
  */
 export function* indexIn(whole: string, text: string): Steps<number> {
   const starts = Math.ceil(maxCompared / (text.length + 1))

@@ -6,7 +6,7 @@ import { brokenOff } from '../upstream/errors.ts'
 
 const delaysMs = { beforeFirst: 2000, betweenWords: 100 }
 
-/** One way to misbehave: it changes the reply of the ordinary understudy. */
+/** One way to misbehave, such as to change the reply of the ordinary understudy. */
 interface Misbehaviour {
   complete(request: ModelRequest, signal: AbortSignal): Promise<ModelReply>
   stream(request: ModelRequest, signal: AbortSignal): AsyncIterable<readonly ModelEvent[]>
@@ -14,7 +14,7 @@ interface Misbehaviour {
 
 /**
  * Understudies that misbehave on purpose, so that authors of clients can test each failure offline.
- * @param understudy the ordinary one, whose replies they change
+ * @param understudy the ordinary understudy
  */
 export function misbehavingUnderstudies(understudy: Model): Readonly<Record<string, Model>> {
   const misbehaviours: Readonly<Record<string, Misbehaviour>> = {
@@ -37,7 +37,7 @@ export function misbehavingUnderstudies(understudy: Model): Readonly<Record<stri
   )
 }
 
-/** Waits 2 s, then says a word every 100 ms. */
+/** Waits 2 s, then sends the whole reply, or one word of the stream every 100 ms. */
 function slow(understudy: Model): Misbehaviour {
   return {
     async complete(request, signal) {
@@ -66,7 +66,7 @@ function stalling(understudy: Model): Misbehaviour {
   }
 }
 
-/** Breaks off after three words. Instead of a whole reply comes a 502. */
+/** Breaks a stream off after three words. A whole reply is a 502. */
 function cut(understudy: Model): Misbehaviour {
   return {
     async complete() {

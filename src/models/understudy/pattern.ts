@@ -1,8 +1,8 @@
 import type { Steps } from '../../work.ts'
 
 /*
- * Makes a text that matches a regular expression by walking through the expression, without running it: it comes from a request, and
- * running it could take forever. Lookarounds, back references and the like are not supported.
+ * Makes a text that matches a regular expression. The code walks through the expression and does not run it: the expression comes
+ * from a request, and running it could take forever. Lookarounds, back references and the like are not supported.
  */
 
 /** A pattern with unsupported syntax, or for too long a text. */
@@ -10,7 +10,7 @@ class UnknownSyntaxError extends Error {}
 
 const maxTextLength = 10_000
 const maxPatternLength = 10_000
-/** Units of work: of an atom, of reading a letter, and of testing one; and the units after which a step ends. */
+/** Units of work for each atom, each letter that is read, and each test of a letter; and the units after which a step ends. */
 const unitsOfAtom = 40
 const unitsOfReading = 6
 const unitsOfTrial = 6
@@ -30,8 +30,8 @@ const byPlainness = [
 ]
 
 /**
- * Makes a text that matches a pattern, with at least `minLength` characters if the pattern's repeats allow it; undefined for an
- * unsupported pattern. Different variants give different texts if the pattern has room.
+ * Makes a text that matches a pattern, with at least `minLength` characters if the pattern's repeats allow it; undefined for a
+ * pattern that is too long or not supported. Each variant chooses other letters, if the pattern allows other letters.
  */
 export function* textForPattern(pattern: string, minLength: number, variant: number): Steps<string | undefined> {
   if (pattern.length > maxPatternLength) return undefined
@@ -54,15 +54,15 @@ export function* textForPattern(pattern: string, minLength: number, variant: num
 class PatternWalker {
   readonly #letters: readonly string[]
   #position = 0
-  /** Repeats that may still be added where the pattern allows them. */
+  /** Repeats that may still be added, if the pattern allows them. */
   #extra: number
   #variant: number
-  /** Letters that the pattern's sets name, for sets of other alphabets. */
+  /** Letters that stand in the pattern's sets. They may be of an alphabet that `byPlainness` does not have. */
   readonly #lettersOfSets = new Set<string>()
   /** Units of work since the last step. */
   #units = 0
   #depth = 0
-  /** Whether it skips an alternative that the text does not need. */
+  /** Whether the current alternative is skipped, because the text does not need it. */
   #isSkipping = false
 
   constructor(pattern: string, extra: number, variant: number) {
@@ -202,7 +202,7 @@ class PatternWalker {
     return [min, braces[3] === '' ? maxTextLength : Number(braces[3])]
   }
 
-  /** Chooses a letter that passes a test. @param tests the number of tests that this test consists of */
+  /** Chooses a letter that passes a test. @param tests the number of comparisons in `test` */
   #choose(test: (letter: string) => boolean, tests = 1): string {
     const fitting: string[] = []
     for (const letters of [byPlainness, this.#lettersOfSets]) {

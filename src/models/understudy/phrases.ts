@@ -1,11 +1,11 @@
 import { userNameMark as user } from './user-name-mark.ts'
 
 /*
- * Stock phrases for questions that the card does not answer. Their style is neutral, so that they suit every character, and none
- * claims more knowledge than the card and the conversation have. `%` is replaced.
+ * Stock phrases for messages that the card does not answer. Their style is neutral, so they suit every character. No phrase
+ * claims more knowledge than the card and the conversation have. `%` is replaced by a noun, a name or a sentence.
  */
 
-/** Replies to a question that the card does not answer, with its main noun. */
+/** Replies to a question that the card does not answer, with the question's main noun. */
 export const deflections = [
   '%? I would only be guessing.',
   '%? There you have me.',
@@ -17,7 +17,7 @@ export const deflections = [
   '%? Nobody ever told me.',
 ]
 
-/** The same without a noun. */
+/** Replies to a question that the card does not answer, without a noun. */
 export const bareDeflections = [
   'I have no good answer to that.',
   'That is more than I can say.',
@@ -108,7 +108,7 @@ export const civilities = {
   apology: [`It is forgotten, ${user}.`, `No harm done, ${user}.`, `Think no more of it, ${user}.`],
 } as const
 
-/** Introduce another passage of the character when the conversation has stopped. */
+/** Phrases that introduce another passage of the character when the conversation has stopped. */
 export const continuations = [
   'Since we are talking:',
   'Here is something that I can tell you:',
@@ -134,7 +134,7 @@ export const questionsBack = [
   'You go on; I like to listen.',
 ]
 
-/** Ask the user for more about a statement. */
+/** Phrases that ask the user for more about a statement. */
 export const invitations = [
   'Tell me more of that.',
   'And what do you make of it?',
@@ -143,7 +143,7 @@ export const invitations = [
   'I should like to hear more.',
 ]
 
-/** Repeat a statement of the user, in the second person: "your dog is called Rex". */
+/** Phrases that repeat a statement of the user in the second person: "your dog is called Rex". */
 export const echoes = [
   'So %.',
   'I see: %.',
@@ -153,10 +153,10 @@ export const echoes = [
   'Well, well: %.',
 ]
 
-/** Introduce the user's own words. */
+/** Phrases that repeat a statement of the user as the answer to a question. */
 export const recollections = ['You told me that %.', 'You said it yourself: %.', 'As you told me, %.']
 
-/** Come back to a statement of the user where the card has nothing more. */
+/** Phrases that come back to a statement of the user when the card has nothing more. */
 export const returns = [
   'I keep coming back to what you told me: %.',
   'Let us go back to you. You said that %.',
@@ -182,7 +182,7 @@ export const reactions = {
   ],
 } as const
 
-/** Introduce the nearest match, which may not be the answer. */
+/** Phrases that introduce the nearest match, which may not be the answer. */
 export const hedges = [
   'I am not sure that it answers you, but here is what I have.',
   'It may not be quite what you asked, but this is the nearest I can come.',
@@ -191,7 +191,7 @@ export const hedges = [
   'The nearest I have is this.',
 ]
 
-/** Point to a topic of the card. */
+/** Phrases that point to a topic of the card. */
 export const pointers = [
   'Ask me about %, though, and I can tell you something.',
   'Now, had you asked about %, I could help.',
@@ -199,17 +199,17 @@ export const pointers = [
   'Let us talk about % instead, if you like.',
 ]
 
-/** Say that there is nothing more to say. */
+/** Phrases that say that the character knows nothing more. */
 export const endings = [
   'That is all I can tell you about it.',
   'There is no more to it that I know.',
   'I have told you what I know of it.',
 ]
 
-/** Introduce a repeated answer. */
+/** Phrases that introduce an answer that the character has given before. */
 export const repetitions = ['As I said:', 'I can only say it again:', 'It is still so:']
 
-/** Openings that distinguish a repeated answer. */
+/** Openings that distinguish the same answer for other choices and seeds. */
 export const openings = [
   'Well now.',
   'Since you ask.',

@@ -5,7 +5,7 @@ import { userNameMark } from './user-name-mark.ts'
 import { fold, isWeak, shortened, wordsOf } from './words.ts'
 
 /*
- * Answers about what was said before in the conversation. It repeats the user's sentences in the second person: "my dog is called
+ * Answers questions about the conversation itself. Sentences of the user are repeated in the second person: "my dog is called
  * Rex" becomes "your dog is called Rex".
  */
 
@@ -39,7 +39,7 @@ export function* recall(context: ReplyContext): Steps<string | null> {
   return turned.replace('%', () => inSecondPerson(statement))
 }
 
-/** The text of the user that a question asks for. */
+/** The earlier message or statement of the user that a question asks for, such as the first message. */
 function recalledText(context: ReplyContext, asked: string): string | undefined {
   const { earlier } = context.conversation
   if (asksFirst.test(asked)) return earlier[0]
@@ -66,7 +66,7 @@ function lastStatement({ conversation }: ReplyContext): string | undefined {
   return conversation.earlier.findLast((text) => isStatement(text) && echoOf(text) !== null)
 }
 
-/** One significant word, or two weak ones. */
+/** The minimum weight of the words that a statement shares with a question: one significant word, or two weak words. */
 const minSharedWeight = 2
 
 function weightOf(term: string, asked: ReadonlySet<string>): number {

@@ -25,13 +25,13 @@ interface ReadCard {
 
 /** Everything that one reply depends on. */
 export interface ReplyContext extends ReadCard {
-  /** The passages whose source is in the prompt, and which may be said: lore that fired first, then the card's own order. */
+  /** The passages that may be said, because their source is in the prompt: first lore, then examples, then the other texts. */
   readonly passages: readonly Passage[]
-  /** The keys that have fired a passage's lore, in lower case. */
+  /** For each passage of lore, the keys that fired the lore, in lower case. */
   readonly keys: ReadonlyMap<Passage, readonly string[]>
   readonly conversation: Conversation
   readonly name: string
-  /** Null where the user has given no name. */
+  /** Null if the user's name is not known. */
   readonly userName: string | null
   readonly seed: number | null
   /** The index of the choice; choice 0 gets the best answer. */
@@ -72,11 +72,11 @@ function* readCues({ passages }: Material, { name, nickname }: Card): Steps<Pick
   return { answers, smallTalk }
 }
 
-/** Units of work to classify a text as small talk, and of each of its letters. */
+/** Units of work for each line that is classified as small talk, and for each of its letters. */
 const unitsOfCue = 2000
 const unitsOfLetter = 50
 
-/** Narrows a card's passages to those in the prompt: examples that were not dropped, and lore of all books that fired. */
+/** Leaves only passages whose source is in the prompt: examples that were not dropped, and fired lore of all books. */
 export function* narrowToPrompt(
   card: ReadCard,
   composition: ComposedParts | undefined,
@@ -121,20 +121,26 @@ function order({ source }: Passage): number {
   return typeof source === 'object' ? (isExample(source) ? 1 : 0) : 2
 }
 
-/** The text on which picks depend. It is the same for all choices; a choice is a number of steps from the pick. */
+/**
+ * The text that is hashed to pick one of several phrases. It does not contain the index of the choice: each further choice takes
+ * the phrase after the picked one.
+ */
 export function pickKeyOf({ seed, conversation }: Pick<ReplyContext, 'seed' | 'conversation'>): string {
   return `${seed ?? ''}/${conversation.said.length}/${conversation.question}`
 }
 
-/** Seeds with different answers, at most. */
+/** The most seeds that give different answers. */
 const maxSeeds = 16
 
-/** The number of steps from the best answer. A seed counts like that many choices. @param among the number of answers */
+/**
+ * The position of an answer after the best answer: the index of the choice, plus the seed modulo `maxSeeds`. Without answers, the
+ * seed does not count. @param among the number of answers
+ */
 export function variantOf({ seed, choice }: Pick<ReplyContext, 'seed' | 'choice'>, among: number): number {
   return among === 0 ? choice : (Math.abs(seed ?? 0) % maxSeeds) + choice
 }
 
-/** Picks one of equally good texts. Where choices or seeds come to the same text again, it gets an opening. */
+/** Picks one of equally good texts. If there are more choices or seeds than texts, a text that comes again gets an opening. */
 export function pickVariant(context: ReplyContext, texts: readonly string[]): string {
   const variant = variantOf(context, texts.length)
   const text = texts[variant % texts.length] ?? ''
@@ -166,7 +172,7 @@ function* isPartOfOne(texts: readonly string[], text: string): Steps<boolean> {
   return false
 }
 
-/** Picks a phrase that was not said yet; any phrase where all were said. */
+/** Picks a phrase that was not said yet; if all were said, any phrase. */
 export function* unsaidPhrase(context: ReplyContext, phrases: readonly string[], key: string, step = 0): Steps<string> {
   const unsaid = yield* unsaidOf(phrases, String, context)
   return pick(unsaid.length > 0 ? unsaid : phrases, key, step) ?? ''
@@ -179,7 +185,7 @@ function longestFixedPart(phrase: string): string {
 
 const placeholders = new RegExp(`%|[,;:]? ?${userNameMark}[.,;:!?]? ?`, 'u')
 
-/** Fills in the user's name. Without a name, forms of address are removed. */
+/** Fills in the user's name. Without a name, forms of address are removed, and elsewhere the name becomes "the request". */
 export function withUserName(text: string, userName: string | null): string {
   if (!text.includes(userNameMark)) return text
   if (userName !== null) return text.replaceAll(userNameMark, () => userName)

@@ -188,7 +188,7 @@ export function* wordsOfChoices(
   return words
 }
 
-/** Splits a text into words as a model would send it: each word is whole tokens. */
+/** Splits a text into words as a model would send them: each word consists of whole tokens. */
 function* wordsIn(text: string, tokenizer: Tokenizer): Steps<readonly string[]> {
   const words: string[] = []
   for (const token of yield* tokenizer.split(text)) {

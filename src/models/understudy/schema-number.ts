@@ -1,6 +1,9 @@
 import { numberIn, type Schema } from './schema.ts'
 
-/** A number that fits a schema: 0 where it fits, else the nearest number. Variants differ while there is room. */
+/**
+ * A number that fits a schema: 0 if 0 fits, else the bound nearest to 0 (`between`), or for integers and `multipleOf` the nearest
+ * step. Variants give different numbers, if the schema allows enough.
+ */
 export function numberFor(schema: Schema, isInteger: boolean, variant: number): number {
   const [low, isAboveLow] = bound(schema, 'minimum', 'exclusiveMinimum', Math.max, -Infinity)
   const [high, isBelowHigh] = bound(schema, 'maximum', 'exclusiveMaximum', Math.min, Infinity)
@@ -18,7 +21,7 @@ export function numberFor(schema: Schema, isInteger: boolean, variant: number): 
   return rounded((upwards ? count + variant : count - variant) * step, step)
 }
 
-/** The tighter of two bounds, and whether the bound itself is excluded, for which draft 4 has `true`. */
+/** The tighter of the inclusive and the exclusive bound, and whether it is excluded. In draft 4, `true` excludes the former. */
 function bound(
   schema: Schema,
   inclusive: string,
@@ -33,7 +36,7 @@ function bound(
   return [tighter(including, excluding), tighter(including, excluding) === excluding]
 }
 
-/** The distance between numbers that fit; undefined where any number fits. */
+/** The distance between two numbers that fit; undefined if the schema asks for no steps. */
 function stepOf(schema: Schema, isInteger: boolean): number | undefined {
   const multiple = numberIn(schema, 'multipleOf')
   if (multiple === undefined || !(multiple > 0)) return isInteger ? 1 : undefined
@@ -44,7 +47,10 @@ function stepOf(schema: Schema, isInteger: boolean): number | undefined {
   return multiple
 }
 
-/** The number nearest to 0 between two bounds on one side of it. */
+/**
+ * A number between two bounds on the same side of 0: the bound nearest to 0. If that bound is excluded, the middle, or 1 beyond it
+ * without a second bound.
+ */
 function between(low: number, isAboveLow: boolean, high: number, isBelowHigh: boolean): number {
   if (low >= 0) {
     if (!isAboveLow) return low

@@ -22,7 +22,7 @@ const formats: Readonly<Record<string, (variant: number) => string>> = {
   regex: (variant) => `a{${variant + 1}}`,
 }
 
-/** A text for a schema's `format` or `pattern`; undefined without one, and for an unknown one. */
+/** A text for a schema's `format` or `pattern`; undefined if the schema has neither, or only unsupported ones. */
 export function* formattedText(schema: Schema, variant: number): Steps<string | undefined> {
   const { format, pattern } = schema
   if (typeof format === 'string' && Object.hasOwn(formats, format)) return formats[format]?.(variant)
@@ -37,7 +37,7 @@ export function fillText(schema: Schema, text: string): string {
   if (Math.max(minLength, Math.min(text.length / 2, maxLength)) > maxLetters) {
     throw new SchemaTooLargeError('it asks for too long a text')
   }
-  // A code point has at most two UTF-16 code units, and no value has more letters than this.
+  // A code point has at most two UTF-16 code units, and no value has more than `maxLetters` letters.
   const letters = [...text.slice(0, 2 * maxLetters).toWellFormed()]
   if (letters.length > maxLength) return letters.slice(0, maxLength).join('')
   return letters.join('') + '.'.repeat(Math.max(0, minLength - letters.length))

@@ -20,30 +20,30 @@ import { fillText, formattedText } from './schema-text.ts'
 
 /** The source of free texts in a value. */
 export interface TextSource {
-  /** The next text for a property that can hold any. */
+  /** The next text for a property that may have any text. */
   next(): string
-  /** Whether the conversation names this value, which is then chosen. */
+  /** Whether the conversation names this value of an `enum`. Such a value is chosen. */
   mentions(value: string): boolean
 }
 
-/** Maximum depth of a value; a deeper schema is too large. */
+/** Maximum depth of a value. A schema that needs a deeper value is refused. */
 const maxDepth = 100
-/** Maximum letters of a value that the conversation may name; no question is so long. */
+/** Maximum letters of a value that is looked for in the conversation; no question is longer. */
 const maxMentionLength = 2000
-/** Depth from which the shortest branch is chosen, so that recursive schemas end. */
+/** Depth from which a branch without members is preferred to the first branch, so that recursive schemas end. */
 const depthOfShortBranches = 8
 
-/** Units of work: of one part of a value, of each level above it, of reading a member. */
+/** Units of work for each part of a value, each level above the part, and each member of the schema that is read. */
 const unitsOfPart = 300
 const unitsOfLevel = 10
 const unitsOfMember = 20
-/** Units of a letter that is made and written, and of testing whether the conversation names it. */
+/** Units of work for each letter of a value that is looked for in the conversation. */
 const unitsOfLetter = 10
 
 /**
- * Makes a small value that fits a JSON Schema: required properties, minimum items, the first branch, the smallest number.
- * It ignores `not`, `if`, `contains`, `dependent…`, `propertyNames` and uncommon `format`s.
- * @throws SchemaTooLargeError where even the smallest value is too large
+ * Makes a small value that fits a JSON Schema: required properties, minimum items, the first branch, the number nearest to 0.
+ * Ignores `not`, `if`, `contains`, `dependent…`, `propertyNames` and uncommon `format`s.
+ * @throws SchemaTooLargeError if this value is too large
  */
 export function valueFor(schema: unknown, texts: TextSource): Steps<Json> {
   return new ValueMaker(schema, texts).make(schema, 0, 0)
@@ -54,7 +54,7 @@ class ValueMaker {
   readonly #texts: TextSource
   /** Letters of the value so far. */
   #letters = 0
-  /** The values of `enum`s that the conversation names, by the array of the `enum`. */
+  /** For each array of an `enum`, the value that the conversation names. */
   readonly #mentioned = new Map<readonly unknown[], unknown>()
 
   constructor(document: unknown, texts: TextSource) {
@@ -62,7 +62,7 @@ class ValueMaker {
     this.#texts = texts
   }
 
-  /** Makes a value for this part of the schema. Variants differ, for arrays of unique items. */
+  /** Makes a value for this part of the schema. Variants differ, because the items of an array may have to be unique. */
   *make(schema: unknown, depth: number, variant: number): Steps<Json> {
     if (depth > maxDepth) throw new SchemaTooLargeError('its smallest value nests too deep')
     this.#grow(lettersOfPart)
@@ -149,7 +149,7 @@ class ValueMaker {
     return text
   }
 
-  /** Counts letters. @throws SchemaTooLargeError where there are too many */
+  /** Counts letters. @throws SchemaTooLargeError if the value has too many */
   #grow(letters: number): void {
     this.#letters += letters
     if (this.#letters > maxLetters) throw new SchemaTooLargeError('its smallest value is too large')

@@ -11,7 +11,7 @@ export class SchemaTooLargeError extends Error {
   override readonly name = 'SchemaTooLargeError'
 }
 
-/** Maximum keywords, properties, branches or values in one place of a schema. OpenAI takes as many properties in a whole schema. */
+/** Maximum keywords, properties, branches or values in one place of a schema. OpenAI allows 5,000 properties in a whole schema. */
 const maxMembers = 5000
 const maxReferenceLength = 10_000
 /** Units of work to read or copy a member. */
@@ -22,7 +22,7 @@ export function isObject(value: unknown): value is Schema {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** A keyword's value where it is a number; 0 included. */
+/** A keyword's value if it is a number; undefined for any other value. */
 export function numberIn(schema: Schema, keyword: string): number | undefined {
   const value = schema[keyword]
   return typeof value === 'number' ? value : undefined
@@ -42,8 +42,8 @@ export function objectIn(schema: Schema, keyword: string): Schema {
 }
 
 /**
- * The number of members of an array or an object, without those of its members; 1 for another value.
- * @throws SchemaTooLargeError where they are too many
+ * The number of direct members of an array or an object; 1 for another value.
+ * @throws SchemaTooLargeError for more than `maxMembers`
  */
 export function membersOf(value: unknown): number {
   const count = Array.isArray(value) ? value.length : isObject(value) ? Object.keys(value).length : 1
@@ -56,7 +56,7 @@ export function asTypes(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? asList(value) : [value]
 }
 
-/** Resolves a reference within the document (`#`, `#/$defs/name`); undefined where there is nothing. */
+/** Resolves a reference within the document (`#`, `#/$defs/name`); undefined if it points to nothing. */
 export function resolve(document: unknown, reference: string): unknown {
   if (!reference.startsWith('#')) return undefined
   if (reference.length > maxReferenceLength) throw new SchemaTooLargeError('a reference in it is too long')
@@ -112,7 +112,7 @@ function* joinKeyword(keyword: string, one: unknown, other: unknown): Steps<unkn
   }
 }
 
-/** The number that satisfies both; undefined for other keywords. */
+/** The bound or the multiple that satisfies both schemas; undefined for other keywords. */
 function joinNumbers(keyword: string, one: number, other: number): number | undefined {
   if (/^(min|exclusiveMin)/.test(keyword)) return Math.max(one, other)
   if (/^(max|exclusiveMax)/.test(keyword)) return Math.min(one, other)
@@ -151,7 +151,7 @@ export const maxLetters = 100_000
 
 /**
  * The approximate number of letters of a value as JSON.
- * @throws SchemaTooLargeError where they are too many
+ * @throws SchemaTooLargeError for more than `maxLetters`
  */
 export function checkLetters(value: unknown): number {
   let letters = 0

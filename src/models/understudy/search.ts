@@ -19,14 +19,14 @@ const boosts = { cue: 3, hint: 2, answer: 1 }
 const weights = { concept: 0.5, weak: 0.35, neighbours: 0.5, aboutCharacter: 0.5 }
 const rankingConstants = { k: 1.2, b: 0.4, d: 0.5 }
 
-/** The share of a word's weight that counts as covered where only a synonym was found. */
+/** The share of a word's weight that counts as covered if only a synonym was found. */
 const coveredByMeaning = 0.6
 /** The share of its score that a passage keeps even if it covers none of the question's weight. */
 const minCoverage = 0.1
 /** Maximum distinct words that are searched: the last ones, because a question comes at the end. */
 const maxTerms = 48
 
-/** Units of work: of indexing a passage, of each of its letters, and of scoring a passage that has a term. */
+/** Units of work for each passage of the index, for each of its letters, and for each passage when a term is looked up. */
 const unitsOfPassage = 1000
 const unitsOfLetter = 30
 const unitsOfHit = 100
@@ -137,7 +137,7 @@ function typosIn(term: string): number {
   return term.length < 8 ? 1 : 2
 }
 
-/** Neighbouring words, joined: "fly trap" finds "flytrap", and a pair counts more than its words apart. */
+/** Neighbouring words, joined: "fly trap" finds "flytrap", and a pair counts more than the same words apart. */
 function neighbours(words: readonly Word[]): readonly string[] {
   return words.flatMap(({ term }, position) => {
     const next = words[position + 1]?.term

@@ -81,11 +81,11 @@ const patterns: readonly (readonly [SmallTalk, RegExp])[] = [
   ],
 ]
 
-/** Words that an understudy does not take into its mouth, since it is none of these and a reader could misread it. */
+/** Words for neural models. An understudy is not such a model, so its replies must not have these words. */
 const misleading =
   /\b(?:ai|a\.i\.|artificial|neural|language model|large language|llms?|gpt\S*|chatgpt|chatbots?|machine learning|deep learning|transformers?)\b/i
 
-/** What kind of small talk a message is, if it is nothing more; the names in it do not count. */
+/** The kind of small talk of a message; null for a message that says more. The names do not count. */
 export function smallTalkOf(question: string, names: readonly string[]): SmallTalk | null {
   if (introducedName(question) !== null) return 'introduction'
   const folded = fold(question).replaceAll('’', "'")
@@ -110,13 +110,13 @@ export function smallTalkOf(question: string, names: readonly string[]): SmallTa
     : null
 }
 
-/** A greeting or a farewell with a few words for the one who is spoken to: "Good morning, sir knight." */
+/** A greeting or a farewell with a few words that address the character: "Good morning, sir knight." */
 const addressing = {
   greeting: /^(?:hi|hello|hey|greetings|good (?:morning|afternoon|evening|day))[,!]? (?:[\p{L}'-]+ ?){1,3}[.!]*$/u,
   farewell: /^(?:bye|goodbye|farewell|good night|see you)[,!]? (?:[\p{L}'-]+ ?){1,3}[.!]*$/u,
 }
 
-/** What kind of answer a question asks for that nothing is found for. */
+/** The kind of stock reply that suits a message without an answer in the card; null if no kind suits. */
 export function moodOf(question: string): 'sorrow' | 'joy' | 'help' | 'request' | 'opinion' | null {
   const folded = fold(question)
     .replaceAll('’', "'")
@@ -141,7 +141,7 @@ const moods = [
   ],
 ] as const
 
-/** Whether a topic should not be repeated. */
+/** Whether a text has words for neural models, and must not be repeated. */
 export function isMisleading(topic: string): boolean {
   return misleading.test(fold(topic))
 }

@@ -21,7 +21,7 @@ const irregularForms = new Map(
 /** Maximum letters of a word that is stemmed: the time grows with the square of the letters. */
 const maxWordLength = 40
 
-/** A light English stemmer for plurals, past and progressive forms, adverbs and a few noun endings. Forms that it joins have one meaning. */
+/** A light English stemmer for plurals, past and progressive forms, adverbs and a few noun endings. */
 export function stem(text: string): string {
   const regular = irregularForms.get(text)
   if (regular !== undefined) return stem(regular)

@@ -10,7 +10,7 @@ import { isMisleading, moodOf, type SmallTalk, smallTalkOf } from './small-talk.
 import { userNameMark } from './user-name-mark.ts'
 import { shortened } from './words.ts'
 
-/** An answer of the card's examples to this kind of small talk; null where all were said, or there is none. */
+/** An answer of the card's examples to this kind of small talk that was not said yet; null if there is none. */
 export function* answerFromExamples(context: ReplyContext, smallTalk: SmallTalk): Steps<string | null> {
   if (smallTalk === 'greeting' || smallTalk === 'nature' || smallTalk === 'assent') return null
   const answers = (context.smallTalk.get(smallTalk) ?? [])
@@ -53,7 +53,10 @@ function isOfSelf({ source }: Passage): boolean {
   return source === 'self'
 }
 
-/** A greeting of the card that was not said yet; seed and choice say which. Null without one. */
+/**
+ * A greeting of the card that was not said yet, selected by seed and choice; null if there is none.
+ * @param hasName whether the user has given a name, which the greeting must then contain
+ */
 function* cardGreeting(context: ReplyContext, hasName: boolean): Steps<string | null> {
   const { material, conversation } = context
   if (hasName && conversation.said.length > 0) return null
@@ -62,7 +65,7 @@ function* cardGreeting(context: ReplyContext, hasName: boolean): Steps<string | 
   return greetings[variantOf(context, greetings.length) % greetings.length] ?? null
 }
 
-/** Answers an action without words: with an action of the character, and a passage. */
+/** Answers an action without words: with an action of the character, and a passage unless the user leaves. */
 export function* reactToAction(context: ReplyContext): Steps<string> {
   const { action } = context.conversation
   const kind = /\b(?:hug|kiss|pat|cuddle|hold|stroke|embrace|caress|take)\w*\b/i.test(action)
@@ -78,7 +81,10 @@ export function* reactToAction(context: ReplyContext): Steps<string> {
   return kind === 'farewell' ? deed : yield* continueTalk(context, deed)
 }
 
-/** Says that there is no answer, or repeats a statement of the user; then continues with a passage of the character. */
+/**
+ * Answers a message without an answer in the card: shares a feeling, repeats a statement of the user, or says that there is no
+ * answer. Most of these replies continue with a passage of the character.
+ */
 export function* deflect(context: ReplyContext): Steps<string> {
   const { choice, conversation } = context
   const { question } = conversation
@@ -105,11 +111,14 @@ export function* deflect(context: ReplyContext): Steps<string> {
   )
 }
 
-/** Minimum turns before the first pointer to a topic, and between two: a character that keeps pointing at topics seems to have nothing to say. */
+/**
+ * Minimum turns before the first pointer to a topic, and between two pointers. A character that suggests topics again and again
+ * seems to have nothing to say.
+ */
 const turnsBeforePointers = 3
 const turnsBetweenPointers = 7
 
-/** Continues after a few words: with an unsaid passage, else with a pointer to a topic, else with a question. */
+/** Continues after a few words: with an unsaid passage, a pointer to a topic, an earlier statement of the user, or a question. */
 export function* continueTalk(context: ReplyContext, words: string): Steps<string> {
   const key = `on/${pickKeyOf(context)}`
   const ofCardAndLore = context.passages.filter(({ source }) => typeof source === 'string' || 'entry' in source)
@@ -130,7 +139,7 @@ export function* continueTalk(context: ReplyContext, words: string): Steps<strin
 
 const maxVariants = 3
 
-/** Comes back to a statement of the user, once; null without one, and where the user has just stated something. */
+/** Comes back to an earlier statement of the user, once; null if there is none, or if the user has just stated something. */
 function* returnToUser(context: ReplyContext): Steps<string | null> {
   const { earlier, question, said } = context.conversation
   const statements = new Set(
@@ -150,7 +159,7 @@ function isNews(text: string): boolean {
   return isStatement(text) && introducedName(text) === null
 }
 
-/** A pointer to a topic that an example answers; empty after a recent pointer, and where all topics were offered. */
+/** A pointer to a topic that an example answers; empty in the first turns, after a recent pointer, and if no topic is left. */
 function* pointerOf(context: ReplyContext): Steps<string> {
   const { conversation, choice, passages } = context
   const forms = phrases.pointers.map((form) => form.split('%'))
@@ -196,7 +205,7 @@ export function answerWithoutCard(
   return pick(phrases.namedStandIns, key, choice)?.(name, asked) ?? ''
 }
 
-/** The main noun of a question, as the start of a sentence; null where it should not be repeated. */
+/** The main noun of a question, as the start of a sentence; null if there is none, or if it must not be repeated. */
 function offerableTopic(question: string): string | null {
   const noun = nounOf(question)
   return noun === null || isMisleading(noun) ? null : capitalised(noun)

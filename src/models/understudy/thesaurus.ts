@@ -1,8 +1,8 @@
 import { stem } from './stem.ts'
 
 /*
- * Groups of everyday English words for one thing, a small thesaurus: "faucet" finds a text about a tap.
- * Each line is one group, and a word may be in several. It is general on purpose: no word belongs to one card.
+ * A small thesaurus, groups of everyday English words for one thing: "faucet" finds a text about a tap.
+ * Each line is one group, and a word may be in several groups. No word is there for one card only.
  */
 const groups = `
   begin start commence
@@ -292,7 +292,7 @@ for (const [index, line] of groups.trim().split('\n').entries()) {
   for (const term of terms) conceptsByTerm.set(term, [...(conceptsByTerm.get(term) ?? []), `~${index}`])
 }
 
-/** Marks of the groups that a term belongs to. No mark is a word. */
+/** Marks of the groups that a term belongs to. A mark begins with `~`, so no word of a text equals a mark. */
 export function conceptsOf(term: string): readonly string[] {
   return conceptsByTerm.get(term) ?? []
 }

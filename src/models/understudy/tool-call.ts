@@ -10,10 +10,10 @@ import { type TextSource, valueFor } from './schema-value.ts'
 import { fold, shortened, termsOf, wordsOf } from './words.ts'
 
 /**
- * The tool to call: the one that `tool_choice` names or requires, else one that the user names. Without `tool_choice` the model
- * decides, as in OpenAI's API.
+ * The tool to call, if any. If `tool_choice` names a tool, that tool; if it is `required`, the best match for the question. By
+ * default the model decides, as in OpenAI's API: it calls a tool that the user names.
  * @param question the end of the user's last message
- * @throws ApiError 400 where `tool_choice` names a tool that is not there
+ * @throws ApiError 400 if `tool_choice` names a tool that "tools" does not have, or requires a tool and "tools" has none
  */
 export function* toolToCall(request: CompletionRequest, question: string): Steps<FunctionTool | undefined> {
   const { functions, choice = 'auto' } = functionsOf(request)
@@ -57,7 +57,7 @@ export function* callOf(
 
 /**
  * Makes a value that fits a caller's schema.
- * @throws ApiError 400 `too_complex` where the smallest such value is too large
+ * @throws ApiError 400 `too_complex` if even a small value would be too large
  */
 export function* fittingValue(schema: unknown, texts: TextSource, param: string): Steps<Json> {
   try {
@@ -69,7 +69,7 @@ export function* fittingValue(schema: unknown, texts: TextSource, param: string)
   }
 }
 
-/** Texts for a value: first the given ones, then the names in the question one by one, then the whole question. */
+/** Texts for a value: first the texts in `first`, then the names in the question one by one, then the whole question. */
 export function textsOf(question: string, ...first: readonly string[]): TextSource {
   const rest = shortened(question) || 'text'
   const texts = [...first, ...namesIn(question)]
@@ -80,7 +80,7 @@ export function textsOf(question: string, ...first: readonly string[]): TextSour
   }
 }
 
-/** The tool whose name and description share most words with the question; the first of equals. */
+/** The tool whose name and description share the most words with the question; of equally good tools, the first. */
 function* bestMatch(tools: readonly FunctionTool[], question: string): Steps<FunctionTool | undefined> {
   const asked = new Set(wordsOf(question).flatMap(termsOf))
   const common = ({ function: { name, description } }: FunctionTool) => {
@@ -104,8 +104,8 @@ function* bestMatch(tools: readonly FunctionTool[], question: string): Steps<Fun
 }
 
 /**
- * The tool whose whole name is in the user's last message; the longest name of several. None after the result of a tool, which is
- * reported instead.
+ * The tool whose whole name is in the user's last message; of several, the tool with the longest name. After the result of a tool
+ * no tool is called, because the reply reports the result.
  */
 function* namedTool(tools: readonly FunctionTool[], messages: readonly Message[]): Steps<FunctionTool | undefined> {
   const last = messages.findLastIndex(({ role }) => role === 'user')
@@ -128,11 +128,11 @@ function* namedTool(tools: readonly FunctionTool[], messages: readonly Message[]
 
 /** Characters at the end of a message that are searched for names of tools. */
 const maxSearchedLength = 100_000
-/** Units of work to read a letter, and letters of a text that one unit searches. */
+/** Units of work for each letter that is read, and the letters of a text that are searched for one unit. */
 const unitsOfSpacing = 6
 const lettersPerUnit = 20
 
-/** The words of a text, with a blank for blanks and underscores between them, and a bar for anything else. */
+/** The words of a text in lower case. Between two words is a blank for blanks and underscores, and a bar for anything else. */
 function spaced(text: string): string {
   return fold(text)
     .replace(/[^\p{L}\p{M}\p{N}]+/gu, (between) => (/^[_\s]+$/.test(between) ? ' ' : ' | '))

@@ -54,7 +54,7 @@ function isLong(value: string): boolean {
 
 /** Longest value of a trait. */
 const maxTraitLength = 300
-/** Traits that people do not say of themselves. */
+/** Names of traits that people do not mention when they talk about themselves. */
 const unspoken =
   /^(?:gender|sex|char(?:acter)?|creator|version|tags?|notes?|setting|genre|language|style|(?:full |real )?name)$/
 
@@ -86,7 +86,7 @@ export function isOfPersonality(name: string): boolean {
   return /^(?:personality|traits?|mind|mentality|temperament|demeanou?r)$/.test(keyOf(name))
 }
 
-/** Traits in one sentence: people do not say twenty words of themselves at once. A single remaining one joins the last sentence. */
+/** Traits in one sentence: people do not list twenty traits of themselves. A single remaining trait joins the last sentence. */
 const traitsPerSentence = 3
 const forms = ['They call me %.', 'Some would say that I am %.', 'I am said to be %.', 'You will find me %.']
 

@@ -21,7 +21,7 @@ const honoured: ReadonlySet<string> = new Set([
   'metadata',
 ])
 
-/** All others are for a sampling model, or for another kind of reply. */
+/** All other parameters are for a sampling model, or for another kind of reply. */
 const ignoredParameters = { has: (name: string) => !honoured.has(name) }
 
 /**
@@ -48,7 +48,7 @@ export function createUnderstudy(): Model {
 
 async function loadAndReply(request: ModelRequest, signal: AbortSignal) {
   signal.throwIfAborted()
-  // Loaded with the first request: a service that only relays needs neither tokenizer nor thesaurus.
+  // These modules are loaded with the first request: a service that only relays needs neither tokenizer nor thesaurus.
   const [{ makeReply, completionOf, eventsOf, wordsOfChoices }, { loadTokenizer }] = await Promise.all([
     import('./reply.ts'),
     import('../tokenizer.ts'),

@@ -2,8 +2,8 @@ import { copyOf } from '../../text.ts'
 import { stem } from './stem.ts'
 
 /*
- * Turns texts into search terms: plain lower-case letters, without stop words, reduced to their stems. It is made for English. Words
- * of other languages are used unchanged, and words of languages without blanks as their pairs of letters.
+ * Turns texts into search terms: plain lower-case letters, without stop words, reduced to their stems. The stop words and the
+ * stems are English. Texts in languages without blanks between words become pairs of letters.
  */
 
 /** Words that say nothing about the topic of a text. */
@@ -36,7 +36,7 @@ const word = /[\p{L}\p{N}][\p{L}\p{M}\p{N}]*(?:['’][\p{L}\p{M}]+)*/gu
 const withoutBlanks =
   /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}ー]+/gu
 
-/** A word of a text with its index, and its search term; null for a stop word. */
+/** A word of a text, its index, and its search term. A stop word has no term. */
 export interface Word {
   readonly text: string
   readonly index: number
@@ -53,7 +53,7 @@ export function isWeak(term: string): boolean {
   return weakWords.has(term)
 }
 
-/** The search terms of a word: one, or the pairs of letters of a run without blanks. */
+/** The search terms of a word: one term, or the pairs of letters of a word in a language without blanks. */
 export function termsOf({ term }: Word): readonly string[] {
   if (term === null) return []
   const runs = term.match(withoutBlanks)
