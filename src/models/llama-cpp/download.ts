@@ -8,15 +8,16 @@ import { Progress } from './progress.ts'
 
 const maxRedirects = 5
 
-/** A failure with paths and addresses, which the operator may read and callers may not. */
+/** A failure whose message may have paths and addresses, so the operator may read it and callers may not. */
 export class WeightsError extends Error {}
 
 /**
- * Downloads a file under a temporary name beside it, and renames it when it is complete. The rest of an earlier attempt is
- * continued if the server still has the same file, which its strong ETag says.
+ * Downloads a file under a temporary name in the same folder, and renames it when it is complete. The download continues where an
+ * earlier attempt broke off, if the server's strong ETag says that the file is still the same.
  *
- * Only downloads follow redirects. The operator, not a request, has named the address; hubs of weights redirect to their storage;
- * and only the model reads the file. A redirect from https to http is not followed.
+ * Only downloads follow redirects, because hubs of weights redirect to their storage. This is safe: the address comes from the
+ * operator and not from a request, and only the model reads the file. A redirect from https to http is not followed.
+ * @throws WeightsError if the download fails; the signal's reason if it aborts
  */
 export async function download(
   url: URL,
@@ -69,7 +70,7 @@ function continues({ status, headers }: Response, start: number): boolean {
   return status === 206 && headers.get('content-range')?.startsWith(`bytes ${start}-`) === true
 }
 
-/** Cancels an answer that is no download, and deletes a partial file that the server refuses to continue. */
+/** Cancels a response without a file, and deletes a partial file that the server refuses to continue. @returns the error */
 async function refused(response: Response, part: Part | undefined, url: URL): Promise<WeightsError> {
   await response.body?.cancel()
   // The server would refuse this range the next time too.
@@ -89,7 +90,7 @@ function brokenOff(error: unknown, url: URL): WeightsError {
   return new WeightsError(`The download of ${shown(url)} broke off; the next attempt continues it.`, { cause: error })
 }
 
-/** Sends the request, and follows redirects itself, to check each. */
+/** Sends the request. This function follows the redirects, and not `fetch`, because each redirect is checked first. */
 async function request(
   outbound: Outbound,
   url: URL,
@@ -97,7 +98,7 @@ async function request(
   signal: AbortSignal,
 ): Promise<Response> {
   const headers = {
-    // A compressed answer cannot be continued, and its length is not that of the file.
+    // A compressed response cannot be continued, and its length is not the length of the file.
     'accept-encoding': 'identity',
     ...(resume.tag === undefined ? {} : { range: `bytes=${resume.start}-`, 'if-range': resume.tag }),
   }
@@ -123,7 +124,7 @@ async function request(
   }
 }
 
-/** The address of a redirect; null where it must not be followed. */
+/** The address of a redirect; null if the redirect must not be followed. */
 export function followRedirect(from: URL, location: string): URL | null {
   const to = URL.parse(location, from)
   if (to === null || !['http:', 'https:'].includes(to.protocol)) return null
@@ -138,8 +139,8 @@ interface Part {
 }
 
 /**
- * Finds a partial file that no process is writing. Its name contains the ETag and the id of the process that wrote it, so that two
- * processes (the service and `models check`) never write to one file.
+ * Finds a partial file that no other process is writing. The name of the file contains the ETag and the id of the process that
+ * wrote it, so that two processes (the service and `models check`) never write to one file.
  */
 async function findPart(file: string): Promise<Part | undefined> {
   const start = `${basename(file)}.`
@@ -163,7 +164,7 @@ function isRunning(pid: number): boolean {
   }
 }
 
-/** A strong ETag as part of a file name; empty for a weak, a long or no ETag, with which a download cannot be continued. */
+/** A strong ETag as part of a file name; empty if the ETag is weak, too long or absent: such a download cannot be continued. */
 function tagName(tag: string | null): string {
   return tag === null || tag.startsWith('W/') || tag.length > 100 ? '' : Buffer.from(tag).toString('base64url')
 }

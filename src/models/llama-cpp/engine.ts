@@ -6,9 +6,9 @@ import type { LlamaCppSettings } from '../configuration/settings.ts'
 import type { Chat, HistoryItem, Llama, LlamaModel, NodeLlamaCpp, Sequence, Token } from './node-llama-cpp.ts'
 import type { Sampling } from './request.ts'
 
-/** Maximum context window of a model whose settings have none: the window of its training can take many gigabytes. */
+/** Maximum context window if the settings have none: the window of the model's training can take many gigabytes. */
 const defaultWindowTokens = 8192
-/** Extra tokens of the context, so that node-llama-cpp never shifts the context: it would remove messages silently. */
+/** Extra tokens of the context, so that node-llama-cpp never shifts the context: a shift removes messages silently. */
 const spareTokens = 64
 
 /** A conversation, and its tokens. */
@@ -32,7 +32,7 @@ export interface Answer {
   readonly finish: 'stop' | 'length'
 }
 
-/** A model in memory with one sequence, which answers one prompt at a time. A common prefix of two prompts is read once. */
+/** A model in memory, which answers one prompt at a time. A prefix that the previous prompt had too is not read again. */
 export class Engine {
   /** Maximum tokens of prompt and answer together. */
   readonly window: number
@@ -49,15 +49,15 @@ export class Engine {
     this.#chat = chat
   }
 
-  /** Loads a model. It compiles and downloads nothing. */
+  /** Loads a model. Nothing is compiled or downloaded. */
   static async open(
     { getLlama, LlamaChat }: NodeLlamaCpp,
     file: string,
     settings: LlamaCppSettings,
     { signal, output }: { readonly signal: AbortSignal; readonly output: ProgressOutput },
   ): Promise<Engine> {
-    // One core stays free for the service: a thread that waits for a core delays all others. On a busy machine an answer took 5 times
-    // as long with as many threads as cores, and 100 times as long with one more.
+    // One core stays free for the service: a thread that waits for a core delays all other threads. On a busy machine an answer
+    // took 5 times as long with as many threads as cores, and 100 times as long with one thread more.
     const cores = Math.max(1, availableParallelism() - 1)
     const llama = await getLlama({
       gpu: settings.gpu === false ? false : 'auto',
@@ -83,7 +83,7 @@ export class Engine {
 
   /**
    * Formats a conversation with the model's own chat template.
-   * @throws ApiError 400 where it is too long, or the template refuses it
+   * @throws ApiError 400 if the conversation is too long, or the template refuses it
    */
   async prepare(history: readonly HistoryItem[], signal: AbortSignal): Promise<Prompt> {
     const atLeast = await this.#countAtLeast(history, signal)
@@ -106,8 +106,8 @@ export class Engine {
   }
 
   /**
-   * Counts the tokens of the texts alone, and stops at the window: formatting and counting megabytes at once would delay all other
-   * requests. Cutting the texts can add a few tokens, which are subtracted for each cut.
+   * A lower bound of the tokens. The texts are counted without the template, slice by slice, up to the size of the window: to
+   * format and count megabytes in one step would delay all other requests. A cut can add a few tokens, so some are subtracted.
    */
   async #countAtLeast(history: readonly HistoryItem[], signal: AbortSignal): Promise<number> {
     const slice = 16_384
@@ -152,7 +152,7 @@ export class Engine {
         signal: AbortSignal.any([signal, isFull.signal]),
         maxTokens: Math.min(maxTokens ?? Number.POSITIVE_INFINITY, this.window - tokens.length),
         contextShift: {
-          // The spare tokens prevent this. If it happens nevertheless, the answer ends here, as one that is too long.
+          // The spare tokens prevent a shift. If one happens nevertheless, the answer ends here with the finish reason `length`.
           strategy: () => {
             isFull.abort()
             throw new Error('The context is full.')
@@ -178,7 +178,8 @@ export class Engine {
   }
 
   /**
-   * Reads a prompt in steps of about 0.25 s, between which an abort is noticed: a long prompt can take a minute on a small machine.
+   * Reads a prompt in steps of about 0.25 s, because an abort is noticed only between steps. On a small machine a long prompt can
+   * take a minute.
    */
   async #read(tokens: readonly Token[], signal: AbortSignal): Promise<void> {
     await this.#sequence.adaptStateToTokens(tokens, false)

@@ -19,16 +19,16 @@ export interface LlamaCppModel extends Model {
   close(): Promise<void>
 }
 
-/** Options of downloads, and what tests replace. */
+/** Options of downloads, and the parts that tests replace. */
 export interface LlamaCppOptions {
-  /** For the progress of a download and llama.cpp's own errors: standard error. */
+  /** The output for the progress of a download and llama.cpp's own errors; by default standard error. */
   readonly output?: ProgressOutput
   readonly packageName?: string
   /** The proxies for downloads of weights. */
   readonly proxies?: Proxies
 }
 
-/** Maximum requests that wait for the running one. */
+/** Maximum requests that wait while another request runs. */
 const defaultMaxWaiting = 32
 
 /** How long a failure to load is cached, so that not every request downloads the weights again. */
@@ -36,8 +36,8 @@ const failureCacheMs = 60_000
 
 /**
  * Runs weights from a GGUF file in this process, with node-llama-cpp. The first request loads the model: it downloads the weights
- * where the settings have an address, checks them, and reads them. Requests are answered one at a time.
- * @param folder the folder for downloads, where relative paths start too
+ * if the settings have an address and the file is missing, checks the file, and reads it. Requests are answered one at a time.
+ * @param folder the folder for downloads; relative paths in the settings start there too
  */
 export function createLlamaCppModel(
   settings: LlamaCppSettings,
@@ -51,7 +51,7 @@ export function createLlamaCppModel(
 
   const open = async (): Promise<Engine> => {
     const options = { folder, signal: closing.signal, output, proxies }
-    // The package is loaded first: without it, gigabytes would be downloaded in vain.
+    // The package is loaded first: if it is missing, no gigabytes are downloaded in vain.
     const nodeLlamaCpp = await loadNodeLlamaCpp(packageName)
     return Engine.open(nodeLlamaCpp, await findWeights(settings, options), settings, options)
   }
@@ -66,7 +66,7 @@ export function createLlamaCppModel(
     return loading
   }
 
-  /** Does the task in its turn, and reports each event. The turn lasts until the work has really ended. */
+  /** Does the task in its turn, and reports each event. After an abort, the turn lasts until the model has stopped. */
   const work = async (task: Task, caller: AbortSignal, onEvent: (event: AnswerEvent) => void): Promise<Usage> => {
     const signal = AbortSignal.any([caller, closing.signal])
     let leave: (() => void) | undefined
@@ -106,7 +106,7 @@ export function createLlamaCppModel(
       const left = new AbortController()
       const answerEvents = new Channel<AnswerEvent>()
       const usage = work(readTask(request), AbortSignal.any([signal, left.signal]), (event) => answerEvents.push(event))
-      // `await usage` throws a failure after all earlier events.
+      // After a failure too, the events so far are yielded first. Then `await usage` throws the failure.
       const over = usage.then(
         () => answerEvents.close(),
         () => answerEvents.close(),
@@ -155,7 +155,7 @@ async function answerAll(
   return { prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens }
 }
 
-/** Waits for a shared promise until the signal aborts; the promise itself goes on for others. */
+/** Waits for a shared promise until the signal aborts. Other requests can go on waiting for the promise. */
 function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const abort = () => reject(signal.reason)
@@ -165,7 +165,7 @@ function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   })
 }
 
-/** The error for a model that is not loaded. Paths and addresses go to the log only; which package to install, callers may read too. */
+/** The error for a model that cannot be loaded. Only the log has paths and addresses. Callers are told of a missing package. */
 function loadFailure(cause: unknown): ApiError {
   const reason =
     cause instanceof NodeLlamaCppError

@@ -1,7 +1,7 @@
 /*
  * The types of node-llama-cpp 3 that are used here, written by hand: the package is an optional peer dependency that the operator
  * installs, and all other code must compile and run without it.
- * The originals are in its `dist/`: bindings/getLlama.d.ts, evaluator/{LlamaModel,LlamaContext,LlamaChat}, types.d.ts.
+ * The originals are in the package's `dist/`: bindings/getLlama.d.ts, evaluator/{LlamaModel,LlamaContext,LlamaChat}, types.d.ts.
  */
 
 /** The id of a token in the vocabulary of the model. */
@@ -96,12 +96,12 @@ export interface NodeLlamaCpp {
   readonly LlamaChat: new (options: { readonly contextSequence: Sequence }) => Chat
 }
 
-/** A message for the operator that callers may read too: it contains no path and no address. */
+/** An error of the package. Callers may read its message too, because it contains no path and no address. */
 export class NodeLlamaCppError extends Error {}
 
 /**
  * Loads the package, which takes 0.25 s and 100 MB.
- * @throws NodeLlamaCppError where it is not installed, or is another package than expected
+ * @throws NodeLlamaCppError if the package is not installed, or is not node-llama-cpp 3
  */
 export async function loadNodeLlamaCpp(name = 'node-llama-cpp'): Promise<NodeLlamaCpp> {
   let loaded: unknown

@@ -3,10 +3,10 @@ import type { ProgressOutput } from '../../print.ts'
 const barWidth = 30
 /** Milliseconds between two states of the bar. */
 const redrawMs = 100
-/** Bytes between two lines where the size of the download is not known. */
+/** Bytes between two lines if the size of the download is not known. */
 const bytesPerLine = 256 * 1024 ** 2
 
-/** Shows the progress of a download: a bar on a terminal, elsewhere a line for every tenth. */
+/** Shows the progress of a download: a bar on a terminal; in a file or a pipe, a line for every tenth. */
 export class Progress {
   readonly #label: string
   readonly #total: number | undefined

@@ -7,7 +7,7 @@ const maxRetrySeconds = 60
 /** Admits one request at a time, first come first served. The number of waiting requests is bounded. */
 export class Queue {
   readonly #maxWaiting: number
-  /** Resolve functions of the waiting requests, first come first. */
+  /** Resolve functions of the waiting requests, in the order of arrival. */
   readonly #waiting = new Set<() => void>()
   #isBusy = false
   #lastSeconds = 0
@@ -17,15 +17,15 @@ export class Queue {
   }
 
   /**
-   * Waits for a turn, and returns the function that ends it. An aborted signal leaves the queue at once.
-   * @throws ApiError 503 `model_busy` where too many requests wait already; the signal's reason when it aborts
+   * Waits for a turn, and returns the function that ends the turn. When the signal aborts, the request leaves the queue at once.
+   * @throws ApiError 503 `model_busy` if the queue is full; the signal's reason when it aborts
    */
   async enter(signal: AbortSignal): Promise<() => void> {
     if (this.#isBusy && this.#waiting.size >= this.#maxWaiting) throw this.#refusal()
     return this.#enter(signal)
   }
 
-  /** Waits behind all requests, even in a full queue, and never ends its turn, so that no request runs after it. */
+  /** Waits for a turn behind all waiting requests, even if the queue is full. This turn never ends, so no later request runs. */
   async close(): Promise<void> {
     await this.#enter(new AbortController().signal)
   }
@@ -59,7 +59,7 @@ export class Queue {
     })
   }
 
-  /** Passes the turn on. `#isBusy` stays true, so that no new request overtakes the waiting one. */
+  /** Gives the turn to the next waiting request. `#isBusy` then stays true, so that no new request overtakes it. */
   #next(): void {
     const [first] = this.#waiting
     if (first === undefined) {

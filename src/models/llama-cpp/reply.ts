@@ -52,7 +52,7 @@ export class Reply {
   }
 }
 
-/** Reasoning, in the field that most servers of open models use; OpenAI's API has none. */
+/** Reasoning, in the field that most servers of open models use. OpenAI's API has no such field. */
 function thought(text: string): { readonly reasoning_content: string } {
   return { reasoning_content: text }
 }

@@ -10,7 +10,7 @@ export interface Task {
   readonly sampling: Sampling
   /** The number of answers. */
   readonly choices: number
-  /** Of one answer; undefined for as many as fit. */
+  /** Maximum tokens of one answer; undefined for as many as fit into the context. */
   readonly maxTokens: number | undefined
 }
 
@@ -40,12 +40,12 @@ export const ignoredParameters: ReadonlySet<string> = new Set([
   'web_search_options',
 ])
 
-/** The last tokens of an answer whose repetition is penalised. */
+/** How many of an answer's last tokens are penalised when they are repeated. */
 const penaltyTokens = 256
 
 /**
- * Reads a request. Absent parameters get the defaults of llama.cpp's own server. Parameters that OpenAI's API lacks have its names:
- * `top_k`, `min_p` and `repeat_penalty`.
+ * Reads a request. Absent parameters get the defaults of llama.cpp's server. `top_k`, `min_p` and `repeat_penalty`, which
+ * OpenAI's API lacks, have the names of that server.
  * @throws ApiError 400 that names the field
  */
 export function readTask({ body, persona }: ModelRequest): Task {
@@ -75,7 +75,7 @@ export function readTask({ body, persona }: ModelRequest): Task {
   }
 }
 
-/** Returns a function that reads a number by name, even where the schema of requests does not know the name. */
+/** Returns a function that reads a number by name, even if the schema of requests does not have that name. */
 function numberReader(body: CompletionRequest) {
   const fields = new Map<string, unknown>(Object.entries(body))
   return (name: string, minimum: number, maximum: number, fallback: number): number => {

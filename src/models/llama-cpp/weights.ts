@@ -20,8 +20,8 @@ export interface WeightsOptions {
 const downloads = new Map<string, Promise<void>>()
 
 /**
- * Returns the path of a model's GGUF file, after downloading it where it is missing, and checking it. A relative path starts at
- * the folder. A downloaded file with a wrong content is deleted; the operator's own files never are.
+ * Downloads a model's GGUF file if it is missing, checks it, and returns its path. A relative path starts at the folder. A
+ * downloaded file that fails the check is deleted; a file of the operator is never deleted.
  * @throws WeightsError that says what is wrong with the file
  */
 export async function findWeights(settings: LlamaCppSettings, options: WeightsOptions): Promise<string> {
@@ -38,7 +38,7 @@ export async function findWeights(settings: LlamaCppSettings, options: WeightsOp
   return file
 }
 
-/** A digest of the whole address, and the last part of its path for readability. */
+/** The name of a downloaded file: a digest of the whole address, and the last part of its path for readability. */
 function fileName(url: URL): string {
   const digest = createHash('sha256').update(url.href).digest('hex').slice(0, 12)
   const name = basename(url.pathname)
@@ -61,7 +61,7 @@ async function isThere(file: string): Promise<boolean> {
   )
 }
 
-/** Checks the first four bytes: another file may be an HTML page that asks to log in. */
+/** Checks that a file begins with `GGUF`. A download may be an HTML page that asks to log in. */
 async function checkMagic(file: string): Promise<void> {
   const handle = await open(file, 'r').catch((cause: unknown) => {
     throw new WeightsError(`The file ${file} cannot be read.`, { cause })

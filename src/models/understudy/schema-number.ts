@@ -48,8 +48,8 @@ function stepOf(schema: Schema, isInteger: boolean): number | undefined {
 }
 
 /**
- * A number between two bounds on the same side of 0: the bound nearest to 0. If that bound is excluded, the middle, or 1 beyond it
- * without a second bound.
+ * A number between two bounds on the same side of 0: the bound nearest to 0. If that bound is excluded, the middle, or 1 beyond
+ * that bound without a second one.
  */
 function between(low: number, isAboveLow: boolean, high: number, isBelowHigh: boolean): number {
   if (low >= 0) {

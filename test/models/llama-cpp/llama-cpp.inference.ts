@@ -21,7 +21,7 @@ const says = ['Hello', ',', ' I', ' am', ' Fern', ' ', ...leaf, ' and', ' that',
 const whole = 'Hello, I am Fern 🌿 and that is all.'
 const folder = mkdtempSync(join(tmpdir(), 'conservatory-test-'))
 beforeAll(async () => {
-  // Vite, under which tests run, has an error of its own for optional peers.
+  // Vite, which loads the modules of tests, throws an error of its own for a missing optional peer.
   await loadNodeLlamaCpp().catch((cause: unknown) => {
     throw new Error('This needs node-llama-cpp. Run: npm install --no-save --save-prod node-llama-cpp', { cause })
   })
@@ -29,7 +29,7 @@ beforeAll(async () => {
 afterAll(() => rmSync(folder, { recursive: true }))
 
 let made = 0
-/** A model that closes with the test. */
+/** A model that is closed at the end of the test. */
 function openTiny(tiny: Partial<TinyModel> = {}, settings: Record<string, unknown> = {}): LlamaCppModel {
   made += 1
   const file = `tiny-${made}.gguf`
@@ -79,7 +79,7 @@ describe('one model', () => {
           finish_reason: 'stop',
         },
       ],
-      // <|user|>, twelve letters and blanks, </s>, <|assistant|>; the answer's tokens and the end.
+      // The prompt: <|user|>, twelve letters and blanks, </s>, <|assistant|>. The completion: the tokens of the answer, and </s>.
       usage: { prompt_tokens: 15, completion_tokens: says.length + 1, total_tokens: 15 + says.length + 1 },
     })
   })
@@ -104,13 +104,13 @@ describe('one model', () => {
     expect(new Set(chunks.map(({ id }) => id)).size).toBe(1)
   })
 
-  test('max_tokens ends an answer with length', async () => {
+  test('max_tokens ends an answer with the finish reason length, and cuts no character', async () => {
     for (const limit of [{ max_tokens: 4 }, { max_completion_tokens: 4, max_tokens: 9 }]) {
       const { completion } = await model.complete(ask('Who?', limit), never)
       expect(completion.choices[0]).toMatchObject({ message: { content: 'Hello, I am' }, finish_reason: 'length' })
       expect(completion.usage?.completion_tokens).toBe(4)
     }
-    // The answer ends inside a character, which is left out.
+    // The eighth token is a part of a character, which is left out.
     const { completion } = await model.complete(ask('Who?', { max_tokens: 8 }), never)
     expect(completion.choices[0]).toMatchObject({ message: { content: 'Hello, I am Fern ' }, finish_reason: 'length' })
   })
@@ -163,7 +163,7 @@ describe('one model', () => {
   test('penalties have an effect', async () => {
     const punished = { frequency_penalty: 2, presence_penalty: 2, repeat_penalty: 10 }
     const { completion } = await model.complete(ask('Who?', punished), never)
-    // Each of its tokens occurs once, so that nothing changes.
+    // Each token of this answer occurs once, so nothing changes.
     expect(completion.choices[0]?.message.content).toBe(whole)
     const endless = openTiny({ says: ['la', ' le', ' lu'], isEndless: true })
     const plain = await endless.complete(ask('Sing', { max_tokens: 9 }), never)
@@ -197,7 +197,7 @@ describe('one model', () => {
 
   test('control tokens in a text are text, not turns of the conversation', async () => {
     const plain = await model.complete(ask('</s>'), never)
-    // <|user|>, four characters, </s>, <|assistant|>
+    // The tokens: <|user|>, four characters, </s>, <|assistant|>.
     expect(plain.completion.usage?.prompt_tokens).toBe(7)
   })
 
@@ -215,7 +215,7 @@ describe('one model', () => {
     await expect(chunksOf(model, ask('x'.repeat(600)))).rejects.toMatchObject({ code: 'context_length_exceeded' })
   })
 
-  test('a request that it cannot take is refused before anything else', async () => {
+  test('a request that the model cannot take is refused before anything else', async () => {
     const picture = { role: 'user' as const, content: [{ type: 'image_url' as const, image_url: { url: 'data:,' } }] }
     await expect(model.complete(ask('', { messages: [picture] }), never)).rejects.toMatchObject({
       status: 400,
@@ -226,7 +226,7 @@ describe('one model', () => {
 })
 
 describe('the context', () => {
-  test('is filled to its last token and then ends with length, never shifted', async () => {
+  test('is filled to its last token and never shifted; then the answer ends with the finish reason length', async () => {
     const model = openTiny({ says: ['la', ' le', ' lu'], isEndless: true, contextLength: 256 })
     const { completion } = await model.complete(ask('x'.repeat(200)), never)
     expect(completion.choices[0]?.finish_reason).toBe('length')
@@ -253,7 +253,7 @@ describe('the template of the file', () => {
       { role: 'user' as const, content: 'c' },
     ]
     const { completion } = await model.complete(ask('', { messages }), never)
-    // S Y S : a b </s> c </s> <|assistant|>
+    // The tokens: S Y S : a b </s> c </s> <|assistant|>.
     expect(completion.usage?.prompt_tokens).toBe(10)
     expect(completion.choices[0]?.message.content).toBe(whole)
   })
@@ -273,7 +273,7 @@ describe('the template of the file', () => {
     })
   })
 
-  test('may refuse system messages and repeated roles, and gets neither', async () => {
+  test('may refuse system messages and repeated roles: the messages are adapted', async () => {
     const template =
       "{% for m in messages %}{% if (m['role'] == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('take turns') }}" +
       "{% endif %}{{ '<|' + m['role'] + '|>' + m['content'] + '</s>' }}{% endfor %}" +
@@ -308,7 +308,7 @@ describe('the template of the file', () => {
     ])
   })
 
-  test('an unfinished answer is continued', async () => {
+  test('lets the model continue an unfinished answer', async () => {
     const model = openTiny({ says: ['a', 'b', 'c', 'd'] })
     const messages = [
       { role: 'user' as const, content: 'Who are you?' },
@@ -349,7 +349,7 @@ describe('callers that leave, and callers that wait', () => {
     await shortly()
   })
 
-  test('a stream without a reader frees it too', async () => {
+  test('a stream that its reader leaves frees the model', async () => {
     const model = openTiny(endless)
     let left = 0
     for await (const group of model.stream(ask('Sing'), never)) {
@@ -360,7 +360,7 @@ describe('callers that leave, and callers that wait', () => {
     expect(performance.now() - left).toBeLessThan(1000)
   })
 
-  test('an abort while a long prompt is read', async () => {
+  test('an abort while a long prompt is read ends the request', async () => {
     const model = openTiny(endless)
     await model.complete(ask('warm', { max_tokens: 1 }), never)
     const leaving = new AbortController()
@@ -368,7 +368,7 @@ describe('callers that leave, and callers that wait', () => {
     await expect(model.complete(ask('x'.repeat(8000)), leaving.signal)).rejects.toMatchObject({ status: 499 })
   })
 
-  test('the queue is bounded: one more request is a 503, and one that leaves makes room', async () => {
+  test('a request that finds the queue full is a 503; after a waiting request has left, another may wait', async () => {
     const model = openTiny(endless, { queue: 2 })
     const leaving = new AbortController()
     const running = chunksOf(model, ask('Sing'), leaving.signal)
@@ -389,7 +389,7 @@ describe('callers that leave, and callers that wait', () => {
     expect((await fourth).at(-1)?.usage?.completion_tokens).toBe(1)
   })
 
-  test('closing ends requests in flight, and refuses new ones', async () => {
+  test('closing ends requests in flight, and refuses new requests', async () => {
     const model = openTiny(endless, { queue: 0 })
     await model.complete(ask('warm', { max_tokens: 1 }), never)
     const running = chunksOf(model, ask('Sing'))
@@ -400,7 +400,7 @@ describe('callers that leave, and callers that wait', () => {
   })
 })
 
-test('a file that is no weights is a 503 without its path; the log has the reason', async () => {
+test('a file with a wrong checksum is a 503 without its path; the cause of the error has the reason', async () => {
   const model = openTiny({}, { sha256: '0'.repeat(64) })
   const error = await model.complete(ask('Who?'), never).catch((thrown: unknown) => thrown)
   expect(error).toMatchObject({ status: 503, code: 'model_unavailable', headers: { 'retry-after': '60' } })

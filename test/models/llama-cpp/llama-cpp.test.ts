@@ -17,7 +17,7 @@ import { workAtOnce } from '../../../src/work.ts'
 import { until } from '../../support/eventually.ts'
 import { forwardProxyForThisTest } from '../../support/forward-proxy.ts'
 
-/* All of the adapter but inference, which needs a package that is not a dependency: see llama-cpp.inference.ts. */
+/* The adapter without inference. Inference needs a package that is no dependency; its tests are in llama-cpp.inference.ts. */
 
 const home = mkdtempSync(join(tmpdir(), 'conservatory-test-'))
 afterAll(() => rmSync(home, { recursive: true }))
@@ -47,7 +47,7 @@ function find(
   }
 }
 
-/** A server of weights on loopback, which closes with the test. */
+/** A server of weights on loopback, which is closed at the end of the test. */
 async function serve(answer: (request: IncomingMessage, response: ServerResponse) => void) {
   const requests: IncomingMessage[] = []
   const server = createServer((request, response) => {
@@ -67,7 +67,7 @@ async function serve(answer: (request: IncomingMessage, response: ServerResponse
 const whole = (_request: IncomingMessage, response: ServerResponse) =>
   void response.writeHead(200, { 'content-length': weights.length, etag: '"v1"' }).end(weights)
 
-/** Sends the first half, and closes the connection after that. */
+/** Sends the first half of the file, and then closes the connection. */
 const half = (_request: IncomingMessage, response: ServerResponse) => {
   response.writeHead(200, { 'content-length': weights.length, etag: '"v1"' })
   response.write(weights.subarray(0, 500_000), () => response.socket?.end())
@@ -94,7 +94,7 @@ describe('the package', () => {
     await model.close()
   })
 
-  test('that is not node-llama-cpp is reported too', async () => {
+  test('that is not node-llama-cpp is reported', async () => {
     await expect(loadNodeLlamaCpp('pino')).rejects.toThrow('Install version 3 of it.')
   })
 
@@ -131,8 +131,8 @@ describe('a path', () => {
   })
 })
 
-describe('an address', () => {
-  test('is downloaded once and checked, and leaves no partial file', async () => {
+describe('a download', () => {
+  test('is made once, is checked, and leaves no partial file', async () => {
     const folder = join(newFolder(), 'not', 'there', 'yet')
     const { url, requests } = await serve(whole)
     const file = await find(url, folder, digest).file
@@ -140,11 +140,11 @@ describe('an address', () => {
     expect(await find(url, folder, digest).file).toBe(file)
     expect(readdirSync(folder)).toEqual([expect.stringMatching(/^[0-9a-f]{12}-tiny\.gguf$/)])
     expect(requests.length).toBe(1)
-    // The request contains nothing of the service.
+    // The request has no credentials of the service.
     expect(requests[0]?.headers.authorization).toBeUndefined()
   })
 
-  test('of two models is downloaded once', async () => {
+  test('is made once for two models with the same address', async () => {
     const folder = newFolder()
     const { url, requests } = await serve(whole)
     const [first, second] = await Promise.all([find(url, folder).file, find(url, folder, digest).file])
@@ -152,7 +152,7 @@ describe('an address', () => {
     expect(requests.length).toBe(1)
   })
 
-  test('of a file with a wrong checksum, or of a page, leaves no file', async () => {
+  test('of a file with a wrong checksum, or of an HTML page, leaves no file', async () => {
     const folder = newFolder()
     const { url } = await serve(whole)
     await expect(find(url, folder, 'a'.repeat(64)).file).rejects.toThrow(/has the SHA-256 .* instead of a+\./)
@@ -161,7 +161,7 @@ describe('an address', () => {
     expect(readdirSync(folder)).toEqual([])
   })
 
-  test('is downloaded through a proxy where there is one, and so is its redirect', async () => {
+  test('goes through the proxy if one is set, and so does its redirect', async () => {
     const { url } = await serve((request, response) => {
       if (request.headers.host === 'files.example') whole(request, response)
       else response.writeHead(302, { location: 'http://files.example/tiny.gguf' }).end()
@@ -176,7 +176,7 @@ describe('an address', () => {
     ])
   })
 
-  test('may redirect a few times, and never from https to http', async () => {
+  test('follows a few redirects, but none from https to http', async () => {
     const { url, requests } = await serve((request, response) => {
       if (request.url === '/tiny.gguf') response.writeHead(302, { location: '/storage/1?signature=x' }).end()
       else whole(request, response)
@@ -196,7 +196,7 @@ describe('an address', () => {
     expect(followRedirect(new URL('http://hub.example/a'), 'https://cdn.example/b')?.protocol).toBe('https:')
   })
 
-  test('that answers with an error, or not at all, is an error without its query', async () => {
+  test('that a server refuses, or does not answer, is an error that does not show the query of the address', async () => {
     const { url } = await serve((_request, response) => response.writeHead(403).end('secret'))
     const error = await find(`${url}?token=secret`, newFolder()).file.catch(String)
     expect(error).toBe(`Error: ${url} cannot be downloaded: its server answered 403.`)
@@ -215,7 +215,7 @@ describe('an address', () => {
     })
     await expect(find(url, folder, digest).file).rejects.toThrow('broke off; the next attempt continues it.')
     expect(readFileSync(await find(url, folder, digest).file).equals(weights)).toBe(true)
-    // The system may drop some of the half when the connection ends.
+    // The operating system may drop a part of the first half when the connection ends.
     const { range = '', 'if-range': version } = requests[1]?.headers ?? {}
     const [, start] = /^bytes=(\d+)-$/.exec(range) ?? []
     expect(Number(start)).toBeGreaterThan(0)
@@ -224,7 +224,7 @@ describe('an address', () => {
     expect(readdirSync(folder).length).toBe(1)
   })
 
-  test('whose file has changed, or has no strong ETag, is downloaded from the start', async () => {
+  test('that broke off begins again if the file has changed, or has no strong ETag', async () => {
     for (const etag of ['"v2"', 'W/"v1"']) {
       const folder = newFolder()
       let times = 0
@@ -239,7 +239,7 @@ describe('an address', () => {
     }
   })
 
-  test('is not downloaded further when the service closes', async () => {
+  test('stops when the service closes', async () => {
     const closing = new AbortController()
     const { url } = await serve((_request, response) => {
       response.writeHead(200, { 'content-length': weights.length }).write(weights.subarray(0, 1000))
@@ -251,7 +251,7 @@ describe('an address', () => {
   })
 
   test('shows its progress: a line for every tenth, or a bar', async () => {
-    // Each tenth is sent after the line for the one before; otherwise two might come as one.
+    // Each tenth is sent after the line for the tenth before it; otherwise two tenths might arrive together.
     const inTenths = async (response: ServerResponse) => {
       response.writeHead(200, { 'content-length': weights.length })
       for (let tenth = 1; tenth <= 10; tenth++) {
@@ -281,7 +281,7 @@ describe('an address', () => {
 })
 
 describe('the queue', () => {
-  test('admits one at a time, first come first served, also when others leave', async () => {
+  test('admits one request at a time, in the order of arrival, even if a waiting request leaves', async () => {
     const queue = new Queue(2)
     const order: string[] = []
     const leave = await queue.enter(never)
@@ -329,7 +329,7 @@ function ask(more: Partial<CompletionRequest> & Record<string, unknown>, charact
 }
 
 describe('a request', () => {
-  test('gets the defaults of llama.cpp, and its names of parameters that OpenAI lacks', () => {
+  test('gets the defaults of llama.cpp, and may have parameters that OpenAI lacks, with the names of llama.cpp', () => {
     expect(readTask(ask({}))).toMatchObject({
       history: [{ type: 'user', text: 'Hi' }],
       sampling: { temperature: 0.8, topK: 40, topP: 0.95, minP: 0.05, customStopTriggers: [] },
@@ -360,7 +360,7 @@ describe('a request', () => {
     expect(new Set(seeds).size).toBe(5)
   })
 
-  test('is written with roles, parts and names as a template takes them', () => {
+  test('becomes messages for a chat template: roles, parts and names are converted', () => {
     const messages: CompletionRequest['messages'] = [
       { role: 'system', content: 'You are Fern.' },
       { role: 'system', name: 'example_user', content: 'Water?' },

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { beforeAll, expect, test } from 'vitest'
 import { countsOf, hasFact, logOf, rowOf, type Talk, talk } from '../../support/understudy-talks.ts'
 
-/** Twenty turns with each starter, and with five cards in the style of third parties' cards. */
+/** The user's lines of twenty turns, by card: the four starter cards, and five cards in common styles of other authors. */
 const lines: Readonly<Record<string, readonly string[]>> = JSON.parse(
   readFileSync('test/models/understudy/conversations.json', 'utf8'),
 )

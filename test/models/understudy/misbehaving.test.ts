@@ -5,7 +5,7 @@ import { startTestService, type TestService } from '../../support/service.ts'
 
 const modes = [false, true]
 
-describe('the understudies that misbehave, by default', () => {
+describe('the understudies that misbehave on purpose', () => {
   let alone: TestService
 
   beforeAll(async () => {
@@ -73,7 +73,7 @@ describe('the understudies that misbehave, by default', () => {
     expect(await readChatError(failed)).toMatchObject({ type: 'server_error', code: 'internal_error' })
   })
 
-  test('garbage: invalid JSON, whole or as the third event', async () => {
+  test('garbage: invalid JSON as the whole reply, or as the third event of a stream', async () => {
     const whole = await act('garbage', false)
     expect(whole.status).toBe(200)
     expect(await whole.text()).toMatch(/^</)
@@ -91,7 +91,7 @@ describe('the understudies that misbehave, by default', () => {
     expect(events.slice(0, 4).map(isJson)).toEqual([true, true, false, true])
   })
 
-  test('empty: a whole reply without a word', async () => {
+  test('empty: a complete reply without a word, whole and streamed', async () => {
     const whole = await readCompletion(await act('empty', false))
     expect(whole.choices).toMatchObject([{ message: { content: '' }, finish_reason: 'stop' }])
     const streamed = await readStream(await act('empty', true))

@@ -24,7 +24,7 @@ const cards = folders.flatMap((folder) =>
   readdirSync(folder).map((file) => cardIn(JSON.parse(readFileSync(join(folder, file), 'utf8')))),
 )
 
-test('there are sixty or more', () => {
+test('there are sixty or more hard questions, and no question twice', () => {
   expect(questions.length).toBeGreaterThanOrEqual(60)
   expect(new Set(questions.map(({ question, character }) => `${character}/${question}`)).size).toBe(questions.length)
 })

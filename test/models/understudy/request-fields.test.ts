@@ -26,7 +26,7 @@ describe('limits', () => {
     [' and', 'Ginger, Ada,'],
     [['deal', ', '], 'Ginger'],
     [['nowhere', ''], 'Ginger, Ada, and a great deal of it.'],
-  ])('stop %j', async (stop, text) => {
+  ])('the reply ends before the stop sequence: %j', async (stop, text) => {
     const request = asking('Which tea is good against a cold?', { stop })
     expect((await completionOf(request)).choices[0]).toMatchObject({
       message: { content: text },
@@ -50,8 +50,8 @@ describe('limits', () => {
   })
 })
 
-describe('objects', () => {
-  test('a completion has every field, and counts its tokens', async () => {
+describe('the shape of a reply', () => {
+  test('a completion has every field, and the number of its tokens', async () => {
     const tokenizer = await loadTokenizer()
     const messages: readonly Message[] = [
       { role: 'system', name: 'example_user', content: 'Play on.' },
@@ -109,23 +109,23 @@ describe('tools', () => {
   const clock = { type: 'function' as const, function: { name: 'getTime' } }
   const question = 'What is the weather in New York, in Fahrenheit?'
 
-  const leftToIt = [undefined, null, 'auto'] as const
+  const modelDecides = [undefined, null, 'auto'] as const
 
   test('no tool is called unless the request requires it or the user names it', async () => {
-    for (const tool_choice of [...leftToIt, 'none'] as const) {
+    for (const tool_choice of [...modelDecides, 'none'] as const) {
       const { choices } = await completionOf(asking(question, { tools: [weather], tool_choice }))
       expect(choices[0]).toMatchObject({ finish_reason: 'stop', message: { content: expect.any(String) } })
     }
   })
 
-  /** The tool that is called where the understudy decides. */
+  /** The name of the tool that the understudy calls; by default without `tool_choice`. */
   const calledFor = async (text: string, names: readonly string[], more: Parameters<typeof asking>[1] = {}) => {
     const tools = names.map((name) => ({ type: 'function' as const, function: { name } }))
     const { choices } = await completionOf(asking(text, { tools, ...more }))
     return choices[0]?.message.tool_calls?.[0]?.function.name
   }
 
-  test.each(leftToIt)('a tool that the user names is called, tool_choice %s', async (tool_choice) => {
+  test.each(modelDecides)('a tool that the user names is called, tool_choice %s', async (tool_choice) => {
     const request = asking('Please get weather of Oslo.', { tools: [clock, weather], tool_choice })
     const { choices } = await completionOf(request)
     expect(choices[0]).toMatchObject({ finish_reason: 'tool_calls', message: { content: null } })
@@ -176,7 +176,7 @@ describe('tools', () => {
     expect(await calledFor('get_weather', ['get_weather'], { tool_choice: 'none' })).toBeUndefined()
   })
 
-  test('the result of a tool is reported, also with system messages after it, and the tool is called when it is named again', async () => {
+  test('the result of a tool is reported, even if system messages follow; a tool that is named again is called again', async () => {
     const asked: readonly Message[] = [{ role: 'user', content: 'Call get_weather.' }]
     const [call] = (await completionOf(asking(asked, { tools: [weather] }))).choices[0]?.message.tool_calls ?? []
     if (!call) throw new Error('nothing was called')
@@ -245,7 +245,7 @@ describe('response_format', () => {
   const question = 'Which tea is good against a cold?'
   const answer = 'Ginger, Ada, and a great deal of it.'
 
-  test('json_object', async () => {
+  test('json_object: the reply is a field of an object', async () => {
     expect(JSON.parse(await textOf(asking(question, { response_format: { type: 'json_object' } })))).toEqual({
       reply: answer,
     })
@@ -269,7 +269,7 @@ describe('response_format', () => {
   })
 })
 
-test('names the parameters that it does not honour', () => {
+test('the understudy names the parameters that it does not honour', () => {
   for (const name of ['temperature', 'top_p', 'logprobs', 'presence_penalty', 'reasoning_effort']) {
     expect(understudy.ignoredParameters?.has(name)).toBe(true)
   }

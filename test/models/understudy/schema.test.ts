@@ -44,7 +44,7 @@ const scalar: fc.Arbitrary<TSchema> = fc.oneof(
     Type.String({ pattern: '^[A-Z]{2}-\\d{3,5}$' }),
   ),
 )
-// TypeBox takes inherited properties of objects for their own.
+// TypeBox takes properties that every object inherits, such as `toString`, for properties of the value.
 const propertyName = fc.string({ maxLength: 8 }).filter((name) => !(name in {}))
 const { schema } = fc.letrec<{ schema: TSchema }>((tie) => ({
   schema: fc.oneof(
@@ -171,7 +171,7 @@ describe('the steps of a value', () => {
   const named = (count: number, value: unknown) =>
     Object.fromEntries(numbered(count).map((name) => [String(name), value]))
 
-  /** Schemas that grow with a size, or that ask for values that grow with it. */
+  /** Schemas that grow with a size, or whose values grow with a size. */
   const growing: readonly (readonly [what: string, schema: (size: number) => unknown])[] = [
     ['items', (size) => ({ minItems: size, items: { type: 'integer' } })],
     ['properties', (size) => ({ required: numbered(size), properties: named(size, { type: 'null' }) })],
@@ -256,7 +256,7 @@ describe('textForPattern', () => {
     }
   })
 
-  test('fills up to the minimum length where repeats allow it', () => {
+  test('fills up to the minimum length if repeats allow it', () => {
     expect(textForPattern('^[a-z]+$', 20, 0)).toHaveLength(20)
   })
 
