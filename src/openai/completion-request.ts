@@ -8,12 +8,12 @@ import { maxTools, Tool, ToolCall, ToolChoice } from './tool-fields.ts'
  */
 
 export const maxChoices = 8
-/** Messages of a request. The longest conversations of chat programs have some thousands. */
+/** Maximum messages of a request. The longest conversations of chat programs have some thousands. */
 const maxMessages = 10_000
-/** Parts of a message, and its tool calls. OpenAI takes 500 images in a request. */
+/** Maximum parts of a message, and maximum tool calls. OpenAI allows 500 images in a request. */
 const maxParts = 1000
 export const maxCharacterLength = 200
-/** Characters of a persona, and of an author's note. */
+/** Maximum characters of a persona, and of an author's note. */
 const maxTextLength = 16_384
 const maxLorebooks = 16
 
@@ -50,7 +50,7 @@ export const ContentPart = Type.Object(
       }),
     ),
     refusal: Type.Optional(text()),
-    // Kinds of vLLM and SGLang ("Multimodal Inputs" in vLLM's documentation): OpenAI has no kind for videos.
+    // These kinds are from vLLM and SGLang ("Multimodal Inputs" in vLLM's documentation). OpenAI's API does not have them.
     video_url: Type.Optional(AddressedPart),
     audio_url: Type.Optional(AddressedPart),
   },
@@ -115,7 +115,7 @@ const AuthorNote = Type.Object(
   },
 )
 
-/** The fields of a request that only Conservatory knows: no upstream ever gets them. */
+/** The fields of a request that only Conservatory knows. No upstream ever gets these fields. */
 export const OwnFields = Type.Object({
   character: nullable(
     shortText(maxCharacterLength, {
@@ -171,8 +171,8 @@ export const ownFields = [
   'lorebooks',
 ] as const satisfies (keyof typeof OwnFields.properties)[]
 /**
- * Parameters with which client libraries set another address, another key or more fields. A gateway upstream may follow
- * them, so no upstream ever gets them from a caller.
+ * Parameters with which client libraries set another address, another key or more fields. A gateway may obey these parameters,
+ * so no upstream ever gets them from a caller.
  */
 export const redirecting: readonly string[] = ['api_base', 'base_url', 'api_key', 'extra_headers', 'extra_body']
 
@@ -247,7 +247,7 @@ export function textOf(message: Message): string {
   return (message.content ?? []).map((part) => part.text ?? '').join('')
 }
 
-/** The maximum tokens of a reply; undefined where the request sets none, or -1. */
+/** The maximum tokens of a reply; undefined if the request sets no maximum, or -1. */
 export function maxReplyTokensOf({
   max_completion_tokens,
   max_tokens,

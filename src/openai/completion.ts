@@ -20,9 +20,9 @@ export type Usage = Static<typeof Usage>
 /** The token counts of an answer that an upstream reports. */
 export type Counts = Pick<Usage, 'prompt_tokens' | 'completion_tokens'>
 
-/** The counts of a usage; undefined where it has no counts, or only zeros. */
+/** The counts of a usage; undefined if the usage has no valid counts, or only zeros. */
 export function countsOf(usage: unknown): Counts | undefined {
-  // Nearly every chunk of a stream has none.
+  // Nearly every chunk of a stream has no usage, so this check comes first.
   if (usage == null) return undefined
   const prompt_tokens = field(usage, 'prompt_tokens')
   const completion_tokens = field(usage, 'completion_tokens')
@@ -30,7 +30,7 @@ export function countsOf(usage: unknown): Counts | undefined {
   return prompt_tokens + completion_tokens === 0 ? undefined : { prompt_tokens, completion_tokens }
 }
 
-/** Whether a usage was sent and has no number but 0. */
+/** Whether a usage was sent, but has no number other than 0. */
 export function isEmptyUsage(usage: unknown): boolean {
   return usage !== undefined && Object.values(usage ?? {}).every((value) => typeof value !== 'number' || value === 0)
 }
@@ -116,7 +116,7 @@ export function usageIn(chunk: Pick<Chunk, 'choices' | 'usage'>): unknown {
   return countsOf(ofGroq) ? ofGroq : chunk.usage
 }
 
-/** The error body of everything but the plants. */
+/** The error body of all routes except those of plants. */
 export const ChatError = Type.Object(
   {
     error: Type.Object({

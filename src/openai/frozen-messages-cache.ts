@@ -8,18 +8,19 @@ interface FrozenMessages<T> {
 
 /**
  * Caches a value that is made from the frozen messages at the beginning of a conversation. All requests with a card begin with
- * the same ones, which are most of a prompt. Without this cache a whole completion costs 4.4 % more CPU time (docs/performance.md).
+ * the same messages, which are most of a prompt. Without this cache, a whole completion costs 4.4 % more CPU time
+ * (docs/performance.md).
  */
 export class FrozenMessagesCache<T> {
   readonly #make: (messages: readonly Message[]) => T
-  /** The last beginning of the conversations with the same first message. */
+  /** For each first message, the frozen beginning of the last conversation. */
   readonly #kept = new WeakMap<Message, FrozenMessages<T>>()
 
   constructor(make: (messages: readonly Message[]) => T) {
     this.#make = make
   }
 
-  /** The frozen messages at the beginning, and the value for them; undefined where the first message is not frozen. */
+  /** The frozen messages at the beginning, and the value for them; undefined if the first message is not frozen. */
   of(messages: readonly Message[]): FrozenMessages<T> | undefined {
     const [first] = messages
     if (!first || !Object.isFrozen(first)) return undefined
@@ -33,9 +34,9 @@ export class FrozenMessagesCache<T> {
   }
 }
 
-/** Whether these are the frozen messages that a conversation begins with: all of them, and in their order. */
+/** Whether `known` has all frozen messages that a conversation begins with, and no other message, in the same order. */
 function isBeginning(known: readonly Message[], messages: readonly Message[]): boolean {
-  // By their places: a card may have hundreds, and each prompt has them.
+  // A loop by index, without iterators: a card may have hundreds of messages, and each prompt compares them.
   for (let index = 0; index < known.length; index++) if (known[index] !== messages[index]) return false
   const next = messages[known.length]
   return next === undefined || !Object.isFrozen(next)

@@ -2,7 +2,7 @@ import { invalidField } from '../errors.ts'
 import { type ContentPart, type Message, textOf } from './completion-request.ts'
 import { calledBy, checkKind } from './tools.ts'
 
-/** Content parts and tool calls of all messages of a request together: two for each of the 10,000 messages that it may have. */
+/** Maximum content parts and tool calls of all messages of a request: two for each of the 10,000 messages that it may have. */
 const maxPartsInAll = 20_000
 
 /**
@@ -65,12 +65,12 @@ function checkPart(part: ContentPart, at: string): void {
 
 const plainUrls = 'is of another kind than http:, https: and data: URLs; send one of those'
 
-/** Whether a text is a URL that contains its content, or that every service fetches alike. A path of the upstream's machine is neither. */
+/** Whether a text is a `data:` or web address. Every service reads these alike, and they cannot name a file of the upstream. */
 function isPlainUrl(text: string): boolean {
   return /^(?:https?:\/\/|data:)/i.test(text)
 }
 
-/** Whether a value is a URL of another scheme. Ids of files have no scheme, and base64 has no colon. */
+/** Whether a value is a URL of another scheme. Ids of files have no scheme, and base64 has no colon, so they are no URLs. */
 function isOtherUrl(value: unknown): boolean {
   return typeof value === 'string' && /^[\s\p{Cc}]*[a-z][a-z0-9+.-]{0,30}:/iu.test(value) && !isPlainUrl(value)
 }

@@ -7,7 +7,7 @@ import { flag, nullable, oneOf, text, wholeBetween } from './rules.ts'
  * fields are open and pass through.
  */
 
-/** Items of an input, and parts of an item. */
+/** Maximum items of an input, and maximum parts of an item. */
 const maxItems = 10_000
 const maxParts = 1000
 

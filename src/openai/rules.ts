@@ -9,7 +9,7 @@ export const oneOf = <const T extends readonly string[]>(...words: T) =>
     errorMessage: `send one of ${words.join(', ')}`,
   })
 
-/** An optional field; OpenAI's clients send null where they do not set it. */
+/** An optional field. OpenAI's clients send null for a field that they do not set. */
 export const nullable = <T extends TSchema>(schema: T) => Type.Optional(Type.Union([schema, Type.Null()]))
 
 /** An optional boolean, or null. */
@@ -33,7 +33,7 @@ TypeRegistry.Set<{ maxLength: number }>('ShortText', ({ maxLength }, value) => {
   return value.length <= maxLength || [...value].length <= maxLength
 })
 
-/** A text of at most so many characters (code points). */
+/** A text of at most `maxLength` characters (code points). */
 export const shortText = (maxLength: number, rules: SchemaOptions) =>
   Type.Unsafe<string>({
     ...rules,

@@ -3,7 +3,7 @@ import { nullable, oneOf, text } from './rules.ts'
 
 /* The tools of a chat completion request, and their calls, after OpenAI's API reference. */
 
-/** Tools that a request offers. */
+/** Maximum tools of a request. */
 export const maxTools = 128
 
 const CalledFunction = Type.Object({ name: text({ minLength: 1 }), arguments: text() })
@@ -52,7 +52,7 @@ const FunctionTool = Type.Object({
 /** A function that a model may call. */
 export type FunctionTool = Static<typeof FunctionTool>
 
-/** A tool whose input is any text, or one that fits a grammar. */
+/** A tool whose input is any text, or a text that fits a grammar. */
 const CustomTool = Type.Object({
   type: Type.Literal('custom'),
   custom: Type.Object({ name: text({ minLength: 1, maxLength: 128 }), description: nullable(text()) }),

@@ -40,7 +40,7 @@ export interface Functions {
 
 /**
  * The functions of a request, for models that have no other tools. `allowed_tools` restricts them.
- * @throws ApiError 400 where a custom tool must be called
+ * @throws ApiError 400 if `tool_choice` names a custom tool
  */
 export function functionsOf({ tools, tool_choice: choice }: CompletionRequest): Functions {
   const functions = (tools ?? []).filter((tool) => tool.type === 'function')

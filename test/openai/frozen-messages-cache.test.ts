@@ -3,16 +3,16 @@ import { expect, it } from 'vitest'
 import type { Message } from '../../src/openai/completion-request.ts'
 import { FrozenMessagesCache } from '../../src/openai/frozen-messages-cache.ts'
 
-/** The simple version: the messages before the first one that is not frozen. */
+/** The expected beginning: the messages before the first message that is not frozen. */
 function frozenBeginning(messages: readonly Message[]): readonly Message[] {
   const end = messages.findIndex((message) => !Object.isFrozen(message))
   return end === -1 ? messages : messages.slice(0, end)
 }
 
-/** Places in a list of four frozen messages and two others. */
+/** Conversations, as indexes in a list of four frozen messages and two messages that are not frozen. */
 const conversations = fc.array(fc.array(fc.nat(5), { maxLength: 6 }), { maxLength: 12 })
 
-it('gives what would be made anew of the frozen messages that a conversation begins with', () => {
+it('gives the same value as without a cache, and makes fewer values', () => {
   let [made, given] = [0, 0]
   fc.assert(
     fc.property(conversations, (asked) => {
