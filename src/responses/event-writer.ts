@@ -4,7 +4,7 @@ import { GrowingText } from '../text.ts'
 import { type MessageParts, readMessageParts } from './message-parts.ts'
 import { cutReason, emptyCall, emptyMessage, emptyReasoning, setArguments, textPart } from './output.ts'
 
-/** A part of an item, while its text grows. */
+/** A part of an item whose text still grows. */
 interface OpenText {
   readonly kind: TextKind
   readonly item: OutputMessage | Reasoning
@@ -13,7 +13,7 @@ interface OpenText {
   readonly text: GrowingText
 }
 
-/** A tool call while its arguments grow, and its index in the output. */
+/** A tool call whose arguments still grow, and its index in the output. */
 interface OpenCall {
   readonly item: Call
   readonly index: number
@@ -52,7 +52,7 @@ export class EventWriter {
   /** Ends all open items. @param reason the finish reason of the model's choice */
   end(reason: string | null | undefined): string {
     const status = cutReason(reason) ? 'incomplete' : 'completed'
-    // Clients take a response without items for no response.
+    // Clients treat a response without items as if there was no response, so it gets an empty text.
     let events = this.output.length === 0 ? this.#beginText('output_text') : ''
     events += this.#endItem(status)
     this.#closeCalls()
@@ -67,7 +67,7 @@ export class EventWriter {
     return events
   }
 
-  /** The items with the text that has come so far, for a response that failed. */
+  /** Closes the open items without events, and returns all items with the text so far, for a response that failed. */
   get cutOutput(): readonly OutputItem[] {
     this.#closeText()
     this.#closeCalls()
@@ -111,7 +111,7 @@ export class EventWriter {
     return done + this.event('response.content_part.done', { ...at, part })
   }
 
-  /** Puts the open part into its item, without an event; undefined where none is open. */
+  /** Puts the open part into its item, without an event; undefined if no part is open. */
   #closeText(): (Omit<OpenText, 'text'> & { readonly text: string; readonly part: object }) | undefined {
     const open = this.#open
     if (!open) return undefined

@@ -15,17 +15,17 @@ interface ToolCallParts {
   /** The same number in all deltas of one call. */
   readonly index: number
   readonly kind: Call['type']
-  /** The id that a result names; empty where this delta does not have it. */
+  /** The id that the result of the call names; empty if this delta does not have it. */
   readonly id: string
   readonly name: string
   /** The arguments of a function, or the input of a custom tool. */
   readonly text: string
 }
 
-/** Names of the field with the reasoning text: DeepSeek's and vLLM's, and OpenRouter's. */
+/** Names of the field with the reasoning text: the first is from DeepSeek and vLLM, the second from OpenRouter. */
 const thoughtNames = ['reasoning_content', 'reasoning']
 
-/** Reads a message or a delta. Upstreams send values of any type in these fields: a value of a wrong type counts as none. */
+/** Reads a message or a delta. Upstreams send values of any type in these fields; a value of a wrong type counts as absent. */
 export function readMessageParts(message: unknown): MessageParts {
   const fields = isFields(message) ? message : {}
   const thoughts = [...thoughtNames.map((name) => textIn(fields, name)), partsOf(fields, 'thinking')]

@@ -2,7 +2,7 @@ import type { OutputItem } from '../openai/response.ts'
 
 /** Milliseconds for which an item can be referred to. */
 const keptMs = 3_600_000
-/** Characters of all items, some 32 MB in memory, and of the items of one account. */
+/** Maximum characters of all items, which take some 32 MB of memory, and of the items of one account. */
 const maxCharacters = 16 * 1024 ** 2
 const maxAccountCharacters = maxCharacters / 4
 
@@ -18,7 +18,7 @@ interface CachedItem {
  * memory only, for an hour at most. The oldest items go when an account, or all accounts together, have too many characters.
  */
 export class OutputItemCache {
-  /** The oldest first. */
+  /** The items by id, the oldest first. */
   readonly #items = new Map<string, CachedItem>()
   /** Characters by account. */
   readonly #accounts = new Map<number, number>()
@@ -41,7 +41,7 @@ export class OutputItemCache {
     this.#evict(account)
   }
 
-  /** An output item of the same account; undefined where it is not kept any more. */
+  /** An output item of the same account; undefined if the account has no such item, or it is not kept any more. */
   find(account: number, id: string): OutputItem | undefined {
     const kept = this.#items.get(id)
     if (!kept || kept.account !== account || kept.expiresAtMs <= this.#now()) return undefined

@@ -13,7 +13,7 @@ export function emptyMessage(): OutputMessage {
   return { type: 'message', id: idOf('msg'), status: 'in_progress', role: 'assistant', content: [] }
 }
 
-/** A tool call without arguments. @param callId the id that its result will name */
+/** A tool call without arguments. @param callId the id that the result of the call will name */
 export function emptyCall(type: Call['type'], callId: string, name: string): Call {
   const call = { status: 'in_progress' as const, call_id: callId, name }
   if (type === 'custom_tool_call') return { type, id: idOf('ctc'), ...call, input: '' }
@@ -61,7 +61,7 @@ export function textPart(text: string): Extract<OutputMessage['content'][number]
   return { type: 'output_text', text, annotations: [], logprobs: [] }
 }
 
-/** The reason why a response is incomplete, from the finish reason of its choice; null where it is complete. */
+/** The reason why a response is incomplete, from the finish reason of its choice; null if the response is complete. */
 export function cutReason(reason: string | null | undefined): 'max_output_tokens' | 'content_filter' | null {
   if (reason === 'length') return 'max_output_tokens'
   return reason === 'content_filter' ? 'content_filter' : null

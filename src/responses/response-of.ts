@@ -23,7 +23,7 @@ export interface Ended {
 
 /**
  * A response object, which repeats fields of its request (OpenAI's API reference, "The Response object").
- * @param ended undefined while it is in progress
+ * @param ended undefined while the response is in progress
  */
 export function responseOf(
   request: ResponseRequest,

@@ -15,19 +15,19 @@ export interface Translation {
   readonly translateError: (error: ApiError) => ApiError
 }
 
-/** Fields that refer to stored objects. Conservatory stores none, so it refuses them. */
+/** Fields that refer to stored objects. Conservatory stores no such objects, so it refuses these fields. */
 const unsupportedFields: Readonly<Record<string, string>> = {
   previous_response_id: 'is not supported: responses are not kept. Send the whole conversation in "input"',
   conversation: 'is not supported: conversations are not kept. Send the whole conversation in "input"',
   prompt: 'is not supported: send "instructions" and "input"',
 }
 
-/** Fields of a chat request that the Responses API does not have. Without this list they would pass unchecked to the model. */
+/** Fields of a chat request that the Responses API does not have. Without this list, they would reach the model unchecked. */
 const chatOnlyFields = Object.keys(CompletionRequest.properties).filter(
   (name) => !Object.hasOwn(ResponseRequest.properties, name),
 )
 
-/** Fields that no model gets, and a test for values that change nothing: with such a value `x-ignored-params` does not name the field. */
+/** Fields that no model gets, with a test for values that change nothing. `x-ignored-params` names a field with another value. */
 const ignoredFields: Readonly<Record<string, (value: unknown) => boolean>> = {
   ...Object.fromEntries(chatOnlyFields.map((name) => [name, () => false])),
   store: (value) => value === false,
@@ -108,7 +108,8 @@ function formatOf({ type, name, description, schema, strict }: Format) {
 function toolsOf(tools: readonly Tool[], choice: ToolChoice | undefined, parallel: boolean | null | undefined) {
   const all = tools.map((tool, index) => toolOf(tool, `tools[${index}]`))
   if (all.length === 0) {
-    // Chat refuses both fields without tools. In the Responses API clients send them always, and they mean nothing.
+    // Chat refuses `tool_choice` and `parallel_tool_calls` without tools, but clients of the Responses API always send them. So
+    // values that demand no tool are dropped. Any other `tool_choice` is passed on, so that it is refused.
     return choice === undefined || choice === 'auto' || choice === 'none' ? {} : { tool_choice: choiceOf(choice) }
   }
   return {
@@ -142,7 +143,7 @@ function toolOf({ type, name, description, parameters, strict, format }: Tool, a
   }
 }
 
-/** In chat a grammar is an object of its own. */
+/** The format of a custom tool for chat, where a grammar is an object of its own. */
 function toolFormatOf({ type, definition, syntax }: NonNullable<Tool['format']>) {
   return type === 'text' ? { type } : { type, grammar: { definition, syntax } }
 }
@@ -158,7 +159,7 @@ function choiceOf(choice: ToolChoice): ChatToolChoice {
   return type === 'custom' ? { type, custom: { name } } : { type, function: { name } }
 }
 
-/** The names of chat's fields in the Responses API. */
+/** Fields of a chat request, and their names in the Responses API. */
 const ownNames: ReadonlyMap<string, string> = new Map([
   ['messages', 'input'],
   ['max_completion_tokens', 'max_output_tokens'],

@@ -11,7 +11,7 @@ export interface Conversation {
   readonly messages: readonly Message[]
   /** For each message the field that it comes from, such as `input[3]`. */
   readonly origins: readonly string[]
-  /** Whether there are reasoning items, which no model gets. */
+  /** Whether the input has reasoning items, which no model gets. */
   readonly leavesReasoning: boolean
 }
 
@@ -113,7 +113,7 @@ function wordsOf(parts: readonly ContentPart[]): Pick<Message, 'content' | 'refu
   return refusal === '' ? { content: text } : { content: text || null, refusal }
 }
 
-/** The content as a plain text if it has only text parts: every upstream takes that. */
+/** The content. If it has only text parts, they become one plain text, because every upstream accepts a plain text. */
 function contentOf(content: InputItem['content'], at: string): string | ContentPart[] {
   if (typeof content === 'string') return content
   const parts = needed(content, at).map((part, index) => partOf(part, `${at}[${index}]`))
@@ -165,7 +165,7 @@ function needed<T>(value: T | null | undefined, at: string): T {
   return value
 }
 
-/** The 400 for a request that OpenAI's service takes and Conservatory does not support. */
+/** The 400 for a field that OpenAI's service supports and Conservatory does not. */
 export function unsupported(param: string, problem: string): ApiError {
   return new ApiError(400, 'unsupported_parameter', `The field "${param}" ${problem}.`, { param })
 }

@@ -6,7 +6,7 @@ import { alone, service, servicesForClientsForThisFile, upstream } from '../supp
 import type { TestService } from '../support/service.ts'
 import { chunkText, completion, json, pieces, sse } from '../support/upstream.ts'
 
-/* Clients of the Responses API with nothing set but base URL, key and model; test/chat/clients.characters.test.ts has more of them. */
+/* Clients of the Responses API with only base URL, key and model set. test/chat/clients.characters.test.ts has more clients. */
 
 servicesForClientsForThisFile()
 
@@ -46,7 +46,7 @@ describe.each(['', '/v1'])('the official client with the base URL of the service
 describe("the AI SDK's default, which refers to earlier items by their ids", () => {
   const model = (of: TestService, id = 'understudy') => createOpenAI({ baseURL: `${of.url}/v1`, apiKey: of.key })(id)
 
-  test('holds a second turn', async () => {
+  test('continues the conversation in a second turn', async () => {
     upstream.answer(json(completion('Root-bound.')), json(completion('Weekly.')))
     const first = await generateText({ model: model(service, 'once'), prompt: question })
     const second = await generateText({

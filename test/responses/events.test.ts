@@ -216,7 +216,7 @@ describe('the events of a response', () => {
   test.each([
     ['length', 'max_output_tokens'],
     ['content_filter', 'content_filter'],
-  ])('an end by %s is no completed response', (reason, said) => {
+  ])('the finish reason %s makes an incomplete response', (reason, said) => {
     const { types, events } = speak([{ content: 'Wat' }], reason)
     expect(types.at(-1)).toBe('incomplete')
     expect(last(events)).toMatchObject({
@@ -226,7 +226,7 @@ describe('the events of a response', () => {
     })
   })
 
-  test('a failure keeps the partial output and has an error; no call is completed by it', () => {
+  test('a failure has the partial output and an error, and completes no call', () => {
     const error = new ApiError(502, 'upstream_error', 'The model broke off.')
     const { types, events, kept } = speak(
       [{ content: 'Wat' }, named(0, 'call_a'), call(0, { function: { arguments: '{"a' } })],

@@ -4,7 +4,7 @@ import { serviceForThisTest } from '../support/service.ts'
 import { chunkText, completion, json, pieces, sse } from '../support/upstream.ts'
 import { eachOffset, onlyCall, service, upstream, upstreamServiceForThisFile } from '../support/upstream-service.ts'
 
-/* The model's request for a request of the Responses API, and refusals. */
+/* The chat request that a model gets for a request of the Responses API, and refusals. */
 
 upstreamServiceForThisFile()
 
@@ -81,7 +81,7 @@ describe('a model gets', () => {
       },
     },
     {
-      what: 'calls in the message before them, and their results',
+      what: 'tool calls as a part of the message before them, and their results',
       sent: {
         input: [
           user,
@@ -165,17 +165,17 @@ describe('a model gets', () => {
       },
     },
     {
-      what: 'nothing of a choice among no tools',
+      what: 'no tool choice without tools',
       sent: { tools: [], tool_choice: 'auto', parallel_tool_calls: true },
       asked: {},
     },
     {
-      what: 'parameters that chat has too, and a temperature beyond that of OpenAI',
+      what: 'parameters that chat has too, and a temperature over OpenAI’s maximum',
       sent: { temperature: 3, stop: ['x'], seed: 4, presence_penalty: 1, frequency_penalty: -1 },
       asked: { temperature: 3, stop: ['x'], seed: 4, presence_penalty: 1, frequency_penalty: -1 },
     },
     {
-      what: "nothing by chat's own names, which are named",
+      what: 'no field that only chat has; x-ignored-params names them',
       sent: { messages: 'x', max_tokens: {}, max_completion_tokens: -100, n: -5, response_format: 5, logprobs: 'q' },
       asked: {},
       ignored: 'messages,max_tokens,max_completion_tokens,n,logprobs,response_format',
@@ -214,12 +214,12 @@ describe('a model gets', () => {
       },
     },
     {
-      what: 'nothing of what is idle',
+      what: 'no field whose value changes nothing',
       sent: { store: false, truncation: 'disabled', include: [], service_tier: 'auto', background: false },
       asked: { messages: [user] },
     },
     {
-      what: 'nothing of fields that are null',
+      what: 'no field that is null',
       sent: Object.fromEntries(
         [
           ...['conversation', 'prompt', 'previous_response_id', 'background', 'store', 'instructions', 'include'],
@@ -230,7 +230,7 @@ describe('a model gets', () => {
       asked: {},
     },
     {
-      what: 'nothing of what cannot be honoured, which is named',
+      what: 'no field that cannot be honoured; x-ignored-params names them',
       sent: {
         store: true,
         truncation: 'auto',
@@ -333,7 +333,7 @@ describe('an output item of a response', () => {
     expect(error.message).toContain('store: false')
   })
 
-  test("is not another account's", async () => {
+  test('cannot be referred to by another account', async () => {
     const id = await itemOf(await post({}))
     const other = await service.makeKey('another', ['chat'])
     const error = await readChatError(await post({ input: [{ type: 'item_reference', id }] }, other))
@@ -432,7 +432,7 @@ describe('an odd answer', () => {
   })
 })
 
-test('a stream that is cut at any byte is never completed', async () => {
+test('a stream that is cut at any byte before [DONE] is never completed', async () => {
   const bytes = Buffer.from(
     sse(
       chunkText({ role: 'assistant', content: 'Wa' }),
