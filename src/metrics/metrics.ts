@@ -7,13 +7,13 @@ import type { Used } from '../usage/meter.ts'
 /** The values of the label for methods; any other method is `_OTHER`, as in OpenTelemetry's conventions. */
 const methods = new Set(['DELETE', 'GET', 'HEAD', 'OPTIONS', 'PATCH', 'POST', 'PUT'])
 
-/** Reads a value at each scrape: one number, or several with labels. */
+/** Reads a metric at each scrape: one number, or several numbers with labels. */
 type Read = () => number | Iterable<Sample>
 
 /**
- * All metrics of the service. Requests are recorded here; all other values are read from their parts at each scrape. Names and
- * labels follow OpenTelemetry's semantic conventions where those exist, in Prometheus' spelling. The number of values of a label
- * is bounded, and no label has a caller's text.
+ * All metrics of the service. Requests, attempts at models and tokens are recorded here; all other values are read from the parts
+ * of the service at each scrape. Names and labels follow OpenTelemetry's semantic conventions, if there are any, in Prometheus'
+ * spelling. Each label has a bounded number of values, and never a text of a caller.
  */
 export class Metrics implements RequestObserver {
   readonly #metrics: Metric[] = []
@@ -87,7 +87,7 @@ export class Metrics implements RequestObserver {
   used(model: string, { promptTokens, completionTokens }: Pick<Used, 'promptTokens' | 'completionTokens'>): void {
     this.tokens.record(promptTokens, 'chat', model, 'input')
     this.tokens.record(completionTokens, 'chat', model, 'output')
-    // The counter starts at 0: Prometheus sees no increase in a counter that appears with 1.
+    // The counter of truncated prompts starts at 0: Prometheus sees no increase in a counter that appears with 1.
     if (!this.#truncated.has(model)) this.#truncated.set(model, 0)
   }
 

@@ -14,7 +14,7 @@ export interface MeasuredParts {
   readonly inFlight: Pick<BytesInFlight, 'bytes' | 'refusals'>
 }
 
-/** The interval at which Node measures the delay of the event loop. */
+/** The interval at which Node measures the delay of the event loop, in milliseconds. */
 const delayResolutionMs = 20
 
 /** Adds the metrics of the parts, the event loop and the process. @returns a function to call when the service ends */

@@ -22,17 +22,17 @@ export const metricsPlugin: FastifyPluginAsync<MetricsOptions> = async (app, { g
 
 /** The server of the metrics' own port. */
 export interface MetricsServer {
-  /** Such as `http://127.0.0.1:9464`. */
+  /** The base URL, such as `http://127.0.0.1:9464`. */
   readonly address: string
   close(): Promise<void>
 }
 
 /**
  * Serves `GET /metrics` on a port of its own without a key, for a network that only the operator's tools can reach.
- * @throws Error with one sentence when it cannot listen on the port
+ * @throws Error if the server cannot listen on the port; its message says which setting to change
  */
 export async function serveMetrics(metrics: Metrics, host: string, port: number): Promise<MetricsServer> {
-  // An import would load all exports of `node:http`, Node's WebSocket among them: 30 ms of every start.
+  // An import would load all exports of `node:http`, also Node's WebSocket, and cost every start 30 ms.
   const { createServer } = process.getBuiltinModule('node:http')
   const server = createServer((request, response) => {
     const isKnown = request.url?.split('?', 1)[0] === '/metrics'

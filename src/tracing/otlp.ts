@@ -24,7 +24,7 @@ interface Attribute {
   readonly value: { readonly stringValue: string } | { readonly intValue: string }
 }
 
-/** Where and how spans are sent. */
+/** The receiver of spans, and how spans are sent. */
 export interface OtlpOptions {
   /** The whole URL, with `/v1/traces`. */
   readonly url: string
@@ -38,7 +38,7 @@ export interface OtlpOptions {
 
 /** How long spans are collected for a batch. */
 const batchDelayMs = 1000
-/** Spans of one batch, and spans in the queue; further spans are dropped. */
+/** Maximum spans of one batch, and maximum spans in the queue. While the queue is full, further spans are dropped. */
 const batchSize = 512
 const maxQueuedSpans = 2048
 const sendTimeoutMs = 5000
@@ -116,6 +116,6 @@ export function attributes(values: Readonly<Record<string, string | number | und
 
 /** The current time in Unix nanoseconds, as a string. */
 export function timeNow(): string {
-  // Rounded to microseconds: a number cannot hold nanoseconds exactly.
+  // The time is rounded to microseconds, because a JavaScript number cannot hold Unix nanoseconds exactly.
   return `${Math.round((performance.timeOrigin + performance.now()) * 1000)}000`
 }

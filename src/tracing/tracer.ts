@@ -6,15 +6,15 @@ import { childOf, readContext, type TraceContext, writeContext } from './context
 import { attributes, OtlpExporter, type OtlpOptions, timeNow } from './otlp.ts'
 
 /**
- * Requests beyond this number are not traced: at ten thousand requests a second, writing their spans would cost more than
- * answering them.
+ * Requests beyond this number are not traced: at ten thousand requests a second, writing the spans would cost more than
+ * answering the requests.
  */
 const maxTracesPerSecond = 100
 
-/** How long the last spans may take when the service stops. */
+/** How long the service waits at its stop until the last spans are sent. */
 const closeTimeoutMs = 1000
 
-/** Traces requests and their attempts at models, with OpenTelemetry's names; without texts, keys and paths. */
+/** Traces requests and their attempts at models, with OpenTelemetry's names. Spans contain no texts, keys or paths. */
 export class Tracer {
   readonly #exporter: OtlpExporter
   #second = 0
@@ -29,7 +29,7 @@ export class Tracer {
     app.addHook('onRequest', (request, reply, done) => {
       const parent = readContext(request.headers.traceparent, request.headers.tracestate)
       if (parent?.isSampled === false || !this.#mayTrace()) {
-        // Upstreams get the context with the flag "not sampled".
+        // Upstreams get the caller's context with the flag "not sampled".
         if (parent) request.trace = writeContext({ ...parent, isSampled: false })
         done()
         return
@@ -59,7 +59,7 @@ export class Tracer {
     })
   }
 
-  /** Records a span for an attempt at a model in a traced request. In an untraced one, it only forwards the context. */
+  /** Records a span for an attempt at a model. In a request that is not traced, it only forwards the caller's context. */
   readonly watchAttempt: WatchAttempt = ({ configuredName, request, retries }) => {
     const parent = readContext(request.trace?.['traceparent'], request.trace?.['tracestate'])
     if (!parent?.isSampled) return { ...(request.trace ? { headers: request.trace } : {}), began() {}, ended() {} }
@@ -87,7 +87,7 @@ export class Tracer {
     }
   }
 
-  /** Sends the queued spans, and waits a second for that; never rejects. */
+  /** Sends the queued spans, and waits at most a second until they are sent; never rejects. */
   async close(): Promise<void> {
     const sent = this.#exporter.flush().then(() => this.#exporter.close())
     await Promise.race([sent, sleep(closeTimeoutMs, undefined, { ref: false })])

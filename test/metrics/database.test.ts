@@ -19,7 +19,7 @@ function reading(metrics: readonly Metric[]) {
   return (name: string, ...labels: readonly string[]) => sumOf(parseMetrics(writeMetrics(metrics)), name, ...labels)
 }
 
-/** A PostgreSQL with our tables and three accounts, and a function that locks rows from another connection. */
+/** A PostgreSQL database with our tables and three accounts, and a function that takes locks from another connection. */
 async function scene() {
   const url = await newMigratedDatabase()
   const sql = postgres(url, { max: 2, onnotice: () => {} })
@@ -55,7 +55,7 @@ it('reports how many writes of plants wait over PostgreSQL, lanes included, and 
   const letGo = await hold('SELECT id FROM accounts WHERE id = 1 FOR UPDATE')
   const writes = ['a', 'b', 'c'].map((name) => store.create(1, { name }))
   expect(read('conservatory_write_queue')).toBe(3)
-  // A write of another account passes them.
+  // A write of another account overtakes the three writes.
   await store.create(2, { name: 'd' })
   expect(read('conservatory_write_queue')).toBe(3)
   const before = read('conservatory_write_queue_age_seconds')
@@ -65,7 +65,7 @@ it('reports how many writes of plants wait over PostgreSQL, lanes included, and 
   expect([read('conservatory_write_queue'), read('conservatory_write_queue_age_seconds')]).toEqual([0, 0])
 })
 
-it('reports how many writes of plants wait over SQLite for another program, and the commit’s duration with that wait', async () => {
+it('reports how many writes wait over SQLite for another program, and the duration of the commit with that wait', async () => {
   const folder = temporaryFolder()
   const file = `${folder.path}/notes.db`
   const [own, other] = [new Database(file, { timeout: 0 }), new Database(file)]
@@ -95,7 +95,7 @@ it('reports how many writes of plants wait over SQLite for another program, and 
   expect(read('db_client_operation_duration_seconds_sum', ...labels)).toBeGreaterThan(waited)
 })
 
-it('reports used connections to PostgreSQL, their maximum, how many wait, and the durations', async () => {
+it('reports used connections to PostgreSQL, their maximum, how many operations wait for a connection, and the durations', async () => {
   const { database, hold } = await scene()
   const read = reading(database.metrics)
   const uses = () =>
@@ -121,7 +121,7 @@ it('reports used connections to PostgreSQL, their maximum, how many wait, and th
     duringRequest({ account: () => account, isAnswered: () => false }, () =>
       database.transaction((sql) => sql`SELECT pg_advisory_xact_lock_shared(1)`),
     )
-  // One account has two connections at most.
+  // One account gets at most two connections.
   work.push(change(1), change(1), change(1), change(2))
   work.push(database.transaction((sql) => sql`SELECT pg_advisory_xact_lock_shared(1)`, patience, { lane: {} }))
   expect(uses()).toEqual([

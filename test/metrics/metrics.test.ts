@@ -22,7 +22,7 @@ afterAll(async () => {
   await upstream?.close()
 })
 
-/** A model with a breaker that opens at the first failure, one without, and further models. */
+/** A model with a breaker that opens at the first failure, and models without a breaker. */
 function modelsBehind(baseUrl: string): Readonly<Record<string, unknown>> {
   const openAi = { adapter: 'openai', baseUrl, retries: 0 }
   return {
@@ -40,7 +40,7 @@ async function scrape(): Promise<Scraped> {
   return parseMetrics(await response.text())
 }
 
-/** The differences between two scrapes. */
+/** Scrapes before and after `during`. @returns a function that reads the difference of a metric */
 async function added(during: () => Promise<unknown>): Promise<(name: string, ...pieces: string[]) => number> {
   const before = await scrape()
   await during()
@@ -77,7 +77,7 @@ describe('the metrics', () => {
     const counted = await added(async () => {
       for (let time = 0; time < 3; time++) await (await service.request('/plants?limit=7')).text()
     })
-    // A page is cached from the second request on; over PostgreSQL never, since another replica may have written.
+    // A page is cached at the second request for it. Over PostgreSQL no page is cached, since another replica may have written.
     const [misses, hits] = isOverPostgres ? [0, 0] : [2, 1]
     expect(counted('conservatory_page_cache_requests_total', 'result="miss"')).toBe(misses)
     expect(counted('conservatory_page_cache_requests_total', 'result="hit"')).toBe(hits)
@@ -168,7 +168,7 @@ describe('the metrics', () => {
 })
 
 describe('/metrics', () => {
-  it('is only on its own port when it has one, and that port serves nothing else', async () => {
+  it('is only on its own port if METRICS_PORT is set, and that port serves nothing else', async () => {
     await expectError(await service.request('/metrics'), 'chat', 404)
     for (const path of ['/', '/plants', '/metrics/more', '/livez']) {
       const response = await fetch(service.metricsUrl + path)
@@ -178,7 +178,7 @@ describe('/metrics', () => {
     expect((await fetch(`${service.metricsUrl}/metrics`, { method: 'POST', body: 'x' })).status).toBe(405)
   })
 
-  it('is on the main port for keys with the scope admin otherwise', async () => {
+  it('is on the main port without METRICS_PORT, for keys with the scope admin', async () => {
     const main = await serviceForThisTest()
     expect(main.metricsUrl).toBeUndefined()
     await expectError(await main.request('/metrics', { headers: { authorization: null } }), 'chat', 401)

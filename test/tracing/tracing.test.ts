@@ -59,7 +59,7 @@ function spansReceived(): readonly ReceivedSpan[] {
     .flatMap(({ spans }) => spans)
 }
 
-/** Waits for this number of spans. @returns them, the server's first */
+/** Waits for this number of spans. @returns the spans, the server's span first */
 async function spans(count: number): Promise<readonly ReceivedSpan[]> {
   while (spansReceived().length < count) await receiver.called(receiver.calls.length + 1)
   expect(spansReceived()).toHaveLength(count)
@@ -114,7 +114,7 @@ describe('a trace', () => {
     expect(sent).toEqual([first, second].map(({ spanId }) => [`00-${callersTrace}-${spanId}-01`, 'vendor=1']))
   })
 
-  it('begins here without a caller’s trace, and records the time of the first token', async () => {
+  it('begins at the service if the caller sends no valid trace, and records the time of the first token', async () => {
     upstream.answer(pieces(streamOf('Hello there.')))
     await ask('keyed', { traceparent: `00-${'0'.repeat(32)}-${callersSpan}-01` }, true)
     const [server, client] = await spans(2)
@@ -146,7 +146,7 @@ describe('a trace', () => {
     expect(receiver.calls[0]?.headers).toMatchObject({ 'x-tenant': 'gardens', authorization: 'Bearer abc' })
   })
 
-  it('is not recorded when the caller’s is not sampled, and the upstream gets that flag', async () => {
+  it('is not recorded if the caller’s trace is not sampled, and the upstream gets the same flag', async () => {
     upstream.answer(json(completion('Hello.')))
     const traceparent = `00-${callersTrace}-${callersSpan}-00`
     await ask('keyed', { traceparent })
@@ -157,7 +157,7 @@ describe('a trace', () => {
     expect(upstream.calls[0]?.headers['traceparent']).toBe(traceparent)
   })
 
-  it('is not begun without a receiver, and a missing receiver delays no request', async () => {
+  it('does not begin without a receiver in the settings, and a receiver that is away delays no request', async () => {
     upstream.answer(json(completion('Hello.')))
     const models = { keyed: { adapter: 'openai', baseUrl: upstream.url } }
     const untraced = await serviceForThisTest({}, models)
