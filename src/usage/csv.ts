@@ -10,7 +10,7 @@ export function csvOf(header: readonly string[], rows: readonly (readonly Cell[]
 
 function cellOf(cell: Cell): string {
   if (typeof cell !== 'string') return cell === null ? '' : String(cell)
-  // Spreadsheets skip blanks before the sign, and some accept its full-width form.
+  // Spreadsheets skip blanks before the sign of a formula, and some accept the full-width form of the sign.
   const harmless = /^[\s\p{Cc}]*[=+\-@＝＋－＠]/u.test(cell) || /^[\t\r\n]/.test(cell) ? `'${cell}` : cell
   return /[",\r\n]|^\s|\s$/.test(harmless) ? `"${harmless.replaceAll('"', '""')}"` : harmless
 }

@@ -31,7 +31,7 @@ export interface DaySum {
   failed: number
 }
 
-/** Sums ended requests into rows of `usage_days`, sorted by its key: all writers lock rows in that order. */
+/** Sums ended requests into rows of `usage_days`, sorted by the table's key, so that all writers lock rows in the same order. */
 export function sumsOf(requests: readonly EndedRequest[]): readonly DaySum[] {
   const sums = new Map<string, DaySum>()
   for (const request of requests) {

@@ -11,25 +11,25 @@ export interface LedgerEntry {
   readonly model: string
   /** The model that answered, by its name in `models.json`. */
   readonly modelUsed: string | null
-  /** Such as `Fern@sha256:…`; a name alone where there is no card. */
+  /** Such as `Fern@sha256:…`; the name alone for a character without a card, null without a character. */
   readonly character: string | null
   /** Unix seconds. */
   readonly created: number
-  /** Microseconds of that second, which order requests; 0 without it. */
+  /** The microsecond within the second `created`, to order the requests of one second; 0 by default. */
   readonly microsecond?: number
-  /** Tokens that were reserved for the request; 0 without a limit of tokens. */
+  /** Tokens that were reserved for the request; 0 if no limit of tokens applies. */
   readonly reservedTokens: number
   readonly promptTokens: number
   readonly completionTokens: number
   /** Whether the model reported the tokens; otherwise they are estimated. */
   readonly tokensExact: boolean
-  /** Milliseconds until a stream's first event. */
+  /** Milliseconds until a stream's first event; null for a whole reply, and if no event came. */
   readonly firstTokenMs: number | null
   readonly totalMs: number
   readonly retries: number
   /** A finish reason, or one of the states of a failure; `running` until the request ends. */
   readonly state: string
-  /** `<theirs>/<ours>`, the prompt's tokens by the upstream's count and by ours, where theirs is under half; null otherwise. */
+  /** `<theirs>/<ours>`: the prompt's tokens by the upstream's count and by ours, if theirs is under half of ours; else null. */
   readonly upstreamTruncated?: string | null
 }
 
@@ -42,21 +42,22 @@ export interface Ledger extends Prunable {
   begin(entry: LedgerEntry): Promise<void>
   /**
    * Records the end of a request and its spent tokens; resolves when the record survives a crash of the process.
-   * @throws when the record cannot be written now; it stays in memory, counts as spent, and is written as soon as possible
+   * @throws when the record cannot be written now; the record then stays in memory, its tokens count against the limits, and it
+   *   is written as soon as possible
    */
   finish(entry: LedgerEntry): Promise<void>
-  /** Records an ended request within moments: a crash may lose the latest records. */
+  /** Buffers the record of an ended request, and writes it within moments. A crash may lose the latest records. */
   record(entry: LedgerEntry): void
   /**
-   * Tokens that a subject spent between two days, both included, such as `2026-11-20`. It includes all calls before this one, and
-   * none after it.
+   * Tokens that a subject spent between two days, both included, such as `2026-11-20`. The number includes all requests that were
+   * recorded before this call; over SQLite it includes no request that is recorded after the call.
    */
   spent(subject: string, fromDay: string, toDay: string): Promise<number>
   /** Ends the requests that a crashed service left running; their reserved tokens count as spent. @returns how many */
   interruptRunning(): Promise<number>
   /**
    * Adds at most `maxRequests` ended requests to the sums of their days, in one short transaction.
-   * @returns how many were added: 0 when none is left
+   * @returns how many requests were added: 0 when no request is left
    */
   addToDaySums(maxRequests: number): Promise<number>
   /** Writes the records that are in memory. */

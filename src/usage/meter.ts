@@ -5,7 +5,7 @@ import { type Chunk, type Counts, countsOf, usageIn } from '../openai/completion
 export interface Used {
   readonly promptTokens: number
   readonly completionTokens: number
-  /** Whether the model reported them. */
+  /** Whether the model reported the tokens; otherwise they are estimated. */
   readonly isExact: boolean
 }
 
@@ -19,24 +19,25 @@ interface Texts {
   }[]
 }
 
-/** Characters of a token, for estimates. */
+/** Characters per token, for estimates. */
 const charactersPerToken = 4
 
 /**
- * Counts the tokens of a reply while it is streamed: those that the model reports, and until then a cheap estimate from the
- * sizes of events that are passed on unparsed.
+ * Counts the tokens of a request: the numbers that the model reports, and without a report a cheap estimate, from the texts that
+ * are parsed and the sizes of the events that are passed on unparsed.
  */
 export class Meter {
   #reported: Counts | undefined
   #isExact = false
-  /** Estimated tokens of parsed chunks. */
+  /** Estimated tokens of the texts that are parsed. */
   #textTokens = 0
   /** Bytes of the passages, which are passed on unparsed. */
   #bytes = 0
   #events = 0
+  /** Bytes of the first event, which has nearly no text: so many bytes of each event count as no text. */
   #envelope = 0
 
-  /** Counts a parsed chunk. */
+  /** Takes the usage of a parsed chunk. Its texts are counted by `countText`. */
   countChunk(chunk: Pick<Chunk, 'choices' | 'usage'>): void {
     this.setUsage(usageIn(chunk), true)
   }
@@ -50,7 +51,7 @@ export class Meter {
     if (length > 0) this.#textTokens += Math.ceil(length / charactersPerToken)
   }
 
-  /** Counts events that are passed on unparsed: each has at least one token, and more where it is longer than the first event. */
+  /** Counts events that are passed on unparsed: at least one token for each event, and more if they are longer than the first. */
   countPassage({ passage, events, firstLength }: Passage): void {
     this.#bytes += passage.length
     this.#events += events

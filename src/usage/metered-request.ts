@@ -16,9 +16,9 @@ export interface RequestToMeter {
   readonly model: string
   /** Such as `Fern@sha256:…`; null without a character. */
   readonly character: string | null
-  /** Estimates the prompt's tokens; called only where they are needed. */
+  /** Estimates the prompt's tokens; called only when the number is needed. */
   readonly promptTokens: () => number
-  /** The tokens that the reply may have; called only where they are needed. */
+  /** The tokens that the reply may have; called only when the number is needed. */
   readonly replyTokens: () => number
 }
 
@@ -50,7 +50,8 @@ export class Metering {
   /**
    * Admits a request. The caller must call `end` of the metered request, however the chat request ends.
    * @param outcome is filled while the request is in flight
-   * @throws ApiError 429 when a limit is reached; the ledger's error when it cannot be written
+   * @throws ApiError 429 when a limit is reached, 503 when the counts cannot be read; and the ledger's error when the request
+   *   cannot be recorded
    */
   async enter(request: RequestToMeter, outcome = new Outcome()): Promise<MeteredRequest> {
     const { limiter, ledger } = this.#options
@@ -103,15 +104,15 @@ export class MeteredRequest {
     return allowance ? openAiTokenHeaders(allowance) : {}
   }
 
-  /** Takes the time of a stream's first event. */
+  /** Notes the time of a stream's first event. */
   began(): void {
     this.#firstTokenMs ??= this.#elapsed()
   }
 
   /**
-   * Settles the reservation, and records the usage; only the first end of a request counts.
-   * @returns a promise where the reply may end only when the usage is recorded, or the shared counts are written; it never
-   *   rejects
+   * Settles the reservation, and records the usage. Only the first call for a request counts.
+   * @returns a promise that the reply must wait for before it ends: then the usage is recorded, and counts that replicas share
+   *   are written. It never rejects. Undefined if the reply need not wait
    */
   end(end: End): Promise<void> | undefined {
     const outcome = this.#outcome

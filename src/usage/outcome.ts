@@ -7,7 +7,7 @@ import { stateOf } from './states.ts'
 export interface Answering {
   /** The model's name in this service. */
   readonly name: string
-  /** The name in `models.json`, with its star where it has one. */
+  /** The name in `models.json`; for a prefix it is the pattern, such as `local/*`. */
   readonly configuredName: string
   /** How often the model was called again. */
   readonly retries: number
@@ -22,11 +22,11 @@ export class Outcome {
   readonly meter = new Meter()
   /** Undefined until a model answers. */
   answering: Answering | undefined
-  /** `<theirs>/<ours>`, the prompt's tokens by the upstream's count and by ours, where theirs is under half; null otherwise. */
+  /** `<theirs>/<ours>`: the prompt's tokens by the upstream's count and by ours, if theirs is under half of ours; else null. */
   truncated: string | null = null
   #end: End | undefined
 
-  /** Sets the end of the request; only the first one counts. @returns whether this is the first */
+  /** Sets the end of the request; only the first end counts. @returns whether this end is the first */
   end(end: End): boolean {
     if (this.#end !== undefined) return false
     this.#end = end
@@ -43,7 +43,10 @@ export class Outcome {
     return this.#end instanceof ApiError ? stateOf(this.#end) : (this.#end ?? 'running')
   }
 
-  /** Whether no tokens were used: the request was refused or failed before the model sent anything, and no usage was reported. */
+  /**
+   * Whether no tokens were used: the model or the service refused the request or failed, before the model sent anything. After a
+   * timeout or an abort, the request is not free, because the model may have read the prompt.
+   */
   get isFree(): boolean {
     return !this.meter.hasBegun && (this.state === 'refused' || this.state.endsWith('_error'))
   }

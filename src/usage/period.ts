@@ -18,7 +18,7 @@ const defaultDays = 30
  * @throws ApiError 400 that names the parameter
  */
 export function readPeriod(written: { readonly from?: string; readonly to?: string }, now: number): Period {
-  // Now is included.
+  // The current second is included.
   const until = written.to === undefined ? now + 1 : readMoment('to', written.to, secondsPerDay)
   const lastDay = startOfDay(until - 1)
   const from =
@@ -35,8 +35,8 @@ export interface PeriodParts {
 }
 
 /**
- * Splits a period into whole days and rests. Where the period reaches up to now, the current day counts as a whole day: it has no
- * later requests.
+ * Splits a period into whole days and rests. If the period reaches up to now, the current day counts as a whole day, because it
+ * has no later requests.
  * @param now Unix seconds
  */
 export function partsOf({ from, until }: Period, now: number): PeriodParts {

@@ -21,9 +21,9 @@ export interface UsageOptions {
 
 /** A day before all requests. */
 const firstDay = '1970-01-01'
-/** Requests in a reply without `limit`. */
+/** Requests in a reply, if the query has no `limit`. */
 const defaultLimit = 100
-/** Lines of a reply. Callers name models, so there may be any number of lines. */
+/** Maximum lines of a reply. Callers name models, so there may be any number of lines. */
 const maxLines = 1000
 
 /** `GET /requests`, `GET /requests/{id}` and `GET /usage`. */
@@ -35,7 +35,7 @@ export const usagePlugin: FastifyPluginAsyncTypebox<UsageOptions> = async (app, 
   addUsageRoute(app, options, reports)
 }
 
-/** Writes the ledger's records in memory. A failure is ignored: the ledger writes later, and the reply shows what is written. */
+/** Writes the ledger's records in memory. A failure is ignored: the ledger tries again, and the reply has the written records. */
 const flushed = ({ flush }: UsageOptions) => flush?.().catch(() => undefined)
 
 /** Adds the routes of single requests. */
@@ -67,7 +67,7 @@ function addRequestRoutes(app: TypedInstance, options: UsageOptions, reports: Re
       const conditions = { ...(model === undefined ? {} : { model }), ...(state === undefined ? {} : { state }) }
       const filter = { account, ...period, ...conditions, ...(after ? { after } : {}) }
       const list = () => usage.list(filter, limit + 1)
-      // Any number of other requests may lie between the matches.
+      // A search waits in the queue of reports: any number of other requests may lie between the matches.
       const isSearch = Object.keys(conditions).length > 0
       const found = await (isSearch ? reports.make(callerOf(request).account.id, list) : list())
       return { object: 'list' as const, data: found.slice(0, limit).map(requestBody), has_more: found.length > limit }

@@ -40,7 +40,7 @@ export class PostgresUsageReader implements UsageReader {
     const { days, rest } = partsOf({ from, until }, unixSeconds())
     const rows = await this.#database.read((sql) => {
       const isAccounts = account === undefined ? sql`` : sql`AND account = ${account}`
-      // To group by a language's collation takes several times as long as by bytes.
+      // Grouping by a language's collation takes several times as long as grouping by bytes.
       const requests = (where: Fragment, period: Period) => sql`
         SELECT (${requestColumn(sql, by)}) COLLATE "C", 1::bigint, prompt_tokens, completion_tokens,
           CASE WHEN state IN (${sql.unsafe(unfailedStates)}) THEN 0::bigint ELSE 1::bigint END

@@ -8,9 +8,9 @@ import { type Spent, SpentTokens } from './spent.ts'
 
 /** The time for which entries are buffered before they are written. */
 const flushDelayMs = 200
-/** Entries in the buffer. While the database does not answer, the oldest are dropped, with their spent tokens. */
+/** Maximum entries in the buffer. While the database does not answer, the oldest are dropped, with their spent tokens. */
 const maxBuffered = 10_000
-/** Entries that are written together. */
+/** Maximum buffered entries that are written together. */
 const maxFlushEntries = 500
 
 /** One write of a request. */
@@ -19,7 +19,7 @@ interface Write {
   readonly entry: LedgerEntry
 }
 
-/** The ledger in PostgreSQL. Each replica renews a sign of life; others end the running requests of a dead replica. */
+/** The ledger in PostgreSQL. Each replica sends heartbeats; other replicas end the running requests of a dead replica. */
 export class PostgresLedger implements Ledger {
   readonly #database: PostgresDatabase
   readonly #writes: PostgresGroupCommit<Write, true>
@@ -27,9 +27,9 @@ export class PostgresLedger implements Ledger {
   #buffered: Write[] = []
   /** Ends whose write has failed: at most one for each request that was in flight. */
   #failedEnds: Write[] = []
-  /** Resolves when all failed ends are written; undefined where there are none. */
+  /** Resolves when all failed ends are written; undefined if there are no failed ends. */
   #caughtUp: { readonly promise: Promise<void>; readonly resolve: () => void; ends: number } | undefined
-  /** Buffered entries that are being written. */
+  /** The number of buffered entries that are being written. */
   #flushing = 0
   #timer: NodeJS.Timeout | undefined
 
@@ -41,7 +41,7 @@ export class PostgresLedger implements Ledger {
 
   async begin(entry: LedgerEntry): Promise<void> {
     await this.#replica.live()
-    // So no more ends wait than requests were in flight.
+    // A request begins only after the failed ends are written, so there are never more failed ends than requests in flight.
     if (this.#failedEnds.length > 0) await this.flush()
     await this.#writes.add({ kind: 'begun', entry })
   }
@@ -101,7 +101,7 @@ export class PostgresLedger implements Ledger {
 
   async addToDaySums(maxRequests: number): Promise<number> {
     return this.#database.transaction(async (sql) => {
-      // Skips requests that another replica is summing.
+      // `SKIP LOCKED` leaves out requests that another replica is summing.
       const ended = await sql<EndedRequest[]>`
         WITH unsummed AS (
           SELECT id FROM requests WHERE summed = 0 AND state <> 'running' ORDER BY account, created LIMIT ${maxRequests}
@@ -131,7 +131,7 @@ export class PostgresLedger implements Ledger {
   async flush(): Promise<void> {
     clearTimeout(this.#timer)
     this.#timer = undefined
-    // In batches: a request that ends meanwhile waits for one batch only.
+    // The entries are written in batches, so a request that ends meanwhile waits for one batch only.
     for (let left = this.#failedEnds.length + this.#buffered.length; left > 0; left -= maxFlushEntries) {
       const count = Math.min(left, maxFlushEntries)
       const ends = this.#failedEnds.splice(0, count)
@@ -146,7 +146,7 @@ export class PostgresLedger implements Ledger {
       await Promise.all(writes.map((write) => this.#writes.add(write)))
       this.#catchUp(ends.length)
     } catch (error) {
-      // Back into the buffers, before newer entries. A row that was written is not written twice.
+      // The entries go back into the buffers, before newer entries. A row that was written nevertheless is not written twice.
       this.#failedEnds = [...ends, ...this.#failedEnds]
       this.#buffered = [...others, ...this.#buffered].slice(-maxBuffered)
       this.#flushSoon()
@@ -159,7 +159,7 @@ export class PostgresLedger implements Ledger {
   /** How many entries wait to be written. */
   readonly queued = (): number => this.#failedEnds.length + this.#buffered.length + this.#flushing
 
-  /** Stops all retries. To be called before the database is closed. */
+  /** Stops all retries. The caller closes the database after this. */
   stop(): Promise<void> {
     clearTimeout(this.#timer)
     return this.#replica.leave()
@@ -180,7 +180,7 @@ export class PostgresLedger implements Ledger {
     return writes.map(() => true)
   }
 
-  /** Counts failed ends that are written now. */
+  /** Counts failed ends that have been written. When no failed end is left, `caughtUp` resolves. */
   #catchUp(ends: number): void {
     if (!this.#caughtUp || ends === 0) return
     this.#caughtUp.ends -= ends
@@ -240,7 +240,10 @@ async function writeSpent(sql: Transaction, spent: SpentTokens): Promise<void> {
     ON CONFLICT (subject, day) DO UPDATE SET tokens = spend.tokens + excluded.tokens`
 }
 
-/** Adds to the sums of days, which are sorted by their key, so that two replicas never deadlock. */
+/**
+ * Adds to the sums of days. `sums` must be sorted by key, as `sumsOf` does, so that all replicas lock the rows in the same order
+ * and never deadlock.
+ */
 async function writeDaySums(sql: Transaction, sums: readonly DaySum[]): Promise<void> {
   if (sums.length === 0) return
   await sql`

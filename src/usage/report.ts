@@ -20,14 +20,14 @@ export interface RequestFilter {
   /** The model's name in the request. */
   readonly model?: string
   readonly state?: string
-  /** Only requests older than this one. */
+  /** If set, only requests older than this request. */
   readonly after?: LedgerRequest
 }
 
 /** Selects the requests to sum, and the grouping. */
 export interface UsageFilter {
   readonly by: Grouping
-  /** The account's id; all accounts without it. */
+  /** The account's id; by default all accounts. */
   readonly account?: number
   /** Unix seconds, included. */
   readonly from: number
@@ -37,7 +37,7 @@ export interface UsageFilter {
 
 /** The usage of one day, model, key, character or account. */
 export interface UsageLine {
-  /** The day (`2026-11-20`, UTC), model and so on; null for requests that have none. */
+  /** The day (`2026-11-20`, UTC), model and so on; null for requests without a character, or of a deleted account. */
   readonly group: string | null
   readonly requests: number
   readonly promptTokens: number
@@ -53,7 +53,7 @@ export interface UsageReader {
   list(filter: RequestFilter, limit: number): Promise<readonly LedgerRequest[]>
   /**
    * Sums ended requests. Days are sorted by date, other groupings by tokens, the most first.
-   * @param maxLines the highest number of lines; all lines without it
+   * @param maxLines the maximum number of lines; by default all lines
    */
   sum(filter: UsageFilter, maxLines?: number): Promise<readonly UsageLine[]>
 }
@@ -72,7 +72,7 @@ export function usageRow(by: Grouping, line: UsageLine): UsageRow {
   }
 }
 
-/** The names of a row's fields, also where there is no row. */
+/** The names of a row's fields, even if there is no row. */
 export function usageHeader(by: Grouping): readonly string[] {
   return [by, 'requests', 'prompt_tokens', 'completion_tokens', 'failed']
 }

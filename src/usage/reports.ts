@@ -1,6 +1,6 @@
 import { type ApiError, overloaded } from '../errors.ts'
 
-/** Reports of one account: one is being made, and another may wait. */
+/** Maximum reports of one account: one that is being made, and one that waits. */
 const maxReports = 2
 
 /** The queue of one account's reports. */
@@ -10,15 +10,15 @@ interface Queue {
 }
 
 /**
- * Makes one report of an account at a time. A report reads all requests of a period, which may be millions: many at once would
- * take time and memory from all other requests.
+ * Makes one report of an account at a time. A report reads all requests of a period, which may be millions: many reports in
+ * parallel would take time and memory from all other requests.
  */
 export class Reports {
   readonly #queues = new Map<number, Queue>()
 
   /**
-   * Makes a report after the account's earlier ones.
-   * @throws ApiError 503 where the account's queue is full; and the errors of `make`
+   * Makes a report after the account's earlier reports.
+   * @throws ApiError 503 if the account's queue is full; and the errors of `make`
    */
   async make<T>(account: number, make: () => Promise<T>): Promise<T> {
     const queue = this.#queues.get(account) ?? { length: 0, last: Promise.resolve() }

@@ -27,15 +27,15 @@ function comparing(by: Grouping): (a: UsageLine, b: UsageLine) => number {
   return by === 'day' ? byName : (a, b) => tokens(b) - tokens(a) || byName(a, b)
 }
 
-/** Selects the first lines of any number of lines, with at most twice as many in memory. */
+/** Selects the first `max` lines of any number of lines, with at most `2 * max` lines in memory. */
 export class FirstLines {
   readonly #compare: (a: UsageLine, b: UsageLine) => number
   readonly #max: number
   #lines: UsageLine[] = []
-  /** Lines after this one are not among the first. */
+  /** A line that sorts after this line is not among the first lines. */
   #last: UsageLine | undefined
 
-  /** @param max the number of lines */
+  /** @param max the maximum number of lines */
   constructor(by: Grouping, max: number) {
     this.#compare = comparing(by)
     this.#max = max

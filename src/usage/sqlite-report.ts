@@ -35,7 +35,7 @@ export class SqliteUsageReader implements UsageReader {
     const { account, from, until, model, state, after } = filter
     const isMatch = (row: RequestRow) => row.model === (model ?? row.model) && row.state === (state ?? row.state)
     const found: LedgerRequest[] = []
-    // Any number of other requests may lie between the matches.
+    // A search reads in batches: any number of other requests may lie between the matches.
     const batchSize = model === undefined && state === undefined ? limit : rowsPerBatch
     let { created, microsecond = 0, id } = after && after.created < until ? after : { created: until, id: '' }
     for (;;) {
@@ -52,7 +52,7 @@ export class SqliteUsageReader implements UsageReader {
   }
 
   async sum(filter: UsageFilter, maxLines = Number.POSITIVE_INFINITY): Promise<readonly UsageLine[]> {
-    // There may be as many lines as requests: they are summed in a scratch database beside one snapshot of the ledger.
+    // There may be as many lines as requests, so they are summed in a temporary database, which reads the ledger as one snapshot.
     const scratch = openScratch(this.#database.name)
     try {
       scratch.exec(
@@ -80,7 +80,7 @@ export class SqliteUsageReader implements UsageReader {
       ON CONFLICT (key) DO UPDATE SET requests = requests + excluded.requests, prompt = prompt + excluded.prompt,
         completion = completion + excluded.completion, failed = failed + excluded.failed`)
     for (let { after } = part; ; ) {
-      // Without an account a command calls it: no other requests wait, and one batch is enough.
+      // Only a command sums all accounts. It has no other requests that wait, so one batch is enough.
       const end = account === undefined ? undefined : endOfBatch.get(...after, ...part.last, ...accountValues)
       add.run(...after, ...(end ?? part.last), ...accountValues)
       if (!end) return
@@ -101,7 +101,7 @@ export class SqliteUsageReader implements UsageReader {
     return first.inOrder()
   }
 
-  /** Waits for a turn of the event loop of its own: batches of all reports run one in each turn, with other requests between. */
+  /** Waits for a turn of the event loop without a batch of another report, so that other requests run between two batches. */
   #nextTurn(): Promise<void> {
     this.#lastTurn = this.#lastTurn.then(() => setImmediate())
     return this.#lastTurn
@@ -122,7 +122,7 @@ interface Part {
   readonly last: RowPosition
 }
 
-/** The parts to sum: sums of whole days, requests of these days that are not in the sums yet, and requests of the rests of days. */
+/** The parts to sum: sums of whole days, requests of these days that the sums do not have yet, and requests of the rests. */
 function partsToSum({ by, from, until }: UsageFilter): readonly Part[] {
   const { days, rest } = partsOf({ from, until }, unixSeconds())
   const requests = (period: Period) => ({
@@ -136,7 +136,7 @@ function partsToSum({ by, from, until }: UsageFilter): readonly Part[] {
   })
   const rests = rest.map(requests)
   if (!days) return rests
-  // The index is nearly always faster, which SQLite's planner cannot know.
+  // This index is nearly always faster, but SQLite's planner cannot know that.
   const unsummed = { from: 'requests INDEXED BY requests_unsummed', where: "summed = 0 AND state <> 'running'" }
   const sums: Part = {
     line: lineOf(by, 'usage_days', 'day'),
@@ -145,7 +145,7 @@ function partsToSum({ by, from, until }: UsageFilter): readonly Part[] {
     where: 'TRUE',
     order: 'day, digest',
     after: [dayOf(days.from * 1000), ''],
-    // Sorts after every digest.
+    // The tilde sorts after every digest.
     last: [dayOf((days.until - 1) * 1000), '~'],
   }
   return [sums, { ...requests(days), ...unsummed }, ...rests]

@@ -9,7 +9,7 @@ import { SpentTokens } from './spent.ts'
 
 /** The time for which entries are buffered before they are written. */
 const flushDelayMs = 200
-/** Entries in the buffer. While the disk is full, the oldest are dropped. */
+/** Maximum entries in the buffer. While the disk is full, the oldest are dropped; their tokens stay counted. */
 const maxBuffered = 10_000
 
 const columns = `
@@ -33,7 +33,7 @@ export class SqliteLedger implements Ledger {
   /** Entries of this turn of the event loop that callers wait for. */
   #awaited = new Batch()
   #awaitedWrite: Promise<void> | undefined
-  /** Entries that no caller waits for: requests without a limit, and ends whose write has failed. */
+  /** Entries that no caller waits for: requests without a limit for a day or a month, and ends whose write has failed. */
   #buffered = new Batch()
   /** Batches that are being written. */
   readonly #inProgress = new Set<Batch>()
@@ -73,7 +73,7 @@ export class SqliteLedger implements Ledger {
   }
 
   begin(entry: LedgerEntry): Promise<void> {
-    // Failed ends go into the same transaction: so no more ends wait than requests were in flight.
+    // Failed ends are written in the same transaction, so there are never more failed ends than requests in flight.
     if (this.#buffered.finished.length > 0) this.#tryFlush()
     this.#awaited.begun.push(entry)
     return this.#writeSoon()
@@ -114,7 +114,7 @@ export class SqliteLedger implements Ledger {
   }
 
   async addToDaySums(maxRequests: number): Promise<number> {
-    // Takes no lock where there is nothing to do.
+    // The lock is taken only if there are requests to add.
     if (this.#unsummed.all(1).length === 0) return 0
     return await this.#commit.run(() => takeBriefly(maxRequests, (count) => this.#addSome(count)))
   }
@@ -181,7 +181,7 @@ export class SqliteLedger implements Ledger {
         this.#write(batch)
       })
     } catch (error) {
-      // A transaction that could not begin has not taken the batch. Requests in it that begin are refused; ends are buffered.
+      // If the transaction could not begin, the batch is not taken yet. Requests that begin in it are refused; ends are buffered.
       batch ??= this.#takeAwaited()
       this.#bufferAgain(batch.onlyEnds())
       throw error
@@ -215,7 +215,7 @@ export class SqliteLedger implements Ledger {
     for (const { subject, day, tokens } of batch.spent.sums) this.#spend.run(subject, day, tokens)
   }
 
-  /** Whether the batch is committed; true as soon as it is, before its promise resolves. */
+  /** Whether the batch is committed. This is true as soon as it is committed, and before the promise of the commit resolves. */
   #isWritten({ rollbacksBefore }: Batch): boolean {
     return rollbacksBefore === this.#commit.rollbacks
   }
@@ -231,7 +231,7 @@ export class SqliteLedger implements Ledger {
     this.flush().catch(() => undefined)
   }
 
-  /** Stops all retries. To be called before the database is closed. */
+  /** Stops all retries. The caller closes the database after this. */
   stop(): void {
     clearTimeout(this.#timer)
   }
@@ -255,7 +255,7 @@ class Batch {
     this.spend(entry)
   }
 
-  /** A batch of the ends alone. */
+  /** A batch with only the ends of this batch. */
   onlyEnds(): Batch {
     const ends = new Batch()
     for (const entry of this.finished) ends.end(entry)

@@ -27,10 +27,10 @@ export const allStates: readonly string[] = [
 /** States that are no failure: answers, and clients that left before the answer was complete. */
 const unfailed: ReadonlySet<string> = new Set([...finishReasons, 'client_gone'])
 
-/** The same states as a list for SQL. */
+/** The states of `unfailed` as a list for SQL. */
 export const unfailedStates = [...unfailed].map((state) => `'${state}'`).join(', ')
 
-/** Whether a request in this state got no answer because of a fault, of the request or of the service. */
+/** Whether a request that ended in this state got no complete answer because of an error. */
 export function isFailure(state: string): boolean {
   return !unfailed.has(state)
 }

@@ -7,7 +7,7 @@ import { sqlForThisTest } from '../support/test-sql.ts'
 
 type Run = (...args: readonly string[]) => Promise<Ended>
 
-/** Starts a service with these requests in its ledger. @returns a function that runs `conservatory usage …` beside it */
+/** Starts a service with these requests in its ledger. @returns a function that runs `conservatory usage …` beside the service */
 async function commandForThisTest(rows: readonly LedgerRow[]): Promise<Run> {
   const service = await serviceForThisTest()
   await service.makeKey('greenhouse')
@@ -41,7 +41,7 @@ describe('conservatory usage', () => {
       ].join('\n'),
       stderr: '',
     })
-    // The account's name was deleted with the account.
+    // No account has the id 77, as after a deletion, so the line has no name.
     expect(JSON.parse(byAccount.stdout)).toEqual([
       { account: 'greenhouse', requests: 1, prompt_tokens: 30, completion_tokens: 1, failed: 1 },
       { account: 'owner', requests: 1, prompt_tokens: 10, completion_tokens: 5, failed: 0 },

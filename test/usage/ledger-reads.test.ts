@@ -40,7 +40,7 @@ describe('a chat request', () => {
       total_ms: expect.any(Number),
       retries: 0,
       state: 'stop',
-      // Its upstream reports 11 tokens for all of Fern's card.
+      // The upstream reports 11 tokens for the whole prompt, which has Fern's card.
       upstream_truncated: expect.stringMatching(/^11\/\d{4}$/),
     })
     expect(found['created']).toBeGreaterThanOrEqual(before)
@@ -49,7 +49,7 @@ describe('a chat request', () => {
     expect(usage['data']).toEqual([line])
   })
 
-  test('that a model refused counts as a failure', async () => {
+  test('whose model failed counts as a failure', async () => {
     upstream.answer(json({ error: { message: 'no' } }, 500))
     const messages = [{ role: 'user', content: 'Hello' }]
     const reply = await service.request('/chat/completions', { json: { model: 'gpt', messages } })

@@ -23,7 +23,7 @@ describe('a meter', () => {
     expect(meter.used(prompt)).toStrictEqual({ promptTokens: 11, completionTokens: 7, isExact: true })
   })
 
-  it('counts at least one token for each unparsed event, and more where events are long', () => {
+  it('counts at least one token for each unparsed event, and more if events are long', () => {
     const short = new Meter()
     short.countPassage(passageOf('a b c d e f g h'))
     expect(short.used(prompt)).toMatchObject({ promptTokens: 5, isExact: false })

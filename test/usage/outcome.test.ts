@@ -6,13 +6,13 @@ import { isFailure } from '../../src/usage/states.ts'
 const error = (status: number, code: string) => new ApiError(status, code, 'It failed.')
 
 describe('the outcome of a chat request', () => {
-  it('is running until it has ended', () => {
+  it('is "running" until the request has ended', () => {
     const outcome = new Outcome()
     expect(outcome.state).toBe('running')
     expect(outcome.reason).toBeUndefined()
   })
 
-  it('is set by its first end', () => {
+  it('is the first end of the request', () => {
     const outcome = new Outcome()
     expect(outcome.end('length')).toBe(true)
     expect(outcome.end(clientGone())).toBe(false)
@@ -42,7 +42,7 @@ describe('the outcome of a chat request', () => {
     expect(isFailure(outcome.state)).toBe(failed)
   })
 
-  it('is free where a model refused or failed before it sent anything, and not after that', () => {
+  it('is free if the model failed before it sent anything, and not if it failed later or the client left', () => {
     const silent = new Outcome()
     silent.end(error(502, 'upstream_error'))
     expect(silent.isFree).toBe(true)

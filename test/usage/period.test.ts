@@ -24,7 +24,7 @@ describe('the period of a report', () => {
       from: seconds('2026-11-20T07:00:00Z'),
       until: seconds('2026-11-20T08:00:00Z'),
     })
-    // The ledger counts whole seconds: a fraction is rounded up.
+    // The ledger has whole seconds, so the fraction is rounded up.
     expect(readPeriod({ from: '2026-11-20T07:00:00.25Z' }, now).from).toBe(seconds('2026-11-20T07:00:01Z'))
   })
 
@@ -50,7 +50,7 @@ describe('the period of a report', () => {
 })
 
 describe('a period', () => {
-  test('splits into whole days and rests of days; today is whole where the period ends now', () => {
+  test('splits into whole days and rests of days; today is a whole day if the period ends now', () => {
     expect(partsOf({ from: seconds('2026-10-22T00:00:00Z'), until: now + 1 }, now)).toEqual({
       days: { from: seconds('2026-10-22T00:00:00Z'), until: seconds('2026-11-21T00:00:00Z') },
       rest: [],

@@ -16,7 +16,7 @@ function report() {
 const laterTurn = () => new Promise((resolve) => setImmediate(resolve))
 
 describe('reports', () => {
-  it('of one account are made one after the other, and those of other accounts at the same time', async () => {
+  it('of one account are made one after the other, and reports of different accounts in parallel', async () => {
     const reports = new Reports()
     const [first, second, other] = [report(), report(), report()]
     const made = [reports.make(1, first.make), reports.make(1, second.make), reports.make(2, other.make)]
@@ -31,7 +31,7 @@ describe('reports', () => {
     expect(await Promise.all(made.slice(1))).toEqual(['second', 'other'])
   })
 
-  it('of one account are at most two, and the next are refused until one is done', async () => {
+  it('of one account are at most two; further reports are refused until the first two are done', async () => {
     const reports = new Reports()
     const all = Array.from({ length: 2 }, report)
     const made = all.map(({ make }) => reports.make(1, make))

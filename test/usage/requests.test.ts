@@ -24,7 +24,7 @@ beforeAll(async () => {
 
 afterAll(() => service?.close())
 
-/** A refusal in OpenAI's shape, with this code and parameter. */
+/** Expects a refusal in OpenAI's shape, with this code and parameter. */
 async function expectError(response: Response, status: number, code: string, param: string | null = null) {
   expect(await expectErrorBody(response, 'chat', status)).toMatchObject({ code, param })
 }
@@ -44,7 +44,7 @@ async function page(query: string, key = service.key): Promise<Page> {
   return JSON.parse(await response.text())
 }
 
-/** The ids of a page, which must be the last. */
+/** The ids of a page, which must be the last page. */
 async function ids(query: string, key = service.key): Promise<readonly string[]> {
   const { data, has_more } = await page(query, key)
   expect(has_more).toBe(false)
@@ -74,7 +74,7 @@ describe('GET /requests', () => {
     expect((await page('?limit=1')).data).toMatchObject([{ model: 'understudy', state: 'stop' }])
   })
 
-  test('keeps the order of requests of one second', async () => {
+  test('keeps the order of requests within one second', async () => {
     const key = await service.makeKey('quick', ['chat'])
     const sent: (string | null)[] = []
     for (let count = 0; count < 5; count++) {
@@ -114,7 +114,7 @@ describe('GET /requests', () => {
     await expectError(await ask(query), 400, 'invalid_field', param)
   })
 
-  test('shows another account to a key with the scope admin alone', async () => {
+  test('shows another account only to a key with the scope admin', async () => {
     expect(await ids('?account=other')).toEqual(['req_5'])
     expect(await ids('?account=other&after=req_5')).toEqual([])
     await expectError(await ask('?account=other&after=req_4'), 400, 'invalid_field', 'after')
@@ -136,7 +136,7 @@ describe('the scopes', () => {
     },
   )
 
-  test('keys with other scopes read neither', async () => {
+  test('keys with other scopes read neither requests nor usage', async () => {
     const key = await service.makeKey('owner', ['plants:read', 'plants:write', 'characters:write'])
     for (const path of ['/requests', '/requests/req_1', '/usage']) {
       await expectError(await service.request(path, { headers: { authorization: key } }), 403, 'missing_scope')

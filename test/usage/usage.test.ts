@@ -79,7 +79,7 @@ describe('GET /requests/{id}', () => {
     expect(await (await service.request(`/requests/${runningId}`)).json()).toMatchObject({ state: 'running' })
   })
 
-  test("replies for another account's request as for one that does not exist", async () => {
+  test("gives the same 404 for another account's request as for a request that does not exist", async () => {
     const said = await Promise.all(
       [foreignId, `${id}0`, "'%20OR%201=1%20--", '%25', 'plants'].map(async (path) =>
         expectError(await service.request(`/requests/${path}`), 'chat', 404),
@@ -90,7 +90,7 @@ describe('GET /requests/{id}', () => {
     expect(theirs.status).toBe(200)
   })
 
-  test('needs a scope that may read it', async () => {
+  test('needs a key with the scope chat, keys or admin', async () => {
     const key = await service.makeKey('owner', ['characters:write', 'plants:read'])
     const refused = await service.request(`/requests/${id}`, { headers: { authorization: key } })
     expect((await expectError(refused, 'chat', 403)).code).toBe('missing_scope')
@@ -98,7 +98,7 @@ describe('GET /requests/{id}', () => {
 })
 
 describe('GET /usage', () => {
-  test('sums ended requests by day, with failures counted, and leaves out running ones', async () => {
+  test('sums ended requests by day, counts failures, and leaves out running requests', async () => {
     expect(await usage('from=2026-11-01&to=2026-11-30')).toEqual([
       { day: '2026-11-18', requests: 7, prompt_tokens: 7, completion_tokens: 0, failed: 4 },
       { day: '2026-11-19', requests: 1, prompt_tokens: 20, completion_tokens: 1, failed: 0 },
@@ -126,7 +126,7 @@ describe('GET /usage', () => {
     expect((await usage(query)).map(({ day }) => day)).toEqual(days)
   })
 
-  test('shows the last 30 days without a period', async () => {
+  test('shows the last 30 days by default', async () => {
     const asked = await service.makeKey('recent', ['admin'])
     const [today, before] = [0, 31].map((days) => new Date(Date.now() - days * 86_400_000).toISOString())
     await putIntoLedger(sql, [
@@ -138,13 +138,13 @@ describe('GET /usage', () => {
     ])
   })
 
-  test('never has requests of another account', async () => {
+  test('never counts requests of another account', async () => {
     expect(await usage('from=2026-11-01&to=2026-11-30&by=day', other)).toEqual([
       { day: '2026-11-20', requests: 1, prompt_tokens: 1000, completion_tokens: 1000, failed: 0 },
     ])
   })
 
-  test('counts each of many requests once, also requests of one second', async () => {
+  test('counts each of many requests once, even if many were made in the same second', async () => {
     const key = await service.makeKey('busy', ['chat'])
     const rows = Array.from({ length: 9001 }, (_, index) => ({
       account: 4,
@@ -176,7 +176,7 @@ describe('GET /usage', () => {
     expect((await expectError(await service.request(`/usage?${query}`), 'chat', 400)).param).toBe(param)
   })
 
-  test('needs a key with the scope chat or admin', async () => {
+  test('needs a key with the scope chat, keys or admin', async () => {
     const key = await service.makeKey('owner', ['plants:read', 'plants:write', 'characters:write'])
     await expectError(await service.request('/usage', { headers: { authorization: key } }), 'chat', 403)
     await expectError(await service.request('/usage', { headers: { authorization: null } }), 'chat', 401)

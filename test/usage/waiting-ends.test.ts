@@ -17,7 +17,7 @@ import { completion, json, type Script, upstreamForThisTest } from '../support/u
  * than writes wait, or the disk is full.
  */
 
-/** Holds the write lock of a database as another program; the test's clock ends the waits for it. */
+/** Holds the write lock of a database as another program. `outlast` moves the clock, so that no test waits five seconds. */
 function lockOf(dataDirectory: string) {
   const other = new Database(join(dataDirectory, 'conservatory.db'))
   const clock = performance.now.bind(performance)
@@ -45,7 +45,7 @@ const messages = [{ role: 'user', content: 'Good morning to you.' }]
 const chat = (service: TestService, model: string, max_tokens: number) =>
   service.request('/chat/completions', { json: { model, max_tokens, messages } })
 
-/** An upstream that answers with 18 tokens when the test releases it. */
+/** An upstream that answers with 18 tokens when the test calls `answer`. */
 async function waitingUpstream() {
   const answer = Promise.withResolvers<void>()
   const script: Script = async (response, call) => {
@@ -64,7 +64,7 @@ async function rowsOf(dataDirectory: string): Promise<readonly LedgerRow[]> {
   }
 }
 
-it('after a lock of more than five seconds chats with a limit for a day go on, and a refused one is not recorded', async () => {
+it('after a lock of more than five seconds, chats with a limit for a day go on, and a chat that was refused is not recorded', async () => {
   const service = await serviceForThisTest({ LIMITS: 'tokens_per_day=1000' })
   const lock = lockOf(service.dataDirectory)
   for (let round = 1; round <= 2; round++) {
@@ -80,7 +80,7 @@ it('after a lock of more than five seconds chats with a limit for a day go on, a
   }
 })
 
-it('an end during such a lock is counted at once, and written when the lock ends', async () => {
+it('the end of a chat during a long lock is counted at once, and written when the lock ends', async () => {
   const { upstream, answer } = await waitingUpstream()
   const service = await serviceForThisTest({ OPENAI_BASE_URL: upstream.url, LIMITS: 'tokens_per_day=1040' })
   const lock = lockOf(service.dataDirectory)
@@ -90,7 +90,7 @@ it('an end during such a lock is counted at once, and written when the lock ends
   answer()
   expect((await lock.outlast(reply)).status).toBe(200)
   expect(await rowsOf(service.dataDirectory)).toMatchObject([{ state: 'running' }])
-  // 18 of the 1,040 reserved tokens are spent, and the rest is free again.
+  // 18 of the day's 1,040 tokens are spent. The other reserved tokens are free again.
   const tooMuch = await chat(service, 'understudy', 1020)
   expect([tooMuch.status, (await readChatError(tooMuch)).message]).toEqual([
     429,
@@ -129,7 +129,7 @@ const entry = (id: string, more: Partial<LedgerEntry> = {}): LedgerEntry => ({
 })
 const ended = (id: string, tokens: number) => entry(id, { state: 'stop', promptTokens: tokens })
 
-it('the tokens of a subject are known at each moment, written or not, without a wait', async () => {
+it('the spent tokens of a key are known at any moment without a wait, even if they are not written yet', async () => {
   const folder = folderForThisTest()
   const stores = openSqliteStores(join(folder, 'conservatory.db'))
   onTestFinished(() => stores.close())
@@ -153,12 +153,12 @@ it('the tokens of a subject are known at each moment, written or not, without a 
   expect(await spent()).toBe(101)
   await expect(lock.outlast(first)).rejects.toMatchObject({ code: 'database_busy' })
   expect(await spent()).toBe(101)
-  // A request that is refused meanwhile is dropped, and no end is dropped with it.
+  // A request that begins during the lock is refused and not recorded. No end is lost with it.
   await expect(lock.outlast(ledger.begin(entry('refused')))).rejects.toMatchObject({ code: 'database_busy' })
   const second = ledger.finish(ended('two', 20))
   expect(await spent()).toBe(121)
   lock.release()
-  // While it is written, and after that.
+  // The number is the same just after the write, and after a flush.
   const seen: Promise<number>[] = []
   await second.then(() => seen.push(spent()))
   expect(await Promise.all(seen)).toEqual([121])
@@ -168,7 +168,7 @@ it('the tokens of a subject are known at each moment, written or not, without a 
   lock.hold()
   await expect(lock.outlast(ledger.finish(ended('three', 3)))).rejects.toMatchObject({ code: 'database_busy' })
   lock.release()
-  // The next request that begins writes the failed ends before itself.
+  // When the next request begins, the failed ends are written before it.
   await ledger.begin(entry('next'))
   expect((await rowsOf(folder)).map(({ id, state }) => [id, state])).toEqual([
     ['free', 'stop'],
@@ -194,7 +194,7 @@ it('an end whose write has failed is written when the service stops', async () =
 })
 
 it.each(disks)(
-  'with %s an end is buffered, counted, and written as soon as there is room',
+  'with %s the end of a chat is buffered, counted, and written as soon as the disk has space',
   async (_what, startDisk) => {
     const { upstream, answer } = await waitingUpstream()
     const { service, fill, makeRoom } = await startDisk({
