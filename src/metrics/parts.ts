@@ -71,7 +71,7 @@ function addEventLoopMetrics(metrics: Metrics): () => void {
   )
   metrics.gauge('nodejs_eventloop_delay_max_seconds', 'Longest delay of the event loop since the last scrape.', () => {
     const longest = delay.count === 0 ? 0 : seconds(delay.max)
-    // This gauge is read last of the three, so it resets the histogram for the next scrape.
+    // The gauge of the maximum is read last of the three, so it resets the histogram for the next scrape.
     delay.reset()
     return longest
   })

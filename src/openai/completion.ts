@@ -116,7 +116,7 @@ export function usageIn(chunk: Pick<Chunk, 'choices' | 'usage'>): unknown {
   return countsOf(ofGroq) ? ofGroq : chunk.usage
 }
 
-/** The error body of all routes except those of plants. */
+/** The error body of all routes except the routes of plants. */
 export const ChatError = Type.Object(
   {
     error: Type.Object({

@@ -2,7 +2,7 @@
 export const finishReasons = ['stop', 'length', 'tool_calls', 'content_filter', 'function_call'] as const
 export type FinishReason = (typeof finishReasons)[number]
 
-/** The finish reason that the ledger records. Upstreams may send any value; a value that OpenAI does not have counts as `stop`. */
+/** The finish reason that the ledger records. Upstreams may send any value; a value that OpenAI lacks counts as `stop`. */
 export function recordedReason(sent: unknown): FinishReason {
   return finishReasons.find((reason) => reason === sent) ?? 'stop'
 }

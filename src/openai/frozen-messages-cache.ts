@@ -13,7 +13,7 @@ interface FrozenMessages<T> {
  */
 export class FrozenMessagesCache<T> {
   readonly #make: (messages: readonly Message[]) => T
-  /** For each first message, the frozen beginning of the last conversation. */
+  /** The frozen beginning of the last conversation, by its first message. */
   readonly #kept = new WeakMap<Message, FrozenMessages<T>>()
 
   constructor(make: (messages: readonly Message[]) => T) {

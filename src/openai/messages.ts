@@ -89,7 +89,7 @@ const perName = 1
 /** Tokens of a message with empty texts. */
 export const minTokensPerMessage = perMessage + perRole
 
-/** Tokens of a message besides those of its texts. */
+/** Tokens of a message besides its texts. */
 export function tokensBesideTexts({ name }: Message): number {
   return minTokensPerMessage + (name ? perName : 0)
 }

@@ -1,6 +1,6 @@
 import { Kind, type SchemaOptions, type TSchema, Type, TypeRegistry } from '@sinclair/typebox'
 
-/* The kinds of fields that requests have. Each has the end of an error message that says what to send. */
+/* The kinds of fields that requests have. Each kind has the end of an error message that says what to send. */
 
 /** One of these words: a plain enum in JSON Schema, with a readable error message. */
 export const oneOf = <const T extends readonly string[]>(...words: T) =>
@@ -15,11 +15,11 @@ export const nullable = <T extends TSchema>(schema: T) => Type.Optional(Type.Uni
 /** An optional boolean, or null. */
 export const flag = () => nullable(Type.Boolean({ errorMessage: 'send true or false' }))
 
-/** A number. */
+/** A number from `minimum` to `maximum`. */
 export const between = (minimum: number, maximum: number) =>
   Type.Number({ minimum, maximum, errorMessage: `send a number from ${minimum} to ${maximum}` })
 
-/** A whole number. */
+/** A whole number from `minimum` to `maximum`. */
 export const wholeBetween = (minimum: number, maximum: number) =>
   Type.Integer({ minimum, maximum, errorMessage: `send a whole number from ${minimum} to ${maximum}` })
 

@@ -29,7 +29,7 @@ const CustomCall = Type.Object({
 const functionOrCustom = <T>(properties: TProperties, title: string) =>
   Type.Unsafe<T>(Type.Object({ ...properties, type: oneOf('function', 'custom') }, { title }))
 
-/** A call that an assistant message makes of a tool. */
+/** A tool call in an assistant message. */
 export const ToolCall = functionOrCustom<FunctionCall | Static<typeof CustomCall>>(
   {
     id: text({ minLength: 1 }),

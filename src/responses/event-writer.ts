@@ -52,7 +52,7 @@ export class EventWriter {
   /** Ends all open items. @param reason the finish reason of the model's choice */
   end(reason: string | null | undefined): string {
     const status = cutReason(reason) ? 'incomplete' : 'completed'
-    // Clients treat a response without items as if there was no response, so it gets an empty text.
+    // Clients treat a response without items as if there was no response, so such a response gets an empty text.
     let events = this.output.length === 0 ? this.#beginText('output_text') : ''
     events += this.#endItem(status)
     this.#closeCalls()

@@ -30,7 +30,7 @@ export class OutputItemCache {
     this.#now = now
   }
 
-  /** Keeps items of an account. */
+  /** Keeps items of an account, except an item that is too large. */
   keep(account: number, items: readonly OutputItem[]): void {
     const expiresAtMs = this.#now() + keptMs
     for (const item of items) {

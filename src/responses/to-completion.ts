@@ -7,11 +7,11 @@ import { conversationOf, type FindItem, unsupported } from './to-messages.ts'
 /** A request of the Responses API as a chat request. */
 export interface Translation {
   readonly body: CompletionRequest
-  /** Fields of the request that no model gets. */
+  /** Fields of the request that no model gets, for `x-ignored-params`. */
   readonly ignored: readonly string[]
   /** The name of a field in this request, by its name in the chat request. */
   readonly nameOf: (field: string) => string
-  /** An error about a field of the chat request, as an error about the field that was sent. */
+  /** Turns an error about a field of the chat request into an error about the field that was sent. */
   readonly translateError: (error: ApiError) => ApiError
 }
 

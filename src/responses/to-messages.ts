@@ -9,7 +9,7 @@ export type FindItem = (id: string) => InputItem | undefined
 /** The messages of an input, and the origin of each. */
 export interface Conversation {
   readonly messages: readonly Message[]
-  /** For each message the field that it comes from, such as `input[3]`. */
+  /** The field that each message comes from, such as `input[3]`. */
   readonly origins: readonly string[]
   /** Whether the input has reasoning items, which no model gets. */
   readonly leavesReasoning: boolean

@@ -9,7 +9,7 @@ export interface LedgerEntry {
   readonly keyPrefix: string
   /** The model's name in the request. */
   readonly model: string
-  /** The model that answered, by its name in `models.json`. */
+  /** The model that answered, by its name in this service; null if no model answered. */
   readonly modelUsed: string | null
   /** Such as `Fern@sha256:…`; the name alone for a character without a card, null without a character. */
   readonly character: string | null
@@ -53,7 +53,7 @@ export interface Ledger extends Prunable {
    * recorded before this call; over SQLite it includes no request that is recorded after the call.
    */
   spent(subject: string, fromDay: string, toDay: string): Promise<number>
-  /** Ends the requests that a crashed service left running; their reserved tokens count as spent. @returns how many */
+  /** Ends the requests that a crashed service left running; their reserved tokens count as spent. @returns how many requests */
   interruptRunning(): Promise<number>
   /**
    * Adds at most `maxRequests` ended requests to the sums of their days, in one short transaction.

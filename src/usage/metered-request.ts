@@ -93,12 +93,12 @@ export class MeteredRequest {
     this.#options = options
   }
 
-  /** Counts the tokens of the reply. */
+  /** The token counter of the request. */
   get meter(): Meter {
     return this.#outcome.meter
   }
 
-  /** Reply headers with the tokens that are left. */
+  /** Reply headers with the tokens that are left in this minute; empty without a limit. */
   get headers(): Headers {
     const { allowance } = this.#reservation
     return allowance ? openAiTokenHeaders(allowance) : {}

@@ -18,7 +18,7 @@ export type End = FinishReason | ApiError
 
 /** The outcome of one chat request, for the log, the ledger and the metrics. */
 export class Outcome {
-  /** Counts the tokens of the reply. */
+  /** The token counter of the request. */
   readonly meter = new Meter()
   /** Undefined until a model answers. */
   answering: Answering | undefined

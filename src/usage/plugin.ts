@@ -35,10 +35,13 @@ export const usagePlugin: FastifyPluginAsyncTypebox<UsageOptions> = async (app, 
   addUsageRoute(app, options, reports)
 }
 
-/** Writes the ledger's records in memory. A failure is ignored: the ledger tries again, and the reply has the written records. */
+/**
+ * Writes the records to the database that the ledger still has in memory. A failure is ignored: the ledger tries again, and the
+ * reply has only the records that are written.
+ */
 const flushed = ({ flush }: UsageOptions) => flush?.().catch(() => undefined)
 
-/** Adds the routes of single requests. */
+/** Adds `GET /requests` and `GET /requests/{id}`. */
 function addRequestRoutes(app: TypedInstance, options: UsageOptions, reports: Reports): void {
   const { usage, access } = options
 
@@ -96,7 +99,7 @@ function addRequestRoutes(app: TypedInstance, options: UsageOptions, reports: Re
   )
 }
 
-/** Adds the route of sums. */
+/** Adds `GET /usage`. */
 function addUsageRoute(app: TypedInstance, options: UsageOptions, reports: Reports): void {
   app.get(
     '/usage',

@@ -46,7 +46,7 @@ export class SqliteUsageReader implements UsageReader {
       created = last.created
       microsecond = last.microsecond
       id = last.id
-      // Lets other requests run between two batches.
+      // Other requests run between two batches.
       await setImmediate()
     }
   }
@@ -80,7 +80,7 @@ export class SqliteUsageReader implements UsageReader {
       ON CONFLICT (key) DO UPDATE SET requests = requests + excluded.requests, prompt = prompt + excluded.prompt,
         completion = completion + excluded.completion, failed = failed + excluded.failed`)
     for (let { after } = part; ; ) {
-      // Only a command sums all accounts. It has no other requests that wait, so one batch is enough.
+      // Only a command sums all accounts. In its process no other requests wait, so one batch is enough.
       const end = account === undefined ? undefined : endOfBatch.get(...after, ...part.last, ...accountValues)
       add.run(...after, ...(end ?? part.last), ...accountValues)
       if (!end) return
@@ -122,7 +122,7 @@ interface Part {
   readonly last: RowPosition
 }
 
-/** The parts to sum: sums of whole days, requests of these days that the sums do not have yet, and requests of the rests. */
+/** The parts: sums of whole days, requests of these days that the sums do not have yet, and requests of incomplete days. */
 function partsToSum({ by, from, until }: UsageFilter): readonly Part[] {
   const { days, rest } = partsOf({ from, until }, unixSeconds())
   const requests = (period: Period) => ({
@@ -136,7 +136,7 @@ function partsToSum({ by, from, until }: UsageFilter): readonly Part[] {
   })
   const rests = rest.map(requests)
   if (!days) return rests
-  // This index is nearly always faster, but SQLite's planner cannot know that.
+  // The index of unsummed requests is nearly always faster, but SQLite's planner cannot know that.
   const unsummed = { from: 'requests INDEXED BY requests_unsummed', where: "summed = 0 AND state <> 'running'" }
   const sums: Part = {
     line: lineOf(by, 'usage_days', 'day'),

@@ -9,7 +9,7 @@ import { responseOf } from '../../src/responses/response-of.ts'
 
 type Event = OpenAI.Responses.ResponseStreamEvent
 
-// The written events have the official client's types.
+// The compiler checks that our output items have the official client's type.
 const asOfficial = (item: OutputItem) => item satisfies OpenAI.Responses.ResponseOutputItem
 
 interface Delta {

@@ -6,7 +6,7 @@ import type { LlamaCppSettings } from '../configuration/settings.ts'
 import type { Chat, HistoryItem, Llama, LlamaModel, NodeLlamaCpp, Sequence, Token } from './node-llama-cpp.ts'
 import type { Sampling } from './request.ts'
 
-/** Maximum context window if the settings have none: the window of the model's training can take many gigabytes. */
+/** Maximum context window if the settings do not set it: the window of the model's training can take many gigabytes. */
 const defaultWindowTokens = 8192
 /** Extra tokens of the context, so that node-llama-cpp never shifts the context: a shift removes messages silently. */
 const spareTokens = 64

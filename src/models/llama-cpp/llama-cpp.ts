@@ -66,7 +66,7 @@ export function createLlamaCppModel(
     return loading
   }
 
-  /** Does the task in its turn, and reports each event. After an abort, the turn lasts until the model has stopped. */
+  /** Does a task when the queue admits it, and reports each event. The next task waits until an aborted one has stopped. */
   const work = async (task: Task, caller: AbortSignal, onEvent: (event: AnswerEvent) => void): Promise<Usage> => {
     const signal = AbortSignal.any([caller, closing.signal])
     let leave: (() => void) | undefined

@@ -96,7 +96,7 @@ export interface NodeLlamaCpp {
   readonly LlamaChat: new (options: { readonly contextSequence: Sequence }) => Chat
 }
 
-/** An error of the package. Callers may read its message too, because it contains no path and no address. */
+/** The package is missing, or is another package. Callers may read the message too, which has no path and no address. */
 export class NodeLlamaCppError extends Error {}
 
 /**

@@ -19,7 +19,7 @@ export type Sampling = Pick<
   'temperature' | 'topK' | 'topP' | 'minP' | 'seed' | 'repeatPenalty' | 'customStopTriggers'
 >
 
-/** OpenAI's parameters that a local model here does not honour. Tools would need a parser for each chat template. */
+/** OpenAI's parameters that models of this adapter do not honour. Tools would need a parser for each chat template. */
 export const ignoredParameters: ReadonlySet<string> = new Set([
   'audio',
   'function_call',

@@ -200,9 +200,9 @@ const anyPronoun = /\b(?:he|she)\b/i
 const noPronouns: Pronouns = { subject: '(?!)', object: '(?!)', possessive: '(?!)', reflexive: '(?!)' }
 
 /**
- * Turns a sentence that does not mention the character: "Tells true things slantwise" becomes "I tell true things slantwise", "A
- * noticer of hours" becomes "I am a noticer of hours". A sentence with "is", "has" or the like is kept. Null for any other, such as
- * "Patient, courteous".
+ * Turns a sentence that does not mention the character: "Tells true things slantwise" becomes "I tell true things slantwise",
+ * "A noticer of hours" becomes "I am a noticer of hours". A sentence with "is", "has" or the like is kept. Null for any other
+ * sentence, such as "Patient, courteous".
  */
 export function fragment(sentence: string): string | null {
   const [first = ''] = /^[\p{L}'-]+/u.exec(sentence) ?? []

@@ -182,7 +182,7 @@ class PatternWalker {
     return escaped
   }
 
-  /** The minimum and maximum repeats of the atom before. */
+  /** Reads how often the atom before this position must and may be repeated. */
   #repeats(): readonly [min: number, max: number] {
     const repeats = this.#quantifier()
     if (repeats) this.#take('?')
@@ -219,7 +219,7 @@ class PatternWalker {
     return letter
   }
 
-  /** Skips an alternative, and restores the state that is meant for the text. */
+  /** Skips an alternative. It uses up no extra repeats and no variant, because it is not in the text. */
   *#skipAlternative(): Steps<void> {
     const [extra, variant, wasSkipping] = [this.#extra, this.#variant, this.#isSkipping]
     this.#isSkipping = true

@@ -27,7 +27,7 @@ interface ReadCard {
 export interface ReplyContext extends ReadCard {
   /** The passages that may be said, because their source is in the prompt: first lore, then examples, then the other texts. */
   readonly passages: readonly Passage[]
-  /** For each passage of lore, the keys that fired the lore, in lower case. */
+  /** The keys that fired a passage of lore, in lower case, by the passage. */
   readonly keys: ReadonlyMap<Passage, readonly string[]>
   readonly conversation: Conversation
   readonly name: string
@@ -147,7 +147,7 @@ export function pickVariant(context: ReplyContext, texts: readonly string[]): st
   return variant < texts.length ? text : `${pick(openings, pickKeyOf({ ...context, seed: null }), variant)} ${text}`
 }
 
-/** Only the words of a question, so that punctuation and case make no difference. */
+/** The words of a question, folded and without punctuation, so that questions can be compared. */
 export function plainWords(question: string): string {
   return wordsOf(fold(question))
     .map(({ text }) => text)

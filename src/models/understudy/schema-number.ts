@@ -21,7 +21,7 @@ export function numberFor(schema: Schema, isInteger: boolean, variant: number): 
   return rounded((upwards ? count + variant : count - variant) * step, step)
 }
 
-/** The tighter of the inclusive and the exclusive bound, and whether it is excluded. In draft 4, `true` excludes the former. */
+/** The tighter of the inclusive and the exclusive bound, and whether it is excluded. In draft 4, `true` makes it exclusive. */
 function bound(
   schema: Schema,
   inclusive: string,

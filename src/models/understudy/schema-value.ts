@@ -54,7 +54,7 @@ class ValueMaker {
   readonly #texts: TextSource
   /** Letters of the value so far. */
   #letters = 0
-  /** For each array of an `enum`, the value that the conversation names. */
+  /** The value of an `enum` that the conversation names, by the array of the `enum`. */
   readonly #mentioned = new Map<readonly unknown[], unknown>()
 
   constructor(document: unknown, texts: TextSource) {

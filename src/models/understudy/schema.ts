@@ -3,7 +3,7 @@ import type { Steps } from '../../work.ts'
 /** A JSON value. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json }
 
-/** A JSON Schema, or a part of one, that is an object. */
+/** A JSON Schema, or a part of a schema, that is an object. */
 export type Schema = Readonly<Record<string, unknown>>
 
 /** The value that a schema asks for is too large to make. */
@@ -28,12 +28,12 @@ export function numberIn(schema: Schema, keyword: string): number | undefined {
   return typeof value === 'number' ? value : undefined
 }
 
-/** A keyword's array; empty without one. */
+/** A keyword's array; empty if its value is no array. */
 export function listIn(schema: Schema, keyword: string): readonly unknown[] {
   return asList(schema[keyword])
 }
 
-/** A keyword's object; empty without one. */
+/** A keyword's object; empty if its value is no object. */
 export function objectIn(schema: Schema, keyword: string): Schema {
   const value = schema[keyword]
   if (!isObject(value)) return {}
@@ -171,7 +171,7 @@ function partsOf(value: unknown): readonly unknown[] {
   return isObject(value) && membersOf(value) > 0 ? Object.entries(value).flat() : []
 }
 
-/** Letters that each part of a value counts for, even if it is shorter: making, writing and tokenizing it has a cost too. */
+/** Letters that each part of a value counts, even if it has no text: making, writing and tokenizing a part has a cost too. */
 export const lettersOfPart = 5
 
 /** A value as a list; empty for any other value. */

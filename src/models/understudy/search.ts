@@ -21,9 +21,9 @@ const rankingConstants = { k: 1.2, b: 0.4, d: 0.5 }
 
 /** The share of a word's weight that counts as covered if only a synonym was found. */
 const coveredByMeaning = 0.6
-/** The share of its score that a passage keeps even if it covers none of the question's weight. */
+/** The share of its score that a passage keeps even if it covers nothing of the question. */
 const minCoverage = 0.1
-/** Maximum distinct words that are searched: the last ones, because a question comes at the end. */
+/** Maximum distinct words that are searched. The last words count, because a question comes at the end. */
 const maxTerms = 48
 
 /** Units of work for each passage of the index, for each of its letters, and for each passage when a term is looked up. */

@@ -132,7 +132,7 @@ const maxSearchedLength = 100_000
 const unitsOfSpacing = 6
 const lettersPerUnit = 20
 
-/** The words of a text in lower case. Between two words is a blank for blanks and underscores, and a bar for anything else. */
+/** The words of a text in lower case. Between words with only blanks and underscores between them is a blank, else a bar. */
 function spaced(text: string): string {
   return fold(text)
     .replace(/[^\p{L}\p{M}\p{N}]+/gu, (between) => (/^[_\s]+$/.test(between) ? ' ' : ' | '))

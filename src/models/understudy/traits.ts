@@ -47,7 +47,7 @@ const traits: readonly (readonly [RegExp, (value: string, name: string) => strin
 /** Starts of texts that can follow "is". */
 const isOfWords = /^(?:to|an?|the|my|that|for|more|\p{L}+ing)\b/u
 
-/** Whether a text is a long list, which makes no sentence. */
+/** Whether a text is a list that is too long for a sentence. */
 function isLong(value: string): boolean {
   return value.split(', ').length > 2
 }

@@ -412,7 +412,7 @@ describe('over the starter cards', () => {
     }
   })
 
-  test('at least 30 of 60 unrelated questions get different replies, and none says that it is a neural model', async () => {
+  test('at least 30 of 60 unrelated questions get different replies, and no reply says that it is from a neural model', async () => {
     const replies = await Promise.all(questions.unrelated.map(({ character, question }) => ask(character, question)))
     const distinct = new Set(replies).size
     console.log(`understudy: ${distinct} different replies to ${replies.length} unrelated questions`)
