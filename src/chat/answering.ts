@@ -21,13 +21,13 @@ import { personaName, type ResolvedPersona, resolvePersona, resolveRequest } fro
 import { truncationOf } from './truncation.ts'
 import { UsageWatch, usageOf } from './usage.ts'
 
-// Loaded with the first request that needs them.
+// The first request that needs one of these modules loads it, so the service starts faster.
 let composing: typeof import('./request-composer.ts') | undefined
 let streaming: typeof import('./reply.ts') | undefined
 
 /**
- * Sends a request to a model, and its answer to the client, whole or as a stream.
- * @param replies keeps the replies that are not complete
+ * Sends a request to a model, and sends the model's answer to the client, as a whole or as a stream.
+ * @param replies the replies that are not complete; this reply is added to them
  * @throws ApiError for a failure before the reply has begun
  */
 export async function answer(
@@ -39,7 +39,7 @@ export async function answer(
   replies: OpenReplies,
 ): Promise<FastifyReply> {
   const wanted = resolveRequest(sent, options.models, callerOf(request))
-  // Made before the first wait, so that a client that leaves during it is noticed.
+  // The signal is made before the first `await`, so that a client that leaves during the wait is noticed.
   const signal = replies.signalOf(reply)
   return wanted.route.use(async () => {
     const resolved = await resolvePersona(request, reply, wanted, options)
@@ -49,7 +49,7 @@ export async function answer(
   })
 }
 
-/** Asks the model of the resolved persona, and sends its answer. @throws ApiError as `answer` */
+/** Asks the model of the resolved persona, and sends its answer. @throws ApiError for a failure before the reply has begun */
 async function answerAs(
   resolved: ResolvedPersona,
   { request, reply, body, signal }: Pick<Turn, 'request' | 'reply' | 'body' | 'signal'>,
@@ -58,7 +58,7 @@ async function answerAs(
 ): Promise<FastifyReply> {
   const { persona, route } = resolved
   const outcome = new Outcome()
-  // Prepended, because the log line is written at the same event.
+  // The log line is written by another listener of this event. This listener runs first, so that the line has these facts.
   reply.raw.prependOnceListener('close', () => Object.assign(request.facts, factsOf(route, outcome)))
   composing ??= await import('./request-composer.ts')
   if (body.stream === true) streaming ??= await import('./reply.ts')
@@ -88,7 +88,7 @@ async function answerAs(
   }
 }
 
-/** One request on its way to a model and back. */
+/** A chat request while it is answered. */
 interface Turn {
   readonly request: FastifyRequest
   readonly reply: FastifyReply
@@ -99,16 +99,19 @@ interface Turn {
   readonly composer: RequestComposer
   readonly work: Work
   readonly outcome: Outcome
-  /** Aborts when the caller does not want the answer any more. */
+  /** Aborts when the client leaves, when its key ends, or when the grace period of a stopping service is over. */
   readonly signal: AbortSignal
 }
 
-/** Reserves the tokens that the first usable candidate may need. @throws ApiError as `composedFor` and `Metering.enter` do */
+/**
+ * Reserves the tokens that the first usable candidate may need.
+ * @throws ApiError 400 if no candidate can get the request, 429 for a reached limit, 503 if the database does not answer
+ */
 async function enter(turn: Turn, metering: Metering): Promise<MeteredRequest> {
   const { request, body, persona, route, composer, outcome, signal } = turn
   const candidate = await route.findFirstUsable(composer.requestFor, signal)
   const { request: asked, bounds } = await composer.composedFor(candidate)
-  // Only the body: the closures below stay in memory until the reply is over.
+  // The closures below stay in memory until the reply is over, so they hold only the body of the composed request.
   const { body: prompt } = asked
   const toMeter = {
     id: request.id,
@@ -166,7 +169,9 @@ async function sendStream(
   await sendEvents(reply, opening, { format, usage, meter: metered.meter, ...more })
 }
 
-/** Records that an upstream has truncated the prompt. Undefined where a quick estimate shows that it has not. */
+/**
+ * Checks whether the upstream has truncated the prompt, and records it. Undefined if a quick estimate is enough to exclude it.
+ */
 function recordTruncation({ composer, outcome, work }: Turn, candidate: Candidate): Promise<string | null> | undefined {
   const looking = truncationOf(outcome.meter.reportedPromptTokens, composer.promptOf(candidate), work)
   return looking?.then((truncated) => {
@@ -175,7 +180,10 @@ function recordTruncation({ composer, outcome, work }: Turn, candidate: Candidat
   })
 }
 
-/** Logs each model of a list that failed: where a later model answers, no other log line names the failure. */
+/**
+ * Logs the failure of a model before the next model of the route is asked. If a later model answers, no other log line has the
+ * failure.
+ */
 function logFailures({ log, id }: FastifyRequest): ReportFailure {
   return ({ traits }, error) =>
     log.warn(
@@ -184,7 +192,10 @@ function logFailures({ log, id }: FastifyRequest): ReportFailure {
     )
 }
 
-/** Logs the refusal of an upstream: callers get it and no other log line has it, but the operator may have to mend its cause. */
+/**
+ * Logs an upstream's refusal that the caller gets as a 4xx. No other log line has it, but only the operator can remove some of
+ * its causes.
+ */
 function logRefusal({ log, id }: FastifyRequest, { status, code, cause }: ApiError): void {
   const isRefusal = status < 500 && status !== 499
   if (isRefusal && cause instanceof UpstreamReason) log.warn({ request_id: id, err: cause }, code)

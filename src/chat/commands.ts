@@ -11,7 +11,10 @@ interface TestOptions {
   readonly json?: true
 }
 
-/** Adds `test` to the command `characters`. It stands in this folder because it asks a model, as a chat completion does. */
+/**
+ * Adds the subcommand `test` to the command `characters`. It is in this folder because it asks a model, as a chat completion
+ * does.
+ */
 export function addCardTestCommand(
   characters: Command,
   config: () => Config,

@@ -6,7 +6,7 @@ import type { OpenReplies } from './open-replies.ts'
 import type { ChatOptions } from './options.ts'
 import { chatReplyFormat } from './reply-format.ts'
 
-/** Registers `POST /chat/completions` (OpenAI's chat completions). @param replies keeps the replies that are not complete */
+/** Registers `POST /chat/completions` (OpenAI's chat completions). @param replies the replies that are not complete */
 export function completionRoute(app: TypedInstance, options: ChatOptions, replies: OpenReplies): void {
   app.post(
     '/chat/completions',

@@ -4,7 +4,10 @@ import { openAiRequestHeaders } from '../limits/headers.ts'
 import { OpenReplies } from './open-replies.ts'
 import type { ChatOptions } from './options.ts'
 
-/** Guards a group of routes that ask models. @returns the open replies of the group, which end with the service */
+/**
+ * Adds the hooks that all routes of a chat interface need, such as authentication and the scope `chat`.
+ * @returns the replies of these routes that are not complete; they end when the service stops
+ */
 export function guardChat(app: TypedInstance, { guard, shutdownGraceMs }: ChatOptions): OpenReplies {
   const replies = new OpenReplies(guard)
   app.addHook('preClose', async () => replies.endWithin(shutdownGraceMs))

@@ -31,7 +31,7 @@ export class OpenReplies {
     return controller.signal
   }
 
-  /** Lets replies go on for most of the grace period. A reply that is still open then ends with a 503. */
+  /** Lets replies go on for most of the grace period. A reply that is still open then ends with the error `service_stopping`. */
   endWithin(graceMs: number): void {
     const timer = setTimeout(
       () => {

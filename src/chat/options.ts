@@ -24,11 +24,14 @@ export interface ChatOptions {
   readonly characters: UnknownCharacters
   /** Whether a card may name the model that plays its character. */
   readonly characterModels: 'on' | 'off'
-  /** Load shedding: refuses a large request that has waited for the database when the process is overloaded. */
+  /**
+   * Load shedding: throws a 503 for a large request if the process is overloaded. Call it after a wait for the database, before
+   * the work of the request begins.
+   */
   readonly shedLoad: (request: FastifyRequest) => void
   /** The work of a request, which ends when the signal aborts. */
   readonly workOf: (request: FastifyRequest, signal: AbortSignal) => Work
-  /** Opens a count of bytes that an upstream's answer to a request holds. */
+  /** Starts to count the bytes of an upstream's answer that wait in memory, for one request. */
   readonly openHeld: (request: FastifyRequest) => HeldBytes
   /** In bytes. */
   readonly bodyLimit: number

@@ -8,15 +8,15 @@ import type { PromptReceipt } from './receipt-schema.ts'
 import type { ComposedRequest } from './request-composer.ts'
 import { personaName } from './resolve-persona.ts'
 
-/** The parts of a receipt. */
+/** The data from which a receipt is made. */
 export interface ReceiptParts {
-  /** The model's name in the request. */
+  /** The id of the model that would answer: the id in the request, or the id that the card names. */
   readonly model: string
   readonly upstreamId: string
   readonly persona: Persona
   readonly body: CompletionRequest
   readonly composed: Pick<ComposedRequest, 'composition' | 'request'>
-  /** Regular expressions of the request's lorebooks that never match here. */
+  /** Regular expressions of the request's lorebooks that the engine refuses; they match nothing. */
   readonly refusedRegexes: readonly string[]
   /** Whether the caller may read the card's texts. */
   readonly isShown: boolean
@@ -75,7 +75,7 @@ function* sectionTokens(sections: readonly Section[], { countSteps, countMessage
   return [...tokens].map(([section, cost]) => ({ section, tokens: cost }))
 }
 
-/** The understudy counts with this tokenizer, and so do OpenAI's models since 2024. */
+/** Whether a model uses this service's tokenizer, as the understudy and OpenAI's models since GPT-4o do. */
 function usesOurTokenizer(model: string): boolean {
   return /^(?:understudy|(?:chat)?gpt-(?:4o|4\.1|4\.5|5)|o[1-9](?:-|$))/.test(model)
 }

@@ -5,11 +5,14 @@ import type { CompletionRequest } from '../openai/completion-request.ts'
 import { eventOf } from './stream-writer.ts'
 import { wholeOf, withUsage } from './whole-reply.ts'
 
-/** Field names of the request as it was sent, for the reply header `x-ignored-params`. The request may be one of the Responses API. */
+/**
+ * The field names of a request of chat or of the Responses API, as the client sent them. The reply header `x-ignored-params`
+ * lists fields by these names.
+ */
 export interface SentNames {
   /** Fields of the request that no model gets. */
   readonly ignored: readonly string[]
-  /** The name of a field as it was sent, by its name in chat. */
+  /** The name that the client sent for a field. @param field the field's name in chat */
   nameOf(field: string): string
 }
 
@@ -19,13 +22,13 @@ export const chatNames: SentNames = { ignored: [], nameOf: (field) => field }
 /** Writes a model's answer in the format of one interface. Each request has its own instance. */
 export interface ReplyFormat extends SentNames {
   /**
-   * Whether the answer ends with its usage, estimated where the model does not send it. Only then every event of a stream
-   * is parsed; otherwise events may be passed on unread.
+   * Whether the answer ends with its usage; if the model does not send its usage, it is estimated. In this case every event of a
+   * stream is parsed; otherwise events may be passed on unread.
    */
   readonly includesUsage: boolean
-  /** The body of a whole answer. @param usage the model's, else an estimate where the answer has to have one */
+  /** The body of a whole answer. @param usage the model's usage, or an estimate if the answer must have a usage */
   whole(reply: ModelReply, usage: Usage | undefined): string | Buffer
-  /** The server-sent events for one event of the model; empty where the caller gets none. */
+  /** The server-sent events for one event of the model; empty if the client gets no event for it. */
   chunk(event: ChunkEvent): string
   /** The end of a stream in which every choice has ended. @param usage a chunk with nothing but usage; null for no usage */
   end(usage: Chunk | null): string
@@ -33,7 +36,9 @@ export interface ReplyFormat extends SentNames {
   failure(error: ApiError): string
 }
 
-/** The format of `POST /chat/completions`: OpenAI's completions and chunks, unchanged where the model sent them so. */
+/**
+ * The format of `POST /chat/completions`: OpenAI's completions and chunks. The upstream's own JSON stays unchanged, except usage.
+ */
 export function chatReplyFormat({ stream_options: options }: CompletionRequest): ReplyFormat {
   return {
     ...chatNames,

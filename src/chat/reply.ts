@@ -21,9 +21,9 @@ export interface StreamOptions {
   readonly keepaliveMs: number
   /** Measures the silence. */
   readonly clock: Clock
-  /** Called once, when a stream that has begun is over. Where it returns a promise, the end of the stream waits for it. */
+  /** Called once, when a stream that has begun is over. If it returns a promise, the last event is sent after that promise. */
   readonly onEnd: (end: End) => Promise<void> | undefined
-  /** Called at the end. Gives `<theirs>/<ours>` tokens where the upstream has read too little of the prompt. */
+  /** Called at the end. If the upstream has truncated the prompt, gives its token count and ours, as `<theirs>/<ours>`. */
   readonly truncation: () => Promise<string | null> | undefined
 }
 
@@ -45,7 +45,7 @@ export async function sendEvents(
     await relay.passAll(await opening)
     const used = usage && !writer.isGone ? await usage.chunk() : null
     if (used) meter.setUsage(used.usage, false)
-    // Without a promise nothing is awaited, so that the end is written together with the last event.
+    // `await` is used only for a promise: otherwise the end is written in the same turn as the last event.
     const looking = truncation()
     const truncated = looking ? await looking : null
     const kept = tellEnd(relay.reason)

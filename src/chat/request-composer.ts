@@ -46,7 +46,10 @@ export interface ComposedRequest {
 /** A request without the fields that only Conservatory knows. */
 type UpstreamFields = CompletionRequest & { readonly [name in (typeof ownFields)[number]]?: never }
 
-/** Composes what each candidate of a chat request is asked, once per candidate, and reports which parameters it does not honour. */
+/**
+ * Composes the request for each candidate of a chat request, once for each. Reports the parameters that a candidate does not
+ * honour.
+ */
 export class RequestComposer {
   readonly #sent: UpstreamFields
   readonly #greeting: number | null | undefined
@@ -56,7 +59,7 @@ export class RequestComposer {
   readonly #work: Work
   readonly #more: Pick<ModelRequest, 'trace' | 'openHeld' | 'readAll'>
   readonly #composed = new Map<Candidate, ComposedRequest>()
-  /** Parameters that a candidate turned out not to honour. */
+  /** Parameters that the candidate's adapter has reported as not honoured. */
   readonly #ignoredBy = new Map<Candidate, Set<string>>()
   /** Parameters that no candidate gets. */
   readonly #ignored = new Set<string>()
@@ -64,7 +67,7 @@ export class RequestComposer {
 
   /**
    * @param more the other fields of a model's request, which come from the HTTP request
-   * @param names the names of the fields that were sent, where these are not chat's
+   * @param names the field names as the client sent them; by default the names of chat
    */
   constructor(
     body: CompletionRequest,
@@ -76,7 +79,8 @@ export class RequestComposer {
   ) {
     this.#names = names
     this.#more = more
-    // No upstream may see the fields that only Conservatory knows. A copy without them: V8 makes an object slow once it loses fields.
+    // No upstream may see the fields that only Conservatory knows. The rest is copied, because an object from which fields are
+    // deleted is slow in V8.
     const {
       greeting,
       conversation_id,
@@ -87,6 +91,7 @@ export class RequestComposer {
       lorebooks: _l,
       ...sent
     } = body
+    // Few requests have these names, so a deletion is cheaper here than another copy.
     for (const name of redirecting) {
       if (!Object.hasOwn(sent, name)) continue
       if (Reflect.get(sent, name) != null) this.#ignored.add(name)
@@ -103,8 +108,9 @@ export class RequestComposer {
   /**
    * The request to one candidate: the character's prompt around the caller's messages, the operator's defaults for
    * parameters that were not sent, the parameters that the model's settings change, and the model's id upstream.
-   * Composed once for each candidate, so that the card's random choices stay the same.
-   * @throws ApiError 400 when the candidate does not take a kind of content, or not so long a prompt
+   * It is composed once for each candidate, so that the card's random choices stay the same.
+   * @throws ApiError 400 if the candidate does not accept a kind of content, if the prompt is too long for it, or if composing
+   *   takes too much work; 503 under overload
    */
   composedFor(candidate: Candidate): ComposedRequest | Promise<ComposedRequest> {
     return this.#composed.get(candidate) ?? this.#composeFor(candidate)
@@ -137,12 +143,12 @@ export class RequestComposer {
     }
   }
 
-  /** The messages that were composed for a candidate; none before that. */
+  /** The messages that were composed for a candidate; empty before they are composed. */
   promptOf(candidate: Candidate): readonly Message[] {
     return this.#composed.get(candidate)?.request.body.messages ?? []
   }
 
-  /** The value of `x-ignored-params`: parameters with a value that the model does not honour; undefined when there is none. */
+  /** The value of `x-ignored-params`: parameters with a value that the model does not honour; undefined if it honours all. */
   #ignoredOf(candidate: Candidate): string | undefined {
     const { ignoredParameters } = candidate.model
     const dropped = this.#composed.get(candidate)?.dropped ?? []
@@ -196,7 +202,7 @@ export class RequestComposer {
   }
 }
 
-/** The reply header `x-dropped`, which counts the parts of the prompt that did not fit; no header where all fitted. */
+/** The reply header `x-dropped`, which counts the parts of the prompt that did not fit; no header if all parts fitted. */
 export function droppedHeader({ lore, examples, messages }: DroppedCounts): Readonly<Record<string, string>> {
   if (lore + examples + messages === 0) return {}
   return { 'x-dropped': `lore=${lore}, examples=${examples}, messages=${messages}` }

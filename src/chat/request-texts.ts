@@ -12,11 +12,11 @@ import type { ResolvedPersona } from './resolve-persona.ts'
 const standardNote = { depth: 4, role: 'system' } as const
 
 /**
- * The texts that a request brings for its prompt: a persona, an author's note, and lorebooks. Before that, lone surrogates
- * in all fields of the request are replaced, since no model may get them.
- * @param body is changed where it has lone surrogates
- * @returns undefined for a request that brings nothing
- * @throws ApiError 400 that names the lorebook which cannot be used, and as `Work.run` does
+ * Reads the texts that a request brings for its prompt: a persona, an author's note, and lorebooks. First it replaces lone
+ * surrogates in all fields of the request, since no model may get them.
+ * @param body is changed if it has lone surrogates
+ * @returns undefined for a request without such texts
+ * @throws ApiError 400 that names the lorebook that cannot be used; 400 `too_complex` and 503 `overloaded` for too much work
  */
 export async function requestTextsOf(
   request: FastifyRequest,

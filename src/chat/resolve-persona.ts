@@ -24,7 +24,7 @@ export interface ResolvedPersona {
   readonly persona: Persona
   /** The value of the reply header `x-character`; absent when no character is played. */
   readonly header?: string
-  /** The model that the request names, or the one that the card names. */
+  /** The route to the model that the request names, or to the model that the card names. */
   readonly route: Route
   /** The character whose card is played. */
   readonly character?: Character
@@ -40,20 +40,20 @@ function checkRequest(request: CompletionRequest): void {
   checkTools(request)
 }
 
-/** A request with the model and the character that it asks for, in whichever of the three ways it names them. */
+/** A request with its model and its character. `resolveRequest` has the three ways in which a request names its character. */
 export interface ResolvedRequest {
   readonly body: CompletionRequest
   readonly route: Route
-  /** Whether the request names the default model; then the card may name another one. */
+  /** Whether the request names the default model; then the card may name another model. */
   readonly isDefault: boolean
-  /** The model's id as it was sent, where it names the character. An unknown character is then reported as an unknown model. */
+  /** The model id as it was sent, if it names the character. An unknown character is then reported as an unknown model. */
   readonly characterModel: string | null
 }
 
 /**
  * Reads which model and character a request asks for. The character is named by the model (`character/Fern`), by the field
  * `character`, or by the model's defaults.
- * @throws ApiError 404 for a model that is not there, 400 for two characters
+ * @throws ApiError 400 that names an invalid field, 400 for two characters, 404 for an unknown model
  */
 export function resolveRequest(sent: CompletionRequest, models: ModelRegistry, user: ModelUser): ResolvedRequest {
   checkRequest(sent)
@@ -69,7 +69,7 @@ export function resolveRequest(sent: CompletionRequest, models: ModelRegistry, u
   return { body: { ...body, model, character }, route, isDefault, characterModel: sent.model }
 }
 
-/** Fills the fields that only Conservatory knows from the model's defaults, where the request has none. */
+/** Takes Conservatory's own fields, such as `character`, from the model's defaults if the request does not have them. */
 function withOwnDefaults(sent: CompletionRequest, defaults: Readonly<Record<string, unknown>>): CompletionRequest {
   const missing = ownFields.filter((name) => sent[name] == null && defaults[name] != null)
   return missing.length === 0 ? sent : { ...sent, ...Object.fromEntries(missing.map((name) => [name, defaults[name]])) }
@@ -77,7 +77,8 @@ function withOwnDefaults(sent: CompletionRequest, defaults: Readonly<Record<stri
 
 /**
  * Finds the persona that a request asks for, and names it in the reply header `x-character`.
- * @throws ApiError as `findPersona` does, 404 `model_not_found` for a model that names an unknown character, and 503 under load shedding
+ * @throws ApiError 400 for a character name with a lone surrogate, 404 for an unknown character (`model_not_found` if the model
+ *   id names it), 503 under load shedding
  */
 export async function resolvePersona(
   request: FastifyRequest,
@@ -92,7 +93,7 @@ export async function resolvePersona(
   shedLoad(request)
   if (resolved.header !== undefined) reply.header('x-character', resolved.header)
   const wanted = isDefault && characterModels === 'on' ? resolved.persona.card?.model : undefined
-  // A card may name a model that is not here, or that this key may not use. The default model, which was asked for, answers then.
+  // A card may name a model that does not exist, or that this key may not use. Then the default model answers.
   return { ...resolved, route: (wanted === undefined ? undefined : models.find(wanted, caller)) ?? route }
 }
 
@@ -100,8 +101,8 @@ export async function resolvePersona(
  * Finds the persona of a name.
  * @param account the account whose uploads are searched
  * @param refusal makes the 404 for an unknown name
- * @throws ApiError 400 for a name that no header can carry; 404 for an unknown name where these are refused, and always
- * for a pinned version that is not there: a pin means exactly this version
+ * @throws ApiError 400 for a name with a lone surrogate, which no header can carry. 404 for an unknown name, if unknown names are
+ *   refused; for an unknown pinned version always, because a pin means exactly this version
  */
 async function findPersona(
   { character, user_name }: { readonly character?: string | null; readonly user_name?: string | null },
@@ -123,7 +124,7 @@ async function findPersona(
   return { persona: { name, card: null, userName }, header: encodeURIComponent(name) }
 }
 
-/** The name of the persona, with the digest of its card where there is one; null when no character is played. */
+/** The name of the persona, with the digest of its card if it has a card; null when no character is played. */
 export function personaName({ name, digest }: Persona): string | null {
   return name === null || digest === undefined ? name : pinnedName(name, digest)
 }

@@ -36,7 +36,8 @@ export class StreamWriter {
   }
 
   /**
-   * Restarts the keep-alive timer. The first call also writes the head, which leaves with the first event.
+   * Restarts the keep-alive timer. The first call also writes the head, which Node sends together with the first bytes of the
+   * body.
    * @returns false when the client has left and nothing may be written any more
    */
   begin(): boolean {
@@ -56,7 +57,7 @@ export class StreamWriter {
     this.#response.write(events)
   }
 
-  /** Backpressure: a promise that resolves when the client has read enough or has left; undefined where nothing waits. */
+  /** Backpressure: a promise that resolves when the client has read enough or has left; undefined if nothing has to wait. */
   get room(): Promise<void> | undefined {
     return this.#response.writableNeedDrain ? drained(this.#response) : undefined
   }
@@ -98,13 +99,14 @@ export function eventOf(data: string, type?: string): string {
   return type === undefined ? `data: ${lines}\n\n` : `event: ${type}\ndata: ${lines}\n\n`
 }
 
-/** Resolves, in another turn of the event loop, when the response takes more or is closed. */
+/** Resolves, in another turn of the event loop, when the response accepts more data or is closed. */
 function drained(response: ServerResponse): Promise<void> {
   return new Promise((resolve) => {
     const go = () => {
       response.off('drain', go)
       response.off('close', go)
-      // The connection of a quick reader drains at once. Without this turn, a long reply would block the event loop.
+      // The connection of a client that reads quickly drains immediately. Without this turn, a long reply would block the event
+      // loop.
       setImmediate(resolve)
     }
     response.on('drain', go)

@@ -2,16 +2,17 @@ import { promptEstimate } from '../limits/estimate.ts'
 import type { Message } from '../openai/completion-request.ts'
 import type { Work } from '../work.ts'
 
-/** Tokens of the shortest prompt that is checked. */
+/** Only prompts of more than this many tokens are checked. */
 const minPromptTokens = 1024
-/** The exact count may be this many times the quick estimate: texts of short words have more tokens than it assumes. */
+/** The exact count may be this many times the quick estimate, which is too low for a text of short words. */
 const maxEstimateError = 1.25
 
 /**
- * Detects an upstream that cut the prompt silently, as Ollama does (docs/upstreams.md): it counted fewer than half of the
- * tokens that Conservatory counts, and these are over 1,024.
- * @param reported the prompt tokens that the upstream reported; undefined where it reported none
- * @returns `<theirs>/<ours>` tokens, or null; undefined at once where a quick estimate shows that nothing is missing, as nearly always
+ * Detects an upstream that cut the prompt silently, as Ollama does (docs/upstreams.md): it counted fewer than half of the tokens
+ * that Conservatory counts, and Conservatory counts more than 1,024.
+ * @param reported the prompt tokens that the upstream reported; undefined if it reported none
+ * @returns the two counts as `<theirs>/<ours>` if the prompt was cut, else null. Nearly always undefined and no promise, because
+ *   a quick estimate shows that the prompt was not cut, or because the upstream reported no tokens
  */
 export function truncationOf(
   reported: number | undefined,

@@ -7,8 +7,8 @@ import { GrowingText } from '../text.ts'
 import type { Steps, Work } from '../work.ts'
 
 /**
- * Reads the usage of a stream whose caller asked for it, so that exactly one usage chunk stands at its end: the usage
- * that the model sent, in whichever chunk, else an estimate by Conservatory's tokenizer.
+ * Reads the usage of a stream whose caller asked for usage. The stream ends with exactly one usage chunk: it has the usage that
+ * the model sent in any chunk, else an estimate by Conservatory's tokenizer.
  */
 export class UsageWatch {
   readonly #work: Work
@@ -17,7 +17,7 @@ export class UsageWatch {
   #last: Chunk | undefined
   readonly #text = new GrowingText()
 
-  /** @param work the request's work, which includes an estimate */
+  /** @param work the request's work, to which the estimate is added */
   constructor(work: Work) {
     this.#work = work
   }
@@ -51,7 +51,7 @@ function isUsage(usage: unknown): usage is Usage {
   return countsOf(usage) !== undefined
 }
 
-/** Estimates the usage of a whole answer that came without one. @param prompt the messages that it answers */
+/** Estimates the usage of a whole answer that came without a usage. @param prompt the messages to which it is the answer */
 export function usageOf({ completion }: ModelReply, prompt: readonly Message[], work: Work): Promise<Usage> {
   return estimateOf(prompt, completion.choices.map(({ message }) => wordsOf(message)).join(''), work)
 }
@@ -87,7 +87,7 @@ async function estimateOf(prompt: readonly Message[], answer: string, work: Work
   return { prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens }
 }
 
-/** Counts tokens. Where counting takes too much work it estimates by bytes: the reply is complete and must not fail. */
+/** Counts tokens. If this takes too much work, it estimates them by bytes, because the reply is complete and must not fail. */
 async function counted(work: Work, steps: Steps<number>, byBytes: () => number): Promise<number> {
   try {
     return await work.run('messages', steps)

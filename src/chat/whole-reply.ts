@@ -1,15 +1,20 @@
 import type { ModelReply } from '../models/model.ts'
 import type { Usage } from '../openai/completion.ts'
 
-/** The JSON of a whole answer; the upstream's own bytes where there are some. */
+/** The JSON of a whole answer: the upstream's own bytes, if there are any. */
 export function wholeOf({ bytes, completion }: ModelReply): string | Buffer {
   return bytes ?? JSON.stringify(completion)
 }
 
-/** A `usage` property in JSON: null, or an object with at most one more level. Inside a string it does not match: its quotes have backslashes there. */
+/**
+ * A `usage` property in JSON: null, or an object with at most one more level. It matches nothing inside a JSON string, because
+ * each quote has a backslash there.
+ */
 const usageProperty = /"usage"\s*:\s*(null|\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})/g
 
-/** The JSON of a whole answer with this usage in place of an empty one; all other bytes stay as the upstream sent them. */
+/**
+ * The JSON of a whole answer with this usage in place of the empty one. Other bytes stay, if the empty usage is found in them.
+ */
 export function withUsage({ bytes, completion }: ModelReply, usage: Usage): string {
   const changed = () => JSON.stringify({ ...completion, usage })
   if (!bytes) return changed()
