@@ -1,6 +1,6 @@
 /**
- * Whether a client prefers HTML to JSON (RFC 9110, section 12.5.1). Only a client that names HTML gets it: programs accept
- * any type, or send no header.
+ * Whether a client gets HTML and not JSON (RFC 9110, section 12.5.1). The client must name HTML, with at least the weight of
+ * JSON: programs accept any type, or send no header.
  * @param accepted the header `Accept`
  */
 export function prefersHtml(accepted = ''): boolean {

@@ -34,7 +34,7 @@ const libraries: ReadonlyMap<string, string> = new Map(
   libraryNames.map((name) => [name, `libraries/${name.replace('@', '')}/module.js`]),
 )
 
-/** Modules for browsers, where Node would resolve another one. */
+/** Libraries whose file for browsers is not the file that Node resolves. */
 const browserModules: Readonly<Record<string, string>> = { uplot: 'uplot/dist/uPlot.iife.min.js' }
 
 const mediaTypes: Readonly<Record<string, string>> = {
@@ -47,7 +47,7 @@ const mediaTypes: Readonly<Record<string, string>> = {
 /**
  * Reads the page: the sources without their types, and the libraries that they import. Nothing is bundled: a browser gets
  * the files of the repository, so that the running code can be read.
- * @throws Error where a file of the installation is missing
+ * @throws Error if a file of the installation is missing
  */
 export async function readPage(): Promise<PageContents> {
   const files = [...(await ourFiles()), ...(await libraryFiles())]
@@ -119,7 +119,7 @@ function partsOf(source: string): string[] {
   return [...source.matchAll(imported)].map(([, , , name = '']) => name).filter((name) => name.startsWith('./'))
 }
 
-/** An import or a re-export, with the name of the module. */
+/** An import or a re-export, with the name of its module. */
 const imported = /(\bfrom\s*|\bimport\s*\(?\s*)(["'])([^"'\n]+)\2/g
 
 /** Replaces the names of libraries by paths: browsers do not resolve names. */
@@ -132,7 +132,7 @@ function withPaths(path: string, source: string): string {
   })
 }
 
-/** Writes the version and the modules of the first view into the document, so that a browser requests all of them at once. */
+/** Writes the version and the modules of the first view into the document, so that a browser requests all modules in parallel. */
 function fillIn(template: string, version: string, files: readonly PageFile[]): string {
   const entry = files.find(({ path }) => path === 'main.ts' || path === 'main.js')?.path ?? 'main.ts'
   // Most users see the chat first. `entry` imports it only after it has read the scopes of the key.

@@ -24,9 +24,12 @@ const contentSecurityPolicy = [
   "frame-ancestors 'none'",
 ].join('; ')
 
-/** Replies with files of the page that may be open at once. A browser requests six at a time. */
+/** The most replies with files of the page that may be open at the same time. A browser requests six files in parallel. */
 const maxReaders = 512
-/** The share of one address, which may be a whole school's. A client that reads slowly on purpose cannot block the others. */
+/**
+ * The most open replies for one address, which a whole school may share. A client that reads slowly on purpose cannot block other
+ * addresses.
+ */
 const maxReadersPerAddress = 256
 
 /** A year. The path of a file contains its version, so that its content never changes. */

@@ -70,7 +70,7 @@ export function App(): VNode {
   `
 }
 
-/** The fragment of the address names the view, so that the link must not change it. */
+/** Moves the focus. The link must not change the fragment of the address, because the fragment names the view. */
 function skipToView(event: Event): void {
   event.preventDefault()
   document.getElementById('view')?.focus()

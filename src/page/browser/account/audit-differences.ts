@@ -7,14 +7,14 @@ import { Name, shown } from './names.ts'
 /** The fields of a changed object. */
 export type Facts = Readonly<Record<string, unknown>>
 
-/** A field before and after a change; undefined where one side does not have it. */
+/** A field before and after a change; undefined on a side that does not have the field. */
 export interface Difference {
   readonly name: string
   readonly before: unknown
   readonly after: unknown
 }
 
-/** Entries of a list that are shown. */
+/** The most entries of a list that are shown. */
 const maxEntries = 100
 
 /** The fields of two states side by side. Fields of nested objects have their own lines. */

@@ -50,7 +50,7 @@ export const actionGroups: readonly (readonly [string, readonly (readonly [strin
 
 const titles: ReadonlyMap<string, string> = new Map(actionGroups.flatMap(([, actions]) => actions))
 
-/** The title of an action; its name where a newer service has an unknown one. */
+/** The title of an action. A newer service may send an action that this page does not know; its title is its name. */
 export function wordsOfAction(action: string): string {
   return titles.get(action) ?? action
 }

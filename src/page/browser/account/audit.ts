@@ -74,7 +74,7 @@ export function View(): VNode {
   `
 }
 
-/** Lists the oldest records that match a filter; with `known`, the records after it. */
+/** Lists the oldest records that match a filter. @param known the shown records, to which the next page is added */
 function list(wanted: AuditFilter, known?: Trail): Promise<void> {
   const query = new URLSearchParams({ limit: String(pageLength) })
   const since = localMidnight(wanted.since)
@@ -149,7 +149,7 @@ function What({ before, after }: { readonly before: Facts | null; readonly after
   return html`<details><summary>${after ? 'As it was made' : 'As it was'}</summary>${table}</details>`
 }
 
-/** The form of the filter: each change is shown at once. */
+/** The form of the filter. Each change is applied immediately. */
 function Filters(): VNode {
   const { since, action, account } = filter.typed.value
   return html`

@@ -7,12 +7,12 @@ import { formatNumber } from '../ui/format.ts'
 import { formatDay, formatShortDay } from './period.ts'
 import type { UsageDay } from './usage-lines.ts'
 
-/** One of the two plots: bars of a sum, and bars of a part of it in front. */
+/** One of the two plots. Each day has a bar for a sum and, in front of it, a bar for a part of this sum. */
 interface PlotKind {
   readonly height: number
   readonly sum: (day: UsageDay) => number
   readonly part: (day: UsageDay) => number
-  /** CSS variables of the colours: of the rest of the sum, and of the part. */
+  /** CSS variables: the colour of the rest of the sum, and the colour of the part. */
   readonly restColour: string
   readonly partColour: string
   readonly hasDays: boolean

@@ -2,7 +2,9 @@ import { html } from 'htm/preact'
 import type { ComponentChildren, VNode } from 'preact'
 import { useLayoutEffect, useRef } from 'preact/hooks'
 
-/** The element that gets the focus when the button disappears, by the place of the button. */
+/**
+ * For each place of the button: an element around the button, and the element in it that gets the focus in place of the button.
+ */
 const next = {
   part: ['section', 'h2'],
   row: ['tr', 'a'],
@@ -13,14 +15,17 @@ interface DisappearingButtonProps {
   readonly onClick: () => void
   /** The place of the button. */
   readonly within: keyof typeof next
-  /** Whether its work is running. The button is not disabled then, since a disabled button loses the focus. */
+  /** Whether the work of the button is running. The button is not disabled then, since a disabled button loses the focus. */
   readonly isBusy?: boolean
-  /** Its name for screen readers, where its text is not enough. */
+  /** The name of the button for screen readers, if its text is not enough. */
   readonly label?: string
   readonly children?: ComponentChildren
 }
 
-/** A button that may disappear when its work is done. It then gives the focus to an element near it; otherwise the focus would be lost. */
+/**
+ * A button that may disappear when its work is done. It then gives the focus to an element near it, because the focus would be
+ * lost otherwise.
+ */
 export function DisappearingButton({
   onClick,
   within,

@@ -91,7 +91,7 @@ interface RunningWork {
   readonly failure: Signal<Failure | undefined>
 }
 
-/** The work of a dialog, which closes when the work is done, and shows the reason when it fails. */
+/** Runs the work of a dialog. When the work is done, the dialog closes; if the work fails, `failure` has the reason. */
 function useWork(work: () => Promise<void>, onDone: () => void): RunningWork {
   const isRunning = useSignal(false)
   const failure = useSignal<Failure | undefined>(undefined)

@@ -9,7 +9,7 @@ import { formatMoment } from '../ui/format.ts'
 import { isOwn, type Key, type KeyRequest, keys, makeKey } from './key-list.ts'
 import { limitNames, titleOf } from './limit-names.ts'
 
-/** A text for each scope. Only the command line gives `admin`. */
+/** A text for each scope. `admin` is missing, because only the command line makes keys with it. */
 const scopeTexts: readonly (readonly [scope: Scope, text: string])[] = [
   ['plants:read', 'list plants'],
   ['plants:write', 'add and delete plants'],
@@ -18,7 +18,7 @@ const scopeTexts: readonly (readonly [scope: Scope, text: string])[] = [
   ['keys', 'make and revoke keys, see the audit trail'],
 ]
 
-/** The form that makes a key. It offers only the rights of the reader's own key, since no key may give more. */
+/** The form that makes a key. It offers only rights that the reader's own key has, since a new key may not have more. */
 export function KeyForm({ onClose }: { readonly onClose: () => void }): VNode {
   const failure = useSignal<Failure | undefined>(undefined)
   const isSending = useSignal(false)
@@ -41,9 +41,9 @@ export function KeyForm({ onClose }: { readonly onClose: () => void }): VNode {
       isSending.value = false
     }
   }
-  // Before the first paint, so that quick typing goes into the field.
+  // The field gets the focus before the first paint, so that quick typing goes into the field.
   useLayoutEffect(() => form.current?.querySelector('input')?.focus(), [])
-  // The faulty field may be out of sight or folded.
+  // Moves the focus to the faulty field, which may be out of sight or folded.
   useEffect(() => {
     const field = form.current?.querySelector<HTMLElement>('[aria-invalid]')
     field?.closest('details')?.setAttribute('open', '')
@@ -114,7 +114,7 @@ interface FieldFaultProps {
 function FieldFault({ of: fault, param }: FieldFaultProps): VNode | null {
   if (!fault || fault.param !== param) return null
   const { value: key } = identity
-  // The service's message has the moment in Unix seconds.
+  // The service's message has the moment in Unix seconds, so the page writes its own.
   const isTooLate = param === 'expires' && fault.code === 'exceeds_your_key' && key?.expires != null
   const text = isTooLate
     ? `Your key ends on ${formatMoment(key.expires)}, and the new one must not end later.`

@@ -14,7 +14,7 @@ export interface Key {
   readonly expires: number | null
   readonly last_used: number | null
   readonly limits: Readonly<Record<string, number>>
-  /** Null for all. */
+  /** Null for all models of the account. */
   readonly models: readonly string[] | null
 }
 
@@ -74,7 +74,7 @@ export async function makeKey(wanted: KeyRequest): Promise<void> {
   void loadKeys()
 }
 
-/** Rotates a key. If it is the page's own key, the page continues with the new one. @throws Failure */
+/** Rotates a key. If the page is signed in with this key, it continues with the new key. @throws Failure */
 export async function rotateKey(key: Key, overlapSeconds: number): Promise<void> {
   const wasOwn = isOwn(key)
   const path = `keys/${encodeURIComponent(key.id)}/rotate`
@@ -84,10 +84,10 @@ export async function rotateKey(key: Key, overlapSeconds: number): Promise<void>
   void loadKeys()
 }
 
-/** Revokes a key. If it is the page's own key, the page signs out. @throws Failure */
+/** Revokes a key. If the page is signed in with this key, it signs out. @throws Failure */
 export async function revokeKey(key: Key): Promise<void> {
   await ask(`keys/${encodeURIComponent(key.id)}`, { method: 'DELETE' }).catch((error: unknown) => {
-    // A key that is gone already counts as revoked.
+    // A 404 means that the key was revoked or had ended before, so the work is done.
     if (Failure.of(error).status !== 404) throw error
   })
   if (isOwn(key)) return signOut('You have revoked the key that you were signed in with. Sign in with another one.')

@@ -16,14 +16,14 @@ type Opened = { readonly what: 'form' } | { readonly what: 'rotation' | 'revocat
 const opened = signal<Opened | undefined>(undefined)
 const needle = signal('')
 
-/** Keys that are shown at first, and that the button adds. */
+/** The number of keys that are shown at first, and that each click on the button adds. */
 const portion = 100
 const shownCount = signal(portion)
 
 /** A search field is shown above this number of keys. */
 const manyKeys = 10
 
-/** The account's keys: made, shown once, rotated, revoked. */
+/** The account's keys, and the ways to make, rotate and revoke a key. A new key is shown once. */
 export function View(): VNode {
   useEffect(() => {
     void loadKeys()
@@ -91,7 +91,7 @@ function limitsOf({ limits }: Key): string {
   return set.length === 0 ? "the account's alone" : set.join('; ')
 }
 
-/** The models of a key. A list may have 100 ids of 255 characters each, so that a long one is folded. */
+/** The models of a key. A list may have 100 ids of 255 characters each, so a long list is folded. */
 function Models({ models }: Pick<Key, 'models'>): VNode | string {
   if (models === null) return "all of the account's"
   const text = models.join(', ')

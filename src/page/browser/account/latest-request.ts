@@ -2,9 +2,9 @@ import { type Signal, signal } from '@preact/signals'
 import { Failure } from '../base/failure.ts'
 import { identity } from '../base/session.ts'
 
-/** A request that is sent repeatedly, with its newest answer. A new request aborts the one before it. */
+/** A request that is sent repeatedly, with its newest answer. A new request aborts the request before it. */
 export class LatestRequest<T> {
-  /** The last answer. A failure keeps it. */
+  /** The last answer. It stays when a later request fails. */
   readonly answer: Signal<T | undefined> = signal(undefined)
   /** The failure of the newest request. */
   readonly failure: Signal<Failure | undefined> = signal(undefined)

@@ -15,7 +15,7 @@ const titles: Readonly<Record<string, string>> = {
 /** The names of all limits. */
 export const limitNames: readonly string[] = Object.keys(titles)
 
-/** The title of a limit; its name where a newer service has an unknown one. */
+/** The title of a limit. A newer service may send a limit that this page does not know; its title is its name. */
 export function titleOf(limit: string): string {
   return titles[limit] ?? limit
 }
@@ -29,9 +29,9 @@ export function formatAmount(limit: string, value: number): string {
 export interface Limit {
   readonly limit: string
   readonly of: 'account' | 'key'
-  /** Null where there is no limit. */
+  /** Null if there is no limit. */
   readonly value: number | null
-  /** Null where there is no limit and too much to count. */
+  /** Null if there is no limit and more than 10,000 are used, because the service does not count so many. */
   readonly used: number | null
   /** Unix seconds; null for a limit that does not reset with time. */
   readonly resets: number | null

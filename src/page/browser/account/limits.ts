@@ -66,7 +66,7 @@ function Side({ title, limits }: { readonly title: string; readonly limits: read
   `
 }
 
-/** From this share on a limit is shown as nearly used up. */
+/** A limit is shown as nearly used up from this share on. */
 const near = 0.8
 
 function Line({ limit: { limit, value, used, resets }, of }: { readonly limit: Limit; readonly of: string }): VNode {

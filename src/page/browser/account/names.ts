@@ -5,7 +5,7 @@ import { getJson } from '../base/api.ts'
 import { identity, may } from '../base/session.ts'
 import { cut } from '../ui/long-text.ts'
 
-/** Characters of a name that are shown, in a list and alone. A name may be as long as a body. */
+/** The most characters of a name that are shown: in a list, and alone. A name may be as long as the body of a request. */
 const maxShown = 120
 const maxShownAlone = 500
 
@@ -47,7 +47,7 @@ export function Character({ written }: { readonly written: string }): VNode {
   return html`<span><${Name} text=${name} />${mark}</span>`
 }
 
-/** Names of keys by their prefixes, if the reader may see them. */
+/** Names of keys by their prefixes. Empty if the reader may not list keys. */
 const keyNames = signal<ReadonlyMap<string, string>>(new Map())
 
 identity.subscribe(() => {

@@ -4,10 +4,10 @@ import { useEffect, useRef } from 'preact/hooks'
 import { copy } from '../ui/copy.ts'
 import { isOwn, type NewKey, newKey } from './key-list.ts'
 
-/** A new key. It stays until the reader confirms that it is saved, even if they open another part meanwhile. */
+/** Shows a new key until the reader confirms that it is saved, even if the reader opens another part of the account meanwhile. */
 export function NewKeyPanel({ made }: { readonly made: NewKey }): VNode {
   const field = useRef<HTMLInputElement>(null)
-  // Later, since the closing dialog first returns the focus to the button that opened it.
+  // The field gets the focus later, because the closing dialog first returns the focus to the button that opened the dialog.
   useEffect(() => {
     const timer = setTimeout(() => field.current?.focus())
     return () => clearTimeout(timer)

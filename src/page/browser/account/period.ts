@@ -1,4 +1,4 @@
-/** A period; days such as `2026-11-20`, empty for none. */
+/** A period. Its days have the form `2026-11-20`; an empty text is no day. */
 export interface Period {
   readonly span: Span
   readonly from: string
@@ -14,7 +14,7 @@ export function utcDay(milliseconds: number): string {
   return new Date(milliseconds).toISOString().slice(0, 10)
 }
 
-/** The day that is so many days later. */
+/** The day that is this number of days after another day. */
 export function dayAfter(day: string, days: number): string {
   return utcDay(Date.parse(day) + days * msPerDay)
 }
@@ -24,13 +24,13 @@ export function lastDays(days: number, now = Date.now()): { readonly from: strin
   return { from: utcDay(now - (days - 1) * msPerDay), to: utcDay(now) }
 }
 
-/** The first and the last day of a period; empty where it has none. */
+/** The first and the last day of a period; an empty text for a period without a beginning or an end. */
 export function daysOf({ span, from, to }: Period): { readonly from: string; readonly to: string } {
   if (span === 'own') return { from, to }
   return lastDays(span === 'week' ? 7 : 30)
 }
 
-/** The beginning of a day in the reader's time zone, Unix seconds; undefined for no day. @param later days that are added */
+/** The beginning of a day in the reader's time zone, in Unix seconds; undefined for no day. @param later days that are added */
 export function localMidnight(day: string, later = 0): number | undefined {
   const [year, month, date] = day.split('-').map(Number)
   if (year === undefined || month === undefined || date === undefined) return undefined
@@ -43,13 +43,13 @@ export function localMidnight(day: string, later = 0): number | undefined {
 const dayNames = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeZone: 'UTC' })
 const shortDayNames = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', timeZone: 'UTC' })
 
-/** A day in the reader's language; unchanged where the text is no day. */
+/** A day in the reader's language. A text that is no day stays unchanged. */
 export function formatDay(day: string): string {
   const moment = Date.parse(day)
   return Number.isNaN(moment) ? day : dayNames.format(moment)
 }
 
-/** The same without the year. */
+/** A day in the reader's language, without its year. */
 export function formatShortDay(day: string): string {
   const moment = Date.parse(day)
   return Number.isNaN(moment) ? day : shortDayNames.format(moment)

@@ -28,7 +28,7 @@ interface RequestsAnswer {
 /** Requests of one page. */
 const pageLength = 50
 
-/** The list. */
+/** The list of requests. */
 export const requests = new LatestRequest<RequestList>()
 
 /** Lists the newest requests that match a filter. */
@@ -72,8 +72,8 @@ export function listed(id: string): LedgerRecord | undefined {
 
 /**
  * Loads a request again, and updates its row in the list.
- * @returns undefined where a request of another account is gone
- * @throws Failure as `ask`
+ * @returns undefined if the request is of another account and does not exist any more
+ * @throws Failure for a reply that is not a success, and without a reply; also if a request of the own account does not exist
  */
 export async function askRequest(id: string, signal?: AbortSignal): Promise<LedgerRecord | undefined> {
   const known = listed(id)

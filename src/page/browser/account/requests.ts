@@ -60,7 +60,7 @@ function Listed({ list }: { readonly list: RequestList }): VNode {
   `
 }
 
-/** The form of the filter. Each change is applied at once. */
+/** The form of the filter. Each change is applied immediately. */
 function Filters(): VNode {
   const { from, to, model, state, account } = filter.typed.value
   const models = new Set(requests.answer.value?.pages.flat().map((row) => row.model))

@@ -3,7 +3,7 @@ import { dayAfter } from './period.ts'
 /** The groupings of a usage report. */
 export type Grouping = 'day' | 'model' | 'key' | 'character'
 
-/** A line of `GET /usage`. It has only the field of its grouping. */
+/** A line of `GET /usage`. Of `day`, `model`, `key` and `character` it has only the field of its grouping. */
 export interface UsageLine {
   readonly day?: string
   readonly model?: string
@@ -19,7 +19,7 @@ export interface UsageLine {
 /** A usage report with its parameters. */
 export interface Usage {
   readonly by: Grouping
-  /** Days; empty for none. */
+  /** The first and the last day of the report; empty for none. */
   readonly from: string
   readonly to: string
   readonly lines: readonly UsageLine[]
@@ -31,10 +31,13 @@ export interface UsageDay extends UsageLine {
   readonly day: string
 }
 
-/** A period of up to so many days is drawn whole; a longer period begins with its first day of use. */
+/**
+ * Days without use are added at the beginning and the end of a report only if it then spans at most this many days. Otherwise the
+ * plot of a long period would be nearly empty.
+ */
 const maxEmptyDays = 366
 
-/** All days of a report in order, also days without use. */
+/** The days of a report in order, including days without use. */
 export function everyDay({ lines, from, to, hasMore }: Usage): readonly UsageDay[] {
   const known = new Map(lines.flatMap((line) => (line.day === undefined ? [] : [[line.day, line]])))
   const used = [...known.keys()]
@@ -66,7 +69,7 @@ export function totalOf(lines: readonly UsageLine[]): UsageLine {
   return total
 }
 
-/** The group of a line; null for requests without one. */
+/** The group of a line; null for requests without a character. */
 export function groupOf(line: UsageLine, by: Grouping): string | null {
   return line[by] ?? null
 }

@@ -7,7 +7,10 @@ import { type Grouping, groupOf, totalOf, type Usage, type UsageLine } from './u
 
 const titles: Readonly<Record<Grouping, string>> = { day: 'Day', model: 'Model', key: 'Key', character: 'Character' }
 
-/** The figures as a table. Each group except days has a bar for its tokens. The roles keep it a table on narrow screens. */
+/**
+ * The figures as a table. Each group except days has a bar for its tokens. Narrow screens show it in another layout; the roles
+ * keep it a table for screen readers.
+ */
 export function UsageTable({ usage }: { readonly usage: Usage }): VNode {
   const { by, lines } = usage
   const max = Math.max(1, ...lines.map(tokensOf))
@@ -59,7 +62,7 @@ function GroupName({ line, by }: { readonly line: UsageLine; readonly by: Groupi
   return by === 'character' ? html`<${Character} written=${group} />` : html`<${Name} text=${group} />`
 }
 
-/** Hidden from screen readers, since the table has the figures. */
+/** The bar for the tokens of a group. It is hidden from screen readers, since the table has the figures. */
 function TokenBar({ line, max }: { readonly line: UsageLine; readonly max: number }): VNode {
   const widthOf = (part: number) => ({ inlineSize: `${(part / max) * 100}%` })
   return html`

@@ -71,7 +71,7 @@ interface UsageAnswer {
   readonly has_more: boolean
 }
 
-/** The form. Each change is applied at once. */
+/** The form for the period and the grouping. Each change is applied immediately. */
 function Chooser(): VNode {
   const { span, from, to } = period.value
   const setDay = (name: 'from' | 'to') => (event: Event) => {
@@ -103,7 +103,7 @@ function Chooser(): VNode {
   `
 }
 
-/** A custom period begins with the days that were shown before. */
+/** Sets the period. A custom period begins with the days that were shown before. */
 function choose(span: Span): void {
   period.value =
     span === 'own' ? { span, ...lastDays(period.value.span === 'week' ? 7 : 30) } : { ...period.value, span }

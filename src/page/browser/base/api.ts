@@ -16,7 +16,7 @@ export interface RequestOptions {
 
 let key = ''
 let refused: (reason: string) => void = () => {}
-/** Aborted at the end of a session: the next account must not get replies to requests of this one. */
+/** Aborted at the end of a session: the next account must not get replies to requests of this account. */
 let session = new AbortController()
 
 /**
@@ -39,7 +39,7 @@ export function changeKey(given: string): void {
  * Sends a request to the service.
  * @param path relative to the URL of the page, such as `plants?limit=10`
  * @returns the reply, whose status is a success
- * @throws Failure for any other reply, and where there is no reply
+ * @throws Failure for any other reply, and without a reply
  */
 export async function ask(
   path: string,
@@ -78,8 +78,8 @@ export async function ask(
 }
 
 /**
- * Requests JSON. The page comes from the same service, so that both agree on the shape.
- * @throws Failure as `ask`
+ * Requests JSON. Its shape is not checked, because the page comes from the same service.
+ * @throws Failure for a reply that is not a success, and without a complete reply
  */
 export async function getJson<T>(path: string, asking?: RequestOptions): Promise<T> {
   const { signal } = session

@@ -10,7 +10,7 @@ export interface ListedCharacter {
   readonly tags: readonly string[]
   readonly creator: string
   readonly has_avatar?: boolean
-  /** Unix seconds; only of uploads. */
+  /** Unix seconds; only uploads have `created` and `updated`. */
   readonly created?: number
   readonly updated?: number
 }

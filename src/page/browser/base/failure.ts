@@ -1,6 +1,6 @@
 /** The reason why a request failed, with a sentence for the reader. */
 export class Failure extends Error {
-  /** The HTTP status; 0 where there was no reply. */
+  /** The HTTP status; 0 without a reply. */
   readonly status: number
   readonly code: string
   /** Seconds after which to try again, if the service sent them. */
@@ -27,7 +27,7 @@ export class Failure extends Error {
     )
   }
 
-  /** Reads the failure from a reply, in the shape of the plant store or of chat. */
+  /** Reads the failure from the error body of a reply. The error bodies of plants have another shape than those of other routes. */
   static async ofReply(reply: Response): Promise<Failure> {
     const seconds = Number(reply.headers.get('retry-after') ?? Number.NaN)
     const body: unknown = await reply.json().catch(() => undefined)

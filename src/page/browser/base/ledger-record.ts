@@ -21,7 +21,7 @@ export interface LedgerRecord {
   readonly upstream_truncated: string | null
 }
 
-/** The ledger's record of a request of this account. @throws Failure 404 where there is none */
+/** The ledger's record of a request of this account. @throws Failure 404 if the ledger does not have it */
 export function recordOf(requestId: string, signal?: AbortSignal): Promise<LedgerRecord> {
   return getJson<LedgerRecord>(`requests/${encodeURIComponent(requestId)}`, signal ? { signal } : {})
 }

@@ -15,7 +15,7 @@ function readPlace(): Place {
   return location.hash.slice(2).split('/').map(decoded)
 }
 
-/** A decoded part of the address; unchanged where its encoding is broken. */
+/** A decoded part of the address. A part with a broken encoding stays unchanged. */
 export function decoded(part: string): string {
   try {
     return decodeURIComponent(part)

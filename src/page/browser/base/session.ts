@@ -16,9 +16,9 @@ export interface Identity {
   readonly expires: number | null
 }
 
-/** The key is kept in the session storage, which ends with the tab and is not shared with other tabs. */
+/** The entry with the key in the session storage, which ends with the tab and is not shared with other tabs. */
 const storedKey = 'conservatory-key'
-/** The account whose conversations are kept for the tab. */
+/** The entry with the account whose data, such as conversations, the session storage has. */
 const storedAccount = 'conservatory-account'
 
 /** The signed-in key: null for none, undefined while the page signs in. */
@@ -28,9 +28,9 @@ export const identity = signal<Identity | null | undefined>(null)
 export const signOutReason = signal('')
 
 /**
- * Takes the key out of an address such as `/#key=cv_…`, and out of the tab's history. A fragment is never sent to a server,
- * but a key in the address bar could be seen on the screen. Call it when the page is loaded and whenever the fragment
- * changes: a tab that has the page already does not load it again.
+ * Signs in with the key of an address such as `/#key=cv_…`, otherwise with the stored key. Removes the key from the address and
+ * from the tab's history: a fragment is never sent to a server, but a key in the address bar could be seen on the screen. Call it
+ * when the page is loaded and whenever the fragment changes: a tab that has the page already does not load it again.
  */
 export function takeKeyFromAddress(): void {
   const given = keyIn(location.hash)
@@ -50,32 +50,32 @@ function keyIn(fragment: string): string | undefined {
   return key?.replaceAll(/(?:%[0-9a-f]{2})+/gi, decoded)
 }
 
-/** Signs in with a key. A failure is shown by `signOutReason`. */
+/** Signs in with a key. If this fails, `signOutReason` has the reason. */
 export async function signIn(given: string): Promise<void> {
   const key = given.trim()
-  // A header cannot carry such a key, so the service has none.
+  // A header cannot carry such a key, so no key of the service is like this.
   if (/[^\x20-\x7e]/.test(key)) return signOut('This key has characters in it that no key has. Copy it once more.')
   identity.value = undefined
   signOutReason.value = ''
   startSession(key, signOut)
   try {
     const { key: known } = await getJson<{ readonly key: Identity }>('limits')
-    // The next account must not see the data that another one has kept in this tab.
+    // The next account must not see the data that another account has kept in this tab.
     if ((sessionStorage.getItem(storedAccount) ?? known.account) !== known.account) sessionStorage.clear()
     sessionStorage.setItem(storedAccount, known.account)
     sessionStorage.setItem(storedKey, key)
     identity.value = known
   } catch (error) {
     const { code, message } = Failure.of(error)
-    // Another key has been entered meanwhile.
+    // Another key has been entered meanwhile, which has aborted this request.
     if (code === 'stopped') return
     signOut(message)
   }
 }
 
 /**
- * Forgets the key. Without a reason the reader wants to leave, so that all other data of the tab is removed, too; a reader
- * whose key has expired continues with another key.
+ * Forgets the key. Without a reason the reader has chosen to leave, so all other data of the tab is removed too. With a reason
+ * the data stays, because a reader whose key has expired continues with another key.
  * @param reason the sentence for the sign-in form
  */
 export function signOut(reason = ''): void {

@@ -1,7 +1,7 @@
 /**
  * Like `fetch`, for large bodies. Only `XMLHttpRequest` reports how much of a body has been sent.
  * @param onSent is called repeatedly with the fraction of the body that has been sent
- * @throws TypeError where there is no reply, and the signal's reason when it aborts, as `fetch` does
+ * @throws TypeError without a reply, and the signal's reason when it aborts, as `fetch` does
  */
 export function fetchWatched(
   address: URL,
@@ -23,7 +23,7 @@ export function fetchWatched(
   return promise
 }
 
-/** The request. */
+/** A request of `fetchWatched`. */
 export interface WatchedRequest {
   readonly method?: string
   readonly headers: Readonly<Record<string, string>>

@@ -19,7 +19,7 @@ interface Contents extends Findings {
   readonly model: string | null
 }
 
-/** The reply to an uploaded card. */
+/** The service's summary of an uploaded card, or of a card that was only checked. */
 export interface Summary extends Contents {
   readonly name: string
   readonly digest: string
@@ -31,7 +31,7 @@ export interface Details extends ListedCharacter, Contents {
   readonly creator_notes: string
   readonly character_version: string
   readonly greetings: readonly { readonly index: number; readonly text: string }[]
-  /** Missing where this key may not read the card. */
+  /** Missing if this key may not read the card. */
   readonly card?: unknown
 }
 

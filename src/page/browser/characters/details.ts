@@ -21,7 +21,7 @@ import { Pane } from './pane.ts'
 
 /** The details of one character, with its actions. */
 export function CharacterPane({ name }: { readonly name: string }): VNode {
-  // Loaded again when the digest changes: a replaced card has another one.
+  // The details are loaded again when the digest changes, because a replaced card has another digest.
   const loading = useLoading((signal) => detailsOf(name, signal), [name, listedOf(name)?.digest])
   const details = loading.value
   return html`
@@ -113,7 +113,7 @@ function DeleteDialog({ name, onClose }: { readonly name: string; readonly onClo
   `
 }
 
-/** Greetings that are shown at first, and that the button adds. */
+/** The number of greetings that are shown at first, and that each click on the button adds. */
 const portion = 20
 
 function Greetings({ greetings }: { readonly greetings: Details['greetings'] }): VNode {
@@ -141,7 +141,7 @@ const specs: Readonly<Record<string, string>> = {
   chara_card_v3: 'V3',
 }
 
-/** The figures of a card, also of one that is about to be imported. */
+/** The figures of a card, and its pinned name. */
 export function Facts({ details }: { readonly details: Omit<Details, 'greetings'> }): VNode {
   const { name, digest, spec, lore_entries: lore, regexes, remote_assets: remote, model, created, updated } = details
   const rows: readonly (readonly [title: string, value: unknown])[] = [

@@ -37,7 +37,7 @@ function hold(event: DragEvent): void {
   isOver.value = may('characters:write')
 }
 
-/** The event also comes between elements of the page; only when the pointer leaves the page, there is no next element. */
+/** The event also comes between elements of the page. Only when the pointer leaves the page, `relatedTarget` is null. */
 function leave({ relatedTarget }: DragEvent): void {
   if (relatedTarget === null) isOver.value = false
 }

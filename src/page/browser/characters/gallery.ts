@@ -70,7 +70,7 @@ function readOrigin(text: string): Origin | 'all' {
   return text === 'account' || text === 'folder' || text === 'starter' ? text : 'all'
 }
 
-/** The characters with every word of the search in their names, tags or creators. */
+/** The characters of the chosen owner that have every word of the search in their names, tags or creators. */
 function matching(characters: readonly Found[]): readonly Found[] {
   const words = search.value.toLowerCase().split(/\s+/).filter(Boolean)
   if (words.length === 0 && origin.value === 'all') return characters

@@ -55,7 +55,7 @@ function DropPlace(): VNode {
     const { current } = input
     if (!current?.files) return
     addFiles(current.files)
-    // Without this the same file could not be chosen again.
+    // The empty value lets the reader choose the same file again.
     current.value = ''
   }
   return html`

@@ -35,7 +35,7 @@ effect(() => {
   if (identity.value === null) for (const { id } of imports.peek()) putAway(id)
 })
 
-/** Adds files, and has the service check each without keeping it. */
+/** Adds files. The service checks each file without storing it. */
 export function addFiles(files: Iterable<File>): void {
   for (const file of files) {
     count += 1
@@ -60,7 +60,7 @@ export function importFile(id: number): void {
   inTurn(id, 'importing', store)
 }
 
-/** Imports all files that replace nothing. */
+/** Imports all checked files that replace no character of the account. */
 export function importNew(): void {
   for (const each of imports.value) if (isReady(each) && !ownOf(each.name)) importFile(each.id)
 }
@@ -83,7 +83,7 @@ export function putAwayImported(): void {
 
 type Step = (item: Import, signal: AbortSignal) => Promise<Partial<Import>>
 
-/** @param stage the stage of the file while it waits in the queue */
+/** Runs a step for a file after the steps that wait already. @param stage the stage of the file while it waits in the queue */
 function inTurn(id: number, stage: Import['stage'], step: Step): void {
   change(id, { stage, sent: 0 })
   queue = queue.then(async () => {

@@ -8,7 +8,7 @@ export interface Found extends ListedCharacter {
   readonly searched: string
 }
 
-/** The characters that the key may talk to, and that have been loaded so far. */
+/** The characters that have been loaded so far, of all that the key may talk to. */
 export interface Library {
   /** In the order of the service's list. */
   readonly characters: readonly Found[]
@@ -73,7 +73,8 @@ export async function refresh(name: string): Promise<void> {
   await loadLibrary()
   const before = placeOf(name)
   const known = library.value.characters
-  // From the list: a character that is gone would be a 404 of its own route, and is no failure here.
+  // The list is asked and not the route of the character: this route gives a 404 for a character that is gone, which is no
+  // failure here.
   const { data } = await listCharacters(known[before - 1]?.name ?? '', 1)
   const found = data.filter((each) => each.name === name).map(searchable)
   const { characters } = library.value
@@ -117,7 +118,7 @@ function isBefore(one: string, other: string): boolean {
   return different === -1 ? left.length < right.length : (left[different] ?? 0) < (right[different] ?? -1)
 }
 
-/** Characters of a text that the search compares. */
+/** The search compares at most this many characters of each text. */
 const maxSearched = 200
 
 function searchable(listed: ListedCharacter): Found {

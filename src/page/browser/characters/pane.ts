@@ -6,7 +6,7 @@ import { addressOf } from '../base/route.ts'
 /** A pane beside the list of characters; on a phone it replaces the list. */
 export interface PaneProps {
   readonly title: string
-  /** The target of the link back; the list of characters without it. */
+  /** The target of the link back; by default the list of characters. */
   readonly back?: { readonly title: string; readonly address: string }
   readonly children?: ComponentChildren
 }

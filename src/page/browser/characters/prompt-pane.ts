@@ -39,7 +39,7 @@ export function PromptPane({ name }: { readonly name: string }): VNode {
   `
 }
 
-/** The greetings to choose from; the card's first until they are loaded. */
+/** The greetings to choose from. Until they are loaded, the choice is between the card's first greeting and no greeting. */
 function Greeting({ name }: { readonly name: string }): VNode {
   const { value: details } = useLoading((signal) => detailsOf(name, signal), [name])
   return html`

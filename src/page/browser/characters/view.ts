@@ -11,7 +11,7 @@ import { imports } from './imports.ts'
 import { loadLibrary } from './library.ts'
 import { PromptPane } from './prompt-pane.ts'
 
-/** The list of characters, and a pane beside it: the details of one, its prompt, or the import. */
+/** The list of characters, and a pane beside it: the details of one character, its prompt, or the import. */
 export function View(): VNode {
   useEffect(() => void loadLibrary(), [])
   useDropping()
@@ -32,7 +32,7 @@ export function View(): VNode {
   `
 }
 
-/** The pane of a place. A name is never empty, so that an empty name means the import. */
+/** The pane of a place. An empty name is the import pane, because no character has an empty name. */
 function paneAt([, name, part]: readonly string[]): VNode | undefined {
   if (name === undefined) return undefined
   if (name === '') return part === 'import' && may('characters:write') ? html`<${ImportPane} />` : undefined

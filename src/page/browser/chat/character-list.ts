@@ -8,7 +8,7 @@ export interface SearchableCharacter extends ListedCharacter {
   readonly searched: string
 }
 
-/** The characters that the reader may talk to, and that have been loaded so far. */
+/** The characters that have been loaded so far, of all that the reader may talk to. */
 export const characters = signal<readonly SearchableCharacter[]>([])
 /** Whether more characters are being loaded. */
 export const isLoading = signal(false)
@@ -20,7 +20,7 @@ effect(() => {
   if (identity.value === null) characters.value = []
 })
 
-/** Loads the list again. The first time each page is shown as it comes; later the whole list is replaced at once. */
+/** Loads the list again. The first time each page is shown as it comes; later the whole list is replaced at the end. */
 export async function loadCharacters(): Promise<void> {
   if (isLoading.value) return
   const isFirst = characters.value.length === 0

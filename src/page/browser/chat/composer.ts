@@ -9,7 +9,7 @@ import type { Talk } from './talk.ts'
 export function Composer({ talk }: { readonly talk: Talk }): VNode {
   const box = useRef<HTMLTextAreaElement>(null)
   const isRunning = talk.run.value !== undefined
-  // Not on a phone, where the keyboard would cover the greeting.
+  // The field gets the focus, except on a phone, where the keyboard would cover the greeting.
   useEffect(() => {
     if (matchMedia('(hover: hover)').matches) box.current?.focus()
   }, [])
@@ -46,7 +46,7 @@ export function Composer({ talk }: { readonly talk: Talk }): VNode {
   `
 }
 
-/** @returns whether there is a message to edit */
+/** Opens the user's last message for editing. @returns whether there is a message to edit */
 function editLast(talk: Talk): boolean {
   const last = talk.messages.value.findLast(({ role }) => role === 'user')
   if (!last || talk.run.value) return false

@@ -19,7 +19,7 @@ export interface GalleryProps {
   readonly onChoose: (name: string) => void
 }
 
-/** Tags of a character that are shown; the search compares all of them. */
+/** The number of a character's tags that are shown. The search compares all tags. */
 const shownTags = 4
 
 /** The list of all characters, with a search. */

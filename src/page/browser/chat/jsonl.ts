@@ -56,7 +56,7 @@ function extraOf({ origin }: Swipe): { readonly model?: string } {
 
 /**
  * Reads a file of this page or of SillyTavern.
- * @throws Error where the file has no message
+ * @throws Error if the file has no message
  */
 export async function readJsonl(file: string): Promise<ImportedTalk> {
   const [head, ...lines] = await linesOf(file)
@@ -104,14 +104,17 @@ function textsOf(swipes: unknown): readonly string[] {
   return Array.isArray(swipes) ? swipes.map(spoken).filter((text) => text !== undefined) : []
 }
 
-/** A text, plain or in the shape of Chub. */
+/** The text of a message: a string, or the field `message` of an object, as Chub writes it. */
 function spoken(value: unknown): string | undefined {
   if (typeof value === 'string') return value
   const inner: unknown = typeof value === 'object' && value !== null ? Reflect.get(value, 'message') : undefined
   return typeof inner === 'string' ? inner : undefined
 }
 
-/** Unix milliseconds; now for a date that browsers cannot parse, such as those of older versions. */
+/**
+ * A date in Unix milliseconds. For a date that browsers cannot parse, as older versions of SillyTavern write it, the current
+ * time.
+ */
 function timeOf(date: unknown): number {
   const time = typeof date === 'number' ? date : typeof date === 'string' ? Date.parse(date) : Number.NaN
   return Number.isFinite(time) && Math.abs(time) <= 8.64e15 ? time : Date.now()

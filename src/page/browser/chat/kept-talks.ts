@@ -1,7 +1,7 @@
 import type { ChatRequest, Message, Origin, Role, Swipe } from './messages.ts'
 import { Talk } from './talk.ts'
 
-/** Characters of a stored conversation. The session storage has room for some five million. */
+/** The most characters of a stored conversation. The session storage has room for some five million. */
 const maxCharacters = 4_000_000
 
 /** Whether a conversation is stored, so that it survives a reload. */
@@ -47,7 +47,7 @@ export function keep(talk: Talk, account: string): Keeping {
   }
 }
 
-/** The stored conversation with a character; undefined where there is none of this account. */
+/** The stored conversation with a character; undefined if this account has none. */
 export function restore(name: string, account: string): Talk | undefined {
   try {
     const kept: KeptTalk | null = JSON.parse(sessionStorage.getItem(prefix + name) ?? 'null')

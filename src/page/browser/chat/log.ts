@@ -16,7 +16,7 @@ export interface LogProps {
   readonly onReceipt: (origin: Origin) => void
 }
 
-/** Messages that are shown at first, and that the button adds: conversations have thousands. */
+/** The number of messages that are shown at first, and that each click on the button adds. A conversation may have thousands. */
 const portion = 40
 /** The log follows a reply while it is scrolled to within so many pixels of its end. */
 const nearEndPx = 80
@@ -37,7 +37,7 @@ export function Log({ talk, onReceipt }: LogProps): VNode {
     const { current } = log
     if (!current) return
     const { scrollTop, scrollHeight, clientHeight } = current
-    // New text also increases the distance to the end, so that only scrolling up stops following.
+    // New text also increases the distance to the end, so only scrolling up stops following.
     if (scrollHeight - scrollTop - clientHeight < nearEndPx) isFollowing.value = true
     else if (scrollTop < top.current) isFollowing.value = false
     top.current = scrollTop

@@ -39,7 +39,7 @@ export function Actions({ talk, message, isLast, onReceipt, onLeaf }: ActionsPro
 interface LeavesProps {
   readonly message: Message
   readonly isBusy: boolean
-  /** Whether the button after the last text requests another one. */
+  /** Whether the button after the last text requests another text. */
   readonly canAsk: boolean
   readonly onLeaf: (by: -1 | 1) => void
 }

@@ -56,7 +56,7 @@ function Face({ talk }: { readonly talk: Talk }): VNode {
   return html`<${Portrait} name=${talk.name} digest=${known?.digest ?? ''} hasPicture=${known?.has_avatar ?? false} />`
 }
 
-/** Shows the previous or the next text. After the last text of the last reply, another one is requested. */
+/** Shows the previous or the next text. After the last text of the last reply, another text is requested. */
 function leaf(talk: Talk, message: Message, by: -1 | 1): void {
   if (talk.run.value) return
   const next = leafed(message, by)

@@ -18,7 +18,7 @@ export type Role = 'user' | 'assistant'
 /** The request of a reply, and the reply's headers. */
 export interface Origin {
   readonly request: ChatRequest
-  /** From the headers of the reply, like the next two. */
+  /** From the headers of the reply, as are `character` and `model`. */
   readonly requestId: string | null
   readonly character: string | null
   readonly model: string | null

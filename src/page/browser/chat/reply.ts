@@ -22,7 +22,7 @@ import { undoable } from './talks.ts'
 const runs = signal(0)
 
 effect(() => {
-  // A listener makes leaving the page slower, so that it is there only while leaving would end a reply.
+  // The listener makes leaving the page slower, so it is there only while leaving would end a reply.
   if (runs.value > 0) addEventListener('beforeunload', askBeforeLeaving)
   else removeEventListener('beforeunload', askBeforeLeaving)
 })

@@ -2,13 +2,13 @@ import { type ChatRequest, type Message, shownSwipe } from './messages.ts'
 import type { Settings } from './settings.ts'
 import type { Talk } from './talk.ts'
 
-/** The `greeting` for a conversation without one. */
+/** The value of `greeting` for a conversation without a greeting. */
 const noGreeting = -1
 
 /**
  * The body of a request for a reply.
  * @param messages all messages so far; a message of the character at the end is continued
- * @param seed without it, the model chooses one
+ * @param seed by default the model chooses a seed
  */
 export function requestFor(
   { name, id }: Pick<Talk, 'name' | 'id'>,
@@ -18,7 +18,7 @@ export function requestFor(
 ): ChatRequest {
   const [first, second] = messages
   const greeting = first && shownSwipe(first).greeting
-  // Left out, since the service adds the greeting itself, with the user's name in it.
+  // The greeting is left out, because the service adds it, with the user's name in it.
   const isWritten = greeting !== undefined && second?.role === 'user'
   const said = isWritten ? messages.slice(1) : messages
   const opensWithUser = said[0]?.role === 'user'

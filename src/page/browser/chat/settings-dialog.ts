@@ -12,7 +12,7 @@ import { TransferButtons } from './transfer.ts'
 /** The service's bounds in characters. */
 const maxNameLength = 200
 const maxPersonaLength = 16_384
-/** The value of the menu's entry for a model that it does not list. */
+/** The value of the menu's entry for a model that the menu does not list. */
 const other = '\u0000other'
 
 /** Models that the key may use; empty before they are loaded. */

@@ -11,14 +11,14 @@ export interface Listener {
 /** OpenAI's `finish_reason`; null where the stream had none. */
 export type FinishReason = string | null
 
-/** Characters of a stream that are parsed at once. */
+/** Characters of a stream that are parsed in one step. */
 const sliceLength = 16_384
 /** Milliseconds of parsing after which the page may paint and handle input. */
 const maxBusyMs = 12
 
 /**
  * Reads a streamed completion to its end.
- * @throws Failure where it breaks off, or has an error event
+ * @throws Failure if the stream breaks off, or has an error event
  */
 export async function readStream(reply: Response, { onText }: Listener): Promise<FinishReason> {
   let finish: FinishReason = null

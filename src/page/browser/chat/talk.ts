@@ -19,9 +19,9 @@ export interface Character {
 export interface Run {
   /** The message of the reply. */
   readonly messageId: number
-  /** The text that is shown by now. */
+  /** The text that is shown. It may lack the newest pieces. */
   readonly text: Signal<string>
-  /** The text that has come. */
+  /** The whole text that has arrived so far. */
   readonly textSoFar: () => string
   readonly stop: () => void
 }
@@ -93,7 +93,7 @@ export class Talk {
   }
 }
 
-/** A random id. `crypto.randomUUID` exists only over HTTPS. */
+/** A random id. `crypto.randomUUID` exists only over HTTPS and on localhost. */
 function anyId(): string {
   return [...crypto.getRandomValues(new Uint8Array(12))].map((byte) => byte.toString(16).padStart(2, '0')).join('')
 }

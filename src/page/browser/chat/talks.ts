@@ -28,7 +28,7 @@ let account = identity.value?.account ?? ''
 
 effect(() => {
   const who = identity.value
-  // After an expired key the reader may sign in with another key of the same account: the conversations stay for it.
+  // After a key has expired, the reader may sign in with another key of the same account, so the conversations stay.
   if (who === undefined || (who === null && sessionStorage.length > 0) || who?.account === account) return
   account = who?.account ?? ''
   forgetAll()
@@ -51,7 +51,7 @@ export function openLast(): boolean {
   return name !== null
 }
 
-/** Shows no conversation. All of them go on. */
+/** Shows no conversation. All conversations go on. */
 export function leave(): void {
   current.value = undefined
 }
@@ -88,7 +88,7 @@ function show(talk: Talk): void {
   void talk.loadCharacter()
 }
 
-/** Makes a conversation the one with its character, and stores it after each change. */
+/** Puts a conversation in the place of the former conversation with its character, and stores it after each change. */
 function take(talk: Talk): Talk {
   const former = talks.get(talk.name)
   if (former) ends.get(former)?.()

@@ -49,7 +49,7 @@ function exportTalk(talk: Talk): void {
   save(new Blob([text], { type: 'application/jsonl' }), `${plain} ${day}.jsonl`)
 }
 
-/** @throws Error where the file is no conversation */
+/** @throws Error if the file is too large, or is no conversation */
 async function importFile(talk: Talk, file: File): Promise<void> {
   if (file.size > maxBytes) {
     throw new Error(`This file is larger than ${formatBytes(maxBytes)}, which is the most that is imported.`)
@@ -62,7 +62,9 @@ async function importFile(talk: Talk, file: File): Promise<void> {
   if (skipped > 0) sayDone(`${formatNumber(skipped)} lines of the file are no messages, and were left out.`)
 }
 
-/** The messages. If the first one is a greeting of the card, it is marked, so that the service writes it with the user's name. */
+/**
+ * The messages. If the first message is a greeting of the card, it is marked, so that the service writes it with the user's name.
+ */
 function withGreetings(messages: readonly Message[], { character }: Talk): readonly Message[] {
   const [first, ...rest] = messages
   const { value: known } = character

@@ -12,7 +12,7 @@ export function View(): VNode {
   const wasShown = useRef(false)
   useEffect(() => {
     if (wanted) open(wanted)
-    // Coming from another view, the last conversation opens; Back, or “Chat” in the bar, leads to the list of characters.
+    // A reader who comes from another view gets the last conversation. In this view, Back and “Chat” in the bar open the list.
     else if (wasShown.current || !openLast()) leave()
     wasShown.current = true
   }, [wanted])

@@ -16,7 +16,7 @@ const tag = signal('')
 const isSending = signal(false)
 const failure = signal<Failure | undefined>(undefined)
 
-/** The last sent plant and its idempotency key. Sending the same plant again uses the same key, so that no second one is made. */
+/** The last sent plant and its idempotency key. Sending the same plant again uses the same key, so no second plant is made. */
 let attempt: { readonly sent: string; readonly key: string } | undefined
 
 effect(() => {
@@ -72,7 +72,7 @@ async function submit(event: SubmitEvent): Promise<void> {
     failure.value = Failure.of(error)
   } finally {
     isSending.value = false
-    // For the name of the next plant, or for mending a refused name.
+    // Moves the focus to the name: the reader may type the next plant, or correct a refused name.
     if (form instanceof HTMLFormElement) form.querySelector('input')?.focus()
   }
 }
@@ -91,7 +91,7 @@ function whyUnseen({ tag }: SentPlant): string {
   return ' Its place in the list is not loaded yet.'
 }
 
-/** `crypto.randomUUID` exists only over HTTPS and on localhost. */
+/** A random idempotency key. `crypto.randomUUID` exists only over HTTPS and on localhost. */
 function randomKey(): string {
   return crypto
     .getRandomValues(new Uint8Array(16))

@@ -70,7 +70,7 @@ function name({ name, tag }: Plant): string {
   return tag === undefined ? name : `${name} (${tag})`
 }
 
-/** @returns a sentence for the reader */
+/** Deletes a plant. A plant that is gone already is no failure. @returns a sentence for the reader */
 async function deletePlant(id: number, name: string): Promise<string> {
   const wasThere = await ask(`plants/${id}`, { method: 'DELETE' }).then(
     () => true,

@@ -39,7 +39,9 @@ export function Filters(): VNode {
   `
 }
 
-/** Also called by the event `search`, which comes when the field's own button clears it. */
+/**
+ * Loads the plants with the typed tag. The event `search` calls it too: it comes when the button in the field clears the field.
+ */
 function chooseTag(): void {
   const wanted = typedTag.value.trim()
   if (wanted !== tag.value) reload(wanted)
@@ -63,7 +65,10 @@ export function Standing(): VNode {
   `
 }
 
-/** Not announced with each page: screen readers get the sentence beside it. */
+/**
+ * The progress of “Load all”. The bar is no live region, otherwise screen readers would announce it after each page of plants;
+ * they announce the sentence above it.
+ */
 function Progress(): VNode {
   const here = plants.value.length
   const all = tag.value === '' && own.value !== undefined && own.value >= here ? own.value : undefined

@@ -4,13 +4,13 @@ import { Failure } from '../base/failure.ts'
 import { identity } from '../base/session.ts'
 import { type Plant, type SentPlant, searchable, toPlant, withPlant } from './plant.ts'
 
-/** Plants of one request. */
+/** The number of plants in a page of the list. */
 const pageSize = 1000
 
 /** The maximum of loaded plants: a longer list would be higher than browsers can show. */
 const maxPlants = 250_000
 
-/** The longest pause that loading all plants makes by itself. */
+/** “Load all” waits by itself for at most this long; after a longer `retry-after` it stops. */
 const maxPauseSeconds = 120
 
 /** The loaded plants in the order of the service. */
@@ -61,15 +61,15 @@ export const hasMore = computed(() => next.value !== null)
 /** Whether the maximum of plants is loaded. */
 export const isFull = computed(() => plants.value.length >= maxPlants)
 
-/** The last action, in a line above the list: a notice at the bottom would hide the newest plants. */
+/** A sentence about the last action, in a line above the list: a notice at the bottom would hide the newest plants. */
 export const said = signal('')
 
 let running: AbortController | undefined
 
-/** Ids of deleted plants. A page that was on its way may still have them. */
+/** Ids of deleted plants. A page that was requested before the deletion may still have them. */
 const deleted = new Set<number>()
 
-/** Added plants whose page is on its way or not requested yet. */
+/** Added plants that the list does not have yet, because their page is not loaded. */
 let added: readonly Plant[] = []
 
 // The next account in this tab must not see the plants.
@@ -157,7 +157,10 @@ function learnTags(page: readonly SentPlant[]): void {
   if (known.size > tags.value.length) tags.value = [...known].toSorted()
 }
 
-/** Waits for the `retry-after` of a 429 while all plants are loaded. @throws any other error */
+/**
+ * Waits for the `retry-after` of a 429 while all plants are loaded.
+ * @throws the error if it is another one, or the wait too long
+ */
 async function waitFor(error: unknown, signal: AbortSignal): Promise<void> {
   const { status, retryAfter } = Failure.of(error)
   if (loading.value !== 'all' || status !== 429 || retryAfter === undefined || retryAfter > maxPauseSeconds) throw error
@@ -173,7 +176,7 @@ async function waitFor(error: unknown, signal: AbortSignal): Promise<void> {
   pause.value = 0
 }
 
-/** The cursor of a header such as `</plants?limit=1000&after=…>; rel="next"`; null without one. */
+/** The cursor of a header such as `</plants?limit=1000&after=…>; rel="next"`; null if there is no next page. */
 function cursorOf(link: string | null): string | null {
   const [, address] = /<([^>]*)>\s*;\s*rel="next"/.exec(link ?? '') ?? []
   return address === undefined ? null : new URL(address, document.baseURI).searchParams.get('after')

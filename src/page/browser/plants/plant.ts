@@ -36,7 +36,7 @@ export function quoted(name: string): string {
 /**
  * The list with one more plant at its place in the service's order: own plants come first, in the order of their ids.
  * @param isWhole whether the list has no further pages
- * @returns undefined where the place is on a further page
+ * @returns undefined if the place is on a further page
  */
 export function withPlant(plants: readonly Plant[], plant: Plant, isWhole: boolean): readonly Plant[] | undefined {
   const { id: added = 0 } = plant

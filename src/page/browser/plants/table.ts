@@ -14,11 +14,11 @@ export interface TableProps {
   readonly onOpen: (plant: Plant) => void
   readonly onDelete: (plant: Plant) => void
   readonly onTag: (tag: string) => void
-  /** Called when the end comes into sight. */
+  /** Called when the end of the table comes into sight. */
   readonly onEnd: () => void
 }
 
-/** Pixels, as in the style sheet. */
+/** The height of a row in pixels, as in the style sheet. */
 const rowHeight = 44
 
 /** The index of the active row, from which the keys move. */
@@ -33,8 +33,8 @@ export function reveal({ key }: Plant): void {
 }
 
 /**
- * The table of plants. Only the rows in sight are in the document, so that the table keeps the focus and the keys move the
- * active row.
+ * The table of plants. Only the rows in sight are in the document, so the focus stays on the table and not on a row; the keys
+ * move the active row.
  */
 export function PlantTable(props: TableProps): VNode {
   const { plants, hasMore, onEnd } = props

@@ -83,7 +83,10 @@ function focusTable(): void {
   setTimeout(() => places.find((place) => place?.isConnected)?.focus())
 }
 
-/** Not during a search: its few results end in sight, so that it would load page after page by itself. */
+/**
+ * Loads the next page when the end of the list comes into sight, except during a search: the end of its few results is always in
+ * sight, so page after page would be loaded.
+ */
 function loadMore(): void {
   if (needle.value.trim() === '') load('page')
 }

@@ -5,7 +5,7 @@ import { formatNumber } from '../ui/format.ts'
 import { clip, LongText } from '../ui/long-text.ts'
 import { type PromptMessage, textOfMessage } from './prompt.ts'
 
-/** Messages that are shown at first, and that the button adds. */
+/** The number of messages that are shown at first, and that each click on the button adds. */
 const portion = 50
 
 /** The messages that a model gets, each of which can be unfolded. */

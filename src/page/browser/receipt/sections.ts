@@ -75,7 +75,7 @@ function withRest({ total, sections }: Prompt['tokens']): readonly SectionTokens
   return all.filter(({ tokens }) => tokens > 0)
 }
 
-/** The title of a section; its name where a newer service has an unknown one. */
+/** The title of a section. A newer service may send a section that this page does not know; its title is its name. */
 function titleOf({ section }: SectionTokens): string {
   return titles[section] ?? clip(section.replaceAll('_', ' '))
 }

@@ -14,9 +14,9 @@ import { Sections } from './sections.ts'
 
 /** The request of a receipt. */
 export interface ReceiptProps {
-  /** The body that was sent to `/chat/completions`. The receipt is loaded again for another object only. */
+  /** The body that was sent to `/chat/completions`. The receipt is loaded again only when this is another object. */
   readonly request: ChatBody
-  /** The `x-request-id` of the reply; null where no request was sent. */
+  /** The `x-request-id` of the reply; null if no request was sent. */
   readonly requestId: string | null
 }
 

@@ -1,4 +1,4 @@
-/** Makes a formatter at its first use: making one takes some 20 ms on a phone, and a view uses few of them. */
+/** Makes a formatter at its first use: a formatter takes some 20 ms on a phone, and a view uses few of them. */
 function lazily<T>(make: () => T): () => T {
   let made: T | undefined
   return () => {

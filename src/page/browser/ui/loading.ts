@@ -4,7 +4,7 @@ import type { VNode } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { Failure } from '../base/failure.ts'
 
-/** The state of a request to the service: neither field while it runs, then a value or a failure. */
+/** The state of a request to the service. A running request has neither a value nor a failure. */
 export interface Loading<T> {
   readonly value?: T
   readonly failure?: Failure

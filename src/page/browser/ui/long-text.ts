@@ -10,7 +10,7 @@ export interface LongTextProps {
   readonly what: string
 }
 
-/** Characters that are shown at first, and that the button adds: a megabyte at once would block the page. */
+/** Characters that are shown at first, and that each click on the button adds: a megabyte in one step would block the page. */
 const portion = 8000
 
 /** A text with its line breaks; a long one is shown in portions. */
@@ -47,7 +47,7 @@ export function visible(text: string): string {
   })
 }
 
-/** The first `length` UTF-16 units of a text, or one less where the cut would split a surrogate pair. */
+/** The first `length` UTF-16 units of a text, or one unit less if the cut would split a surrogate pair. */
 export function cut(text: string, length: number): string {
   const isSplit = /[\ud800-\udbff]/.test(text.charAt(length - 1))
   return text.slice(0, isSplit ? length - 1 : length)

@@ -2,16 +2,18 @@ import { Lexer, type Token, type Tokens } from 'marked'
 import type { ComponentChild } from 'preact'
 import { nodesOf, plainNode } from './markdown-nodes.ts'
 
-/** Characters that are lexed together: a frame of a slow phone has time for so many. */
+/** Characters that are lexed in one step: a slow phone can lex so many in a frame. */
 const windowLength = 1024
-/** Longer blocks that are lexed whole up to so many characters: they have few nodes, and a cut would be visible. */
+/** Longer blocks of these types are lexed whole up to so many characters: they have few nodes, and a cut would be visible. */
 const maxBlockLengths: Readonly<Record<string, number>> = { paragraph: 8192, code: 16_384, table: 1536 }
 const maxBlockLength = Math.max(...Object.values(maxBlockLengths))
 
-/** A text with more Markdown characters than a usual one has makes the lexer slow, so that it is shown as plain text. */
+/** A text with more Markdown characters than a usual text makes the lexer slow, so it is shown as plain text. */
 const maxMarks = (length: number) => Math.max(600, 0.3 * length)
 const marks = /[*_~[\]`<>\\!|]/g
-/** A line that nests quotes and lists too deeply for the lexer's stack. The pattern is unambiguous, so that it never backtracks long. */
+/**
+ * A line that nests quotes and lists too deeply for the lexer's stack. The pattern is unambiguous, so it does not backtrack long.
+ */
 const nested = /^[ \t]*(?:(?:>|[-*+]|\d{1,9}[.)])[ \t]*){16}/m
 
 /** Blocks as nodes, and the start of the rest of the text. */
@@ -33,7 +35,7 @@ export class MarkdownReader {
    * Reads the finished blocks of the next window.
    * @param start the end of the last portion
    * @param isWhole whether the text ends here, so that its last block is finished
-   * @returns undefined where no block is finished yet
+   * @returns undefined if no block is finished yet
    */
   next(given: string, start: number, isWhole: boolean): Portion | undefined {
     const text = isWhole ? given : wholeLines(given)
@@ -92,7 +94,9 @@ export class MarkdownReader {
     }
   }
 
-  /** Takes the text before the first empty line of a window that cannot be lexed: only the rest may be the cause. */
+  /**
+   * Takes the text before the first empty line of a window that cannot be lexed: the cause may be in the text after this line.
+   */
   #firstOf(source: string, start: number): Portion | undefined {
     const end = source.indexOf('\n\n') + 2
     if (end < 2 || end >= source.length) return undefined
@@ -152,7 +156,7 @@ function headOf(block: Token | undefined, source: string): string {
     .join('')
 }
 
-/** The place to cut: after the last line, else after the last word, else never inside a surrogate pair. */
+/** The place to cut: after the last line, else after the last word, else at the end, but not inside a surrogate pair. */
 function placeToCut(source: string): number {
   for (const mark of ['\n', ' ']) {
     const place = source.lastIndexOf(mark)

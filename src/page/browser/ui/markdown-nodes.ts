@@ -2,10 +2,10 @@ import type { MarkedToken, Token, Tokens } from 'marked'
 import { type ComponentChild, h } from 'preact'
 import { CodeBlock } from './code-block.ts'
 
-/** Deeper levels are shown as plain text, since each level takes a stack frame. */
+/** Tokens at deeper levels are shown as plain text, since each level takes a stack frame. */
 const maxDepth = 12
 
-/** Entities that models sometimes write; all others stay unchanged. */
+/** Named entities that models sometimes write; all others stay unchanged. */
 const entities: ReadonlyMap<string, string> = new Map([
   ...Object.entries({ amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", nbsp: '\u00a0' }),
   ...Object.entries({ copy: '©', hellip: '…', ndash: '–', mdash: '—', larr: '←', rarr: '→' }),
@@ -131,7 +131,7 @@ function webAddress(href: string): string | undefined {
   return protocol === 'https:' || protocol === 'http:' ? address : undefined
 }
 
-/** Replaces named entities by their characters. The lexer has replaced numeric ones. */
+/** Replaces named entities by their characters. The lexer has already replaced numeric entities. */
 function withEntities(text: string): string {
   return text.replaceAll(/&([a-z]+);/gi, (whole, name: string) => entities.get(name) ?? whole)
 }

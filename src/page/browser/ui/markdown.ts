@@ -78,7 +78,7 @@ function sectionOf(position: number, children: readonly ComponentChild[]): VNode
   return html`<div key=${position} class="section">${[...children]}</div>`
 }
 
-/** Characters of the unread rest that are shown meanwhile as plain text. */
+/** Characters of the unread rest that are shown as plain text until they are read. */
 const shownUnread = 1000
 
 function tailOf({ end, reader }: Progress, text: string, isDone: boolean): readonly ComponentChild[] {
@@ -87,8 +87,8 @@ function tailOf({ end, reader }: Progress, text: string, isDone: boolean): reado
 }
 
 /**
- * Markdown as nodes: no HTML, only http(s) links, pictures as links. A long text is read over several frames; of a growing
- * text only the last block is read again.
+ * Markdown as nodes: no HTML, only http(s) links, and pictures as links. A long text is read over several frames. When a growing
+ * text changes, only its last block is read again.
  */
 export function Markdown({ text: given, isGrowing = false }: MarkdownProps): VNode {
   const progress = useRef(new Progress())

@@ -51,7 +51,7 @@ function pictureOf(name: string, digest: string): Promise<string | undefined> {
   return picture
 }
 
-/** @returns undefined where it cannot be loaded, which is not reported */
+/** @returns the object URL of a picture; undefined if it cannot be loaded, which is not reported */
 async function fetchPicture(name: string, digest: string): Promise<string | undefined> {
   try {
     const reply = await ask(`${characterPath(name)}/avatar`)

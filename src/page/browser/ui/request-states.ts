@@ -68,7 +68,7 @@ export const stateTitles: readonly (readonly [string, string])[] = [...known].ma
   title,
 ])
 
-/** The words for a state; its name where a newer service has an unknown one. */
+/** The words for a state. A newer service may send a state that this page does not know; its title is its name. */
 export function wordsOfState(state: string): StateWords {
   return known.get(state) ?? { kind: 'cut', title: state, meaning: '' }
 }

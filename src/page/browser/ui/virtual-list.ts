@@ -9,7 +9,7 @@ export interface VirtualListProps<T> {
   readonly keyOf: (item: T) => string | number
   /** In pixels. */
   readonly rowHeight: number
-  /** The minimum width of an item in pixels; as many as fit stand side by side. Without it, each item has its own row. */
+  /** The minimum width of an item in pixels: as many items as fit stand side by side. By default each item has its own row. */
   readonly columnWidth?: number
   readonly row: (item: T, index: number) => VNode
   readonly label: string
@@ -20,7 +20,7 @@ export interface VirtualListProps<T> {
 
 /**
  * A list with only the visible rows in the document, so that a hundred thousand items cost as much as thirty. It is a
- * scrolling element, so that its class needs a height.
+ * scrolling element, so its CSS class must set a height.
  */
 export function VirtualList<T>(props: VirtualListProps<T>): VNode {
   const { items, keyOf, rowHeight, columnWidth, row, label, onEnd } = props
