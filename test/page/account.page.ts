@@ -32,7 +32,7 @@ async function works(service: TestService, key: string): Promise<boolean> {
   return (await service.request('/limits', { headers: { authorization: `Bearer ${key}` } })).ok
 }
 
-/** The key that the page shows, this once. */
+/** The text field with the new key. The page shows it once. */
 const shownKey = (page: Page) => page.getByRole('textbox', { name: 'New key' })
 const cardOf = (page: Page, name: string) => page.getByRole('article', { name })
 async function openForm(page: Page): Promise<void> {
@@ -42,7 +42,7 @@ async function openForm(page: Page): Promise<void> {
 const submit = (page: Page) => page.getByRole('button', { name: 'Make the key' }).click()
 
 describe('limits', () => {
-  it('are shown with their use and the key’s account, for any key', async () => {
+  it('are shown with their use and the account, whatever scopes the key has', async () => {
     const service = await serviceForThisTest({ LIMITS: 'plants=10,tokens_per_day=1000' })
     for (let number = 1; number <= 9; number++) await service.request('/plants', { json: { name: `plant ${number}` } })
     const { key } = await makeKey(service, {
@@ -54,7 +54,7 @@ describe('limits', () => {
     expect(await page.getByRole('meter', { name: 'Plants, This key' }).getAttribute('aria-valuetext')).toBe('9 of 9')
     await page.getByText('used up').waitFor()
     expect(await page.getByRole('meter', { name: 'Tokens per month, Account' }).count()).toBe(0)
-    // Midnight in UTC.
+    // Midnight in UTC is 5:30 in the time zone of the page.
     await page.getByText(/All of it is back on .* 5:30\sAM/).waitFor()
     await page.getByText('<b>reader</b>').waitFor()
     expect(await page.getByRole('link', { name: 'Keys' }).count()).toBe(0)
@@ -64,7 +64,7 @@ describe('limits', () => {
     await page.getByText('8 of 10').waitFor()
   })
 
-  it('show why they could not be loaded, and load on “Reload”', async () => {
+  it('are replaced by the reason when they could not be loaded, and are loaded by “Reload”', async () => {
     const service = await serviceForThisTest()
     const page = await pageBrowser.openPage(service, { at, expected: [/ERR_FAILED/] })
     await page.getByRole('article').first().waitFor()
@@ -104,7 +104,7 @@ describe('making a key', () => {
     await page.keyboard.press('Enter')
     await page.getByText('The key is in the clipboard.').waitFor()
     expect(await page.evaluate<string>('navigator.clipboard.readText()')).toBe(key)
-    // It stays until it is kept, and is nowhere afterwards.
+    // The key stays on the page until “I have kept it” is pressed, and is nowhere afterwards.
     await page.getByRole('link', { name: 'Limits' }).click()
     await page.getByRole('meter').first().waitFor()
     await page.getByRole('link', { name: 'Keys' }).click()
@@ -141,7 +141,7 @@ describe('making a key', () => {
     expect(await card.textContent()).toContain('Tokens per day: 5,000')
   })
 
-  it('offers the rights of the own key, and shows a fault at the field that exceeds them', async () => {
+  it('offers only the rights of the signed-in key, and shows a fault at the field that exceeds them', async () => {
     const service = await serviceForThisTest()
     const { key } = await makeKey(service, {
       ...{
@@ -224,7 +224,7 @@ describe('rotating a key', () => {
     expect(await cardOf(page, 'phone').count()).toBe(2)
   })
 
-  it('continues with the new key, if the old one was the page’s own', async () => {
+  it('signs the page in with the new key, if it was signed in with the old key', async () => {
     const service = await serviceForThisTest()
     const own = await makeKey(service, { name: 'panel', scopes: ['keys', 'chat'] })
     const page = await pageBrowser.openPage(service, { at, key: own.key })
@@ -258,7 +258,7 @@ describe('revoking a key', () => {
     expect(await cardOf(page, 'phone').count()).toBe(0)
   })
 
-  it('warns that it signs out, if the key is the page’s own, and does so', async () => {
+  it('warns if the page is signed in with this key, and then signs the page out', async () => {
     const service = await serviceForThisTest()
     const own = await makeKey(service, { name: 'panel', scopes: ['keys'] })
     const page = await pageBrowser.openPage(service, { at, key: own.key })
@@ -305,8 +305,8 @@ describe('the list of keys', () => {
   })
 })
 
-describe('barriers', () => {
-  it.each(screens)('are none on %s', async (_, screen) => {
+describe('accessibility', () => {
+  it.each(screens)('has no barriers on %s', async (_, screen) => {
     const service = await serviceForThisTest({ LIMITS: 'plants=0,characters=1' })
     await makeKey(service, {
       name: 'صبار',

@@ -159,7 +159,7 @@ describe('the audit trail', () => {
     await page.getByText('6 changes shown').waitFor()
   })
 
-  it('shows the own account to keys with the scope keys, and is missing without that scope', async () => {
+  it('shows only the own account to a key with the scope keys, and is missing for a key without it', async () => {
     const service = await serviceForThisTest()
     const page = await pageBrowser.openPage(service, { at, key: await service.makeKey('greenhouse', ['keys']) })
     await page.getByText('2 changes shown').waitFor()
@@ -209,7 +209,7 @@ describe('names and facts', () => {
   })
 })
 
-describe.each(screens)('on %s', (_name, screen) => {
+describe.each(screens)('the audit trail on %s', (_name, screen) => {
   it('has no barriers', async () => {
     const service = await serviceForThisTest()
     await record(service, { action: 'models.reloaded', before: { models: ['a'] }, after: { models: ['b'] } })

@@ -9,7 +9,7 @@ import { startTestService, type TestService, temporaryFolder } from '../support/
 const pageBrowser = browserForThisFile()
 let service: TestService
 let folder: ReturnType<typeof temporaryFolder>
-/** Keys of accounts that no other test uses. */
+/** The number of accounts so far. Each test makes its own accounts. */
 let accounts = 0
 
 beforeAll(async () => {
@@ -29,7 +29,7 @@ function cardOf(name: string, more: object = {}) {
   return { spec: 'chara_card_v3', spec_version: '3.0', data: { ...data, ...more } }
 }
 
-/** A file as a reader chooses it. */
+/** A file that the tests choose or drop. */
 function fileOf(name: string, content: object | Buffer | string) {
   const buffer = Buffer.isBuffer(content)
     ? content
@@ -55,13 +55,13 @@ async function statusOf(key: string, name: string): Promise<number> {
   return (await call(key, 'GET', `/characters/${encodeURIComponent(name)}`)).status
 }
 
-/** The file of an import, as the page shows it. */
+/** The entry of a file in the list of imports. */
 const itemOf = (page: Page, file: string) => page.getByRole('article', { name: file })
 const characterLink = (page: Page, name: string) =>
   page.getByRole('list', { name: 'Characters' }).locator('.name').filter({ hasText: name })
 const choose = (page: Page, ...files: ReturnType<typeof fileOf>[]) => page.getByLabel('Card files').setInputFiles(files)
 
-/** Holds files over the page or drops them, as a mouse does. */
+/** Drags files over the page, or drops them. @param event the type of the event, such as `dragover` */
 async function drag(page: Page, event: string, files: readonly ReturnType<typeof fileOf>[]): Promise<void> {
   const contents = files.map(({ name, buffer }) => ({ name, text: buffer.toString('latin1') }))
   await page.evaluate(`{
@@ -108,7 +108,7 @@ describe('the list of characters', () => {
     await page.getByText('2 of 7').waitFor()
   })
 
-  it('works with the keyboard, and returns to the same place', async () => {
+  it('works with the keyboard, and gives the focus back to the same character', async () => {
     const key = await newKey()
     await put(key, 'Moss', { alternate_greetings: ['Another.'], creator_notes: 'Be kind.' })
     const page = await pageBrowser.openPage(service, { key, at: '#/characters' })
@@ -144,7 +144,7 @@ describe('the list of characters', () => {
     expect(await owner.getByRole('button', { name: 'Delete' }).count()).toBe(0)
   })
 
-  it('offers only actions that the key may do', async () => {
+  it('offers only actions that the scopes of the key allow', async () => {
     const key = await service.makeKey('guest', ['chat'])
     const page = await pageBrowser.openPage(service, { key, at: '#/characters//import' })
     await characterLink(page, 'Fern').waitFor()
@@ -158,7 +158,7 @@ describe('the list of characters', () => {
     expect(await other.getByRole('link', { name: /Chat with|What a model/ }).count()).toBe(0)
   })
 
-  it('shows why it is empty, tries again, and forgets everything at sign-out', async () => {
+  it('shows why it could not be loaded, tries again, and forgets everything at sign-out', async () => {
     const key = await newKey()
     await put(key, 'Private moss')
     const page = await pageBrowser.openPage(service, { key, expected: [/ERR_FAILED/] })
@@ -205,7 +205,7 @@ describe('importing cards', () => {
     await page.getByLabel('Your first message').waitFor()
   })
 
-  it('accepts several dropped files of each kind', async () => {
+  it('accepts dropped files in several formats, and shows the faults of the others', async () => {
     const key = await newKey()
     const page = await pageBrowser.openPage(service, { key, at: '#/characters', expected: [/400/] })
     await characterLink(page, 'Fern').waitFor()
@@ -253,7 +253,7 @@ describe('importing cards', () => {
     await page.locator('.long-text').getByText('Newest.').waitFor()
   })
 
-  it('also asks where the name was taken meanwhile, and reports a starter of the same name', async () => {
+  it('asks before it replaces a character whose name was taken meanwhile, and reports a starter of the same name', async () => {
     const key = await newKey()
     const page = await pageBrowser.openPage(service, { key, at: '#/characters//import', expected: [/409/] })
     await choose(page, fileOf('moss.json', cardOf('Moss')), fileOf('fern.json', cardOf('Fern')))
@@ -276,7 +276,7 @@ describe('importing cards', () => {
     await page.unroute('**/characters?dry_run=true')
     await item.getByRole('button', { name: 'Try again' }).click()
     await item.getByRole('button', { name: 'Import', exact: true }).waitFor()
-    // What is begun stays, whichever view is shown.
+    // The files stay in the list of imports while another view is shown.
     await page.getByRole('link', { name: 'Account' }).click()
     await page.getByRole('link', { name: 'Characters', exact: true }).click()
     await page.getByRole('link', { name: 'Import cards (2)' }).click()
@@ -300,7 +300,7 @@ describe('importing cards', () => {
 })
 
 describe('exporting and deleting cards', () => {
-  it('exports them in each format, and names lost parts', async () => {
+  it('exports a card in each format, and names the parts that the format loses', async () => {
     const key = await newKey()
     const added = await service.request('/characters', {
       method: 'POST',
@@ -329,7 +329,7 @@ describe('exporting and deleting cards', () => {
     await page.getByText('Saved. The picture of the card is not in this format.').first().waitFor()
   })
 
-  it('deletes after a confirmation', async () => {
+  it('deletes a card after a confirmation', async () => {
     const key = await newKey()
     await put(key, 'Moss')
     await put(key, 'Fern')
@@ -344,7 +344,7 @@ describe('exporting and deleting cards', () => {
     await page.getByText('“Moss” is deleted.').waitFor()
     expect(await statusOf(key, 'Moss')).toBe(404)
     await characterLink(page, 'Moss').waitFor({ state: 'detached' })
-    // The starter of this name is there again.
+    // Deleting the uploaded Fern shows the starter of this name again.
     await characterLink(page, 'Fern').click()
     await page.getByRole('button', { name: 'Delete' }).click()
     await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click()
@@ -368,7 +368,7 @@ describe('hostile cards', () => {
     '😀'.repeat(30),
   ]
 
-  it('are texts', async () => {
+  it('are shown as text', async () => {
     const key = await newKey()
     const tags = [script, word, 'a\u0007b', 'c']
     const page = await pageBrowser.openPage(service, { key, at: '#/characters//import' })

@@ -26,7 +26,7 @@ describe('a reply that breaks off', () => {
     expect(await page.getByRole('alert').count()).toBe(0)
   })
 
-  it('can be requested again as another reply, beside the partial one', async () => {
+  it('can be requested again as another reply, beside the partial reply', async () => {
     const { page, messages, say } = await talkToFern(pageBrowser, [breaksOff('Once upon'), says('A whole one.')])
     await say('A story!')
     await page.getByRole('button', { name: 'Try again' }).click()
@@ -88,8 +88,8 @@ describe('a reply that does not come', () => {
   })
 })
 
-describe('a service that stops', () => {
-  it('leaves the partial reply in the conversation', async () => {
+describe('a conversation', () => {
+  it('keeps the partial reply when the service stops', async () => {
     const upstream = await upstreamForThisTest(begins('It is long'))
     const service = await startTestService({ SHUTDOWN_GRACE: '0' }, gardener(upstream))
     const page = await pageBrowser.openPage(service, { at: '#/chat/Fern', expected: [/ERR_|Failed to load/] })
@@ -110,7 +110,7 @@ describe('a service that stops', () => {
     await messages.nth(2).getByText('It is long').waitFor()
   })
 
-  it('asks for another key after one has expired, and then continues the conversation', async () => {
+  it('asks for another key when its key was revoked, and then continues', async () => {
     const upstream = await upstreamForThisTest(says('One.'), says('Two.'))
     const service = await startTestService({}, gardener(upstream))
     try {

@@ -6,7 +6,7 @@ import { browserForThisFile } from '../support/page/page-browser.ts'
 
 const pageBrowser = browserForThisFile()
 
-/** Opens the settings and exports. @returns the name and the lines of the file */
+/** Exports the conversation, with the button in the settings. @returns the name and the lines of the file */
 async function exported(
   page: Page,
 ): Promise<{ readonly name: string; readonly lines: readonly Record<string, unknown>[] }> {
@@ -31,7 +31,7 @@ async function importText(page: Page, text: string): Promise<void> {
 }
 
 describe('a conversation as a file', () => {
-  it('has SillyTavern’s format: a line about the conversation, then one for each message with all its texts', async () => {
+  it('has SillyTavern’s format: a line about the conversation, then a line for each message with all its texts', async () => {
     const { page, messages, say } = await talkToFern(pageBrowser, [says('One.'), says('Two.')])
     await say('Count!')
     await messages.nth(2).getByText('One.').waitFor()
@@ -121,10 +121,10 @@ describe('a conversation as a file', () => {
   })
 
   it.each([
-    ['nothing', ''],
+    ['an empty file', ''],
     ['a picture', '\u0089PNG'],
     ['other JSON', '{"name":"Fern"}\n[1,2]\nnull'],
-  ])('says that %s is none', async (_what, text) => {
+  ])('reports that %s is no conversation', async (_what, text) => {
     const { page } = await talkToFern(pageBrowser, [says('One.')])
     await importText(page, text)
     await page

@@ -7,22 +7,21 @@ import { chunkText, type Script, sse, upstreamForThisTest } from '../support/ups
 
 const pageBrowser = browserForThisFile()
 
-/** Milliseconds that no task of the main thread may take, on a CPU that is slowed down four times. */
+/** The maximum time of a task of the main thread in milliseconds, on a CPU that is slowed down four times. */
 const longest = 200
 
 interface TraceEvent {
   readonly name: string
   readonly pid: number
   readonly tid: number
-  /** Microseconds of the processor. */
+  /** CPU time in microseconds. */
   readonly tdur?: number
   readonly args?: { readonly name?: string }
 }
 
 /**
- * Does something with the CPU slowed down four times. The time is that of the processor: what other programs of the machine
- * take of it does not count.
- * @returns the tasks of the page's main thread that took more than they may, in milliseconds
+ * Does something on a CPU that is slowed down four times. CPU time is measured, so other programs of the machine do not count.
+ * @returns the tasks of the page's main thread that took longer than the maximum, in milliseconds
  */
 async function tooLongTasks(page: Page, what: string, act: () => Promise<unknown>): Promise<readonly number[]> {
   const browser = page.context().browser()
@@ -44,7 +43,7 @@ async function tooLongTasks(page: Page, what: string, act: () => Promise<unknown
   return tasks.filter((duration) => duration > longest)
 }
 
-/** What the tasks of pages' main threads took of the processor, in milliseconds, the longest first. */
+/** The CPU time of each task of the pages' main threads, in milliseconds, the longest first. */
 function tasksOf(events: readonly TraceEvent[]): readonly number[] {
   const mains = events.filter(({ name, args }) => name === 'thread_name' && args?.name === 'CrRendererMain')
   const threads = new Set(mains.map(({ pid, tid }) => `${pid} ${tid}`))
@@ -54,7 +53,7 @@ function tasksOf(events: readonly TraceEvent[]): readonly number[] {
     .sort((one, other) => other - one)
 }
 
-/** Resolves when an expression of the page is true: locators would walk through all of its elements to find one. */
+/** Resolves when an expression is true in the page. Locators would search all elements of the page each time. */
 function until(page: Page, expression: string): Promise<unknown> {
   return page.evaluate(`new Promise((resolve) => {
     const look = () => (${expression} ? resolve() : setTimeout(look, 200))
@@ -68,7 +67,7 @@ const paragraph =
 const list = '- one that is short\n- one that is **longer** than the one before it\n\n'
 const code = '```js\nconst pot = await lift("fern")\nwater(pot)\n```\n\n'
 
-/** A reply of some 100,000 tokens, each in an event of its own, as fast as it is read. */
+/** An upstream that streams a reply of some 100,000 tokens, each in its own event, as fast as the service reads. */
 function replyOf(text: string): Script {
   const tokens = text.match(/.{1,4}/gs) ?? []
   return async (response) => {
@@ -82,7 +81,7 @@ function replyOf(text: string): Script {
   }
 }
 
-/** Opens the chat with Fern on a phone. @returns the page, and a function that asks for this reply and waits for the end of it */
+/** Opens the chat with Fern on a phone. @returns the page, and a function that requests the reply and waits for its end */
 async function openChat(reply: string): Promise<{ readonly page: Page; readonly stream: () => Promise<void> }> {
   const upstream = await upstreamForThisTest(replyOf(reply))
   const service = await serviceForThisTest({}, gardener(upstream))
@@ -103,7 +102,7 @@ it.each([
   ['that is one list', '- one **bold** item of a list\n'.repeat(13_000)],
   ['that is one table', `| a | b |\n|---|---|\n${'| 1 | two |\n'.repeat(33_000)}`],
 ])(
-  'holds the page for no task over 200 ms with a reply of 100,000 tokens %s',
+  'has no task over 200 ms for a reply of 100,000 tokens %s',
   async (what, text) => {
     const { page, stream } = await openChat(text)
     expect(await tooLongTasks(page, `${what}, streamed`, stream)).toEqual([])
@@ -144,7 +143,7 @@ it('has no task over 200 ms for 20,000 characters', async () => {
   }))
   const service = await serviceForThisTest()
   const page = await pageBrowser.openPage(service, { viewport: phone, at: '#/plants' })
-  // Twenty thousand uploads take minutes: what the service would list is put in the place of its list.
+  // Twenty thousand uploads would take minutes, so the test answers in place of the service.
   await page.route('**/characters?*', async (route) => {
     const query = new URL(route.request().url()).searchParams
     const after = query.get('after')

@@ -35,7 +35,7 @@ describe('Markdown', () => {
     const reply = messages.nth(2)
     await reply.getByRole('button', { name: 'Regenerate' }).waitFor()
     for (const message of [messages.nth(1), reply]) {
-      // Text out of sight is not laid out.
+      // Text out of sight is not laid out, so it is attached but not visible.
       await message.getByText('<script>throw new Error("run")</script>').waitFor({ state: 'attached' })
       await message.getByText('[click](javascript:alert(1))').waitFor({ state: 'attached' })
       // A text is shown over several frames.
@@ -51,7 +51,7 @@ describe('Markdown', () => {
     }
   })
 
-  it('is the same whether it comes at once or letter by letter', async () => {
+  it('looks the same whether it arrives in words or letter by letter', async () => {
     const text =
       '# Care\n\n*She* nods. **Lift** `it`:\n\n1. one\n2. two\n   - dry\n\n> Wait.\n\n```js\nconst a = 1\n```\n\n| a | b |\n|---|--:|\n| 1 | 2 |\n\n- [x] done\n- [ ] open\n\nEnd\nof it. ~~gone~~'
     const letters = pieces(streamOf([...text].join('\u0001')).map((event) => event.replaceAll('\\u0001', '')))
@@ -116,7 +116,7 @@ describe.each([
   ['dark', desktop],
   ['light', phone],
   ['dark', phone],
-] as const)('in %s at %o', (colorScheme, viewport) => {
+] as const)('the chat in %s at %o', (colorScheme, viewport) => {
   it('has no barriers', async () => {
     const rich =
       '# Care\n\n*She* **nods** `so`. [docs](https://example.org)\n\n```js\nconst a = 1\n```\n\n| a | b |\n|---|--:|\n| 1 | 2 |\n\n> Wait.'

@@ -5,7 +5,7 @@ import { browserForThisFile } from '../support/page/page-browser.ts'
 const pageBrowser = browserForThisFile()
 
 describe('choosing a character', () => {
-  it('finds one by name or tag, and opens it and returns with the keyboard alone', async () => {
+  it('finds a character by name or tag, and opens it with the keyboard alone; Back returns to the list', async () => {
     const { page, box } = await talkToFern(pageBrowser, [says('Yes.')])
     expect(page.url()).toMatch(/#\/chat\/Fern$/)
     await page.getByRole('button', { name: 'Characters' }).press('Enter')
@@ -24,7 +24,7 @@ describe('choosing a character', () => {
     await box.waitFor()
   })
 
-  it('shows the character, and her greetings by buttons and keys; the model gets the shown one', async () => {
+  it('shows the character, and its greetings by buttons and keys; the model gets the shown greeting', async () => {
     const { page, messages, say, upstream } = await talkToFern(pageBrowser, [says('Yes.')])
     await page.getByText('Notes by the creator').click()
     await page.getByText('The keeper of the glasshouse').waitFor()
@@ -44,7 +44,7 @@ describe('choosing a character', () => {
     ).toHaveLength(1)
   })
 
-  it('follows the address, and helps where the character does not exist', async () => {
+  it('follows the address, and offers other characters if the character of the address does not exist', async () => {
     const { page } = await talkToFern(pageBrowser, [says('Yes.')], { expected: [/404/] })
     await page.goto(`${page.url().split('#')[0]}#/chat/Nobody%20at%20all`)
     await page
@@ -157,7 +157,7 @@ describe('chatting', () => {
     expect(said.some(({ content }) => content.includes('Mind the hose'))).toBe(false)
   })
 
-  it('copies a message, deletes the last one, undoes that, and begins a new conversation', async () => {
+  it('copies a message, and undoes the deletion of the last message and the start of a new conversation', async () => {
     const { page, box, messages, say } = await talkToFern(pageBrowser, [says('*Yes.*')], {
       permissions: ['clipboard-read', 'clipboard-write'],
     })
@@ -237,7 +237,7 @@ describe('the conversation', () => {
     expect(await page.evaluate(() => sessionStorage.length)).toBe(0)
     await page.getByLabel('Your key').fill(service.key)
     await page.keyboard.press('Enter')
-    // The address says no more with whom the conversation was.
+    // The address does not name the character any more.
     await page.getByRole('button', { name: /^Fern/ }).click()
     await page.getByRole('article').getByText('Mind the hose').waitFor()
     await expect.poll(() => messages.count()).toBe(1)

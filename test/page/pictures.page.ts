@@ -6,14 +6,14 @@ import { barriersOf, browserForThisFile, desktop, phone } from '../support/page/
 import { serviceForThisTest, type TestService } from '../support/service.ts'
 
 /*
- * A picture of each view, on a phone and on a desk, light and dark, each with a look for barriers.
- * PICTURES=docs/pictures npm run test:page -- pictures keeps them, for docs/page.md and the README.
+ * Opens each view, on a phone and on a desk, light and dark, and checks that it has no barriers.
+ * `PICTURES=docs/pictures npm run test:page -- pictures` also saves the screenshots for docs/page.md and the README.
  */
 
 const pageBrowser = browserForThisFile()
 const folder = process.env['PICTURES']
 
-/** How a view is reached, and what is there when it is ready for its picture. */
+/** Opens each view, and waits until it is ready for its screenshot. */
 const views: Readonly<Record<string, (page: Page, url: string) => Promise<void>>> = {
   characters: async (page, url) => {
     await page.goto(`${url}/#/characters`)
@@ -58,7 +58,7 @@ const views: Readonly<Record<string, (page: Page, url: string) => Promise<void>>
   },
 }
 
-/** A service with something to show in each view. */
+/** A service with data for each view. */
 async function furnished(): Promise<TestService> {
   const service = await serviceForThisTest({ LIMITS: 'tokens_per_day=50000,plants=100,requests_per_minute=600' })
   for (const [name, tag] of [

@@ -6,29 +6,32 @@ import { serviceForThisTest } from '../support/service.ts'
 
 const pageBrowser = browserForThisFile()
 
-/** How many plants the page is to hold without a stop that a reader feels. */
+/** The number of plants that the page must hold without a delay that a reader notices. */
 const count = 100_000
 
-/** The longest task of the main thread, in milliseconds, on a machine that is slowed down four times. */
+/** The maximum time of a task of the main thread in milliseconds, on a CPU that is slowed down four times. */
 const longestTask = 200
 
-/** A thing that a thread did, as Chromium traces it; microseconds. */
+/** An event of Chromium's trace. */
 interface TraceEvent {
   readonly name: string
   readonly pid: number
   readonly tid: number
-  /** In which the thread was on the processor: what else the machine did meanwhile is not in it. */
+  /** CPU time of the thread in microseconds; other programs of the machine do not count. */
   readonly tdur?: number
   readonly args: { readonly name?: string }
 }
 
-/** The longest task that the main threads of pages had on the processor during some work, and the long ones of over 50 ms. */
+/**
+ * The CPU time of the longest task of the pages' main threads during some work, in milliseconds, and the number of tasks over
+ * 50 ms.
+ */
 async function tasksDuring(page: Page, work: () => Promise<unknown>): Promise<{ longest: number; long: number }> {
   const browser = page.context().browser()
   if (!browser) throw new Error('The page has no browser.')
   await browser.startTracing(page, { categories: ['toplevel', '__metadata'] })
   await work()
-  // Two frames: what was asked for is drawn then.
+  // After two frames the result of the work is drawn.
   await page.evaluate('new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))')
   const trace: { readonly traceEvents: readonly TraceEvent[] } = JSON.parse(String(await browser.stopTracing()))
   const threadOf = ({ pid, tid }: TraceEvent) => `${pid} ${tid}`
@@ -40,7 +43,7 @@ async function tasksDuring(page: Page, work: () => Promise<unknown>): Promise<{ 
   return { longest: Math.max(...tasks), long: tasks.filter((each) => each > 50).length }
 }
 
-it(`holds ${count} plants on a slow phone without a task of over ${longestTask} ms`, { timeout: 300_000 }, async () => {
+it(`${count} plants on a slow phone cause no task of over ${longestTask} ms`, { timeout: 300_000 }, async () => {
   const service = await serviceForThisTest()
   await plantInBulk(service, count, (id) => ({
     name: `Plant ${id} of the glasshouse ${id % 97}`,

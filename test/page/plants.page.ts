@@ -88,7 +88,7 @@ describe('plants', () => {
     await page.getByText('1 plant in all.').waitFor()
   })
 
-  it('keep a typed filter while pages arrive, and show all again when it is cleared', async () => {
+  it('keep a typed filter while pages arrive, and are all shown again when the filter is cleared', async () => {
     const service = await serviceForThisTest()
     await plantInBulk(service, 2500, (id) => ({ name: `plant ${id}`, tag: `tag ${id % 1500}` }))
     const page = await pageBrowser.openPage(service, { at })
@@ -104,7 +104,7 @@ describe('plants', () => {
     await page.getByText('1,000 of 2,500 plants loaded.').waitFor()
   })
 
-  it('are opened and deleted by clicks, and filtered by the tag of one', async () => {
+  it('are opened and deleted by clicks, and filtered by clicking a tag', async () => {
     const service = await serviceForThisTest()
     await plant(service, ['Monstera', 'aroid'], ['Fern', 'fern'], ['Philodendron', 'aroid'])
     const page = await pageBrowser.openPage(service, { at, viewport: phone, hasTouch: true })
@@ -134,14 +134,14 @@ describe('plants', () => {
 
   it.each([
     ['script tags', '<script>alert(1)</script><img src=x onerror=alert(1)>'],
-    ['a direction', '\u202eplants\u202d'],
+    ['characters that change the direction', '\u202eplants\u202d'],
     ['Arabic', 'صبار كبير'],
     ['255 characters outside the basic plane', '🌵'.repeat(255)],
     ['255 characters in a word', 'W'.repeat(255)],
-    ['marks without end', `e${'\u0301'.repeat(250)}`],
-    ['a control character of the second range', 'one\u200btwo\u2028three'],
-    ['what templates take', '{{user}} %s & &amp; \'"'],
-  ])('with %s in name and tag are shown as text, and as long as a row', async (_what, text) => {
+    ['250 combining marks', `e${'\u0301'.repeat(250)}`],
+    ['a zero-width space and a line separator', 'one\u200btwo\u2028three'],
+    ['characters that templates replace', '{{user}} %s & &amp; \'"'],
+  ])('with %s in name and tag are shown as text, in a row of the usual height', async (_what, text) => {
     const service = await serviceForThisTest()
     const page = await pageBrowser.openPage(service, { at, viewport: phone })
     await fillIn(page, text, text)
@@ -160,7 +160,7 @@ describe('plants', () => {
     ['a megabyte', 'x'.repeat(1024 * 1024), /body|larger|bytes/],
     ['256 characters', 'x'.repeat(256), /longer than 255 characters/],
     ['a control character', 'bell\u0007', /control character/],
-  ])('with %s are refused with a sentence at the form, which keeps them', async (_what, name, sentence) => {
+  ])('with %s in the name are refused at the form, which keeps the typed values', async (_what, name, sentence) => {
     const service = await serviceForThisTest()
     const page = await pageBrowser.openPage(service, { at, expected: [/400|413|ERR_/] })
     await fillIn(page, name, 'tag')
@@ -201,7 +201,7 @@ describe('adding', () => {
     [429, { 'retry-after': '7' }, 'Too many requests.', 'Too many requests. Try again in 7 s.'],
     [409, {}, 'The first request is still running. Wait for it.', 'The first request is still running. Wait for it.'],
     [507, {}, 'The disk is full.', 'The disk is full.'],
-  ])('says at the form why it was refused with %i, and goes on', async (status, headers, message, sentence) => {
+  ])('shows at the form why a plant was refused (%i), and continues', async (status, headers, message, sentence) => {
     const service = await serviceForThisTest()
     const page = await pageBrowser.openPage(service, { at, expected: [new RegExp(`${status}`)] })
     const refuse = (route: Route) =>
@@ -225,7 +225,7 @@ describe('adding', () => {
     const page = await pageBrowser.openPage(service, { at, expected: [/ERR_INTERNET_DISCONNECTED/] })
     await page.getByText('There are no plants yet.').waitFor()
     await page.getByRole('link', { name: 'Account' }).click()
-    // Both views are loaded then.
+    // Both views must be loaded before the device is offline.
     await page.getByRole('meter').first().waitFor()
     await page.getByRole('link', { name: 'Plants' }).click()
     await page.context().setOffline(true)
@@ -278,7 +278,7 @@ describe('what is shown', () => {
     await writer.getByText('is added, with the id 2. This key may not list plants.').waitFor()
   })
 
-  it('tells a reader without plants and without the scope to add some which scope is needed', async () => {
+  it('names the scope plants:write to a reader who has no plants and may not add any', async () => {
     const service = await serviceForThisTest()
     const page = await pageBrowser.openPage(service, { at, key: await service.makeKey('owner', ['plants:read']) })
     await page.getByText('sign in with one that has the scope plants:write').waitFor()
@@ -353,7 +353,7 @@ describe('pages', () => {
     await page.getByRole('row', { name: 'plant 2500' }).waitFor()
   })
 
-  it('stop by the button, wait for retry-after, and continue', async () => {
+  it('are loaded after the wait of a retry-after; “Stop” ends the loading, and “Load all” continues it', async () => {
     const service = await serviceForThisTest()
     await plantInBulk(service, 3500, (id) => ({ name: `plant ${id}`, tag: null }))
     const page = await pageBrowser.openPage(service, { at, expected: [/429/] })
@@ -372,7 +372,7 @@ describe('pages', () => {
     await page.getByText('3,500 plants in all.').waitFor()
   })
 
-  it('keep the loaded plants when the service stops in the middle, and continue when it is back', async () => {
+  it('that are loaded stay when the service stops, and the others are loaded when it is back', async () => {
     const service = await serviceForThisTest()
     await plantInBulk(service, 2500, (id) => ({ name: `plant ${id}`, tag: null }))
     const page = await pageBrowser.openPage(service, { at, expected: [/ERR_/] })
@@ -423,8 +423,8 @@ describe('a view that could not be loaded', () => {
   })
 })
 
-describe('barriers', () => {
-  it.each(screens)('are none on %s', async (_, screen) => {
+describe('accessibility', () => {
+  it.each(screens)('has no barriers on %s', async (_, screen) => {
     const service = await serviceForThisTest()
     const page = await pageBrowser.openPage(service, { at, ...screen, expected: [/400/] })
     await page.getByText('There are no plants yet.').waitFor()

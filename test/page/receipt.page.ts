@@ -58,7 +58,7 @@ async function put(name: string, card: object): Promise<void> {
   expect(reply.status).toBeLessThan(300)
 }
 
-/** Sends a chat request, and gives the id that its receipt is asked for by. */
+/** Sends a chat request. @returns its id, with which the page opens its receipt */
 async function chat(body: object): Promise<string> {
   const reply = await service.request('/chat/completions', { json: body })
   await reply.text()
@@ -193,7 +193,7 @@ describe('the receipt of a reply', () => {
     expect(await page.content()).not.toContain('waits for')
   })
 
-  it('shows hostile texts as text, and long ones in portions', async () => {
+  it('shows hostile texts as text, and long texts in portions', async () => {
     const script = '<script>document.title = "run"</script><img src=x onerror="document.title = `run`">'
     await put(
       'Evil',

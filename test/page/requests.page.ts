@@ -9,7 +9,7 @@ import { sqlForThisTest, type TestSql } from '../support/test-sql.ts'
 const pageBrowser = browserForThisFile()
 const at = '#/account/requests'
 
-/** The zone in which the reader is; its days begin five hours before those of UTC. */
+/** The time zone of the reader. Its days begin five hours before the days of UTC. */
 const timezoneId = 'Asia/Karachi'
 
 const rows = (page: Page) => page.getByRole('table', { name: /^Chat requests/ }).getByRole('row')
@@ -56,7 +56,7 @@ describe('the requests of an account', () => {
     expect(await hasFocus(answered.getByRole('link'))).toBe(true)
   })
 
-  it('have their own addresses, also unknown ones', async () => {
+  it('have their own addresses; an unknown request is reported', async () => {
     const service = await serviceWith({ id: 'req_1', model: 'fallback' })
     await service.sql.run(
       "UPDATE requests SET tokens_exact = 0, prompt_tokens = 9000, upstream_truncated = '2048/9000'",
@@ -87,7 +87,7 @@ describe('the requests of an account', () => {
     await details.waitFor({ state: 'detached' })
   })
 
-  it('come in pages, with a button for older ones', async () => {
+  it('come in pages, with a button for older requests', async () => {
     const number = (index: number) => String(index).padStart(3, '0')
     const ledger = Array.from({ length: 120 }, (_, index) => ({
       model: `model ${number(index)}`,
@@ -100,7 +100,7 @@ describe('the requests of an account', () => {
     await page.getByText('100 requests shown, there are more.').waitFor()
     await page.keyboard.press('Enter')
     await page.getByText('120 requests shown.').waitFor()
-    // The button is gone; the focus is not.
+    // The button is gone, so the heading has the focus.
     expect(await hasFocus(page.getByRole('heading', { name: 'Requests' }))).toBe(true)
     const first = await rows(page).locator('td:nth-of-type(1)').allTextContents()
     expect(first).toEqual(ledger.map(({ model }) => `${model} → gpt`).toReversed())
@@ -192,8 +192,8 @@ describe('the requests of an account', () => {
   })
 })
 
-describe('with the scope admin', () => {
-  it('requests of other accounts are listed and shown', async () => {
+describe('the scope admin', () => {
+  it('lists and shows requests of other accounts', async () => {
     const service = await serviceWith({ model: 'own' })
     await service.makeKey('greenhouse', ['chat'])
     await putIntoLedger(service.sql, [
@@ -218,7 +218,7 @@ describe('with the scope admin', () => {
     await page.getByRole('alert').getByText('is not the name of an account here').waitFor()
   })
 
-  it('there is a field for the account, and otherwise none', async () => {
+  it('is needed for the field of the account', async () => {
     const service = await serviceWith()
     const page = await pageBrowser.openPage(service, { at, key: await service.makeKey('greenhouse', ['chat', 'keys']) })
     await page.getByText('This account has no chat request yet.').waitFor()
@@ -245,7 +245,7 @@ describe('names of models and characters', () => {
   })
 })
 
-describe.each(screens)('on %s', (_name, screen) => {
+describe.each(screens)('the requests on %s', (_name, screen) => {
   it('has no barriers', async () => {
     const states = ['running', 'stop', 'length', 'refused', 'a newer state']
     const service = await serviceWith(...states.map((state) => ({ state, character: 'Fern' })), { id: 'req_1' })

@@ -46,7 +46,7 @@ describe('GET /', () => {
 })
 
 describe('the page', () => {
-  it('links only to its own files, which exist, have no types, and may be cached for ever', async () => {
+  it('links only to files that exist and may be cached for ever, and has no inline script or style', async () => {
     const service = await serviceForThisTest()
     const reply = await service.request('/', { headers: { accept: browser } })
     expect(reply.headers.get('content-security-policy')).toContain("require-trusted-types-for 'script'")

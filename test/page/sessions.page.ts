@@ -16,7 +16,7 @@ async function signIn(page: Page, key: string): Promise<void> {
   await page.getByRole('navigation', { name: 'Views' }).waitFor()
 }
 
-describe('after another account has signed in', () => {
+describe('the page, after another account has signed in,', () => {
   it('shows nothing of the previous account, not even late replies', async () => {
     const service = await serviceForThisTest()
     await service.request('/characters', { json: { name: 'Secret of the owner', first_mes: 'Hush.' } })
@@ -53,7 +53,7 @@ describe('after another account has signed in', () => {
 })
 
 describe('a key in the address', () => {
-  it('is removed from it in a tab with the page, and signs in in place of another key', async () => {
+  it('is removed from the address in a tab that has the page already, and replaces the signed-in key', async () => {
     const service = await serviceForThisTest()
     const other = await service.makeKey('other')
     const page = await pageBrowser.openPage(service, { at: '#/plants' })
@@ -61,7 +61,7 @@ describe('a key in the address', () => {
     await page.goto(`${service.url}/#key=${other}`)
     await account.getByText('other').waitFor()
     expect(page.url()).toBe(`${service.url}/`)
-    // The same address once more loses nothing.
+    // The same address once more does not sign out.
     await page.goto(`${service.url}/#key=${other}`)
     await page.waitForURL(`${service.url}/`)
     await account.getByText('other').waitFor()
@@ -80,7 +80,7 @@ describe('a key in the address', () => {
   })
 })
 
-it('forgets the data and the place of the tab when the next key is of another account', async () => {
+it('the page forgets the data of the tab and its address when the next key is of another account', async () => {
   const service = await serviceForThisTest()
   const other = await service.makeKey('other')
   const page = await pageBrowser.openPage(service, { at: '#/chat/Fern' })

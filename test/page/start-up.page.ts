@@ -5,13 +5,13 @@ import { serviceForThisTest, type TestService } from '../support/service.ts'
 
 const pageBrowser = browserForThisFile()
 
-/** How many times the CPU is slowed down, as a phone's is beside a desk's. */
+/** The factor by which the CPU is slowed down, to the speed of a phone. */
 const slowedDown = 4
 const rounds = 5
-/** Milliseconds of work from the address to a first view that takes input. */
+/** The maximum CPU time from the address to a first view that accepts input, in milliseconds. */
 const most = 1000
 
-/** Notes when the first view has something to write into, by the clock of the page. */
+/** Marks the moment at which the first view has a text field. */
 const noteUsable = `
   new MutationObserver((_, observer) => {
     if (!document.querySelector('#view :is(input, textarea):not(:disabled)')) return
@@ -19,33 +19,33 @@ const noteUsable = `
     observer.disconnect()
   }).observe(document, { childList: true, subtree: true })`
 
-/** What one start took. */
+/** The figures of one start of the page. */
 interface StartUp {
-  /** Milliseconds by the clock. */
+  /** Elapsed milliseconds until the first view accepts input, and until the first paint. */
   readonly usable: number
   readonly firstPaint: number
-  /** Milliseconds of the main thread's CPU, slowed down: all of them, and what of it went into these. */
+  /** CPU time of the main thread in milliseconds, on the slowed CPU: all of it, and the parts for scripts and for layout. */
   readonly work: number
   readonly scripts: number
   readonly layout: number
   readonly requests: number
-  /** Compressed, as they came. */
+  /** The size of all files, compressed. */
   readonly kilobytes: number
 }
 
-it(`takes less than a second of a CPU slowed down ${slowedDown} times until it accepts input`, async () => {
+it(`the page takes less than a second of a CPU slowed down ${slowedDown} times until it accepts input`, async () => {
   const service = await serviceForThisTest()
-  // The service reads and compresses the page once, when somebody first asks for it.
+  // The service reads and compresses the page at its first request, which is not measured.
   await (await pageBrowser.openPage(service)).context().close()
   const found: StartUp[] = []
   for (let round = 0; round < rounds; round++) found.push(await startUp(service))
   console.table(found)
-  // The time by the clock is shown alone: on a busy machine it tells more of what else that does.
+  // Only the CPU time is compared: on a busy machine the elapsed time depends more on other programs.
   const median = found.map(({ work }) => work).toSorted((one, other) => one - other)[(rounds - 1) / 2]
   expect(median).toBeLessThan(most)
 })
 
-/** Starts the page for somebody who has never seen it, with the address that the first start of the service prints. */
+/** Opens the page without a cache, at the address that the first start of the service prints. */
 async function startUp(service: TestService): Promise<StartUp> {
   const page = await pageBrowser.openPage(service, { key: null, viewport: phone })
   await page.addInitScript(noteUsable)

@@ -11,14 +11,14 @@ import { sqlForThisTest } from '../support/test-sql.ts'
 const pageBrowser = browserForThisFile()
 const at = '#/account/usage'
 
-/** A moment so many days ago, at noon in UTC. */
+/** The first second, in UTC, of the day that was so many days ago. */
 const daysAgo = (days: number) => `${dayAgo(days)}T00:00:01Z`
 const dayAgo = (days: number) => new Date(Date.now() - days * 86_400_000).toISOString().slice(0, 10)
 const written = (day: string) => new Date(day).toLocaleDateString('en-US', { dateStyle: 'medium', timeZone: 'UTC' })
 
 const table = (page: Page, by: string) => page.getByRole('table', { name: new RegExp(`^Usage by ${by}`) })
 
-/** The cells of a table of figures, a line for each row, once it is there. */
+/** The cells of a table of figures, one line for each row. Waits for the table. */
 async function figures(page: Page, by: string): Promise<readonly string[]> {
   await table(page, by).waitFor()
   const rows = await table(page, by).getByRole('row').all()
@@ -27,7 +27,7 @@ async function figures(page: Page, by: string): Promise<readonly string[]> {
   )
 }
 
-/** The tokens that the service tells of the first day with use, as a row of the table has them. */
+/** The tokens that `GET /usage` has for the first day with use, in the form of a row of the table. */
 async function tokensOfToday(service: TestService): Promise<string> {
   const reply: unknown = await (await service.request('/usage?by=day')).json()
   const line = field(field(reply, 'data'), '0')
@@ -127,7 +127,7 @@ describe('the usage of an account', () => {
     await page.getByLabel('From', { exact: true }).fill(dayAgo(50))
     await page.getByText('No chat request has ended in this time').waitFor()
     expect(await page.getByRole('alert').count()).toBe(0)
-    // The choice is kept while other parts are looked at.
+    // The choice stays while other parts of the account are shown.
     await page.getByRole('link', { name: 'Limits' }).click()
     await page.getByRole('link', { name: 'Usage' }).click()
     expect(await page.getByLabel('From', { exact: true }).inputValue()).toBe(dayAgo(50))
@@ -205,7 +205,7 @@ describe('names of models, characters and keys', () => {
   })
 })
 
-describe.each(screens)('on %s', (_name, screen) => {
+describe.each(screens)('the usage on %s', (_name, screen) => {
   it('has no barriers', async () => {
     const service = await serviceForThisTest()
     const sql = await sqlForThisTest(service.dataDirectory)
