@@ -60,13 +60,13 @@ describe('the model that a card asks for', () => {
     [{ model: 'character/Odd' }, 'plain'],
     [{ model: 'character/None' }, 'plain'],
     [{ model: 'default' }, 'plain'],
-  ])('of %j it is %s where the operator lets it, and the default one otherwise', async (body, model) => {
+  ])('%j: %s answers with CHARACTER_MODELS=on; otherwise the card has no effect', async (body, model) => {
     expect(await answering(on, body)).toBe(model)
     const named = await answering(off, body)
     expect(named).toBe(model === 'other' ? 'plain' : model)
   })
 
-  test('is never one that the key may not use', async () => {
+  test('is never a model that the key may not use', async () => {
     const run = (...args: readonly string[]) => conservatory(args, { DATA_DIR: on.dataDirectory })
     expect(await run('accounts', 'create', 'narrow')).toMatchObject({ code: 0 })
     const keyFor = async (allowed: string) => {

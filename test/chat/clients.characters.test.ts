@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { readCompletion } from '../support/chat.ts'
 import { startTestService, type TestService } from '../support/service.ts'
 
-/* Clients with nothing set but base URL, key and the id of a model: each of them talks to Fern. */
+/* Each client sets only the base URL, the key and the id of a model, and talks to Fern. */
 
 let service: TestService
 
@@ -187,7 +187,7 @@ const clients: readonly Client[] = [
 
 describe.each(clients)('$name', ({ converse, loop }) => {
   test.each([false, true])(
-    'has two turns with Fern like a request that names her beside the model (stream: %s)',
+    'gets the same answers in two turns as requests with the field character (stream: %s)',
     async (stream) => {
       const answers = await converse(stream)
       const messages: object[] = []
@@ -203,7 +203,7 @@ describe.each(clients)('$name', ({ converse, loop }) => {
   )
 
   test.each([false, true])(
-    'has a tool called that the user names, and its result told (stream: %s)',
+    'runs the tool that the user names, and gets an answer with its result (stream: %s)',
     async (stream) => {
       expect(await loop(stream)).toBe(told)
     },

@@ -69,7 +69,7 @@ describe.each(['', '/v1'])('the Vercel AI SDK at "%s"', (path) => {
     expect(response.headers?.['x-character']).toMatch(/^Fern@sha256:/)
   })
 
-  test('streams a text, the same one', async () => {
+  test('streams the same text', async () => {
     const asked = { model: modelOf(), prompt, providerOptions: { conservatory: { character: 'Fern' } } }
     const whole = await generateText(asked)
     const streamed = streamText(asked)
@@ -81,7 +81,7 @@ describe.each(['', '/v1'])('the Vercel AI SDK at "%s"', (path) => {
     expect((await streamed.usage).outputTokens).toBe(whole.usage.outputTokens)
   })
 
-  test.each([false, true])('calls a tool, whose result comes back (stream: %s)', async (stream) => {
+  test.each([false, true])('runs a tool that the model calls, and returns its result (stream: %s)', async (stream) => {
     const cities: unknown[] = []
     const tools = {
       weather: tool({
@@ -142,14 +142,14 @@ describe.each(['', '/v1'])('LangChain at "%s"', (path) => {
     new ChatOpenAI({ model, apiKey, maxRetries: 0, configuration: { baseURL: of.url + path } })
   const messages = [new SystemMessage('Be brief.'), new HumanMessage(prompt)]
 
-  test('invokes', async () => {
+  test('gets an answer', async () => {
     const answer = await modelOf().invoke(messages)
     expect(answer.text).toMatch(/\S/)
     expect(answer.response_metadata['finish_reason']).toBe('stop')
     expect(answer.usage_metadata?.total_tokens).toBeGreaterThan(0)
   })
 
-  test('streams, the same text', async () => {
+  test('streams the same text', async () => {
     const whole = await modelOf().invoke(messages)
     let text = ''
     let tokens = 0
@@ -161,7 +161,7 @@ describe.each(['', '/v1'])('LangChain at "%s"', (path) => {
     expect(tokens).toBe(whole.usage_metadata?.total_tokens)
   })
 
-  test('calls a bound tool, whole and streamed, and accepts its result', async () => {
+  test('gets the call of a bound tool, whole and streamed, and an answer to its result', async () => {
     const forecast = toolOfLangChain(() => 'sunny', { name: 'weather', description: 'The weather', schema: weather })
     const bound = modelOf().bindTools([forecast], { tool_choice: 'weather' })
     const question = new HumanMessage('Will it rain in Oslo?')
@@ -212,7 +212,7 @@ describe.each(['', '/v1'])('LangChain at "%s"', (path) => {
   })
 })
 
-test('the official client assembles streamed tool calls, and reads a JSON schema', async () => {
+test('the official client assembles streamed tool calls, and parses an answer with a JSON schema', async () => {
   const client = new OpenAI({ baseURL: alone.url, apiKey: alone.key, maxRetries: 0 })
   const asked = { model: 'understudy', messages: [{ role: 'user' as const, content: 'Will it rain in Oslo?' }] }
   const tools = [{ type: 'function' as const, function: { name: 'weather', parameters: weather } }]

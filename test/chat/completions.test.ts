@@ -82,7 +82,7 @@ describe('a whole reply', () => {
     expect(prompt_tokens + completion_tokens).toBe(total_tokens)
   })
 
-  test('is played from the card, with nothing left of its markup', async () => {
+  test('comes from the card, with nothing left of its markup', async () => {
     const completion = await complete({ user_name: 'Ada' })
     const text = completion.choices[0]?.message.content ?? ''
     expect(text).toMatch(/\broots?\b/i)
@@ -220,7 +220,7 @@ describe('the limits of a reply', () => {
     }
   })
 
-  test.each(['max_tokens', 'max_completion_tokens'])('%s ends the text at so many tokens', async (name) => {
+  test.each(['max_tokens', 'max_completion_tokens'])('%s ends the text after as many tokens', async (name) => {
     const whole = (await complete()).choices[0]?.message.content ?? ''
     for (const most of [1, 2, 9]) {
       const { choices, usage } = await complete({ [name]: most })
@@ -361,7 +361,7 @@ describe('models', () => {
     '/models/Understudy',
     '/models/__proto__',
     '/v1/models/%F0%9F%8C%B5',
-  ])('GET %s is a 404 that lists what there is', async (path) => {
+  ])('GET %s is a 404 that lists the models', async (path) => {
     const response = await service.request(path)
     expect(response.status).toBe(404)
     const error = await readChatError(response)
@@ -370,7 +370,7 @@ describe('models', () => {
   })
 
   test.each(['gpt-4o', 'UNDERSTUDY', ' understudy', '__proto__', '🌵', 'a'.repeat(500)])(
-    'a completion by the model %j, which is not there, is a 404 that lists what there is',
+    'a completion by the unknown model %j is a 404 that lists the models',
     async (model) => {
       for (const stream of [false, true]) {
         const response = await service.request('/chat/completions', { json: ask('Hello', { model, stream }) })
@@ -399,7 +399,7 @@ describe('a schema that asks for too large a value', () => {
       { response_format: { type: 'json_schema', json_schema: { name: 'a', schema: bomb } } },
     ],
     ['tools[1].function.parameters', { tools, tool_choice: choice }],
-  ])('is refused where it stands, streamed or not: %s', async (param, more) => {
+  ])('is refused with the name of its field, streamed or not: %s', async (param, more) => {
     for (const stream of [false, true]) {
       const response = await service.request('/chat/completions', { json: ask(repotting, { ...more, stream, n: 8 }) })
       expect(response.status).toBe(400)

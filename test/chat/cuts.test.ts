@@ -18,7 +18,10 @@ afterAll(async () => {
   await upstream?.close()
 })
 
-/** Short, since each byte has its own request: only one event has the optional fields. */
+/**
+ * A chunk. The chunks are short, because the test sends a request for each byte of the stream; only the event `full` has the
+ * optional fields.
+ */
 const chunk = (index: number, delta: object, more: object = {}): string =>
   JSON.stringify({ choices: [{ index, delta, ...more }] })
 const full = '{"id":"x","choices":[{"index":0,"delta":{"role":"assistant","content":"Ü"},"finish_reason":null}]}'
@@ -55,7 +58,7 @@ const streams: readonly Stream[] = [
 ]
 
 describe.each(['end', 'cut', 'reset'] as const)('a stream that breaks off at any byte (%s)', (how) => {
-  test.each(streams)('gives the exact prefix and an error event, or the whole success: $what', async (stream) => {
+  test.each(streams)('gives the exact beginning and an error event, or the complete stream: $what', async (stream) => {
     const { n, events, enough, lineEnd } = stream
     const lines = [...events, '[DONE]'].map((event) => Buffer.from(`data: ${event}${lineEnd}${lineEnd}`))
     const bytes = Buffer.concat(lines)
@@ -65,14 +68,14 @@ describe.each(['end', 'cut', 'reset'] as const)('a stream that breaks off at any
       response.write(bytes.subarray(0, offset))
       await wait(1)
       if (how === 'end') response.end()
-      // Without the last chunk of the chunked encoding: all bytes arrive, and then the connection ends.
+      // The last chunk of the chunked encoding is missing: all bytes arrive, and then the connection ends.
       else if (how === 'cut') response.socket?.end()
       else response.socket?.resetAndDestroy()
     })
-    // An event has arrived when its text has; its blank line may be missing at the end.
+    // An event has arrived when its text has arrived; its blank line may be missing at the end.
     const ends = lines.map((line, index) => sum(lines.slice(0, index)) + line.length - 2 * lineEnd.length)
     const blanks = lines.map((_line, index) => sum(lines.slice(0, index + 1)))
-    // Within a line the kind of line ends makes no difference.
+    // CRLF is tested only near the ends of lines: within a line it makes no difference.
     const isNearEnd = (offset: number) =>
       offset === 0 || blanks.some((end) => Math.abs(end - lineEnd.length - offset) <= 3)
     const offsets = Array.from({ length: bytes.length + 1 }, (_, offset) => offset)
@@ -106,7 +109,7 @@ interface Outcome {
 
 async function outcomeOf(offset: number, n: number): Promise<Outcome> {
   const messages = [{ role: 'user', content: 'Hello' }]
-  // A client that is cheaper than fetch.
+  // `request` of undici takes less CPU time than `fetch`.
   const { statusCode, body } = await request(`${service.url}/chat/completions`, {
     method: 'POST',
     headers: { authorization: `Bearer ${service.key}`, 'content-type': 'application/json' },

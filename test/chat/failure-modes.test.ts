@@ -122,7 +122,7 @@ describe('after the first text there is no retry', () => {
   })
 })
 
-test('a stall after one token ends the stream with a typed error, and the upstream too', async () => {
+test('a stall after two chunks ends the stream with a typed error, and aborts the request to the upstream', async () => {
   upstream.answer(pieces([sse(...started)], 'hang'))
   const streamed = await readStream(await post({ model: 'silent', stream: true }))
   expect(textOfStream(streamed)).toBe('One two')
@@ -176,7 +176,7 @@ describe('odd ends and slow readers', () => {
     })
     expect(response.status).toBe(200)
     for (let before = -1; before !== sent; await wait(250)) before = sent
-    // The kernel's buffers of two connections, and a little more.
+    // The buffers of the kernel for two connections fill, and little more is sent.
     expect(sent).toBeLessThan(64 * 1024 ** 2)
     leaving.abort()
     await upstream.calls[0]?.aborted
@@ -199,7 +199,7 @@ describe('a 429', () => {
     upstream.answer(pieces([sse(...started, '{"error":{"code":429,"message":"slow down"}}')]))
     const streamed = await readStream(await post({ model: 'stubborn', stream: true }))
     expect([streamed.errors.length, streamed.isDone]).toEqual([1, false])
-    // A retry would have come by then.
+    // A retry would come before this request ends.
     await (await post({ model: 'understudy' })).text()
     expect([upstream.calls.length, other.calls.length]).toEqual([1, 0])
   })
@@ -243,7 +243,7 @@ describe('parallel tool calls', () => {
     expect(finishReasons(streamed)).toEqual(['tool_calls'])
   })
 
-  test('the understudy calls alike whole and streamed, for every choice', async () => {
+  test('the understudy makes the same calls whole and streamed, for every choice', async () => {
     const asked = { model: 'understudy', tools: [tool], tool_choice: 'required', n: 2 }
     const whole = await readCompletion(await post(asked))
     const streamed = await readStream(await post({ ...asked, stream: true }))
@@ -290,7 +290,7 @@ describe('content parts', () => {
     ['audio', { type: 'input_audio', input_audio: { data: 'AAAA', format: 'wav' } }],
     ['file', { type: 'file', file: { file_data: 'AAAA', filename: 'a.pdf' } }],
   ]
-  test.each(files)('an %s to a model of texts alone is refused, and not left out', async (what, part) => {
+  test.each(files)('an %s for a model that accepts only text is refused, and not left out', async (what, part) => {
     for (const stream of modes) {
       const content = [...messages, { role: 'user', content: [...parts, part] }]
       const response = await post({
@@ -330,7 +330,7 @@ describe('an unknown parameter', () => {
     expect(upstream.calls[0]?.body).toStrictEqual({ model: 'gpt-test', messages, ...odd })
   })
 
-  test.each(['understudy', 'anthropic'])('is named by every other adapter alike: %s', async (model) => {
+  test.each(['understudy', 'anthropic'])('is named in x-ignored-params by every other adapter: %s', async (model) => {
     upstream.answer(json(answerOfAnthropic))
     const response = await post({ model, ...odd })
     expect(response.status).toBe(200)
@@ -402,7 +402,7 @@ describe('templates that require strict alternation', () => {
   })
 })
 
-describe('a conversation over the context', () => {
+describe('a conversation that is longer than the context', () => {
   const sayings = [
     json({ error: { message: 'Too long.', code: 'context_length_exceeded', param: 'messages' } }, 400),
     json({ error: { message: "This model's maximum context length is 8192 tokens." } }, 400),
@@ -410,7 +410,7 @@ describe('a conversation over the context', () => {
     json({ error: { message: 'the request exceeds the available context size' } }, 400),
     json({ error: 'input length and `max_tokens` exceed context limit' }, 413),
   ]
-  test.each(modes)('is a 400, for each way to say so (stream: %s)', async (stream) => {
+  test.each(modes)('is a 400, whatever words the upstream uses for it (stream: %s)', async (stream) => {
     for (const script of sayings) {
       upstream.answer(script)
       const response = await post({ model: 'eager', stream })
@@ -435,7 +435,7 @@ describe('a conversation over the context', () => {
   })
 })
 
-describe('an error is an HTTP error', () => {
+describe('an error of the upstream is an HTTP error', () => {
   const failing: readonly (readonly [what: string, script: Script])[] = [
     ['500', json({ error: { message: 'x' } }, 500)],
     ['401', json({ error: { message: 'x' } }, 401)],

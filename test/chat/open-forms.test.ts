@@ -26,7 +26,7 @@ const turn = [
 ]
 const part = (fields: object) => [{ role: 'user', content: [{ type: 'text', text: 'Look' }, fields] }]
 
-describe('an upstream gets untouched', () => {
+describe('an upstream gets unchanged', () => {
   test.each<readonly [string, Readonly<Record<string, unknown>>]>([
     ['a custom tool', { tools: [weather, shell] }],
     ['the choice of a custom tool', { tools: [shell], tool_choice: named }],
@@ -76,7 +76,7 @@ describe('a model that takes no video', () => {
   })
 })
 
-test('-1 reserves as much of the limits as no maximum', async () => {
+test('max_tokens -1 reserves as many tokens of a limit as no maximum', async () => {
   const limited = await serviceForThisTest({ LIMITS: 'tokens_per_minute=500', OPENAI_BASE_URL: upstream.url })
   const refusalOf = async (more: object) => {
     const response = await limited.request('/chat/completions', { json: { model: 'm', messages, ...more } })
@@ -93,7 +93,7 @@ test('-1 reserves as much of the limits as no maximum', async () => {
 describe('the understudy', () => {
   const ask = (more: object) => post({ model: 'understudy', ...more })
 
-  test('answers the same for -1 as without a maximum', async () => {
+  test('answers the same for max_tokens -1 as without a maximum', async () => {
     const [free, endless] = await Promise.all(
       [ask({}), ask({ max_tokens: -1 })].map(async (reply) => readCompletion(await reply)),
     )
@@ -108,7 +108,7 @@ describe('the understudy', () => {
   })
 
   test.each([named, { type: 'allowed_tools', allowed_tools: { mode: 'required', tools: [named] } }])(
-    'refuses what it cannot call: %j',
+    'refuses a tool_choice with a tool that it cannot call: %j',
     async (tool_choice) => {
       const response = await ask({ tools: [weather, shell], tool_choice })
       expect(response.status).toBe(400)

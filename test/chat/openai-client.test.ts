@@ -14,7 +14,7 @@ const request = {
 describe.each(['', '/v1'])('the official client with the base URL of the service and "%s"', (path) => {
   const client = (apiKey = service.key, of = service) => new OpenAI({ baseURL: of.url + path, apiKey, maxRetries: 0 })
 
-  test('completes', async () => {
+  test('gets a whole reply', async () => {
     const { data: completion, response, request_id } = await client().chat.completions.create(request).withResponse()
     expect(completion.choices).toHaveLength(1)
     expect(completion.choices[0]?.message.content).toMatch(/root/i)
@@ -47,7 +47,7 @@ describe.each(['', '/v1'])('the official client with the base URL of the service
     )
   })
 
-  test('reads the content of a stream that it stops early', async () => {
+  test('aborts a stream that it stops reading', async () => {
     const stream = await client().chat.completions.create({ ...request, stream: true })
     for await (const chunk of stream) {
       expect(chunk.object).toBe('chat.completion.chunk')
@@ -56,7 +56,7 @@ describe.each(['', '/v1'])('the official client with the base URL of the service
     expect(stream.controller.signal.aborted).toBe(true)
   })
 
-  test('lists the models and gets one', async () => {
+  test('lists the models and retrieves a model', async () => {
     const ids: string[] = []
     for await (const model of client().models.list()) ids.push(model.id)
     expect(ids[0]).toBe('understudy')
@@ -64,7 +64,7 @@ describe.each(['', '/v1'])('the official client with the base URL of the service
     expect(await client().models.retrieve('understudy')).toMatchObject({ object: 'model', owned_by: 'conservatory' })
   })
 
-  test('calls a tool that it must call', async () => {
+  test('gets a tool call when tool_choice names the tool', async () => {
     const weather = {
       type: 'function' as const,
       function: { name: 'weather', parameters: { type: 'object', properties: { city: { type: 'string' } } } },

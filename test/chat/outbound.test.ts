@@ -24,7 +24,7 @@ const messages = [{ role: 'user', content: 'Hello' }]
 describe('nothing but the configured hosts is dialled', () => {
   let upstream: ScriptedUpstream
   let service: TestService
-  /** Connections to a host that must never be dialled. */
+  /** A host that must never be dialled. */
   const trap = createServer((_request, response) => response.end('{}'))
   let trapped = 0
   let trapUrl = ''
@@ -84,7 +84,7 @@ describe('nothing but the configured hosts is dialled', () => {
     expect(trapped).toBe(0)
   })
 
-  test('a URL in the model id, the target or the Host header goes no further either', async () => {
+  test('a URL in the model id, the target or the Host header goes no further than the upstream', async () => {
     for (const model of [trapUrl, `../../${trapUrl}`, `m@${trapUrl.slice(7)}`, `${trapUrl}/v1/chat/completions#`]) {
       expect((await service.request('/chat/completions', { json: { model, messages } })).status).toBe(200)
     }
@@ -105,7 +105,7 @@ describe('an upstream that quotes keys', () => {
   const host = '10.1.2.3'
   const started = `data: ${chunkText({ content: 'One' })}\n\n`
 
-  /** Answers with a text that is made of a sentence with the key of the call. */
+  /** A script whose answer quotes the key of the call. @param make makes the script from a sentence with this key */
   const quoting =
     (make: (quote: string) => Script): Script =>
     (response, call) => {

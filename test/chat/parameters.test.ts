@@ -3,7 +3,10 @@ import { readChatError } from '../support/chat.ts'
 import { serviceForThisTest, startTestService, type TestService } from '../support/service.ts'
 import { completion, json, pieces, type ScriptedUpstream, startUpstream, streamOf } from '../support/upstream.ts'
 
-/** The settings of each model, and the request that its upstream gets. */
+/**
+ * The settings of one model, the parameters that a caller sends, and the parameters that the upstream gets. `ignored` is the
+ * value of the reply header `x-ignored-params`.
+ */
 interface Scenario {
   readonly what: string
   readonly settings: Readonly<Record<string, unknown>>
@@ -13,13 +16,13 @@ interface Scenario {
 }
 const scenarios: readonly Scenario[] = [
   {
-    what: 'what is set counts for more than what is sent, and than defaults',
+    what: 'params.set takes precedence over the sent value and the default',
     settings: { defaults: { top_k: 1, seed: 5 }, params: { set: { top_k: 40, reasoning: { effort: 'low' } } } },
     sent: { top_k: 7 },
     gets: { top_k: 40, seed: 5, reasoning: { effort: 'low' } },
   },
   {
-    what: 'new names, a default among them',
+    what: 'rename changes the names of sent parameters and of defaults',
     settings: {
       defaults: { top_k: 3 },
       params: { rename: { max_tokens: 'max_completion_tokens', top_k: 'k' } },
@@ -28,14 +31,14 @@ const scenarios: readonly Scenario[] = [
     gets: { max_completion_tokens: 50, k: 3 },
   },
   {
-    what: 'a new name that is sent already keeps its value; the other is left out, and told',
+    what: 'a parameter is left out, and named as ignored, if its new name is sent too',
     settings: { params: { rename: { max_tokens: 'max_completion_tokens' } } },
     sent: { max_tokens: 50, max_completion_tokens: 20 },
     gets: { max_completion_tokens: 20 },
     ignored: 'max_tokens',
   },
   {
-    what: 'null is as good as not sent',
+    what: 'a parameter with null counts as not sent',
     settings: { params: { rename: { a: 'b' }, drop: ['c'], cap: { d: 1 } } },
     sent: { a: null, c: null, d: null },
     gets: { d: null },
@@ -47,25 +50,25 @@ const scenarios: readonly Scenario[] = [
     gets: { a: 2, b: 1 },
   },
   {
-    what: 'caps hold what is higher, no end among it, and leave what is lower or no number',
+    what: 'caps lower higher values and -1, and leave lower values and values that are no number',
     settings: { params: { cap: { max_tokens: 100, temperature: 1, top_k: 5, effort: 3 } } },
     sent: { max_tokens: -1, temperature: 1.5, top_k: 5, effort: 'high' },
     gets: { max_tokens: 100, temperature: 1, top_k: 5, effort: 'high' },
   },
   {
-    what: 'caps hold numbers that are sent as texts, since upstreams take them for numbers, and no other texts',
+    what: 'caps apply to numbers that are sent as text, since upstreams read them as numbers, and to no other text',
     settings: { params: { cap: { best_of: 5, max_new_tokens: 100, candidates: 9, effort: 3, tier: 3, empty: 3 } } },
     sent: { best_of: '100', max_new_tokens: '-1', candidates: ' 1_0.0 ', effort: 'high', tier: '2', empty: '' },
     gets: { best_of: 5, max_new_tokens: 100, candidates: 9, effort: 'high', tier: '2', empty: '' },
   },
   {
-    what: 'caps go by the new names, and bind what is set',
+    what: 'caps apply to the new names, and to params.set',
     settings: { params: { set: { k: 9 }, rename: { max_tokens: 'limit' }, cap: { limit: 10, k: 5 } } },
     sent: { max_tokens: 50 },
     gets: { limit: 10, k: 5 },
   },
   {
-    what: 'what is dropped is told where it was sent, by the name that it was sent by',
+    what: 'a dropped parameter is named as ignored if the caller sent it, by the name that the caller sent',
     settings: {
       defaults: { seed: 1 },
       params: { set: { top_k: 1 }, rename: { foo: 'bar' }, drop: ['top_p', 'bar', 'seed', 'top_k', 'logit_bias'] },
@@ -75,7 +78,7 @@ const scenarios: readonly Scenario[] = [
     ignored: 'top_p,foo,logit_bias',
   },
   {
-    what: 'what a caller must not send is not there under a new name either',
+    what: 'a parameter that callers may not send is not sent under a new name either',
     settings: { params: { rename: { api_base: 'endpoint' } } },
     sent: { api_base: 'https://a.example' },
     gets: {},
@@ -136,7 +139,7 @@ describe('models of every kind', () => {
   })
 })
 
-test('limits reserve the maximum of a reply, also where the upstream has another name for it', async () => {
+test('limits reserve the maximum of a reply, even if the upstream has another name for it', async () => {
   const params = { rename: { max_tokens: 'num_predict' }, cap: { num_predict: 2000 } }
   const long = { adapter: 'openai', baseUrl: upstream.url, params }
   const limited = await serviceForThisTest({ LIMITS: 'tokens_per_minute=900' }, { long })

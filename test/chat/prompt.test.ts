@@ -12,11 +12,11 @@ import { completion, json, pieces, type ScriptedUpstream, streamOf, upstreamForT
 interface Stage {
   readonly service: TestService
   readonly upstream: ScriptedUpstream
-  /** Sends a completion. @returns the upstream's messages, one line for each */
+  /** Sends a chat request. @returns the upstream's messages, one line for each */
   told(body?: Readonly<Record<string, unknown>>): Promise<readonly string[]>
 }
 
-/** A service with this card in its folder before a scripted upstream. */
+/** A service with this card in its folder, and a scripted upstream. */
 async function stage(
   data: Readonly<Record<string, unknown>>,
   {
@@ -98,7 +98,7 @@ describe('the upstream’s prompt of a card', () => {
     expect(JSON.stringify(upstream.calls)).not.toContain('NOTES')
   })
 
-  test('14 D2 D4: greeting and conversation_id are never sent to an upstream', async () => {
+  test('14 greeting and conversation_id are never sent to an upstream', async () => {
     const { told, upstream } = await stage({ ...whole, description: '{{pick:A,B,C,D,E,F,G,H}}' })
     const first = await told({ greeting: 1, conversation_id: 'x' })
     expect(first).toContain('assistant: Other')
@@ -139,12 +139,12 @@ describe('the upstream’s prompt of a card', () => {
     expect(upstream.calls).toEqual([])
   })
 
-  test('14 D2: GREETING=never', async () => {
+  test('14 with GREETING=never a prompt has no greeting', async () => {
     const { told } = await stage({ first_mes: 'Hello' }, { environment: { GREETING: 'never' } })
     expect(await told()).toEqual([expect.stringMatching(/^system: /), 'user: Hi'])
   })
 
-  test('4.1 a system message at a depth stays there where roles are merged', async () => {
+  test('4.1 a system message at a depth stays at this depth with mergeMessages', async () => {
     const { told } = await stage(
       { first_mes: 'Hello', extensions: { depth_prompt: { prompt: 'N', depth: 1 } } },
       { model: { mergeMessages: true } },
@@ -182,7 +182,7 @@ describe('4.5 the context of a model', () => {
     expect(JSON.stringify(upstream.calls)).not.toContain('Fact 0')
   })
 
-  test('4.5 there is no header when all fitted', async () => {
+  test('4.5 there is no header x-dropped if all parts fitted', async () => {
     const { service } = await stage({ description: 'PERSONA' }, { model: { contextWindow: 100_000 } })
     const response = await service.request('/chat/completions', {
       json: { model: 'up', character: 'Moss', messages: [{ role: 'user', content: 'Hi' }] },
@@ -190,7 +190,7 @@ describe('4.5 the context of a model', () => {
     expect(response.headers.get('x-dropped')).toBeNull()
   })
 
-  test('4.5 a prompt that cannot fit is a 400 with the counts; oldest messages are dropped only where the model is set so', async () => {
+  test('4.5 a prompt that cannot fit is a 400 with the counts; with drop-oldest, the oldest messages are dropped', async () => {
     const messages = Array.from({ length: 9 }, (_none, index) => ({
       role: index % 2 ? 'assistant' : 'user',
       content: `${index}: ${'word '.repeat(50)}`,

@@ -96,7 +96,7 @@ describe('parameters that would redirect a request', () => {
     expect(Object.keys(upstream.calls[0]?.body ?? {}).filter((name) => names.includes(name))).toEqual([])
   })
 
-  test('are not named where they are null', async () => {
+  test('are not named if they are null', async () => {
     const response = await post({ model: 'm', ...Object.fromEntries(names.map((name) => [name, null])) })
     expect([response.status, ignoredIn(response)]).toEqual([200, []])
     expect(Object.keys(upstream.calls[0]?.body ?? {}).filter((name) => names.includes(name))).toEqual([])
@@ -158,7 +158,7 @@ describe('pictures, sounds and files in messages', () => {
     // A part may have more fields than its type names.
     ['image_url.url', { type: 'text', text: 'x', image_url: { url: 'file:///etc/passwd' } }],
   ]
-  test.each(refused)('are refused for any other URL, with their place: %s in %j', async (param, part) => {
+  test.each(refused)('are refused with any other URL, and the error names the field: %s in %j', async (param, part) => {
     for (const path of ['/chat/completions', '/chat/prompt']) {
       const response = await asked(part, path)
       expect(response.status).toBe(400)

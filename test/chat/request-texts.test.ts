@@ -22,7 +22,7 @@ const entry = (key: string, content: string, more: object = {}) => ({
   ...more,
 })
 
-/** A service with the card Moss in its folder, before an upstream that answers. */
+/** A service with the card Moss in its folder, and an upstream that answers. */
 async function stage(data: object, environment: Record<string, string> = {}) {
   const upstream = await upstreamForThisTest(json(completion('Hm.')))
   const { path, remove } = temporaryFolder()
@@ -37,7 +37,7 @@ async function stage(data: object, environment: Record<string, string> = {}) {
     service,
     upstream,
     post,
-    /** The upstream's messages, one line for each. */
+    /** Sends a request. @returns the upstream's messages, one line for each */
     async told(body: object, route = '/chat/completions'): Promise<readonly string[]> {
       const response = await post(route, body)
       if (response.status !== 200) throw new Error(await response.text())
@@ -61,7 +61,7 @@ const turns = [
   { role: 'user', content: 'Three' },
 ]
 
-test('regular expressions of its lorebooks that never match are reported', async () => {
+test('the receipt has the regular expressions of the request’s lorebooks that the engine refuses', async () => {
   const { receipt } = await stage({})
   const books = [['/(?<=a)b/', 'oak'], ['/oak\\d/'], ['/(x)\\1/']].map((keys) => ({
     entries: [{ keys, content: 'C', enabled: true, insertion_order: 0, use_regex: true, extensions: {} }],
@@ -89,7 +89,7 @@ describe('4.1 a persona', () => {
     },
   }
 
-  test('4.1 stands between the lore and the description, and lore with this option matches it', async () => {
+  test('4.1 stands between the lore and the description, and lore with match_persona_description searches it', async () => {
     const { told, receipt } = await stage(card)
     const body = { persona: '{{user}} is a gardener. {{persona}}', user_name: 'Ada' }
     expect((await told(body))[0]).toBe('system: O\n\nMATCHED\nTREE\n\nAda is a gardener.\n\nD')
@@ -103,7 +103,7 @@ describe('4.1 a persona', () => {
       'conversation',
     ])
     expect([lore.length, unknown_macros]).toEqual([2, []])
-    // The next request has none.
+    // The next request has no persona.
     expect((await told({}))[0]).toBe('system: O\n\nTREE\n\nD')
     expect((await told({ persona: ' ' }))[0]).toBe('system: O\n\nTREE\n\nD')
     expect((await told({ persona: null }))[0]).toBe('system: O\n\nTREE\n\nD')
@@ -150,12 +150,12 @@ describe("4.4 an author's note", () => {
   const note = { text: 'N', depth: 1, role: 'assistant' }
 
   test.each([
-    ['one message with it', note, [above, below, first], ['assistant: FIRST\nABOVE\nN\nBELOW']],
-    ['above it alone', note, [above], ['assistant: ABOVE\nN']],
-    ['one without it, at depth 4', undefined, [above, below], ['system: ABOVE\n\nBELOW']],
-    ['a message of its own where it asks for a role', note, [below, own], ['user: OWN', 'assistant: N\nBELOW']],
-    ['elsewhere where it asks for a depth', note, [deep], ['assistant: N', 'system: DEEP']],
-  ])('4.4 lore around it is %s', async (_what, author_note, entries, expected) => {
+    ['one message with the note', note, [above, below, first], ['assistant: FIRST\nABOVE\nN\nBELOW']],
+    ['one message with the note, without lore below it', note, [above], ['assistant: ABOVE\nN']],
+    ['one message without a note, at depth 4', undefined, [above, below], ['system: ABOVE\n\nBELOW']],
+    ['a message of its own if the lore asks for a role', note, [below, own], ['user: OWN', 'assistant: N\nBELOW']],
+    ['at another depth if the lore asks for it', note, [deep], ['assistant: N', 'system: DEEP']],
+  ])('4.4 lore around the note is %s', async (_what, author_note, entries, expected) => {
     const { told } = await stage({ first_mes: '' })
     const lines = await told({ messages: turns, lorebooks: [book(entries)], ...(author_note ? { author_note } : {}) })
     const rest = lines.filter((line) => !turns.some(({ role, content }) => line === `${role}: ${content}`))
@@ -164,7 +164,7 @@ describe("4.4 an author's note", () => {
 })
 
 describe('6 lorebooks of a request', () => {
-  test('6.5 fire after the card’s own, in every form, and are in the receipt', async () => {
+  test('6.5 fire after the card’s own lorebook, in every form, and are in the receipt', async () => {
     const { told, receipt } = await stage({ character_book: { entries: [entry('tree', 'OWN')] } })
     const lorebooks = [
       book([entry('tree', 'V3 of {{char}}')], { name: 'Woods' }),
@@ -184,7 +184,7 @@ describe('6 lorebooks of a request', () => {
       ['lorebooks[1]', true],
       ['lorebooks[2]', true],
     ])
-    // The next request has none.
+    // The next request has no lorebooks.
     expect((await told({}))[0]).toBe('system: O\n\nOWN')
   })
 
@@ -270,7 +270,7 @@ describe('8 texts of a request', () => {
     [{ lorebooks: [book([]), { name: 'x' }] }, 'lorebooks[1]', 'it has no entries'],
     [{ lorebooks: [book(Array.from({ length: 20_001 }, () => ({})))] }, 'lorebooks[0]', '20000'],
     [{ lorebooks: [nested(150)] }, null, 'levels'],
-  ])('8 bad input %#: a sentence, and nothing is sent', async (body, param, sentence) => {
+  ])('8 with a fault are refused with a sentence, and nothing is sent: row %#', async (body, param, sentence) => {
     const { post, upstream } = await stage({})
     for (const route of ['/chat/completions', '/chat/prompt']) {
       const response = await post(route, body)

@@ -48,7 +48,7 @@ const requests: readonly (readonly [what: string, more: Readonly<Record<string, 
   ['a greeting', { character: 'Fern', messages: [{ role: 'user', content: 'Hello!' }] }],
   ['several choices', { n: 8, character: 'Fern' }],
   ['few tokens', { max_tokens: 2 }],
-  ['a stop text at once', { stop: [''], n: 2 }],
+  ['a stop text that matches immediately', { stop: [''], n: 2 }],
   ['a stop text', { stop: ' ' }],
   ['a tool that must be called', { tools: [tool], tool_choice: 'required' }],
   [
@@ -64,11 +64,11 @@ const requests: readonly (readonly [what: string, more: Readonly<Record<string, 
     { response_format: { type: 'json_schema', json_schema: { name: 'x', strict: true, schema } }, n: 2 },
   ],
   ['parts', { messages: [{ role: 'user', content: [{ type: 'text', text: 'Hello 🌵' }] }] }],
-  ['logprobs, which it has none of', { logprobs: true, top_logprobs: 2 }],
+  ['logprobs, which the understudy does not have', { logprobs: true, top_logprobs: 2 }],
   ['no words', { model: 'understudy/empty' }],
 ]
 
-describe('a reply that is made here fits what OpenAI has published', () => {
+describe('a reply of the understudy fits the schemas that OpenAI has published', () => {
   const post = (more: Readonly<Record<string, unknown>>) =>
     service.request('/chat/completions', { json: { model: 'understudy', messages, ...more } })
 

@@ -10,7 +10,7 @@ import { refusals } from '../support/upstream-behaviours/refusals.ts'
 
 const behaviours = [...refusals, ...failures, ...answers]
 
-/** A clock on which no pause between retries and no timeout ends. */
+/** A clock. Timers up to 8 s, such as pauses between retries, fire immediately; longer timers, such as timeouts, never fire. */
 const hasty: Clock = {
   now: () => 0,
   setTimeout(callback, milliseconds) {
@@ -35,7 +35,7 @@ beforeAll(async () => {
   upstream = await startUpstream()
   const model = { adapter: 'openai', baseUrl: upstream.url }
   const models = behaviours.flatMap((_, row) => [
-    // Without retries: one counted failure opens the breaker.
+    // This model has no retries, so one counted failure opens its breaker.
     [`once-${row}`, { ...model, retries: 0, breaker: { failures: 1 } }] as const,
     [`twice-${row}`, { ...model, retries: 1, breaker: { failures: 0 } }] as const,
     [`list-${row}`, { fallback: [`twice-${row}`, 'next'] }] as const,
@@ -61,7 +61,7 @@ describe('behaviours of upstreams, and their results', () => {
   )
 })
 
-test('docs/upstreams.md lists all of them with the results measured here', async () => {
+test('docs/upstreams.md lists all behaviours with the results that are measured here', async () => {
   const rows = behaviours.map((behaviour) => {
     const { upstream: name, version, source, came, got, ledger, asked, next, counted } = behaviour
     const cells = [

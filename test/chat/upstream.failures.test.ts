@@ -164,7 +164,7 @@ describe('an upstream that fails before its first event is a real HTTP error', (
     }
     const [path, ...others] = upstream.calls.map((call) => call.path)
     expect(path).toBe('/v1/chat/completions')
-    // A connection of an earlier test may be replaced, once.
+    // The upstream may have closed a connection of an earlier test; such a request is sent once more.
     expect(others.length).toBeLessThanOrEqual(what === 'a connection that is cut' ? 1 : 0)
   })
 
@@ -183,7 +183,7 @@ describe('an upstream that fails before its first event is a real HTTP error', (
     [{ 'retry-after-ms': '-1' }, null, null],
     [{ 'retry-after-ms': secret }, null, null],
   ])(
-    'a 429 keeps its wait in milliseconds, and tells it in seconds too: %j',
+    'a 429 keeps its retry-after-ms, and has the wait in seconds as retry-after: %j',
     async (headers, seconds, milliseconds) => {
       upstream.answer(json({ error: { message: 'Wait.' } }, 429, headers))
       const response = await post()
@@ -273,9 +273,9 @@ describe('an upstream that fails after its first event ends the stream with an e
   })
 
   test.each([
-    ['end', false],
-    ['be cut', true],
-  ])('every byte at which an upstream can %s: success only after the whole finish', async (_what, cut) => {
+    ['ends', false],
+    ['is cut', true],
+  ])('a stream that %s at any byte is a success only after the whole finish event', async (_what, cut) => {
     const [begun, over] = ['"delta":{"content":"Ü"}', '"delta":{},"finish_reason":"stop"']
     const events = [begun, over].map((choice) => `{"id":"c","choices":[{"index":0,${choice}}]}`)
     const bytes = Buffer.from(sse(...events, '[DONE]'))
@@ -299,13 +299,13 @@ describe('an upstream that fails after its first event ends the stream with an e
       }
       const streamed = await readStream(response)
       expect([at, streamed.errors.length]).toEqual([at, streamed.isDone ? 0 : 1])
-      // After a cut, bytes on their way may be lost: it is only certain that none is invented.
+      // A cut may lose bytes that were on their way, so only an end has one possible result for each byte.
       if (!cut) expect([at, streamed.isDone]).toEqual([at, offset >= finished])
       if (streamed.isDone) expect([at, ...finishReasons(streamed)]).toEqual([at, 'stop'])
     })
   })
 
-  test('ends without [DONE] after every choice has finished: a success, with [DONE]', async () => {
+  test('an end without [DONE] after every choice has finished is a success, with [DONE]', async () => {
     upstream.answer(pieces([sse(finishOf(1), finishOf(0))]))
     const streamed = await readStream(await post({ stream: true, n: 2 }))
     expect(streamed.errors).toEqual([])
@@ -313,10 +313,10 @@ describe('an upstream that fails after its first event ends the stream with an e
   })
 
   test.each([
-    ['is told without choices', '{"id":"c","object":"chat.completion.chunk","created":1,"model":"m","usage":USAGE}'],
-    ['is told with null for choices', '{"id":"c","created":1,"model":"m","choices":null,"usage":USAGE}'],
+    ['has no choices', '{"id":"c","object":"chat.completion.chunk","created":1,"model":"m","usage":USAGE}'],
+    ['has null for choices', '{"id":"c","created":1,"model":"m","choices":null,"usage":USAGE}'],
     ['is written with spaces', '{"id" : "c", "created" : 1, "model" : "m", "choices" : [], "usage" : USAGE}'],
-  ])('usage that %s is told when it was asked for, and only then', async (_, event) => {
+  ])('a usage chunk that %s is passed on if the caller requested usage, and only then', async (_, event) => {
     const usage = { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 }
     const last = event.replace('USAGE', JSON.stringify(usage))
     const text = sse(chunkText({ role: 'assistant', content: 'Hello' }), chunkText({}, 'stop'), last, '[DONE] ')

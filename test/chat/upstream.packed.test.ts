@@ -32,7 +32,7 @@ describe('a compressed answer that was not requested', () => {
     expect(upstream.calls[0]?.headers).not.toHaveProperty('accept-encoding')
   })
 
-  test('an error too', async () => {
+  test('is read if it is an error', async () => {
     const error = { error: { message: 'The grammar is not valid.', code: 'bad_grammar' } }
     upstream.answer(packed(gzipSync(JSON.stringify(error)), 'gzip', 400))
     const response = await post()
@@ -40,7 +40,7 @@ describe('a compressed answer that was not requested', () => {
     expect(await readChatError(response)).toMatchObject({ code: 'bad_grammar', message: 'The grammar is not valid.' })
   })
 
-  test('its events arrive one by one, and its connection is used again', async () => {
+  test('arrives event by event, and its connection is used again', async () => {
     const ports = new Set<number | undefined>()
     let sendRest = () => {}
     upstream.answer((response) => {
@@ -54,7 +54,7 @@ describe('a compressed answer that was not requested', () => {
       sendRest = () => pack.end(rest.join(''))
     })
     for (let round = 0; round < 2; round++) {
-      // The head comes before the rest is sent, so the first event does, too.
+      // The reply begins before the upstream sends the rest, so the first event was unpacked alone.
       const response = await post({ stream: true })
       expect(response.status).toBe(200)
       sendRest()
@@ -71,9 +71,9 @@ describe('a compressed answer that was not requested', () => {
     ['unpacks to 4 GB', false, packed(bomb()), /more at once/],
     ['is cut', false, packed(gzipSync(hello).subarray(0, -12)), /broke off/],
     ['is not packed at all', false, packed(hello), /broke off/],
-    ['is packed in a way that nobody knows', false, packed(hello, 'compress'), /not understood/],
+    ['has an unknown encoding', false, packed(hello, 'compress'), /not understood/],
     ['is packed twice', false, packed(gzipSync(gzipSync(hello)), 'gzip, gzip'), /not understood/],
-  ])('is a 502 where it %s', async (_what, stream, script, message) => {
+  ])('is a 502 if it %s', async (_what, stream, script, message) => {
     upstream.answer(script)
     const response = await post({ stream })
     expect(response.status).toBe(502)

@@ -17,7 +17,7 @@ const openAi = { adapter: 'openai', retries: 0, breaker: { failures: 0 } }
 const key = 'sk-of-the-operator-1234567890'
 
 describe('with HTTP_PROXY', () => {
-  test('an upstream on another host is reached through it, whole and streamed, and an exempt one directly', async () => {
+  test('an upstream is reached through the proxy, whole and streamed, and an exempt upstream directly', async () => {
     const upstream = await upstreamForThisTest()
     const proxy = await forwardProxyForThisTest(upstream.url)
     const models = {
@@ -55,7 +55,7 @@ describe('with HTTP_PROXY', () => {
     expect(proxy.asked).toHaveLength(2)
   })
 
-  test('OPENAI_BASE_URL is reached through it too, and nothing in a request changes the host', async () => {
+  test('OPENAI_BASE_URL is reached through the proxy, and nothing in a request changes the host', async () => {
     const upstream = await upstreamForThisTest(json(completion('Hello there.')))
     const proxy = await forwardProxyForThisTest(upstream.url)
     const service = await serviceForThisTest({ http_proxy: proxy.url, OPENAI_BASE_URL: 'http://models.example/v1' })
@@ -120,7 +120,7 @@ describe('with HTTP_PROXY', () => {
     expect([response.status, (await readChatError(response)).code]).toEqual([502, 'upstream_unreachable'])
   })
 
-  test('a provider package uses it, and so do traces', async () => {
+  test('packages of providers and traces use the proxy', async () => {
     const { body } = recorded('anthropic/text.json')
     const upstream = await upstreamForThisTest(json(body))
     const proxy = await forwardProxyForThisTest(upstream.url)
@@ -143,11 +143,11 @@ describe('with HTTP_PROXY', () => {
 })
 
 test.each([
-  ['answers', { NODE_TLS_REJECT_UNAUTHORIZED: '0' }, 200],
+  ['an upstream that answers', { NODE_TLS_REJECT_UNAUTHORIZED: '0' }, 200],
   // The tests' certificate has another name.
-  ['is not who it should be', {}, 502],
+  ['an upstream with another name in its certificate', {}, 502],
 ])(
-  'with HTTPS_PROXY an upstream is asked through a tunnel, into which the proxy does not see: it %s',
+  'with HTTPS_PROXY an upstream is reached through a tunnel that the proxy cannot read: %s',
   async (_what, environment, status) => {
     const fixture = (name: string) => readFileSync(join(projectFolder, 'test/fixtures/tls', name))
     const server = createServer({ key: fixture('server.key'), cert: fixture('server.pem') }, (_request, response) => {

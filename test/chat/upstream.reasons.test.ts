@@ -126,7 +126,7 @@ test('the log names the host, the code or the status, and the upstream’s clean
     ['gone', 'ECONNREFUSED'],
   ])
   expect(failures(cut)).toMatchObject([{ model: 'cut', host }])
-  // The prompt tokens that the upstream has read, and their full number.
+  // The prompt tokens that the upstream has read, and the tokens of the whole prompt.
   expect(lines.find(({ request_id }) => request_id === truncated)).toMatchObject({
     upstream_truncated: expect.stringMatching(/^11\/\d{4}$/),
   })
@@ -136,7 +136,7 @@ test('the log names the host, the code or the status, and the upstream’s clean
   for (const reply of replies) expect(reply).not.toMatch(/127\.0\.0\.1|nowhere|localhost|ECONN|canary/)
 }, 60_000)
 
-test('models check names them too', async () => {
+test('models check names the host, the code or the status, and the cleaned sentence of each model that fails', async () => {
   const { told, environment } = await failingModels()
   const { code, stdout, stderr } = await conservatory(['models', 'check', '--json'], environment)
   expect([code, stderr]).toEqual([1, 'Not every model answers.\n'])

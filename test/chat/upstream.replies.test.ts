@@ -141,10 +141,10 @@ describe('a refusal whose body cannot be read', () => {
   })
 })
 
-describe('an upstream with unknown finish reasons', () => {
+describe('an unknown finish reason of an upstream', () => {
   const odd = [{ type: 'stop' }, 1, true, 'eos', 'a\0b', '\ud800', 'the user said: my secret is 42']
 
-  test.each(odd)('whole, %j: passes unchanged, and is not recorded', async (reason) => {
+  test.each(odd)('passes unchanged in a whole reply, and is recorded as stop: %j', async (reason) => {
     const choice = { index: 0, message: { role: 'assistant', content: '', refusal: null }, finish_reason: reason }
     const sent = completion('', { choices: [choice], usage: undefined })
     upstream.answer(json(sent))
@@ -153,7 +153,7 @@ describe('an upstream with unknown finish reasons', () => {
     await expectRecorded(response)
   })
 
-  test.each(odd)('streamed, %j: the same', async (reason) => {
+  test.each(odd)('passes unchanged in a stream, and is recorded as stop: %j', async (reason) => {
     const end = JSON.stringify({
       ...JSON.parse(chunkText({})),
       choices: [{ index: 0, delta: {}, finish_reason: reason }],
@@ -172,7 +172,7 @@ describe('an upstream with unknown finish reasons', () => {
 
 describe('events split across packets', () => {
   const text = 'Ü 🌵!'
-  // Short, since each byte has its own request.
+  // The events are short, because the test sends a request for each byte of the stream.
   const events = [
     `{"id":"c","choices":[{"index":0,"delta":{"role":"assistant","content":${JSON.stringify(text)}}}]}`,
     '{"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}',

@@ -42,19 +42,19 @@ describe('the upstream’s request', () => {
         ...messages,
       ],
       stream,
-      // Always requested, since the ledger needs the usage.
+      // The usage is always requested, since the ledger needs it.
       ...(stream ? { stream_options: { include_usage: true } } : {}),
     })
   })
 
-  test('has no key when there is none', async () => {
+  test('has no key when no key is configured', async () => {
     const open = await serviceForThisTest({ OPENAI_BASE_URL: `${upstream.url}/` })
     expect((await open.request('/chat/completions', { json: { model: 'm', messages } })).status).toBe(200)
     expect(onlyCall().path).toBe('/v1/chat/completions')
     expect(onlyCall().headers).not.toHaveProperty('authorization')
   })
 
-  test("has the character's system prompt, names put in, before the messages", async () => {
+  test("has the character's system prompt, with the names put in, before the messages", async () => {
     const own = [
       { role: 'system', content: 'Be brief, {{char}}.' },
       { role: 'user', content: '{{user}}: hello' },
@@ -62,7 +62,7 @@ describe('the upstream’s request', () => {
     await post({ character: 'fern', user_name: 'Ada $& {{char}}', messages: own })
     const sent: unknown = onlyCall().body['messages']
     if (!Array.isArray(sent)) throw new Error('no messages')
-    // Main prompt, the caller's system message, the character, examples, the greeting, the caller's question.
+    // The order: main prompt, the caller's system message, the character, examples, the greeting, the caller's question.
     expect([sent[1], sent.at(-1)]).toEqual(own)
     expect(sent.at(-2).role).toBe('assistant')
     expect(sent.at(-2).content).toContain("You'll be Ada $& {{char}};")

@@ -21,7 +21,7 @@ test.each<[string, boolean, Script]>([
   ['a completion with 120,000 values', false, json(completion('Hi', { many }))],
   ['a first event with 120,000 values', true, pieces([event(many)])],
   ['a first event of 17 MB', true, pieces(['data: ', 'a'.repeat(17 * megabyte)])],
-])('%s is a 502 that says so', async (_what, stream, script) => {
+])('%s is a 502 with the reason', async (_what, stream, script) => {
   upstream.answer(script)
   const response = await post({ stream })
   expect(response.status).toBe(502)
@@ -32,9 +32,9 @@ test.each<[string, boolean, Script]>([
 })
 
 test.each([
-  ['one line to an event', '\n'],
-  ['lines that end in another way', '\r\n'],
-])('what came before an event that is too much is passed on: %s', async (_what, lineEnd) => {
+  ['lines that end with LF', '\n'],
+  ['lines that end with CRLF', '\r\n'],
+])('the events before an event that is too large are passed on: %s', async (_what, lineEnd) => {
   const events = event([]) + event(many)
   upstream.answer(pieces([events.replaceAll('\n', lineEnd)]))
   const streamed = await readStream(await post({ stream: true, n: 2 }))
@@ -64,7 +64,7 @@ test('an event with a picture in it passes', async () => {
   expect(streamed.data[0]).toBe(picture)
 })
 
-test('an answer beyond the bytes in flight is a 503, and the next is served', async () => {
+test('an answer that exceeds the bytes in flight is a 503, and the next request is served', async () => {
   const tooMany = 24
   let wereAsked = 0
   const held: (() => void)[] = []

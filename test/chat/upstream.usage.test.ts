@@ -16,7 +16,7 @@ const messages = [{ role: 'user', content: 'Hello' }]
 const usage = { prompt_tokens: 22, completion_tokens: 10_000, total_tokens: 10_022 }
 const usageChunk = JSON.stringify({ ...JSON.parse(chunkText({})), choices: [], usage })
 const words = [chunkText({ role: 'assistant', content: 'Hm.' }), chunkText({}, 'stop')]
-/** A short answer after long reasoning, with its usage if requested, or in a whole answer. */
+/** A short answer after long reasoning. A whole answer has its usage; a stream has its usage if that was requested. */
 const thoughtful: Script = (response, call) => {
   if (call.body['stream'] !== true) return json(completion('Hm.', { usage }))(response, call)
   const isAsked = JSON.stringify(call.body['stream_options'])?.includes('"include_usage":true')
@@ -36,7 +36,7 @@ async function serviceBefore(script: Script, more: Readonly<Record<string, unkno
   return { upstream, service, ask, options }
 }
 
-test('an account is limited by its upstreams’ token counts, streamed or not, requested or not', async () => {
+test('an account is limited by its upstreams’ token counts, streamed or not, with usage requested or not', async () => {
   const { service, ask } = await serviceBefore(thoughtful)
   const key = await makeLimitedKey(service.dataDirectory, { tokens_per_day: 30_100 })
   for (const body of [{}, { stream_options: { include_usage: true } }, { stream: false }]) {
@@ -61,7 +61,7 @@ describe('the usage of streams is requested', () => {
     expect(options()).toEqual([asked, asked, asked, { include_obfuscation: false, ...asked }, undefined])
   })
 
-  test('except where the operator switches that off: then callers who request usage get an estimate', async () => {
+  test('unless the operator switches it off; then callers who request usage get an estimate', async () => {
     const { ask, options } = await serviceBefore(thoughtful, { streamUsage: false })
     const { chunks } = await readStream(await ask({ stream_options: { include_usage: true } }))
     expect(chunks.at(-1)?.usage).toMatchObject({ completion_tokens: 2 })
@@ -88,7 +88,7 @@ describe('the usage of streams is requested', () => {
     const asked = { include_usage: true }
     expect((await ask({ stream_options: { wrong: true } })).status).toBe(400)
     expect(options()).toEqual([{ wrong: true, ...asked }])
-    // It fails without the options, too.
+    // The request fails without the options too, so later streams request usage again.
     expect((await ask()).status).toBe(400)
     expect((await ask()).status).toBe(400)
     expect(options().slice(1)).toEqual([asked, undefined, asked, undefined])
@@ -105,11 +105,11 @@ describe('an upstream that cuts the prompt', () => {
     ['all of it', prompt(4000), 4008, null],
     ['under half of short words', [{ role: 'user' as const, content: 'a '.repeat(5000) }], 2048, '2048/5008'],
     ['little of a short prompt', prompt(1000), 10, null],
-    ['little, and more than 1,024 tokens', prompt(1024), 10, '10/1032'],
-    ['pictures, which have as many tokens as it likes', [{ role: 'user' as const, content: [image, image] }], 90, null],
-    ['nothing, by its own words: nobody counted', prompt(4000), 0, null],
-    ['nobody knows how much', prompt(4000), undefined, null],
-  ])('is told of: %s', async (_what, sent, told, expected) => {
+    ['little of a prompt of more than 1,024 tokens', prompt(1024), 10, '10/1032'],
+    ['little of pictures, whose tokens are unknown', [{ role: 'user' as const, content: [image, image] }], 90, null],
+    ['0, which means that the upstream has not counted', prompt(4000), 0, null],
+    ['no number', prompt(4000), undefined, null],
+  ])('is detected by the tokens that it reports: %s', async (_what, sent, told, expected) => {
     expect((await truncationOf(told, sent, workAtOnce())) ?? null).toBe(expected)
   })
 
@@ -122,7 +122,7 @@ describe('an upstream that cuts the prompt', () => {
     expect(await truncationOf(10, prompt(4000), work)).toBeNull()
   })
 
-  test('is counted, and in the ledger', async () => {
+  test('is counted in the metrics, and recorded in the ledger', async () => {
     const { service, ask } = await serviceBefore(thoughtful)
     for (const stream of [true, false]) await (await ask({ messages: prompt(4000), stream })).text()
     const metrics = await (await service.request('/metrics')).text()

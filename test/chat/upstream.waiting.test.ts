@@ -26,7 +26,7 @@ import {
 
 upstreamServiceForThisFile()
 
-/** A stream that is silent until the upstream has its request and one interval has passed. */
+/** Requests a stream, waits until the upstream has the request, and then lets one interval of silence pass. */
 async function restless(script: Script) {
   const own = await upstreamForThisTest(script)
   const clock = new TestClock()
@@ -112,7 +112,7 @@ describe('silence', () => {
   })
 })
 
-describe('the client leaves: the upstream is aborted, without waiting for any time to pass', () => {
+describe('a client that leaves aborts the request to the upstream immediately', () => {
   const hang: Script = () => {}
   const headersThenHang: Script = (response) => {
     response.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
@@ -133,7 +133,7 @@ describe('the client leaves: the upstream is aborted, without waiting for any ti
     ['streamed, before the headers', true, hang, false],
     ['streamed, before the first token', true, headersThenHang, false],
     ['streamed, after the first tokens', true, pieces(streamOf('One two three').slice(0, 3), 'hang'), true],
-    ['streamed, amid a fast stream that is read no further', true, endless, true],
+    ['streamed, during a fast stream that is not read any more', true, endless, true],
   ]
   test.each(scenarios)('%s', async (_what, stream, script, readsFirst) => {
     upstream.answer(script)
@@ -177,7 +177,7 @@ test('a connection that is never established delays neither the timeouts nor the
     { limited: { ...model, timeouts: { ...model.timeouts, total: 300 } }, model },
     { clock },
   )
-  // Before the service closes, which waits for its connections.
+  // This runs before the service closes, because the service waits for its connections.
   onTestFinished(() => {
     for (const socket of sockets) socket.destroy()
     silent.close()
@@ -193,7 +193,7 @@ test('a connection that is never established delays neither the timeouts nor the
   await once(silent, 'connection')
   leaving.abort()
   await expect(left).rejects.toThrow()
-  // The service notices it a moment later.
+  // The service notices a moment later that the client has left.
   let status = 429
   while (status === 429) {
     const next = ask('limited')
@@ -207,7 +207,7 @@ test('a connection that is never established delays neither the timeouts nor the
 describe('a POST body that was read to its end aborts nothing', () => {
   const long = [{ role: 'user', content: 'x'.repeat(300_000) }]
 
-  test.each([false, true])('while the answer takes its time (stream: %s)', async (stream) => {
+  test.each([false, true])('while the answer is slow (stream: %s)', async (stream) => {
     let isAborted = false
     upstream.answer(async (response, call) => {
       void call.aborted.then(() => {

@@ -22,7 +22,7 @@ async function usageWith(work: Work) {
 }
 
 describe('the usage of a stream whose upstream sends none', () => {
-  it('is counted, or estimated by bytes where counting takes too much work, so that the reply does not fail', async () => {
+  it('is counted, or estimated by bytes if counting takes too much work, so that the reply does not fail', async () => {
     const counted = await usageWith(workAtOnce())
     const byBytes = await usageWith({
       run() {
@@ -37,7 +37,7 @@ describe('the usage of a stream whose upstream sends none', () => {
     expect(counted?.completion_tokens).toBeLessThan(byBytes?.completion_tokens ?? 0)
   })
 
-  it('fails where counting fails for any other reason', async () => {
+  it('fails if counting fails for any other reason', async () => {
     const gone: Work = {
       run() {
         throw new ApiError(499, 'client_gone', 'The client went away.')
