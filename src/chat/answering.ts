@@ -105,7 +105,7 @@ interface Turn {
 
 /**
  * Reserves the tokens that the first usable candidate may need.
- * @throws ApiError 400 if no candidate can get the request, 429 for a reached limit, 503 if the database does not answer
+ * @throws ApiError 400 if no candidate can get the request, 429 for a reached limit, 503 under overload or without the database
  */
 async function enter(turn: Turn, metering: Metering): Promise<MeteredRequest> {
   const { request, body, persona, route, composer, outcome, signal } = turn

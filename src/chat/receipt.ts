@@ -56,7 +56,7 @@ export async function receiptOf(parts: ReceiptParts): Promise<PromptReceipt> {
   }
 }
 
-/** Tokens of the whole prompt, of its sections and of each lore entry. A text in several sections is counted once in the total. */
+/** Tokens of the whole prompt, of its sections and of each lore entry. The total counts a text in several sections only once. */
 function* tokensOf({ composition, request }: ReceiptParts['composed'], tokenizer: Tokenizer) {
   const total = yield* tokenizer.countMessages(request.body.messages)
   const sections = yield* sectionTokens(composition.sections, tokenizer)

@@ -132,7 +132,10 @@ export class RequestComposer {
     return composed instanceof Promise ? composed.then(({ request }) => request) : composed.request
   }
 
-  /** Reply headers that name the candidate that answers, the parameters that it ignores, and the parts of the prompt that did not fit. */
+  /**
+   * Reply headers that name the candidate that answers, the parameters that it ignores, and the parts of the prompt that did not
+   * fit.
+   */
   headersFor(candidate: Candidate): Readonly<Record<string, string>> {
     const ignored = this.#ignoredOf(candidate)
     const dropped = this.#composed.get(candidate)?.composition.dropped

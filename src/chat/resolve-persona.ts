@@ -19,7 +19,7 @@ import { checkTools } from '../openai/tools.ts'
 import { checkWellFormed } from '../text.ts'
 import type { ChatOptions, UnknownCharacters } from './options.ts'
 
-/** The persona that a request asks for, and where it comes from. */
+/** The persona that a request asks for, with its character and its model. */
 export interface ResolvedPersona {
   readonly persona: Persona
   /** The value of the reply header `x-character`; absent when no character is played. */

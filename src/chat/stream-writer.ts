@@ -30,7 +30,7 @@ export class StreamWriter {
     return this.#response.destroyed
   }
 
-  /** Whether the head is sent, so that a failure cannot have an HTTP status any more. */
+  /** Whether the head is sent. After that, a failure cannot have an HTTP status any more. */
   get hasBegun(): boolean {
     return this.#response.headersSent
   }
