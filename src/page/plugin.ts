@@ -32,7 +32,7 @@ const maxReaders = 512
  */
 const maxReadersPerAddress = 256
 
-/** A year. The path of a file contains its version, so that its content never changes. */
+/** The lifetime is a year: the path of a file contains the version of the page, so the content at a path never changes. */
 const immutable = 'public, max-age=31536000, immutable'
 
 /** `GET /`: the page for browsers, and a JSON list of routes for other clients. `GET /page/…`: the files of the page. */

@@ -114,7 +114,7 @@ function Listed({ trail: shown }: { readonly trail: Trail }): VNode {
   `
 }
 
-/** The records of a page, which never change: they are rendered once. */
+/** The records of a page. They never change, so they are rendered only once. */
 function Page({ records }: { readonly records: readonly AuditRecord[] }): readonly VNode[] {
   return useMemo(() => records.map((record) => html`<${Change} key=${record.id} record=${record} />`), [records])
 }

@@ -4,7 +4,7 @@ import { goTo } from '../base/route.ts'
 import { may } from '../base/session.ts'
 import { addFiles } from './imports.ts'
 
-/** Whether files are dragged over the page, which accepts them. */
+/** Whether files that the page accepts are dragged over it. */
 export const isOver = signal(false)
 
 /** Accepts files that are dropped anywhere on the page, while the view is shown. */

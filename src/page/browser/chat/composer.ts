@@ -5,7 +5,9 @@ import { shownSwipe } from './messages.ts'
 import { send } from './reply.ts'
 import type { Talk } from './talk.ts'
 
-/** The text field for a message. Enter sends, Shift+Enter begins a line, and Arrow Up in an empty field edits the last message. */
+/**
+ * The text field for a message. Enter sends, Shift+Enter begins a line, and Arrow Up in an empty field edits the last message.
+ */
 export function Composer({ talk }: { readonly talk: Talk }): VNode {
   const box = useRef<HTMLTextAreaElement>(null)
   const isRunning = talk.run.value !== undefined

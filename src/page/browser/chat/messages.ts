@@ -50,7 +50,7 @@ export interface Message {
   readonly role: Role
   /** Whether it is the character's first message, which no model has written. */
   readonly isOpening?: boolean
-  /** At least one. */
+  /** At least one text. */
   readonly swipes: readonly Swipe[]
   /** The index of the shown text. */
   readonly shown: number

@@ -8,7 +8,7 @@ export interface Listener {
   readonly onText: (text: string) => void
 }
 
-/** OpenAI's `finish_reason`; null where the stream had none. */
+/** OpenAI's `finish_reason`; null if the stream had no finish reason. */
 export type FinishReason = string | null
 
 /** Characters of a stream that are parsed in one step. */

@@ -26,7 +26,7 @@ export interface Run {
   readonly stop: () => void
 }
 
-/** The stored parts of a conversation; a missing part is new. */
+/** The stored parts of a conversation. A new conversation has none of them. */
 interface KeptParts {
   readonly id?: string
   readonly created?: number

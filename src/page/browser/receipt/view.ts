@@ -69,7 +69,7 @@ function Summary({ made: { prompt, madeFor } }: { readonly made: MadePrompt }): 
   `
 }
 
-/** Explains how this prompt may differ from the one that was sent. */
+/** Explains how this prompt may differ from the prompt that was sent. */
 function Caveat(props: {
   readonly made: MadePrompt
   readonly isSent: boolean

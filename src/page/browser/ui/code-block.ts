@@ -6,7 +6,7 @@ import { copy } from './copy.ts'
 /** The content of a block of code. */
 export interface CodeBlockProps {
   readonly text: string
-  /** The word after the fence; empty for none. */
+  /** The language after the opening fence; empty if the fence has no language. */
   readonly language: string
 }
 

@@ -16,6 +16,6 @@ export function save(content: Blob, name: string): void {
   const address = URL.createObjectURL(content)
   const link = Object.assign(document.createElement('a'), { href: address, download: name })
   link.click()
-  // By then the browser has begun to read the file.
+  // After a minute the browser has begun to read the file.
   setTimeout(() => URL.revokeObjectURL(address), 60_000)
 }

@@ -5,7 +5,7 @@ import { Failure } from '../base/failure.ts'
 
 /** A view whose module is loaded at its first use. */
 export interface LoadedView {
-  /** Unique. */
+  /** Unique among all views. */
   readonly name: string
   readonly load: () => Promise<{ readonly View: ComponentType }>
 }

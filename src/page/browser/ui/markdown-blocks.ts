@@ -74,7 +74,7 @@ export class MarkdownReader {
     return isLast ? undefined : this.#cut(tokens, source, start)
   }
 
-  /** The blocks from here on, finished or not. */
+  /** The blocks from `start` on, finished or not. */
   tail(text: string, start: number): readonly ComponentChild[] {
     const source = text.slice(start, start + maxBlockLength + windowLength)
     const tokens = this.#lex(source)

@@ -112,11 +112,11 @@ function tableNode({ header, rows }: Tokens.Table, depth: number): ComponentChil
       ),
     )
   const table = h('table', null, h('thead', null, row(header)), h('tbody', null, rows.map(row)))
-  // The table can have the focus, so that the arrow keys scroll a wide one.
+  // The table can have the focus, so that the arrow keys scroll it.
   return h('div', { class: 'scroll', tabIndex: 0, role: 'region', 'aria-label': 'Table' }, table)
 }
 
-/** A link with http(s); all other links are shown as text. Pictures become links: none is fetched from another host. */
+/** A link with http(s); all other links are shown as text. Pictures become links, so no picture is fetched. */
 function linkNode(token: Tokens.Link | Tokens.Image, depth: number): ComponentChild {
   const address = webAddress(token.href)
   if (address === undefined) return token.raw

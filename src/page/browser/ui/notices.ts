@@ -31,7 +31,10 @@ export function sayDone(text: string): void {
   say('done', text)
 }
 
-/** Shows a failure at the bottom, unless the reader has stopped the action. It stays until it is dismissed or newer notices replace it. */
+/**
+ * Shows a failure at the bottom, unless the reader has stopped the action. It stays until it is dismissed or newer notices
+ * replace it.
+ */
 export function sayFailure(error: unknown): void {
   const { code, message } = Failure.of(error)
   if (code !== 'stopped') say('fault', message)
