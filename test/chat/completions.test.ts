@@ -201,7 +201,7 @@ describe('the limits of a reply', () => {
     expect(choices.filter(({ message }) => !message.content)).toEqual([])
   })
 
-  test('without n, or with null, there is one choice', async () => {
+  test('without n, and with n null, there is one choice', async () => {
     expect((await complete({ n: null })).choices).toHaveLength(1)
     expect((await complete()).choices).toHaveLength(1)
   })

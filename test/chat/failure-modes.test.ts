@@ -390,7 +390,7 @@ describe('templates that require strict alternation', () => {
     expect(upstream.calls[0]?.body['messages']).toEqual([...sent.slice(0, -2), user('B\n\nC')])
   })
 
-  test('a character and its examples alternate too', async () => {
+  test('the roles alternate with a character and its examples', async () => {
     await post({ model: 'strict', character: 'Fern', messages: [system('Be brief.'), user('A'), user('B')] })
     const sent = upstream.calls[0]?.body['messages']
     if (!Array.isArray(sent)) throw new Error('no messages')

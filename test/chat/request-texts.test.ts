@@ -303,7 +303,7 @@ describe('8 texts of a request', () => {
 describe('12 a lone surrogate never reaches a model', () => {
   const half = '\ud83c'
 
-  test('12 of a card, whatever field it is in', async () => {
+  test('12 from any field of a card', async () => {
     const { told } = await stage({
       description: `D${half}`,
       nickname: `M${half}`,
@@ -315,7 +315,7 @@ describe('12 a lone surrogate never reaches a model', () => {
     for (const part of ['D\ufffd', 'L\ufffd', 'assistant: M\ufffd\ufffd']) expect(text).toContain(part)
   })
 
-  test('12 of a request, streamed or not', async () => {
+  test('12 from any field of a request, streamed or not', async () => {
     const { post, upstream, receipt } = await stage({ description: 'D of {{user}}' })
     const body = {
       messages: [{ role: 'user', content: [{ type: 'text', text: `A ${half}` }] }],

@@ -16,7 +16,7 @@ import {
 upstreamServiceForThisFile()
 
 describe('the upstream’s request', () => {
-  test.each([false, true])('has the upstream’s key, and only fields for it (stream: %s)', async (stream) => {
+  test.each([false, true])('has the upstream’s key, and no fields for Conservatory (stream: %s)', async (stream) => {
     if (stream) upstream.answer(pieces(streamOf('Hello there.')))
     const response = await service.request('/v1/chat/completions', {
       json: { model: 'gpt-test', messages, stream, character: 'Nobody', user_name: 'Ada' },
@@ -81,7 +81,7 @@ describe('the upstream’s request', () => {
     expect(composed.replaceAll('Ada $& {{char}}', '').replaceAll('Be brief, {{char}}.', '')).not.toContain('{{')
   })
 
-  test('has the messages alone without a character', async () => {
+  test('has only the messages of the caller without a character', async () => {
     for (const character of [undefined, null, '', '  ']) {
       await post({ character })
       expect(upstream.calls.at(-1)?.body).toStrictEqual({ model: 'gpt-test', messages })

@@ -159,7 +159,7 @@ describe('the audit trail', () => {
     await page.getByText('6 changes shown').waitFor()
   })
 
-  it('shows only the own account to a key with the scope keys, and is missing for a key without it', async () => {
+  it('shows only the own account to a key with the scope keys, and is missing for a key without this scope', async () => {
     const service = await serviceForThisTest()
     const page = await pageBrowser.openPage(service, { at, key: await service.makeKey('greenhouse', ['keys']) })
     await page.getByText('2 changes shown').waitFor()

@@ -205,7 +205,7 @@ describe('importing cards', () => {
     await page.getByLabel('Your first message').waitFor()
   })
 
-  it('accepts dropped files in several formats, and shows the faults of the others', async () => {
+  it('accepts dropped cards in several formats, and shows the faults of other files', async () => {
     const key = await newKey()
     const page = await pageBrowser.openPage(service, { key, at: '#/characters', expected: [/400/] })
     await characterLink(page, 'Fern').waitFor()

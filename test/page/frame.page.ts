@@ -38,7 +38,7 @@ describe('signing in', () => {
     expect(await page.evaluate(() => sessionStorage.length)).toBe(0)
   })
 
-  it('shows the fault of a key, and then accepts a good one', async () => {
+  it('shows the fault of a key, and then accepts a valid key', async () => {
     const service = await serviceForThisTest()
     const page = await pageBrowser.openPage(service, { key: null, expected: [/401/] })
     expect(await barriersOf(page)).toEqual([])
@@ -53,7 +53,7 @@ describe('signing in', () => {
     await page.getByRole('navigation', { name: 'Views' }).waitFor()
   })
 
-  it('takes the key from an address that is opened in a tab with the page', async () => {
+  it('takes the key from an address that is opened in a tab that has the page already', async () => {
     const service = await serviceForThisTest()
     const page = await pageBrowser.openPage(service, { key: await service.makeKey('reader', ['plants:read']) })
     await page.goto(`${service.url}/#key=${encodeURIComponent(service.key)}`)
