@@ -29,11 +29,11 @@ export interface ChatOptions {
    * the work of the request begins.
    */
   readonly shedLoad: (request: FastifyRequest) => void
-  /** The work of a request, which ends when the signal aborts. */
+  /** Makes the work of a request. The work ends when the signal aborts. */
   readonly workOf: (request: FastifyRequest, signal: AbortSignal) => Work
   /** Starts to count the bytes of an upstream's answer that wait in memory, for one request. */
   readonly openHeld: (request: FastifyRequest) => HeldBytes
-  /** In bytes. */
+  /** The maximum size of a request body, in bytes. */
   readonly bodyLimit: number
   readonly sseKeepaliveMs: number
   /** Measures how long a stream is silent. */

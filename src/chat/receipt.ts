@@ -25,7 +25,7 @@ export interface ReceiptParts {
 /** Replaces a text that the caller may not read. */
 const withheld = '[withheld]'
 
-/** Makes the receipt of a prompt. Texts of a card that the caller may not read are withheld; their tokens are counted. */
+/** Makes the receipt of a prompt. If the caller may not read the card, its texts are withheld; their tokens are counted. */
 export async function receiptOf(parts: ReceiptParts): Promise<PromptReceipt> {
   const { composed, persona, body, isShown } = parts
   const { composition, request } = composed

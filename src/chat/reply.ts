@@ -61,7 +61,7 @@ export async function sendEvents(
   }
 }
 
-/** Relays a model's events to the client, and counts them. */
+/** Relays a model's events to the client, and counts their tokens. */
 class Relay {
   /** The finish reason that the model has sent; `stop` before that. */
   reason: FinishReason = 'stop'

@@ -37,7 +37,7 @@ export interface PromptSources {
 export interface ComposedRequest {
   readonly request: ModelRequest
   readonly composition: Composition
-  /** Parameters that were sent, and that the model's settings leave out. */
+  /** Sent parameters that the model's settings leave out. */
   readonly dropped: readonly string[]
   /** The bounds of the reply, under the names of the request fields. */
   readonly bounds: ReplyBounds

@@ -72,7 +72,7 @@ export class StreamWriter {
     this.#keepalive.close()
   }
 
-  /** Writes the head without Fastify: its streams would cost as much as the rest of the relay. */
+  /** Writes the head without Fastify, whose streams would cost as much as the rest of the relay. */
   #writeHead(): void {
     this.#reply.hijack()
     const headers: NodeJS.Dict<OutgoingHttpHeader> = this.#reply.getHeaders()
