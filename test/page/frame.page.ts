@@ -4,7 +4,7 @@ import { serviceForThisTest } from '../support/service.ts'
 
 const pageBrowser = browserForThisFile()
 
-describe('the notices at the bottom', () => {
+describe('the notices', () => {
   it('disappear after the time to read them, but not under the pointer', async () => {
     const service = await serviceForThisTest()
     const page = await pageBrowser.openPage(service)

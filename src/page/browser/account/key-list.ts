@@ -32,7 +32,7 @@ export interface KeyRequest {
   readonly models: readonly string[] | null
 }
 
-/** The keys that work; undefined before they are loaded. */
+/** The valid keys of the account; undefined before they are loaded. */
 export const keys = signal<readonly Key[] | undefined>(undefined)
 
 export const failure = signal<Failure | undefined>(undefined)
@@ -53,7 +53,7 @@ export function isOwn({ prefix }: Key): boolean {
   return identity.value?.prefix === prefix
 }
 
-/** Loads the list. */
+/** Loads the list of keys. */
 export async function loadKeys(): Promise<void> {
   if (isLoading.value) return
   isLoading.value = true

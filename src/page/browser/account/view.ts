@@ -6,7 +6,7 @@ import { Loaded, type LoadedView } from '../ui/loaded-view.ts'
 
 /** A part of the account's view, the title of its link, and the condition under which it is shown. */
 interface Part extends LoadedView {
-  /** Its name in the address. */
+  /** The name of the part in the address. */
   readonly path: string
   readonly title: string
   readonly isFor: () => boolean

@@ -38,7 +38,7 @@ export function takeKeyFromAddress(): void {
   if (given === undefined && identity.value !== null) return
   const stored = sessionStorage.getItem(storedKey)
   const key = given || stored
-  // The same key continues the session; another key begins a new one.
+  // The same key continues the session; another key begins a new session.
   if (!key || (identity.value !== null && key === stored)) return
   if (identity.value !== null) signOut()
   void signIn(key)

@@ -31,7 +31,7 @@ export function importFiles(files: Iterable<File>): void {
 
 function hold(event: DragEvent): void {
   if (!event.dataTransfer?.types.includes('Files')) return
-  // Otherwise the browser would open the file in place of the page.
+  // By default the browser opens the file in place of the page.
   event.preventDefault()
   event.dataTransfer.dropEffect = may('characters:write') ? 'copy' : 'none'
   isOver.value = may('characters:write')

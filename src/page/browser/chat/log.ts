@@ -18,7 +18,7 @@ export interface LogProps {
 
 /** The number of messages that are shown at first, and that each click on the button adds. A conversation may have thousands. */
 const portion = 40
-/** The log follows a reply while it is scrolled to within so many pixels of its end. */
+/** The log follows a reply while it is scrolled to within this many pixels of its end. */
 const nearEndPx = 80
 
 /** The messages of a conversation. The log scrolls with a streamed reply while the reader is at its end. */

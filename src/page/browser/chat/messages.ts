@@ -63,7 +63,7 @@ export function shownSwipe({ swipes, shown }: Message): Swipe {
   return swipes[shown] ?? swipes[0] ?? nothing
 }
 
-/** The messages with one of them changed. */
+/** The messages, of which one is changed. */
 export function withMessage(
   messages: readonly Message[],
   id: number,

@@ -99,7 +99,7 @@ async function run(talk: Talk, messageId: number, asked: readonly Message[], see
   let origin: Origin = { request, requestId: null, character: null, model: null }
   batch(() => {
     runs.value++
-    // Undoing the last action would remove the new reply.
+    // The last action cannot be undone any more, because that would remove the new reply.
     undoable.value = undefined
     talk.announcement.value = `${talk.name} is answering.`
     talk.run.value = { messageId, text: text.shown, textSoFar: () => text.whole, stop: () => controller.abort() }

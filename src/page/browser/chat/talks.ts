@@ -44,7 +44,7 @@ export function open(name: string): void {
   show(talk)
 }
 
-/** Goes to the last shown conversation of this tab. @returns whether there is one */
+/** Goes to the last shown conversation of this tab. @returns whether there is such a conversation */
 export function openLast(): boolean {
   const name = current.value?.name ?? sessionStorage.getItem(storedCurrent)
   if (name !== null) location.replace(addressOf('chat', name))
@@ -56,7 +56,7 @@ export function leave(): void {
   current.value = undefined
 }
 
-/** Replaces the conversation with a character, which can be undone. */
+/** Shows another conversation with the same character in place of the former conversation. This can be undone. */
 export function replace(former: Talk, next: Talk, said: string): void {
   former.run.value?.stop()
   take(next)
@@ -70,7 +70,7 @@ export function replace(former: Talk, next: Talk, said: string): void {
   }
 }
 
-/** Deletes the last message, which can be undone. */
+/** Deletes the last message. This can be undone. */
 export function deleteLast(talk: Talk): void {
   const { value: before } = talk.messages
   if (talk.run.value) return

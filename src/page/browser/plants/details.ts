@@ -16,7 +16,7 @@ export interface DetailsProps {
   readonly onClose: () => void
 }
 
-/** The whole name and tag of a plant, which may be too long for its row in the table. */
+/** Shows the whole name and tag of a plant: they may be too long for a row of the table. */
 export function Details({ plant, mayDelete, onDelete, onTag, onClose }: DetailsProps): VNode {
   const { name, tag, id } = plant
   return html`

@@ -34,7 +34,7 @@ export const loading = signal<'nothing' | 'page' | 'all'>('nothing')
 /** The reason why loading has stopped. */
 export const failure = signal<Failure | undefined>(undefined)
 
-/** Seconds of `retry-after` that loading all plants waits for; 0 when it does not wait. */
+/** The seconds of a `retry-after` for which “Load all” waits; 0 when it does not wait. */
 export const pause = signal(0)
 
 /** The number of plants of the account, if the service counts them. */

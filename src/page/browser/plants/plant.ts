@@ -8,7 +8,7 @@ export interface SentPlant {
 
 /** A plant of the page. */
 export interface Plant extends SentPlant {
-  /** Unique in the page, since shared plants have no id. */
+  /** Identifies the plant in the page, since shared plants have no id. */
   readonly key: number
   /** The name in the form that the search compares. */
   readonly searched: string
@@ -16,7 +16,7 @@ export interface Plant extends SentPlant {
 
 let count = 0
 
-/** Makes a plant of the page from one of the service. */
+/** Makes a plant of the page from a plant of the service. */
 export function toPlant(sent: SentPlant): Plant {
   return { ...sent, key: ++count, searched: searchable(sent.name) }
 }

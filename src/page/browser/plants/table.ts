@@ -110,7 +110,7 @@ function rowId(key: number): string {
   return `plant-${key}`
 }
 
-/** The next row for each key. */
+/** The index of the next active row, for each key that moves it. */
 const moves: Readonly<Record<string, (from: number, rows: number, inSight: number) => number>> = {
   ArrowDown: (from) => from + 1,
   ArrowUp: (from) => from - 1,

@@ -10,7 +10,7 @@ import { found, hasMore, isLoaded, load, loading, needle, plants, reload, said, 
 import type { Plant } from './plant.ts'
 import { PlantTable } from './table.ts'
 
-/** The plant of the open dialog, and whether it is the dialog to delete it. */
+/** The plant of the open dialog, and whether the dialog asks to delete the plant. */
 const opened = signal<{ readonly plant: Plant; readonly toDelete: boolean } | undefined>(undefined)
 
 /** The account's plants, and plants that other accounts share with it. */

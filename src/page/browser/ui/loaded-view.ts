@@ -13,7 +13,7 @@ export interface LoadedView {
 /** The loaded modules of views, or the failures to load them. */
 const loaded = signal<ReadonlyMap<string, ComponentType | Failure>>(new Map())
 
-/** A view, after its module is loaded. */
+/** Shows a view when its module is loaded. */
 export function Loaded({ view: entry }: { readonly view: LoadedView }): VNode {
   const view = loaded.value.get(entry.name)
   if (view === undefined) {

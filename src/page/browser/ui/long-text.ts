@@ -13,7 +13,7 @@ export interface LongTextProps {
 /** Characters that are shown at first, and that each click on the button adds: a megabyte in one step would block the page. */
 const portion = 8000
 
-/** A text with its line breaks; a long one is shown in portions. */
+/** A text with its line breaks. A long text is shown in portions. */
 export function LongText({ text, what }: LongTextProps): VNode {
   const length = useSignal(portion)
   const shown = cut(text, length.value)

@@ -28,7 +28,7 @@ function hasTime(): boolean {
   return now < budgetEnd
 }
 
-/** Characters of a section. The browser lays out a section when it comes into sight. */
+/** Characters after which a section ends. The browser lays out a section when the section comes into sight. */
 const sectionLength = 2000
 
 /** The state of reading a text. Finished blocks are nodes that never change, so that more text does not render them again. */

@@ -11,7 +11,7 @@ interface Notice {
   readonly text: string
 }
 
-/** The maximum of shown notices; a new one replaces the oldest. */
+/** The maximum number of shown notices; a further notice replaces the oldest. */
 const maxNotices = 4
 
 const notices = signal<readonly Notice[]>([])
@@ -26,15 +26,12 @@ effect(() => {
 const shownMs = 5000
 const shownMsPerCharacter = 60
 
-/** Shows a notice of success at the bottom. It disappears by itself. */
+/** Shows a notice of success, which disappears by itself. */
 export function sayDone(text: string): void {
   say('done', text)
 }
 
-/**
- * Shows a failure at the bottom, unless the reader has stopped the action. It stays until it is dismissed or newer notices
- * replace it.
- */
+/** Shows a failure, unless the reader has stopped the action. It stays until it is dismissed, or replaced by newer notices. */
 export function sayFailure(error: unknown): void {
   const { code, message } = Failure.of(error)
   if (code !== 'stopped') say('fault', message)
@@ -48,7 +45,7 @@ function dismiss(id: number): void {
   notices.value = notices.value.filter((notice) => notice.id !== id)
 }
 
-/** The notices at the bottom; screen readers announce each. */
+/** The notices. Screen readers announce each notice. */
 export function Notices(): VNode {
   return html`
     <div class="notices" role="status" aria-live="polite">

@@ -12,13 +12,13 @@ export interface PortraitProps {
   readonly hasPicture: boolean
 }
 
-/** The maximum of cached pictures; the least recently shown one is evicted. */
+/** The maximum number of cached pictures; the least recently shown picture is evicted. */
 const maxPictures = 300
 
 /** Object URLs of pictures by digest. */
 const pictures = new Map<string, Promise<string | undefined>>()
 
-/** The picture of a character, or its first letter. Hidden from screen readers, since the name stands beside it. */
+/** The picture of a character, or its first letter. It is hidden from screen readers, since the name stands beside it. */
 export function Portrait({ name, digest, hasPicture }: PortraitProps): VNode {
   const address = useSignal<string | undefined>(undefined)
   useEffect(() => {

@@ -6,7 +6,7 @@ import { useEffect, useRef } from 'preact/hooks'
 export interface RowWindow {
   /** The scrolling element. */
   readonly scroller: RefObject<HTMLDivElement | null>
-  /** Its size in pixels; 0 before it is laid out. */
+  /** The size of this element in pixels; 0 before it is laid out. */
   readonly size: Signal<{ readonly width: number; readonly height: number }>
   /** The scroll position in pixels. */
   readonly top: Signal<number>
