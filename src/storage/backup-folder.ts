@@ -4,27 +4,27 @@ import { timeInName } from '../time.ts'
 import { backUp } from './backup.ts'
 import type { RowCounts } from './copy.ts'
 
-/** The names of automatic backups, with the time (UTC) at which each was begun. */
+/** Matches the names of automatic backups. A name has the time (UTC) at which the backup began. */
 const backupName = /^conservatory-\d{8}T\d{6}Z\.db$/
 
 /** A backup in a folder of backups. */
 export interface FolderBackup {
   readonly file: string
   readonly contents: RowCounts
-  /** Older backups that were removed. */
+  /** The paths of the older backups that were removed. */
   readonly removed: readonly string[]
 }
 
 /**
- * Backs up the database into a folder, under a name with the time in it, and then removes the oldest backups with such names.
- * @param keep how many backups stay, the new one included; all of them without it
+ * Backs up the database into a folder, under a name with the time, and then removes the oldest backups with such names.
+ * @param keep how many backups stay, the new backup included; by default all
  * @param now Unix milliseconds
- * @throws StorageError as `backUp` does; then no backup is removed
+ * @throws StorageError when the backup cannot be made; then no older backup is removed
  */
 export function backUpInto(databasePath: string, folder: string, keep?: number, now = Date.now()): FolderBackup {
   const file = join(folder, `conservatory-${timeInName(now)}.db`)
   const contents = backUp(databasePath, file)
-  // The order of the names is that of their times.
+  // The names differ only in the time, so the oldest backup is first in their order.
   const names = readdirSync(folder)
     .filter((name) => backupName.test(name))
     .toSorted()

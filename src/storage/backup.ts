@@ -27,15 +27,15 @@ export interface Restored {
   readonly contents: RowCounts
   /** Whether the backup has an older schema, which the next start migrates. */
   readonly isOlder: boolean
-  /** The file that has the replaced database; undefined when there was none. */
+  /** The file with the replaced database; undefined when there was no database. */
   readonly kept: string | undefined
 }
 
 /**
- * Copies the database into a file while a service goes on writing. The copy is restored to a scratch file as a test before it
- * gets its name, so a file under that name is a good backup.
- * @returns the rows of the backup
- * @throws StorageError when there is no database, the file exists, or the copy is damaged
+ * Copies the database into a file while a service goes on writing. As a test, the copy is restored to a scratch file before the
+ * copy gets the name of the file, so a file under that name is a good backup.
+ * @returns the number of rows of each table in the backup
+ * @throws StorageError when there is no database, the file exists or cannot be written, or the copy is damaged
  */
 export function backUp(databasePath: string, file: string): RowCounts {
   const target = resolve(file)
@@ -60,11 +60,12 @@ export function backUp(databasePath: string, file: string): RowCounts {
 
 /**
  * Replaces the database by a backup, and keeps the old database beside it under another name. After a kill at any moment, the
- * file under the database's name is the old or the new database, complete. No service may use the data folder meanwhile.
+ * file under the database's name is the complete old or the complete new database. No service may use the data folder meanwhile.
  * @param force whether to replace a database that exists
- * @param note writes into the copy before the rename, so that its rows and the restored ones appear together
- * @throws StorageError when the backup is damaged, from a newer version, or the database itself; when a service runs or
- * another program has the database open; or when a database exists and `force` is false
+ * @param note writes rows into the copy before the rename, so that these rows appear together with the restored rows
+ * @throws StorageError when a service cannot use the backup (no such file, damaged, from a newer version, an unfinished move);
+ * when the backup is the database itself; when a service runs or another program has the database open; when a database exists
+ * and `force` is false; or when the folder cannot be written
  */
 export function restore(
   database: string,
@@ -72,7 +73,7 @@ export function restore(
   force: boolean,
   note: (copy: Database.Database) => void = () => {},
 ): Restored {
-  // SQLite keeps its files beside the file that a symbolic link leads to.
+  // If the database is a symbolic link, SQLite keeps the log beside the file that the link leads to.
   const databasePath = existsSync(database) ? realpathSync(database) : database
   if (!statSync(file, { throwIfNoEntry: false })?.isFile()) throw new StorageError(`There is no file ${resolve(file)}.`)
   const part = `${databasePath}.part`
@@ -85,7 +86,7 @@ export function restore(
     const applied = checkSource(source, file)
     const folder = dirname(databasePath)
     prepareFolder(folder)
-    // A service locks the data folder itself, also when the database in it is a link.
+    // If the database is a symbolic link, `folder` is another folder. A service always locks the data folder, which has the link.
     const lock = lockForServing(dirname(database))
     let old: Old | undefined
     try {
@@ -99,7 +100,7 @@ export function restore(
       const contents = copyCounted(source, part, file)
       addNote(part, note)
       old = keepOld(databasePath)
-      // Windows cannot rename a file over an open one.
+      // Windows cannot rename a file over an open file.
       if (isWindows) old?.release()
       renameSync(part, databasePath)
       syncFolder(folder)
@@ -143,15 +144,16 @@ function addNote(path: string, note: (copy: Database.Database) => void): void {
 
 /** The old database during a restore. */
 interface Old {
-  /** The file that has its copy. */
+  /** The file with the copy of the old database. */
   readonly kept: string
   /** Lets other programs open the file under the database's name. */
   release(): void
 }
 
 /**
- * Copies the old database to its new name, and leaves it under the database's name as one file without a log: a log must never
- * lie beside another database. No other program can open the file until `release`.
+ * Copies the old database to a new name. The file under the database's name stays, but its log is removed: SQLite would apply
+ * the log to the restored database. If the old database is intact, no other program can open it until `release`.
+ * @returns undefined when there is no old database
  */
 function keepOld(path: string): Old | undefined {
   const kept = unusedName(path)
@@ -194,7 +196,7 @@ function isIntact(path: string): boolean {
 }
 
 /**
- * Opens a database exclusively, and checkpoints its log.
+ * Opens a database exclusively, writes its log into the file, and removes the log.
  * @throws StorageError when another program has it open
  */
 function openExclusively(path: string): Database.Database {
@@ -204,7 +206,7 @@ function openExclusively(path: string): Database.Database {
     database.exec('BEGIN EXCLUSIVE; COMMIT')
     database.pragma('synchronous = FULL')
     database.pragma('journal_mode = DELETE')
-    // No program uses this file now; a program that only read may have left the file behind.
+    // A program that only reads may have left this file behind. No other program can use it now.
     rmSync(`${path}-shm`, { force: true })
     return database
   } catch (error) {
@@ -214,7 +216,11 @@ function openExclusively(path: string): Database.Database {
   }
 }
 
-/** Copies the files of a damaged database as they are, since data may be recovered from them. */
+/**
+ * Copies the files of a damaged database as they are, because data may be recovered from them. Then removes the log and the
+ * journal beside the database.
+ * @returns undefined when there are no files
+ */
 function keepOldFiles(path: string, kept: string): Old | undefined {
   const suffixes = ['-wal', '-journal', ''].filter((suffix) => existsSync(path + suffix))
   if (suffixes.length === 0) return undefined
@@ -233,7 +239,7 @@ function unusedName(path: string, at = Date.now()): string {
   return ['', ...sidecarSuffixes].some((suffix) => existsSync(name + suffix)) ? unusedName(path, at + 1000) : name
 }
 
-/** Whether two paths lead to the same file, also through links. */
+/** Whether two paths lead to the same file, directly or through links. */
 function isSameFile(one: string, other: string): boolean {
   const [a, b] = [one, other].map((path) => statSync(path, { bigint: true, throwIfNoEntry: false }))
   return a !== undefined && b !== undefined && a.dev === b.dev && a.ino === b.ino
@@ -241,7 +247,7 @@ function isSameFile(one: string, other: string): boolean {
 
 /** Opens the database for a backup. */
 function openSource(path: string): Database.Database {
-  // SQLite writes files beside a database, also to read it.
+  // SQLite creates files beside a database even to read it.
   prepareFolder(dirname(path))
   let database: Database.Database | undefined
   try {

@@ -10,14 +10,14 @@ export type RowCounts = Readonly<Record<string, number>>
 export const sidecarSuffixes = ['-wal', '-shm', '-journal'] as const
 
 /**
- * Copies a database, its log included, into a new file, and syncs it to disk. Then it checks the copy, and counts its rows. An
- * older file of that name is removed.
+ * Copies a database and its log into one new file, and syncs the file to disk. Then checks the copy, and counts its rows. An
+ * older file of that name is removed first.
  * @param name the name of the database in messages
  * @throws StorageError when the copy is damaged
  */
 export function copyCounted(database: Database.Database, file: string, name: string): RowCounts {
   removeDatabase(file)
-  // VACUUM INTO is one read transaction. SQLite's backup API copies page by page, and restarts with every write.
+  // VACUUM INTO is one read transaction. SQLite's backup API copies page by page, and restarts when another process writes.
   database.prepare('VACUUM INTO ?').run(file)
   syncFile(file)
   const written = openToRead(file, name)
@@ -33,7 +33,7 @@ export function copyCounted(database: Database.Database, file: string, name: str
 /**
  * Opens a database file to read it and the log beside it. Neither file changes.
  * @param name the name of the database in messages
- * @throws StorageError when it is no database, or when reading it needs the right to write to its folder
+ * @throws StorageError when the file is not a readable database, or this user does not have the rights that reading it needs
  */
 export function openToRead(path: string, name = path): Database.Database {
   let database: Database.Database | undefined
@@ -54,7 +54,7 @@ export function openToRead(path: string, name = path): Database.Database {
   }
 }
 
-/** The first fault of a database; undefined when it has none. It reads the whole database. */
+/** Reads the whole database. @returns the first fault; undefined when there is none */
 export function damageOf(database: Database.Database): string | undefined {
   try {
     const found = String(database.pragma('integrity_check(1)', { simple: true }))
@@ -100,7 +100,7 @@ function unreadable(error: unknown, name: string): StorageError {
   let fault = 'is no database that can be read.'
   if (code.startsWith('SQLITE_CORRUPT')) fault = 'is damaged.'
   if (code.startsWith('SQLITE_BUSY')) fault = 'is written to by another program. Try again when it has ended.'
-  // Unlike a backup, a database that was in use has a log beside it, and SQLite creates files there to read it.
+  // A database that was in use has a log beside it. To read the log, SQLite creates a file in that folder. A backup has no log.
   if (/^SQLITE_(?:CANTOPEN|READONLY)/.test(code))
     fault = `cannot be read where it is, since this user may not write beside it. Copy it, and ${name}-wal where there is one, to another folder, and give that file.`
   return new StorageError(`${name} ${fault}`, { cause: error })

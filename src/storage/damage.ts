@@ -4,12 +4,12 @@ import { isDamage } from '../errors.ts'
 export const damageSentence =
   'The database is damaged. Stop the service, and restore a backup: see Damage in docs/operations.md.'
 
-/** Records that the database is damaged. That lasts until the process ends, since no later answer can be trusted. */
+/** Records that the database is damaged. The record stays until the process ends, because no later answer can be trusted. */
 export class Damage {
   readonly #tell: (error: unknown) => void
   #isFound = false
 
-  /** @param tell gets the error of the database, once */
+  /** @param tell is called once, with the first error that shows damage */
   constructor(tell: (error: unknown) => void = () => {}) {
     this.#tell = tell
   }
@@ -18,7 +18,7 @@ export class Damage {
     return this.#isFound
   }
 
-  /** Records an error that shows damage. @returns whether it does */
+  /** Records the damage if an error shows it. @returns whether the error shows damage */
   note(error: unknown): boolean {
     if (!isDamage(error)) return false
     if (!this.#isFound) this.#tell(error)
@@ -26,11 +26,11 @@ export class Damage {
     return true
   }
 
-  /** A proxy of a store that calls `note` with every error of its methods, of their promises and of their iterables. */
+  /** A proxy of a store. It calls `note` with every error of a method, of its promise, and of its iterable. */
   watch<T extends object>(store: T): T {
     const proxy = new Proxy(store, {
       get: (target, name, watched) => {
-        // Read from the store itself: the proxy does not have the private fields of its class.
+        // The value is read from the store itself, because the proxy does not have the private fields of the store's class.
         const value: unknown = Reflect.get(target, name)
         if (typeof value !== 'function') return value
         const method = (...parameters: unknown[]) => {
@@ -41,7 +41,7 @@ export class Damage {
             throw error
           }
         }
-        // The next call finds this property without the proxy, whose trap takes as long as many methods.
+        // The next call finds the method on the returned object, and does not run this trap, which takes as long as some methods.
         Object.defineProperty(watched, name, { value: method, writable: true, configurable: true })
         return method
       },

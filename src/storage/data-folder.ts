@@ -38,7 +38,7 @@ export function unwritable(folder: string, error: unknown): StorageError | undef
   )
 }
 
-/** A failure as text for the operator: one sentence, or one for each fault. */
+/** A failure as text for the operator. */
 export function sentenceOf(error: unknown): string {
   return printableLines(ownSentenceOf(error))
 }
@@ -54,8 +54,8 @@ function ownSentenceOf(error: unknown): string {
 }
 
 /**
- * Makes the data folder when it is not there, and makes sure that it can be written.
- * @throws StorageError when it cannot
+ * Creates the data folder when it does not exist, and checks that it can be written.
+ * @throws StorageError when the folder cannot be created or written
  */
 export function prepareFolder(path: string): void {
   try {
@@ -71,7 +71,7 @@ export function prepareFolder(path: string): void {
 
 /**
  * Creates a folder when it does not exist, and checks that it can be written.
- * @throws the system's error
+ * @throws the system's error when the folder cannot be created or written
  */
 export function makeWritable(path: string): void {
   makeFolder(path)
@@ -80,7 +80,7 @@ export function makeWritable(path: string): void {
   accessSync(path, constants.W_OK)
 }
 
-/** Like mkdir -p. Node's own `recursive` never returns when the system always answers ENOENT, as under /proc. */
+/** Like `mkdir -p`. Node's own `recursive` never returns when the system always answers ENOENT, as under /proc. */
 function makeFolder(path: string): void {
   if (existsSync(path)) return
   const parent = dirname(path)
@@ -88,7 +88,7 @@ function makeFolder(path: string): void {
   try {
     mkdirSync(path)
   } catch (error) {
-    // Another process may have created it first.
+    // Another process may have created the folder first.
     if (!existsSync(path)) throw error
   }
 }

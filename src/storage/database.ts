@@ -13,8 +13,8 @@ import { inTransaction, waitAsCommands } from './write-lock.ts'
 /**
  * Opens the database file for reading and writing, and brings its schema up to date. A database with an older schema is first
  * backed up into the folder `backups` beside it.
- * @throws StorageError when the folder cannot be written or the file is not a database of ours; a `StorageNotReady` when
- *   another program has its lock
+ * @throws StorageError when the database cannot be opened, or a newer version has migrated it; a `StorageNotReady` when another
+ *   program has its lock
  */
 export function openDatabase(
   path: string,
@@ -29,13 +29,13 @@ export function openDatabase(
   let database: Database.Database | undefined
   try {
     database = new Database(path)
-    // The timeout comes first, since every later statement may meet another process. WAL comes before any write.
+    // The timeout comes first, because every later statement may have to wait for another process. WAL comes before any write.
     waitAsCommands(database)
     database.pragma('journal_mode = WAL')
-    // FULL: in WAL mode anything less acknowledges commits that a power cut can take back.
+    // In WAL mode, with less than FULL, a power cut can undo acknowledged commits.
     database.pragma('synchronous = FULL')
     database.pragma('foreign_keys = ON')
-    // SQLite cuts a large log to this size when it restarts it.
+    // SQLite truncates a large log to this size when it restarts the log.
     database.pragma(`journal_size_limit = ${keptLogBytes}`)
     migrate(database, history, onMigrated)
     return database
@@ -63,12 +63,12 @@ function damagedFile(path: string, cause: Error): StorageError {
 }
 
 /**
- * Opens an empty temporary database for sums over another one, which is attached as `source` and read as one snapshot. Large
- * contents go to an unnamed file, which is gone when the database is closed or the process ends.
+ * Opens an empty temporary database to compute sums over another database. The other database is attached as `source`, and read
+ * as one snapshot. Large contents go to an unnamed file, which is gone when the database is closed or the process ends.
  */
 export function openScratch(path: string): Database.Database {
   const database = new Database('')
-  // No other connection reads it, and after a failure it is thrown away.
+  // No other connection reads the temporary database, and after a failure it is thrown away.
   database.pragma('journal_mode = OFF')
   database.pragma('synchronous = OFF')
   database.prepare('ATTACH ? AS source').run(path)
@@ -78,15 +78,15 @@ export function openScratch(path: string): Database.Database {
 }
 
 /**
- * Applies the migrations that this database does not have; several processes may try at the same time. A database that has
- * some is backed up first: one copy for each next migration, however often that fails.
+ * Applies the migrations that this database does not have; several processes may try at the same time. A database with older
+ * migrations is backed up first. The backup is named after the first missing migration, so repeated failures leave one backup.
  */
 function migrate(
   database: Database.Database,
   history: readonly Migration[],
   onMigrated?: OnMigrated<Database.Database, void>,
 ): void {
-  // Mostly there is nothing to do, and a command that only reads must not wait for the write lock.
+  // Usually no migration is missing, and a command that only reads must not wait for the write lock.
   if (missingIn(database, history).missing.length === 0) return
   inTransaction(database, () => {
     database.exec('CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, applied INTEGER NOT NULL) STRICT')
@@ -114,7 +114,7 @@ function missingIn(database: Database.Database, history: readonly Migration[]) {
   return { applied, missing: history.filter(({ name }) => !applied.includes(name)) }
 }
 
-/** Names begin with their numbers. */
+/** The newest of some migrations: their names begin with their numbers. */
 function newest(names: readonly string[]): string | undefined {
   return names.toSorted().at(-1)
 }

@@ -7,7 +7,7 @@ import { accountGone, isForeignKeyViolation, toWriteError } from './write-error.
 import { mayWaitLonger } from './write-lock.ts'
 import { writeQueueMetrics } from './write-queue.ts'
 
-/** A write in the queue, and its result, which its caller gets once the transaction is on disk. */
+/** A write in the queue. Its caller gets the result, or the refusal, after the commit. */
 interface QueuedWrite {
   write(): unknown
   resolve(result: unknown): void
@@ -28,7 +28,7 @@ const retryIntervalMs = 20
 
 /**
  * Group commit over SQLite: all writes of one turn of the event loop share one transaction, and so one fsync. Writes are done
- * in the order of their arrival. Each caller gets its own answer when the transaction is on disk.
+ * in the order of their arrival. Each caller gets its own answer after the commit.
  */
 export class GroupCommit {
   readonly #database: Database
@@ -36,7 +36,7 @@ export class GroupCommit {
   #queue: QueuedWrite[] = []
   /** Since when the oldest queued write waits, by `performance.now()`. */
   #oldestSince = 0
-  /** The number of the current transaction. Values that it has read stay valid until it ends or writes them. */
+  /** The number of the current transaction. Until it changes, only writes of this queue change the database. */
   transaction = 0
   #rollbacks = 0
   /** Since when another program has locked the database, by `performance.now()`. */
@@ -58,7 +58,7 @@ export class GroupCommit {
     this.#durability = durability
   }
 
-  /** How many transactions were rolled back. A cache that noted writes is wrong once this number has changed. */
+  /** How many transactions were rolled back. When this number changes, a cache that was updated by writes may be wrong. */
   get rollbacks(): number {
     return this.#rollbacks
   }
@@ -66,8 +66,9 @@ export class GroupCommit {
   /**
    * Runs a write in one transaction with the other writes of this turn.
    * @param write synchronous. When it throws an `ApiError`, it must not have changed anything; only its own caller is refused
-   * @returns what `write` returns, once it is committed
-   * @throws ApiError 507 when the disk is full; otherwise the error of the database
+   * @returns what `write` returns, after the commit
+   * @throws the `ApiError` of `write`; ApiError 403 when the account was deleted, 507 when the disk is full, 503 when another
+   *   program keeps the lock; any other error of the database as it is
    */
   run<T>(write: () => T): Promise<T> {
     const { promise, resolve, reject } = Promise.withResolvers<T>()
@@ -79,7 +80,7 @@ export class GroupCommit {
     return promise
   }
 
-  /** Commits the queued writes now, before the database is closed. It blocks the event loop while another program has the lock. */
+  /** Commits the queued writes now, before the database is closed. Blocks the event loop while another program has the lock. */
   flush(): void {
     this.#commit(true)
   }
@@ -116,7 +117,7 @@ export class GroupCommit {
   /** Records the duration of an attempt, unless another program has the lock, and restores the connection's durability. */
   #endAttempt(began: number): void {
     if (this.#busySince === undefined) this.#durations.record((performance.now() - began) / 1000, 'sqlite', 'write')
-    // All other writes of this connection wait for the disk. The pragma has an effect only outside a transaction.
+    // All other writes of this connection must wait for the disk. The pragma has an effect only outside a transaction.
     if (this.#durability !== 'FULL' && this.#database.open) this.#database.exec('PRAGMA synchronous = FULL')
   }
 
@@ -139,7 +140,7 @@ export class GroupCommit {
   }
 
   /**
-   * The refusal for the caller of a failed write, when the other writes go on.
+   * The refusal for the caller of a failed write, if the other writes go on.
    * @throws the error itself, when it fails the whole transaction
    */
   #refusalOf(thrown: unknown): ApiError {
@@ -149,7 +150,7 @@ export class GroupCommit {
     return error
   }
 
-  /** Whether to retry a transaction that could not begin, since another program has the lock. */
+  /** Whether to retry a transaction that could not begin because another program has the lock. */
   #mayRetry(error: unknown, began: number): boolean {
     const isInTime = codeOf(error) === 'SQLITE_BUSY' && performance.now() - began < busyTimeoutMs
     const mayRetry = mayWaitLonger(this.#database, error) || isInTime

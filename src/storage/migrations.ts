@@ -5,8 +5,8 @@ export interface Migration {
   readonly name: string
   readonly sql: string
   /**
-   * The last migration of the release before: a service whose newest migration is this one or later may still start over
-   * the migrated database. Without it, older services refuse to start. Only for engines that several services share.
+   * The last migration of the previous release: a service that knows it may use the migrated database, although this step is
+   * unknown to that service. By default older services refuse to start. Only for PostgreSQL, which several services share.
    */
   readonly servesFrom?: string
 }
@@ -103,7 +103,7 @@ export const migrations: readonly Migration[] = [
     `,
   },
   {
-    // An empty tag shares all plants.
+    // A grant with an empty tag shares all plants.
     name: '0006-grants',
     sql: `
       CREATE TABLE grants (
@@ -150,8 +150,8 @@ export const migrations: readonly Migration[] = [
     `,
   },
   {
-    // The plant as lists show it: a list reads this column alone. It is generated, so it cannot differ from the rest of the row.
-    // SQLite adds a stored generated column only with a new table.
+    // `json` is the text of a plant in lists, so a list does not read `name` and `tag`. The column is generated, so it cannot
+    // differ from the rest of the row. SQLite adds a stored generated column only with a new table.
     name: '0008-plants-as-json',
     sql: `
       CREATE TABLE plants_as_json (
@@ -171,8 +171,9 @@ export const migrations: readonly Migration[] = [
     `,
   },
   {
-    // The scope "admin" was for the panels of tenants, and is for the operator now: only the first account that has a working
-    // key with it keeps it. The next start logs the notices once, also when a command has migrated the database.
+    // The scope "admin" was for the panels of tenants, and is now for the operator. Only the first account with a valid key of
+    // this scope keeps the scope; keys of other accounts get the scope "keys". The next start logs the notices once, even if a
+    // command has migrated the database.
     name: '0009-scope-keys',
     sql: `
       CREATE TABLE notices (
@@ -192,9 +193,9 @@ export const migrations: readonly Migration[] = [
     `,
   },
   {
-    // A table beside `character_versions`, whose rows are slow to read because they have the sources. `uploaded` is the time of the
-    // last upload, or a second more than that of the version before; `used` is null until the first use. Existing versions count
-    // as used.
+    // This table is beside `character_versions`, whose rows are slow to read because they have the sources. `uploaded` is the
+    // time of the last upload, but at least a second after that of the version before; `used` is null until the first use.
+    // Existing versions count as used.
     name: '0010-character-use',
     sql: `
       CREATE TABLE character_use (
@@ -212,7 +213,7 @@ export const migrations: readonly Migration[] = [
     `,
   },
   {
-    // JSON lists of ids and prefixes; null for all models.
+    // `models` is a JSON list of model names and prefixes; null allows all models.
     name: '0011-models-of-keys',
     sql: `
       ALTER TABLE accounts ADD COLUMN models TEXT;
@@ -244,13 +245,14 @@ export const migrations: readonly Migration[] = [
     `,
   },
   {
-    // Requests of one second keep their order: newest first, by `requests_by_account` and then by this.
+    // `microsecond` is the order of the requests of one second.
     name: '0013-requests-by-time',
     sql: 'ALTER TABLE requests ADD COLUMN microsecond INTEGER NOT NULL DEFAULT 0;',
   },
   {
-    // A large card is written in pieces before its version, whose `source` is then empty. The pieces of an upload without a
-    // version are removed once `begun` (Unix seconds) is old enough. It is 0 from the time when a version has them, or none will.
+    // A large card is written in pieces before its version, whose `source` is then empty. `begun` is the time of the upload in
+    // Unix seconds. It is set to 0 when the pieces are assigned to a version, and when the upload has failed. Pieces without a
+    // version are removed when `begun` is old enough.
     name: '0014-card-pieces',
     sql: `
       CREATE TABLE uploads (
@@ -273,8 +275,8 @@ export const migrations: readonly Migration[] = [
     `,
   },
   {
-    // The sums of a day by account, key, model and character (docs/decisions/0025). Ended requests are added soon, existing ones
-    // too; until then a partial index has them.
+    // The sums of a day by account, key, model and character (docs/decisions/0025). A request is added soon after its end, also
+    // if it is older than this table; until then a partial index has the request.
     name: '0015-usage-by-day',
     sql: `
       CREATE TABLE usage_days (
@@ -296,8 +298,8 @@ export const migrations: readonly Migration[] = [
     `,
   },
   {
-    // How far each file is imported into an account, by its SHA-256; an import writes the plant with the highest id first. And the
-    // files that have the plants of accounts that are being deleted.
+    // `imports` has the progress of each file that is imported into an account, by the file's SHA-256. An import writes the plant
+    // with the highest id first. `deletions` has the files with the plants of accounts that are being deleted.
     name: '0016-imports',
     sql: `
       CREATE TABLE imports (
@@ -319,7 +321,7 @@ export const migrations: readonly Migration[] = [
     `,
   },
   {
-    // Such as "2048/8190"; null when the upstream has read the whole prompt.
+    // The tokens that the upstream has read and those of the prompt, such as "2048/8190"; null if it has read the whole prompt.
     name: '0017-truncated-prompts',
     sql: 'ALTER TABLE requests ADD COLUMN upstream_truncated TEXT;',
   },

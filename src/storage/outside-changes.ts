@@ -1,8 +1,8 @@
 import type { Database, Statement } from 'better-sqlite3'
 
 /**
- * Detects writes to the database file by other connections, such as a command beside the service. It asks SQLite once in a
- * turn of the event loop: all reads of one turn see the same version. Where each read asks SQLite, a cached page of plants costs
+ * Detects writes to the database file by other connections, such as a command beside the service. SQLite is asked once in a turn
+ * of the event loop, so all reads of one turn see the same version. If each read asked SQLite, a cached page of plants would cost
  * 18 % more CPU time (docs/performance.md).
  */
 export class OutsideChanges {
@@ -11,7 +11,7 @@ export class OutsideChanges {
   #isFresh = false
 
   constructor(database: Database) {
-    // Changes with every commit of another connection (sqlite.org/pragma.html#pragma_data_version).
+    // `data_version` changes with every commit of another connection (sqlite.org/pragma.html#pragma_data_version).
     this.#dataVersion = database.prepare<[], number>('PRAGMA data_version').pluck()
   }
 

@@ -1,36 +1,36 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { unixSeconds } from '../time.ts'
 
-/** A record whose old entries are removed. */
+/** A store whose old entries are removed: the ledger or the audit trail. */
 export interface Prunable {
   /**
    * Removes up to `max` entries that are older than `before` (Unix seconds), in one short transaction.
-   * @returns how many entries were removed: 0 when none is left
+   * @returns how many entries were removed: 0 when no old entry is left
    */
   prune(before: number, max: number): Promise<number>
 }
 
-/** How long entries of a record are kept. */
+/** How long the entries of a store are kept. */
 export interface Retention {
   readonly keptSeconds: number
-  /** The time from the end of one search for old entries to the next; an hour without it. */
+  /** The time from the end of one removal to the start of the next; by default an hour. */
   readonly intervalMs?: number
 }
 
 const hourMs = 3_600_000
-/** Entries that one transaction removes, and the shortest pause between transactions. */
+/** The most entries that one transaction removes, and the shortest pause after a transaction. */
 const maxRowsPerTransaction = 500
 const pauseMs = 20
-/** A pause is at least so many times as long as the transaction before it: on a busy machine a transaction delays others for long. */
+/** A pause is at least this many times as long as the transaction before it: on a busy machine, transactions delay each other. */
 const pauseFactor = 3
 
-/** The time after which a transaction of SQLite removes no more, and how many entries it removes between two checks of the clock. */
+/** After this time a transaction of SQLite removes no more entries. It looks at the clock each time it has removed so many. */
 const maxTransactionMs = 3
 const rowsPerClockCheck = 20
 
 /**
- * Removes old entries of a record at an interval. The first search comes after a sixtieth of the interval.
- * @returns a function that stops this, and resolves when no transaction of it is running
+ * Removes old entries of the ledger or the audit trail at an interval, the first time after a sixtieth of the interval.
+ * @returns a function that stops the removal, and resolves when its last transaction has ended
  */
 export function pruneOld(
   store: Prunable,
@@ -57,7 +57,7 @@ export function pruneOld(
 /**
  * Removes all entries that are older than `before` (Unix seconds), in small transactions with pauses between them.
  * @returns how many entries were removed
- * @throws what the store throws, and the signal's reason when that aborts
+ * @throws the error of the store; an AbortError when the signal aborts
  */
 export async function pruneOnce(store: Prunable, before: number, signal?: AbortSignal): Promise<number> {
   let removed = 0
@@ -74,9 +74,9 @@ export async function pruneOnce(store: Prunable, before: number, signal?: AbortS
 }
 
 /**
- * Takes entries in a transaction that blocks the event loop: a few at a time, until it has taken a few milliseconds.
+ * Removes or changes entries in a transaction that blocks the event loop, a few at a time, and stops after some milliseconds.
  * @param take removes or changes up to `max` entries, and returns how many
- * @returns how many entries were taken in all, at most `max`; 0 only when none is left
+ * @returns how many entries were removed or changed, at most `max`; 0 only when no entry is left
  */
 export function takeBriefly(max: number, take: (max: number) => number): number {
   const end = performance.now() + maxTransactionMs

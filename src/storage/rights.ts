@@ -7,8 +7,8 @@ export const isWindows = process.platform === 'win32'
 export const userId = process.getuid?.()
 
 /**
- * Removes the rights of other users from the files of a database, since an earlier version may have made them readable for
- * all, and checks whether others may write to the data folder. On Windows it does nothing.
+ * Removes the rights of other users from the files of a database, because an earlier version may have made the files readable
+ * for all. Then checks whether others may write to the data folder. Does nothing on Windows.
  * @returns sentences for the operator: what has been changed, and what is left to do
  */
 export function closeToOthers(folder: string, databasePath: string): readonly string[] {

@@ -3,10 +3,10 @@ import Database from 'better-sqlite3'
 /** The open snapshots of this process, by database file. */
 const open = new Map<string, Set<Database.Database>>()
 
-/** Opens a read-only connection for a list that reads one snapshot while others write. */
+/** Opens a read-only connection for a long list or an export, which reads one snapshot while others write. */
 export function openSnapshot(path: string): Database.Database {
   const database = new Database(path, { readonly: true })
-  // A list reads each page of the file once, so a large cache would have no hits: 1 MB instead of 16.
+  // A list reads each page of the file once, so a large cache would have no hits. So the cache has 1 MB instead of 16 MB.
   database.pragma('cache_size = -1000')
   database.exec('BEGIN')
   const others = open.get(path) ?? new Set()
@@ -22,7 +22,7 @@ export function closeSnapshot(database: Database.Database): void {
   database.close()
 }
 
-/** Moves all snapshots of a file to its newest state. They do not block the truncation of the log until they read again. */
+/** Moves all snapshots of a file to its newest state. A snapshot does not block the log's truncation until it reads again. */
 export function refreshSnapshots(path: string): void {
   for (const database of open.get(path) ?? []) database.exec('COMMIT; BEGIN')
 }

@@ -10,7 +10,7 @@ export type OpenWithRetry = <T>(open: () => T | Promise<T>) => Promise<T>
  * Makes a function that opens parts of the service at the start. All parts share one timeout.
  * @param timeoutSeconds the longest wait in all; 0 tries once
  * @param tell reports once that the start waits, and for what
- * @returns a function that rejects with the error of the last attempt, and at once with any error but a `StorageNotReady`
+ * @returns a function that rejects with the error of the last attempt; any error but a `StorageNotReady` ends the attempts
  */
 export function retryAtStart(timeoutSeconds: number, tell: (sentence: string) => void): OpenWithRetry {
   const end = performance.now() + timeoutSeconds * 1000

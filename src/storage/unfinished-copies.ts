@@ -6,7 +6,7 @@ import { type FileLock, lockFile } from './file-lock.ts'
 
 /** The temporary files of a copy that is being written. */
 export interface UnfinishedCopy {
-  /** The file that is renamed to the copy's name in the end. */
+  /** The file that is renamed to the final name of the copy. */
   readonly part: string
   /** The file that the copy is restored to as a test. */
   readonly scratch: string
@@ -39,7 +39,7 @@ function unfinished(target: string, lock: FileLock): UnfinishedCopy {
   }
 }
 
-/** Removes the temporary files of copies from a folder when their process no longer runs. */
+/** Removes the temporary files of copies from a folder, if the process that wrote them no longer runs. */
 export function removeDeadCopies(folder: string): void {
   if (!existsSync(folder)) return
   for (const name of readdirSync(folder)) {

@@ -2,8 +2,8 @@ import type { Database } from 'better-sqlite3'
 import { StorageError } from '../errors.ts'
 
 /*
- * The target of a move has a table `moves` until the move is complete. Its row `source` has the place of the source, and the
- * row of each table has the key of the last row that was moved.
+ * A move copies all data from one database to another. The target has a table `moves` until the move is complete: its row
+ * `source` has the path or the hosts of the source database, and its row of each other table has the key of the last moved row.
  */
 
 export interface UnfinishedMove {
@@ -24,7 +24,7 @@ export function unfinishedMoveInFile(database: Database): UnfinishedMove | undef
   return toUnfinishedMove(database.prepare<[], MoveRow>('SELECT name, value FROM moves').all())
 }
 
-/** @throws StorageError when there is an unfinished move into the database at this place */
+/** @param place the path or the hosts of the database, for the message @throws StorageError when `move` is an unfinished move */
 export function refuseUnfinishedMove(move: UnfinishedMove | undefined, place: string): void {
   if (!move) return
   throw new StorageError(
@@ -32,7 +32,7 @@ export function refuseUnfinishedMove(move: UnfinishedMove | undefined, place: st
   )
 }
 
-/** The move that the rows of `moves` describe; undefined when none has begun. */
+/** The move that the rows of `moves` describe; undefined when no move has begun. */
 export function toUnfinishedMove(rows: readonly MoveRow[]): UnfinishedMove | undefined {
   const keys = new Map(rows.map(({ name, value }) => [name, value]))
   const source = keys.get('source')

@@ -6,11 +6,12 @@ import { copyCounted, openToRead, type RowCounts, syncFolder } from './copy.ts'
 import { beginCopy } from './unfinished-copies.ts'
 
 /**
- * Copies a database into a temporary file, restores that to a scratch file as a test, and then renames it to the target, which
- * it replaces. So the file under the target's name is complete at any moment.
+ * Copies a database into a temporary file, restores the copy to a scratch file as a test, and then renames the copy to the
+ * target. An older target is replaced. So the file under the target's name is complete at any moment.
  * @param name the name of the database in messages
- * @returns the rows of each table of the copy
- * @throws StorageError when the copy is damaged; the error of SQLite or the system when it cannot be written
+ * @returns the number of rows of each table of the copy
+ * @throws StorageError when the copy is damaged, or another process writes the same target; the error of SQLite or the system
+ *   when the copy cannot be written
  */
 export function copyVerified(database: Database.Database, target: string, name: string): RowCounts {
   const copy = beginCopy(target)

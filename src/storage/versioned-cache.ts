@@ -3,8 +3,8 @@ import type { OutsideChanges } from './outside-changes.ts'
 const maxAnswers = 10_000
 
 /**
- * A cache of answers of the database. A write by another connection empties it; this process calls `forget` after its own
- * writes. Without it for shares, a cached page of plants costs 46 % more CPU time (docs/performance.md).
+ * A cache of answers of the database. A write by another connection empties the cache; this process calls `forget` after its own
+ * writes. Without the cache of shares, a cached page of plants costs 46 % more CPU time (docs/performance.md).
  */
 export class VersionedCache<T> {
   readonly #changes: OutsideChanges
@@ -23,7 +23,7 @@ export class VersionedCache<T> {
     return this.#answers.get(question)
   }
 
-  /** Caches an answer, and returns it. */
+  /** Caches an answer, and returns it. A full cache is emptied first. */
   set(question: string, answer: T): T {
     if (this.#answers.size >= maxAnswers) this.forget()
     this.#answers.set(question, answer)

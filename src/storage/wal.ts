@@ -12,12 +12,15 @@ const blockedIntervalMs = 5000
 /** A log above `largeBytes` is truncated. SQLite cuts the file to `keptLogBytes` when it restarts the log. */
 const largeBytes = 16_000_000
 export const keptLogBytes = 8_000_000
-/** Pages that this thread may checkpoint: some milliseconds. */
+/** The most pages that are checkpointed on the serving thread, which takes some milliseconds. */
 const maxPages = 500
-/** SQLite's default: a commit checkpoints once the log has so many pages. */
+/** SQLite's default: a commit checkpoints the log when it has so many pages. */
 export const automaticPages = 1000
 
-/** The row of `PRAGMA wal_checkpoint` (sqlite.org/pragma.html#pragma_wal_checkpoint): pages in the log, and how many of them are in the file. */
+/**
+ * The row of `PRAGMA wal_checkpoint` (sqlite.org/pragma.html#pragma_wal_checkpoint): the number of pages in the log, and how
+ * many of these pages are in the database file.
+ */
 export interface Checkpointed {
   readonly busy: number
   readonly log: number
@@ -26,8 +29,8 @@ export interface Checkpointed {
 
 /**
  * Keeps the write-ahead log of a database small. A reader of an older snapshot keeps SQLite from restarting the log. After a
- * long read the log is large, and one commit on the serving thread would checkpoint all of it. So another thread checkpoints a
- * large log.
+ * long read the log is large, and one commit on the serving thread would checkpoint the whole log. So another thread checkpoints
+ * a large log.
  */
 export class WalCheckpointer {
   readonly #database: Database
@@ -36,7 +39,7 @@ export class WalCheckpointer {
   #isOver = false
   readonly metric: Metric
 
-  /** @param checkpoint runs a passive checkpoint on another thread: as many pages as the readers allow */
+  /** @param checkpoint runs a passive checkpoint on another thread: it copies as many pages as the readers allow */
   constructor(database: Database, checkpoint = checkpointOnThread) {
     this.#database = database
     this.#checkpoint = checkpoint
@@ -62,7 +65,7 @@ export class WalCheckpointer {
     this.#timer?.close()
   }
 
-  /** @returns the milliseconds until the next check */
+  /** Checkpoints and truncates a large log. @returns the milliseconds until the next check */
   async #keepSmall(): Promise<number> {
     if (this.#bytes() <= largeBytes) return checkIntervalMs
     this.#database.pragma('wal_autocheckpoint = 0')
@@ -70,7 +73,7 @@ export class WalCheckpointer {
     // A checkpoint fails on a full disk, for example. The pages are safe in the log, and the next check tries again.
     const done = await this.#checkpoint(this.#database.name).catch(() => undefined)
     if (this.#isOver || !done || done.log - done.checkpointed > maxPages) return blockedIntervalMs
-    // From here on everything happens in one turn, so that no list of this process reads in between.
+    // The rest happens in one turn of the event loop, so no list of this process reads before the truncation.
     refreshSnapshots(this.#database.name)
     const waitMs = this.#database.pragma('busy_timeout', { simple: true })
     try {

@@ -27,8 +27,8 @@ export function withWriteErrors<T>(write: () => T): T {
 }
 
 /**
- * The `ApiError` for a full disk or a locked database; any other error as it is. A full disk has a status of its own, since
- * neither the caller nor a retry can fix it at once (RFC 4918, section 11.5).
+ * The `ApiError` for a full disk or a locked database; any other error as it is. A full disk has the status 507 (RFC 4918,
+ * section 11.5), because neither the caller nor a quick retry can fix it.
  */
 export function toWriteError(error: unknown): unknown {
   const code = codeOf(error)
@@ -51,7 +51,7 @@ export function toWriteError(error: unknown): unknown {
   return error
 }
 
-/** Whether a write failed because its account has been deleted; the write has changed nothing. */
+/** Whether a write failed because its account has been deleted. Such a write has changed nothing. */
 export function isForeignKeyViolation(error: unknown): boolean {
   return codeOf(error) === 'SQLITE_CONSTRAINT_FOREIGNKEY'
 }

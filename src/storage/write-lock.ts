@@ -4,16 +4,16 @@ import { printNotice } from '../print.ts'
 
 /*
  * SQLite lets one connection write at a time, and a connection that waits for the write lock blocks its whole process. So the
- * service waits only for a moment, and serves other requests before it tries again. A command has nothing else to do.
+ * service waits only for a moment, and serves other requests before it tries again. A command has nothing else to do, and waits.
  */
 
 /** How long a connection of a service waits for the write lock. */
 const serviceWaitMs = 20
-/** How long a command waits before it reports that, and how long it waits in all. */
+/** How long a command waits before it reports the wait, and how long it waits in all. */
 const silentWaitMs = 2000
 const maxWaitMs = 30_000
 
-/** Lets a connection wait for the write lock as long as commands do. */
+/** Lets a connection wait for the write lock as a command does. */
 export function waitAsCommands(database: Database): void {
   database.pragma(`busy_timeout = ${silentWaitMs}`)
 }
@@ -25,7 +25,7 @@ export function waitAsService(database: Database): void {
 
 /**
  * Runs a write in a transaction of its own. A command that waits for another program reports that on stderr.
- * @throws SQLITE_BUSY when the other program kept the lock for too long; what `write` throws
+ * @throws SQLITE_BUSY when the other program keeps the lock for too long; otherwise the error of `write`
  */
 export function inTransaction<T>(database: Database, write: () => T): T {
   const transaction = database.transaction(write)
@@ -38,8 +38,8 @@ export function inTransaction<T>(database: Database, write: () => T): T {
 }
 
 /**
- * Whether a command should retry a transaction that could not begin. At the first failure of a command it reports the wait, and
- * raises the timeout; it returns false for a service, and at the second failure.
+ * Whether a command should retry a transaction that could not begin. At the first failure of a command, this function reports
+ * the wait, and raises the timeout. It returns false for a service, and at the second failure.
  */
 export function mayWaitLonger(database: Database, error: unknown): boolean {
   if (codeOf(error) !== 'SQLITE_BUSY') return false

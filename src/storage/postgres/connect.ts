@@ -8,7 +8,7 @@ import { reasonOf, startFaultOf } from './start-faults.ts'
 
 /** The oldest PostgreSQL that has every function of our statements: `starts_with` is new in 11. */
 const oldestMajor = 11
-/** SQLSTATEs undefined_function and undefined_object: another engine, which does not report its version this way. */
+/** SQLSTATEs undefined_function and undefined_object. An engine other than PostgreSQL may not report its version this way. */
 const reportsNoVersion = new Set(['42883', '42704'])
 
 const noTransactions =
@@ -17,7 +17,8 @@ const noTransactions =
 /**
  * Opens the database of a URL, and brings its schema up to date.
  * @param setting the setting or option that has the URL, for messages
- * @throws StorageError one line with the hosts, and without name and password; a `StorageNotReady` when a retry may help
+ * @throws StorageError when the database cannot be used; a `StorageNotReady` when a retry may help. The message is one line, with
+ *   the hosts of the URL, and without name and password
  */
 export async function connectPostgres(
   url: string,
@@ -43,8 +44,8 @@ export async function connectPostgres(
 
 /**
  * Opens the database of a URL without migrating it.
- * @param known how long a caller waits for an answer, where that is longer than for a request; and whether a pooler is known
- *   to stand before the server
+ * @param known how long a caller waits for an answer, by default as long as a request; and whether a pooler is known to stand
+ *   before the server
  * @throws StorageError when the URL is invalid
  */
 export function openPostgres(

@@ -6,8 +6,8 @@ interface Waiting {
 }
 
 /**
- * Slots for transactions, each with a connection. Slots are given in the order of the requests for them. A holder that
- * already has its share waits, and later requests of other holders pass it.
+ * Gives out slots for transactions. Each slot stands for one connection. Transactions get slots in the order in which they ask.
+ * When a holder already uses its share, its next transaction waits, and later transactions of other holders pass it.
  */
 export class ConnectionSlots {
   readonly #max: number
@@ -22,17 +22,17 @@ export class ConnectionSlots {
     this.#maxPerHolder = maxPerHolder
   }
 
-  /** How many slots exist and are used, and how many transactions wait for one. */
+  /** How many slots exist, how many are used, and how many transactions wait for a slot. */
   get use(): { readonly max: number; readonly used: number; readonly waiting: number } {
     return { max: this.#max, used: this.#max - this.#free, waiting: this.#waiting.size }
   }
 
   /**
    * Takes a slot.
-   * @param holder whose share it is taken from; undefined for a transaction without a share
-   * @param timeoutMs how long it waits for a free slot
+   * @param holder the owner of the share that the slot belongs to; undefined for a transaction without a share
+   * @param timeoutMs how long to wait for a free slot
    * @returns a function that gives the slot back, to be called once
-   * @throws DatabaseTimeout
+   * @throws DatabaseTimeout when no slot was free in time
    */
   enter(holder: unknown, timeoutMs: number): Promise<() => void> {
     return new Promise((resolve, reject) => {

@@ -54,15 +54,15 @@ export type Transaction = TransactionSql<Types>
 export interface TransactionOptions {
   /** The lane of the transaction. A lane has one connection, and runs one transaction at a time. */
   readonly lane?: object
-  /** The owner of a share of two connections; the account of the request without it. */
+  /** Transactions of one sharer use at most two connections. By default the sharer is the account of the request. */
   readonly sharer?: object
-  /** How long the transaction waits for each lock; after that it is resnapshots. */
+  /** How long the transaction waits for each lock; after that time it is retried. */
   readonly lockTimeoutMs?: number
   /** Called right before each commit. When it throws, the transaction is rolled back. */
   beforeCommit?(): void
-  /** Called after each commit, also after a failed one. */
+  /** Called after each commit, even if the commit failed. */
   afterCommit?(): void
-  /** Ends the wait when it rejects with a DatabaseTimeout. */
+  /** When this promise rejects with a `DatabaseTimeout`, the transaction counts as too slow. */
   readonly until?: Promise<never>
 }
 
@@ -70,18 +70,18 @@ export interface TransactionOptions {
 interface RunningAttempt {
   /** The process id of the server's backend; undefined until the server has answered. */
   pid: number | undefined
-  /** By `performance.now()`. */
+  /** When the attempt began, by `performance.now()`. */
   readonly began: number
 }
 
-/** Work that is resnapshots until it succeeds or its time is over. */
+/** Work that is retried until it succeeds or its time is over. */
 interface RetriedWork<T> {
   readonly attempt: () => Promise<T>
   readonly mayRetry: (error: unknown) => boolean
   readonly until: Promise<never> | undefined
 }
 
-/** Connections for one purpose. */
+/** The connections of reads, or those of transactions. */
 interface Pool {
   sql: Sql<Types>
   readonly max: number
@@ -92,7 +92,7 @@ interface Pool {
 
 /** A PostgreSQL database, or an engine that speaks its protocol. */
 export class PostgresDatabase {
-  /** The hosts of its URL, without a name or a password. */
+  /** The hosts of the database's URL, without a name or a password. */
   readonly place: string
   /** How long a request waits for the database. */
   readonly timeoutMs: number
@@ -122,7 +122,7 @@ export class PostgresDatabase {
   #isPooled: boolean
 
   /**
-   * @param url `postgres://…`; several hosts and `target_session_attrs=read-write` follow a failover
+   * @param url `postgres://…`. With several hosts, the service finds the host that writes, also after a failover
    * @param timeoutMs how long a caller waits for an answer
    * @param isPooled whether a pooler is known to stand before the server
    * @throws StorageError when the TLS parameters of the URL are invalid
@@ -142,13 +142,13 @@ export class PostgresDatabase {
     return this.#isPooled
   }
 
-  /** The local ports of its connections, which a server reports as the ports of its clients. */
+  /** The local ports of the connections: a server reports them as the ports of its clients. */
   get ports(): readonly number[] {
     return this.#pools.flatMap(({ sockets }) => sockets.ports)
   }
 
   /**
-   * Detects a pooler before the server: a pooler reports a process id to its clients that is not the server's.
+   * Detects a pooler before the server: the process id that a pooler reports to its clients is not that of the server.
    * @throws ApiError 503 when the database does not answer in time
    */
   async detectPooler(): Promise<void> {
@@ -156,7 +156,7 @@ export class PostgresDatabase {
       const rows = await this.read((sql) => sql<{ pid: number }[]>`SELECT pg_backend_pid() AS pid`)
       if (rows[0]?.pid !== rows.state.pid) this.#expectPooler()
     } catch (error) {
-      // Another engine without this function. A pooler is then detected when the first prepared statement gets lost.
+      // Another engine may not have this function. Then a pooler is detected when the first prepared statement gets lost.
       if (codeOf(error) !== undefinedFunction) throw error
     }
   }
@@ -184,8 +184,9 @@ export class PostgresDatabase {
   /**
    * Runs a transaction, and retries it when it could not be serialised, or when a connection was lost before the commit.
    * So `work` may run several times, and must have no side effects. When it throws, the transaction is rolled back.
-   * @param timeoutMs how long the transaction may take; as long as a request without it
-   * @throws ApiError 503: `database_unavailable` when nothing was written, `write_unconfirmed` when the outcome is unknown
+   * @param timeoutMs how long the transaction may take; by default as long as a request may wait
+   * @throws ApiError 503: `database_unavailable` when nothing was written, `write_unconfirmed` when the outcome is unknown; 507
+   *   when the disk is full; any other error of `work` as it is
    */
   async transaction<T>(
     work: (sql: Transaction) => Promise<T>,
@@ -196,7 +197,7 @@ export class PostgresDatabase {
     let isOver = false
     let running: RunningAttempt | undefined
     const refuseIfOver = () => {
-      // The caller has got the answer that nothing was written.
+      // The caller already has the answer that nothing was written.
       if (isOver) throw new DatabaseTimeout('the transaction took too long')
     }
     const attempt = async (end: number): Promise<T> => {
@@ -242,27 +243,30 @@ export class PostgresDatabase {
   }
 
   /**
-   * Records that a pool's host answers. A pooler never counts as answering: it queues queries while its server is gone, so the
-   * sockets leave its host as soon as it ends a connection.
+   * Records that a pool's host answers. The host of a pooler never counts as answering, because a pooler queues queries while its
+   * server is gone. So when the pooler ends a connection, the sockets immediately go on to the next host.
    */
   #markServed({ sockets }: Pool): void {
     if (!this.#isPooled) sockets.markServed()
   }
 
-  /** Records how long an attempt took, also when its caller has given up. @param began by `performance.now()` */
+  /** Records how long an attempt took, even if its caller has given up. @param began by `performance.now()` */
   #count(operation: 'read' | 'write', began: number): void {
     this.#times.record((performance.now() - began) / 1000, 'postgresql', operation)
   }
 
-  /** Takes a connection slot. The transaction keeps it until it is over, also when its caller has given up. @throws DatabaseTimeout */
+  /**
+   * Takes a connection slot. The transaction keeps the slot until it has ended, even if its caller has given up.
+   * @throws DatabaseTimeout when no slot was free in time
+   */
   #enter({ lane, sharer }: TransactionOptions, end: number): Promise<() => void> {
     const left = end - performance.now()
     return lane ? this.#lanes.enter(lane, left) : this.#others.enter(sharer ?? requestAccount(), left)
   }
 
   /**
-   * Reads one snapshot of the database on a connection of its own, without a time limit. It is for commands alone: a slow
-   * client of a reply would keep the connection too long.
+   * Reads one snapshot of the database on a connection of its own. The whole read has no time limit, so only commands may use
+   * this method: for a route, a slow client would keep the connection for too long.
    * @throws ApiError 503 when the database does not answer in time; the database's error when the connection is lost
    */
   async *snapshot<T>(read: (sql: Queries) => AsyncIterable<T>): AsyncIterable<T> {
@@ -284,7 +288,7 @@ export class PostgresDatabase {
     }
   }
 
-  /** Retries until the work succeeds, fails permanently, or has no time left. Within a request, the time is that of the request. */
+  /** Retries until the work succeeds, fails permanently, or has no time left. All work of one request shares its time limit. */
   #retry<T>(
     pool: Pool,
     attempt: (end: number) => Promise<T>,
@@ -318,19 +322,19 @@ export class PostgresDatabase {
     }
   }
 
-  /** Reacts to a failure that shows a pooler before the server, or a server that is a standby now. */
+  /** Reacts to a failure that shows that a pooler is before the server, or that the server is a standby now. */
   #followServer(error: unknown): void {
     if (showsPooler(error)) this.#expectPooler()
     if (isReadOnly(error)) for (const { sockets } of this.#pools) sockets.endAll()
   }
 
   /**
-   * Ends work on the server that no caller waits for any more: a transaction of ours that waits for a lock or a standby, and
-   * commits of replicas that have ended. Such work would use up one connection after the other until the standby is back. A
+   * Ends work on the server that no caller waits for any more: this attempt, and each commit of any replica that has waited for
+   * a standby for more than 5 seconds. Such work would use up one connection after the other until the standby is back. A
    * commit that is ended this way stays written.
    */
   #endOnServer({ pid, began }: RunningAttempt): void {
-    // Half of its age: the same backend may have begun the next transaction by now.
+    // The same backend may have begun the next transaction by now. So only a transaction of at least half of the age is ended.
     const age = (performance.now() - began) / 2
     this.#reads.sql`
       SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -339,13 +343,13 @@ export class PostgresDatabase {
           (wait_event = 'SyncRep' AND state_change < now() - INTERVAL '5 seconds')
           OR (pid = ${this.#isPooled ? 0 : (pid ?? 0)} AND xact_start < now() - ${age}::float8 * INTERVAL '1 millisecond')
         )`
-      // Another engine has no standby and no such function.
+      // Another engine may not have these functions; then it has no standby either.
       .catch(() => undefined)
   }
 
   /**
-   * Connects anew for a pooler. Behind a pooler, the statements of one connection may run on different servers, which
-   * do not know its prepared statements and settings. Running work has a second to end.
+   * Replaces the connections by connections without prepared statements and settings. Behind a pooler, the statements of one
+   * connection may run on different server sessions, which do not have them. Running work has a second to end.
    */
   #expectPooler(): void {
     if (this.#isPooled) return
@@ -389,18 +393,18 @@ export class PostgresDatabase {
       // An operator who knows the pooler may say `prepare=true` in the URL.
       ...(this.#isPooled && !/[?&]prepare=/.test(this.#url) && { prepare: false }),
     }
-    // The sockets choose the host; the client library gets one of them.
+    // The sockets choose the host; the client library gets only the first host.
     return postgres(this.#url.replace(this.place, this.place.split(',')[0] ?? this.place), options)
   }
 
   /**
-   * Ends its connections. After a connection was once lost, the library waits for the whole grace period, since it never
-   * counts that connection as ended.
+   * Ends the connections. If a connection was ever lost, the client library waits for the whole grace period, because it never
+   * counts the lost connection as ended.
    * @param graceSeconds how long running work may still take
    */
   async close(graceSeconds = 1): Promise<void> {
     await Promise.all(this.#pools.map(({ sql }) => sql.end({ timeout: graceSeconds })))
-    // The other side may leave connections open.
+    // The server may leave connections open.
     for (const { sockets } of this.#pools) sockets.endAll()
   }
 }
@@ -414,7 +418,10 @@ function raceWith<T>(work: Promise<T>, until: Promise<never> | undefined): Promi
   return until ? Promise.race([work, until]) : work
 }
 
-/** Stops waiting for work that took too long. A connection that stays silent for another second has lost its server, and is ended. */
+/**
+ * Stops waiting for work that took too long. If it is still running after another second, the connections that were silent since
+ * are ended, because their server may be lost.
+ */
 function abandon({ abandoned, sockets }: Pool, work: Promise<unknown>, reason: DatabaseTimeout, before: unknown): void {
   reason.cause ??= before
   abandoned.add(work)
@@ -425,11 +432,11 @@ function abandon({ abandoned, sockets }: Pool, work: Promise<unknown>, reason: D
 
 /**
  * Limits the time of each statement of a transaction; this overrides the setting of the session.
- * @param lockTimeoutMs how long the transaction waits for each lock; as long as the statement without it
+ * @param lockTimeoutMs how long the transaction waits for each lock; by default as long as a statement may take
  * @returns the process id of the server's backend
  */
 async function limitTime(sql: Transaction, timeoutMs: number, lockTimeoutMs?: number): Promise<number> {
-  // Sent at once, before the next statement. 0 would mean no limit.
+  // `execute` sends the statement immediately, before the next statement. 0 would mean no limit.
   const set = (name: string, milliseconds: number) =>
     sql.unsafe(`SET LOCAL ${name} = ${Math.max(1, Math.ceil(milliseconds))}`).execute()
   const [{ state }] = await Promise.all([
@@ -441,6 +448,6 @@ async function limitTime(sql: Transaction, timeoutMs: number, lockTimeoutMs?: nu
 
 /** The hosts of a database's URL, without name and password, so that they may be shown. */
 function placeOf(url: string): string {
-  // Up to the last @: a password may contain an unencoded @.
+  // The hosts begin after the last @: a password may contain an unencoded @.
   return /^[a-z]+:\/\/(?:[^?#]*@)?([^/?#]*)/.exec(url)?.[1] ?? 'the database'
 }

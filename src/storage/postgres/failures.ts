@@ -1,7 +1,7 @@
 import { ApiError, codeOf } from '../../errors.ts'
 import { field } from '../../fields.ts'
 
-/** The server does not have a prepared statement, since a pooler has switched to another server (invalid_sql_statement_name). */
+/** The server has no such prepared statement, because a pooler has switched to another session (invalid_sql_statement_name). */
 const statementLost = '26000'
 
 /**
@@ -30,20 +30,20 @@ const losses = new Set([
 ])
 
 /**
- * SQLSTATEs of a server that is stopping, starting, out of connections, memory or locks, or read-only as a standby
- * (postgresql.org/docs/current/errcodes-appendix.html).
+ * SQLSTATEs of a server that is stopping or starting, has no connection or memory left, has ended a statement or the wait for a
+ * lock at its time limit, or is a read-only standby (postgresql.org/docs/current/errcodes-appendix.html).
  */
 const unavailable = new Set(['57P01', '57P02', '57P03', '57014', '53000', '53200', '53300', '53400', '55P03', '25006'])
 
 /**
- * SQLSTATEs of a server that refuses the login, or does not have our tables. Only the operator can fix that, while the service
- * runs.
+ * SQLSTATEs of a server that refuses the login, or does not have our tables. Only the operator can fix these faults, while the
+ * service runs.
  */
 const refusals = new Set(['28000', '28P01', '3D000', '42501', '42P01', '42703', '42804'])
 
 /**
- * A connection cannot be made as the database's URL says, and a retry cannot help. Its code is TLS_NOT_OFFERED,
- * NOT_POSTGRESQL, or Node's code for a certificate or a failed handshake.
+ * A connection cannot be made as the database's URL says, and a retry cannot help. The code is TLS_NOT_OFFERED, NOT_POSTGRESQL,
+ * or Node's code for a certificate or a failed handshake.
  */
 export class ConnectFault extends Error {
   override readonly name = 'ConnectFault'
@@ -55,7 +55,7 @@ export class ConnectFault extends Error {
   }
 }
 
-/** A connection has ended, or was not made in time. Its codes are codes of the client library. */
+/** A connection has ended, or was not made in time. The codes are those of the client library. */
 export class ConnectionLost extends Error {
   override readonly name = 'ConnectionLost'
   readonly code: string
@@ -71,7 +71,7 @@ export class DatabaseTimeout extends Error {
   override readonly name = 'DatabaseTimeout'
 }
 
-/** The transaction has read data that others have changed since, and must be retried. Thrown where the engine cannot detect it. */
+/** The transaction must be retried, for a reason that the engine cannot detect. */
 export class Conflict extends Error {
   override readonly name = 'Conflict'
   readonly code = '40001'
@@ -112,13 +112,13 @@ export function isConflict(error: unknown): boolean {
 
 /**
  * Whether a statement was prepared before a migration changed its columns (feature_not_supported, from this function of the
- * server). Outside a transaction the client library prepares it again by itself.
+ * server). Outside a transaction, the client library prepares the statement again by itself.
  */
 function isOutdated(error: unknown): boolean {
   return codeOf(error) === '0A000' && field(error, 'routine') === 'RevalidateCachedQuery'
 }
 
-/** Whether the database cannot be reached now, or the connection to it was lost. */
+/** Whether the database cannot be reached or used for the moment, or the connection to it was lost. */
 export function isConnectionLoss(error: unknown): boolean {
   const code = codeOf(error)
   return losses.has(code) || unavailable.has(code) || code.startsWith('08')
@@ -134,7 +134,7 @@ export function isConnectionGone(error: unknown): boolean {
   return losses.has(codeOf(error))
 }
 
-/** Whether the error shows that a pooler stands before the server, so that sessions keep no state. */
+/** Whether the error shows that a pooler stands before the server, so sessions keep no state. */
 export function showsPooler(error: unknown): boolean {
   return codeOf(error) === statementLost || refusedSetting(error) !== undefined
 }
@@ -168,7 +168,7 @@ export function databaseUnavailable(cause: unknown): ApiError {
   })
 }
 
-/** The 503 for a commit that was not confirmed: it may be done, or may still be done later. */
+/** The 503 for a commit that was not confirmed. The data may be written, or may still be written later. */
 export function writeUnconfirmed(cause: unknown): ApiError {
   return new ApiError(
     503,
@@ -178,7 +178,7 @@ export function writeUnconfirmed(cause: unknown): ApiError {
   )
 }
 
-/** Settles as the work does, but waits no longer than the timeout. @throws DatabaseTimeout */
+/** Settles as the work does. @throws DatabaseTimeout when the work takes longer than the timeout */
 export function withinTime<T>(work: Promise<T>, timeoutMs: number): Promise<T> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => reject(new DatabaseTimeout('the database took too long')), Math.max(0, timeoutMs))

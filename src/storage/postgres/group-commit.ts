@@ -6,49 +6,49 @@ import type { PostgresDatabase, Transaction } from './database.ts'
 import { Conflict, DatabaseTimeout, databaseUnavailable } from './failures.ts'
 import { currentRequestTime, outsideRequest, type RequestTime } from './request-time.ts'
 
-/** Writes of one transaction: few enough that a retry is quick. */
+/** The most writes of one transaction. With so few writes, a retry is quick. */
 const maxBatchSize = 500
-/** Writes that wait in a lane of an owner; more are refused. */
+/** The most writes that wait in the lane of an owner; further writes are refused. */
 const maxQueuedWrites = 1000
-/** Lanes of owners that are kept. */
+/** When there are so many lanes of owners, idle lanes are removed. */
 const maxLanes = 1000
-/** How long a batch in the shared lane waits for a lock. Then its next attempt finds out which writes need the lock. */
+/** How long an attempt at a batch waits for a lock. In the shared lane, the next attempt finds out which writes need the lock. */
 const lockTimeoutMs = 100
 /** SQLSTATE lock_not_available. */
 const lockNotAvailable = '55P03'
 
-/** The result of a write that must wait for a lock: its owner gets a lane, so that it does not delay the other writes. */
+/** The result of a write that must wait for a lock. The owner of the write gets a lane, so that other writes are not delayed. */
 export const awaitingLock = Symbol('awaiting lock')
 
-/** An answer, a refusal, or `awaitingLock` while there is neither. */
+/** An answer, a refusal, or `awaitingLock` while there is no answer and no refusal. */
 type Result<Answer> = Answer | ApiError | typeof awaitingLock
 
 /** How the writes of a batch are committed. */
 export interface BatchWork<Write, Answer> {
   /**
-   * Runs the writes in a transaction. It may be called several times.
-   * @param mayWait whether it may wait for locks; otherwise writes that need a lock get `awaitingLock`
+   * Runs the writes in a transaction. A retry of the transaction calls this function again.
+   * @param mayWait whether the transaction may wait for locks; otherwise writes that need a taken lock get `awaitingLock`
    * @returns a result for each write, in their order
    */
   commit(sql: Transaction, writes: readonly Write[], mayWait: boolean): Promise<readonly Result<Answer>[]>
   /** Called after each committed batch. */
   committed?(): void
-  /** The owner of a write, whose lock may be taken for long. Without this function no write gets a lane of its owner. */
+  /** The owner of a write, such as its account. The lock of an owner may be taken for long. By default all writes share a lane. */
   ownerOf?(write: Write): unknown
 }
 
 /** A write in the queue. Its wait counts as time of its request. */
 class QueuedWrite<Write, Answer> {
   readonly write: Write
-  /** Since when it waits, by `performance.now()`. */
+  /** Since when the write waits, by `performance.now()`. */
   readonly began = performance.now()
-  /** When its time is over, by `performance.now()`. */
+  /** When the time of the write is over, by `performance.now()`. */
   readonly end: number
-  /** Whether it has been answered. */
+  /** Whether the write has been answered. */
   isOver = false
-  /** Its result in the batch that is about to commit. */
+  /** The result of the write in the batch that is about to commit. */
   result: Result<Answer> | undefined
-  /** Set while its commit is under way: `giveUp` ends the wait of its whole batch. */
+  /** Set during the commit: `giveUp` ends the wait of the whole batch. */
   committing: { readonly giveUp: () => void } | undefined
   readonly #time: RequestTime | undefined
   readonly #resolve: (answer: Answer) => void
@@ -80,11 +80,11 @@ class QueuedWrite<Write, Answer> {
 }
 
 interface Lane<Write, Answer> {
-  /** Undefined for the shared lane. */
+  /** The owner of the writes; undefined for the shared lane. */
   readonly owner: unknown
   queue: QueuedWrite<Write, Answer>[]
   isRunning: boolean
-  /** Whether its last batch got the locks that it needed. */
+  /** Whether the last batch was committed: then the lock of the owner is free. */
   isFree: boolean
 }
 
@@ -94,8 +94,8 @@ const ownerLanes = {}
 /**
  * Group commit over PostgreSQL: the writes that arrive while a transaction runs share the next one, with one round of
  * statements and one commit. Writes are done in the order of their arrival. When another transaction keeps the lock of an
- * owner for long, the writes of that owner get a lane of their own until the lock is free. The time limit of a write is that
- * of its request, and includes its time in the queue.
+ * owner for long, the writes of that owner get a lane of their own until the lock is free. The time limit of a request includes
+ * the time of its write in the queue.
  */
 export class PostgresGroupCommit<Write, Answer> {
   readonly #database: PostgresDatabase
@@ -124,9 +124,9 @@ export class PostgresGroupCommit<Write, Answer> {
 
   /**
    * Runs a write in the next commit.
-   * @returns its answer, once it is committed
-   * @throws ApiError its refusal, or the failure of the whole transaction; 503 `database_unavailable` when its time is over
-   *   before the commit, `write_unconfirmed` when it is over during the commit
+   * @returns the answer to the write, after the commit
+   * @throws the refusal of the write, or the failure of the whole transaction; ApiError 503 `database_unavailable` when the time
+   *   of the write is over before the commit, `write_unconfirmed` when the time is over during the commit
    */
   add(write: Write): Promise<Answer> {
     return new Promise((resolve, reject) => {
@@ -137,7 +137,7 @@ export class PostgresGroupCommit<Write, Answer> {
     })
   }
 
-  /** Sets the one timer of all waits to this end, unless it is due earlier. */
+  /** Sets the timer, which all waits share, to this end, unless the timer is due earlier. */
   #setTimer(end: number): void {
     if (this.#timer && this.#timerEnd <= end) return
     clearTimeout(this.#timer)
@@ -175,7 +175,7 @@ export class PostgresGroupCommit<Write, Answer> {
     lane.queue.push(queued)
     if (lane.isRunning) return
     lane.isRunning = true
-    // Outside the request: the lane goes on with writes of other requests.
+    // The lane runs outside the request, because it goes on with writes of other requests.
     setImmediate(() => void outsideRequest(() => this.#run(lane)))
   }
 
@@ -216,7 +216,7 @@ export class PostgresGroupCommit<Write, Answer> {
       }
     }
     const beforeCommit = () => {
-      // The caller of that write has got the answer that nothing is written.
+      // The caller of a write that is over has the answer that nothing was written, so the batch is retried without this write.
       if (written.some(({ isOver }) => isOver)) throw new Conflict()
       for (const queued of written) queued.committing = committing
     }
@@ -239,8 +239,8 @@ export class PostgresGroupCommit<Write, Answer> {
 
   /**
    * Runs the writes of a batch.
-   * @param lockTimeouts how often the batch has timed out at a lock. After the first time, writes that need a lock are left out;
-   *   after the second, all writes are
+   * @param lockTimeouts how often the batch has timed out at a lock. After the first time, writes that need a taken lock are left
+   *   out; after the second time, all writes are left out
    */
   async #runBatch(sql: Transaction, taken: readonly QueuedWrite<Write, Answer>[], lockTimeouts: number): Promise<void> {
     if (lockTimeouts > 1) for (const queued of taken) queued.result = awaitingLock

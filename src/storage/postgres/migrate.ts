@@ -7,12 +7,12 @@ import type { Migration, OnMigrated } from '../migrations.ts'
 import type { PostgresDatabase, Queries, Transaction } from './database.ts'
 import { postgresMigrations } from './migrations.ts'
 
-/** How long migrating may take, and when the operator gets a notice; tests set other times. */
+/** How long a migration may take, and when the operator gets a notice. Tests set other times. */
 export interface MigrationTimes {
-  /** Waits included. It is long, since a migration may read every row of a large table. */
+  /** The time limit, with the waits for other replicas. It is long, because a migration may read every row of a large table. */
   readonly timeoutMs: number
   readonly noticeAfterMs: number
-  /** The interval of the checks whether the database still answers. */
+  /** The interval at which the start checks that the database still answers. */
   readonly checkIntervalMs: number
   readonly tell: (sentence: string) => void
 }
@@ -25,10 +25,10 @@ const defaultTimes: MigrationTimes = {
 }
 
 /**
- * Brings the schema up to date. Any number of replicas may do so at the same time: the row of `migration_lock` lets one of them
- * migrate, and the others wait for as long as that takes. The lock needs no feature that only PostgreSQL has.
- * @throws StorageError when a newer version has migrated the database so that this one may not serve it, or when tables or
- * columns are missing
+ * Brings the schema up to date. Any number of replicas may call this at the same time: the replica that locks the row of
+ * `migration_lock` migrates, and the others wait until it has ended. Engines other than PostgreSQL have such row locks too.
+ * @throws StorageError when a newer version has migrated the database and this version may not use it, or when tables or columns
+ * are missing
  * @throws ApiError 503 when the database no longer answers
  */
 export async function migratePostgres(
@@ -86,8 +86,8 @@ async function applyMissing(
 }
 
 /**
- * Refuses a database of a newer version, unless that version allows this one to serve it: in a rolling update, replicas of
- * the release before may restart.
+ * Refuses a database that a newer version has migrated, unless this version may still use it (`servesFrom`): in a rolling update,
+ * replicas of the previous release may restart.
  */
 function refuseNewer(
   applied: readonly { readonly name: string; readonly servesFrom: string | null }[],
@@ -103,7 +103,7 @@ function refuseNewer(
   throw newerVersion(`The database at ${place}`, names, 'Start that version.')
 }
 
-/** Settles as the work does. @throws ApiError 503 as soon as the database no longer answers, whatever time the work has left */
+/** Settles as the work does. @throws ApiError 503 as soon as the database no longer answers, even if the work has time left */
 async function whileItAnswers<T>(
   database: PostgresDatabase,
   work: Promise<T>,
@@ -126,7 +126,7 @@ async function whileItAnswers<T>(
 /**
  * Checks for the readiness probe that the database answers, is writable and has our tables.
  * @throws ApiError 503 when it does not answer
- * @throws StorageError when the database is read-only, or names the columns that are missing
+ * @throws StorageError when the database is read-only, or columns are missing
  */
 export function checkPostgres(database: PostgresDatabase): Promise<void> {
   return database.read(async (sql) => {
@@ -141,14 +141,14 @@ export function checkPostgres(database: PostgresDatabase): Promise<void> {
 }
 
 /**
- * Creates the tables that migrating itself needs, with the time limit of a request: so a database without transactions is found
- * soon. When several replicas do so at the same time, all but one may fail, and they try again.
+ * Creates the tables that the migrations themselves need. This has the time limit of a request, so a database without
+ * transactions is detected soon. If several replicas create the tables at the same time, only one may succeed; the others retry.
  */
 async function prepare(database: PostgresDatabase): Promise<void> {
   for (let attempts = 0; ; attempts++) {
     try {
       return await database.transaction(async (sql) => {
-        // CREATE TABLE IF NOT EXISTS would wait for a replica that migrates, also when the tables exist.
+        // CREATE TABLE IF NOT EXISTS would wait for a replica that migrates, even if the tables exist.
         if (await isPrepared(sql)) return
         await sql`CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, applied BIGINT NOT NULL)`
         await sql`ALTER TABLE migrations ADD COLUMN IF NOT EXISTS serves_from TEXT`

@@ -1,9 +1,9 @@
 import type { Migration } from '../migrations.ts'
 
 /**
- * The history of the schema in PostgreSQL. Portable SQL only: no extension, no sequence, no advisory lock. Append only. Each
- * step keeps everything that the release before reads and writes, so that replicas can be replaced one by one; `servesFrom`
- * names that release.
+ * The history of the schema in PostgreSQL. The SQL is portable: no extension, no sequence, no advisory lock. A released step is
+ * never edited. Each step keeps everything that the previous release reads and writes, so that replicas can be replaced one by
+ * one; `servesFrom` is the last migration of that release.
  */
 export const postgresMigrations: readonly Migration[] = [
   {
@@ -130,7 +130,7 @@ export const postgresMigrations: readonly Migration[] = [
     `,
   },
   {
-    // As 0009-scope-keys of SQLite. Replicas of the release before do not know the scope "keys", and ignore it in a key.
+    // Like 0009-scope-keys of SQLite. Replicas of the previous release do not know the scope "keys", and ignore it in a key.
     name: '0003-scope-keys',
     servesFrom: '0002-shared-limits',
     sql: `
@@ -151,8 +151,8 @@ export const postgresMigrations: readonly Migration[] = [
     `,
   },
   {
-    // Versions that a replica of the release before uploads get their row here at the next purge. The row in `upload_locks` lets
-    // one upload of an account in at a time.
+    // A replica of the previous release uploads versions without a row in `character_use`; the next purge adds the row. An upload
+    // locks the row of its account in `upload_locks`, so an account has one upload at a time.
     name: '0004-character-use',
     servesFrom: '0002-shared-limits',
     sql: `
@@ -207,13 +207,13 @@ export const postgresMigrations: readonly Migration[] = [
     `,
   },
   {
-    // Requests of one second keep their order: newest first, by `requests_by_account` and then by this.
+    // `microsecond` is the order of the requests of one second.
     name: '0007-requests-by-time',
     servesFrom: '0002-shared-limits',
     sql: 'ALTER TABLE requests ADD COLUMN microsecond BIGINT NOT NULL DEFAULT 0;',
   },
   {
-    // As 0014-card-pieces of SQLite. Replicas of the release before read a card in pieces as an empty file, and answer 400.
+    // Like 0014-card-pieces of SQLite. Replicas of the previous release read a card in pieces as an empty file, and answer 400.
     name: '0008-card-pieces',
     servesFrom: '0002-shared-limits',
     sql: `
@@ -237,8 +237,8 @@ export const postgresMigrations: readonly Migration[] = [
     `,
   },
   {
-    // As 0015-usage-by-day of SQLite, where an older migration has the index of running requests. Requests of replicas of the
-    // release before are summed up too.
+    // Like 0015-usage-by-day of SQLite; in SQLite, an older migration has the index of running requests. The requests of replicas
+    // of the previous release are summed up too.
     name: '0009-usage-by-day',
     servesFrom: '0002-shared-limits',
     sql: `
@@ -262,7 +262,7 @@ export const postgresMigrations: readonly Migration[] = [
     `,
   },
   {
-    // As 0016-imports of SQLite.
+    // Like 0016-imports of SQLite.
     name: '0010-imports',
     servesFrom: '0002-shared-limits',
     sql: `
@@ -285,7 +285,8 @@ export const postgresMigrations: readonly Migration[] = [
     `,
   },
   {
-    // An update of the operating system may change its collations, which breaks indexes in their order.
+    // An update of the operating system may change its collations, and then indexes in the order of such a collation are broken.
+    // The collation "C" compares bytes, and never changes.
     name: '0011-indexed-texts-by-bytes',
     servesFrom: '0002-shared-limits',
     sql: `
@@ -308,8 +309,9 @@ export const postgresMigrations: readonly Migration[] = [
     `,
   },
   {
-    // The versions of the accounts' plants. Replicas of the release before write plants and do not renew the versions: while such
-    // a replica lives no version is valid, and afterwards the epoch is another one.
+    // `plant_versions` has a number for each account, which changes with the plants of the account. Replicas of the previous
+    // release write plants and do not renew the versions. So while such a replica lives, no version is valid, and afterwards the
+    // epoch has changed.
     name: '0012-plant-versions',
     servesFrom: '0002-shared-limits',
     sql: `
@@ -322,7 +324,7 @@ export const postgresMigrations: readonly Migration[] = [
     `,
   },
   {
-    // As 0017-truncated-prompts of SQLite.
+    // Like 0017-truncated-prompts of SQLite.
     name: '0013-truncated-prompts',
     servesFrom: '0002-shared-limits',
     sql: 'ALTER TABLE requests ADD COLUMN upstream_truncated TEXT;',

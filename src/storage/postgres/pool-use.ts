@@ -5,7 +5,7 @@ export interface PoolUse {
   readonly name: string
   readonly max: number
   readonly used: number
-  /** How many wait for one. */
+  /** How many reads or transactions wait for a connection. */
   readonly waiting: number
 }
 

@@ -6,19 +6,19 @@ const heartbeatIntervalMs = 3000
 /** A replica whose last heartbeat is older than this counts as gone. */
 export const goneAfterSeconds = 15
 
-/** One of the service's replicas over a PostgreSQL. It sends heartbeats to the others through the table `replicas`. */
+/** One of the replicas of a service over PostgreSQL. It sends heartbeats to the other replicas through the table `replicas`. */
 export class Replica {
   readonly id = randomUUID()
   readonly #database: PostgresDatabase
   readonly #onHeartbeat: () => Promise<unknown>
-  /** The first heartbeat; undefined again when it has failed. */
+  /** The first heartbeat; undefined again if it has failed. */
   #first: Promise<void> | undefined
   /** Whether the latest heartbeat succeeded. */
   #last = Promise.resolve(true)
   #timer: NodeJS.Timeout | undefined
   #hasStarted = false
 
-  /** @param onHeartbeat is called after each heartbeat but the first */
+  /** @param onHeartbeat is called after each successful heartbeat except the first */
   constructor(database: PostgresDatabase, onHeartbeat: () => Promise<unknown>) {
     this.#database = database
     this.#onHeartbeat = onHeartbeat
@@ -38,7 +38,7 @@ export class Replica {
     await this.#first
   }
 
-  /** Ends the heartbeats, and removes this replica from the table, unless the database is unreachable. */
+  /** Ends the heartbeats, and removes this replica from the table, unless the last heartbeat failed. */
   async leave(): Promise<void> {
     clearInterval(this.#timer)
     if (this.#first === undefined || !(await this.#last)) return
@@ -52,8 +52,8 @@ export class Replica {
         INSERT INTO replicas (id, seen, renews_versions) VALUES (${this.id}, ${time(sql)}, 1)
         ON CONFLICT (id) DO UPDATE SET seen = excluded.seen`
       await sql`DELETE FROM replicas WHERE seen < ${time(sql)} - ${24 * 60 * 60}::bigint`
-      // The epoch changes at the first heartbeat, since until then only older replicas, which do not renew the versions of
-      // plants, may have lived; and at every heartbeat while one of them lives.
+      // A replica of the previous release does not renew the versions of plants. Only such replicas may have lived before the first
+      // heartbeat, so it changes the epoch, and so does every heartbeat while such a replica lives.
       await sql`
         UPDATE counters SET value = ${randomInt(2 ** 47)}
         WHERE name = 'plant_versions_epoch' AND (${!this.#hasStarted}::boolean OR EXISTS (${livingOlderReplicas(sql)}))`
@@ -70,14 +70,14 @@ export function livingReplicas(sql: Queries) {
   return sql<{ id: string }[]>`SELECT id FROM replicas WHERE seen > ${time(sql)} - ${goneAfterSeconds}::bigint`
 }
 
-/** Selects living replicas of the release before, which write plants without renewing their versions. */
+/** Selects the living replicas of the previous release, which write plants without renewing their versions. */
 function livingOlderReplicas(sql: Queries) {
   return sql`SELECT 1 FROM replicas WHERE renews_versions = 0 AND seen > ${time(sql)} - ${goneAfterSeconds}::bigint`
 }
 
 /**
- * The epoch of the versions of plants. It changes at each start, and after replicas that do not renew the versions have lived.
- * Null while such a replica lives.
+ * The epoch of the versions of plants. It changes at each start of a replica, and after a replica has lived that does not renew
+ * the versions. Null while such a replica lives.
  */
 export async function versionsEpoch(sql: Queries): Promise<number | null> {
   const [row] = await sql<{ value: number }[]>`

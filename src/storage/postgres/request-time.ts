@@ -8,7 +8,7 @@ export interface WaitingRequest {
   isAnswered(): boolean
 }
 
-/** Measures how long one request has waited for the database. Waits at the same time count once. */
+/** Measures how long one request has waited for the database. Time with several waits counts once. */
 export class RequestTime {
   readonly request: WaitingRequest
   #usedMs = 0
@@ -34,12 +34,12 @@ export class RequestTime {
 
 const current = new AsyncLocalStorage<RequestTime | undefined>()
 
-/** Runs work of a request: all its waits for the database until its reply begins share one time limit. */
+/** Runs the work of a request: its waits for the database share one time limit until the reply begins. */
 export function duringRequest<T>(request: WaitingRequest, work: () => T): T {
   return current.run(new RequestTime(request), work)
 }
 
-/** Runs work that has a time limit of its own, outside the request's. */
+/** Runs work outside the current request: the work has a time limit of its own. */
 export function outsideRequest<T>(work: () => T): T {
   return current.run(undefined, work)
 }
@@ -67,8 +67,8 @@ export async function withinRequestTime<T>(timeoutMs: number, work: (leftMs: num
 }
 
 /**
- * The time of the current request; undefined outside a request. Timers that a request has started run in its context also
- * after its reply: they have a time limit of their own.
+ * The time of the current request; undefined outside a request, and after the reply has begun. Timers that a request has started
+ * run in its context even after its reply, and then have a time limit of their own.
  */
 export function currentRequestTime(): RequestTime | undefined {
   const time = current.getStore()

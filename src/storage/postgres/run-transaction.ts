@@ -7,7 +7,7 @@ const noTransaction = '25P01'
 /** SQLSTATEs of a COMMIT whose outcome is unknown; the second is statement_completion_unknown. */
 const uncertain = new Set([noTransaction, '40003'])
 
-/** Counts warnings of a pool's server that make commits uncertain. */
+/** Counts the server's warnings that make commits uncertain. */
 export class Warnings {
   #count = 0
 
@@ -55,14 +55,14 @@ export async function runTransaction<Types extends Record<string, unknown>>(
       throw error
     }
     commit(sql).then(committed.resolve, committed.reject)
-    // Never resolves: the connection is back in the pool, and the library's own COMMIT or ROLLBACK would hit another transaction.
+    // This never resolves. The connection is already back in the pool, so the library's own COMMIT would hit another transaction.
     return never()
   })
   begun.catch((reason: unknown) => {
     loss = { reason }
   })
   const [end] = await Promise.allSettled([Promise.race([begun, committed.promise])])
-  // Without a transaction, its statements may have been committed one by one.
+  // If no transaction was open, the statements may have been committed one by one.
   if (warnings.count > warned) throw new Unconfirmed()
   if (end.status === 'rejected') throw end.reason
 }

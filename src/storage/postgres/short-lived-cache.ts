@@ -1,4 +1,4 @@
-/** How long an answer is valid: a change by another replica is seen here at most so much later. */
+/** How long an answer is valid, and how late a change by another replica is seen here at most. */
 const lifetimeMs = 500
 const maxAnswers = 10_000
 
@@ -12,7 +12,7 @@ export class ShortLivedCache<T> {
     return known && known.until > performance.now() ? known.answer : undefined
   }
 
-  /** Caches an answer, and returns it. */
+  /** Caches an answer, and returns it. A full cache is emptied first. */
   set(question: string, answer: T): T {
     if (this.#answers.size >= maxAnswers) this.forget()
     this.#answers.set(question, { answer, until: performance.now() + lifetimeMs })

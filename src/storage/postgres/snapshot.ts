@@ -24,12 +24,12 @@ export class Snapshot<Types extends Record<string, unknown>> {
       })
   }
 
-  /** @throws the database's error when the connection was lost: later reads were not from this snapshot */
+  /** @throws the database's error when the connection was lost: later reads would not be from this snapshot */
   check(): void {
     if (this.#failure) throw this.#failure.reason
   }
 
-  /** Ends the transaction, also when it is not open yet. */
+  /** Ends the transaction, even if it is not open yet. */
   end(): void {
     // The client library would send its COMMIT to a closed socket, which ends the process. The loss of the connection is known
     // at the end of this turn.

@@ -19,15 +19,15 @@ interface Host {
 }
 
 /**
- * Opens the sockets of a database's connections. With several hosts the client library would try them in a tight loop for
- * ever, and it cannot end a single connection that gets no answer. Its TLS falls back to plain text when the server has none,
- * and ignores `sslrootcert`.
+ * Opens the sockets of a database's connections. The client library's own sockets have three faults: with several hosts the
+ * library tries the hosts in a tight loop for ever; it cannot end a single connection that gets no answer; and its TLS falls back
+ * to plain text when the server has no TLS, and ignores `sslrootcert`.
  */
 export class Sockets {
   readonly #hosts: readonly Host[]
   readonly #tls: Tls | undefined
   readonly #open = new Set<WatchedSocket>()
-  /** The open sockets on which no query is known to have been answered. */
+  /** The sockets on which no query is known to have been answered. */
   readonly #unproven = new Set<WatchedSocket>()
   #current = 0
   /** Indexes of the hosts that were left within the last second. */
@@ -36,22 +36,22 @@ export class Sockets {
 
   /**
    * @param place the hosts of a URL, such as `one:5432,two:5432`
-   * @param tls the TLS parameters of the URL; plain text without it
+   * @param tls the TLS parameters of the URL; by default plain text
    */
   constructor(place: string, tls?: Tls) {
     this.#hosts = place.split(',').map(hostOf)
     this.#tls = tls
   }
 
-  /** The local ports. */
+  /** The local ports of the open connections. */
   get ports(): readonly number[] {
     return [...this.#open].flatMap(({ localPort }) => localPort ?? [])
   }
 
   /**
-   * Connects to the host that answered last. It goes on to the next host when a connection ends that never had an answer. A
-   * connection that had one may have been idle or waiting for a standby, and the next host may be that standby, which does not
-   * answer.
+   * Connects to the host that answered last. When a connection ends that never had an answer, later connections go to the next
+   * host. The end of a connection that had an answer changes nothing: the connection may have been idle or waiting for a standby,
+   * and the next host may be that standby, which does not answer.
    */
   open(): Socket | Promise<Socket> {
     const index = this.#current
@@ -75,7 +75,7 @@ export class Sockets {
       return hideRole(closeWithError(await beginTls(socket, this.#hostAt(index).host, tls)))
     } catch (error) {
       socket.destroy()
-      // As libpq does with `prefer` when the handshake fails.
+      // libpq does the same with `prefer` when the handshake fails.
       if (tls.isOptional && error instanceof ConnectFault && error.code !== 'NOT_POSTGRESQL')
         return this.#openPlain(index)
       return failedSocket(error)
@@ -89,7 +89,7 @@ export class Sockets {
       this.#open.delete(socket)
       if (this.#unproven.delete(socket) && this.#current === index) this.#leave(index)
     })
-    // Below TLS the socket has no other listener for errors.
+    // With TLS, this socket has no other listener for errors.
     socket.on('error', () => {})
     // Node looks up the name at each connect: a failover may be a change in the DNS.
     socket.setNoDelay(true).connect({ ...this.#hostAt(index) })
@@ -99,9 +99,9 @@ export class Sockets {
   }
 
   /**
-   * Connects to the next host from now on. Behind a pooler, other connections to the old host may wait for the same lost
-   * server. After the grace period those that never had an answer and stayed silent are ended, unless the old host is the
-   * current one again.
+   * Connects to the next host from now on. If the old host is a pooler, other connections to it may wait for the same lost
+   * server. So after the grace period, the connections to the old host that never had an answer and stayed silent are ended,
+   * unless the old host is the current host again.
    */
   #leave(index: number): void {
     this.#current = (index + 1) % this.#hosts.length
@@ -115,7 +115,11 @@ export class Sockets {
     }, graceMs).unref()
   }
 
-  /** @returns a function that returns the connections of now, to one host or to all, that have received no bytes since */
+  /**
+   * Notes the connections that are open now.
+   * @param host the index of the only host whose connections count; by default all
+   * @returns a function that returns those of the connections that have received no bytes since
+   */
   #silentSince(host?: number): () => readonly WatchedSocket[] {
     const before = [...this.#open]
       .filter(({ index }) => host === undefined || index === host)
@@ -123,7 +127,7 @@ export class Sockets {
     return () => before.flatMap(({ socket, read }) => (socket.bytesRead === read ? socket : []))
   }
 
-  /** Records that a query was answered. With connections to several hosts it is unknown which one answered, so nothing changes. */
+  /** Records that a query was answered. With connections to several hosts, nothing changes: the host of the answer is unknown. */
   markServed(): void {
     if (this.#unproven.size === 0 || new Set([...this.#open].map(({ index }) => index)).size > 1) return
     for (const socket of this.#unproven) if (socket.bytesRead > 0) this.#unproven.delete(socket)
@@ -143,8 +147,8 @@ export class Sockets {
 
   /**
    * Ends the connections that receive no bytes during the grace period. Their server may be lost, or their commit may wait for
-   * a dead standby, and they must not use up the pool. Idle connections are ended too, which costs nothing.
-   * @param isNeeded whether they should still be ended after the grace period
+   * a dead standby, and such connections must not use up the pool. Idle connections are ended too, which costs nothing.
+   * @param isNeeded whether the connections should still be ended after the grace period
    */
   endSilent(isNeeded: () => boolean): void {
     if (this.#silenceTimer) return
@@ -160,7 +164,7 @@ export class Sockets {
 
 /** A socket that reports its end. */
 class WatchedSocket extends Socket {
-  /** The index of its host. */
+  /** The index of the socket's host. */
   readonly index: number
   readonly #onEnd: () => void
 
@@ -177,12 +181,12 @@ class WatchedSocket extends Socket {
 }
 
 /**
- * Makes a socket emit an error whenever it closes. When a connection closes before the greeting without an error, the client
- * library connects again at once, in an endless loop. The library's own listeners run after this one.
+ * Makes a socket emit an error whenever it closes. Otherwise, when a connection closes before the greeting and without an error,
+ * the client library connects again immediately, in an endless loop. The library's own listeners run after this listener.
  */
 function closeWithError<T extends Socket>(socket: T): T {
   socket.once('close', () => socket.emit('error', new ConnectionLost('CONNECTION_CLOSED')))
-  // The library may have removed its listener for errors by then.
+  // The library may have removed its listener for errors before the socket closes.
   socket.on('error', () => {})
   return socket
 }
@@ -190,7 +194,7 @@ function closeWithError<T extends Socket>(socket: T): T {
 /**
  * Hides the server's role in a greeting from the client library, so that the library asks the server itself. PgBouncer repeats
  * the first greeting of its server, and so calls a promoted server a standby for ever. The name of the parameter is changed in
- * place; the library's listener runs after this one.
+ * place, before the library's listener gets the bytes.
  */
 function hideRole<T extends Socket>(socket: T): T {
   const rename = (data: Buffer): void => {
@@ -201,7 +205,7 @@ function hideRole<T extends Socket>(socket: T): T {
   return socket.on('data', rename)
 }
 
-/** A socket that fails in the next turn. When `socket()` rejects instead, the library loses that connection from its pool. */
+/** A socket that fails in the next turn. If `socket()` rejected instead, the library's pool would lose that connection. */
 function failedSocket(reason: unknown): Socket {
   const socket = new Socket()
   setImmediate(() => socket.destroy(reason instanceof Error ? reason : new Error(String(reason))))

@@ -1,11 +1,11 @@
 import type { Transaction } from './database.ts'
 
 /**
- * Lets the commit of a transaction wait for no standby. It is for counts and heartbeats, which are sent again or expire within
- * a minute: a failover may lose the last of them.
+ * Makes the commit of a transaction not wait for standbys. It is for counts, heartbeats and the last uses of keys: a failover may
+ * lose the latest of these writes, which does no harm.
  */
 export function withoutStandby(sql: Transaction): Promise<unknown> {
-  // Sent at once, before the next statement. Other engines do not have the setting, so the statement changes nothing there.
+  // `execute` sends the statement immediately, before the next statement. In engines without this setting nothing changes.
   return sql
     .unsafe(`
       SELECT set_config('synchronous_commit', 'local', true)

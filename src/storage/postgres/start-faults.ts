@@ -68,7 +68,7 @@ const byCode: Readonly<Record<string, string>> = {
   CERT_SIGNATURE_FAILURE: notTrusted,
 }
 
-/** Faults by SQLSTATE and the function of PostgreSQL that refuses, where the SQLSTATE has several meanings. */
+/** Faults with a SQLSTATE that has several meanings, by the SQLSTATE and the function of PostgreSQL that refuses. */
 const byRoutine: Readonly<Record<string, string>> = {
   '28000 InitializeSessionUserId':
     'has no role of this name that may log in. Create it there (CREATE ROLE … LOGIN), or correct the name in DATABASE_URL',
@@ -80,7 +80,7 @@ const byRoutine: Readonly<Record<string, string>> = {
 const wantsTls =
   'does not let this client in without TLS. Append ?sslmode=verify-full&sslrootcert=PATH (or sslmode=require) to DATABASE_URL, or add a line for role, database and machine to its pg_hba.conf'
 
-/** Messages of servers and poolers that require TLS. PostgreSQL sends the first also when no line of pg_hba.conf matches. */
+/** Messages of servers and poolers that require TLS. PostgreSQL also sends the first message if no line of pg_hba.conf matches. */
 const noTls = /no encryption|SSL off|SSL (?:connection )?(?:is )?required|sslmode=require/i
 
 /**

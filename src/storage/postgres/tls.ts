@@ -8,7 +8,7 @@ import { ConnectFault, ConnectionLost, isConnectionGone } from './failures.ts'
 export interface Tls {
   /** Whether to connect without TLS when the server has none (`sslmode=prefer`). */
   readonly isOptional: boolean
-  /** Whether TLS begins at once, without PostgreSQL's SSLRequest (`sslnegotiation=direct`). */
+  /** Whether TLS begins immediately, without PostgreSQL's SSLRequest (`sslnegotiation=direct`). */
   readonly isDirect: boolean
   /** The trusted authorities and the checks. */
   readonly options: ConnectionOptions
@@ -31,8 +31,8 @@ const request = Buffer.from([0, 0, 0, 8, 4, 210, 22, 47])
 
 /**
  * Removes the TLS parameters from a database's URL, and reads them as libpq does (postgresql.org/docs/current/libpq-ssl.html),
- * with two differences: without `sslmode` there is no TLS, where libpq would prefer it; and without `sslrootcert` the
- * authorities of Node are trusted instead of a file in the home folder.
+ * with two differences: without `sslmode` there is no TLS (libpq prefers TLS), and without `sslrootcert` the authorities of Node
+ * are trusted (libpq reads a file in the home folder).
  * @throws StorageError that names DATABASE_URL and the fault in it
  */
 export function takeTls(url: string): UrlWithoutTls {
@@ -40,7 +40,8 @@ export function takeTls(url: string): UrlWithoutTls {
   const query = new URLSearchParams(written)
   const isSystem = query.get('sslrootcert') === 'system'
   const mode = modeOf(query.get('sslmode') ?? query.get('ssl') ?? (isSystem ? 'verify-full' : 'disable'))
-  // As in libpq: public authorities sign certificates for anybody, so a certificate proves nothing unless its name is checked.
+  // libpq refuses this too: public authorities sign certificates for anybody, so a certificate proves nothing unless its name is
+  // checked.
   if (isSystem && mode !== 'verify-full') {
     throw new StorageError(`DATABASE_URL has sslrootcert=system, which asks for sslmode=verify-full. Write that there.`)
   }
@@ -92,7 +93,7 @@ function optionsOf(mode: Mode, ca: string | string[] | undefined, isDirect: bool
 /**
  * Begins TLS on a socket that is connecting. To cancel it, the caller destroys the socket.
  * @returns the socket with TLS, or the same socket when the server has no TLS and TLS is optional
- * @throws ConnectFault when TLS is not possible; Node's error when the connection is lost
+ * @throws ConnectFault when TLS is not possible; ConnectionLost or Node's error when the connection is lost
  */
 export async function beginTls(socket: Socket, host: string, tls: Tls): Promise<Socket> {
   await nextEvent(socket, 'connect')
@@ -115,7 +116,7 @@ export async function beginTls(socket: Socket, host: string, tls: Tls): Promise<
   return secure
 }
 
-/** Waits for an event of a socket. @throws the socket's error, or ConnectionLost when it closes before */
+/** Waits for an event of a socket. @throws the socket's error; ConnectionLost when the socket closes before the event */
 function nextEvent(socket: Socket, event: string): Promise<unknown[]> {
   return new Promise((resolve, reject) => {
     const onClose = () => reject(new ConnectionLost('CONNECTION_CLOSED'))
