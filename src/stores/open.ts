@@ -22,7 +22,7 @@ export function watchForDamage(stores: Stores, damage: Damage): Stores {
 /**
  * Opens the stores of the settings: a PostgreSQL for all replicas, or the SQLite file of the data folder.
  * @param by the actor in the audit record of a migration
- * @throws StorageError with one clear sentence when they cannot be opened
+ * @throws StorageError with one clear sentence when the stores cannot be opened
  */
 export async function openStores({ databasePath, databaseUrl }: Config, by: Actor = commandLine): Promise<Stores> {
   if (databaseUrl === undefined) return openSqliteStores(databasePath, by)

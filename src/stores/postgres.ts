@@ -19,8 +19,9 @@ import { PostgresUsageReader } from '../usage/postgres-report.ts'
 import { ledgerQueue, type Stores } from './stores.ts'
 
 /**
- * Opens the stores over a PostgreSQL, or an engine that speaks its protocol, and brings its schema up to date.
- * @throws StorageError with one line that names the host, and no password; also for an unfinished move into the database
+ * Opens the stores over PostgreSQL, or an engine with PostgreSQL's protocol, and brings the schema up to date.
+ * @throws StorageError when the database cannot be used, or has an unfinished move. The message is one line with the host and
+ *   without the password
  */
 export async function openPostgresStores(url: string, by: Actor = commandLine): Promise<Stores> {
   let migrated: AuditRecord | undefined
@@ -62,7 +63,7 @@ export async function openPostgresStores(url: string, by: Actor = commandLine): 
     check: () => checkPostgres(database),
     duringRequest: duringRequest,
     async close() {
-      // First the queued ends of requests: their reserved tokens count until these are written.
+      // The queued ends of requests are written first, because the reserved tokens of these requests count until then.
       await ledger.flush().catch(() => undefined)
       await counts.close()
       await ledger.stop().catch(() => undefined)

@@ -40,24 +40,24 @@ export interface Stores {
   readonly usage: UsageReader
   readonly audit: AuditTrail
   /**
-   * Deletes an account without plants, with its keys, characters, grants and idempotency keys, in one transaction. Its usage
+   * Deletes an account that has no plants, and its keys, characters, grants and idempotency keys, in one transaction. Its usage
    * stays in the ledger. The pieces of its cards are removed afterwards, in small transactions.
-   * @returns false, and deletes nothing, when the account has plants
-   * @throws AccessError for an unknown account, and for one with the last working key of the scope `admin`
+   * @returns false when the account has plants; then nothing is deleted
+   * @throws AccessError when the account is unknown, or has the last valid key of the scope `admin`
    */
   deleteAccount(name: string, by?: Actor): Promise<boolean>
   /**
-   * Makes the limiter of keys and accounts; over PostgreSQL all replicas count together.
+   * Makes the limiter of keys and accounts. Over PostgreSQL, all replicas count together.
    * @param settings the limits of accounts without limits of their own
    */
   limiter(settings: Limits): Limiter
-  /** Metrics of the database. Metrics of all engines have the same names; some exist for one engine alone. */
+  /** Metrics of the database. The names do not depend on the engine; some metrics exist for one engine only. */
   readonly metrics: readonly Metric[]
   /** Resolves when the database answers; rejects with the reason when it does not. */
   check(): Promise<void>
-  /** Runs work of a request: all its waits for the database until its reply begins share one time limit. */
+  /** Runs the work of a request: its waits for the database share one time limit until the reply begins. */
   duringRequest?(request: WaitingRequest, work: () => void): void
-  /** Prepares for serving: from now on a wait for another program's lock blocks the process only for a moment. */
+  /** Prepares for serving: from now on, another program's lock blocks the process only for a moment, and the log is kept small. */
   beginServing?(clock?: Clock): void
   close(): Promise<void>
 }
@@ -133,8 +133,8 @@ export function openSqliteStores(path: string, by: Actor = commandLine): Stores 
 const fileCheckIntervalMs = 1000
 
 /**
- * Makes a function that checks the database's file at most once a second, with a new connection: an open connection caches the
- * file's header until the next write, and does not see that it is damaged.
+ * Makes a function that checks the database's file at most once a second. The check opens a new connection, because an open
+ * connection caches the file's header until the next write, and does not see that the header is damaged.
  */
 function fileCheck(path: string): () => void {
   let checkedAt = Number.NEGATIVE_INFINITY
@@ -144,7 +144,7 @@ function fileCheck(path: string): () => void {
     try {
       openToRead(path).close()
     } catch (error) {
-      // Other errors show at the serving connection.
+      // Other errors also occur on the connection that serves requests.
       if (isDamage(error)) throw error
     }
   }

@@ -33,7 +33,7 @@ export interface BatchWork<Write, Answer> {
   commit(sql: Transaction, writes: readonly Write[], mayWait: boolean): Promise<readonly Result<Answer>[]>
   /** Called after each committed batch. */
   committed?(): void
-  /** The owner of a write, such as its account. The lock of an owner may be taken for long. By default all writes share a lane. */
+  /** The owner of a write, such as its account, whose lock may be taken for long. By default all writes share one lane. */
   ownerOf?(write: Write): unknown
 }
 

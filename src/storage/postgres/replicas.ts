@@ -52,8 +52,8 @@ export class Replica {
         INSERT INTO replicas (id, seen, renews_versions) VALUES (${this.id}, ${time(sql)}, 1)
         ON CONFLICT (id) DO UPDATE SET seen = excluded.seen`
       await sql`DELETE FROM replicas WHERE seen < ${time(sql)} - ${24 * 60 * 60}::bigint`
-      // A replica of the previous release does not renew the versions of plants. Only such replicas may have lived before the first
-      // heartbeat, so it changes the epoch, and so does every heartbeat while such a replica lives.
+      // Replicas of the previous release do not renew the versions of plants. The epoch changes at the first heartbeat, because
+      // only such replicas may have lived before, and at every heartbeat while such a replica lives.
       await sql`
         UPDATE counters SET value = ${randomInt(2 ** 47)}
         WHERE name = 'plant_versions_epoch' AND (${!this.#hasStarted}::boolean OR EXISTS (${livingOlderReplicas(sql)}))`

@@ -80,7 +80,7 @@ const byRoutine: Readonly<Record<string, string>> = {
 const wantsTls =
   'does not let this client in without TLS. Append ?sslmode=verify-full&sslrootcert=PATH (or sslmode=require) to DATABASE_URL, or add a line for role, database and machine to its pg_hba.conf'
 
-/** Messages of servers and poolers that require TLS. PostgreSQL also sends the first message if no line of pg_hba.conf matches. */
+/** Messages of servers and poolers that require TLS. PostgreSQL also sends the first if no line of pg_hba.conf matches. */
 const noTls = /no encryption|SSL off|SSL (?:connection )?(?:is )?required|sslmode=require/i
 
 /**

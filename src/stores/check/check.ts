@@ -6,7 +6,7 @@ import { rulesFor, tableRules } from './rules.ts'
 /** A value of a key. */
 export type KeyValue = string | number | bigint | Uint8Array | null
 
-/** A database to check, statement by statement: no statement keeps a snapshot open for long. */
+/** A database to check. A check runs many short statements, so that no snapshot is open for long. */
 export interface CheckedDatabase {
   readonly engine: 'SQLite' | 'PostgreSQL'
   /** The existing tables, with the columns of their primary keys. */
@@ -23,7 +23,7 @@ const rowsPerQuery = 5000
 
 /**
  * Checks a database without changing it.
- * @returns the faults; none for a good database
+ * @returns the faults; a good database has no faults
  * @throws the database's error when it cannot be reached
  */
 export async function* check(database: CheckedDatabase): AsyncIterable<Finding> {

@@ -5,7 +5,7 @@ import { postgresMigrations } from '../../storage/postgres/migrations.ts'
 import { type CheckedDatabase, damage, type KeyValue } from './check.ts'
 import type { Finding } from './rules.ts'
 
-/** The indexes of larger tables are not compared with their table, since that reads the table twice in one snapshot. */
+/** The indexes of larger tables are not compared with the table, because a comparison reads the table twice in one snapshot. */
 const maxComparedRows = 1_000_000
 
 interface Index {
@@ -18,9 +18,9 @@ interface Index {
 }
 
 /**
- * A PostgreSQL to check.
+ * A PostgreSQL database to check.
  * @param note gets a sentence for each check that is left out
- * @throws StorageError when a newer version has migrated it; ApiError 503 when it does not answer
+ * @throws StorageError when a newer version has migrated the database; ApiError 503 when the database does not answer
  */
 export async function postgresToCheck(
   database: PostgresDatabase,

@@ -21,11 +21,11 @@ export interface RowRule {
   readonly fault: string
   /** The end of the sentence that begins with the number of rows. */
   readonly says: string
-  /** The only engine of the rule; both without it. */
+  /** The engine that the rule is for; by default both engines. */
   readonly engine?: 'SQLite' | 'PostgreSQL'
 }
 
-/** A rule for a whole table: one statement, whose row has `fault`, which is 1 when the rule is broken. */
+/** A rule for a whole table: a statement that gives one row. Its column `fault` is 1 when the rule is broken. */
 export interface TableRule {
   readonly engine: 'SQLite' | 'PostgreSQL'
   readonly tables: readonly string[]
@@ -43,9 +43,9 @@ const rowRules: readonly RowRule[] = [
   orphan('characters', 'account name digest', 'character_versions', 'account name digest'),
   orphan('character_versions', 'account name', 'characters', 'account name'),
   orphan('character_use', 'account name digest', 'character_versions', 'account name digest'),
-  // Over PostgreSQL a replica of the release before does not write these rows; the next purge adds them.
+  // Over PostgreSQL, a replica of the previous release does not write rows of `character_use`; the next purge adds these rows.
   { ...orphan('character_versions', 'account name digest', 'character_use', 'account name digest'), engine: 'SQLite' },
-  // An upload without an account has no version yet: its pieces are still being written.
+  // An upload without an account has no version: its pieces are still being written, or will be removed.
   orphan('uploads', 'account name digest', 'character_versions', 'account name digest', 'r.account IS NOT NULL AND '),
   orphan('card_pieces', 'upload', 'uploads', 'id'),
   orphan('imports', 'account', 'accounts', 'id'),
@@ -79,7 +79,7 @@ const rowRules: readonly RowRule[] = [
   },
 ]
 
-/** PostgreSQL reports a damaged page, or a lost piece of a long value, only when the value is read. These rules read every value. */
+/** PostgreSQL reports a damaged page, or a lost piece of a long value, only when the value is read, so these rules read it. */
 const readRules = [
   ['character_versions', 'md5(r.source)'],
   ['card_pieces', 'md5(r.bytes)'],
@@ -98,7 +98,7 @@ export const tableRules: readonly TableRule[] = [
 ]
 
 /**
- * The rules of a schema, which may be older.
+ * The rules for a schema, which may be older than this version.
  * @param tables the existing tables
  */
 export function rulesFor(tables: ReadonlySet<string>, engine: 'SQLite' | 'PostgreSQL'): readonly RowRule[] {

@@ -8,11 +8,11 @@ import { check, damage } from './check.ts'
 import type { Finding } from './rules.ts'
 import { sqliteToCheck } from './sqlite.ts'
 
-/** A statement of a check may read a whole table. */
+/** This is longer than the time limit of a request, because a statement of a check may read a whole table. */
 const statementTimeoutMs = 600_000
 
 /**
- * Checks the database of the settings, and prints its faults on stdout: a line for each, or one JSON object.
+ * Checks the database of the settings, and prints its faults on stdout: a line for each fault, or one JSON object.
  * @throws StorageError when there are faults, or the database cannot be checked
  */
 export async function runCheck({ databasePath, databaseUrl }: Config, json: true | undefined): Promise<void> {
@@ -48,7 +48,7 @@ async function* checkServer(url: string): AsyncIterable<Finding> {
   const { openPostgres } = await import('../../storage/postgres/connect.ts')
   const { startFaultOf } = await import('../../storage/postgres/start-faults.ts')
   const { postgresToCheck } = await import('./postgres.ts')
-  // With the time limit of a request, an unreachable server fails soon. The second connection has the long limit.
+  // The first connection has the time limit of a request, so an unreachable server fails soon. The second has the long limit.
   const first = openPostgres(url, 'DATABASE_URL')
   let database = first
   try {

@@ -8,8 +8,8 @@ import type { Finding } from './rules.ts'
 const maxWholeBytes = 256 * 1024 * 1024
 
 /**
- * A SQLite file to check. Reading it blocks no writer.
- * @throws StorageError when a newer version has migrated it; SQLite's error when its schema cannot be read
+ * A SQLite file to check. The check blocks no writer.
+ * @throws StorageError when a newer version has migrated the file; SQLite's error when the schema cannot be read
  */
 export function sqliteToCheck(database: Database, path: string): CheckedDatabase {
   const applied = appliedMigrations(database) ?? []

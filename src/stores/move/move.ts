@@ -5,14 +5,14 @@ import { counted } from '../../text.ts'
 import { engineOf, placeForm } from './engine.ts'
 import { type MovableDatabase, type Row, type Table, tables, type Value } from './tables.ts'
 
-/** The number of rows of a table, and the sum of their SHA-256 digests in hex. It does not depend on engine and order. */
+/** The number of rows of a table, and the sum of their SHA-256 digests in hex. The sum does not depend on engine and order. */
 export interface TableSum {
   readonly table: string
   readonly rows: number
   readonly checksum: string
 }
 
-/** Opens the database of a URL: `sqlite:./path` or `postgres://…`. @throws StorageError when it cannot be used */
+/** Opens the database of a URL: `sqlite:./path` or `postgres://…`. @throws StorageError when the database cannot be used */
 export async function openForMove(url: string, isSource: boolean): Promise<MovableDatabase> {
   const engine = engineOf(url)
   if (engine === 'sqlite') {
@@ -27,8 +27,8 @@ export async function openForMove(url: string, isSource: boolean): Promise<Movab
 }
 
 /**
- * Moves all rows, or continues an unfinished move, and compares both sides. Until the move is complete, no service starts over
- * the target.
+ * Moves all rows, or continues an unfinished move, and compares both sides. Until the move is complete, a service refuses to
+ * start with the target as its database.
  * @param onProgress gets the number of moved rows and of all rows after each batch
  * @returns the checksums of the tables
  * @throws StorageError when the target has other rows, a service uses one side, or the sides differ at the end
@@ -69,7 +69,7 @@ export async function move(
     }
     sums.push(target)
   }
-  // A service that has started meanwhile writes rows that were not compared.
+  // A service that started during the move may have written rows that were not compared.
   await from.refuseServed()
   await to.refuseServed()
   const entry = globalEntry('database.migrated', { place: from.place }, { place: to.place, rows: all })

@@ -8,13 +8,13 @@ import { escapeNul, unescapeNul } from '../../storage/postgres/texts.ts'
 import { unfinishedMoveIn } from '../../storage/postgres/unfinished-move.ts'
 import { type Kind, type MovableDatabase, quoted, type Row, readStatement, type Table, type Value } from './tables.ts'
 
-/** A count or a batch of large rows may take long. */
+/** This is longer than the time limit of a request, because a count or a batch of large rows may take long. */
 const statementTimeoutMs = 600_000
 
 /**
  * Opens a PostgreSQL database for a move.
  * @param option the option that has the URL, for messages: `--from` or `--to`
- * @throws StorageError with the host when it cannot be used
+ * @throws StorageError when the database cannot be used; the message has the host
  */
 export async function openPostgresForMove(url: string, option: string): Promise<MovableDatabase> {
   // The probe fails soon when the server cannot be reached. The second connection waits for slow statements and short outages.
@@ -74,7 +74,7 @@ export async function openPostgresForMove(url: string, option: string): Promise<
   }
 }
 
-/** @throws StorageError when a replica has sent a heartbeat in the last seconds */
+/** @throws StorageError when a replica has sent a heartbeat in the last 15 seconds */
 async function refuseServed(database: PostgresDatabase, place: string): Promise<void> {
   const living = await database.read(async (sql) => (await livingReplicas(sql)).length)
   if (living === 0) return
@@ -91,7 +91,7 @@ function insertRows({ name, columns }: Table): string {
     SELECT ${names} FROM json_to_recordset($1::text::json) AS x(${shapes.join(', ')}) ON CONFLICT DO NOTHING`
 }
 
-/** The statement that inserts one row. For large rows it needs fewer copies in memory than JSON. */
+/** The statement that inserts one row. For large rows, this statement needs fewer copies in memory than one with JSON. */
 function insertRow({ name, columns }: Table): string {
   const values = Object.values(columns).map((kind, at) =>
     kind === 'BYTEA' ? `decode($${at + 1}, 'base64')` : `$${at + 1}`,

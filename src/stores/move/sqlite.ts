@@ -12,7 +12,7 @@ import { unfinishedMoveInFile } from '../../storage/unfinished-move.ts'
 import { type MovableDatabase, quoted, type Row, readStatement, type Table, type Value } from './tables.ts'
 
 /**
- * Opens a SQLite file for a move, and keeps services from starting over it. A source is also locked against all writers.
+ * Opens a SQLite file for a move, and locks its folder, so that no service starts there. A source is also locked for all writers.
  * @throws StorageError when another program uses the file, or a source does not exist
  */
 export function openSqliteForMove(file: string, isSource: boolean): MovableDatabase {
@@ -35,10 +35,10 @@ export function openSqliteForMove(file: string, isSource: boolean): MovableDatab
   const numberOf = (sql: string) => Number(database.prepare(sql).pluck().get() ?? 0)
   return {
     place: path,
-    // The lock on its folder keeps services away.
+    // While the folder is locked, no service uses the file.
     refuseServed: async () => {},
     async read(table, after) {
-      // Without this pause, the event loop would not process answers of the other side until the whole table is read.
+      // Without this pause, the event loop would process no answers of the other database before the whole table is read.
       await nextTurn()
       const statement = readStatement(table, after !== undefined).replace(/\$\d+/g, '?')
       const rows = database.prepare<unknown[], Row>(statement).all(...(after ?? []))
@@ -78,7 +78,7 @@ export function openSqliteForMove(file: string, isSource: boolean): MovableDatab
   }
 }
 
-/** Locks the database against commands, which do not need the lock on the folder, until the move is done. */
+/** Locks a source for all writers until the move is done: commands do not need the lock on the folder to write. */
 function lockForReading(database: Database): void {
   try {
     database.exec('BEGIN IMMEDIATE')
@@ -90,8 +90,8 @@ function lockForReading(database: Database): void {
 }
 
 /**
- * A row without U+0000 in its texts, which PostgreSQL cannot store. A service over PostgreSQL replaces it too, for example in the
- * name of a model from a request.
+ * A row without U+0000 in its texts, because PostgreSQL cannot store this character. A service over PostgreSQL replaces it in the
+ * same way, for example in the name of a model from a request.
  */
 function withoutNul({ columns }: Table, row: Row): Row {
   let found: Record<string, Value> | undefined

@@ -13,11 +13,11 @@ export interface Table {
   readonly name: string
   readonly key: readonly string[]
   readonly columns: Readonly<Record<string, Kind>>
-  /** How many rows are read and written at once: few for large rows. */
+  /** How many rows are read and written in one step; if rows may be large, a step has few. */
   readonly batch: number
 }
 
-/** The tables, each after the tables that it refers to. The order of columns is that of the hash. */
+/** The tables, each after the tables that it refers to. The digest of a row takes the columns in this order. */
 export const tables: readonly Table[] = [
   table('accounts', 'id', 'name created:n suspended:n limits models', 'id'),
   table(
@@ -61,7 +61,7 @@ export const tables: readonly Table[] = [
 
 /**
  * @param numbers columns of numbers
- * @param others columns of text; with the suffix `:n` of numbers, `:b` of bytes, `:a` of names with any letter
+ * @param others columns of text. A suffix means another type: `:n` a number, `:b` bytes, `:a` a name with any character
  */
 function table(name: string, numbers: string, others: string, key: string): Table {
   const kinds: Readonly<Record<string, Kind>> = { n: 'BIGINT', b: 'BYTEA', a: 'NAME' }
@@ -76,9 +76,9 @@ function table(name: string, numbers: string, others: string, key: string): Tabl
 
 /** A database as the source or the target of a move. */
 export interface MovableDatabase {
-  /** Its path, or its hosts and name, without a user name and a password. */
+  /** The path of the database, or its hosts and name, without a user name and a password. */
   readonly place: string
-  /** @throws StorageError when a service uses it */
+  /** @throws StorageError when a service uses the database */
   refuseServed(): Promise<void>
   /** The batch of rows after a key, or the first batch, in the engine's own order of keys. */
   read(table: Table, after: readonly Value[] | undefined): Promise<readonly Row[]>
@@ -87,11 +87,11 @@ export interface MovableDatabase {
   highestAccount(): Promise<number>
   /** The unfinished move into this database; undefined when there is none. */
   unfinishedMove(): Promise<UnfinishedMove | undefined>
-  /** Begins a move into this database. Until `finish` no service starts over it. */
+  /** Begins a move into this database. Until `finish`, a service refuses to start with this database. */
   begin(source: string): Promise<void>
-  /** Writes rows, and in the same transaction how far the move has come. */
+  /** Writes rows, and records the key of the last row in the same transaction. */
   write(table: Table, rows: readonly Row[], lastKey: string): Promise<void>
-  /** Completes the move: new accounts get ids above this one, and the audit entry is written. */
+  /** Completes the move: new accounts will get ids above `highestAccount`, and the audit entry is written. */
   finish(highestAccount: number, entry: AuditEntry): Promise<void>
   close(): Promise<void>
 }
