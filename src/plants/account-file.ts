@@ -9,7 +9,7 @@ import type { PortablePlant } from './portable.ts'
 const format = 'conservatory-account'
 const version = 1
 
-/** The longest line that is read. The line of a plant has at most 6 KB, however it is escaped. */
+/** The longest line that is read. The line of a plant has at most 6 KB, even if all its characters are escaped. */
 const maxLineBytes = 1024 * 1024
 
 /** The first line of the file. It has the number of plants, so that a truncated file is recognised. */
@@ -35,7 +35,7 @@ export function lineOf(index: number): number {
 /**
  * Reads an account's file, JSON lines with a header and then plants. The memory that it takes does not grow with the file.
  * @param bytes the file, in pieces of any size
- * @returns its plants in the order of their lines, in batches
+ * @returns the plants in the order of their lines, in batches
  * @throws AccessError that names the line of the first fault
  */
 export async function* readAccountFile(bytes: AsyncIterable<Buffer>): AsyncGenerator<readonly PortablePlant[]> {
@@ -85,7 +85,7 @@ async function* linesOf(bytes: AsyncIterable<Buffer>): AsyncGenerator<readonly s
   if (rest.length > 0) yield decode(rest, number)
 }
 
-/** The lines of some bytes. @param before the number of lines before them */
+/** The lines of some bytes. @param before the number of lines before these bytes */
 function decode(bytes: Buffer, before: number): readonly string[] {
   if (!isUtf8(bytes)) throw notUtf8(bytes, before)
   const text = bytes.toString('utf8')
@@ -129,7 +129,7 @@ function readPlant(line: string, number: number): PortablePlant {
   }
 }
 
-/** The JSON object on a line; undefined where there is none. */
+/** The JSON object on a line; undefined if the line is not a JSON object. */
 function fieldsOf(line: string): Readonly<Record<string, unknown>> | undefined {
   try {
     const value = readJson(line, { depth: 100, duplicates: 'last' })

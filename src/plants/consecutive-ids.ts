@@ -1,7 +1,7 @@
 import type { Database, Statement } from 'better-sqlite3'
 import type { RangePart } from './joined-json.ts'
 
-/** Plants up to an id, and whether the account has plants after it. */
+/** Plants up to an id, and whether the account has plants with higher ids. */
 interface ConsecutiveRow {
   readonly json: string | null
   readonly count: number
@@ -10,9 +10,9 @@ interface ConsecutiveRow {
 }
 
 /**
- * Reads plants of one account as if their ids were consecutive, as ids are that the service assigns: then the last id is known
- * without a count, which takes as long as reading the plants. With a count for each page, a page of 100 plants
- * from a random position costs 34 % more CPU time (docs/performance.md).
+ * Reads plants of one account on the assumption that their ids are consecutive: the service assigns consecutive ids. Then the
+ * last id of a page is known without a count, which would take as long as reading the plants. With a count for each page, a page
+ * of 100 plants from a random position would cost 34 % more CPU time (docs/performance.md).
  */
 export class ConsecutiveIds {
   readonly #statement: Statement<[number, number, number, number, number], ConsecutiveRow>
@@ -27,7 +27,7 @@ export class ConsecutiveIds {
       FROM plants NOT INDEXED WHERE account = ? AND id > ? AND id <= ?`)
   }
 
-  /** At most `limit` plants after an id; undefined where their ids are not consecutive, or not likely to be. */
+  /** At most `limit` plants after an id; undefined if their ids are not consecutive, or are not expected to be consecutive. */
   read(account: number, afterId: number, limit: number): RangePart | undefined {
     if (!this.#isLikely || !Number.isFinite(afterId)) return undefined
     const end = afterId + limit

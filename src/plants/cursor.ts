@@ -13,7 +13,7 @@ export function writeCursor({ account, id }: Position): string {
 export function readCursor(cursor: string): Position {
   const [, account, id] = /^(\d{1,16}):(-?\d{1,16})$/.exec(Buffer.from(cursor, 'base64url').toString('latin1')) ?? []
   const position = { account: Number(account), id: Number(id) }
-  // It must encode to the same text: Node's base64 decoder skips characters that are not base64.
+  // The position must encode to the same text, because Node's base64 decoder skips characters that are not base64.
   const isOurs = Number.isSafeInteger(position.account) && Number.isSafeInteger(position.id)
   if (!isOurs || writeCursor(position) !== cursor) {
     throw new ApiError(

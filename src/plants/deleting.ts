@@ -25,10 +25,10 @@ const keysPerBatch = 500
 
 /**
  * Deletes an account with everything that it owns: suspends it, writes its plants into a file, and deletes the plants of the file
- * in batches. A plant is deleted only where a complete file has it unchanged; other plants go into another file. After an
+ * in batches. A plant is deleted only if a complete file has the plant unchanged; other plants go into another file. After an
  * interruption, the next run continues.
- * @param folder the folder of the file
- * @returns the paths of the files with its plants; none where it had none
+ * @param folder the folder of the files
+ * @returns the paths of the files with the account's plants; an account without plants has no file
  * @throws AccessError for an unknown account, and for an account with the last valid key of the scope `admin`
  */
 export async function deleteWithPlants(
@@ -38,7 +38,7 @@ export async function deleteWithPlants(
   deletion: Deletion,
 ): Promise<readonly string[]> {
   const account = await findAccount(access, name)
-  // First, so that an error of the folder is reported before anything changes.
+  // The folder is prepared first, so that an error of the folder is reported before anything changes.
   prepareFolder(folder)
   if (account.suspended === null) await access.suspendAccount(account.name)
   deletion.onSuspended()
@@ -66,7 +66,7 @@ export async function deleteWithPlants(
   return paths
 }
 
-/** Writes the plants of an account into a new file, and records it. @returns its path; undefined where there are no plants */
+/** Writes the plants of an account into a new file, and records the file. @returns its path; undefined if there are no plants */
 async function writeFile(transfers: PlantTransfers, account: Account, folder: string): Promise<string | undefined> {
   const path = safetyPath(folder, account.name)
   const file = new PlantsFile(path, account.name)
@@ -85,7 +85,7 @@ async function writeFile(transfers: PlantTransfers, account: Account, folder: st
   return undefined
 }
 
-/** Removes the plants of a file from the account, where they have not changed. */
+/** Removes those plants of a file from the account that have not changed. */
 async function removeKept(transfers: PlantTransfers, account: number, path: string, pace: Pace): Promise<void> {
   const file = await InputFile.open(path, '')
   try {

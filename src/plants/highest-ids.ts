@@ -4,7 +4,7 @@ import { nextId } from './policy.ts'
 
 /**
  * Caches the highest id of each account within a transaction, which may add many plants. With a query for each plant,
- * `POST /plants` costs 9 % more CPU time (docs/performance.md).
+ * `POST /plants` would cost 9 % more CPU time (docs/performance.md).
  */
 export class HighestIds {
   readonly #lookUp: Statement<[number], number | null>
@@ -18,8 +18,8 @@ export class HighestIds {
   }
 
   /**
-   * The id for a new plant, which must be added next: one more than the highest, at least 1.
-   * @throws ApiError 409 when none is left
+   * The id for a new plant: one more than the highest id, at least 1. The caller must add the plant next.
+   * @throws ApiError 409 when there is no higher id
    */
   next(account: number): number {
     const { transaction } = this.#commit
@@ -30,13 +30,13 @@ export class HighestIds {
     return id
   }
 
-  /** Takes note of a plant that was added with an id of the caller's choice. */
+  /** Notes a plant that was added with an id of the caller's choice. */
   note(account: number, id: number): void {
     const known = this.#transaction === this.#commit.transaction ? this.#known.get(account) : undefined
     if (known !== undefined && id > known) this.#known.set(account, id)
   }
 
-  /** Drops the highest id of an account whose plant was removed: it may have been the highest. */
+  /** Drops the cached id of an account whose plant was removed: the plant may have had the highest id. */
   forget(account: number): void {
     this.#known.delete(account)
   }

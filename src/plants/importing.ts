@@ -12,7 +12,7 @@ interface FileSummary {
   /** The plants with the lowest and the highest id; undefined for a file without plants. */
   readonly lowest: PortablePlant | undefined
   readonly highest: PortablePlant | undefined
-  /** Whether each id is higher than the one before, as in the output of `accounts export`: then no id is repeated. */
+  /** Whether each id is higher than the id before, as in the output of `accounts export`. Then no id is repeated. */
   readonly isAscending: boolean
 }
 
@@ -20,15 +20,15 @@ interface FileSummary {
 export interface Imported {
   /** The number of plants in the file. */
   readonly plants: number
-  /** How many plants earlier runs had imported; all of them where the import was complete. */
+  /** How many plants earlier runs had imported; all plants if the import was complete. */
   readonly before: number
 }
 
 /**
- * Adds the plants of a file to an account: it checks the whole file first, then writes in batches. After an interruption, a run
+ * Adds the plants of a file to an account: first checks the whole file, then writes in batches. After an interruption, a run
  * with the same file continues.
- * @throws AccessError for a fault of the file, an id that is taken, and an import that is being undone. Then nothing was
- *   written, except where an id was taken during the import
+ * @throws AccessError for a fault of the file, an id that is taken, and an import that is being undone. In these cases nothing
+ *   was written, unless another program took the id, or changed the file, during the import
  */
 export async function importFile(transfers: PlantTransfers, account: Account, file: InputFile): Promise<Imported> {
   const summary = await check(file)
@@ -56,9 +56,9 @@ export async function importFile(transfers: PlantTransfers, account: Account, fi
 }
 
 /**
- * Undoes an import: removes the plants that it added and that have not changed since.
- * @returns how many were removed
- * @throws AccessError for a file that is not imported into the account
+ * Undoes an import: removes the plants that the import added and that have not changed since.
+ * @returns how many plants were removed
+ * @throws AccessError for a fault of the file, and for a file that is not imported into the account
  */
 export async function undoImport(transfers: PlantTransfers, account: Account, file: InputFile): Promise<number> {
   const key = { account: account.id, digest: await digestOf(file) }
@@ -159,7 +159,7 @@ async function isThere(
   return equal === index
 }
 
-/** @throws AccessError when another plant has taken the highest id of the file meanwhile */
+/** Records the import, and adds the plant with the highest id. @throws AccessError when another plant has that id by now */
 async function beginImport(transfers: PlantTransfers, key: ImportKey, { plants, highest }: FileSummary): Promise<void> {
   try {
     await transfers.beginImport(key, plants, highest)
@@ -193,7 +193,7 @@ async function write(
     if (rest.length === 0) continue
     const isLast = at === plants
     writing = pace.take(rest.length, () => transfers.addPlants(key, begin, rest, isLast))
-    // Its error is thrown by the next `await writing`.
+    // The next `await writing` throws the error of this batch.
     writing.catch(() => undefined)
   }
   await writing

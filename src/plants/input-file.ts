@@ -6,7 +6,7 @@ import { namelessFile } from './nameless-file.ts'
 
 const pieceBytes = 64 * 1024
 
-/** A file that can be read several times, also where it comes from a pipe. */
+/** A file that can be read several times, even if it comes from a pipe. */
 export class InputFile {
   readonly #handle: FileHandle
 
@@ -15,8 +15,8 @@ export class InputFile {
   }
 
   /**
-   * Opens a file; without a path, stdin. Input that can be read only once is first copied into the folder, into a file without a
-   * name, which ends with this process.
+   * Opens a file; without a path, stdin. Input that can be read only once is first copied into a file without a name in the
+   * folder. The system removes this file when the process ends.
    * @throws AccessError when the file cannot be read
    */
   static async open(path: string | undefined, folder: string): Promise<InputFile> {
@@ -34,7 +34,7 @@ export class InputFile {
   }
 
   /**
-   * Reads the whole file. The next piece overwrites the bytes of the one before.
+   * Reads the whole file. Each piece overwrites the bytes of the piece before.
    * @param onDigest gets the SHA-256 of the file, in hexadecimal digits, at the end
    */
   async *bytes(onDigest?: (digest: string) => void): AsyncGenerator<Buffer> {

@@ -5,21 +5,21 @@ export interface RangePart {
   /** The text of a JSON array. */
   readonly json: string
   readonly count: number
-  /** The id of the last plant; may be undefined where the range has fewer plants than the limit. */
+  /** The id of the last plant; may be undefined if the range has fewer plants than the limit. */
   readonly lastId: number | undefined
   /** Whether the range has more plants. */
   readonly isLonger: boolean
 }
 
-/** Plants between two ids, as a JSON array where there are any, and their number. */
+/** Plants between two ids as a JSON array, null if there are no plants, and their number. */
 interface BetweenRow {
   readonly json: string | null
   readonly count: number
 }
 
 /**
- * Reads plants of one account as one JSON array, which SQLite joins from the texts of the rows. Where the rows are read one by
- * one and joined here, a page of 100 plants from a random place costs 66 % more CPU time (docs/performance.md).
+ * Reads plants of one account as one JSON array, which SQLite joins from the texts of the rows. If the rows were read one by one
+ * and joined here, a page of 100 plants after a random id would cost 66 % more CPU time (docs/performance.md).
  */
 export class JoinedJson {
   readonly #ends: Statement<[number, number, number], number>
@@ -32,7 +32,7 @@ export class JoinedJson {
         'SELECT id FROM plants WHERE account = ? AND id > ? ORDER BY id LIMIT 2 OFFSET ?',
       )
       .pluck()
-    // The primary key returns the rows by id: an ORDER BY in group_concat would sort them again, and take as long once more.
+    // The scan of the primary key returns the rows by id. An ORDER BY in group_concat would sort again, and take twice as long.
     this.#between = database.prepare(`
       SELECT '[' || group_concat(${plant}, ',') || ']' AS json, count(*) AS count
       FROM plants NOT INDEXED WHERE account = ? AND id > ? AND id <= ?`)

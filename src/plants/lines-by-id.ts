@@ -1,6 +1,9 @@
 import Database, { type Statement } from 'better-sqlite3'
 
-/** The line number of each id of a file. They are in a temporary file of SQLite, since there may be any number. */
+/**
+ * Finds the line of each plant id in an import file. The line numbers are in a temporary SQLite file and not in memory, because
+ * an import may have any number of plants.
+ */
 export class LinesById {
   readonly #database = new Database('')
   readonly #insert: Statement<[number, number]>
@@ -15,7 +18,7 @@ export class LinesById {
     this.#line = this.#database.prepare<[number], number>('SELECT line FROM lines WHERE id = ?').pluck()
   }
 
-  /** Adds the line of an id. @returns the earlier line with the same id, if there is one */
+  /** Adds the line of an id. @returns the earlier line with the same id, if there is such a line */
   add(id: number, line: number): number | undefined {
     return this.#insert.run(id, line).changes === 0 ? this.#line.get(id) : undefined
   }

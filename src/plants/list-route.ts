@@ -11,7 +11,7 @@ import { digestOf, nextLink, sendIfNotModified, sendPage } from './page-replies.
 import { checkedText, type PlantQuery, type PlantStore } from './plant.ts'
 import { include, Plant, PlantError } from './schemas.ts'
 
-/** What the route of lists needs. */
+/** The objects that the route of lists uses. */
 interface Lists {
   readonly store: PlantStore
   readonly guard: Guard
@@ -62,14 +62,14 @@ export function listRoute(app: TypedInstance, { store, guard, pages }: Lists): v
         response: answers({ 200: Type.Array(Plant) }, PlantError, refusals),
       },
     },
-    // Replies by `send` and returns no promise: for a promise Fastify adds another listener to the reply.
+    // This handler replies by `send` and returns no promise: for a promise Fastify adds another listener to the reply.
     (request, reply) => {
       setIgnoredHeader(request, reply, { query: ListQuery })
       const account = callerOf(request).account.id
       const { limit = Number.POSITIVE_INFINITY, tag } = request.query
-      // First, since a refused query has no version.
+      // The query is checked first, because a refusal has no `ETag`.
       const list = { query: queryOf(request.query), limit, tag }
-      // Read before the plants: a change in between makes the tag too old, never too new.
+      // The version is read before the plants: after a change in between, the `ETag` is too old, never too new.
       const version = store.version(account)
       if (version !== null) {
         if (sendIfNotModified(request, reply, version, list.query)) return

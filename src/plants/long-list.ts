@@ -4,7 +4,7 @@ import type { PlantPage, PlantQuery } from './plant.ts'
 const plantsPerPage = 500
 
 /**
- * The pages of a long list, one after the other.
+ * Reads the pages of a long list, one after the other.
  * @param limit the highest number of plants; the last page says whether more follow
  * @param read reads at most `length` plants
  */

@@ -5,15 +5,15 @@ import { OpenLists } from './open-lists.ts'
 import { jsonArray, jsonType, type ListRequest, nextLink, sendIfNotModified } from './page-replies.ts'
 import type { PagesOf, PlantPage, PlantQuery, PlantStore, Position } from './plant.ts'
 
-/** The longest text that is kept in memory between the two readings of a page, which may differ without snapshots. */
+/** The longest text of a page that is kept in memory between the two readings of the page (`#sendPage`). */
 const maxKeptBytes = 1024 ** 2
 
 /** The facts about a list that the headers of its reply need. */
 interface ListSummary {
   readonly bytes: number
-  /** The text, unless it is too long to be kept. */
+  /** The text; undefined if it is longer than `maxKeptBytes`. */
   readonly text: string | undefined
-  /** The position of the last plant, where more plants follow. */
+  /** The position of the last plant, if more plants follow. */
   readonly last: Position | undefined
 }
 
@@ -31,10 +31,10 @@ export class LongReplies {
 
   /**
    * Streams a list: all plants, or a page of them.
-   * @throws ApiError 503 where too many long lists are open, or the error of a key that ends before the headers are sent
+   * @throws ApiError 503 when too many long lists are open; the error of a key that ends before the headers are sent
    */
   async send(request: FastifyRequest, reply: FastifyReply, listRequest: ListRequest): Promise<void> {
-    // Read before the plants: a change in between makes the tag too old, and such a tag never gets a 304.
+    // The version is read before the plants: after a change in between, the `ETag` is too old, and never gets a 304.
     const version = await this.#store.fetchVersion(callerOf(request).account.id)
     if (version !== null && sendIfNotModified(request, reply, version, listRequest.query)) return
     if (Number.isFinite(listRequest.limit)) await this.#sendPage(request, reply, listRequest)
@@ -48,8 +48,9 @@ export class LongReplies {
   }
 
   /**
-   * Sends a page. It is read twice, since the headers go first and have its length and its last plant. Without snapshots the two
-   * readings may differ: then a short text is kept, and a long one is sent without its length.
+   * Sends a page. The page is read twice, because the headers have its length and its last plant, and go before its text. Without
+   * snapshots the two readings may differ. So a short text is kept from the first reading, and a long text is sent without its
+   * length.
    */
   async #sendPage(request: FastifyRequest, reply: FastifyReply, listRequest: ListRequest): Promise<void> {
     const { query, limit } = listRequest
@@ -76,9 +77,9 @@ export class LongReplies {
     reply.header('content-type', jsonType).send(kept ?? list)
   }
 
-  /** Opens a long list as a stream, which ends with the reply or the caller's key; undefined where the caller has left. */
+  /** Opens a long list as a stream, which ends with the reply or the caller's key; undefined if the client has disconnected. */
   #begin(request: FastifyRequest, reply: FastifyReply, read: () => AsyncIterable<string>): Readable | undefined {
-    // The `close` event is over, and would free nothing.
+    // The `close` event has already happened, so its listeners would never close the list.
     if (reply.raw.destroyed) return undefined
     reply.raw.once('close', this.#open.enter(callerOf(request).account.id))
     const list = Readable.from(read())
@@ -91,7 +92,7 @@ export class LongReplies {
 }
 
 /**
- * Reads a list for the headers of its reply; undefined where the reply ends meanwhile.
+ * Reads a list for the headers of its reply; undefined if the reply ends meanwhile.
  * @param maxKeptBytes the longest text that is kept
  */
 async function summaryOf(
@@ -117,7 +118,7 @@ async function summaryOf(
   return { bytes, text: kept?.join(''), last }
 }
 
-/** Passes pages on, and fails at the end where plants were added that do not fit: the client would never see them. */
+/** Passes pages on. Fails at the end if plants were added that do not fit into the page: the client would never get them. */
 async function* failOnMore(pages: AsyncIterable<PlantPage>): AsyncIterable<PlantPage> {
   let isMore = false
   for await (const page of pages) {

@@ -1,13 +1,13 @@
 import { type ApiError, overloaded } from '../errors.ts'
 
-/** A list of up to so many plants is sent as one text; a longer one is streamed, with or without a limit. */
+/** A list of up to so many plants is sent as one text. A longer list is streamed, whether or not the request has a limit. */
 export const maxWholeList = 1000
 
-/** Long lists that may be open at once, of all accounts and of one. */
+/** The most long lists that may be open at the same time: of all accounts, and of one account. */
 const maxOpenLists = 32
 const maxOpenListsOfAccount = 8
 
-/** Counts the long lists that are open: each takes memory and time until its reader is done. */
+/** Counts the long lists that are open: each list takes memory and time until its reader is done. */
 export class OpenLists {
   readonly #open = new Map<number, number>()
   #count = 0
@@ -15,7 +15,7 @@ export class OpenLists {
   /**
    * Opens a list of an account.
    * @returns a function to call when the list is over
-   * @throws ApiError 503 where too many are open
+   * @throws ApiError 503 when too many lists are open
    */
   enter(account: number): () => void {
     const own = this.#open.get(account) ?? 0

@@ -1,6 +1,6 @@
 import { type Clock, machineClock } from '../clock.ts'
 
-/** The time of a batch while no service runs, and the time between two checks whether one runs. */
+/** The time of a batch while no service runs, and the time between two checks of whether a service runs. */
 const aloneBatchMs = 200
 const checkIntervalMs = 1000
 /** The shortest pause after a batch beside a service. */
@@ -8,7 +8,7 @@ const minPauseMs = 20
 const minBatchPlants = 50
 const maxBatchPlants = 5000
 
-/** What a pace needs to know of the service. */
+/** The facts about a service on which the pace depends. */
 interface PacedService {
   /** The time of a batch beside a service. */
   readonly maxBatchMs: number
@@ -16,8 +16,8 @@ interface PacedService {
 }
 
 /**
- * Sets the size of batches of plants and the pauses between them. While no service runs, batches are large; beside a service, a
- * batch takes a few milliseconds, and the pause after it at least as long.
+ * Sets the size of batches of plants and the pauses between them. While no service runs, batches are large. Beside a service, a
+ * batch takes a few milliseconds, and a pause of at least the same length follows.
  */
 export class Pace {
   readonly #service: PacedService

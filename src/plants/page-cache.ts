@@ -4,11 +4,11 @@ import { RecentUrls } from './recent-urls.ts'
 /** A page of plants ready to send. Its text is a string, which Node writes together with the headers. */
 export interface Page {
   readonly text: string
-  /** The `Link` header, where more plants follow. */
+  /** The `Link` header, if more plants follow. */
   readonly link?: string
 }
 
-/** Bytes of the pages of a generation, and about the bytes that a page takes besides its texts. */
+/** The most bytes of the pages of a generation, and about the bytes that a page takes besides its texts. */
 const maxGenerationBytes = 32 * 1024 ** 2
 const pageOverheadBytes = 512
 
@@ -20,11 +20,12 @@ interface AccountPages {
 }
 
 /**
- * A cache of pages. When a plant that the account sees changes, all pages of the account are dropped at once; otherwise unused
- * pages would stay until the cache is full. There are two generations: when the recent one is full, it replaces the older one,
- * and a page of the older one moves to the recent one when it is used. A page is cached when its URL is requested for the second
- * time: a client that walks through a list requests each page once, and to cache those costs more than it saves (`recent-urls.ts`).
- * Without the cache, a page that is requested again takes 2.2 times the CPU time (docs/performance.md).
+ * A cache of pages. When a plant that an account sees has changed, the next page of the account that is cached replaces all older
+ * pages of the account; otherwise unused pages would stay until the cache is full. There are two generations: when the recent
+ * generation is full, it replaces the older generation. A page of the older generation that is used moves to the recent one.
+ * A page is cached when its URL is requested for the second time: a client that walks through a list requests each page once, and
+ * caching such pages costs more than it saves (`recent-urls.ts`). Without the cache, a page that is requested again would take
+ * 2.2 times the CPU time (docs/performance.md).
  */
 export class PageCache {
   #recent = new Map<number, AccountPages>()
@@ -39,7 +40,7 @@ export class PageCache {
     return { hits: this.#hits, misses: this.#misses }
   }
 
-  /** The account's page for this URL, where it has this version. */
+  /** The account's page for this URL, if it is cached in this version. */
   get(account: number, url: string, version: PlantsVersion): Page | undefined {
     const recent = pageIn(this.#recent, account, url, version)
     const older = recent ? undefined : pageIn(this.#older, account, url, version)

@@ -27,19 +27,19 @@ export function sendPage(reply: FastifyReply, { text, link }: Page): void {
   sendAtEndOfTurn(reply, text)
 }
 
-/** The version of a page where the store has none: a digest of its text and of the address of the next page. */
+/** The version of a page if the store has no version: a digest of its text and of the address of the next page. */
 export function digestOf({ text, link = '' }: Page): PlantsVersion {
   return hash('sha256', `${text}\n${link}`, 'base64url')
 }
 
-/** Sets the `ETag` of a version, and sends a 304 where the caller has that version. @returns whether it sent the 304 */
+/** Sets the `ETag` of a version, and sends a 304 if the caller has that version. @returns whether it sent the 304 */
 export function sendIfNotModified(
   request: FastifyRequest,
   reply: FastifyReply,
   version: PlantsVersion,
   { withIds }: PlantQuery,
 ): boolean {
-  // The same version with ids is another reply.
+  // A reply with ids and a reply without ids have the same version, but different texts.
   const tag = withIds ? `${version}.id` : version
   reply.header('etag', `W/"${tag}"`)
   const isThere = matchesTag(request.headers['if-none-match'], tag)
@@ -60,7 +60,7 @@ export async function* jsonArray(pages: AsyncIterable<PlantPage>): AsyncIterable
   for await (const { json } of pages) {
     yield separator + json.slice(1, -1)
     separator = ','
-    // A fast reader takes each piece at once: without this pause it would get the whole list in one turn of the event loop.
+    // A fast reader takes each piece immediately: without this pause it would get the whole list in one turn of the event loop.
     await endOfTurn()
   }
   yield ']'

@@ -4,21 +4,22 @@ import { overloaded } from '../errors.ts'
 import type { GroupCommit } from '../storage/group-commit.ts'
 import type { OutsideChanges } from '../storage/outside-changes.ts'
 
-/** Plants that are counted in one turn of the event loop: they block it for some 10 ms. */
+/** Plants that are counted in one turn of the event loop. This count blocks the event loop for some 10 ms. */
 const plantsPerSlice = 100_000
-/** Accounts whose counts are cached. */
+/** The most accounts whose counts are cached. */
 const maxAccounts = 10_000
 
 /** The cached count of an account's plants. */
 interface Counted {
-  /** The count with this process's own changes since. */
+  /** The count, adjusted by the later changes of this process. */
   count: number
-  /** The version of the database at the count. */
+  /** The version of the database when the plants were counted. */
   readonly version: string
 }
 
-/** The count for a reply that no limit depends on. It may have stopped early. */
+/** The count for a reply; no limit depends on this count. */
 interface UnlimitedCount extends Counted {
+  /** Whether all plants are counted; false if the count stopped at the number that the reply needs. */
   readonly isAll: boolean
 }
 
@@ -31,15 +32,15 @@ interface Counting {
 }
 
 /**
- * Counts the plants of accounts: once from the database when first needed, then by each change. An account without a limit is
- * not counted and costs nothing.
+ * Counts the plants of accounts: in the database when a count is first needed, then by each change. The writes of an account
+ * without a limit need no count.
  */
 export class PlantCounts {
   readonly #slice: Statement<[number, number, number], { readonly count: number; readonly last: number }>
   readonly #commit: GroupCommit
   readonly #changes: OutsideChanges
   readonly #counts = new Map<number, Counted>()
-  /** Apart from the counts that limits depend on. */
+  /** The counts for replies, apart from the counts for limits. */
   readonly #unlimitedCounts = new Map<number, UnlimitedCount>()
   readonly #running = new Map<number, Counting>()
 
@@ -52,17 +53,17 @@ export class PlantCounts {
   }
 
   /**
-   * Whether the cached count of the account is valid: it is not after another process has written, or after a rollback of this
-   * process's changes.
+   * Whether the account has a valid cached count. A write of another process and a rollback in this process make all cached
+   * counts invalid.
    */
   isKnown(account: number): boolean {
     return this.#counts.get(account)?.version === this.#version()
   }
 
   /**
-   * Counts the account's plants in slices, so that other requests run in between. Writes of this process meanwhile are counted;
-   * writes of others may be counted or not, and then the next caller counts the account again.
-   * @returns undefined where one slice was enough, as nearly always
+   * Counts the account's plants in slices, so that other requests run in between. Writes of this process during the count are
+   * counted. Writes of other processes may be counted or not; after such a write, the next caller counts the account again.
+   * @returns undefined if one slice was enough, which is nearly always so
    */
   load(account: number): Promise<void> | undefined {
     const running = this.#running.get(account)
@@ -100,7 +101,7 @@ export class PlantCounts {
 
   /**
    * The cached count of the account.
-   * @throws ApiError 503 where ten thousand other accounts were counted since, and this one was dropped
+   * @throws ApiError 503 when the count was dropped, because ten thousand other accounts were counted since
    */
   of(account: number): number {
     const counted = this.#counts.get(account)
@@ -109,7 +110,8 @@ export class PlantCounts {
   }
 
   /**
-   * Counts the account's plants for a reply. The count is cached: ten thousand plants take as long as several requests.
+   * Counts the account's plants for a reply. The count is cached, because counting ten thousand plants takes as long as several
+   * requests.
    * @param enough the count may stop at this number
    */
   async countUpTo(account: number, enough: number): Promise<number> {
@@ -122,7 +124,7 @@ export class PlantCounts {
       const slice = this.#slice.get(account, after, length)
       sum += slice?.count ?? 0
       if (!slice || slice.count < length || sum >= enough) {
-        // During one slice no plant can be added or removed.
+        // Only the count of one slice is cached: between two slices, plants may be added or removed.
         if (enough <= plantsPerSlice)
           cache(this.#unlimitedCounts, account, { count: sum, version, isAll: sum < enough })
         return sum
@@ -148,7 +150,7 @@ export class PlantCounts {
   }
 }
 
-/** Caches the count of an account; drops all others where they are too many. */
+/** Caches the count of an account. If the cache is full, all other counts are dropped first. */
 function cache<T extends Counted>(counts: Map<number, T>, account: number, counted: T): void {
   if (counts.size >= maxAccounts) counts.clear()
   counts.set(account, counted)

@@ -15,7 +15,7 @@ export function toReply({ id, name, tag }: StoredPlant, withId: boolean): Plant 
   return withId ? { id, ...reply } : reply
 }
 
-/** A position in a caller's list. The list has own plants first, then those of other accounts by account; each group by id. */
+/** A position in a caller's list. The caller's plants are first, then those of other accounts by account; each group is by id. */
 export interface Position {
   readonly account: number
   readonly id: number
@@ -25,11 +25,11 @@ export interface Position {
 export interface PlantPage {
   /** The plants as the text of a JSON array, ready to send. */
   readonly json: string
-  /** The position of the last plant, where more plants follow. */
+  /** The position of the last plant, if more plants follow. */
   readonly last?: Position
 }
 
-/** Reads the pages of a list from the first one on; each call reads them again. */
+/** Reads the pages of a list from the first page on, up to a position if it is given. Each call reads the pages again. */
 export type PagesOf = (upTo?: Position) => AsyncIterable<PlantPage>
 
 /** Selects some of the plants that an account may see. */
@@ -39,7 +39,7 @@ export interface PlantQuery {
   readonly after?: Position
   /** Only plants up to this position; used only with a store without `hasSnapshotLists`. */
   readonly upTo?: Position | undefined
-  /** Whether the account's own plants are shown with their ids. Plants of others never are. */
+  /** Whether the account's own plants are shown with their ids. Plants of other accounts are always shown without ids. */
   readonly withIds?: boolean
 }
 
@@ -59,57 +59,58 @@ export interface AddedPlant {
 export interface Share {
   /** The owner's name. */
   readonly from: string
-  /** The name of the account that sees them. */
+  /** The name of the account that may see the plants. */
   readonly to: string
-  /** Only plants with this tag; null for all of them. */
+  /** Only plants with this tag; null for all plants. */
   readonly tag: string | null
   /** Unix seconds. */
   readonly created: number
 }
 
-/** An opaque version of all plants that an account may see. It changes when one of them changes. */
+/** An opaque version of all plants that an account may see. It changes when one of these plants changes, or a share. */
 export type PlantsVersion = string
 
 /**
- * Stores plants. Every method takes the account first, and reads only what that account may see. The audit trail records changes
- * of shares, as made by `by`, and no changes of plants.
+ * Stores plants. The first parameter of a method is the account, and the method reads only plants that this account may see. The
+ * audit trail records changes of shares, as made by `by`, and no changes of plants.
  */
 export interface PlantStore {
   /**
    * Adds a plant to the account; resolves when it is on disk.
-   * @param idempotency for 24 hours, a repeated request gets the reply of the first one
-   * @param limit how many plants the account may have; no limit without it
-   * @throws ApiError 409 when the id is taken, or none is left to assign, or the first request is still running;
-   *   422 when the key was used for another request; 429 when the limit is reached
+   * @param idempotency for 24 hours, a repeated request gets the reply of the first request
+   * @param limit how many plants the account may have; by default any number
+   * @throws ApiError 409 when the id is taken, no id is left to assign, or the first request is still running; 422 when the
+   *   idempotency key was used for another request; 429 when the limit is reached; 403 when the account was deleted; 503 or 507
+   *   when the database cannot write
    */
   create(account: number, plant: NewPlant, idempotency?: Idempotency, limit?: number): Promise<AddedPlant>
   /**
    * Removes at most `maxRows` idempotency keys that were used before a time in Unix seconds, in one short transaction.
-   * @returns how many were removed: 0 when none is left
+   * @returns how many keys were removed: 0 when no such key is left
    */
   removeExpiredKeys(before: number, maxRows: number): Promise<number>
   /**
    * The version of the plants that the account may see. A read that begins after a write was acknowledged gets a new version.
-   * Null where only the database knows it.
+   * Null if only the database knows the version.
    */
   version(account: number): PlantsVersion | null
-  /** The same version, read from the database where needed. Null while replicas of an older release write, which renew no version. */
+  /** The same version, read from the database if needed. Null while a replica of an older release lives, which renews no versions. */
   fetchVersion(account: number): Promise<PlantsVersion | null>
   /** The account's own plant with this id. */
   find(account: number, id: number): Promise<StoredPlant | undefined>
   /** How many own plants the account has. @param enough the count may stop at this number */
   count(account: number, enough?: number): Promise<number>
-  /** Removes the account's own plant. @returns whether there was one */
+  /** Removes the account's own plant with this id. @returns whether there was such a plant */
   remove(account: number, id: number): Promise<boolean>
   /** At most `limit` plants in order. */
   list(account: number, query: PlantQuery, limit: number): Promise<PlantPage>
-  /** Whether `listLong` reads one snapshot, however often its pages are read. */
+  /** Whether `listLong` reads one snapshot, even if the pages of the list are read several times. */
   readonly hasSnapshotLists: boolean
   /**
    * Reads plants in order, in pages. A caller that stops early must return the iterator. Without `hasSnapshotLists` the list has
    * each plant that existed all the time once, and may have or lack plants that were added or removed meanwhile.
-   * @param use maps the pages to the output; it may read them several times
-   * @param limit the highest number of plants; all plants without it
+   * @param use maps the pages to the output; it may read the pages several times
+   * @param limit the highest number of plants; by default all plants
    */
   listLong<T>(
     account: number,
@@ -123,7 +124,7 @@ export interface PlantStore {
    * @throws ApiError 400 when both accounts are the same
    */
   share(account: number, grantee: number, tag?: string, by?: Actor): Promise<boolean>
-  /** Revokes a share at once; without a tag, all shares of the two accounts. @returns whether there was one */
+  /** Revokes a share immediately; without a tag, all shares with that account. @returns whether there was such a share */
   unshare(account: number, grantee: number, tag?: string, by?: Actor): Promise<boolean>
   /** All shares, sorted by owner, grantee and tag. */
   shares(): Promise<readonly Share[]>

@@ -18,15 +18,15 @@ import type { PageCache } from './page-cache.ts'
 import { checkedPlant, type PlantStore, toReply } from './plant.ts'
 import { NewPlant, OnePlantQuery, Plant, PlantError } from './schemas.ts'
 
-/** What the routes of plants need. */
+/** The objects and settings that the routes of plants use. */
 export interface PlantsOptions {
   readonly store: PlantStore
   readonly guard: Guard
   /** The cache of pages. */
   readonly pages: PageCache
-  /** Bytes. */
+  /** The most bytes of a request's body. */
   readonly bodyLimit: number
-  /** The limits of accounts that have none of their own. */
+  /** The limits of accounts without limits of their own. */
   readonly limits: Limits
 }
 

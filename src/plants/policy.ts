@@ -6,8 +6,8 @@ import { type KeyedRow, toPlant } from './rows.ts'
 // Decisions that are the same for all engines: a store reads rows, calls these functions, and writes the result.
 
 /**
- * The id for a new plant that names none: one more than the highest of its account, at least 1.
- * @throws ApiError 409 when none is left
+ * The id for a new plant without an id: one more than the highest id of the account, at least 1.
+ * @throws ApiError 409 when there is no higher id
  */
 export function nextId(highest: number): number {
   if (highest < Number.MAX_SAFE_INTEGER) return Math.max(highest, 0) + 1
@@ -34,7 +34,7 @@ export function checkPlantsLimit(limit: number, count: number): void {
 
 /**
  * Checks that plants are shared with another account.
- * @throws ApiError 400 for the account itself
+ * @throws ApiError 400 when the other account is the owner itself
  */
 export function checkGrantee(account: number, grantee: number): void {
   if (account === grantee) throw new ApiError(400, 'own_plants', 'An account sees its own plants already.')
@@ -45,11 +45,11 @@ export interface ShareRequest {
   readonly account: number
   readonly owner: string
   readonly grantee: string
-  /** Undefined for all plants, or for all shares. */
+  /** The tag of the share; undefined grants all plants, and revokes all shares. */
   readonly tag: string | undefined
 }
 
-/** The audit entry of a share that is granted or revoked. @param tags the tags of the shares; an empty text is all plants */
+/** The audit entry of a share that is granted or revoked. @param tags the tags of the shares; an empty tag is all plants */
 export function shareEntry(
   action: 'share.granted' | 'share.revoked',
   { account, owner, grantee, tag }: ShareRequest,
@@ -88,7 +88,7 @@ export function oldestValidKeySeconds(now: number): number {
 
 /**
  * The reply to a request whose idempotency key was used before.
- * @throws ApiError 422 when it was used for another request
+ * @throws ApiError 422 when the key was used for another request
  */
 export function replayOf(account: number, first: KeyedRow, { request }: Idempotency): AddedPlant {
   if (first.request !== request) {

@@ -14,7 +14,7 @@ export interface PortableRow {
   readonly tag: string | null
 }
 
-/** Takes all plants of an account, from one snapshot and in the order of their ids. Its errors go to the caller of the export. */
+/** Takes all plants of an account, from one snapshot and in the order of their ids. An error of a method ends the export. */
 export interface ExportSink {
   /** Called first, with the number of plants. */
   begin(count: number): void
@@ -34,7 +34,7 @@ export function toRow({ id, name, tag }: PortablePlant): PortableRow {
   return { id, name, tag: tag ?? null }
 }
 
-/** The refusal to import a plant whose id another plant has. Nothing of its batch is written. */
+/** The refusal to import a plant whose id another plant has. Nothing of the plant's batch is written. */
 export class TakenId extends AccessError {
   readonly id: number
 

@@ -13,7 +13,7 @@ const tagEnd = Buffer.from('"}\n')
 const inJson = Array.from({ length: 256 }, (_, byte) =>
   byte < 128 ? Buffer.from(JSON.stringify(String.fromCharCode(byte)).slice(1, -1)) : Buffer.from([byte]),
 )
-/** For each byte, 1 where neither COPY nor JSON escapes it. */
+/** For each byte, 1 if COPY and JSON do not escape the byte. */
 const isPlain = Uint8Array.from(inJson, (written) => (written.length === 1 ? 1 : 0))
 /** For each letter after a backslash, the byte that it means in COPY (postgresql.org/docs/current/sql-copy.html). */
 const unescapedByte = Uint8Array.from({ length: 256 }, (_, byte) => byte)
@@ -22,15 +22,15 @@ for (const [letter, control] of ['b\b', 'f\f', 'n\n', 'r\r', 't\t', 'v\v']) {
 }
 
 /**
- * A line is at most so many times as long as its row: a control character is six bytes of JSON, and the shortest row,
- * `1\t\t\n`, is a line of 28 bytes.
+ * A line of the file is at most so many times as long as its row in COPY: a control character takes six bytes in JSON, and the
+ * shortest row, `1\t\t\n`, becomes a line of 28 bytes.
  */
 const maxLineGrowth = 7
 
 /**
- * Converts the output of COPY, with the columns id, name and tag, into lines of an account's file, the same as `plantLine`
- * writes. It runs here, since the server takes three times as long to write JSON as to read the plants; and on bytes, since
- * strings take three times as long.
+ * Converts the output of COPY, with the columns id, name and tag, into the lines of an account's file, as `plantLine` writes
+ * them. The server does not write the JSON, because that would take it three times as long as reading the plants. The conversion
+ * works on bytes, because it would take three times as long on strings.
  * @param pieces in UTF-8, of any size
  * @returns whole lines in UTF-8
  */
@@ -63,7 +63,7 @@ function writeLines(rows: Buffer, lines: Buffer): number {
   return line.written
 }
 
-/** Reads rows of COPY and writes lines of JSON, with the offsets of both. */
+/** Reads rows of COPY and writes lines of JSON. `read` and `written` are the offsets in the two buffers. */
 class LineWriter {
   read = 0
   written = 0
@@ -99,7 +99,7 @@ class LineWriter {
     this.written = written
   }
 
-  /** Skips the last column of a row where it is null. @returns whether it was null */
+  /** Skips the last column of a row if the column is null. @returns whether it is null */
   skipNull(): boolean {
     const isNull = this.#rows[this.read] === backslash && this.#rows[this.read + 1] === nullLetter
     if (isNull) this.read += 3

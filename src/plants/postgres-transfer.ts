@@ -19,11 +19,11 @@ import {
   type PlantTransfers,
 } from './transfers.ts'
 
-/** The time that a batch waits for locks. */
+/** The time limit of a batch, which may have to wait for locks. */
 const maxWaitMs = 30_000
 /** SQLSTATE unique_violation. */
 const uniqueViolation = '23505'
-/** The time that the count of an export may take. */
+/** The time limit of the count of an export. */
 const maxCountMs = 600_000
 
 /** Exports and imports accounts of PostgreSQL. */
@@ -36,8 +36,9 @@ export class PostgresTransfers implements PlantTransfers {
   }
 
   /**
-   * Looks for replicas, which register with their first chat, and for connections of others, where the server shows them. The
-   * connections of a pooler may be anybody's, and count as others.
+   * Looks for replicas, which register with their first chat, and for other processes' connections to the server. If the server
+   * does not show its connections, a service counts as running. So does it if there are connections of a pooler, because they may
+   * be those of a service.
    */
   isServiceRunning(): Promise<boolean> {
     return this.#database.read(async (sql) => {
@@ -137,7 +138,7 @@ export class PostgresTransfers implements PlantTransfers {
       const renewed = renewVersions(sql, [account])
       await Promise.allSettled([locked, saved, added, renewed])
       await locked
-      // Where another command has written the same batch, its ids are taken: this error is more useful than that one.
+      // If another command has written the same batch, `added` fails too, because the ids are taken. This error is more useful.
       if ((await saved).count === 0) throw importChanged()
       await added
       await renewed
@@ -225,7 +226,7 @@ export class PostgresTransfers implements PlantTransfers {
   }
 }
 
-/** Removes an account's idempotency keys and grants. @returns false where the account has plants */
+/** Removes an account's idempotency keys and grants. @returns false if the account has plants; then nothing is removed */
 export async function removeRest(sql: Transaction, account: number): Promise<boolean> {
   if ((await sql`SELECT 1 FROM plants WHERE account = ${account} LIMIT 1`).length > 0) return false
   await sql`DELETE FROM idempotency_keys WHERE account = ${account}`

@@ -4,8 +4,9 @@ import { versionsEpoch } from '../storage/postgres/replicas.ts'
 import type { PlantsVersion } from './plant.ts'
 
 /**
- * Gives the plants of these accounts a new version, in the transaction that changes them. Versions are random: counts would repeat
- * after a backup is restored. The version's row stays locked until the transaction ends, so that each version has one state.
+ * Gives the plants of these accounts a new version, in the transaction that changes the plants. Versions are random, because
+ * counted versions would repeat after a backup is restored. The rows of the versions stay locked until the transaction ends, so
+ * that a version never has two states of the plants.
  */
 export function renewVersions(sql: Transaction, accounts: Iterable<number>) {
   const rows = [...new Set(accounts)].toSorted((a, b) => a - b).map((account) => ({ account }))
@@ -16,8 +17,8 @@ export function renewVersions(sql: Transaction, accounts: Iterable<number>) {
 }
 
 /**
- * The version of all plants that an account sees: its own, and those that others share with it. Null while a replica writes that
- * renews no versions.
+ * The version of all plants that an account sees: its own plants, and those that other accounts share with it. Null while a
+ * replica of the previous release lives, which renews no versions.
  */
 export async function readVersion(sql: Queries, account: number): Promise<PlantsVersion | null> {
   const [epoch, seen] = await Promise.all([

@@ -33,10 +33,11 @@ export interface WriteResult {
 }
 
 /**
- * Applies writes in their order in as few statements as possible: it reads the rows that they touch, decides in memory, and
- * writes all changes at once. The rows of their accounts stay locked until the transaction ends, so that replicas do not take
+ * Applies writes in their order in as few statements as possible: reads the rows that the writes touch, decides in memory, and
+ * writes all changes in one step. The rows of the accounts stay locked until the transaction ends, so that replicas do not take
  * the same ids.
- * @param mayWait whether it may wait for accounts that other transactions have locked; else the writes of these are set aside
+ * @param mayWait whether to wait for accounts that other transactions have locked; otherwise the writes of these accounts are
+ *   left out, with the result `awaitingLock`
  * @returns a result, a refusal or `awaitingLock` for each write
  */
 export async function writePlants(
@@ -64,7 +65,7 @@ export async function writePlants(
 interface AccountState {
   /** The highest id, at least 0; undefined when the plant with the highest id was removed. */
   highest: number | undefined
-  /** The number of plants; counted only where there is a limit, and only as far as the limit needs. */
+  /** The number of plants; counted only if there is a limit, and only as far as the limit needs. */
   count: number
 }
 
@@ -167,7 +168,7 @@ async function readState(sql: Transaction, writes: readonly PlantWrite[]): Promi
   const additions = writes.filter((write) => 'plant' in write)
   const accounts = accountsOf(writes)
   const limited = additions.filter(({ limit }) => limit !== undefined)
-  // An account with more plants than that is over every limit, whatever this batch removes.
+  // An account with `maxCount` plants reaches every limit of this batch, even if all writes of the batch remove plants.
   const maxCount = Math.max(0, ...limited.map(({ limit = 0 }) => limit)) + writes.length
   const requestedIds = writes.flatMap((write) => {
     const id = 'plant' in write ? write.plant.id : write.id
@@ -230,7 +231,7 @@ async function writeChanges(sql: Transaction, { added, removed, keys }: WritePla
           SELECT account, id, name, tag FROM json_to_recordset(${list([...added.values()])}::text::json)
           AS asked (account BIGINT, id BIGINT, name TEXT, tag TEXT)
           ON CONFLICT DO NOTHING`,
-    // A row with the same key is older than a day.
+    // An existing row with the same key is older than a day, so it is replaced.
     keys.length === 0
       ? undefined
       : sql`

@@ -35,17 +35,17 @@ import {
 } from './rows.ts'
 import type { NewPlant } from './schemas.ts'
 
-/** Below and above every possible id. */
+/** Numbers below and above every possible id. */
 const belowAllIds = -(2 ** 53)
 const aboveAllIds = 2 ** 53
 
-/** Plants in PostgreSQL. It caches nothing, since other replicas write too. */
+/** Plants in PostgreSQL. No plant or version is cached, because other replicas write too. */
 export class PostgresPlantStore implements PlantStore {
   readonly hasSnapshotLists = false
   readonly #database: PostgresDatabase
   readonly #writes: PostgresGroupCommit<PlantWrite, WriteResult>
   readonly #running = new InFlightKeys()
-  /** Unix seconds. The search for expired keys starts here: earlier rows are removed, but stay in the index until VACUUM. */
+  /** The search for expired keys starts at this Unix second. Older rows are removed, but stay in the index until VACUUM. */
   #keysFrom = 0
 
   constructor(database: PostgresDatabase) {
@@ -68,7 +68,7 @@ export class PostgresPlantStore implements PlantStore {
   }
 
   async removeExpiredKeys(before: number, maxRows: number): Promise<number> {
-    // Skips keys that another replica removes or a request uses again, so that neither waits for the other.
+    // Skips keys that another replica is removing or a request is using again, so that no transaction waits for another.
     const removed = await this.#database.transaction(
       (sql) => sql<{ created: number }[]>`
         WITH old AS (
@@ -82,7 +82,7 @@ export class PostgresPlantStore implements PlantStore {
     return removed.length
   }
 
-  /** Unknown without a query: another replica may have written. */
+  /** Always null: only the database knows the version, because another replica may have written. */
   version(): PlantsVersion | null {
     return null
   }
@@ -112,7 +112,7 @@ export class PostgresPlantStore implements PlantStore {
 
   list(account: number, query: PlantQuery, limit: number): Promise<PlantPage> {
     return this.#database.read(async (sql) => {
-      // Most lists have own plants alone: they and the grants are read together.
+      // Most lists have only the account's own plants, so these plants and the grants are read in parallel.
       const own = [...rangesOf(account, [], query)]
       const [found, sharers] = await Promise.all([readRanges(sql, own, limit + 1), readSharers(sql, account)])
       const others = [...rangesOf(account, sharers, query)].slice(own.length)
@@ -127,7 +127,7 @@ export class PostgresPlantStore implements PlantStore {
     use: (pages: PagesOf) => AsyncIterable<T>,
     limit = Number.POSITIVE_INFINITY,
   ): AsyncIterable<T> {
-    // Each page is a query of its own: a slow reader keeps no connection and no snapshot meanwhile.
+    // Each page is a query of its own, so a slow reader keeps no connection and no snapshot between two pages.
     const read = (from: PlantQuery, length: number) => outsideRequest(() => this.list(account, from, length))
     return use((upTo) => pagesOf({ ...query, upTo }, limit, read))
   }
@@ -170,7 +170,7 @@ export class PostgresPlantStore implements PlantStore {
     return [...rows]
   }
 
-  /** Runs a change in one transaction. @throws ApiError 403 when one of its accounts was deleted meanwhile */
+  /** Runs a change in one transaction. @throws ApiError 403 when one of the accounts was deleted meanwhile */
   async #change<T>(change: (sql: Transaction, record: Recorder) => Promise<T>): Promise<T> {
     try {
       return await withAuditRecords(this.#database, change)
@@ -209,7 +209,7 @@ function readRange(sql: Queries, range: IdRange, limit: number) {
       SELECT account, id, name, tag FROM plants WHERE account = ${account} AND id > ${afterId} AND id <= ${upToId}
       ORDER BY id LIMIT ${limit}`
   }
-  // One index scan for each tag: it reads at most `limit` plants of each.
+  // The query has one index scan for each tag, which reads at most `limit` plants.
   return sql<PlantRow[]>`
     SELECT tagged.account, tagged.id, tagged.name, tagged.tag
     FROM json_to_recordset(${JSON.stringify(tags.map((tag) => ({ tag })))}::text::json) AS asked (tag TEXT)

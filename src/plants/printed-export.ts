@@ -7,9 +7,9 @@ import type { ExportSink } from './portable.ts'
 const pieceBytes = 256 * 1024
 
 /**
- * Prints an account's file. The reader of a pipe may be slow, so the export goes into a file without a name first: then the
- * database's snapshot ends as soon as all plants are read, and nothing waits in memory.
- * @param folder the folder of that file
+ * Prints an account's file. The reader of a pipe may be slow, so the export first goes into a file without a name: then the
+ * database's snapshot ends as soon as all plants are read, and the plants do not wait in memory.
+ * @param folder the folder of the file without a name
  * @param exportTo exports the plants
  */
 export async function printExport(

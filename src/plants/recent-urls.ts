@@ -1,9 +1,9 @@
-/** Characters of the URLs of a generation. */
+/** The most characters of the URLs of a generation. */
 const maxUrlCharacters = 256 * 1024
 
 /**
- * URLs that were requested lately, in two generations. A page is cached from the second request on: where each is cached at once, a
- * page from a random place takes 5 % more CPU time (docs/performance.md).
+ * URLs that were requested lately, in two generations. A page is cached at its second request. If each page were cached at its
+ * first request, a page after a random id would take 5 % more CPU time (docs/performance.md).
  */
 export class RecentUrls {
   #recent = new Set<string>()

@@ -17,19 +17,22 @@ export interface KeyedRow {
   readonly tag: string | null
 }
 
-/** A share: the owner lets another account see its plants with this tag, or all of them where the tag is empty. */
+/** A share: the owner lets another account see its plants with this tag, or all its plants if the tag is empty. */
 export interface GrantRow {
   readonly owner: number
   readonly tag: string
 }
 
-/** An account that shares its plants: all of them where there are no tags, else the plants with one of the tags. */
+/** An account that shares its plants: those with one of the tags, or all plants if `tags` is undefined. */
 export interface Sharer {
   readonly account: number
   readonly tags: readonly string[] | undefined
 }
 
-/** A part of a list: plants of one account by id, all of them or those with one of the tags, from after `afterId` up to `upToId`. */
+/**
+ * A part of a list: the plants of one account, by id, after `afterId` and up to `upToId`. With `tags` only plants with one of the
+ * tags.
+ */
 export interface IdRange {
   readonly account: number
   readonly tags: readonly string[] | undefined
@@ -40,7 +43,7 @@ export interface IdRange {
 /** The longest time of a long list: its snapshot keeps the database from removing old rows. */
 export const maxListMs = 600_000
 
-/** The error that ends a long list: to go on would mix two snapshots. */
+/** The error that ends a long list whose snapshot is closed: more pages would be from another snapshot. */
 export function listTimedOut(): Error {
   return new Error('the reader of a long list took longer than ten minutes')
 }
@@ -51,8 +54,8 @@ export function toPlant({ account, id, name, tag }: PlantRow): StoredPlant {
 }
 
 /**
- * Makes a page of plants, of which one more than `limit` was read to see whether more follow.
- * @param shownWithIds the account whose plants are shown with their ids; undefined for none
+ * Makes a page of at most `limit` plants. The caller has read one plant more, which shows whether more plants follow.
+ * @param shownWithIds the account whose plants are shown with their ids; undefined if no plant is shown with its id
  */
 export function pageOf(plants: readonly StoredPlant[], limit: number, shownWithIds: number | undefined): PlantPage {
   const shown = plants.slice(0, limit)
@@ -93,7 +96,7 @@ function* rangesAfter(account: number, sharers: readonly Sharer[], query: PlantQ
   }
 }
 
-/** Plants as UTF-8 lines of an account's file, and the id of the last one; null where there are none. */
+/** Plants as UTF-8 lines of an account's file, and the id of the last plant; null if there are no plants. */
 export type LinesRow = { readonly last: number; readonly lines: Buffer } | { readonly last: null; readonly lines: null }
 
 /** An import's row in the database. */

@@ -4,7 +4,7 @@ import { prepareFolder } from '../storage/data-folder.ts'
 import { headerLine } from './account-file.ts'
 import type { ExportSink } from './portable.ts'
 
-/** Writes the plants of an account into a file. The file gets its name when all of it is on disk; without plants there is no file. */
+/** Writes the plants of an account into a file, which gets its name when it is on disk. Without plants there is no file. */
 export class PlantsFile implements ExportSink {
   /** The path of the complete file. */
   readonly path: string
@@ -44,7 +44,7 @@ export class PlantsFile implements ExportSink {
   }
 
   #write(lines: string | Buffer): void {
-    // Unlike writeSync, writeFileSync writes all bytes or throws, also on a disk that is nearly full.
+    // Unlike writeSync, writeFileSync writes all bytes or throws, even on a disk that is nearly full.
     if (this.#opened !== undefined) writeFileSync(this.#opened, lines)
   }
 
@@ -63,7 +63,7 @@ function partOf(path: string): string {
   return `${path}.part`
 }
 
-/** A free path in a folder for the plants of an account. Its name is valid on every file system, whatever the account's name is. */
+/** A free path in a folder for the plants of an account. The name is valid on every file system, for any name of the account. */
 export function safetyPath(folder: string, account: string): string {
   const time = new Date().toISOString().replaceAll(':', '-')
   const begin = resolve(join(folder, `account-${account.replace(/[^A-Za-z0-9._@-]/g, '_')}-${time}`))

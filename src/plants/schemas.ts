@@ -1,6 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 
-/* Apart from `plant.ts`: commands do not need TypeBox, which takes a quarter of the time in which a command starts. */
+/* The schemas are not in `plant.ts`, because commands do not need TypeBox, which takes a quarter of the start of a command. */
 
 const name = Type.String({
   description: 'Name of the plant: 1 to 255 characters after trimming, no control characters.',

@@ -16,13 +16,13 @@ const plain = 'json'
 const withId = `'{"id":' || id || ',' || substr(json, 2)`
 
 /**
- * Reads pages of plants from a position in the list on, so that page a thousand costs as much as the first. To be called in
- * a transaction, since one page takes several queries.
+ * Reads a page of plants after a position in the list, so page 1,000 costs as much as page 1. The caller must have a transaction
+ * open, because one page takes several queries.
  */
 export class PageReader {
   readonly #database: Database
   readonly #plants: RangeReader
-  /** Made when a query first asks for ids: each long list has a `PageReader` of its own, and few need ids. */
+  /** Made when a query first asks for ids: each long list has a `PageReader` of its own, and few lists need ids. */
   #withIds: RangeReader | undefined
   readonly #grants: Statement<[number], GrantRow>
 
@@ -91,7 +91,7 @@ class RangeReader {
     return counted
   }
 
-  /** The plants with any of these tags, by id. It merges the lists of the tags, and reads little more than it returns. */
+  /** The plants with any of these tags, by id. Merges the lists of the tags, and reads few more plants than it returns. */
   #merged(account: number, tags: readonly string[], afterId: number, limit: number): readonly TaggedRow[] {
     const [only] = tags
     if (tags.length === 1 && only !== undefined) return this.#tagged.all(account, only, afterId, limit)
@@ -131,7 +131,7 @@ function joined(texts: readonly string[]): string {
   return `[${texts.map((text) => text.slice(1, -1)).join(',')}]`
 }
 
-/** Makes a part of these plants, of which one more than `limit` was read. */
+/** The first `limit` of these plants. The caller has read one plant more, which shows whether the range is longer. */
 function partOf(rows: readonly TaggedRow[], limit: number): RangePart {
   const shown = rows.slice(0, limit)
   const json = `[${shown.map((row) => row.json).join(',')}]`
@@ -139,9 +139,9 @@ function partOf(rows: readonly TaggedRow[], limit: number): RangePart {
 }
 
 /**
- * A snapshot of the plants for a long list and its slow reader. After ten minutes it is closed, and the list fails. Where
- * writes make SQLite's log grow large meanwhile (storage/wal.ts), the snapshot moves to the newest state: plants that existed all
- * the time are in the list once, and plants that were added or removed meanwhile may be in it or not.
+ * A snapshot of the plants for a long list, whose reader may be slow. After ten minutes the snapshot is closed, and the list
+ * fails. If SQLite's log grows large meanwhile (storage/wal.ts), the snapshot moves to the newest state: plants that existed all
+ * the time are in the list once, and plants that were added or removed meanwhile may be in the list or not.
  */
 export class ListSnapshot {
   readonly #database: Database

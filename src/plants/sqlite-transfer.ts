@@ -23,16 +23,16 @@ import {
 
 const plantsPerRead = 2000
 
-/** Pages of 4 KiB in SQLite's log after which a checkpoint runs while no service runs. */
+/** While no service runs, a checkpoint runs when SQLite's log has so many pages of 4 KiB. */
 const aloneCheckpointPages = 8000
 
 /** Exports and imports accounts of SQLite. */
 export class SqliteTransfers implements PlantTransfers {
-  /** Other writers retry after 1, 3 and 8 ms, so that they meet the pause after a batch. */
+  /** A writer that waits for SQLite's lock retries after 1, 3 and 8 ms, so one of these retries is in the pause after a batch. */
   readonly maxBatchMs = 4
   readonly #database: Database
   readonly #commit: GroupCommit
-  /** Without fsync: a power cut may undo the latest batches together with their progress, and the next run repeats them. */
+  /** Commits batches without fsync: a power cut may undo the latest batches and their progress, and the next run repeats them. */
   readonly #batches: GroupCommit
   readonly #insert: Statement<[number, number, string, string | null]>
   readonly #delete: Statement<[number, number, string, string | null]>
@@ -64,7 +64,7 @@ export class SqliteTransfers implements PlantTransfers {
   }
 
   async copyPlants(account: number, sink: ExportSink): Promise<void> {
-    // A connection of its own keeps one snapshot, and SQLite's readers block no writer.
+    // The export has a connection of its own, which keeps one snapshot. SQLite's readers block no writer.
     const snapshot = openSnapshot(this.#database.name)
     try {
       const count = snapshot
@@ -198,7 +198,7 @@ export class SqliteTransfers implements PlantTransfers {
     await this.#commit.run(() => void forget.run(account, path))
   }
 
-  /** @throws TakenId, which must roll back the transaction */
+  /** Adds a plant. @throws TakenId when the id is taken; the caller must roll back the transaction */
   #add(account: number, { id, name, tag }: PortablePlant): void {
     if (this.#insert.run(account, id, name, tag ?? null).changes === 0) throw new TakenId(id)
   }
@@ -211,7 +211,7 @@ export class SqliteTransfers implements PlantTransfers {
   }
 }
 
-/** Removes an account's idempotency keys and grants, in the caller's transaction. @returns false where the account has plants */
+/** Removes an account's idempotency keys and grants in the caller's transaction. @returns false if the account has plants */
 export function removeRest(database: Database, account: number): boolean {
   if (database.prepare('SELECT 1 FROM plants WHERE account = ? LIMIT 1').get(account)) return false
   database.prepare('DELETE FROM idempotency_keys WHERE account = ?').run(account)

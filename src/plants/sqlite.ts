@@ -30,7 +30,7 @@ import { ListSnapshot, PageReader } from './sqlite-pages.ts'
 
 /** Plants in SQLite. */
 export class SqlitePlantStore implements PlantStore {
-  /** Each long list has a connection of its own, 2 MB, which keeps a snapshot. */
+  /** Each long list has a connection of its own, which takes some 2 MB and keeps a snapshot. */
   readonly hasSnapshotLists = true
   readonly #database: Database
   readonly #insert: Statement<[number, number, string, string | null]>
@@ -48,13 +48,13 @@ export class SqlitePlantStore implements PlantStore {
   readonly #oldKey: Statement<[number]>
   readonly #removeExpiredKeys: Statement<[number, number]>
   readonly #commit: GroupCommit
-  /** Apart from other writes, and without fsync: a key that a power cut brings back is removed again. */
+  /** Commits removals of expired keys, without fsync: if a power cut undoes a removal, the key is removed again. */
   readonly #cleaning: GroupCommit
   readonly #changes: OutsideChanges
-  /** Differs in each process, since the counts of versions start at 0 in each. */
+  /** A part of each version that differs in each process, because the counts in `#versions` start at 0 in each process. */
   readonly #epoch = randomUUID().slice(0, 8)
   readonly #versions = new Map<number, number>()
-  /** The sharers of each account: every list needs them. */
+  /** For each account, the accounts that share plants with it. They are cached, because every list needs them. */
   readonly #sharers: VersionedCache<readonly Sharer[]>
   /** How often this process has changed shares. */
   #shareChanges = 0
@@ -69,7 +69,7 @@ export class SqlitePlantStore implements PlantStore {
     this.#keyed = database.prepare(
       'SELECT request, plant, name, tag FROM idempotency_keys WHERE account = ? AND key = ? AND created >= ?',
     )
-    // A row with the same key is older than a day.
+    // An existing row with the same key is older than a day, so it is replaced.
     this.#keepKey = database.prepare('INSERT OR REPLACE INTO idempotency_keys VALUES (?, ?, ?, ?, ?, ?, ?)')
     this.#oldKey = database.prepare('SELECT 1 FROM idempotency_keys WHERE created < ? LIMIT 1')
     this.#removeExpiredKeys = database.prepare(`
@@ -106,16 +106,16 @@ export class SqlitePlantStore implements PlantStore {
     )
   }
 
-  /** Commits a write; with a limit, the account's plants are counted first. */
+  /** Commits a write. If the account has a limit and no valid count, its plants are counted first. */
   async #commitWithin<T>(account: number, limit: number | undefined, write: () => T): Promise<T> {
     const counting = limit === undefined || this.#counts.isKnown(account) ? undefined : this.#counts.load(account)
-    // Only where it must count: writes keep their order, and no other write waits.
+    // Only a write that needs a new count waits here. All other writes keep their order.
     if (counting) await counting
     return this.#commit.run(write)
   }
 
   async removeExpiredKeys(before: number, maxRows: number): Promise<number> {
-    // Takes no lock where there is nothing to remove.
+    // If there is nothing to remove, the write lock is not taken.
     if (!this.#oldKey.get(before)) return 0
     return await this.#cleaning.run(() =>
       takeBriefly(maxRows, (count) => this.#removeExpiredKeys.run(before, count).changes),
@@ -124,9 +124,9 @@ export class SqlitePlantStore implements PlantStore {
 
   version(account: number): PlantsVersion {
     let count = this.#versions.get(account) ?? 0
-    // While no share changes, the sum is over the same accounts, and each count only grows.
+    // While no share changes, the sum is over the same accounts, and each count only grows, so a sum never repeats.
     for (const sharer of this.#sharersWith(account)) count += this.#versions.get(sharer.account) ?? 0
-    // With the account in it: a client with keys of two accounts and one cache must not get a 304 for the other account.
+    // The version has the account: a client with keys of two accounts and one cache must not get a 304 for the other account.
     return `${this.#epoch}.${account}.${this.#changes.version()}.${this.#shareChanges}.${count}`
   }
 
@@ -164,7 +164,7 @@ export class SqlitePlantStore implements PlantStore {
     use: (pages: PagesOf) => AsyncIterable<T>,
     limit = Number.POSITIVE_INFINITY,
   ): AsyncIterable<T> {
-    // A connection of its own: a long list keeps one snapshot while the other connection writes.
+    // A long list has a connection of its own, which keeps one snapshot while the other connection writes.
     const snapshot = new ListSnapshot(this.#database.name)
     try {
       const sharers = snapshot.pages().sharersWith(account)
@@ -196,7 +196,7 @@ export class SqlitePlantStore implements PlantStore {
     return this.#shares.all()
   }
 
-  /** Runs a change of shares in a group commit. @returns whether it changed anything, which is then in the audit trail */
+  /** Runs a change of shares in a group commit, with its audit record. @returns whether a share changed */
   async #changeShares(by: Actor, change: () => AuditEntry | undefined): Promise<boolean> {
     const record = await this.#commit.run(() => {
       this.#shareChanges++
@@ -208,7 +208,7 @@ export class SqlitePlantStore implements PlantStore {
     return record !== undefined
   }
 
-  /** @throws ApiError 403 when there is no such account any more */
+  /** @throws ApiError 403 when the account was deleted */
   #nameOf(account: number): string {
     const name = this.#accountName.get(account)
     if (name === undefined) throw accountGone(undefined)
@@ -241,7 +241,7 @@ export class SqlitePlantStore implements PlantStore {
     return { plant: added, isReplay: false }
   }
 
-  /** Counts a change before it is committed: a page read in between is only read once more. */
+  /** Counts a change before its commit. If the commit fails, cached pages are read once more, which does no harm. */
   #touch(account: number): void {
     this.#versions.set(account, (this.#versions.get(account) ?? 0) + 1)
   }

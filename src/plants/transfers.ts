@@ -31,16 +31,16 @@ export interface DeletionFile {
 
 /**
  * Exports, imports and deletes whole accounts in short transactions: a command can be killed at any moment, and the next run
- * continues. For commands only: a `PlantStore` in the same process would not see these writes in its caches.
+ * continues. Only commands may use these methods: the caches of a `PlantStore` in the same process would miss the writes.
  */
 export interface PlantTransfers {
-  /** The longest time of a batch while a service runs. With SQLite, all other writers wait for a batch. */
+  /** The longest time of a batch while a service runs. With SQLite, all other writers wait until the batch has ended. */
   readonly maxBatchMs: number
-  /** Whether a service uses this database, as far as that is visible. */
+  /** Whether a service uses this database; true if that cannot be found out. */
   isServiceRunning(): Promise<boolean>
-  /** Records the export in the audit trail, then exports the account's own plants. @throws ApiError 403 when the account was deleted */
+  /** Writes an audit record, then exports the account's own plants. @throws ApiError 403 when the account was deleted */
   exportPlants(account: number, sink: ExportSink, by?: Actor): Promise<void>
-  /** Exports the plants without an audit record, for a change that has its own. */
+  /** Exports the plants without an audit record, for the deletion of an account, which has a record of its own. */
   copyPlants(account: number, sink: ExportSink): Promise<void>
   /** Whether the account has a plant with an id from `first` to `last`. */
   hasIdBetween(account: number, first: number, last: number): Promise<boolean>
@@ -48,29 +48,29 @@ export interface PlantTransfers {
   findByIds(account: number, plants: readonly PortablePlant[]): Promise<readonly PortablePlant[]>
   findImport(key: ImportKey): Promise<Import | undefined>
   /**
-   * Begins an import, also one that was completed before, and adds the plant with the highest id: so plants that callers add
-   * meanwhile get ids above those of the file.
-   * @throws TakenId for that plant; ApiError 403 when the account was deleted
+   * Begins an import, or begins a completed import again, and adds the plant with the highest id. So plants that are added
+   * through the API meanwhile get ids above those of the file.
+   * @throws TakenId when the highest id is taken; ApiError 403 when the account was deleted
    */
   beginImport(key: ImportKey, plants: number, highest: PortablePlant | undefined, by?: Actor): Promise<void>
   /**
    * Adds the next plants of an import's file, and saves the progress in the same transaction.
-   * @param at the number of plants in the file before them
-   * @param isLast whether they are the file's last: only then all plants are sure to be on disk
-   * @throws TakenId; AccessError when the progress of the import is not `at`, or the import was removed
+   * @param at the number of plants in the file before these plants
+   * @param isLast whether these plants are the last of the file. Until then, a power cut may undo some of the import
+   * @throws TakenId when an id is taken; AccessError when the progress of the import is not `at`, or the import was removed
    */
   addPlants(key: ImportKey, at: number, plants: readonly PortablePlant[], isLast: boolean): Promise<void>
-  /** Begins to undo an import, or continues that: from then on it gets no more plants. @throws AccessError where there is no import */
+  /** Begins or continues to undo an import. Then no run adds more plants. @throws AccessError if there is no such import */
   beginUndo(key: ImportKey, by?: Actor): Promise<Import>
   /** Removes the record of an import whose plants are removed. */
   endUndo(key: ImportKey): Promise<void>
-  /** Removes the plants that the account has with the same id, name and tag. @returns how many were removed */
+  /** Removes the plants that the account has with the same id, name and tag. @returns how many plants were removed */
   removePlants(account: number, plants: readonly PortablePlant[]): Promise<number>
-  /** Removes at most `maxKeys` idempotency keys of the account. @returns how many were removed */
+  /** Removes at most `maxKeys` idempotency keys of the account. @returns how many keys were removed */
   removeKeys(account: number, maxKeys: number): Promise<number>
   /** The files that the deletion of the account has written. */
   deletionFiles(account: number): Promise<readonly DeletionFile[]>
-  /** Records a file of the account's deletion, or that the file is complete. */
+  /** Records a file of the account's deletion, or updates whether the file is complete. */
   saveDeletionFile(account: number, file: DeletionFile): Promise<void>
   forgetDeletionFile(account: number, path: string): Promise<void>
 }

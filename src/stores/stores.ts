@@ -57,7 +57,7 @@ export interface Stores {
   check(): Promise<void>
   /** Runs the work of a request: its waits for the database share one time limit until the reply begins. */
   duringRequest?(request: WaitingRequest, work: () => void): void
-  /** Prepares for serving: from now on, another program's lock blocks the process only for a moment, and the log is kept small. */
+  /** Prepares for serving: another program's lock blocks the process only for a moment now, and the log is kept small. */
   beginServing?(clock?: Clock): void
   close(): Promise<void>
 }
