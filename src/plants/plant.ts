@@ -94,7 +94,7 @@ export interface PlantStore {
    * Null if only the database knows the version.
    */
   version(account: number): PlantsVersion | null
-  /** The same version, read from the database if needed. Null while a replica of an older release lives, which renews no versions. */
+  /** The same version, from the database if needed. Null while a replica of an older release lives, which renews no versions. */
   fetchVersion(account: number): Promise<PlantsVersion | null>
   /** The account's own plant with this id. */
   find(account: number, id: number): Promise<StoredPlant | undefined>

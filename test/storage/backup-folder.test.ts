@@ -50,7 +50,7 @@ describe('backup --to', () => {
   })
 })
 
-/** Begins a copy of this name in a process of its own, which prints a line then, and ends when its stdin ends. */
+/** Begins a copy with this name in another process, and returns when the copy has begun. The process runs until it is killed. */
 async function copying(target: string) {
   const begin = `
     import { writeFileSync } from 'node:fs'
@@ -69,8 +69,8 @@ async function copying(target: string) {
   }
 }
 
-describe('(z) temporary files of a killed copy', () => {
-  it('are removed by the next backup into their folder, unless their process still runs', async () => {
+describe('(z) temporary files of a copy', () => {
+  it('are removed by the next backup into their folder, if the process of the copy was killed', async () => {
     const data = folderForThisTest()
     makeDatabase(data, ['a'])
     const to = join(data, 'out')
@@ -96,7 +96,7 @@ describe('(z) temporary files of a killed copy', () => {
     await running.kill()
   })
 
-  it('are removed from the data folder by a restore', async () => {
+  it('that was killed are removed from the data folder by a restore', async () => {
     const data = folderForThisTest()
     makeDatabase(data, ['a'])
     const backup = join(data, 'backup.db')

@@ -10,7 +10,7 @@ import { add, folderForThisTest, preset, start } from '../support/preset-service
 import { makeDatabase, makeKilled, plantsIn } from '../support/restores.ts'
 
 describe('a backup', () => {
-  it('is made while writes go on, is tested, and restores its rows', async () => {
+  it('is made and tested while a client writes, and a restore brings its rows back', async () => {
     const folder = folderForThisTest()
     const service = await start(folder)
     for (let count = 0; count < 50; count++) await add(service.url, `Before ${count}`)
@@ -58,7 +58,7 @@ describe('a backup', () => {
     expect(plants.map(({ name }) => name)).toEqual(names)
   })
 
-  it('that is damaged or is no database is refused, and the database stays', async () => {
+  it('that is not a database is refused by a restore, and the database stays', async () => {
     const folder = folderForThisTest()
     await openSqliteStores(join(folder, 'conservatory.db')).close()
     const before = readFileSync(join(folder, 'conservatory.db'))
@@ -89,7 +89,7 @@ describe('a backup', () => {
     kept.close()
   })
 
-  it('is one file, the newest, however often a migration fails', () => {
+  it('before a migration that fails several times is one file, with the newest rows', () => {
     const folder = folderForThisTest()
     const path = makeDatabase(folder, ['Moss'])
     const failing = { name: '9999-next', sql: 'CREATE TABLE next (id INTEGER) STRICT; SELECT no_such_function()' }
@@ -97,18 +97,18 @@ describe('a backup', () => {
     for (let count = 0; count < 3; count++) {
       expect(() => openDatabase(path, [...migrations, failing])).toThrow('no_such_function')
       expect(copies(folder)).toEqual(['before-9999-next.db'])
-      // The older version writes in between.
+      // The older version of the service writes between two attempts.
       add.exec(`INSERT INTO plants (account, id, name) VALUES (1, ${count + 100}, 'Later ${count}')`)
     }
     add.close()
     expect(plantsIn(join(folder, 'backups', 'before-9999-next.db'))).toEqual(['Moss', 'Later 0', 'Later 1'])
   })
 
-  it('is intact; otherwise the schema does not change, and no file is left', () => {
+  it('before a migration is intact; if the database is damaged, the schema does not change, and no file is left', () => {
     const folder = folderForThisTest()
     const path = makeDatabase(folder, ['Moss'])
     const database = new Database(path)
-    // A row that violates its table's constraints: only the integrity check finds it.
+    // Now a row violates a constraint of its table. Only the integrity check finds this.
     database.unsafeMode()
     database.pragma('writable_schema = ON')
     database.exec(
@@ -124,7 +124,7 @@ describe('a backup', () => {
     after.close()
   })
 
-  it('is refused for a database of a newer version', () => {
+  it('is not made of a database of a newer version, which is refused', () => {
     const folder = folderForThisTest()
     const path = makeDatabase(folder, ['Moss'], [...migrations, next])
     rmSync(join(folder, 'backups'), { recursive: true, force: true })

@@ -41,14 +41,14 @@ it('existing versions count as used on the day of the migration', async () => {
   for (const { used } of rows) expect(used).toBeGreaterThanOrEqual(begin)
   const store = new SqliteCharacterStore(database, new OutsideChanges(database))
   expect((await store.purge(null, begin)).removed).toStrictEqual([])
-  // Later the newest versions are the last uploaded ones.
+  // After that day, only the 20 versions that were uploaded last stay.
   const { removed } = await store.purge(null, unixSeconds() + 1)
   expect(removed.map(({ digest }) => digest).toSorted()).toStrictEqual(
     Array.from({ length: 10 }, (_, version) => `d00${version}`),
   )
 })
 
-it('deleted rows free space for new ones: the file does not grow', async () => {
+it('deleted rows free space for new rows: the file does not grow', async () => {
   const database = openDatabase(pathForThisTest())
   onTestFinished(() => {
     database.close()

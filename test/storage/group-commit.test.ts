@@ -15,7 +15,7 @@ function smallDatabase() {
   return {
     write: (...writes: readonly (() => void)[]) => Promise.allSettled(writes.map((write) => commit.run(write))),
     note,
-    /** Does not fit, so SQLite rolls back the whole transaction by itself. */
+    /** A write that does not fit into the database, so SQLite rolls back the whole transaction by itself. */
     tooLarge: note('x'.repeat(1_000_000)),
     notes: () => database.prepare<[], string>('SELECT text FROM notes ORDER BY text').pluck().all(),
   }

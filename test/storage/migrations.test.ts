@@ -7,7 +7,7 @@ import { migrations } from '../../src/storage/migrations.ts'
 import { OutsideChanges } from '../../src/storage/outside-changes.ts'
 import { temporaryFolder } from '../support/service.ts'
 
-it('plants from before the column json are listed like new ones', async () => {
+it('plants that are older than the column json are listed like new plants', async () => {
   const folder = temporaryFolder()
   onTestFinished(folder.remove)
   const path = join(folder.path, 'conservatory.db')

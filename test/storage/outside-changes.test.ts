@@ -8,7 +8,7 @@ import { OutsideChanges } from '../../src/storage/outside-changes.ts'
 import { VersionedCache } from '../../src/storage/versioned-cache.ts'
 import { temporaryFolder } from '../support/service.ts'
 
-/** Two connections to a database with a table of answers, and a function for each that writes one. */
+/** Two connections to a database with a table of answers, and for each connection a function that writes an answer. */
 function openTwice() {
   const folder = temporaryFolder()
   const path = join(folder.path, 'conservatory.db')
@@ -27,7 +27,7 @@ function openTwice() {
   return { here, writeHere: writerOf(here), writeElsewhere: writerOf(elsewhere) }
 }
 
-it('tells in each turn the version that SQLite has at the first look of the turn', async () => {
+it('returns in each turn of the event loop the version that SQLite had at the first question of the turn', async () => {
   const { here, writeHere, writeElsewhere } = openTwice()
   const dataVersion = here.prepare<[], number>('PRAGMA data_version').pluck()
   const changes = new OutsideChanges(here)
@@ -50,7 +50,7 @@ it('tells in each turn the version that SQLite has at the first look of the turn
   )
 })
 
-it('gives cached answers that the database would give, and those of other connections from the next turn on', async () => {
+it('gives the answers that the database would give; after a write of another connection, from the next turn on', async () => {
   const { here, writeHere, writeElsewhere } = openTwice()
   const select = here.prepare<[string], number>('SELECT answer FROM answers WHERE question = ?').pluck()
   const read = (question: string) => select.get(question) ?? -1

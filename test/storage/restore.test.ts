@@ -89,7 +89,7 @@ describe('a restore', () => {
     expect(readdirSync(data).toSorted()).toEqual(['conservatory.db', kept, 'serve.lock'].toSorted())
     expect(plantsIn(join(data, kept))).toEqual(plants.old)
     expect(plantsIn(fileIn(data))).toEqual(plants.restored)
-    // A second restore in the same second keeps the first one's database under another name.
+    // A second restore in the same second keeps the database of the first restore under another name.
     expect(await restore(join(data, kept), data)).toMatchObject({ code: 0 })
     expect(plantsIn(fileIn(data))).toEqual(plants.old)
     const both = keptIn(data).map((name) => plantsIn(join(data, name)))
@@ -101,7 +101,7 @@ describe('a restore', () => {
     ['a hard link to it', (database, way) => linkSync(database, way)],
     ['a link to its folder', (database, way) => symlinkSync(join(database, '..'), way)],
   ]
-  it.each(ways)('of the database itself through %s is refused, and it stays', async (_what, lead) => {
+  it.each(ways)('of the database itself through %s is refused, and the database stays', async (_what, lead) => {
     const { data, away } = folders()
     makeKilled(data, plants.old)
     const way = join(away, 'way.db')
@@ -128,7 +128,7 @@ describe('a restore', () => {
     expect(keptIn(data)).toEqual([])
   })
 
-  it('of an older schema replaces a newer one, and is migrated by the next start', async () => {
+  it('of an older schema replaces a database of a newer schema, and is migrated by the next start', async () => {
     const { data, away } = folders()
     const source = makeDatabase(away, plants.restored, migrations.slice(0, -1))
     makeDatabase(data, plants.old, [...migrations, { name: '9999-next', sql: 'CREATE TABLE next (id INTEGER) STRICT' }])
@@ -144,7 +144,7 @@ describe('a restore', () => {
     expect(plantsIn(fileIn(data))).toEqual(plants.restored)
   })
 
-  it('of a damaged database or one with an unfinished move is refused, and the database stays', async () => {
+  it('of a damaged backup or a backup with an unfinished move is refused, and the database stays', async () => {
     const { data, away } = folders()
     makeDatabase(data, plants.old)
     const damaged = join(away, 'damaged.db')
@@ -173,7 +173,7 @@ describe('a restore', () => {
     expect(readdirSync(data)).toEqual(['conservatory.db'])
   })
 
-  it('over a database that cannot be read keeps its files as they are', async () => {
+  it('over a database that cannot be read keeps the files of that database as they are', async () => {
     const { data, away } = folders()
     const source = makeDatabase(away, plants.restored)
     const damaged = Buffer.from('no database any more, '.repeat(1000))
@@ -186,7 +186,7 @@ describe('a restore', () => {
     expect(readFileSync(join(data, `${kept}-wal`), 'utf8')).toBe('its log')
   })
 
-  it('is not changed by a log without its database', async () => {
+  it('does not apply the log of an older database, and keeps the log under another name', async () => {
     const { data, away } = folders()
     makeKilled(data, plants.old)
     const log = readFileSync(`${fileIn(data)}-wal`)
@@ -197,7 +197,7 @@ describe('a restore', () => {
     expect(readFileSync(join(data, kept))).toEqual(log)
   })
 
-  it('does not wait for programs that have the database open, and a late writer does not write to the new one', async () => {
+  it('is refused while another program has the database open, and a late writer does not write to the new database', async () => {
     const { data, away } = folders()
     const source = makeDatabase(away, plants.restored)
     makeDatabase(data, plants.old)
@@ -210,7 +210,7 @@ describe('a restore', () => {
     })
     open.close()
     expect(plantsIn(fileIn(data))).toEqual(plants.old)
-    // A connection that is open, and reads only after the database is replaced.
+    // This connection is open, but reads only after the database is replaced.
     const late = new Database(fileIn(data))
     expect(await restore(source, data)).toMatchObject({ code: 0 })
     expect(() => late.pragma('journal_mode = WAL')).toThrow(
@@ -220,10 +220,10 @@ describe('a restore', () => {
     expect(plantsIn(fileIn(data))).toEqual(plants.restored)
   })
 
-  // Each runs in a process of its own, which is killed or has a full disk just before a step; a trial covers every step.
+  // Each restore runs in a process of its own, which is killed or has a full disk just before a step. A trial covers every step.
   let steps: Promise<readonly string[]> | undefined
   it.each(['rename', 'last rename', 'last fsync', 'fail: last rename'])(
-    'that is stopped at its %s leaves the old database or the new one, and the next restore succeeds',
+    'that is stopped at its %s leaves the old or the new database, and the next restore succeeds',
     async (step) => {
       const { data, away } = folders()
       const source = makeDatabase(away, plants.restored)

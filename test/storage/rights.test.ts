@@ -29,7 +29,7 @@ function openly(folder: string, commands: readonly (readonly string[])[]) {
   return spawnSync(process.execPath, args, { cwd: projectFolder, env, encoding: 'utf8' })
 }
 
-it('only their user may read the files of the service and its commands, whatever the umask', {
+it('only the user of the service may read the files of the service and its commands, whatever the umask is', {
   timeout: 60_000,
 }, async () => {
   const folder = folderForThisTest()
@@ -39,7 +39,7 @@ it('only their user may read the files of the service and its commands, whatever
   writeFileSync(card, JSON.stringify({ spec: 'chara_card_v2', spec_version: '2.0', data: { name: 'Moss' } }))
   const older = makeDatabase(join(folder, 'older'), ['Older'], migrations.slice(0, -1))
   chmodSync(older, 0o666)
-  // The compile cache lies in the data folder too.
+  // With this empty setting, the compile cache is in the data folder too.
   const environment = { DATA_DIR: data, BOOTSTRAP_KEY: preset, NODE_COMPILE_CACHE: '' }
   const service = await spawnService('sh', ['-c', 'umask 0 && exec "$0" src/main.ts', process.execPath], {
     environment,
@@ -90,7 +90,7 @@ it.each([
   ['775', 1],
   ['757', 1],
   ['1777', 1],
-])('an existing data folder keeps its mode %s, and is warned about %i times', (mode, count) => {
+])('an existing data folder keeps its mode %s, and there are %i warnings about it', (mode, count) => {
   const folder = folderForThisTest()
   chmodSync(folder, Number.parseInt(mode, 8))
   const warning = `Others may write to the data folder ${folder} (mode ${mode.padStart(4, '0')}). Let its owner run: chmod go-w ${folder}`
@@ -98,7 +98,7 @@ it.each([
   expect(modeOf(folder)).toBe(mode)
 })
 
-it('the start removes the rights of others from a database and the files beside it, and reports that', async () => {
+it('the start removes the rights of other users from a database and the files beside it, and reports the change', async () => {
   const folder = folderForThisTest()
   const path = makeDatabase(folder, ['Moss'])
   chmodSync(path, 0o644)

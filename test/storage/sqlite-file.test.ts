@@ -56,7 +56,7 @@ describe('the database file', () => {
     expect(own.pragma('journal_mode', { simple: true })).toBe('wal')
   })
 
-  it('is released by a list after ten minutes; the list ends with an error', async () => {
+  it('is released by a long list after ten minutes; then the list ends with an error', async () => {
     const stores = openSqliteStores(databasePath)
     onTestFinished(() => stores.close())
     const { id } = await stores.access.createAccount('ann')
@@ -88,7 +88,7 @@ describe('the database file', () => {
     expect(vi.getTimerCount()).toBe(0)
   })
 
-  it('that is not ours stops the start with one line that names it, and does not change', async () => {
+  it('that the service cannot use stops the start with one line, and does not change', async () => {
     const [garbage, newer, taken] = [folderForThisTest(), folderForThisTest(), folderForThisTest()]
     writeFileSync(join(garbage, 'conservatory.db'), 'these bytes are no database, '.repeat(300))
     mkdirSync(join(taken, 'conservatory.db'))
@@ -110,12 +110,12 @@ describe('the database file', () => {
     expect(readFileSync(join(garbage, 'conservatory.db'), 'utf8')).toBe('these bytes are no database, '.repeat(300))
   })
 
-  it('with a log of 50 MB from a killed service gets its pages at the next start', async () => {
+  it('with a log of 50 MB from a killed service has all its rows after the next start', async () => {
     const folder = folderForThisTest()
     const path = join(folder, 'conservatory.db')
     const service = await start(folder)
     expect((await add(service.url, 'Moss')).status).toBe(200)
-    // A reader blocks checkpoints, as a list does whose client does not read on.
+    // A reader blocks checkpoints, as a long list does when its client stops reading.
     const reader = new Database(path, { readonly: true })
     reader.exec('BEGIN')
     expect(reader.prepare('SELECT count(*) FROM plants').pluck().get()).toBe(1)
@@ -156,7 +156,7 @@ describe('two services', () => {
   })
 })
 
-it('another program with the write lock delays writes, for five seconds at most, and nothing else', async () => {
+it('another program with the write lock delays only writes, for five seconds at most', async () => {
   const path = join(folderForThisTest(), 'conservatory.db')
   const stores = openSqliteStores(path)
   const { id } = await stores.access.createAccount('ann')

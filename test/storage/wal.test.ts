@@ -15,7 +15,7 @@ import { compileCache, projectFolder } from '../support/process.ts'
 
 const million = 1_000_000
 
-/** Stores that serve by a test clock, with an account, and functions to write and to measure the log. */
+/** Stores that serve with a test clock, an account, and functions to write and to measure the log. */
 async function serving() {
   const path = join(folderForThisTest(), 'conservatory.db')
   const stores = openSqliteStores(path)
@@ -44,7 +44,7 @@ async function serving() {
 }
 
 describe('(p) the log beside a SQLite file', () => {
-  it('(p) stays under 64 MB while the reader of a whole list has stopped; the list still ends completely', async () => {
+  it('(p) stays under 64 MB while the reader of a whole list has stopped; afterwards the list is complete', async () => {
     const { stores, id, walBytes, write, pass } = await serving()
     await Promise.all(Array.from({ length: 1200 }, (_, index) => stores.plants.create(id, { name: `first ${index}` })))
     const pages = stores.plants.listLong(id, {}, eachPage)[Symbol.asyncIterator]()
@@ -69,7 +69,7 @@ describe('(p) the log beside a SQLite file', () => {
     for (let index = 0; index < 1200; index++) expect(shown.has(`first ${index}`)).toBe(true)
   })
 
-  it('(p) shows on /metrics while another program reads, and is under 16 MB ten seconds after that has ended', async () => {
+  it('(p) is measured while another program reads, and is under 16 MB ten seconds after that program has ended', async () => {
     const { path, walBytes, write, pass, gauge } = await serving()
     const reader = new Database(path, { readonly: true })
     reader.exec('BEGIN')
@@ -87,7 +87,7 @@ describe('(p) the log beside a SQLite file', () => {
     expect(walBytes()).toBeLessThan(16 * million)
   })
 
-  it('(p) is cut when SQLite restarts it, also without the checkpointer', async () => {
+  it('(p) is truncated when SQLite restarts the log, even without the checkpointer', async () => {
     const { path, stores, id, walBytes, write } = await serving()
     const reader = new Database(path, { readonly: true })
     reader.exec('BEGIN')

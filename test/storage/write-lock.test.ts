@@ -7,7 +7,7 @@ import { conservatory } from '../support/command.ts'
 import { folderForThisTest } from '../support/preset-service.ts'
 import { compileCache, projectFolder } from '../support/process.ts'
 
-/** A data folder with an account, and another connection that writes to its database until it is closed. */
+/** A data folder with an account, and another connection that has the write lock of the database. */
 async function writtenFolder() {
   const folder = folderForThisTest()
   const settings = { DATA_DIR: folder }

@@ -22,7 +22,7 @@ describe('a file that cannot be written', () => {
     ['SQLITE_READONLY', chown],
     ['SQLITE_READONLY_DIRECTORY', chown],
     ['SQLITE_CANTOPEN', chown],
-  ])('is told with its reason and the way out: %s', (code, reason) => {
+  ])('is reported with the reason and a way out: %s', (code, reason) => {
     expect(unwritable('/data', withCode(code))?.message).toMatch(
       new RegExp(`^The data folder /data cannot be written${reason.source}or set DATA_DIR to another folder\\.$`),
     )
@@ -33,7 +33,7 @@ describe('a file that cannot be written', () => {
     expect(copied).toMatch(/^\/to /)
   })
 
-  it('is not reported for other errors', () => {
+  it('is not the report of other errors, which have their own messages', () => {
     expect(unwritable('/data', withCode('ENOENT'))).toBeUndefined()
     expect(sentenceOf(withCode('ENOENT'))).toBe('raw words')
     expect(sentenceOf(new StorageError('Said already.'))).toBe('Said already.')

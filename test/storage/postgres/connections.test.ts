@@ -19,7 +19,7 @@ beforeAll(async () => {
 })
 afterAll(() => server.stop())
 
-/** Makes commits wait for a standby that does not answer, or ends that. */
+/** Makes commits wait for a standby that does not answer, or stops this. */
 async function freezeStandby(sql: postgres.Sql, isFrozen: boolean): Promise<void> {
   await sql.unsafe(
     isFrozen ? "ALTER SYSTEM SET synchronous_standby_names = 'frozen'" : 'ALTER SYSTEM RESET synchronous_standby_names',
@@ -71,9 +71,9 @@ it('(k) a frozen standby delays commits, and no reads', async () => {
     ...Array.from({ length: 40 }, (_, index) => share((index % 9) + 1, `${index}`)),
   ]
   for (const write of writes) write.then(settled, settled)
-  // As many as there are connections for commits: the plants' lane, and seven others.
+  // All connections for these commits wait: the connection of the plants' lane, and seven others.
   await eventually(async () => expect(await connections("AND wait_event = 'SyncRep'")).toBeGreaterThanOrEqual(8))
-  // The server's processes reload the setting one by one, so some commits pass before.
+  // The server's processes reload the setting one by one, so some commits may have ended before.
   const before = answered
   for (let times = 0; times < 50; times++) {
     expect(await store.find(1, 1 + times)).toMatchObject({ name: 'plant' })
@@ -93,12 +93,12 @@ it('(k) commits that wait for a frozen standby are answered as unconfirmed in ti
     for (; ; began = performance.now()) await store.create(1, { name: 'a' })
   }
   await expect(commits()).rejects.toMatchObject({ status: 503, code: 'write_unconfirmed' })
-  // Twice the time would include the next commit's.
+  // `began` is the time at which the unconfirmed commit began, and the time limit is one second.
   expect(performance.now() - began).toBeLessThan(2000)
   await eventually(async () => expect(await connections("AND wait_event = 'SyncRep'")).toBe(0))
 })
 
-it('(k) the counts of limits, the last uses of keys and the heartbeats of replicas wait for no standby', async () => {
+it('(k) the counts of limits, the last uses of keys and the heartbeats of replicas do not wait for a standby', async () => {
   const { sql, database: before } = await scene(20_000)
   const { key } = await new PostgresAccessStore(before).createKey({ account: 'account 1', scopes: ['plants:read'] })
   await freezeStandby(sql, true)
@@ -139,7 +139,7 @@ it('(k) after a connection has ended, the next goes to the host that answered, n
   expect(frozen.connections()).toBe(0)
 })
 
-it('(j) a write that waits for a lock times out as not written, and ends no commit of others that waits for a standby', async () => {
+it('(j) a write that waits for a lock times out as not written, and no other commit that waits for a standby is ended', async () => {
   const { sql, database, store, connections } = await scene(4000)
   const held = Promise.withResolvers<void>()
   const ending = Promise.withResolvers<void>()

@@ -10,7 +10,7 @@ import { startPostgres } from '../../support/postgres.ts'
 import { newPostgresDatabase } from '../../support/shared-postgres.ts'
 
 describe('the schema in PostgreSQL', () => {
-  it('is created once, however many replicas start at the same moment', async () => {
+  it('is created once, even if five replicas start at the same moment', async () => {
     const url = await newPostgresDatabase()
     const replicas = Array.from({ length: 5 }, () => new PostgresDatabase(url))
     await Promise.all(replicas.map((replica) => migratePostgres(replica)))
@@ -33,7 +33,7 @@ describe('the schema in PostgreSQL', () => {
 })
 
 describe('a server that crashes and comes back', () => {
-  it('ends lists with an error, and neither loses nor doubles a plant whose write is repeated with its idempotency key', async () => {
+  it('ends lists with an error; a plant whose write is repeated with its idempotency key is neither lost nor duplicated', async () => {
     const crashing = await startPostgres()
     const database = new PostgresDatabase(await crashing.createDatabase())
     onTestFinished(async () => {

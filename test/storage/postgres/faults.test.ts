@@ -22,12 +22,12 @@ it.concurrent.each([
     'postgres://gardener:secret@127.0.0.1:1/plants',
     'The database at 127.0.0.1:1 refuses the connection',
   ],
-  ['has no host that can be', 'postgres://gardener:secret@127.0.0.1:1,127.0.0.1:2/plants', '127.0.0.1:1,127.0.0.1:2'],
-  ['has a name nobody knows', 'postgres://gardener:secret@nowhere.invalid/plants', 'nowhere.invalid'],
+  ['has two dead hosts', 'postgres://gardener:secret@127.0.0.1:1,127.0.0.1:2/plants', '127.0.0.1:1,127.0.0.1:2'],
+  ['has an unknown host', 'postgres://gardener:secret@nowhere.invalid/plants', 'nowhere.invalid'],
   ['has a password with an @', 'postgres://gardener:sec@ret@127.0.0.1:1/plants', '127.0.0.1:1 '],
   ['has an @ behind its host', 'postgres://gardener:secret@127.0.0.1:1/plants?application_name=a@b', '127.0.0.1:1 '],
   ['is no URL', 'postgres://gardener:secret@[::/plants', ''],
-])('a database whose address %s is told in one line, without the password', async (_, url, wanted) => {
+])('a database whose address %s is reported in one line, without the password', async (_, url, wanted) => {
   const fault = await connectPostgres(url).catch((error: unknown) => error)
   expect(fault).toBeInstanceOf(StorageError)
   const text = String(fault)
@@ -43,7 +43,7 @@ it('an unknown user or database is reported with what to do', async () => {
   await expect(connectPostgres(server.url('nothing'))).rejects.toThrow(`The database at ${here} has no database`)
 })
 
-it.concurrent('a server that accepts connections and never answers runs into the timeout', async () => {
+it.concurrent('a connection to a server that accepts it and never answers times out', async () => {
   const silent = createServer((socket) => socket.on('error', () => {}).resume())
   await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
   const address = silent.address()

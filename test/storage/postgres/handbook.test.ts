@@ -21,11 +21,11 @@ it('PostgreSQL understands every statement of the runbook', async () => {
   const statements = [...runbook.matchAll(/`(SELECT [^`]+)`/g)].map(([, statement = '']) => statement)
   expect(statements.length).toBeGreaterThan(4)
   const { sql } = await scene()
-  // Parsed, and not executed.
+  // EXPLAIN parses a statement, and does not execute it.
   for (const statement of statements) await sql.unsafe(`EXPLAIN ${statement.replace(/\bPID\b/, '1')}`)
 })
 
-it('a full disk of PostgreSQL refuses writes with 507; reads go on, and writes too once there is space', async () => {
+it('a full disk of PostgreSQL refuses writes with 507; reads go on, and writes succeed again once there is space', async () => {
   const { sql, store } = await scene()
   await sql`INSERT INTO accounts (id, name, created) VALUES (1, 'account', 0)`
   await store.create(1, { name: 'before' })

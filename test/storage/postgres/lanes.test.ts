@@ -58,10 +58,10 @@ const request = (account: number) => ({ account: () => account, isAnswered: () =
 
 describe('an account that another transaction has locked', () => {
   it.each([
-    ['is locked, as while it is deleted', 'SELECT id FROM accounts WHERE id = 1 FOR UPDATE', [1, 2, 3]],
-    ['is imported into', "INSERT INTO plants (account, id, name) VALUES (1, 1, 'imported')", [2, 3, 4]],
+    ['a row lock, like a deletion', 'SELECT id FROM accounts WHERE id = 1 FOR UPDATE', [1, 2, 3]],
+    ['a new plant, like an import', "INSERT INTO plants (account, id, name) VALUES (1, 1, 'imported')", [2, 3, 4]],
   ])(
-    'and that %s delays no plant of another account, and its own plants keep their order',
+    'by %s, delays no plant of other accounts, and its own plants keep their order',
     async (_, statement, ids) => {
       const store = new PostgresPlantStore(openDatabase(20_000))
       const release = await hold(statement)
@@ -70,7 +70,7 @@ describe('an account that another transaction has locked', () => {
         Array.from({ length: 40 }, (_, index) => store.create(2 + (index % 8), { name: 'o' })),
       )
       expect(others).toHaveLength(40)
-      // Later writes of others do not wait either, since the account has its own lane.
+      // Later writes of other accounts do not wait either, because the locked account has its own lane.
       await untilWaiting(1)
       expect((await store.create(2, { name: 'late' })).plant.id).toBe(6)
       await release()
@@ -78,7 +78,7 @@ describe('an account that another transaction has locked', () => {
     },
   )
 
-  it('(i) leaves its lane when its lock is free, also while other accounts keep theirs', async () => {
+  it('(i) leaves its lane when its lock is free, even while other accounts are locked', async () => {
     const store = new PostgresPlantStore(openDatabase(20_000))
     const releases = await Promise.all(
       [1, 2, 3, 4, 5].map((id) => hold(`SELECT id FROM accounts WHERE id = ${id} FOR UPDATE`)),
@@ -92,7 +92,7 @@ describe('an account that another transaction has locked', () => {
     expect((await Promise.all(writes)).map(({ plant }) => plant.id)).toEqual([1, 1, 1, 1, 1])
   })
 
-  it('(i) has a bounded queue: further writes are refused at once', async () => {
+  it('(i) has a bounded queue: further writes are refused immediately', async () => {
     const store = new PostgresPlantStore(openDatabase(20_000))
     const release = await hold('SELECT id FROM accounts WHERE id = 1 FOR UPDATE')
     const first = store.create(1, { name: 'a' })
@@ -116,7 +116,7 @@ describe('an account that another transaction has locked', () => {
     expect(written.length).toBeLessThan(1700)
   })
 
-  it('(i) has two connections for all its requests, and the others have the rest', async () => {
+  it('(i) has two connections for all its requests, and other accounts have the rest', async () => {
     const database = openDatabase(20_000)
     const release = await hold('SELECT id FROM accounts WHERE id = 1 FOR UPDATE')
     const grant = (account: number) =>
@@ -134,10 +134,10 @@ describe('an account that another transaction has locked', () => {
   })
 
   it('(i) gets a slot when one of its share is free, and accounts below their share pass it', async () => {
-    const places = new ConnectionSlots(3, 2)
+    const slots = new ConnectionSlots(3, 2)
     const entered: string[] = []
     const enter = async (who: string) => {
-      const leave = await places.enter(who, 20_000)
+      const leave = await slots.enter(who, 20_000)
       entered.push(who)
       return leave
     }
@@ -145,7 +145,7 @@ describe('an account that another transaction has locked', () => {
     const third = enter('ann')
     const leaveBob = await enter('bob')
     const waiting = enter('cat')
-    await expect(places.enter('dan', 1)).rejects.toThrow('no connection was free')
+    await expect(slots.enter('dan', 1)).rejects.toThrow('no connection was free')
     leaveBob()
     await waiting
     first()
@@ -177,7 +177,7 @@ describe('the time of a request', () => {
     await rejected
   })
 
-  it('(j) may end for one write of a batch: that write is left out, and the others are written', async () => {
+  it('(j) may end for one write of a batch: that write is left out, and the other writes are done', async () => {
     const database = openDatabase(3000)
     const groupCommit = openGroupCommit(database)
     const release = await hold('LOCK TABLE counters IN ACCESS EXCLUSIVE MODE')
@@ -191,13 +191,13 @@ describe('the time of a request', () => {
     expect(await sql`SELECT name FROM counters WHERE name IN ('late', 'other')`).toEqual([{ name: 'other' }])
   })
 
-  it('(j) also ends for a write in a lane that waits for a connection', async () => {
+  it('(j) also ends for a write whose lane waits for a connection', async () => {
     const database = openDatabase(4000)
     const store = new PostgresPlantStore(database)
     const release = await hold('SELECT id FROM accounts WHERE id = 1 FOR UPDATE')
     const { busy, late, other } = await duringRequest(request(1), async () => {
       await database.read((reading) => reading`SELECT pg_sleep(2.5)`)
-      // Takes all connections that its lane may use.
+      // These transactions take all connections that the lane of the account may use.
       const sleep = () => database.transaction((transaction) => transaction`SELECT pg_sleep(2.5)`)
       const busy = outsideRequest(() => Promise.all(Array.from({ length: 7 }, sleep)))
       const late = store.create(1, { name: 'late' })
@@ -210,7 +210,7 @@ describe('the time of a request', () => {
     expect(await sql`SELECT name FROM plants WHERE name = 'late'`).toEqual([])
   })
 
-  it('(j) is one for all its waits for the database until its reply begins', async () => {
+  it('(j) is shared by all its waits for the database until its reply begins', async () => {
     const database = openDatabase(2000)
     let isAnswered = false
     const waiting = { account: () => 1, isAnswered: () => isAnswered }

@@ -6,8 +6,8 @@ import { postgresMigrations } from '../../../src/storage/postgres/migrations.ts'
 import { startPostgres } from '../../support/postgres.ts'
 import { newPostgresDatabase } from '../../support/shared-postgres.ts'
 
-/** The time limit of a request in ms. */
-const ofRequest = 300
+/** The time limit of a request. It is shorter than the migration of the first test. */
+const requestTimeoutMs = 300
 const timesWith = (tell: (sentence: string) => void) => ({
   timeoutMs: 60_000,
   noticeAfterMs: 400,
@@ -16,7 +16,7 @@ const timesWith = (tell: (sentence: string) => void) => ({
 })
 
 function openBriefly(url: string): PostgresDatabase {
-  const database = new PostgresDatabase(url, ofRequest)
+  const database = new PostgresDatabase(url, requestTimeoutMs)
   onTestFinished(() => database.close(0))
   return database
 }
@@ -44,7 +44,7 @@ it('(m) a migration may take longer than a request, and replicas that start mean
   expect(rows).toHaveLength(1)
 })
 
-it('(m) a migration fails soon when the database stops, and not after its long time limit', async () => {
+it('(m) a migration fails soon after the database stops, long before the time limit of the migration', async () => {
   const server = await startPostgres()
   onTestFinished(() => server.stop())
   const database = openBriefly(await server.createDatabase())

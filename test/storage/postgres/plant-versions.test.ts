@@ -5,7 +5,7 @@ import { Replica } from '../../../src/storage/postgres/replicas.ts'
 import { eventually } from '../../support/eventually.ts'
 import { newPostgresDatabase } from '../../support/shared-postgres.ts'
 
-it('(y) no version is valid while a replica of the release before lives, and older versions never become valid again', async () => {
+it('(y) no version is valid while a replica of the previous release lives, and older versions never become valid again', async () => {
   const database = await connectPostgres(await newPostgresDatabase())
   onTestFinished(() => database.close())
   await database.transaction((sql) => sql`INSERT INTO accounts (id, name, created) VALUES (1, 'ann', 0)`)
@@ -25,7 +25,7 @@ it('(y) no version is valid while a replica of the release before lives, and old
   const before = await store.fetchVersion(1)
   const epochBefore = await epoch()
 
-  // Such a replica sends heartbeats with these columns alone, and writes plants without versions.
+  // A replica of the previous release sends heartbeats with only these columns, and writes plants without versions.
   await database.transaction(async (sql) => {
     await sql`INSERT INTO replicas (id, seen) VALUES ('older', EXTRACT(EPOCH FROM now())::bigint)`
     await sql`INSERT INTO plants (account, id, name) VALUES (1, 2, 'Moss')`
@@ -38,7 +38,7 @@ it('(y) no version is valid while a replica of the release before lives, and old
   expect([after, await store.fetchVersion(1)]).toEqual([expect.any(String), after])
   expect(after).not.toBe(before)
 
-  // The older replica may have written while no newer one lived.
+  // The older replica may have written while no newer replica lived.
   await start()
   expect(await store.fetchVersion(1)).not.toBe(after)
 })

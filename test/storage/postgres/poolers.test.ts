@@ -41,7 +41,7 @@ async function scene(meddling: Meddling) {
   }
 }
 
-/** Runs SQL before a COMMIT of the client, whenever `isDue` says so. */
+/** Runs SQL before each COMMIT of the client for which `isDue` returns true. */
 function beforeCommits(sql: string, isDue: () => boolean): Meddling {
   return { before: (statement) => (/^commit$/i.test(statement) && isDue() ? sql : undefined) }
 }
@@ -86,7 +86,7 @@ describe('a COMMIT', () => {
     await expect(write).rejects.toMatchObject({ status: 503, code: 'write_unconfirmed' })
   })
 
-  it('that the server refuses is rolled back, and no other transaction of the connection is', async () => {
+  it('that the server refuses is rolled back, and no other transaction of the connection is rolled back', async () => {
     const { database } = await scene({})
     await direct`CREATE TABLE late (name TEXT UNIQUE DEFERRABLE INITIALLY DEFERRED)`
     const note = (name: string) => database.transaction((sql) => sql`INSERT INTO late VALUES (${name})`)
@@ -104,7 +104,7 @@ describe('behind a pooler', () => {
   it.each<[string, Meddling]>([
     ['accepts settings and reports another process id', { hidesPid: true }],
     ['refuses statement_timeout', { refusedSetting: 'statement_timeout' }],
-  ])('that %s, no statement is prepared by name, and each has its time', async (_, meddling) => {
+  ])('that %s, no statement is prepared by name, and each has a time limit', async (_, meddling) => {
     const { proxy, database, add, list, names } = await scene(meddling)
     expect(database.isPooled).toBe(true)
     proxy.takeNames()
@@ -113,7 +113,7 @@ describe('behind a pooler', () => {
     expect(proxy.takeNames()).toStrictEqual([])
     expect(await names()).toStrictEqual(['Fern'])
     const timeout = (sql: Queries) => sql`SELECT current_setting('statement_timeout') AS timeout`
-    // The rest of the five seconds.
+    // A transaction has the rest of the five seconds.
     expect(await database.transaction(timeout)).toMatchObject([
       { timeout: expect.stringMatching(/^(?:5s|[1-4]\d{3}ms)$/) },
     ])
@@ -137,7 +137,7 @@ describe('behind a pooler', () => {
     expect(proxy.takeNames()).toStrictEqual([])
   })
 
-  it('that supports prepared statements, they are used when the URL says so', async () => {
+  it('that supports prepared statements, statements are prepared if the URL has prepare=true', async () => {
     const proxy = await proxyForThisTest(databaseUrl, { hidesPid: true })
     const database = await connectPostgres(`${proxy.url}?prepare=true`)
     onTestFinished(() => database.close())
@@ -146,21 +146,21 @@ describe('behind a pooler', () => {
     expect(proxy.takeNames()).toHaveLength(1)
   })
 
-  it('that pools single statements, the start is refused with the setting to change', async () => {
+  it('that pools single statements, the start fails with the setting to change', async () => {
     const proxy = await proxyForThisTest(databaseUrl, { hidesPid: true, refusesTransactions: true })
     await expect(connectPostgres(proxy.url)).rejects.toThrow(
       /PgBouncer.*pool_mode = statement.*pool_mode = transaction/,
     )
   })
 
-  it('that refuses another setting, the start is refused with its name', async () => {
+  it('that refuses another setting, the start fails with the name of that setting', async () => {
     const url = new URL(databaseUrl)
     url.searchParams.set('search_path', 'plants')
     const proxy = await proxyForThisTest(url.href, { refusedSetting: 'search_path' })
     await expect(connectPostgres(proxy.url)).rejects.toThrow('unsupported startup parameter: search_path')
   })
 
-  it('that refuses another setting, and then does not answer, the start reports that setting', async () => {
+  it('that refuses another setting and then does not answer, the start fails with the name of that setting', async () => {
     const url = new URL(databaseUrl)
     url.searchParams.set('search_path', 'plants')
     let tries = 0
@@ -172,7 +172,7 @@ describe('behind a pooler', () => {
   })
 })
 
-it('without a pooler statements are prepared, and the server ends slow ones', async () => {
+it('without a pooler, statements are prepared, and the server ends slow statements', async () => {
   const { database, proxy } = await scene({})
   expect(database.isPooled).toBe(false)
   proxy.takeNames()
@@ -181,7 +181,7 @@ it('without a pooler statements are prepared, and the server ends slow ones', as
   expect(proxy.takeNames()).toHaveLength(1)
 })
 
-it('(k) after a pooler ends a connection, the next goes to the next host: its server may be gone while it queues queries', async () => {
+it('(k) when a pooler ends a connection, new connections go to the next host: the pooler may have lost its server', async () => {
   const asked: string[] = []
   const pooler = (name: string) =>
     proxyForThisTest(databaseUrl, {
@@ -205,7 +205,7 @@ it('(k) after a pooler ends a connection, the next goes to the next host: its se
   })
 })
 
-it('a promoted server is used although its pooler still calls it a standby: the server itself is asked', async () => {
+it('a promoted server is used although its pooler still calls it a standby, because the server itself is asked', async () => {
   const { url } = await proxyForThisTest(databaseUrl, { hidesPid: true, tellsOfStandby: true })
   const database = await connectPostgres(`${url}?target_session_attrs=read-write`)
   onTestFinished(() => database.close())
@@ -214,7 +214,7 @@ it('a promoted server is used although its pooler still calls it a standby: the 
   await expect(database.transaction((sql) => sql`SELECT 1`)).resolves.toHaveLength(1)
 })
 
-it('a read that waits at an abandoned pooler is retried at the next one before its time is over', async () => {
+it('a read that waits at an abandoned pooler is retried at the next pooler before the time of the read is over', async () => {
   let isWaiting = false
   const [first, second] = [
     await proxyForThisTest(databaseUrl, { hidesPid: true, isWaiting: () => isWaiting }),

@@ -30,7 +30,7 @@ it('(r) the rollback of the handbook leaves no newer table, so that the next upg
   const before = await tables()
   await migratePostgres(database)
 
-  // `pg_restore --clean` drops the tables of the dump, and no others.
+  // `pg_restore --clean` drops only the tables of the dump.
   await sql.unsafe(`DROP TABLE ${[...before].join()} CASCADE`)
   await restoreOlder()
   await expect(migratePostgres(database)).rejects.toMatchObject({ code: '42P07' })

@@ -8,7 +8,7 @@ import { newPostgresDatabase } from '../../support/shared-postgres.ts'
 
 const newest = postgresMigrations.at(-1)?.name ?? ''
 const wider = ['accounts', 'keys', 'plants', 'grants', 'characters', 'character_versions', 'requests', 'spend']
-/** A possible migration of the next version: a column for every table, and another table. */
+/** A possible migration of the next version: a new column for each table of `wider`, and a new table. */
 const next = {
   name: '0900-next',
   servesFrom: newest,
@@ -23,7 +23,7 @@ async function updateTo(url: string, ...later: Parameters<typeof migratePostgres
   await database.close()
 }
 
-it('a replica keeps serving while a newer one updates the schema, and another replica of the old version starts', async () => {
+it('a replica goes on after a newer replica has updated the schema, and another replica of the old version starts', async () => {
   const url = await newPostgresDatabase()
   const one = await serviceForThisTest({ DATABASE_URL: url })
   expect(await useAll(one, 'before')).toStrictEqual([])
@@ -36,7 +36,7 @@ it('a replica keeps serving while a newer one updates the schema, and another re
 it.each([
   ['two versions newer', [next, afterNext], '0901-after-next'],
   ['without servesFrom', [{ name: '0900-other', sql: 'CREATE TABLE other (id BIGINT);' }], '0900-other'],
-])('a replica does not start over a schema %s', async (_, later, name) => {
+])('a replica does not start with a schema %s', async (_, later, name) => {
   const url = await newPostgresDatabase()
   await updateTo(url, ...later)
   const folder = temporaryFolder()
@@ -49,7 +49,7 @@ it.each([
   )
 })
 
-/** Sends requests that read and write every table. @returns the wrong answers */
+/** Sends requests to the routes of plants, keys, characters, chats and usage. @returns the failed requests and their replies */
 async function useAll(service: TestService, name: string, key = service.key): Promise<readonly string[]> {
   const headers = { authorization: `Bearer ${key}` }
   const card = { spec: 'chara_card_v2', spec_version: '2.0', data: { name: `Moss ${name}`, first_mes: 'Hi' } }

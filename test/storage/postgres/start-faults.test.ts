@@ -80,7 +80,7 @@ async function fault(url: string, place: string): Promise<{ says: string; isTran
   const text = thrown instanceof Error ? thrown.message : ''
   const beginning = `The database at ${place} `
   expect(text.slice(0, beginning.length)).toBe(beginning)
-  // One or two whole sentences, without the role, its password, the database, or jargon of programmers.
+  // The message has one line, ends with a full stop, and does not have the role, its password, the database, or `undefined`.
   expect(text).not.toMatch(/gardener|secret|only_tls|turned_away|asleep|crowded|weak|reader|nobody_here|undefined|\n/)
   expect(text).toMatch(/\.$/)
   return { says: text.slice(beginning.length), isTransient: thrown instanceof StorageNotReady }
@@ -103,8 +103,12 @@ async function outcome(rest: string, { role = 'postgres', host = 'localhost' } =
     return error instanceof Error ? error.message : String(error)
   }
 }
-/** Runs all rows at once with the first that is asked for, since most wait for a time limit. @returns the outcome of a row by its name */
-function atOnce<Row extends readonly [what: string, ...unknown[]], Outcome>(
+
+/**
+ * Runs all rows in parallel when the first outcome is requested, because most rows wait for a time limit.
+ * @returns a function that returns the outcome of a row by its name
+ */
+function inParallel<Row extends readonly [what: string, ...unknown[]], Outcome>(
   rows: readonly Row[],
   run: (row: Row) => Promise<Outcome>,
 ): (what: string) => Promise<Outcome | undefined> {
@@ -157,7 +161,7 @@ describe('(v) a start that a PostgreSQL refuses says what to change', () => {
       false,
     ],
   ]
-  const outcomeOf = atOnce(rows, ([, role, rest]) => {
+  const outcomeOf = inParallel(rows, ([, role, rest]) => {
     const [name = '', password = 'secret'] = role.split(':')
     const place = `127.0.0.1:${server.port}`
     return fault(`postgres://${name}:${password}@${place}${rest}`, place)
@@ -188,7 +192,7 @@ describe('(v) a start that reaches no server says so', () => {
       'refuses the connection: nothing listens there. Start it',
     ],
   ]
-  const outcomeOf = atOnce(rows, ([, url, place]) => fault(url, place))
+  const outcomeOf = inParallel(rows, ([, url, place]) => fault(url, place))
   it.each(rows)('%s, which is transient', async (what, _url, _place, says) => {
     expect(await outcomeOf(what)).toEqual({ says: expect.stringContaining(says), isTransient: true })
   })
@@ -209,7 +213,7 @@ function brokenTls(socket: Socket): void {
   })
 }
 
-describe('(v) a start that reaches another program in place of PostgreSQL says so', () => {
+describe('(v) a start reports what answers in place of a usable PostgreSQL', () => {
   const rows: readonly [
     what: string,
     script: (socket: Socket) => void,
@@ -291,7 +295,7 @@ describe('(v) a start that reaches another program in place of PostgreSQL says s
       false,
     ],
   ]
-  const outcomeOf = atOnce(rows, async ([, script, rest]) => {
+  const outcomeOf = inParallel(rows, async ([, script, rest]) => {
     const fake = await startFakePostgres(script)
     const found = await fault(`postgres://gardener:secret@${fake.place}/plants${rest}`, fake.place).finally(fake.close)
     return { ...found, connections: fake.connections() }
@@ -299,7 +303,7 @@ describe('(v) a start that reaches another program in place of PostgreSQL says s
   it.each(rows)('%s', async (what, _script, _rest, says, isTransient) => {
     const found = await outcomeOf(what)
     expect(found).toMatchObject({ says: expect.stringContaining(says), isTransient })
-    // Attempts with pauses between them, for five seconds.
+    // The attempts last five seconds. The pauses between them keep their number low.
     expect(found?.connections).toBeLessThan(60)
   })
 })
@@ -346,7 +350,7 @@ describe('(v) sslmode and sslrootcert of the URL do what libpq documents', () =>
     expect(await outcome(rest, { host })).toContain(wanted)
   })
 
-  it('an expired certificate is refused by every mode that checks it, and by no other', async () => {
+  it('an expired certificate is refused by verify-full, which checks it, and accepted by require', async () => {
     give('expired.pem', 'server.pem')
     await reload()
     const checked = `?sslmode=verify-full&${authority}`
@@ -359,7 +363,7 @@ describe('(v) sslmode and sslrootcert of the URL do what libpq documents', () =>
     await until(async () => (await outcome(checked)) === 'TLS')
   })
 
-  it('a server without TLS is refused by require, and used without by prefer', async () => {
+  it('a server without TLS is refused by require, and used without TLS by prefer', async () => {
     const url = await newPostgresDatabase()
     await expect(connectPostgres(`${url}?sslmode=require`)).rejects.toThrow(
       'offers no TLS, which sslmode in DATABASE_URL',
