@@ -14,7 +14,7 @@ import { newPostgresDatabase } from '../support/shared-postgres.ts'
 
 type Row = Readonly<Record<string, unknown>>
 
-/** A database of 0.1.0, a service over it, and a connection for plain SQL. */
+/** A database of 0.1.0: the settings of a service over it, and a connection for plain SQL. */
 interface Old {
   readonly settings: Readonly<Record<string, string>>
   query(sql: string): Promise<readonly Row[]>
@@ -28,7 +28,7 @@ const engines: readonly (readonly [string, (sql: string, folder: string) => Prom
 ]
 
 const tenantScopes = ['plants:read', 'plants:write', 'chat', 'characters:write', 'keys']
-/** Tables of short-lived rows. */
+/** Tables that are not compared, because their rows change with each start or within minutes. */
 const ofTheMoment = new Set(['replicas', 'limit_counts', 'limit_shares', 'migration_lock', 'sqlite_sequence'])
 
 describe.each(engines)('a database of 0.1.0, %s', (engine, open) => {
@@ -41,14 +41,14 @@ describe.each(engines)('a database of 0.1.0, %s', (engine, open) => {
   let after: Readonly<Record<string, readonly Row[]>>
 
   beforeAll(async () => {
-    // Expiring keys, idempotency keys and the ledger depend on the day on which the database was made.
+    // The clock is set to the day on which the database was made: expiring keys, idempotency keys and the ledger depend on it.
     vi.useFakeTimers({ toFake: ['Date'], now: made.at * 1000 })
     mkdirSync(join(folder.path, 'characters'))
     const card = { spec: 'chara_card_v2', spec_version: '2.0', data: { name: 'Mallow', description: 'Hidden.' } }
     writeFileSync(join(folder.path, 'characters/mallow.json'), JSON.stringify(card))
     old = await open(sql, folder.path)
     before = await rowsOf(old)
-    // The first program that opens it is a command.
+    // The first program that opens the database is a command.
     await (await openStores(readConfig(old.settings))).close()
     after = await rowsOf(old)
     service = await startService(readConfig(old.settings))
@@ -147,7 +147,7 @@ describe.each(engines)('a database of 0.1.0, %s', (engine, open) => {
     expect(response.status).toBe(status)
   })
 
-  it('lists its own plants and shared ones', async () => {
+  it('lists the own plants of an account, and the plants that are shared with it', async () => {
     const own = [{ ...made.plants[1] }, { ...made.plants[0] }, { ...made.plants[2] }, { ...made.repeated }]
     const shown = own.map(({ id: _id, ...plant }) => plant)
     expect(await read('tablet', '/plants')).toEqual(shown)

@@ -19,7 +19,7 @@ import {
   who,
 } from '../support/plants-model.ts'
 
-/** A position in a list: in an account that shares, in one that does not, or in an unknown one. */
+/** A position in a list: any id in any account. The account with the highest number makes no calls. */
 const after = fc.option(fc.record({ owner: fc.nat({ max: people }), id }), { nil: undefined })
 const grant = { who, grantee: who, tag, fromOutside: fc.boolean() }
 const share = fc.record({ kind: fc.constant('share'), ...grant })

@@ -7,7 +7,7 @@ import { namesOf } from '../support/plant-pages.ts'
 const overPostgres = engines.filter(({ hasReplicas }) => hasReplicas)
 
 it.each(overPostgres)(
-  'a long list in $name has each plant that exists throughout exactly once, under concurrent changes',
+  'a long list in $name has each plant that exists all the time exactly once, while plants are added and removed',
   async (engine) => {
     const database = await engine.openDatabase()
     onTestFinished(() => database.close())
@@ -16,7 +16,7 @@ it.each(overPostgres)(
     await fc.assert(
       fc.asyncProperty(fc.array(change, { maxLength: 20 }), fc.boolean(), async (changes, isBounded) => {
         const [ann, bob] = [await database.newAccount(), await database.newAccount()]
-        // Even ids, half of them of each account, so that other plants can get the ids between them.
+        // Both accounts have plants with all even ids, so that other plants can get the odd ids.
         for (const account of [ann, bob])
           await database.run(`
           INSERT INTO plants (account, id, name)

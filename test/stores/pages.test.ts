@@ -64,7 +64,7 @@ describe.each(engines)('pages of plants in $name', (engine) => {
     return { account, secret }
   }
 
-  it('are a 304 while they are unchanged, and sent at once after a change', async () => {
+  it('are a 304 while they are unchanged, and are sent again after a change', async () => {
     for (let count = 1; count <= 3; count++) await store.create(account, { name: 'Fern' })
     for (const path of ['/plants', '/plants?limit=2', '/plants?tag=none']) {
       const first = await get(path)
@@ -76,7 +76,7 @@ describe.each(engines)('pages of plants in $name', (engine) => {
       expect((await get(path, 'W/"another"')).status).toBe(200)
     }
     const [all, page] = await Promise.all([get('/plants'), get('/plants?limit=2')])
-    // The page has the same plants, but its next page begins elsewhere.
+    // After this change the page has the same text, but no next page.
     await store.remove(account, 2)
     const changed = await Promise.all([
       get('/plants', all.headers.get('etag')),
@@ -87,22 +87,22 @@ describe.each(engines)('pages of plants in $name', (engine) => {
     expect(await changed[1].json()).toEqual([{ name: 'Fern' }, { name: 'Fern' }])
   })
 
-  it('are refused for a bad query, also with a known ETag', async () => {
+  it('are refused for a bad query, even if the request has If-None-Match', async () => {
     for (const path of ['/plants?after=zzz', '/plants?tag=%01', '/plants?limit=0', '/plants?include=name']) {
       expect((await get(path, '*')).status).toBe(400)
     }
   })
 
   it.each(['/plants', '/plants?limit=10001'])(
-    'of %s are sent for eight readers of an account at once',
+    'of %s are sent to eight readers of an account at the same time, and the ninth reader gets a 503',
     async (path) => {
       const { account: large, secret } = await newReader()
-      // 7 MB: the buffers of the network and of the service hold less than 5 MB of a reply.
+      // The list has 7 MB. The buffers of the network and of the service hold less than 5 MB of a reply.
       await database.run(`
       INSERT INTO plants (account, id, name)
       WITH RECURSIVE ids (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM ids WHERE id < 7000)
       SELECT ${large}, ids.id, '${'x'.repeat(1000)}' FROM ids`)
-      // These readers take no more than the buffers of the network hold.
+      // These readers do not read, so their lists stay open.
       const begin = () =>
         new Promise<IncomingMessage>((resolve, reject) => {
           const headers = { authorization: `Bearer ${secret}` }
@@ -114,7 +114,7 @@ describe.each(engines)('pages of plants in $name', (engine) => {
       const refused = await begin()
       expect([refused.statusCode, refused.headers['retry-after']]).toEqual([503, '1'])
       refused.resume()
-      // Other readers get their lists meanwhile.
+      // Readers of other accounts get their lists meanwhile.
       expect((await get('/plants')).status).toBe(200)
       expect((await store.create(large, { name: 'a' })).plant.id).toBe(7001)
       readers[0]?.destroy()
@@ -139,7 +139,7 @@ describe.each(engines)('pages of plants in $name', (engine) => {
     const shown = async (response: Response): Promise<Shown[]> => JSON.parse(await response.text())
     const withIds = (plants: readonly Shown[]) =>
       plants.map((plant) => (plant.name.startsWith('own ') ? { id: Number(plant.name.slice(4)), ...plant } : plant))
-    // Whole lists; pages that are short, long, of shared plants and of both; and replies that never show ids.
+    // The queries ask for whole lists, for short and long pages, for own and shared plants, and for no plants.
     const queries = ['', 'limit=2', 'limit=1200', 'limit=2200', 'limit=3000', 'tag=x', 'tag=y&limit=3', 'tag=none']
     for (const query of queries) {
       const paths = [`/plants?${query}`, `/plants?include=id&${query}`] as const
@@ -179,7 +179,7 @@ describe.each(engines)('pages of plants in $name', (engine) => {
       expect(await (await get('/plants?limit=5', null, secret)).text()).toBe('[{"name":"Fern"}]')
       expect(await (await get('/plants?limit=5&include=id', null, secret)).text()).toBe('[{"id":7,"name":"Fern"}]')
     }
-    // The third and the fourth request of each are hits; over PostgreSQL there is no cache.
+    // The third and the fourth request for each URL are hits. Over PostgreSQL there is no cache.
     expect(pages.uses.hits - before).toBe(engine.hasReplicas ? 0 : 4)
   })
 
@@ -191,7 +191,7 @@ describe.each(engines)('pages of plants in $name', (engine) => {
   })
 
   it.each(['/plants', '/plants?limit=1400'])(
-    'of a long list at %s have an ETag, which holds until something changes, and never again',
+    'of a long list at %s have an ETag, which is valid until something changes, and never again',
     async (path) => {
       const other = await database.newAccount()
       // The last changes restore the first state.

@@ -12,7 +12,7 @@ import { cardChunk, png } from '../support/containers.ts'
 import { temporaryFolder } from '../support/service.ts'
 import { newMigratedDatabase } from '../support/shared-postgres.ts'
 
-/* Uploads from before 0.2.0 have no note on whether they have a picture. */
+/* Uploads from before 0.2.0 have no note of whether they have a picture. The service adds the notes after its start. */
 
 const folder = temporaryFolder()
 const opened: Record<string, Stores> = {}
@@ -53,8 +53,8 @@ async function note(characters: CharacterStore): Promise<readonly unknown[]> {
   return failures
 }
 
-describe.each(['SQLite', 'PostgreSQL'])('in %s', (engine) => {
-  it('is noted after the start, and no other field changes', async () => {
+describe.each(['SQLite', 'PostgreSQL'])('older uploads in %s', (engine) => {
+  it('get a note of whether they have a picture, and no other field changes', async () => {
     const stores = opened[engine]
     if (!stores) throw new Error('the engine is not open')
     const { access, characters } = stores

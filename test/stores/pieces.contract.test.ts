@@ -121,7 +121,7 @@ describe.each(['SQLite', 'PostgreSQL', 'PostgreSQL, serializable'])('cards in pi
     expect(await kept(sql)).toEqual(before)
   })
 
-  it('an upload that is refused at its begin writes no piece, and one that is refused at its end leaves none', async () => {
+  it('an upload that is refused at its start writes no piece, and an upload that is refused at its end leaves no piece', async () => {
     const { id, characters, sql } = await here()
     await sweep(characters)
     const before = await kept(sql)
@@ -135,7 +135,7 @@ describe.each(['SQLite', 'PostgreSQL', 'PostgreSQL, serializable'])('cards in pi
     await expect(characters.put(id, large(), most)).rejects.toMatchObject({ code: 'character_bytes_limit' })
     expect(await characters.put(id, first, most)).toBe(false)
     expect(await kept(sql)).toEqual([(before[0] ?? 0) + 1, (before[1] ?? 0) + 3])
-    // Both uploads run at the same time, and neither is over the limit when it begins.
+    // These uploads run at the same time, and each is within the limit when it begins.
     const more = ['a', 'b', 'c'].map((name) => cardOf(name, randomBytes(3 * pieceBytes)))
     const ended = await Promise.allSettled(more.map((card) => characters.create(id, card, { characters: 2 })))
     expect(ended.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)

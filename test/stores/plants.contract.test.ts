@@ -39,7 +39,7 @@ describe.each(engines)('plants in $name', (engine) => {
   })
   afterAll(() => database.close())
 
-  it('answer writes that share a transaction as if they ran one after the other', async () => {
+  it('that are written in one transaction get the results of writes one after the other', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.array(write, { maxLength: 8 }), { maxLength: 5 }), async (batches) => {
         const account = await database.newAccount()
@@ -98,7 +98,7 @@ describe.each(engines)('plants in $name', (engine) => {
     )
   })
 
-  it('show ids to their owner on request, and no ids of other accounts; nothing else differs', async () => {
+  it('are shown with ids on request, but only to their owner; nothing else differs', async () => {
     const garden = fc.uniqueArray(
       fc.record({
         id: fc.oneof(fc.integer({ min: -3, max: 25 }), fc.maxSafeInteger()),
@@ -141,7 +141,7 @@ describe.each(engines)('plants in $name', (engine) => {
     )
   })
 
-  it('have any safe id and any text, and no id is assigned beyond the highest', async () => {
+  it('have any safe id and any text; above the highest safe id no id is assigned', async () => {
     const account = await database.newAccount()
     const plants = [
       { id: Number.MIN_SAFE_INTEGER, name: `"{\\'$1}, 🌵`, tag: 'NULL' },
@@ -176,14 +176,14 @@ describe.each(engines)('plants in $name', (engine) => {
     expect(await add('two')).toMatchObject({ isReplay: true })
   })
 
-  it('lose expired idempotency keys in batches, never in a caller’s transaction, and no other keys', async () => {
+  it('keep idempotency keys until they have expired; expired keys are removed in batches, and not by other writes', async () => {
     const account = await database.newAccount()
     await store.create(account, { name: 'kept' }, { key: 'kept', request: 'kept' })
     await database.run(`
       INSERT INTO idempotency_keys (account, key, request, plant, name, created)
       WITH RECURSIVE ids (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM ids WHERE id < 1200)
       SELECT ${account}, 'old ' || id, 'r', id, 'old', id FROM ids`)
-    // An expired key can be used again, and is then kept for another day.
+    // An expired key can be used again, and is then valid for another day.
     const add = () => store.create(account, { name: 'anew' }, { key: 'old 1200', request: 'anew' })
     expect(await add()).toMatchObject({ isReplay: false })
     const portions: number[] = []
@@ -203,7 +203,7 @@ describe.each(engines)('plants in $name', (engine) => {
     })
   })
 
-  it('are refused beyond the limit, also concurrently, and removals free space below it', async () => {
+  it('are refused over the limit, even concurrently, and a removal allows another plant', async () => {
     const account = await database.newAccount()
     for (const id of [1, 2, 3]) await store.create(account, { name: 'old', id })
     const writes = await Promise.all([
@@ -217,12 +217,12 @@ describe.each(engines)('plants in $name', (engine) => {
       ...[4, 5, 429, 429, 429, 429, 429, 429],
       ...[true, 6, 409, 429],
     ])
-    // Far above a lowered limit, one removal does not free space yet.
+    // An account far above a lowered limit can add no plant after one removal.
     await store.remove(account, 2)
     expect(await settled(store.create(account, { name: 'new' }, undefined, 2))).toBe(429)
   })
 
-  it('of a deleted account are refused, and no other write of their transaction is', async () => {
+  it('of a deleted account are refused, and the other writes of the same transaction are done', async () => {
     const account = await database.newAccount()
     const writes = [store.create(account, { name: 'a' }), store.create(987, { name: 'b' }), store.remove(account, 1)]
     const [first, orphan, removal] = await Promise.allSettled<unknown>(writes)
@@ -232,7 +232,7 @@ describe.each(engines)('plants in $name', (engine) => {
     await expect(store.share(account, 987)).rejects.toMatchObject({ status: 403, code: 'account_deleted' })
   })
 
-  it('are shared by tags or all together, listed, and unshared', async () => {
+  it('are shared by tag or all together, and the shares are listed and revoked', async () => {
     const [ann, bob, cat] = [await database.newAccount(), await database.newAccount(), await database.newAccount()]
     const created = expect.closeTo(Date.now() / 1000, -2)
     const [from, to] = [`account ${ann}`, `account ${bob}`]
@@ -258,17 +258,17 @@ describe.each(engines)('plants in $name', (engine) => {
     const seen = new Set([await store.fetchVersion(bob)])
     const changes: Readonly<Record<string, () => Promise<unknown>>> = {
       'a plant': () => store.create(bob, { name: 'own' }),
-      'another with a key': () => store.create(bob, { name: 'own' }, { key: 'k', request: 'r' }),
-      'one less': () => store.remove(bob, 1),
+      'a plant with an idempotency key': () => store.create(bob, { name: 'own' }, { key: 'k', request: 'r' }),
+      'a plant is removed': () => store.remove(bob, 1),
       'a tag is shared': () => store.share(ann, bob, 'x'),
-      'all is shared': () => store.share(ann, bob),
-      'a plant of who shares': () => store.create(ann, { name: 'shared', id: 9 }),
-      'an import of who shares': () => transfers.beginImport(key, 2, { id: 8, name: 'highest' }),
-      'its plants': () => transfers.addPlants(key, 0, [{ id: 7, name: 'lower' }], false),
-      'some of them removed': () => transfers.removePlants(ann, [{ id: 7, name: 'lower' }]),
-      'all is taken back': () => store.unshare(ann, bob),
-      'as it was before that': () => store.share(ann, bob),
-      'and taken back again': () => store.unshare(ann, bob),
+      'all plants are shared': () => store.share(ann, bob),
+      'a plant of the sharer': () => store.create(ann, { name: 'shared', id: 9 }),
+      'an import of the sharer': () => transfers.beginImport(key, 2, { id: 8, name: 'highest' }),
+      'plants of that import': () => transfers.addPlants(key, 0, [{ id: 7, name: 'lower' }], false),
+      'a plant of the import is removed': () => transfers.removePlants(ann, [{ id: 7, name: 'lower' }]),
+      'all shares are revoked': () => store.unshare(ann, bob),
+      'all plants are shared again': () => store.share(ann, bob),
+      'all shares are revoked again': () => store.unshare(ann, bob),
     }
     for (const [name, change] of Object.entries(changes)) {
       const size = seen.size
@@ -283,7 +283,7 @@ describe.each(engines)('plants in $name', (engine) => {
     await readAll(store, bob)
     await store.create(bob, { name: 'own' }, { key: 'k', request: 'r' }).catch(() => undefined)
     if (engine.hasReplicas) {
-      // Changes of other accounts do not change the version, and all replicas report the same.
+      // Changes of other accounts do not change the version, and all replicas report the same version.
       await store.create(cat, { name: 'not seen' })
       await store.create(ann, { name: 'no longer seen' })
       await settled(store.create(bob, { name: 'taken', id: 2 }))
@@ -326,9 +326,9 @@ describe.each(engines)('plants in $name', (engine) => {
       }
       shown.push(...namesOf(page))
     }
-    // The first page has 500 plants; then ann's are no longer shared.
+    // After the first page of 500 plants, ann's plants are no longer shared.
     expect(shown).toEqual(store.hasSnapshotLists ? expected : [...expected.slice(0, 500), ...others, 'late'])
-    // More lists than connections.
+    // There are more lists than connections, so a list that ends early must give its connection back.
     for (let times = 0; times < 30; times++) {
       for await (const page of store.listLong(bob, {}, eachPage)) {
         expect(plantsOf(page).length).toBeGreaterThan(0)

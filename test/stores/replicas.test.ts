@@ -17,11 +17,11 @@ describe.each(engines.filter(({ hasReplicas }) => hasReplicas))('two replicas ov
   /** The store for the request with this number. */
   const storeFor = (index: number): PlantStore => replicas[index % 2 === 0 ? 0 : 1]
 
-  it('keep every acknowledged plant exactly once, with and without ids that collide, of several accounts', async () => {
+  it('keep every acknowledged plant of several accounts exactly once, with assigned ids and with ids that collide', async () => {
     const accounts = [await database.newAccount(), await database.newAccount()]
     const results = await Promise.all(
       Array.from({ length: 200 }, async (_, index) => {
-        // Alternating, so that the replicas' transactions overlap in many ways.
+        // The requests begin at different times, so that the replicas' transactions overlap in many ways.
         await new Promise((resolve) => setTimeout(resolve, (index % 10) * 5))
         const account = accounts[Math.floor(index / 2) % 2] ?? 0
         const id = index % 4 < 2 ? {} : { id: 1 + (index % 60) }
@@ -39,7 +39,7 @@ describe.each(engines.filter(({ hasReplicas }) => hasReplicas))('two replicas ov
     }
   })
 
-  it('add a plant once when both get the same request at the same moment', async () => {
+  it('add a plant once when both replicas get the same request at the same moment', async () => {
     const account = await database.newAccount()
     const keys = Array.from({ length: 30 }, (_, index) => `key ${index}`)
     const answers = await Promise.all(
@@ -67,7 +67,7 @@ describe.each(engines.filter(({ hasReplicas }) => hasReplicas))('two replicas ov
     expect(results.filter((result) => result === 429)).toHaveLength(33)
   })
 
-  it('see the writes and shares of each other as soon as these are acknowledged', async () => {
+  it('see the writes and shares of each other as soon as the writes are acknowledged', async () => {
     const [ann, bob] = [await database.newAccount(), await database.newAccount()]
     const [here, there] = replicas
     const sees = async () => namesOf(await there.list(bob, {}, 10))
@@ -100,7 +100,7 @@ describe.each(engines.filter(({ hasReplicas }) => hasReplicas))('two replicas ov
     }
   })
 
-  it('do not deadlock when each writes to the accounts of the other', async () => {
+  it('do not deadlock when both write to the same accounts in opposite order', async () => {
     const accounts = await Promise.all(Array.from({ length: 6 }, () => database.newAccount()))
     const added = await Promise.all(
       replicas.flatMap((store, replica) =>

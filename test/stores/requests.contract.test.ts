@@ -18,7 +18,7 @@ afterAll(async () => {
   folder.remove()
 })
 
-/** More requests than one query reads when a filter skips some. */
+/** More requests than one query reads to find matches of a filter. */
 const many = 4500
 
 describe.each(['SQLite', 'PostgreSQL'])('the list of requests in %s', (engine) => {
@@ -39,7 +39,7 @@ describe.each(['SQLite', 'PostgreSQL'])('the list of requests in %s', (engine) =
 
   beforeAll(async () => {
     const { ledger } = stores()
-    // The order of the ids is not that of the requests.
+    // The requests are not in the order of their ids.
     ledger.record(entryOf('e', 5000, 7))
     ledger.record(entryOf('a', 5000, 900_000, { model: 'other' }))
     ledger.record(entryOf('c', 5000, 7))
@@ -54,13 +54,13 @@ describe.each(['SQLite', 'PostgreSQL'])('the list of requests in %s', (engine) =
     await ledger.flush()
   })
 
-  it('has the newest first, also within a second, and no requests of another account', async () => {
+  it('has the newest first, even within a second, and no requests of another account', async () => {
     expect(await list({})).toStrictEqual(['running', 'b', 'a', 'e', 'c', 'z'])
     expect(await list({ account: 2 })).toStrictEqual(['foreign'])
     expect(await list({ account: 9 })).toStrictEqual([])
   })
 
-  it('keeps the truncation of a prompt by its upstream, recorded at once or at the end', async () => {
+  it('has the truncation of a prompt by the upstream, if the request was recorded in one step or in two steps', async () => {
     const { ledger, usage } = stores()
     const cut = { account: 4, upstreamTruncated: '2050/8008' }
     ledger.record(entryOf('at-once', 3000, 0, cut))
@@ -73,7 +73,7 @@ describe.each(['SQLite', 'PostgreSQL'])('the list of requests in %s', (engine) =
     expect((await usage.find(1, 'b'))?.upstreamTruncated).toBeNull()
   })
 
-  it('continues after any request with the older ones, also while new ones arrive', async () => {
+  it('continues after any request with the next older requests', async () => {
     const { usage } = stores()
     const all = await list({})
     for (const [index, id] of all.entries()) {

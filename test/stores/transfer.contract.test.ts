@@ -23,8 +23,8 @@ const fern: PortablePlant = { id: 7, name: 'Fern', tag: 'shade' }
 const moss: PortablePlant = { id: 8, name: 'Moss' }
 const ivy: PortablePlant = { id: 9, name: 'Ivy' }
 
-describe.each(engines)('$name', (engine) => {
-  it('(f) imports all plants into the given account, or none', async () => {
+describe.each(engines)('the transfers of $name', (engine) => {
+  it('(f) import all plants of a file into the given account, or no plant', async () => {
     const { plants, transfers, account, other, held } = await startHere(engine)
     await importInto(transfers, account, [fern])
     const twice = importInto(transfers, account, [moss, { ...fern, name: 'other' }])
@@ -36,7 +36,7 @@ describe.each(engines)('$name', (engine) => {
     expect((await plants.create(account, { name: 'Ivy' }, undefined, 2)).plant.id).toBe(8)
   })
 
-  it('(f) gives plants that are added during an import ids above those of the file', async () => {
+  it('(f) give plants that are added during an import ids above those of the file', async () => {
     const { plants, transfers, account, held } = await startHere(engine)
     await transfers.beginImport(key(account), 3, ivy)
     expect((await plants.create(account, { name: 'Oak' })).plant.id).toBe(10)
@@ -46,7 +46,7 @@ describe.each(engines)('$name', (engine) => {
     expect(await transfers.findImport(key(account))).toEqual({ plants: 3, done: 3, highest: 9, isUndoing: false })
   })
 
-  it('(f) adds a batch and the note of its progress in one transaction, and each batch once', async () => {
+  it('(f) add a batch and the record of the progress in one transaction, and each batch once', async () => {
     const { plants, transfers, account, held } = await startHere(engine)
     await transfers.beginImport(key(account), 3, ivy)
     await transfers.addPlants(key(account), 0, [fern], false)
@@ -64,7 +64,7 @@ describe.each(engines)('$name', (engine) => {
     )
   })
 
-  it('(f) removes a plant only when it is unchanged', async () => {
+  it('(f) remove a plant only if it is unchanged', async () => {
     const { plants, transfers, account, other, held } = await startHere(engine)
     for (const of of [account, other]) {
       for (const plant of [fern, moss, ivy]) await plants.create(of, plant)

@@ -29,7 +29,7 @@ afterAll(async () => {
 
 const at = (seconds: number) => new Date(seconds * 1000).toISOString()
 
-/** The line of a row, and what the row adds to it. */
+/** The group of the report to which a row belongs. */
 function nameOf(row: Required<LedgerRow>, by: Grouping): string | null {
   if (by === 'day') return row.created.slice(0, 10)
   return by === 'account' ? (row.account === 1 ? 'ann' : null) : row[by]
@@ -105,7 +105,7 @@ describe.each(['SQLite', 'PostgreSQL'])('the usage in %s', (engine) => {
     for (const table of ['requests', 'usage_days']) await openEngine().sql.run(`DELETE FROM ${table}`)
   })
 
-  it('is the sum of its requests, whichever of them are in the sums of their days', async () => {
+  it('is the sum of all requests, whether or not they are already in the sums of their days', async () => {
     const { stores, sql } = openEngine()
     const some = fc.array(rowOfLedger, { minLength: 1, maxLength: 25 })
     await fc.assert(
@@ -131,7 +131,7 @@ describe.each(['SQLite', 'PostgreSQL'])('the usage in %s', (engine) => {
     )
   })
 
-  it('counts a request once that still runs while others are summed up', async () => {
+  it('counts a request once that is still running while other requests are added to the sums of days', async () => {
     const { stores, sql } = openEngine()
     const created = '2026-11-19T08:00:00Z'
     await putIntoLedger(sql, [
@@ -147,7 +147,7 @@ describe.each(['SQLite', 'PostgreSQL'])('the usage in %s', (engine) => {
     expect([await usage(), await count('usage_days')]).toEqual([2, 1])
   })
 
-  it('of more models than fit into memory has each model, the most used first', async () => {
+  it('of 1,500 models has each model, the most used first', async () => {
     const { stores, sql } = openEngine()
     const created = '2026-11-19T08:00:00Z'
     const rows = Array.from({ length: 3000 }, (_, index) => {
@@ -163,7 +163,7 @@ describe.each(['SQLite', 'PostgreSQL'])('the usage in %s', (engine) => {
     expect(await stores.usage.sum(asked, 1001)).toEqual(lines.slice(0, 1001))
   })
 
-  it('is removed with the ledger, a day once all of its requests are too old', async () => {
+  it('is removed with the ledger: the sums of a day go when all requests of that day are too old', async () => {
     const { stores, sql } = openEngine()
     const noon = (days: number) => ({ created: at(days * day + day / 2) })
     await putIntoLedger(sql, [noon(1), noon(2), noon(3)])

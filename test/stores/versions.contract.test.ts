@@ -59,7 +59,7 @@ describe.each(['SQLite', 'PostgreSQL', 'PostgreSQL, serializable'])('versions of
   const sorted = <T extends { readonly digest: string }>(versions: readonly T[]) =>
     versions.toSorted((a, b) => (a.digest < b.digest ? -1 : 1))
 
-  it('the newest 20 are kept, and the current version and used ones', async () => {
+  it('the newest 20 versions, the current version and used versions are kept', async () => {
     const { id, characters } = await newAccount()
     const name = 'a\0\\b'
     const digests = await upload(id, characters, name, 45)
@@ -78,7 +78,7 @@ describe.each(['SQLite', 'PostgreSQL', 'PostgreSQL, serializable'])('versions of
       expect(await wholeSource(characters, id, name, digest)).toBeInstanceOf(Buffer)
     }
     expect(await purge(characters, id, 50 * day)).toStrictEqual([])
-    // Used versions are removed later too.
+    // A used version is removed too when its last use is long ago.
     expect(await purge(characters, id, 100 * day + 1)).toStrictEqual(namesOf(name, [first]))
   })
 
@@ -121,7 +121,7 @@ describe.each(['SQLite', 'PostgreSQL', 'PostgreSQL, serializable'])('versions of
     await characters.create(id, cardOf('Moss', 20), two)
     await expect(characters.create(id, cardOf('Rose', 0), two)).rejects.toMatchObject(refusal('characters_limit'))
     await expect(characters.create(id, fern, two)).rejects.toMatchObject({ code: 'name_taken' })
-    // Above a lowered limit.
+    // An upload that adds nothing is accepted even above a lowered limit.
     expect(await characters.put(id, fern, { characters: 0, bytes: 0 })).toBe(false)
     expect(await characters.find(id, 'Fern', 'exact')).toMatchObject({ digest: fern.digest })
     expect(await characters.remove(id, 'Fern')).toBe(true)

@@ -38,7 +38,7 @@ async function filled(engine: Engine, url?: string): Promise<Settings> {
   return settings
 }
 
-/** Runs statements without the engine's own constraints. */
+/** Runs statements without the foreign keys of the engine. */
 async function unguarded(settings: Settings, ...statements: readonly string[]): Promise<void> {
   const url = settings['DATABASE_URL']
   const sql: TestSql = openSqlOf(settings['DATA_DIR'] ?? '', url)
@@ -54,7 +54,7 @@ async function checked(settings: Settings) {
 }
 
 describe.each<Engine>(['SQLite', 'PostgreSQL'])('check, 5, over %s', (engine) => {
-  it('finds nothing in a good database, beside a writer with the lock, and writes nothing', async () => {
+  it('finds no fault in a good database, even while another program has the write lock, and writes nothing', async () => {
     const settings = await filled(engine)
     const sql = openSqlOf(settings['DATA_DIR'] ?? '', settings['DATABASE_URL'])
     onTestFinished(() => sql.close())
@@ -75,14 +75,18 @@ describe.each<Engine>(['SQLite', 'PostgreSQL'])('check, 5, over %s', (engine) =>
       ['DELETE FROM accounts WHERE id = 1'],
       [/^orphan: plants has 301 rows whose account no row of accounts has\.$/],
     ],
-    ['grants to nobody', ['UPDATE grants SET grantee = 99'], [/^orphan: grants has 1 row whose grantee/]],
     [
-      'a key of nobody',
+      'a share with an unknown account',
+      ['UPDATE grants SET grantee = 99'],
+      [/^orphan: grants has 1 row whose grantee/],
+    ],
+    [
+      'a key of an unknown account',
       ["INSERT INTO keys (id, account, prefix, digest, scopes, created) VALUES ('k', 99, 'p', 'd', '', 0)"],
       [/^orphan: keys has 1 row/],
     ],
     [
-      'an idempotency key of nobody',
+      'an idempotency key of an unknown account',
       ['UPDATE idempotency_keys SET account = 99'],
       [/^orphan: idempotency_keys has 1 row/],
     ],
@@ -93,22 +97,22 @@ describe.each<Engine>(['SQLite', 'PostgreSQL'])('check, 5, over %s', (engine) =>
     ],
     ['a version without its character', ['DELETE FROM characters'], [/^orphan: character_versions has 1 row/]],
     [
-      'a size of no version',
+      'a size that differs from the version',
       ['UPDATE character_use SET bytes = 4'],
       [/^counter: character_use has 1 row with another number of bytes/],
     ],
     [
-      'a plant whose id is no number of JSON',
+      'a plant whose id is not a safe integer',
       ['UPDATE plants SET id = 9007199254740993 WHERE id = 1'],
       [/^counter: plants has 1 row with an id/],
     ],
     [
-      'counters that are behind',
+      'counters that are too low',
       engine === 'SQLite' ? ['UPDATE sqlite_sequence SET seq = 1'] : ['UPDATE counters SET value = 1'],
       [/^counter: The counter of accounts is missing, or lower/, /^counter: The counter of audit_records/],
     ],
     ['a table that is gone', ['DROP TABLE notices'], [/^damage: The table notices is missing\.$/]],
-  ])('tells of %s, and ends with 1', async (_, statements, expected) => {
+  ])('reports %s, and ends with exit code 1', async (_, statements, expected) => {
     const settings = await filled(engine)
     await unguarded(settings, ...statements)
     const { code, ok, found } = await checked(settings)
@@ -126,7 +130,7 @@ describe('check, 5, over damaged files', () => {
     ['table', /^damage: /],
     ['index', /^damage: /],
     ['header', /^damage: .*conservatory\.db is no database that can be read\.$/],
-  ])('SQLite: tells of a damaged %s', async (part, expected) => {
+  ])('SQLite: reports a damaged %s', async (part, expected) => {
     const settings = await filled('SQLite')
     damageSqlite(settings['DATA_DIR'] ?? '', part)
     const { code, ok, found } = await checked(settings)
@@ -145,7 +149,7 @@ describe('check, 5, over damaged files', () => {
   it.each([
     ['plants', /^damage: .*plants.* cannot be read: invalid page in block 0/],
     ['plants_by_tag', /^damage: .*plants_by_tag cannot be read/],
-  ])('PostgreSQL: tells of a damaged page of %s', async (relation, expected) => {
+  ])('PostgreSQL: reports a damaged page of %s', async (relation, expected) => {
     const server = await startPostgres({ autovacuum: 'off' })
     onTestFinished(() => server.stop())
     const settings = await filled('PostgreSQL', await server.createDatabase())
@@ -171,7 +175,7 @@ describe('check, 5, over damaged files', () => {
     await sql`INSERT INTO plants (account, id, name, tag) VALUES (2, 1, 'late', 'late')`
     await sql.end()
     await server.end()
-    // The index file from before the last plant.
+    // The index file from before the last plant is put back.
     writeFileSync(path, before)
     await server.start()
     const { code, found } = await checked(settings)

@@ -121,7 +121,7 @@ it('after a kill halfway, no program may use the target, and the same command co
   expect(rowsOf(join(home, 'conservatory.db'))).toStrictEqual(rowsOf(origin))
 }, 60_000)
 
-it('refuses a PostgreSQL on either side while a replica serves it', async () => {
+it('refuses a PostgreSQL database, as source or as target, while a replica serves it', async () => {
   const url = await newPostgresDatabase()
   const service = await startTestService({ DATABASE_URL: url })
   const file = `sqlite:${join(folder, 'empty', 'conservatory.db')}`
@@ -132,7 +132,7 @@ it('refuses a PostgreSQL on either side while a replica serves it', async () => 
   expect((await moveOf(url, file)).find(({ table }) => table === 'accounts')?.rows).toBe(1)
 })
 
-it('detects writes to a PostgreSQL during the move, and locks a SQLite file against writes', async () => {
+it('detects writes to a PostgreSQL source during the move, and locks a SQLite source against writes', async () => {
   const url = await newPostgresDatabase()
   const other = new Database(origin, { timeout: 0 })
   const rename = other.prepare("UPDATE accounts SET name = 'eins' WHERE id = 1")
@@ -162,7 +162,7 @@ it('detects writes to a PostgreSQL during the move, and locks a SQLite file agai
   await stores.close()
 })
 
-it('names a host that does not answer in one line, without the password', async () => {
+it('reports a host that cannot be reached in one line, without the password', async () => {
   const ended = await conservatory(
     ['migrate', '--from', `sqlite:${origin}`, '--to', 'postgres://me:secret-word@127.0.0.1:1/plants'],
     {},
@@ -191,7 +191,7 @@ async function moveOf(from: string, to: string, tell = () => {}) {
   }
 }
 
-/** Whether a move leaves a table as it is: it adds a record to the audit trail. */
+/** Whether a table is not the audit trail, to which each move adds a record. */
 function isNoTrail({ table }: { readonly table: string }): boolean {
   return table !== 'audit_records'
 }
@@ -201,7 +201,7 @@ function rowsTold(text: unknown): number {
   return Number(/^moving: (\d+) of \d+ rows$/m.exec(String(text))?.[1])
 }
 
-/** All moved rows except the records of moves, as JSON, without U+0000 outside of names, which PostgreSQL cannot store. */
+/** All moved rows except audit records, as JSON. U+0000 outside of names is replaced, because PostgreSQL cannot store it. */
 function rowsOf(file: string): readonly string[] {
   const database = new Database(file, { readonly: true })
   const rows = tables
