@@ -55,7 +55,7 @@ describe('accounts import, in batches', () => {
     expect(await plantsOf(here, 'bob')).toStrictEqual(plants)
   })
 
-  it('stops where a caller has taken an id of the file meanwhile, and names the line and what to do', async () => {
+  it('stops at an id that a caller has taken during the import, and reports the line and what to do', async () => {
     const here = await startHere()
     const file = await fileIn(here, plants)
     const digest = createHash('sha256').update(readFileSync(file)).digest('hex')
@@ -124,7 +124,7 @@ describe('accounts delete, in batches', () => {
     const here = await startHere()
     await plantHard(here, 'ann')
     const id = await idOf(here, 'ann')
-    // An interrupted run left a complete file, an incomplete one, and a plant that was added afterwards.
+    // An interrupted run left a complete file, in which one plant has another name, and an incomplete file.
     const backups = join(here.folder, 'backups')
     mkdirSync(backups)
     const [whole, cut] = [join(backups, 'account-ann-1.jsonl'), join(backups, 'account-ann-2.jsonl')]

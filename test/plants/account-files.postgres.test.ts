@@ -56,9 +56,9 @@ it('exports an account in batches from one snapshot', async () => {
   expect(await plantsIn(stdout)).toStrictEqual(plants.filter(({ id }) => id <= 0))
 })
 
-it('deletes an account however long that takes, and exports the plants that it had at the end', async () => {
+it('deletes an account even if that takes longer than a request may, and exports the plants that it had at the end', async () => {
   const { stores, sql, run, backups } = await startHere()
-  // Longer than a request waits for the database.
+  // This transaction locks the account for longer than a request waits for the database.
   const locked = Promise.withResolvers<void>()
   const writing = sql.begin(async (transaction) => {
     await transaction`SELECT id FROM accounts WHERE name = 'ann' FOR NO KEY UPDATE`
@@ -86,7 +86,7 @@ it('deletes nothing and keeps no file when the account has the last key with the
   expect(plantsOf(await stores.plants.list(1, {}, 10_000))).toHaveLength(plants.length)
 })
 
-it('takes connections of other processes for a service, and not its own: an import alone does not pause for itself', async () => {
+it('takes connections of other processes for a service, but not its own, so an import alone makes no pauses', async () => {
   const { url, stores, account, sql } = await startHere()
   const plant = { name: 'written on one connection, and read on another' }
   await stores.plants.create(account, plant)
@@ -100,7 +100,7 @@ it('takes connections of other processes for a service, and not its own: an impo
   expect(await stores.transfers.isServiceRunning()).toBe(true)
 })
 
-it('exports texts unchanged that COPY escapes', async () => {
+it('exports texts that COPY escapes without a change', async () => {
   const { stores, sql } = await startHere()
   const { id } = await stores.access.createAccount('bob')
   const hard = [

@@ -81,7 +81,7 @@ describe('accounts export', () => {
 })
 
 describe('accounts import', () => {
-  it('adds all plants or none, and names a taken id with its line', async () => {
+  it('adds all plants or no plant, and reports a taken id with its line', async () => {
     const here = await startHere()
     await here.stores.plants.create(await idOf(here, 'ann'), { id: 2, name: 'mine' })
     const attempts = [
@@ -142,7 +142,7 @@ describe('accounts import', () => {
     }
   })
 
-  it('(f) refuses an endless line, and keeps no more of it in memory than a piece', async () => {
+  it('(f) refuses a line that is longer than a plant can be', async () => {
     const reading = plantsIn(header + 'x'.repeat(3_000_000), 1_000_000)
     await expect(reading).rejects.toThrow('Line 2: the line is longer than a plant can be.')
   })
@@ -161,7 +161,7 @@ describe('accounts import', () => {
 })
 
 describe('accounts delete', () => {
-  it('exports the plants, then deletes everything that the account owns and nothing of others, at once', async () => {
+  it('exports the plants, then deletes everything that the account owns, and nothing of other accounts', async () => {
     const service = await serviceForThisTest()
     const here = await startHere(service.dataDirectory)
     const name = 'Dora Ørsted @home'
@@ -204,7 +204,7 @@ describe('accounts delete', () => {
     expect(await sql.run('SELECT tokens FROM spend')).toEqual([{ tokens: 5 }])
     expect(await plantsOf(here, 'bob')).toStrictEqual(plants)
 
-    // A new account of the same name gets nothing of the old one.
+    // A new account of the same name gets nothing of the old account.
     const again = await service.makeKey(name)
     const list = await service.request('/plants', { headers: { authorization: `Bearer ${again}` } })
     expect(await list.json()).toEqual([])

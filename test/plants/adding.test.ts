@@ -148,7 +148,7 @@ describe('POST /plants', () => {
     expect(await caller.names()).toStrictEqual([])
   })
 
-  it('accepts exactly the texts that follow the rule, and returns them unchanged', async () => {
+  it('accepts exactly the texts that follow the rule, and returns them trimmed', async () => {
     const unit = fc.oneof(
       {
         weight: 5,
@@ -247,7 +247,7 @@ describe('POST /plants', () => {
     expect(await caller.names()).toStrictEqual(['a', 'b', 'd', 'f'])
   })
 
-  it('assigns 1 where the highest id is 0', async () => {
+  it('assigns 1 if the highest id is 0', async () => {
     const caller = await newCaller()
     await caller.post('{"name": "a", "id": 0}')
     expect((await caller.post('{"name": "b"}')).headers.get('location')).toBe('/plants/1')
@@ -289,7 +289,7 @@ describe('POST /plants', () => {
     expect(await caller.names()).toStrictEqual(['below', 'the last after all'])
   })
 
-  it('counts ids for each account alone', async () => {
+  it('assigns ids in each account separately', async () => {
     const [one, other] = await Promise.all([newCaller(), newCaller()])
     expect((await one.post('{"name": "mine", "id": 7}')).status).toBe(200)
     expect((await other.post('{"name": "mine too", "id": 7}')).status).toBe(200)
@@ -298,7 +298,7 @@ describe('POST /plants', () => {
     expect(await other.names()).toStrictEqual(['mine too', 'next'])
   })
 
-  it('gives each of many concurrent plants its own id, and adds one of many with the same id', async () => {
+  it('gives each of 40 concurrent plants its own id, and adds one of 40 plants with the same id', async () => {
     const caller = await newCaller()
     const names = Array.from({ length: 40 }, (_, index) => `plant ${index}`)
     const added = await Promise.all(names.map((name) => caller.send('/plants', { json: { name } })))

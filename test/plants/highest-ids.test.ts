@@ -8,7 +8,7 @@ import { temporaryFolder } from '../support/service.ts'
 
 const account = 1
 
-it('gives the id after the highest one, whatever was added and removed in this commit and before', async () => {
+it('gives the id after the highest id, after any additions and removals in this transaction and earlier', async () => {
   const folder = temporaryFolder()
   const database = openDatabase(join(folder.path, 'plants.db'))
   const commit = new GroupCommit(database, 'NORMAL')

@@ -44,7 +44,7 @@ describe('an Idempotency-Key', () => {
     expect(await names()).not.toContain('Lichen')
   })
 
-  it('of several concurrent requests adds one plant; the others get a 409 or its reply', async () => {
+  it('of several concurrent requests adds one plant; the other requests get a 409 or the first reply', async () => {
     const answers = await Promise.all(Array.from({ length: 20 }, () => add({ name: 'Once' }, 'c')))
     const statuses = new Set(answers.map(({ status }) => status))
     expect([...statuses].every((status) => status === 200 || status === 409)).toBe(true)
@@ -68,7 +68,7 @@ describe('an Idempotency-Key', () => {
     expect([refused.status, refused.headers.get('idempotency-replayed')]).toEqual([400, null])
   })
 
-  it('is each account’s own', async () => {
+  it('of one account has no effect on another account', async () => {
     const other = await service.makeKey('other')
     expect((await add({ name: 'Mine' }, 'd')).status).toBe(200)
     const theirs = await add({ name: 'Theirs' }, 'd', { authorization: `Bearer ${other}` })
@@ -89,10 +89,10 @@ describe('an Idempotency-Key', () => {
   })
 })
 
-it('expired keys are removed without any request', async () => {
+it('expired idempotency keys are removed without any request', async () => {
   const { path, remove } = temporaryFolder()
   onTestFinished(remove)
-  // Makes the tables.
+  // Opening the stores creates the tables.
   await storesForThisTest(path)
   const sql = await sqlForThisTest(path)
   const now = Math.floor(Date.now() / 1000)
@@ -123,7 +123,7 @@ describe('an ETag', () => {
         const same = await service.request(path, { headers: { 'if-none-match': sent } })
         expect([same.status, await same.text(), same.headers.get('etag')]).toEqual([304, '', tag])
       }
-      // A plant that all of these lists show.
+      // All of these lists show this plant.
       await add({ name: 'New', id: -index, tag: 'shade' }, null)
       const next = await service.request(path, { headers: { 'if-none-match': tag } })
       expect(next.status).toBe(200)
@@ -131,17 +131,17 @@ describe('an ETag', () => {
     }
   })
 
-  it('changes with a deletion, and for no other account', async () => {
+  it('changes when a plant of the account is deleted, and not for other accounts', async () => {
     const other = await service.makeKey('bystander')
     const theirs = () => service.request('/plants', { headers: { authorization: `Bearer ${other}` } })
-    // Another process made the key and so wrote to the database, which changes every version over SQLite.
+    // Another process wrote the key to the database. Over SQLite, this changes every version, so the ETags are read after it.
     const [mine, before] = [await service.request('/plants'), await theirs()]
     await service.request('/plants/1', { method: 'DELETE' })
     expect((await service.request('/plants')).headers.get('etag')).not.toBe(mine.headers.get('etag'))
     expect((await theirs()).headers.get('etag')).toBe(before.headers.get('etag'))
   })
 
-  it('lets a read that begins after a write see it, also from cached pages', async () => {
+  it('hides no write from a read that begins after the write, even if pages are cached', async () => {
     for (let round = 0; round < 50; round++) {
       const name = `Seen ${round}`
       await service.request('/plants?limit=1000')

@@ -12,7 +12,7 @@ function ignoredIn(response: Response): readonly string[] | null {
 }
 
 describe('x-ignored-params of plants', () => {
-  it('is missing where all names are known', async () => {
+  it('is missing if all names are known', async () => {
     const caller = await newCaller()
     const json = { name: 'a', id: 7, tag: 'x' }
     for (const response of [
@@ -95,7 +95,7 @@ describe('x-ignored-params of plants', () => {
     expect(named.length).toBeGreaterThan(200)
   })
 
-  it('is not on a refused request, of which nothing was ignored', async () => {
+  it('is missing if a known field or parameter is invalid, because then nothing was ignored', async () => {
     const caller = await newCaller()
     for (const response of [await caller.post('{"nmae": "a"}'), await caller.send('/plants?limit=0&q=1')]) {
       await expectError(response, 'plants', 400)

@@ -38,7 +38,7 @@ describe('over a real socket', () => {
     await service.close()
   })
 
-  /** The cursor: none, an invented one, or the last one that this or another account got. */
+  /** The cursor of a list: no cursor, an invented cursor, or the last cursor that this or another account got. */
   const cursor = fc.oneof(
     fc.constant(undefined),
     fc.record({ owner: fc.nat({ max: people }), id }),
@@ -66,7 +66,7 @@ describe('over a real socket', () => {
   let accountsMade = 0
   let planted = 0
 
-  it('no account sees or changes more than it may, with keys, cursors, ETags and idempotency keys of its own or of others', async () => {
+  it('no account sees or changes more than it may, with its own keys, cursors, ETags and idempotency keys or those of others', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(call, { minLength: 120, maxLength: 120 }), async (calls) => {
         const model = new PlantsModel()
@@ -147,7 +147,7 @@ describe('over a real socket', () => {
             const expected = model.visible(call.who, call.tag, place)
             const page = expected.slice(0, call.limit)
             const text = JSON.stringify(page.map((plant) => toReply(plant, call.withIds && plant.owner === call.who)))
-            // An ETag covers all plants that the account sees; over PostgreSQL, the reply's content, for any account.
+            // An ETag stands for all plants that the account sees; over PostgreSQL, for the reply's content, in any account.
             const [told, all] = isOverPostgres
               ? [version, text]
               : [`${call.who} ${version}`, JSON.stringify(model.visible(call.who))]
@@ -183,7 +183,7 @@ describe('over a real socket', () => {
           }
         }
       }),
-      // Over PostgreSQL each revocation takes half a second to take effect.
+      // Over PostgreSQL there are fewer runs, because each revocation takes effect after half a second.
       {
         numRuns: often(isOverPostgres ? 2 : 6),
         endOnFailure: true,

@@ -26,7 +26,7 @@ function openPlants() {
   return { database, setIds }
 }
 
-/** The simple version of both: it reads the rows one by one, and one more than the limit. */
+/** A simple version of `JoinedJson` and `ConsecutiveIds`: it reads the rows one by one, and one row more than the limit. */
 function rowByRow(database: Database, afterId: number, limit: number): RangePart {
   const rows = database
     .prepare<[number, number, number], { readonly id: number; readonly json: string }>(
@@ -38,7 +38,7 @@ function rowByRow(database: Database, afterId: number, limit: number): RangePart
   return { json, count: shown.length, lastId: shown.at(-1)?.id, isLonger: rows.length > limit }
 }
 
-/** Drops the last id where there are fewer plants than the limit: it is not used, and the versions differ. */
+/** Drops the last id if there are fewer plants than the limit: then the id is not used, and differs between the versions. */
 function essential({ lastId, ...piece }: RangePart, limit: number): object {
   return piece.count < limit ? piece : { ...piece, lastId }
 }
@@ -71,7 +71,7 @@ it('joins the JSON of a page as if its rows were read one by one', () => {
   )
 })
 
-it('guesses of consecutive ids give the page that its rows give, or none', () => {
+it('a guess of consecutive ids gives the same page as reading row by row, or no page', () => {
   const { database, setIds } = openPlants()
   let guesses = 0
   fc.assert(

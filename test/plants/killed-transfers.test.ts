@@ -33,11 +33,11 @@ const places: readonly (readonly [engine: string, open: () => Promise<KilledPlac
   ],
 ]
 
-/** Kills of each command; `npm run trials -- operations` sets it to 20. */
+/** How often each command is killed; `npm run trials -- operations` sets this to 20. */
 const kills = Number(process.env['TRANSFER_KILLS'] ?? 1)
 
 it.each(places)(
-  'kill -9 of import, --undo and delete loses no plant and duplicates none: %s',
+  'kill -9 of import, --undo and delete loses and duplicates no plant: %s',
   async (_, open) => {
     const done = await killTransfers(await open(), 1500 * (kills + 1), kills)
     process.stderr.write(kills > 2 ? `${JSON.stringify(done)}\n` : '')

@@ -175,7 +175,7 @@ describe('GET /plants', () => {
     expect(pages.flat().map(({ name }) => name)).toStrictEqual(rowNames(5, 'tagged'))
   })
 
-  it('has every plant exactly once over all pages, in order, while others are added', async () => {
+  it('has every plant exactly once over all pages, in order, while other plants are added', async () => {
     const rows = fc.uniqueArray(
       fc.record({
         id: fc.oneof(fc.integer({ min: -20, max: 20 }), fc.maxSafeInteger()),
@@ -305,7 +305,7 @@ describe('a long list', () => {
     expect(pages.map((page) => page.length)).toStrictEqual([1200, 1200, 100])
   })
 
-  it('shows one snapshot; over PostgreSQL each page has its own', async () => {
+  it('shows one snapshot; over PostgreSQL, each page shows a snapshot of its own', async () => {
     const caller = await newCaller()
     await plantInBulk(caller, manyRows)
     const stores = await storesForThisTest(service.dataDirectory)
@@ -315,7 +315,7 @@ describe('a long list', () => {
       expect((await caller.post(`{"name": "late", "id": ${5000 + names.length}}`)).status).toBe(200)
       expect((await caller.send(`/plants/${names.length + 10}`, { method: 'DELETE' })).status).toBeLessThan(500)
     }
-    // Without a snapshot, each later page lacks one removed plant, and has the late ones at the end.
+    // With a snapshot for each page, each later page lacks one removed plant, and the late plants are at the end.
     const gone = [510, 1010, 1510, 2010]
     if (isOverPostgres)
       expect(names.filter((name) => name !== 'late')).toStrictEqual(manyNames.filter((_, id) => !gone.includes(id)))
@@ -325,7 +325,7 @@ describe('a long list', () => {
   it.for(['/plants', '/plants?limit=9999'])(
     'of %s does not keep its snapshot when its reader leaves half-way',
     async (path) => {
-      // 20 MB, far more than the sockets' buffers hold: the service must wait for the reader.
+      // The list has 20 MB, far more than the sockets' buffers hold, so the service must wait for the reader.
       const caller = await newCaller()
       const text = cactus.repeat(255)
       await plantInBulk(

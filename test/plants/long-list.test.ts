@@ -6,11 +6,11 @@ import { startTestService } from '../support/service.ts'
 import { sqlForThisTest } from '../support/test-sql.ts'
 
 describe('a long list', () => {
-  it('lets other requests be answered meanwhile, however fast its reader is', async () => {
-    // A process of its own: in one process, reader and service would alternate in any case.
+  it('does not delay other requests, even if its reader is fast', async () => {
+    // The service has a process of its own: in one process, the reader and the service would alternate in any case.
     const service = await spawnService(process.execPath, ['src/main.ts'])
     const sql = await sqlForThisTest(service.dataDirectory)
-    // Far more than the buffers of a connection hold, so that the list is not complete when the other request comes.
+    // The list is far larger than the buffers of a connection, so it is not complete when the other request comes.
     await sql.run(`
       INSERT INTO plants (account, id, name)
       WITH RECURSIVE ids (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM ids WHERE id < 200000)
@@ -36,7 +36,7 @@ describe('a long list', () => {
     expect(answered).toEqual(['/plants?limit=1', '/plants'])
   }, 30_000)
 
-  const guarded = 'at %s is one of so many that one account may have open, and makes room when its reader leaves'
+  const guarded = 'at %s is a 503 for an account with eight open lists, until a reader leaves'
   it.for(['/plants', '/plants?limit=3000001'])(guarded, { timeout: 30_000 }, async (path) => {
     const service = await startTestService()
     onTestFinished(() => service.close())
@@ -46,7 +46,7 @@ describe('a long list', () => {
       INSERT INTO plants (account, id, name)
       WITH RECURSIVE ids (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM ids WHERE id < 60000)
       SELECT accounts.id, ids.id, '${'x'.repeat(200)}' FROM ids, accounts`)
-    // Each reader takes only what the network buffers.
+    // The readers do not read, so their lists stay open.
     const open = (key = service.key) =>
       new Promise<IncomingMessage>((resolve, reject) => {
         get(service.url + path, { headers: { authorization: `Bearer ${key}` } }, resolve).once('error', reject)

@@ -8,7 +8,7 @@ import { everythingKept } from '../support/test-sql.ts'
 plantServiceForThisFile()
 
 describe('GET and DELETE /plants/{id}', () => {
-  it('return one plant, remove it once, and do not change the others', async () => {
+  it('return one plant, remove it once, and do not change other plants', async () => {
     const caller = await newCaller()
     await plantInBulk(caller, [
       { id: -3, name: 'a' },
@@ -60,7 +60,7 @@ describe('GET and DELETE /plants/{id}', () => {
     expect(await caller.names()).toStrictEqual(['a'])
   })
 
-  it("answer for another account's plant exactly as for an unknown one", async () => {
+  it("answer for another account's plant exactly as for an unknown plant", async () => {
     const [owner, stranger] = await Promise.all([newCaller(), newCaller()])
     await owner.post('{"name": "CANARY", "id": 7}')
     const before = await everythingKept(sql)

@@ -36,7 +36,7 @@ function paceWhere({
   return { pace, take }
 }
 
-it('beside a service each batch takes a few milliseconds, and the pause after it as long, at least 20 ms', async () => {
+it('beside a service, each batch takes a few milliseconds, and a pause of that length follows, at least 20 ms', async () => {
   for (const msPerPlant of [0.002, 0.02, 0.2]) {
     const { take } = paceWhere({ msPerPlant, isServiceRunning: () => true })
     const { took, pauses } = await take(50)
@@ -49,7 +49,7 @@ it('beside a service each batch takes a few milliseconds, and the pause after it
   }
 })
 
-it('without a service batches are large and have no pauses, until a service starts', async () => {
+it('without a service, batches are large and have no pauses, until a service starts', async () => {
   let isServiceRunning = false
   const { pace, take } = paceWhere({ msPerPlant: 0.05, isServiceRunning: () => isServiceRunning })
   const { took, pauses } = await take(30)

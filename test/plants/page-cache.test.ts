@@ -6,7 +6,7 @@ import { RecentUrls } from '../../src/plants/recent-urls.ts'
 /** A page that counts as about a megabyte. */
 const page = { text: 'x'.repeat(512 * 1024) }
 
-/** A cache that stores each page at the first request, as if all had been requested before. */
+/** A cache for which these URLs count as requested once, so it stores their pages at the next request. */
 function cacheOf(questions: readonly (readonly [account: number, question: string])[]): PageCache {
   const pages = new PageCache()
   for (const [account, question] of questions) pages.set(account, question, 'before', { text: '' })
@@ -14,7 +14,7 @@ function cacheOf(questions: readonly (readonly [account: number, question: strin
 }
 
 describe('the cache of pages', () => {
-  it('stores a page at its second request, whatever was written in between', () => {
+  it('stores a page at its second request, even if its version has changed in between', () => {
     const pages = new PageCache()
     pages.set(1, '/plants', 'a', page)
     expect(pages.get(1, '/plants', 'a')).toBeUndefined()
@@ -34,7 +34,7 @@ describe('the cache of pages', () => {
     expect(pages.get(1, 'first', 'a')).toBe(page)
   })
 
-  it('drops all pages of an account with its version, and no others', () => {
+  it('drops all pages of an account when its version changes, and no pages of other accounts', () => {
     const pages = cacheOf([
       [1, '/plants'],
       [1, '/plants?limit=1'],
@@ -49,7 +49,7 @@ describe('the cache of pages', () => {
     expect(pages.uses).toEqual({ hits: 2, misses: 3 })
   })
 
-  it('keeps pages that are used again while others are replaced, and at most 64 MB', () => {
+  it('keeps pages that are used again while other pages are replaced, and has at most 64 MB', () => {
     const pages = cacheOf([[2, 'first'], ...Array.from({ length: 500 }, (_, each) => [1, `${each}`] as const)])
     const kept = () => Array.from({ length: 500 }, (_, each) => each).filter((each) => pages.get(1, `${each}`, 'a'))
     pages.set(2, 'first', 'a', page)
@@ -62,14 +62,14 @@ describe('the cache of pages', () => {
     expect(kept().at(-1)).toBe(499)
   })
 
-  it('does not store a page that leaves no room for others', () => {
+  it('does not store a page that leaves no room for other pages', () => {
     const pages = cacheOf([[1, 'all']])
     pages.set(1, 'all', 'a', { text: page.text.repeat(40) })
     expect(pages.get(1, 'all', 'a')).toBeUndefined()
   })
 })
 
-it('tells that a question was asked before whenever one was, as long as few are asked', () => {
+it('the recent URLs have each URL that was added before, as long as few URLs are added', () => {
   fc.assert(
     fc.property(fc.array(fc.string({ maxLength: 3 })), (asked) => {
       const questions = new RecentUrls()
@@ -80,7 +80,7 @@ it('tells that a question was asked before whenever one was, as long as few are 
   )
 })
 
-it('gives the page that was set last for a question and a version, or none', () => {
+it('the cache gives the page that was set last for an account, a URL and a version, or no page', () => {
   const question = fc.tuple(fc.integer({ min: 1, max: 2 }), fc.constantFrom('a', 'b'), fc.constantFrom('1', '2'))
   fc.assert(
     fc.property(fc.array(fc.tuple(question, fc.boolean())), (steps) => {

@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises'
 import { expect, it, onTestFinished } from 'vitest'
 import { engines } from '../support/engines.ts'
 
-/** An account in SQLite with so many plants; 250,000 without a number, which are counted in three slices. */
+/** An account in SQLite with so many plants; by default 250,000, which are counted in three slices. */
 async function manyPlants(most = count) {
   const [sqlite] = engines
   const database = await sqlite?.openDatabase()
@@ -35,7 +35,7 @@ it('the first plant of a large account with a limit lets other requests run whil
 it('plants that are added or removed during a count are counted once, and the limit is exact', async () => {
   const { plants, account } = await manyPlants()
   const limited = plants.create(account, fern, undefined, count + 10)
-  // One slice is counted: these ids are before its end, and after all.
+  // One slice is counted by now. These ids are before its end, after its end, and after all plants.
   await setImmediate()
   await Promise.all([
     plants.remove(account, 5),
@@ -44,7 +44,7 @@ it('plants that are added or removed during a count are counted once, and the li
     plants.create(account, { ...fern, id: count + 5 }),
   ])
   await limited
-  // The first number, plus one that is back, one more and the limited one, minus one that is removed.
+  // There are 250,001 plants now: two were removed and three were added. So nine more plants reach the limit.
   const added = await Promise.allSettled(
     Array.from({ length: 12 }, () => plants.create(account, fern, undefined, count + 10)),
   )
@@ -62,7 +62,7 @@ it('plants of another process are counted for the next plant', async () => {
   expect((await plants.create(account, fern, undefined, count + 2)).plant.name).toBe('Fern')
 })
 
-it.each([2, 4, 100])('a second count up to %d includes plants that were added and removed since', async (enough) => {
+it.each([2, 4, 100])('a second count up to %d is right after plants were added and removed', async (enough) => {
   const { database, plants, account } = await manyPlants(4)
   const look = async () => Math.min(enough, await plants.count(account, enough))
   expect(await look()).toBe(Math.min(enough, 4))

@@ -41,7 +41,7 @@ it('lets an account have exactly as many plants as its limit says', () => {
   expect(refusalOf(() => checkPlantsLimit(1, 2))).toMatchObject({ status: 429, code: 'plants_limit', headers: {} })
 })
 
-it('lets plants be shared with every account but their own', () => {
+it('lets an account share its plants with every account but itself', () => {
   fc.assert(
     fc.property(fc.nat(), fc.nat(), (account, grantee) => {
       expect(refusalOf(() => checkGrantee(account, grantee))?.code).toBe(account === grantee ? 'own_plants' : undefined)

@@ -58,7 +58,7 @@ async function newPerson(scopes: readonly Scope[] = ['plants:read', 'plants:writ
   }
 }
 
-/** Made one after the other, since shares are listed in the order of the accounts. */
+/** Makes three accounts one after the other, because shares are listed in the order of the accounts. */
 async function newPeople(): Promise<readonly [Person, Person, Person]> {
   return [await newPerson(), await newPerson(), await newPerson()]
 }
@@ -78,7 +78,7 @@ async function readPages(person: Person, first: string): Promise<readonly (reado
 }
 
 describe('plants that an account shares', () => {
-  it('come after one’s own, by account and id, each once, also page by page', async () => {
+  it('come after the own plants, by account and id, each plant once, also page by page', async () => {
     const [ann, bob, cat] = await newPeople()
     await ann.plant(['a1', 'x'], ['a2'], ['a3', 'y'])
     await bob.plant(['b1', 'x'], ['b2'])
@@ -96,7 +96,7 @@ describe('plants that an account shares', () => {
     expect(await cat.sees()).toEqual(['c1', 'c2'])
   })
 
-  it('by a tag are those that have the tag now, and no others', async () => {
+  it('by a tag are only the plants that have the tag now', async () => {
     const [ann, bob] = await newPeople()
     await ann.plant(['rose', 'red'], ['bare'], ['poppy', 'red'], ['lily', 'white'])
     await stores.plants.share(ann.id, bob.id, 'red')
@@ -122,7 +122,7 @@ describe('plants that an account shares', () => {
     expect(await ann.sees()).toEqual(['a1'])
   })
 
-  it('disappear at once when the share is revoked, also between two pages, and no ETag is stale', async () => {
+  it('disappear immediately when the share is revoked, even between two pages, and no ETag is stale', async () => {
     const [ann, bob, cat] = await newPeople()
     await ann.plant(['a1'], ['a2'], ['a3'])
     await cat.plant(['c1'])
@@ -138,7 +138,7 @@ describe('plants that an account shares', () => {
     expect(await (await bob.send(next)).json()).toEqual([{ name: 'c1' }])
   })
 
-  it('change the ETag of accounts that see them when their owner writes, and of no others', async () => {
+  it('change the ETag of the accounts that see them when their owner writes, and of no other account', async () => {
     const [ann, bob, cat] = await newPeople()
     await ann.plant(['a1'])
     await stores.plants.share(ann.id, bob.id)
@@ -148,7 +148,7 @@ describe('plants that an account shares', () => {
     expect([after[0] === before[0], after[1] === before[1]]).toEqual([false, true])
   })
 
-  it('are complete and in order in a long list, by many tags', async () => {
+  it('by many tags are complete and in order in a long list', async () => {
     const [ann, bob, cat] = await newPeople()
     const tags = Array.from({ length: 7 }, (_, index) => `tag ${index}`)
     const names = (whose: string, count: number) => Array.from({ length: count }, (_, index) => `${whose}${index}`)
@@ -179,7 +179,7 @@ describe('plants that an account shares', () => {
     expect(await bob.sees()).toEqual([...names('b', 10), ...names('c', 1500), 'late'])
   })
 
-  it('stay visible while their owner’s keys are suspended', async () => {
+  it('stay visible while their owner is suspended', async () => {
     const [ann, bob] = await newPeople()
     await ann.plant(['a1'])
     await stores.plants.share(ann.id, bob.id)
@@ -264,10 +264,10 @@ describe('the limit "plants"', () => {
     await sql.run('UPDATE accounts SET limits = ? WHERE id = ?', JSON.stringify(limits), id)
   }
 
-  it('of an account refuses plants beyond it until one is deleted; a repeated request does not count', async () => {
+  it('of an account refuses plants over the limit until a plant is deleted; a repeated request does not count', async () => {
     const [ann, bob] = await newPeople()
     await limitAccount(ann, { plants: 2 })
-    // Plants that others share are not counted.
+    // Plants that other accounts share are not counted.
     await bob.plant(['b1'], ['b2'])
     await stores.plants.share(bob.id, ann.id)
     expect((await add(ann, 'a1', 'first')).status).toBe(200)
@@ -288,7 +288,7 @@ describe('the limit "plants"', () => {
     await onceKnown(async () => expect((await add(ann, 'a7')).status).toBe(200))
   })
 
-  it('is never exceeded by concurrent requests, also while other accounts write', async () => {
+  it('is never exceeded by concurrent requests', async () => {
     const ann = await newPerson()
     await limitAccount(ann, { plants: 10 })
     await ann.plant(['old 1'], ['old 2'])
@@ -303,7 +303,7 @@ describe('the limit "plants"', () => {
     expect(await ann.sees()).toHaveLength(10)
   })
 
-  it('of a key holds beside that of its account, and counts all of the account’s plants', async () => {
+  it('of a key applies besides the limit of its account, and counts all plants of the account', async () => {
     const ann = await newPerson()
     await limitAccount(ann, { plants: 3 })
     await ann.plant(['a1'], ['a2'])
@@ -322,7 +322,7 @@ describe('the limit "plants"', () => {
     expect((await four('a5')).status).toBe(429)
   })
 
-  it('of the settings holds for accounts without their own', async () => {
+  it('of the settings applies to accounts without a limit of their own', async () => {
     const limited = await startTestService({ LIMITS: 'plants=1' })
     onTestFinished(() => limited.close())
     const post = () => limited.request('/plants', { json: { name: 'a' } })
@@ -334,7 +334,7 @@ describe('the limit "plants"', () => {
     const ann = await newPerson()
     const writes = await openStoresOf(service.dataDirectory)
     const add = (id: number) => writes.plants.create(ann.id, { name: 'a', id }, undefined, 2)
-    // A write that makes the whole transaction fail.
+    // With this change of the schema, a plant with the id 66 makes the whole transaction fail.
     const [fail, mend] = isOverPostgres
       ? ['ALTER TABLE plants ADD CONSTRAINT fail CHECK (id <> 66) NOT VALID', 'ALTER TABLE plants DROP CONSTRAINT fail']
       : [
