@@ -11,7 +11,7 @@ import type { PlantPage, PlantQuery, PlantsVersion, Position } from './plant.ts'
 /** A list that a request asks for. */
 export interface ListRequest {
   readonly query: PlantQuery
-  /** The highest number of plants; infinite for all of them. */
+  /** The highest number of plants; infinite for all plants. */
   readonly limit: number
   /** The tag as it was sent, for the address of the next page. */
   readonly tag: string | undefined

@@ -71,8 +71,8 @@ export interface Share {
 export type PlantsVersion = string
 
 /**
- * Stores plants. The first parameter of a method is the account, and the method reads only plants that this account may see. The
- * audit trail records changes of shares, as made by `by`, and no changes of plants.
+ * Stores plants. A method with the parameter `account` reads only plants that this account may see. The audit trail records
+ * changes of shares, as made by `by`, and no changes of plants.
  */
 export interface PlantStore {
   /**
@@ -119,7 +119,7 @@ export interface PlantStore {
     limit?: number,
   ): AsyncIterable<T>
   /**
-   * Lets another account see the account's plants, all of them or those with a tag, from now on.
+   * Lets another account see the account's plants from now on: all plants, or the plants with a tag.
    * @returns whether the share is new
    * @throws ApiError 400 when both accounts are the same
    */

@@ -72,7 +72,7 @@ export function sharersOf(grants: readonly GrantRow[]): readonly Sharer[] {
   })
 }
 
-/** The ranges of a list in order: the account's own plants first, then those of its sharers. */
+/** The ranges of a list in order: the account's own plants first, then the plants of its sharers. */
 export function* rangesOf(account: number, sharers: readonly Sharer[], query: PlantQuery): Iterable<IdRange> {
   const { upTo } = query
   for (const range of rangesAfter(account, sharers, query)) {

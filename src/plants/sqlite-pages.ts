@@ -37,7 +37,7 @@ export class PageReader {
     return sharersOf(this.#grants.all(account))
   }
 
-  /** At most `limit` plants in order: the account's own first, then those of its sharers. */
+  /** At most `limit` plants in order: the account's own plants first, then the plants of its sharers. */
   read(account: number, sharers: readonly Sharer[], query: PlantQuery, limit: number): PlantPage {
     const texts: string[] = []
     let left = limit
@@ -95,9 +95,9 @@ class RangeReader {
   #merged(account: number, tags: readonly string[], afterId: number, limit: number): readonly TaggedRow[] {
     const [only] = tags
     if (tags.length === 1 && only !== undefined) return this.#tagged.all(account, only, afterId, limit)
-    const atOnce = Math.ceil(limit / tags.length) + 1
+    const batchSize = Math.ceil(limit / tags.length) + 1
     const heads = tags.map((tag) => {
-      const plants = this.#each(account, tag, afterId, atOnce)
+      const plants = this.#each(account, tag, afterId, batchSize)
       return { plants, next: plants.next().value }
     })
     const found: TaggedRow[] = []
@@ -113,13 +113,13 @@ class RangeReader {
     return found
   }
 
-  /** The plants with this tag, by id, read in batches of `atOnce`. */
-  *#each(account: number, tag: string, afterId: number, atOnce: number): Generator<TaggedRow, undefined, undefined> {
+  /** The plants with this tag, by id, read in batches of `batchSize`. */
+  *#each(account: number, tag: string, afterId: number, batchSize: number): Generator<TaggedRow, undefined, undefined> {
     let from: number | undefined = afterId
     while (from !== undefined) {
-      const plants: readonly TaggedRow[] = this.#tagged.all(account, tag, from, atOnce)
+      const plants: readonly TaggedRow[] = this.#tagged.all(account, tag, from, batchSize)
       yield* plants
-      from = plants.length < atOnce ? undefined : plants.at(-1)?.id
+      from = plants.length < batchSize ? undefined : plants.at(-1)?.id
     }
   }
 }

@@ -36,7 +36,7 @@ export class GroupCommit {
   #queue: QueuedWrite[] = []
   /** Since when the oldest queued write waits, by `performance.now()`. */
   #oldestSince = 0
-  /** The number of the current transaction. Until it changes, only writes of this queue change the database. */
+  /** Each transaction has a new number. Between two writes that see the same number, no other connection changes the database. */
   transaction = 0
   #rollbacks = 0
   /** Since when another program has locked the database, by `performance.now()`. */

@@ -221,8 +221,8 @@ export const migrations: readonly Migration[] = [
     `,
   },
   {
-    // `seq` is the order of the changes. A record outlives its account, so it has no foreign key, and has the account's name too;
-    // both are null in a record of the whole database. Before and after are JSON objects.
+    // `seq` is the order of the changes. A record outlives its account, so it has no foreign key, and has the account's name too.
+    // `account` and `account_name` are null in a record of the whole database. `before` and `after` are JSON objects.
     name: '0012-audit',
     sql: `
       CREATE TABLE audit_records (
@@ -245,7 +245,7 @@ export const migrations: readonly Migration[] = [
     `,
   },
   {
-    // `microsecond` is the order of the requests of one second.
+    // `microsecond` is the part of a request's time after the second, and orders the requests of one second.
     name: '0013-requests-by-time',
     sql: 'ALTER TABLE requests ADD COLUMN microsecond INTEGER NOT NULL DEFAULT 0;',
   },

@@ -1,6 +1,6 @@
 import { Histogram } from '../instruments.ts'
 
-/** The histogram of the seconds that operations of the database take, with the labels engine, and `read` or `write`. */
+/** The histogram of the seconds that operations of the database take, by engine and by `read` or `write`. */
 export function operationDurations(): Histogram {
   return new Histogram({
     name: 'db_client_operation_duration_seconds',

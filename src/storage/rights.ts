@@ -1,6 +1,6 @@
 import { chmodSync, statSync } from 'node:fs'
 
-/** Whether this is Windows, which has no owners and modes of files, and cannot rename a file over an open one. */
+/** Whether this is Windows, which has no owners and modes of files, and cannot rename a file over an open file. */
 export const isWindows = process.platform === 'win32'
 
 /** The uid of the process; undefined on Windows. */
@@ -8,7 +8,7 @@ export const userId = process.getuid?.()
 
 /**
  * Removes the rights of other users from the files of a database, because an earlier version may have made the files readable
- * for all. Then checks whether others may write to the data folder. Does nothing on Windows.
+ * for all. Then checks whether other users may write to the data folder. Does nothing on Windows.
  * @returns sentences for the operator: what has been changed, and what is left to do
  */
 export function closeToOthers(folder: string, databasePath: string): readonly string[] {

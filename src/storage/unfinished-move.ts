@@ -18,13 +18,17 @@ export interface MoveRow {
   readonly value: string
 }
 
-/** The unfinished move into a SQLite file; undefined when there is none. */
+/** The unfinished move into a SQLite file; undefined when there is no such move. */
 export function unfinishedMoveInFile(database: Database): UnfinishedMove | undefined {
   if (!database.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'moves'").get()) return undefined
   return toUnfinishedMove(database.prepare<[], MoveRow>('SELECT name, value FROM moves').all())
 }
 
-/** @param place the path or the hosts of the database, for the message @throws StorageError when `move` is an unfinished move */
+/**
+ * Refuses a database with an unfinished move.
+ * @param place the path or the hosts of the database, for the message
+ * @throws StorageError when there is a `move`
+ */
 export function refuseUnfinishedMove(move: UnfinishedMove | undefined, place: string): void {
   if (!move) return
   throw new StorageError(

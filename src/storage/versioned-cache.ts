@@ -15,7 +15,7 @@ export class VersionedCache<T> {
     this.#changes = changes
   }
 
-  /** The cached answer to a question; undefined when there is none. */
+  /** The cached answer to a question; undefined when no valid answer is cached. */
   get(question: string): T | undefined {
     const version = this.#changes.version()
     if (version !== this.#version) this.forget()

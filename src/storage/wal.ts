@@ -6,7 +6,7 @@ import { type Clock, type Timer, unrefClock } from '../clock.ts'
 import type { Metric } from '../instruments.ts'
 import { refreshSnapshots } from './snapshots.ts'
 
-/** The intervals of the checks of the log's size: normally, and while a reader blocks its truncation. */
+/** The intervals of the checks of the log's size: normally, and while a reader blocks the truncation of the log. */
 const checkIntervalMs = 1000
 const blockedIntervalMs = 5000
 /** A log above `largeBytes` is truncated. SQLite cuts the file to `keptLogBytes` when it restarts the log. */

@@ -1,8 +1,8 @@
 import { ApiError, codeOf } from '../errors.ts'
 
 /**
- * Codes of SQLite for a full disk: in the data, the log, the log's index in shared memory, or in fsync, on file systems that
- * allocate space late. A limit or a quota shows as a failed write. The last code is PostgreSQL's disk_full.
+ * Codes of SQLite for a full disk. A write may fail by a limit of file sizes or a quota, an fsync on file systems that allocate
+ * space late, and SHMSIZE is the log's index in shared memory. The last code is PostgreSQL's disk_full.
  */
 const noRoom = new Set(['SQLITE_FULL', 'SQLITE_IOERR_WRITE', 'SQLITE_IOERR_FSYNC', 'SQLITE_IOERR_SHMSIZE', '53100'])
 

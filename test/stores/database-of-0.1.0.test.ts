@@ -29,7 +29,7 @@ const engines: readonly (readonly [string, (sql: string, folder: string) => Prom
 
 const tenantScopes = ['plants:read', 'plants:write', 'chat', 'characters:write', 'keys']
 /** Tables that are not compared, because their rows change with each start or within minutes. */
-const ofTheMoment = new Set(['replicas', 'limit_counts', 'limit_shares', 'migration_lock', 'sqlite_sequence'])
+const notCompared = new Set(['replicas', 'limit_counts', 'limit_shares', 'migration_lock', 'sqlite_sequence'])
 
 describe.each(engines)('a database of 0.1.0, %s', (engine, open) => {
   const made: Made = JSON.parse(readFileSync(join(fixture, `${engine}.json`), 'utf8'))
@@ -225,7 +225,7 @@ function columnsOf({ settings }: Old): Readonly<Record<string, string>> {
   const text = readFileSync(join(fixture, file), 'utf8')
   const inserts = [...text.matchAll(/^INSERT INTO (\w+) \(([^)]*)\)/gm)]
   return Object.fromEntries(
-    inserts.filter(([, table = '']) => !ofTheMoment.has(table)).map(([, table = '', columns = '']) => [table, columns]),
+    inserts.filter(([, table = '']) => !notCompared.has(table)).map(([, table = '', columns = '']) => [table, columns]),
   )
 }
 

@@ -62,7 +62,7 @@ export interface TransactionOptions {
   beforeCommit?(): void
   /** Called after each commit, even if the commit failed. */
   afterCommit?(): void
-  /** When this promise rejects with a `DatabaseTimeout`, the transaction counts as too slow. */
+  /** When this promise rejects with a `DatabaseTimeout`, the caller of the transaction waits no longer. */
   readonly until?: Promise<never>
 }
 
@@ -310,7 +310,7 @@ export class PostgresDatabase {
       try {
         return await withinTime(raceWith(trying, until), end - performance.now())
       } catch (error) {
-        // The error of an earlier attempt says more than the timeout of the last one.
+        // The error of an earlier attempt says more than the timeout of the last attempt.
         if (error instanceof DatabaseTimeout) abandon(pool, trying, error, before)
         before = error
         if (!isConflict(error) && !isConnectionLoss(error)) throw permanentFailure(error)
@@ -349,7 +349,8 @@ export class PostgresDatabase {
 
   /**
    * Replaces the connections by connections without prepared statements and settings. Behind a pooler, the statements of one
-   * connection may run on different server sessions, which do not have them. Running work has a second to end.
+   * connection may run in different sessions of the server, and a session does not have the prepared statements and settings of
+   * another session. Running work has a second to end.
    */
   #expectPooler(): void {
     if (this.#isPooled) return

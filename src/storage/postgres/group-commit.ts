@@ -193,7 +193,7 @@ export class PostgresGroupCommit<Write, Answer> {
       }
     }
     lane.isRunning = false
-    // An owner whose lock is still taken keeps its lane: in the shared lane its next write would delay the others again.
+    // An owner whose lock is still taken keeps its lane: in the shared lane, its next write would delay other owners again.
     if (lane.isFree) this.#lanes.delete(lane.owner)
   }
 

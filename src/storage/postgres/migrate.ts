@@ -45,7 +45,7 @@ export async function migratePostgres(
   await whileItAnswers(database, database.transaction(work, times.timeoutMs), times)
 }
 
-/** Waits until no other replica migrates, and keeps others from migrating until the transaction ends. */
+/** Waits until no other replica migrates, and keeps other replicas from migrating until the transaction ends. */
 async function lock(sql: Transaction, place: string, { noticeAfterMs, tell }: MigrationTimes): Promise<void> {
   const sentence = `Another replica is bringing the tables of the database at ${place} up to date. Waiting for it.`
   const noticeTimer = setTimeout(() => tell(sentence), noticeAfterMs)

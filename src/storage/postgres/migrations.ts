@@ -207,7 +207,7 @@ export const postgresMigrations: readonly Migration[] = [
     `,
   },
   {
-    // `microsecond` is the order of the requests of one second.
+    // `microsecond` is the part of a request's time after the second, and orders the requests of one second.
     name: '0007-requests-by-time',
     servesFrom: '0002-shared-limits',
     sql: 'ALTER TABLE requests ADD COLUMN microsecond BIGINT NOT NULL DEFAULT 0;',

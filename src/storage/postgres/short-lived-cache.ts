@@ -6,7 +6,7 @@ const maxAnswers = 10_000
 export class ShortLivedCache<T> {
   readonly #answers = new Map<string, { readonly answer: T; readonly until: number }>()
 
-  /** The cached answer to a question; undefined when there is none. */
+  /** The cached answer to a question; undefined when no valid answer is cached. */
   get(question: string): T | undefined {
     const known = this.#answers.get(question)
     return known && known.until > performance.now() ? known.answer : undefined

@@ -6,7 +6,7 @@ import { ConnectFault, ConnectionLost, isConnectionGone } from './failures.ts'
 
 /** How a database's URL asks for TLS. */
 export interface Tls {
-  /** Whether to connect without TLS when the server has none (`sslmode=prefer`). */
+  /** Whether to connect without TLS when the server has no TLS (`sslmode=prefer`). */
   readonly isOptional: boolean
   /** Whether TLS begins immediately, without PostgreSQL's SSLRequest (`sslnegotiation=direct`). */
   readonly isDirect: boolean
@@ -61,7 +61,7 @@ function modeOf(word: string): Mode {
   throw new StorageError(`DATABASE_URL has an sslmode that is not understood; give one of ${modes.join(', ')}.`)
 }
 
-/** The certificates of the authorities in PEM; undefined when the URL names none. */
+/** The certificates of the authorities in PEM; undefined when the URL has no `sslrootcert`. */
 function authoritiesOf(path: string | null): string | string[] | undefined {
   if (path === null || path === '') return undefined
   if (path === 'system') return [...getCACertificates('default'), ...getCACertificates('system')]

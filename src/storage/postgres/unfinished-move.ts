@@ -1,7 +1,7 @@
 import { type MoveRow, toUnfinishedMove, type UnfinishedMove } from '../unfinished-move.ts'
 import type { PostgresDatabase } from './database.ts'
 
-/** The unfinished move into a PostgreSQL; undefined when there is none. */
+/** The unfinished move into a PostgreSQL database; undefined when there is no such move. */
 export function unfinishedMoveIn(database: PostgresDatabase): Promise<UnfinishedMove | undefined> {
   return database.read(async (sql) => {
     const there = await sql`

@@ -99,7 +99,7 @@ function insertRow({ name, columns }: Table): string {
   return `INSERT INTO ${name} (${quoted(Object.keys(columns))}) VALUES (${values.join(', ')}) ON CONFLICT DO NOTHING`
 }
 
-/** A value as a parameter: bytes as base64, and names without U+0000. */
+/** A value as a parameter: bytes are in base64, and U+0000 in names is escaped. */
 function toSql(value: Value, kind: Kind | undefined): Value {
   if (value instanceof Uint8Array) return Buffer.from(value.buffer, value.byteOffset, value.length).toString('base64')
   return kind === 'NAME' && typeof value === 'string' ? escapeNul(value) : value

@@ -2,7 +2,7 @@ import type { ProgressOutput } from '../../print.ts'
 import { counted } from '../../text.ts'
 import { move, openForMove } from './move.ts'
 
-/** Moves from one URL to another, and shows the progress: a bar on a terminal, otherwise a line for every tenth. */
+/** Moves a database to another URL, and shows the progress: a bar on a terminal, otherwise a line for each tenth of the rows. */
 export async function runMove(from: string, to: string, output: ProgressOutput): Promise<void> {
   const source = await openForMove(from, true)
   try {

@@ -85,7 +85,7 @@ export interface MovableDatabase {
   count(table: Table): Promise<number>
   /** The highest id that an account has had. */
   highestAccount(): Promise<number>
-  /** The unfinished move into this database; undefined when there is none. */
+  /** The unfinished move into this database; undefined when there is no such move. */
   unfinishedMove(): Promise<UnfinishedMove | undefined>
   /** Begins a move into this database. Until `finish`, a service refuses to start with this database. */
   begin(source: string): Promise<void>
