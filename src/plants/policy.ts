@@ -23,7 +23,7 @@ export function idTaken(id: number): ApiError {
 }
 
 /**
- * Checks that an account with `count` plants may have one more.
+ * Checks that an account with `count` plants may have one plant more.
  * @throws ApiError 429, without `Retry-After`: waiting frees nothing
  */
 export function checkPlantsLimit(limit: number, count: number): void {

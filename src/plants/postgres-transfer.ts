@@ -36,9 +36,9 @@ export class PostgresTransfers implements PlantTransfers {
   }
 
   /**
-   * Looks for replicas, which register with their first chat, and for other processes' connections to the server. If the server
-   * does not show its connections, a service counts as running. So does it if there are connections of a pooler, because they may
-   * be those of a service.
+   * Looks for replicas, which register with their first chat, and for connections of other processes to the database. If the
+   * server does not show its connections, a service counts as running. Connections of a pooler count as those of a service too,
+   * because they may be.
    */
   isServiceRunning(): Promise<boolean> {
     return this.#database.read(async (sql) => {

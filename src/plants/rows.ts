@@ -40,7 +40,7 @@ export interface IdRange {
   readonly upToId?: number | undefined
 }
 
-/** The longest time of a long list: its snapshot keeps the database from removing old rows. */
+/** The longest time of a long list in SQLite: its snapshot keeps SQLite from restarting the write-ahead log. */
 export const maxListMs = 600_000
 
 /** The error that ends a long list whose snapshot is closed: more pages would be from another snapshot. */

@@ -309,9 +309,9 @@ export const postgresMigrations: readonly Migration[] = [
     `,
   },
   {
-    // `plant_versions` has a number for each account, which changes with the plants of the account. Replicas of the previous
-    // release write plants and do not renew the versions. So while such a replica lives, no version is valid, and afterwards the
-    // epoch has changed.
+    // `plant_versions` has a random version for each account, which is renewed when the plants of the account change. Replicas of
+    // the previous release write plants and do not renew the versions. So while such a replica lives, no version is valid, and
+    // afterwards the epoch has changed.
     name: '0012-plant-versions',
     servesFrom: '0002-shared-limits',
     sql: `

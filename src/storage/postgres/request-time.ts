@@ -8,7 +8,7 @@ export interface WaitingRequest {
   isAnswered(): boolean
 }
 
-/** Measures how long one request has waited for the database. Time with several waits counts once. */
+/** Measures how long one request has waited for the database. The time of waits that overlap counts once. */
 export class RequestTime {
   readonly request: WaitingRequest
   #usedMs = 0

@@ -137,7 +137,7 @@ export class Sockets {
     return this.#hosts[index] ?? { host: 'localhost', port: 5432 }
   }
 
-  /** Ends all connections, for example when their server is read-only now and another one writes. */
+  /** Ends all connections, for example when their server is read-only now and another server writes. */
   endAll(): void {
     for (const socket of this.#open) {
       this.#unproven.add(socket)
