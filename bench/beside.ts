@@ -7,18 +7,19 @@ import { asked, relayEnvironment } from './relay.ts'
 import { type Asking, Caller, pairsOf } from './slices.ts'
 
 /*
- * Compares this service with another one in the same run: under another Node (OTHER_NODE), or of another checkout
+ * Compares this service with another service in the same run: the same code under another Node (OTHER_NODE), or another checkout
  * (OTHER_CHECKOUT is its folder). LOADS=streams drives only the loads whose names match. Both services have the same plants
- * (a million for pages) and a card with a thousand lore entries. Rates vary with the load of the machine; CPU time per request varies less.
+ * (a million if pages are read) and a card with a thousand lore entries. The CPU time of requests is compared and not their
+ * rate, because it varies less with the load of the machine.
  */
 
-/** Starts a service. */
+/** A command that starts a service. */
 type Command = readonly [string, ...string[]]
 
-/** The pairs of each load. */
+/** How many pairs of measurements each load has. */
 const pairs = 10
 
-/** One request, repeated. */
+/** A load that repeats the same request. */
 const same = (path: string, body?: string): Asking => ({ next: () => (body === undefined ? { path } : { path, body }) })
 
 /** A conversation with the card that has a thousand lore entries. */
@@ -28,7 +29,7 @@ const withLore = JSON.stringify({
   messages: [...conversation.slice(-19), conversation[0]],
 })
 
-/** A long conversation with a character, the same again and again as chat programs send it. */
+/** A long conversation with a character. Every request has the same messages, as the requests of chat programs mostly do. */
 const longConversation = JSON.stringify({
   model: 'whole',
   character: 'Fern',
@@ -80,7 +81,7 @@ async function beside(command: Command): Promise<readonly Figure[]> {
     const wanted = new RegExp(process.env['LOADS'] ?? '')
     const driven = Object.entries(loads).filter(([name]) => wanted.test(name))
     const hasPages = driven.some(([name]) => name.includes('pages'))
-    // Each service makes its own schema: an older version refuses the schema of a newer one.
+    // Each service makes its own schema, because an older version refuses the schema of a newer version.
     const start = async (name: string, by: Command) => {
       const folder = await seededFolder(folders, hasPages ? 1_000_000 : 1000, by)
       return keep(await startService(name, { ...environment, DATA_DIR: folder }, by))
@@ -101,14 +102,14 @@ async function beside(command: Command): Promise<readonly Figure[]> {
   }
 }
 
-/** Adds the card of `withLore`. */
+/** Uploads the character with a thousand lore entries, which `withLore` names. */
 async function addCard({ url }: Measured): Promise<void> {
   const headers = { authorization: `Bearer ${benchKey}`, 'content-type': 'application/json' }
   const reply = await fetch(`${url}/characters`, { method: 'POST', headers, body: JSON.stringify(loreCard(1000)) })
   if (!reply.ok) throw new Error(`${url} answered ${reply.status}: ${await reply.text()}`)
 }
 
-/** The CPU time of a request in both services, and the difference: the median of all pairs, and the quartiles. */
+/** The CPU time of a request in both services, and the difference in percent: its median over all pairs, and its quartiles. */
 async function compared(here: Measured, other: Measured, asking: Asking): Promise<object> {
   const found = await pairsOf(new Caller(here, asking), new Caller(other, asking), pairs)
   const more = found.map((pair) => (pair.here / pair.other - 1) * 100)

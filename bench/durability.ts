@@ -8,7 +8,7 @@ import { benchKey, startService } from './processes.ts'
 const rounds = 100
 const writers = 64
 
-/** Kills the service with SIGKILL a hundred times under writers, and counts lost and kept plants. */
+/** Kills the service with SIGKILL a hundred times while clients write, counts lost and duplicate plants, and checks the file. */
 export async function benchDurability(): Promise<readonly Figure[]> {
   const folder = mkdtempSync(join(tmpdir(), 'conservatory-bench-'))
   try {

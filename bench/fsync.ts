@@ -7,14 +7,14 @@ import { Folders } from './plants.ts'
 import { benchKey, serviceCommand, startService } from './processes.ts'
 
 /*
- * Shows from outside that a plant is on disk before its reply is sent. strace lists the service's writes to the database's
- * log, its syncs and its replies in order, while 64 plants come at once. Each batch is writes, one sync, replies; there are
- * far fewer batches than plants.
+ * Shows from outside that a plant is on disk before its reply is sent. 64 requests add plants in parallel, and strace lists in
+ * order the service's writes to the database's log, its syncs and its replies. Each batch must be writes, one sync, and replies,
+ * and there must be far fewer batches than plants.
  */
 
 const plants = 64
 
-/** Traces a burst of writes. Needs strace (Debian's package of that name); without it, it prints a line and ends. */
+/** Traces a burst of writes. Needs strace (Debian's package of that name); if strace is missing, the benchmark only says so. */
 export async function benchFsync(): Promise<readonly Figure[]> {
   if (spawnSync('strace', ['-V']).error) {
     console.log('strace is missing, so nothing was traced. Install it, such as with: apt-get install strace')
@@ -26,8 +26,8 @@ export async function benchFsync(): Promise<readonly Figure[]> {
   const service = await startService('traced', {}, ['strace', '-D', '-f', '-e', calls, '-o', trace, ...serviceCommand])
   try {
     const sockets = await Promise.all(Array.from({ length: plants }, () => open(service.port)))
-    // The first write creates the database's log, with an extra sync. The others make sure that every connection is
-    // accepted: an event loop accepts one per turn, and would commit once for each.
+    // These requests are not measured. The first write creates the database's log, with an extra sync. All of them make sure that
+    // every connection is accepted: an event loop accepts one connection in a turn, and would commit once for each.
     await Promise.all(sockets.map(post))
     const before = readFileSync(trace, 'utf8').length
     await Promise.all(sockets.map(post))

@@ -5,10 +5,10 @@ import { benchKey, startPeer, startService } from './processes.ts'
 import { asked, relayEnvironment } from './relay.ts'
 
 /*
- * The cost of limits and the ledger: the service with every limit, all too high to be reached, beside the same service with
- * none. Each round measures both in turn; the ratio is within a round. Target: at least 0.9. The same over PostgreSQL, where
- * replicas count together: most requests are counted in advance, and a chat waits for four commits on disk before a model
- * that answers at once. Targets: 0.8 and 0.3.
+ * The cost of limits and the ledger: a service with every limit, each too high to be reached, against the same service without
+ * limits. Each round measures both services in turn, and the ratio is within a round. Target: at least 0.9.
+ * Over PostgreSQL replicas count together: most requests of plants are counted in advance, but a chat request waits for four
+ * commits on disk, while the model answers immediately. Targets there: at least 0.8 for pages and 0.3 for completions.
  */
 
 /** Every limit of a request, too high to be reached. */
@@ -16,7 +16,7 @@ const all = ['requests_per_minute', 'tokens_per_minute', 'chat_at_once', 'tokens
   .map((name) => `${name}=1000000000000`)
   .join(',')
 
-/** Compares requests per second, of a page of plants and of whole chat completions. */
+/** Compares the rates of two loads with and without limits: a page of plants, and whole chat completions. */
 export async function benchLimits(): Promise<readonly Figure[]> {
   const figures = await compareOver('limits', {}, { page: 0.9, chat: 0.9 })
   const server = await startPostgres({ fsync: 'on' })

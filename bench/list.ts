@@ -4,9 +4,9 @@ import { databasePath, Folders, seededFolder } from './plants.ts'
 import { benchKey, type Measured, residentMegabytes, startPeer, startService } from './processes.ts'
 
 /*
- * All 1,000,000 plants in one reply, beside bare node:http that writes the rows of a better-sqlite3 iterator; and the effect
- * on other requests. Targets: half of the bare throughput; at most 60 MB more memory; a small read on another connection in
- * under 50 ms at the 99th percentile; a write is answered meanwhile.
+ * All 1,000,000 plants in one reply, against bare node:http that writes the rows of a better-sqlite3 iterator; and the effect
+ * of such a list on other requests. Targets: at least half of the bare throughput; at most 60 MB more memory; during a list, a
+ * small read on another connection takes less than 50 ms at the 99th percentile, and a write is answered.
  */
 
 /** Compares lists of a million plants. */
@@ -18,7 +18,7 @@ export async function benchList(): Promise<readonly Figure[]> {
     const ours = await startService('conservatory', { DATA_DIR: folder })
     const bare = await startPeer('bare-list', databasePath(folder))
     processes.push(ours, bare)
-    // A warm service, which has read and written pages before the long list.
+    // Warms the service up: it reads 300 different pages before the long list.
     for (let count = 0; count < 300; count++) await ask(ours, `/plants?limit=${500 + count}`)
     const warm = residentMegabytes(ours.pid)
 
@@ -64,12 +64,12 @@ export async function benchList(): Promise<readonly Figure[]> {
   }
 }
 
-/** The effect of a long list on other requests. */
+/** Other requests during a long list, and what they measure. */
 class Others {
   readonly #service: Measured
-  /** Milliseconds. */
+  /** The latencies of small reads during lists, in milliseconds. */
   readonly reads: number[] = []
-  /** Milliseconds of the writes that were answered before the list was complete. */
+  /** The latencies of writes that were answered before the list was complete, in milliseconds. */
   readonly writes: number[] = []
   /** The peak memory of the service, MB. */
   highest = 0

@@ -10,19 +10,19 @@ const run = promisify(execFile)
 
 /** The repeated request of a load. */
 export interface Load {
-  /** The JSON body of a POST; without it, a GET. */
+  /** The JSON body of a POST request. By default the request is a GET. */
   readonly body?: string
   readonly headers?: Readonly<Record<string, string>>
-  /** More Lua for wrk, which calls it for each request, where the requests differ. */
+  /** Lua for wrk that makes each request, if the requests of a load differ. */
   readonly script?: string
-  /** 64 without it. */
+  /** The number of connections; by default 64. */
   readonly connections?: number
 }
 
 /**
  * Drives load with wrk: each connection sends its next request as soon as it has a reply.
  * @returns requests per second
- * @throws Error where a reply was not 2xx or 3xx, or a connection failed
+ * @throws Error if a reply was not 2xx or 3xx, or a connection failed
  */
 export async function wrk(url: string, load: Load = {}, duration = seconds): Promise<number> {
   const folder = mkdtempSync(join(tmpdir(), 'conservatory-wrk-'))

@@ -1,6 +1,6 @@
 import { cpus } from 'node:os'
 
-/** Rounds of a benchmark, whose median is the result. */
+/** The number of rounds of a benchmark. The median of the rounds is the result. */
 export const rounds = Number(process.env['ROUNDS'] ?? 5)
 
 /** Seconds of load for each compared server in a round. */
@@ -32,7 +32,7 @@ export interface Rounds<Name extends string> {
   ratio(name: Name, to: Name): number
 }
 
-/** Takes measurements in turn, round after round, so that all of a round meet the same load of the machine. */
+/** Takes measurements in turn, round after round, so that all measurements of a round meet the same load of the machine. */
 export async function inTurn<Name extends string>(
   measurements: Readonly<Record<Name, () => Promise<number>>>,
 ): Promise<Rounds<Name>> {
@@ -71,7 +71,7 @@ export function round2(value: number): number {
   return Math.round(value * 100) / 100
 }
 
-/** One line about the machine. */
+/** One line about the date, the Node version and the machine. */
 export function machineLine(): string {
   const processors = cpus()
   return `${new Date().toISOString().slice(0, 10)}, Node ${process.version}, ${processors.length} x ${processors[0]?.model ?? 'unknown processor'}`

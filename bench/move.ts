@@ -9,22 +9,23 @@ import { Folders } from './plants.ts'
 import { type Used, watchUse } from './processes.ts'
 
 /*
- * 1,000,000 plants (PLANTS) of 1,000 accounts, with keys, grants, characters and 100,000 ledger rows, moved from SQLite to
- * a PostgreSQL that waits for the disk, and back; then again with kill -9 of the moving process at a random moment, and the
- * same command once more. Targets: equal checksums every time, and a returned file with the same rows as the first; at least
- * 10,000 rows/s each way; at most 300 MB with a heap of 128 MB, so that memory does not grow with the rows.
+ * 1,000,000 plants (PLANTS) of 1,000 accounts, with keys, grants, characters and 100,000 ledger rows, are moved from SQLite to
+ * a PostgreSQL that waits for the disk, and back. Then they are moved again, the moving process is killed with kill -9 at a
+ * random moment, and the same command runs once more. Targets: equal checksums every time, and at the end a SQLite file with
+ * the same rows as the first one; at least 10,000 rows/s each way; at most 300 MB of memory with a heap of 128 MB, which shows
+ * that memory does not grow with the rows.
  */
 
 const main = fileURLToPath(new URL('../src/main.ts', import.meta.url))
 const plants = Number(process.env['PLANTS'] ?? 1_000_000)
 
 interface Moved extends Used {
-  /** The lines with the checksums. */
+  /** The lines of the command's output with the checksums. */
   readonly checksums: string
   readonly seconds: number
 }
 
-/** Moves there and back, whole and killed halfway. */
+/** Moves the data to PostgreSQL and back, first without an interruption, then with kill -9 halfway. */
 export async function benchMove(): Promise<readonly Figure[]> {
   const server = await startPostgres({ fsync: 'on' })
   const folders = new Folders()
@@ -71,14 +72,14 @@ export async function benchMove(): Promise<readonly Figure[]> {
   }
 }
 
-/** Kills a move at a random moment between its first and its last tenth of the rows, and runs the same command again. */
+/** Kills a move at a random moment after its first and before its last tenth of the rows, and runs the same command again. */
 async function moveKilled(from: string, to: string): Promise<readonly Moved[]> {
   const tenth = 1 + Math.floor(Math.random() * 8)
   const cut = await migrate(from, to, tenth)
   return [cut, await migrate(from, to)]
 }
 
-/** Runs the command; with a tenth, kills it a random moment after it has reported this progress. */
+/** Runs the command. @param killAfter kills the command a random time after it has reported this many tenths of the rows */
 async function migrate(from: string, to: string, killAfter?: number): Promise<Moved> {
   const begun = performance.now()
   const child = spawn(process.execPath, ['--max-old-space-size=128', main, 'migrate', '--from', from, '--to', to], {
@@ -139,7 +140,7 @@ function seed(path: string): number {
   return rows
 }
 
-/** The number of rows that only one of two files has. */
+/** The number of rows that are in only one of two database files. */
 function differencesOf(one: string, other: string): number {
   const database = new Database(one, { readonly: true })
   try {

@@ -6,12 +6,12 @@ import { freePort, startPeer, startService } from './processes.ts'
 import { asked, relayEnvironment } from './relay.ts'
 
 /*
- * The cost of observability: the service with traces and a scrape each second, beside the same service with neither. Each
- * round measures both in turn; the ratio is within a round. Target: at least 0.9. Counting a request cannot be switched off
- * and is measured separately: at most 1 µs.
+ * The cost of observability: a service with traces that is scraped each second, against the same service without traces and
+ * scrapes. Each round measures both services in turn, and the ratio is within a round. Target: at least 0.9. Counting a request
+ * for the metrics cannot be switched off and is measured separately. Target: at most 1 µs.
  */
 
-/** Compares requests per second, of a page of plants and of whole chat completions. */
+/** Compares the rates of two loads with and without observability: a page of plants, and whole chat completions. */
 export async function benchObservability(): Promise<readonly Figure[]> {
   const figures: Figure[] = [atMost('counting one request', 1, microsecondsToCount(), ' µs')]
   let received = 0

@@ -5,11 +5,12 @@ import { atLeast, atMost, type Figure, percentile } from './measure.ts'
 import { benchKey, startService } from './processes.ts'
 
 /*
- * The service under three times its capacity: whole completions of long conversations by the understudy, which keep one core
- * busy. The peak goodput is measured with 8 callers that wait for their replies. Then a separate process sends requests at
- * three times that rate for ten seconds, whether they are answered or not, and after a pause of two seconds at a quarter of
- * the peak. The time of a request counts from its scheduled moment.
- * Targets: at least 0.8 of the peak, p99 of accepted requests within 250 ms, and the usual latency again after 2 s.
+ * The service under three times its capacity. The requests are whole completions of long conversations by the understudy, which
+ * keep one core busy. First, 8 callers that wait for their replies measure the peak rate. Then a separate process sends
+ * requests whether or not earlier ones are answered: at a quarter of the peak; at three times the peak for ten seconds
+ * (SECONDS); and, after a pause of two seconds, at a quarter again. The latency of a request counts from its scheduled moment.
+ * Targets: a goodput of at least 0.8 of the peak; a p99 of accepted requests of at most 250 ms; and after the pause a p99 of at
+ * most twice the p99 before.
  */
 
 const seconds = Number(process.env['SECONDS'] ?? 10)
@@ -54,7 +55,7 @@ async function offer(port: number, rate: number, duration: number): Promise<Offe
   for await (const piece of child.stdout) text += piece
   const results: (readonly [due: number, took: number, status: number])[] = JSON.parse(text)
   const times = (wanted: number) => results.filter(([, , status]) => status === wanted).map(([, took]) => took)
-  // A reply after the end counts for the latency, but not for the goodput.
+  // A reply that comes after the duration counts for the latency, but not for the goodput.
   const inTime = results.filter(([due, took, status]) => status === 200 && due + took <= duration * 1000)
   return {
     goodput: inTime.length / duration,

@@ -5,7 +5,7 @@ import Database from 'better-sqlite3'
 import { writeCursor } from '../src/plants/cursor.ts'
 import { benchKey, type Measured, serviceCommand, startPackage, startService } from './processes.ts'
 
-/** The highest id of seeded plants, whatever their number. */
+/** The highest id of the seeded plants. It does not depend on the number of plants. */
 export const highestId = 1_000_000
 
 /** Folders that are removed after a benchmark. */
@@ -30,12 +30,12 @@ export class Folders {
 }
 
 /**
- * A data folder whose owner has so many plants of equal length. Their ids are spread evenly up to a million.
+ * Makes a data folder whose owner has this number of plants, all of the same length. Their ids are spread evenly up to a million.
  * @param command starts the service that makes the schema
  */
 export async function seededFolder(folders: Folders, plants: number, command = serviceCommand): Promise<string> {
   const folder = folders.make()
-  // The service makes the schema and the account. Opening the file also reads SQLite's write-ahead log.
+  // The service makes the schema and the account. They may be in the write-ahead log, which SQLite reads with the file.
   await (await startService('seeding', { DATA_DIR: folder }, command)).stop()
   const database = new Database(databasePath(folder))
   database
@@ -90,9 +90,9 @@ request = function()
 end`
 
 /**
- * Lua that requests a page of 100 after a random place. The places are ids up to 890,000, whether or not a plant has the id,
- * so that 1,000 plants have as many different requests as 1,000,000: more than fifty times the size of the page cache. Each
- * run draws new places, and all pages are full.
+ * Lua that requests pages of 100 plants after random ids. An id is any number up to 890,000, with a plant or without. So a
+ * database of 1,000 plants gets as many different requests as a database of 1,000,000, and a full page follows every id. A run
+ * draws 60,000 new ids, whose pages take some four times the page cache.
  */
 export function randomPlaces(): string {
   const places = Array.from({ length: 60_000 }, randomPlace)
@@ -106,14 +106,14 @@ request = function()
 end`
 }
 
-/** The reply of a process. @throws Error for any status but a success */
+/** The body of the reply to a GET. @throws Error for any status but a success */
 export async function bytesOf(url: string): Promise<Buffer> {
   const reply = await fetch(url, { headers: { authorization: `Bearer ${benchKey}` } })
   if (!reply.ok) throw new Error(`${url} answered ${reply.status}: ${await reply.text()}`)
   return Buffer.from(await reply.arrayBuffer())
 }
 
-/** A place in the list, as `after` names it, with a full page behind it. */
+/** A random value for the parameter `after`. A full page of 100 plants follows it. */
 export function randomPlace(): string {
   return writeCursor({ account: 1, id: Math.floor(Math.random() * highestId * 0.89) })
 }

@@ -4,8 +4,9 @@ import { startPackage, startPeer, startService } from './processes.ts'
 import { asked, relayEnvironment } from './relay.ts'
 
 /*
- * Whole completions beside Portkey's AI gateway, started as in its README, in front of the same upstream. Headers name its
- * upstream; it checks no key of its own and passes `character` on unchanged. Target: at least 6 times its requests.
+ * Whole completions of the service against those of Portkey's AI gateway, started as in its README, in front of the same
+ * upstream. Headers of a request name the gateway's upstream. The gateway checks no key of its own, and sends `character` on
+ * unchanged. Target: at least 6 times the gateway's rate.
  */
 
 /** Compares the service with Portkey's gateway. */

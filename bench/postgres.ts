@@ -10,16 +10,18 @@ import { atLeast, atMost, type Figure, inTurn, round2, seconds } from './measure
 import { cpuSeconds, type Measured, startService } from './processes.ts'
 
 /*
- * Plants in PostgreSQL, which waits for the disk at each commit. First, POST beside pgbench, which does the same insert in
- * its own transaction, from as many connections, on the same server; target: at least 0.5 of it. Second, the CPU time per
- * request of two replicas together beside that of each replica alone, with 64 connections to each; target: at most 1.1 of it,
- * so that replicas scale where there are cores. For comparison, a replica beside a service with its own database shows the
- * machine's part of the difference: five busy processes on two cores, whatever they share.
+ * Plants in PostgreSQL, which waits for the disk at each commit.
+ * First, `POST /plants` against pgbench, which does the same insert in its own transaction, from as many connections, on the
+ * same server. Target: at least 0.5 of pgbench's rate.
+ * Second, the CPU time of a request with two replicas under load, against one replica alone, with 64 connections to each
+ * replica. Target: at most 1.1 times, which shows that replicas scale if there are enough cores. For comparison, a replica is
+ * measured together with a service that has its own database: this shows how much of the difference is due to the machine, with
+ * five busy processes on two cores.
  */
 
 const run = promisify(execFile)
 const connections = 64
-/** Seconds of warming up, in which Node still compiles on a slow machine: a colder replica takes more CPU time. */
+/** Seconds of warm-up. Node still compiles for so long on a slow machine, and a replica takes more CPU time until then. */
 const warmUp = 8
 const plant = { name: 'Monstera', tag: 'aroid' }
 const body = JSON.stringify(plant)
@@ -35,7 +37,7 @@ export async function benchPostgres(): Promise<readonly Figure[]> {
       services.push(service)
       return service
     }
-    // Not in parallel: the first one makes the account and its key.
+    // One after the other: the first replica makes the account and its key.
     const one = await start('one replica')
     const two = await start('the other replica')
     const stranger = await start('a stranger', await server.createDatabase())
@@ -80,7 +82,7 @@ export async function benchPostgres(): Promise<readonly Figure[]> {
   }
 }
 
-/** CPU seconds per request of the services, while all of them are driven at once. */
+/** CPU seconds per request of the services, while all of them are under load at the same time. */
 async function costOf(services: readonly Measured[], drive: (service: Measured) => Promise<number>): Promise<number> {
   const used = () => services.reduce((sum, { pid }) => sum + cpuSeconds(pid), 0)
   const before = used()
@@ -98,7 +100,7 @@ async function preparePgbench(server: PostgresServer, url: string): Promise<() =
   return async () => {
     const folder = mkdtempSync(join(tmpdir(), 'conservatory-pgbench-'))
     const file = join(folder, 'insert.sql')
-    // Ascending ids, as in the service, which no other client and no other round uses.
+    // The ids ascend, as in the service. No other client and no other round uses these ids.
     const script = [
       '\\set count :count + 1',
       `\\set id (${++round} * 1000 + :client_id) * 1000000 + :count`,

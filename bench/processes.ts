@@ -21,7 +21,7 @@ export interface Measured {
   readonly name: string
   readonly port: number
   readonly pid: number
-  /** Its URL, without a slash at the end. */
+  /** The URL of the process, without a slash at the end. */
   readonly url: string
   stop(): Promise<void>
 }
@@ -41,7 +41,7 @@ export async function startPeer(name: string, ...args: readonly string[]): Promi
   return startNode(name, port, [here(`peers/${name}.ts`), String(port), ...args])
 }
 
-/** Starts a program of a package in this folder's package.json. @param args gives the arguments for a port */
+/** Starts a program of a package in this folder's package.json. @param args returns the arguments for a port */
 export async function startPackage(
   name: string,
   program: string,
@@ -131,7 +131,7 @@ export function residentMegabytes(pid: number): number {
 /** The resources that a process has used since its start. */
 export interface Used {
   readonly cpuSeconds: number
-  /** Its peak memory. */
+  /** The peak memory of the process. */
   readonly megabytes: number
 }
 

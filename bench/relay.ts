@@ -4,14 +4,15 @@ import { atLeast, atMost, type Figure, inTurn, median, round2, rounds } from './
 import { benchKey, cpuSeconds, type Measured, residentMegabytes, startPeer, startService } from './processes.ts'
 
 /*
- * The cost of relaying, beside a bare relay with node:http and undici that only pipes. The service checks the key, composes
- * a character's prompt and meters the stream. Each round measures all relays in turn; ratios are within a round.
+ * The cost of relaying completions, against a bare relay with node:http and undici that only pipes. The service checks the key,
+ * composes a character's prompt and meters the stream. Each round measures all relays in turn, and ratios are within a round.
  * A relay with Fastify that only puts a prompt before the messages shows the best possible figure.
- * Targets: whole and streamed at least 0.75 with a silent log, at least 0.6 with the default one; 500 paced streams at
- * most 1.4 times the CPU seconds per million events; of 2,000 none fails, with at most 150 MB more memory.
+ * Targets: for whole and for streamed completions, at least 0.75 of the bare rate with a silent log, and at least 0.6 with the
+ * default log; for 500 paced streams, at most 1.4 times the CPU time per event; of 2,000 paced streams none fails, and they take
+ * at most 150 MB more memory.
  */
 
-/** The request to the relays: a character, and a short conversation. */
+/** The body of a request to the relays, with a character and a short conversation. */
 export const asked = (model: string, stream: boolean) =>
   JSON.stringify({
     model,
@@ -24,13 +25,13 @@ export const asked = (model: string, stream: boolean) =>
     ...(stream ? { stream: true } : {}),
   })
 
-/** Starts the service with this peer as its upstream. */
+/** The settings of a service whose upstream is this peer. */
 export const relayEnvironment = (upstream: Measured) => ({
   OPENAI_BASE_URL: `${upstream.url}/v1`,
   OPENAI_API_KEY: 'unused',
 })
 
-/** Seconds of warming up: Node still compiles for so long on a slow machine, and relays run for months. */
+/** Seconds of warm-up. Node still compiles for so long on a slow machine, which does not count for a relay that runs for months. */
 const warmUp = 8
 
 interface Relays {

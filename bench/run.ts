@@ -19,7 +19,7 @@ import { benchWalk } from './walk.ts'
 import { benchWrites } from './writes.ts'
 
 /*
- * Runs all benchmarks, or the ones named on the command line, and prints one table at the end: npm run bench -- reads
+ * Runs all benchmarks, or the benchmarks named on the command line, and prints one table at the end: npm run bench -- reads
  * ROUNDS and SECONDS set the number of rounds and the seconds of load.
  */
 const benchmarks: Readonly<Record<string, () => Promise<readonly Figure[]>>> = {

@@ -3,16 +3,16 @@ import { connect, type Socket } from 'node:net'
 import { benchKey, type Measured } from './processes.ts'
 
 /*
- * Sends requests to two services in turn, for slices of a fifth of a second. So other programs slow down both services equally,
- * and no service is idle long enough to collect its garbage. Only the CPU time of the service counts, in nanoseconds.
+ * Sends requests to two services in turn, in slices of a fifth of a second. So other programs slow down both services equally,
+ * and neither service is idle long enough for a collection of its garbage. Only the CPU time of the services is measured.
  */
 
-/** The duration of a slice, and the slices of each service in a pair. */
+/** The duration of a slice, and the number of slices of each service in a pair. */
 const sliceMs = 200
 const slicesOfPair = 6
-/** Pairs that do not count, while Node compiles. */
+/** The number of pairs before the measurement, while Node compiles. */
 const warmUps = 4
-/** Connections to a service. Load shedding still accepts so many requests in each turn of the event loop. */
+/** The number of connections to a service. With so many requests in a turn of the event loop, load shedding refuses none. */
 const connections = 12
 
 /** A source of requests. */
@@ -20,7 +20,7 @@ export interface Asking {
   next(): { readonly path: string; readonly body?: string }
 }
 
-/** Connections to a service. During a slice each sends its next request as soon as the last one is answered. */
+/** Connections to a service. During a slice, each connection sends its next request as soon as its last request is answered. */
 export class Caller {
   readonly #pid: number
   readonly #port: number
@@ -42,7 +42,7 @@ export class Caller {
     while (this.#idle.length < connections) this.#idle.push(await this.#connected())
   }
 
-  /** @returns CPU nanoseconds of the service, and requests that it has answered */
+  /** Sends requests for one slice. @returns the CPU nanoseconds of the service, and the number of answered requests */
   async slice(): Promise<{ readonly nanoseconds: number; readonly requests: number }> {
     this.#isOpen = true
     this.#answered = 0
@@ -107,7 +107,7 @@ export class Caller {
   }
 }
 
-/** CPU nanoseconds of the running threads of a process. */
+/** The CPU nanoseconds of all threads of a process so far. */
 function cpuNanoseconds(pid: number): number {
   const folder = `/proc/${pid}/task`
   return readdirSync(folder).reduce(
@@ -116,13 +116,13 @@ function cpuNanoseconds(pid: number): number {
   )
 }
 
-/** The CPU microseconds for each request of two services, in one pair. */
+/** The CPU microseconds of a request in both services, from one pair of measurements. */
 export interface Pair {
   readonly here: number
   readonly other: number
 }
 
-/** Measures so many pairs. */
+/** Warms both services up, and measures this number of pairs. */
 export async function pairsOf(here: Caller, other: Caller, pairs: number): Promise<readonly Pair[]> {
   for (const caller of [here, other]) await caller.open()
   for (let warmUp = 0; warmUp < warmUps; warmUp++) await pairOf(here, other)
@@ -137,7 +137,7 @@ async function pairOf(here: Caller, other: Caller): Promise<Pair> {
   const sums = { here: { nanoseconds: 0, requests: 0 }, other: { nanoseconds: 0, requests: 0 } }
   const order = ['here', 'other'] as const
   for (let slice = 0; slice < slicesOfPair; slice++) {
-    // The order alternates: the first service finds the caches of the machine as other programs have left them.
+    // The order alternates, because the first service finds the caches of the CPU as other programs have left them.
     for (const name of slice % 2 === 0 ? order : order.toReversed()) {
       const { nanoseconds, requests } = await callers[name].slice()
       sums[name].nanoseconds += nanoseconds

@@ -7,8 +7,8 @@ import { atMost, type Figure, median, round2 } from './measure.ts'
 import { freePort, residentMegabytes } from './processes.ts'
 
 /*
- * The time from the start of the Node process to the first reply of /livez, and its memory then: with an empty data folder
- * (the first start), and with a used one.
+ * The time from the start of the Node process to the first reply of /livez, and the memory of the process at that moment: with
+ * an empty data folder (the first start), and with a used data folder (every later start).
  * Targets: under 450 ms and under 125 MB.
  */
 
@@ -46,7 +46,7 @@ async function start(dataDirectory: string): Promise<Start> {
   return { milliseconds, megabytes }
 }
 
-/** Starts the service repeatedly: a first start and later starts in turn. */
+/** Starts the service repeatedly, in turn over an empty and over a used data folder. */
 export async function benchStartup(): Promise<readonly Figure[]> {
   const used = mkdtempSync(join(tmpdir(), 'conservatory-bench-'))
   const first: Start[] = []

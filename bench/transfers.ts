@@ -13,13 +13,14 @@ import { databasePath, Folders } from './plants.ts'
 import { benchKey, startService, type Used, watchUse } from './processes.ts'
 
 /*
- * 1,000,000 plants (PLANTS) imported into an account and exported again, over SQLite beside the `sqlite3` shell's own
- * `.import` and JSON, and over a PostgreSQL that waits for the disk beside COPY by `psql`. Both sides do the same kind of
- * work: a new table with the same columns and indexes, in turn, ROUNDS times. Both are whole processes, from a file or into
- * a file, so that both times include the start of a process; the service's time also includes the validation and the audit
- * record. A command that only shows its help has its own row. Targets: at least half as fast, as the median of the rounds;
- * in any round at most 200 MB more than the command that shows its help. Then an import beside a service: the p99 of POST
- * /plants is at most five times that of an idle service. Needs Debian's sqlite3 and postgresql-client.
+ * Imports 1,000,000 plants (PLANTS) into an account and exports them again: over SQLite against `.import` and the JSON output of
+ * the `sqlite3` shell, and over a PostgreSQL that waits for the disk against COPY by `psql`. Both sides do the same work in turn,
+ * ROUNDS times, with a new table that has the same columns and indexes. Both sides are whole processes that read from a file or
+ * write into a file, so both times include the start of a process. The time of our command also includes the validation and the
+ * audit record. A command that only shows its help has its own row in the table.
+ * Targets: at least half of the speed, as the median of the rounds; in every round at most 200 MB more than the command that
+ * shows its help. Then an import runs while a service is in use: the p99 of POST /plants is at most five times that of an idle
+ * service. Needs Debian's packages sqlite3 and postgresql-client.
  */
 
 const main = fileURLToPath(new URL('../src/main.ts', import.meta.url))
@@ -30,7 +31,7 @@ interface Taken extends Used {
   readonly seconds: number
 }
 
-/** The time and memory of programs by their task, round after round. */
+/** The time and memory of each program in each round, by the name of its task. */
 type Table = Map<string, Taken[]>
 
 /** Compares imports and exports with the engines' own programs. */
@@ -133,7 +134,7 @@ async function overSqlite(folders: Folders, files: Files, table: Table): Promise
   for (const folder of [ours, theirs]) {
     const database = openDatabase(databasePath(folder))
     database.exec("INSERT INTO accounts (id, name, created) VALUES (1, 'owner', 0)")
-    // The shell's .import does not support generated columns: there the column is plain, with the same bytes.
+    // The shell's .import does not support generated columns, so its table has an ordinary column with the same bytes.
     if (folder === theirs) {
       const [create = ''] = database
         .prepare<[], string>("SELECT sql FROM sqlite_schema WHERE name = 'plants'")
@@ -177,12 +178,12 @@ async function overPostgres(
   checkExport(exported, files)
 }
 
-/** @throws Error where the exported file has another length than the imported one */
+/** Compares the sizes of the exported and the imported file. @throws Error if they differ */
 function checkExport(exported: string, files: Files): void {
   if (statSync(exported).size !== statSync(files.jsonl).size) throw new Error('the export is not what was imported')
 }
 
-/** The ratio of the p99 of POST /plants beside an import to that of the idle service. */
+/** The p99 of POST /plants during an import, in proportion to the p99 without an import. */
 async function besideService(
   engine: string,
   folders: Folders,
@@ -193,7 +194,7 @@ async function besideService(
     await conservatory(['accounts', 'create', 'big'], settings)
     const { jsonl } = await writeFiles(folders.make(), Math.min(plants, 300_000))
     let isOver = false
-    // A service that has just started is slower.
+    // Warm-up: a service that has just started is slower.
     await p99(service.url, () => false, 200)
     const idle = await p99(service.url, () => false, 500)
     const importing = conservatory(['accounts', 'import', 'big', jsonl], settings).finally(() => {
@@ -210,7 +211,7 @@ async function besideService(
   }
 }
 
-/** The p99 of sequential POSTs, 20 ms apart, in milliseconds. */
+/** The p99 of sequential POST requests in milliseconds. After each reply it waits for 20 ms. */
 async function p99(url: string, isOver: () => boolean, count = Number.POSITIVE_INFINITY): Promise<number> {
   const took: number[] = []
   const headers = { authorization: `Bearer ${benchKey}`, 'content-type': 'application/json' }
@@ -240,7 +241,7 @@ async function run(
   settings: Readonly<Record<string, string>>,
   output = '/dev/null',
 ): Promise<Taken> {
-  // Emptied before the measurement begins.
+  // Opening the output empties the file, which must not count.
   const out = openSync(output, 'w')
   const begun = performance.now()
   const child = spawn(program, words, {

@@ -12,9 +12,9 @@ import { atMost, type Figure } from './measure.ts'
 import { benchKey } from './processes.ts'
 
 /*
- * The code path of one warm request: the files of src/ that it enters, and its calls of functions there, by V8's precise
- * coverage. Loading a module does not count, and neither does the client, which runs in the same process. Timers of the
- * service may run during a request, so that the shortest of several walks counts.
+ * The code path of one request after a warm-up: the files of src/ whose functions it calls, and the number of these calls, by
+ * V8's precise coverage. Loading a module does not count, and neither does the client, which runs in the same process. Timers of
+ * the service may run during a request, so the measurement with the fewest calls counts.
  * Targets: 26 files and 80 calls for a new plant, 60 files and 2,500 calls for a streamed completion as Fern.
  */
 
@@ -58,7 +58,7 @@ const source = new URL('../src/', import.meta.url).href
 /** The number of function calls by file of src/. */
 type Calls = ReadonlyMap<string, number>
 
-/** Measures a new plant and a streamed completion, and prints their calls. */
+/** Measures `POST /plants` and a streamed completion, and prints their calls by file. */
 export async function benchWalk(): Promise<readonly Figure[]> {
   const folder = mkdtempSync(join(tmpdir(), 'conservatory-bench-'))
   const environment = { PORT: '0', DATA_DIR: folder, BOOTSTRAP_KEY: benchKey, LOG_LEVEL: 'silent' }
@@ -105,7 +105,7 @@ async function send(address: string, { path, body }: Walk, agent: Agent): Promis
   for (let turn = 0; turn < 3; turn++) await setImmediate()
 }
 
-/** The walk with the fewest calls of several. */
+/** Measures a request several times. @returns the calls of the measurement with the fewest calls */
 async function shortest(session: Session, go: () => Promise<void>): Promise<Calls> {
   let found: Calls | undefined
   const counts: number[] = []
@@ -126,7 +126,7 @@ async function callsOf(session: Session): Promise<Calls> {
   const calls = new Map<string, number>()
   for (const { url, functions } of result) {
     if (!url.startsWith(source)) continue
-    // The function at offset 0 is the module itself, as it is loaded.
+    // The function at offset 0 is the module itself, which runs when it is loaded.
     const own = functions.flatMap(({ ranges }) => ranges.slice(0, 1)).filter(({ startOffset }) => startOffset > 0)
     const count = own.reduce((total, range) => total + range.count, 0)
     const file = fileURLToPath(url).slice(fileURLToPath(source).length)

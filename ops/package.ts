@@ -6,8 +6,8 @@ import { fileURLToPath } from 'node:url'
 
 /*
  * npm run package: writes conservatory-VERSION.tgz into the checkout, for npx and npm install. Node strips no types under
- * node_modules, so that the package contains the sources as plain JavaScript, in the same folders. It has no lockfile: with
- * one, npm compiles better-sqlite3 although its binaries are in the package.
+ * node_modules, so the package contains the sources as plain JavaScript, in the same folders. The package has no lockfile: with
+ * a lockfile, npm would compile better-sqlite3, although the package of better-sqlite3 contains its binaries.
  */
 const project = fileURLToPath(new URL('..', import.meta.url))
 const staging = mkdtempSync(join(tmpdir(), 'conservatory-package-'))
@@ -28,7 +28,7 @@ try {
     'CHANGELOG.md',
     'LICENSE',
   ]) {
-    // The pictures of the page are larger than all other files, and users of the package have the page itself.
+    // The pictures of the page are left out: they are larger than all other files, and a user can open the page itself.
     cpSync(join(project, path), join(staging, path), { recursive: true, filter: (file) => !file.includes('pictures') })
   }
   const {

@@ -3,8 +3,8 @@ import { basename, join } from 'node:path'
 
 /*
  * Deletes files that npm installs and the service never reads: node ops/prune.ts node_modules linux-x64
- * The Dockerfile runs it; docs/decisions/0021-what-is-installed.md has the figures. A pattern that matches nothing is an
- * error, since its package has changed then.
+ * The Dockerfile runs this; docs/decisions/0021-what-is-installed.md has the figures. A pattern that matches nothing is an
+ * error, because its package must have changed.
  */
 
 /** The folders of all packages: at the top, under a scope, and within other packages. */

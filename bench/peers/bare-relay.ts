@@ -1,7 +1,7 @@
 import { createServer } from 'node:http'
 import { Pool } from 'undici'
 
-/* A minimal relay: `node bench/peers/bare-relay.ts PORT UPSTREAM`. It only pipes, in both directions. */
+/* A minimal relay: `node bench/peers/bare-relay.ts PORT UPSTREAM`. It only pipes requests and replies through. */
 
 const [port, upstream = ''] = process.argv.slice(2)
 const pool = new Pool(upstream, { headersTimeout: 0, bodyTimeout: 0 })

@@ -3,8 +3,8 @@ import { connect, type Socket } from 'node:net'
 /*
  * Sends one request repeatedly at a fixed rate, whether or not it is answered:
  * `node bench/peers/caller.ts PORT RATE SECONDS CONNECTIONS`, with the bytes of the request on standard input.
- * A request without an idle connection waits for one; its time counts from its scheduled moment.
- * Prints one JSON array: [scheduled moment, duration, status] of each request, in milliseconds; status 0 for no reply.
+ * A request without an idle connection waits for one; its latency counts from its scheduled moment.
+ * Prints one JSON array of [scheduled moment, latency, status], in milliseconds, for each request; status 0 means no reply.
  */
 
 const [port = 0, rate = 0, seconds = 0, connections = 0] = process.argv.slice(2).map(Number)

@@ -8,7 +8,7 @@ import { UpstreamConnections } from '../../src/models/upstream/connections.ts'
  */
 
 const [port, upstream = ''] = process.argv.slice(2)
-/** As long as Fern's prompt. */
+/** A system message as long as Fern's prompt. */
 const prompt = JSON.stringify({ role: 'system', content: 'x'.repeat(14_000) })
 const opening = Buffer.from(`{"messages":[${prompt},`)
 const connections = new UpstreamConnections(upstream, 10_000)

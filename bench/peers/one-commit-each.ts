@@ -4,7 +4,7 @@ import { GroupCommit } from '../../src/storage/group-commit.ts'
 
 /*
  * The service without group commit, for comparison: `node bench/peers/one-commit-each.ts`, with the service's settings. Only
- * the commit differs: each write commits at once, and not at the end of the turn of the event loop.
+ * the commit differs: each write is committed immediately in its own transaction, and not at the end of a turn of the event loop.
  */
 
 const { run } = GroupCommit.prototype

@@ -2,8 +2,8 @@ import { createServer, type ServerResponse } from 'node:http'
 
 /*
  * A cheap upstream: `node bench/peers/upstream.ts PORT`.
- * Model "whole" answers at once, "burst" streams 100 events at once, "paced" 40 events a second for a given time.
- * A stream sends its usage if the request asks for it, which is one event more.
+ * The model "whole" answers immediately, "burst" streams 100 events immediately, and "paced-SECONDS" streams 40 events a second.
+ * If the request asks for usage, a stream has one event more.
  */
 
 const port = Number(process.argv[2])
@@ -36,11 +36,11 @@ const beginning = event({ role: 'assistant', content: '' }, null) + word.repeat(
 const burst = beginning + end
 const burstWithUsage = beginning + endWithUsage
 
-/** The answer with about the real number of prompt tokens: a lower one would look like a cut prompt, which the service counts exactly. */
+/** Sets about the real number of prompt tokens. A much lower number looks like a cut prompt, and the service would count it exactly. */
 const told = (answer: string, prompt: Buffer) =>
   answer.replace('"prompt_tokens":2800', `"prompt_tokens":${Math.round(prompt.length / 4)}`)
 
-/** Open paced streams: the remaining events of each, and its end. */
+/** Open paced streams, each with its number of remaining events and its last events. */
 const paced = new Map<ServerResponse, { left: number; readonly end: string }>()
 setInterval(() => {
   for (const [response, stream] of paced) {
