@@ -31,7 +31,7 @@ export const relayEnvironment = (upstream: Measured) => ({
   OPENAI_API_KEY: 'unused',
 })
 
-/** Seconds of warm-up. Node still compiles for so long on a slow machine, which does not count for a relay that runs for months. */
+/** Seconds of warm-up. Node compiles for so long on a slow machine, which does not count for a relay that runs for months. */
 const warmUp = 8
 
 interface Relays {

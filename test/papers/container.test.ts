@@ -7,7 +7,7 @@ import { projectFolder } from '../support/process.ts'
 
 const dockerfile = readFileSync(join(projectFolder, 'Dockerfile'), 'utf8')
 
-it('keeps the container plain: no root, volumes for its files, a health check, a base of one version', () => {
+it('the container has an ordinary user, a volume for its data, a health check, and a base image of an exact version', () => {
   const { optionalDependencies } = checked(
     Type.Object({ optionalDependencies: Type.Record(Type.String(), Type.String()) }),
     JSON.parse(readFileSync(join(projectFolder, 'package.json'), 'utf8')),
@@ -24,7 +24,7 @@ it('keeps the container plain: no root, volumes for its files, a health check, a
   expect(dockerfile).toMatch(/^HEALTHCHECK /m)
 })
 
-it('lets into the image only what the Dockerfile copies', () => {
+it('.dockerignore admits only the files that the Dockerfile copies', () => {
   const copied = [...dockerfile.matchAll(/^COPY (?!--from)(.+) \S+$/gm)].flatMap(([, sources = '']) =>
     sources.split(' '),
   )

@@ -13,7 +13,7 @@ describe('the decisions', () => {
     expect(numbers).toEqual(pages.map((_, position) => position + 1))
   })
 
-  it.each(pages)('have a number, a title, a status, a date, alternatives, and a line of the index: %s', (page) => {
+  it.each(pages)('have a number, a title, a status, a date, alternatives, and a row in the index: %s', (page) => {
     const number = basename(page).slice(0, 4)
     const text = textOf(page)
     const [, title = '', status = '', date = ''] =

@@ -7,7 +7,7 @@ import { conservatory } from '../support/command.ts'
 import { textOf } from '../support/operations.ts'
 import { projectFolder } from '../support/process.ts'
 
-/** A page of `docs/`: the names that it defines, as the code spans of its headings and of the first cells of its tables. */
+/** A page of `docs/`. It defines the names that are code spans of its headings and of the first cells of its tables. */
 interface Page {
   readonly path: string
   readonly text: string
@@ -24,9 +24,9 @@ function codeSpansIn(text: string): readonly string[] {
   return [...text.matchAll(/`([^`\n]+)`/g)].map(([, span = '']) => span)
 }
 
-/** Whether a code span is about this name: it is the name, or begins with it and goes on with a query, a value or options. */
+/** Makes a predicate: a code span is about a name if it is the name, or the name with a query, a value or options. */
 function isAbout(name: string): (span: string) => boolean {
-  // A header is the same in any letter case. No other name is of small letters and hyphens alone.
+  // The letter case of a header does not matter. Only headers have names of small letters and hyphens.
   const isHeader = /^[a-z-]+$/.test(name)
   return (span) => {
     const text = isHeader ? span.toLowerCase() : span
@@ -46,11 +46,11 @@ function settingsOfService(): readonly string[] {
     },
   )
   readConfig(environment)
-  // The proxies have a second name each, in small letters.
+  // The settings of proxies have a second name in small letters, which the page does not define.
   return [...asked].filter((name) => name === name.toUpperCase())
 }
 
-/** Without those that `/v1`, HEAD and a slash at the end repeat, and without the files that a page of the service loads. */
+/** The routes, without their aliases (`/v1`, HEAD, a slash at the end) and without the files that a page of the service loads. */
 async function routesOfService(): Promise<readonly string[]> {
   const routes: string[] = []
   await withRoutes(
@@ -62,7 +62,7 @@ async function routesOfService(): Promise<readonly string[]> {
     .map((route) => route.replaceAll(/:(\w+)/g, '{$1}'))
 }
 
-/** The operator's commands without `help`, read from `--help`: `conservatory keys create`. */
+/** The operator's commands, such as `conservatory keys create`, as `--help` lists them, without `help`. */
 async function commandsOfService(path: readonly string[] = []): Promise<readonly string[]> {
   const { stdout } = await conservatory([...path, '--help'], {})
   const [, table = ''] = stdout.split('\nCommands:\n')
@@ -72,7 +72,7 @@ async function commandsOfService(path: readonly string[] = []): Promise<readonly
   return below.flat()
 }
 
-/** The headers that are not HTTP's own: what browsers' pages may read of them, and what the sources name. */
+/** The headers that are not standard HTTP headers: those that CORS exposes to web pages, and those that are named in src/. */
 function headersOfService(): readonly string[] {
   const isOwn = (name: string) => /^(x-|ratelimit|idempotency-|trace(parent|state)$)/.test(name)
   const sources = globSync('src/**/*.ts', { cwd: projectFolder, exclude: ['src/page/browser/**'] })
@@ -92,7 +92,7 @@ describe.each([
     expect(places.filter(([, paths]) => paths.length !== 1)).toEqual([])
   })
 
-  it('leads to that page from each guide that names it', () => {
+  it('is linked to that page on each other page of docs/ that names it, except decisions', () => {
     const guides = pages.filter(({ path }) => !path.startsWith('docs/decisions/'))
     const unlinked = names.flatMap((name) => {
       const [definition = ''] = pagesThatDefine(name).map(({ path }) => path.replace('docs/', ''))

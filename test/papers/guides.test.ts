@@ -9,7 +9,7 @@ import { printedByEach, programsShownIn } from '../support/shown-programs.ts'
 
 const textOf = (path: string) => readFileSync(join(projectFolder, path), 'utf8')
 
-/** Programs that a trial runs, since what they import is too large for every checkout: test/trials/agents.trial.ts. */
+/** Programs that only a trial runs (test/trials/agents.trial.ts), because their packages are too large for every checkout. */
 const ofTrials: ReadonlySet<string> = new Set(['OpenAI Agents SDK'])
 
 let service: TestService
@@ -31,13 +31,13 @@ describe.each(['docs/chat.md', 'docs/clients.md'])('%s', (path) => {
   })
 
   it.each(programs.map((program, index) => ({ ...program, index })))(
-    'shows a program that prints what stands below it: $title',
+    'shows a program that prints the text below it: $title',
     ({ output, index }) => {
       expect(printed[index]).toBe(output)
     },
   )
 
-  it.each(shownCommands(guide))('shows a command that is answered as it says: $command', async (shown) => {
+  it.each(shownCommands(guide))('shows a command with its real answer: $command', async (shown) => {
     expect(steadyAnswer(await answerTo(shown, service))).toBe(steadyAnswer(shown.answer))
   })
 
@@ -58,7 +58,7 @@ describe.each(['docs/chat.md', 'docs/clients.md'])('%s', (path) => {
 describe('docs/clients.md', () => {
   const recipes = textOf('docs/clients.md').split(/^## /m).slice(1)
 
-  it('says of each client whether it was tried, or where it stands in their documentation', () => {
+  it('says of each recipe that it was tried, or links the documentation of the client', () => {
     expect(recipes.length).toBeGreaterThan(10)
     const marks = recipes.map((recipe) => recipe.split('\n')[2] ?? '')
     expect(marks.filter((mark) => !/^`tried`|^from \[their documentation\]\(https:.+\), not run$/.test(mark))).toEqual(

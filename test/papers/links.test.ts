@@ -6,7 +6,7 @@ import { projectFolder } from '../support/process.ts'
 
 const papers = globSync(['*.md', 'docs/**/*.md', 'test/support/README.md'], { cwd: projectFolder })
 
-/** The name that a heading has in a link, as GitHub makes it. */
+/** The fragment that links to a heading, as GitHub makes it from the text of the heading. */
 function anchorOf(heading: string): string {
   return heading
     .toLowerCase()
@@ -18,7 +18,7 @@ function anchorsOf(path: string): readonly string[] {
   return [...textOf(path).matchAll(/^#+ (.+)$/gm)].map(([, heading = '']) => anchorOf(heading))
 }
 
-it.each(papers)('every link of %s leads to a file, and to a heading of it', (paper) => {
+it.each(papers)('every link of %s leads to an existing file, and to an existing heading', (paper) => {
   const links = [...textOf(paper).matchAll(/\]\(([^)\s:]*)\)/g)].map(([, link = '']) => link)
   const lost = links.filter((link) => {
     const [path = '', anchor] = link.split('#')

@@ -17,13 +17,11 @@ let service: TestService
 
 beforeAll(async () => {
   service = await startTestService()
-  // The plant that the examples of paths name.
+  // Examples of paths name this plant, the key below, and the chat request below it.
   await service.request('/plants', { json: { id: 1, name: 'Monstera' } })
-  // The key that they name.
   await service.makeKey('owner', ['chat'])
   const sql = await openSql(service.dataDirectory)
   await sql.run("UPDATE keys SET id = ? WHERE scopes = 'chat'", exampleKey)
-  // And the chat request.
   await putIntoLedger(sql, [{ id: 'req_6f1c0a5be2d94f7f8a3000000000002a', created: '2026-11-20T08:00:00Z' }])
   await sql.close()
 })
@@ -49,11 +47,11 @@ const operations: readonly Operation[] = Object.entries(fieldsOf(document, 'path
 )
 
 describe('the OpenAPI document', () => {
-  test('is what the schemas of the routes say now: else run npm run openapi', async () => {
+  test('is up to date with the schemas of the routes: otherwise run npm run openapi', async () => {
     expect(await writeOpenApi()).toBe(committed)
   })
 
-  test('has no fault that a validator finds, and is OpenAPI 3.1', async () => {
+  test('passes a validator as OpenAPI 3.1', async () => {
     const validator = new Validator()
     const { valid, errors } = await validator.validate(structuredClone(document))
     expect(errors).toBeUndefined()
@@ -62,12 +60,12 @@ describe('the OpenAPI document', () => {
     expect(document['openapi']).toMatch(/^3\.1\.\d+$/)
   })
 
-  test('is found faulty by the same validator when it is', async () => {
+  test('does not pass the same validator with a fault', async () => {
     const { valid } = await new Validator().validate({ ...structuredClone(document), paths: { plants: 5 } })
     expect(valid).toBe(false)
   })
 
-  test('has the routes of both interfaces, and neither the alias nor the pages of the service', () => {
+  test('has the routes of both interfaces, but not the alias /v1 and the pages of the service', () => {
     expect(operations.map(({ name }) => name).sort()).toEqual([
       'DELETE /characters/{name}',
       'DELETE /keys/{id}',
@@ -99,7 +97,7 @@ describe('the OpenAPI document', () => {
     expect(new Set(operations.map(({ operation }) => operation['operationId'])).size).toBe(operations.length)
   })
 
-  test('has both security schemes, each route with those that it takes', () => {
+  test('has both security schemes, and for each route the schemes that it accepts', () => {
     expect(fieldsOf(fieldsOf(document, 'components'), 'securitySchemes')).toMatchObject({
       bearer: { type: 'http', scheme: 'bearer' },
       apiKey: { type: 'apiKey', in: 'header', name: 'Authorization' },
@@ -110,11 +108,11 @@ describe('the OpenAPI document', () => {
     }
   })
 
-  test('has nothing that only our validator reads', () => {
+  test('has no keyword that only our validator reads, and no path or address of this machine', () => {
     expect(committed).not.toMatch(/errorMessage|"const": "(stop|user)"|undefined|file:|127\.0\.0\.1|\/work\//)
   })
 
-  test('has every error in the shape of its group', () => {
+  test('has every error in the format of plants or of chat', () => {
     for (const { path, operation } of operations) {
       const wanted = path.startsWith('/plants') ? 'PlantError' : 'ChatError'
       const refusals = Object.entries(fieldsOf(operation, 'responses')).filter(([status]) => status >= '400')
@@ -128,7 +126,7 @@ describe('the OpenAPI document', () => {
 })
 
 describe('the examples of the OpenAPI document', () => {
-  test('show all that is sent', () => {
+  test('are there for every operation with parameters or a body', () => {
     const lacking = operations
       .map(({ name, operation }) => ({ name, sent: [...parametersOf(operation), ...bodiesOf(operation)] }))
       .filter(({ sent }) => sent.length > 0 && sent.flatMap(examplesIn).length === 0)
@@ -157,17 +155,17 @@ describe('the examples of the OpenAPI document', () => {
     expect(new Set(bodies.map(({ name }) => name))).toEqual(new Set(withBody.map(({ name }) => name)))
   })
 
-  test.each(bodies)('$name takes $example', async ({ name, method, path, example }) => {
+  test.each(bodies)('are accepted: $name with $example', async ({ name, method, path, example }) => {
     const response = await service.request(path.replace('{name}', 'Example').replace('{id}', exampleKey), {
       method,
       json: example,
     })
     expect(response.status).toBe(/ \/(characters|keys)\b/.test(name) ? 201 : 200)
-    // A response says that it has none.
+    // A response of `POST /responses` has the field `error`, which is null.
     expect(JSON.parse(await response.text())).not.toHaveProperty('error.message')
   })
 
-  test('GET answers 200 to those of paths and queries', async () => {
+  test('of paths and queries are answered by GET with 200', async () => {
     await service.request('/plants', { json: { name: 'Monstera', id: 7 } })
     const body = new Uint8Array(png(cardChunk('ccv3', cardOfV3)))
     await service.request('/characters/Ada', { method: 'PUT', body, headers: { 'content-type': 'image/png' } })
@@ -192,7 +190,7 @@ describe('the examples of the OpenAPI document', () => {
   })
 })
 
-test('GET /openapi.json serves the very file, to everybody', async () => {
+test('GET /openapi.json serves the committed file unchanged, without a key', async () => {
   const response = await service.request('/openapi.json', { headers: { authorization: null } })
   expect(response.status).toBe(200)
   expect(response.headers.get('content-type')).toBe('application/json; charset=utf-8')
@@ -203,7 +201,7 @@ function isFields(value: unknown): value is Fields {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** The object under this name; an empty one where there is none. */
+/** The object under this name; an empty object if there is none. */
 function fieldsOf(value: unknown, name: string): Fields {
   const field = isFields(value) ? value[name] : undefined
   return isFields(field) ? field : {}
@@ -219,14 +217,14 @@ function bodiesOf(operation: Fields): readonly Fields[] {
   return Object.values(fieldsOf(fieldsOf(operation, 'requestBody'), 'content')).filter(isFields)
 }
 
-/** The schema itself, where there is a reference to it. */
+/** The schema that a `$ref` refers to; without a `$ref`, the schema itself. */
 function resolved(schema: Fields): Fields {
   const reference = schema['$ref']
   if (typeof reference !== 'string') return schema
   return fieldsOf(fieldsOf(fieldsOf(document, 'components'), 'schemas'), reference.split('/').at(-1) ?? '')
 }
 
-/** The examples of a parameter, a body or a schema as a whole. */
+/** The examples of a parameter, a body or a schema, without those of its parts. */
 function examplesOf(described: Fields): readonly unknown[] {
   const { example, examples, schema } = resolved(described)
   return [
@@ -236,13 +234,13 @@ function examplesOf(described: Fields): readonly unknown[] {
   ]
 }
 
-/** The examples of a parameter, a body or a schema, and of all that it is made of. */
+/** The examples of a parameter, a body or a schema, and of all its parts. */
 function examplesIn(described: Fields): readonly unknown[] {
   const own = resolved(described)
   const parts = Object.values(own).flatMap((value): readonly unknown[] => (Array.isArray(value) ? value : [value]))
   return [...examplesOf(own), ...parts.filter(isFields).flatMap(examplesIn)]
 }
 
-test('the schema of models.json is the one that its settings give', () => {
+test('the committed schema of models.json is up to date with its settings', () => {
   expect(readFileSync(modelsSchemaFile, 'utf8')).toBe(writeModelsSchema())
 })

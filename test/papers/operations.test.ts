@@ -9,14 +9,14 @@ import { projectFolder } from '../support/process.ts'
 
 const settings = knownSettings()
 const handbook = textOf('docs/operations.md')
-/** Seconds. */
+/** The default of SHUTDOWN_GRACE in seconds. */
 const shutdownGrace = Number(/^\| `SHUTDOWN_GRACE`\s+\| `(\d+)`/m.exec(textOf('docs/settings.md'))?.[1])
 
 function isThere(path: string): boolean {
   return existsSync(join(projectFolder, path))
 }
 
-/** The number that `${NAME:-NUMBER}` stands for where NAME is not set. */
+/** The number in `${NAME:-NUMBER}`, which applies if NAME is not set. */
 function defaultOf(value: string | null | undefined): number {
   return Number(/:-(\d+)\}$/.exec(value ?? '')?.[1])
 }
@@ -33,8 +33,8 @@ describe('compose.yaml', () => {
     expect(services['conservatory']?.environment).not.toHaveProperty('DATABASE_URL')
   })
 
-  it('gives the service all existing settings, and no others', () => {
-    // The image has these, and one service has a database.
+  it('passes all existing settings to the service, and no others', () => {
+    // The image sets these settings itself, and only the replicas have a DATABASE_URL.
     const given = new Set(['HOST', 'PORT', 'DATA_DIR', 'CONFIG_DIR', 'DATABASE_URL'])
     const passed = [...settings].filter((name) => !given.has(name))
     expect(passed.length).toBeGreaterThan(20)
@@ -46,7 +46,7 @@ describe('compose.yaml', () => {
     }
   })
 
-  it('keeps at most 50 MB of each container’s log, as the handbook says, where Docker would keep all for ever', () => {
+  it('keeps at most 50 MB of each container’s log, as docs/operations.md says', () => {
     expect(entries.length).toBeGreaterThan(6)
     for (const [name, { logging }] of entries) {
       const { 'max-size': size, 'max-file': files } = logging?.options ?? {}
@@ -87,7 +87,7 @@ describe('compose.yaml', () => {
     expect(configured.map(([name]) => name)).toEqual(['conservatory', 'replica'])
   })
 
-  it('publishes each service to this machine alone, unless BIND says otherwise', () => {
+  it('publishes each service only to this machine, unless BIND is set', () => {
     const published = entries.filter(([, { ports }]) => ports !== undefined)
     expect(published.map(([name]) => name)).toEqual(['conservatory', 'proxy', 'ollama-conservatory'])
     for (const [, { ports }] of published) expect(ports).toEqual(['$' + '{BIND:-127.0.0.1}:3000:3000'])
@@ -101,7 +101,7 @@ describe('compose.yaml', () => {
     const example = textOf('.env.example').split('\n')
     expect(example.filter((line) => line !== '' && !line.startsWith('#'))).toEqual([])
     const names = example.flatMap((line) => /^#([A-Z_]+)=/.exec(line)?.[1] ?? [])
-    // Others than the service's settings: a models.json's, and compose.yaml's own.
+    // Variables that are no settings of the service: keys for models.json, and variables of compose.yaml.
     const others = ['ANTHROPIC_API_KEY', 'GOOGLE_API_KEY', 'BIND', 'POSTGRES_PASSWORD']
     expect(names.filter((name) => !settings.has(name))).toEqual(others)
   })
@@ -116,7 +116,7 @@ describe('compose.yaml', () => {
     expect(database?.ports).toBeUndefined()
   })
 
-  it('pulls the model that ops/ollama/models.json names, on the server that it names', () => {
+  it('pulls the model that ops/ollama/models.json names, and starts the server that the file names', () => {
     const models = readModels(textOf('ops/ollama/models.json'), {})
     const llama = models.models.get('llama')
     expect(services['ollama-model']?.entrypoint).toEqual(['ollama', 'pull', 'llama3.2'])
@@ -128,7 +128,7 @@ describe('compose.yaml', () => {
 describe('ops/Caddyfile', () => {
   const caddyfile = textOf('ops/Caddyfile')
 
-  it('passes streams on as they come, from the port that is published to the replicas', () => {
+  it('connects the published port with the replicas, and does not buffer or compress streams', () => {
     const { services } = composeFile()
     expect(caddyfile).toMatch(/^:3000 \{$/m)
     expect(services['proxy']?.ports?.[0]).toMatch(/:3000:3000$/)
@@ -161,7 +161,7 @@ describe('ops/kubernetes.yaml', () => {
     expect(all.filter((name) => !settings.has(name))).toEqual([])
   })
 
-  it('asks the right paths on a port that the service has', () => {
+  it('probes the right paths on a port that the service has', () => {
     expect(container.startupProbe.httpGet).toEqual({ path: '/livez', port: 'http' })
     expect(container.livenessProbe.httpGet).toEqual({ path: '/livez', port: 'http' })
     expect(container.readinessProbe.httpGet).toEqual({ path: '/readyz', port: 'http' })
@@ -176,7 +176,7 @@ describe('ops/kubernetes.yaml', () => {
   it('(s) drains, and waits for open replies before it kills', () => {
     const { DRAIN_SECONDS: drain, SHUTDOWN_GRACE: grace } = configured
     expect(pod.terminationGracePeriodSeconds).toBeGreaterThan(Number(drain) + Number(grace) + 1)
-    // Balancers have heard of it before the listener closes.
+    // The drain is longer than the readiness probe needs to fail, so balancers know of the stop before the listener closes.
     const { periodSeconds, failureThreshold } = container.readinessProbe
     expect(Number(drain)).toBeGreaterThan(periodSeconds * failureThreshold)
   })

@@ -4,7 +4,7 @@ import { composeFile, deployment, kubernetesObject } from '../support/operations
 describe('compose.yaml', () => {
   const entries = Object.entries(composeFile().services)
 
-  it('gives the service no capability, and no way to one', () => {
+  it('gives the service no capability, and no way to gain one', () => {
     const own = entries.filter(([, { image }]) => image === 'conservatory')
     expect(own.length).toBe(4)
     for (const [, { cap_drop, cap_add, read_only, security_opt }] of own) {
@@ -17,7 +17,7 @@ describe('compose.yaml', () => {
     }
   })
 
-  it('lets no other container gain a privilege, and the proxy write only temporary files', () => {
+  it('lets no container gain a privilege, and lets the proxy write only temporary files', () => {
     for (const [name, { security_opt }] of entries) {
       expect([name, security_opt]).toEqual([name, ['no-new-privileges:true']])
     }
@@ -27,7 +27,7 @@ describe('compose.yaml', () => {
 })
 
 describe('ops/kubernetes.yaml', () => {
-  it('opens the port that needs keys to all, and the metrics port to one namespace', () => {
+  it('opens the port that needs keys to all namespaces, and the metrics port to one namespace', () => {
     const { spec } = deployment()
     expect(kubernetesObject('NetworkPolicy', 'conservatory')).toEqual({
       apiVersion: 'networking.k8s.io/v1',

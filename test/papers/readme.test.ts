@@ -8,7 +8,7 @@ import { answerTo, readme, shownCommands, steadyAnswer } from '../support/readme
 
 const run = promisify(execFile)
 describe('the README', () => {
-  it('shows a session that really runs as printed, after its set-up line', async () => {
+  it('shows a session whose commands give the printed answers, after npm ci and npm start', async () => {
     expect(readme).toContain('```sh\nnpm ci && npm start\n```')
     const shown = shownCommands()
     expect(shown.length).toBeGreaterThanOrEqual(3)
@@ -40,7 +40,7 @@ describe('the README', () => {
     expect(listed.toSorted()).toEqual([...new Set(read)].toSorted())
   })
 
-  it('has at most 150 lines, and leads each reader to a page of theirs', () => {
+  it('has at most 150 lines, and links the page of each kind of reader', () => {
     expect(readme.split('\n').length).toBeLessThanOrEqual(151)
     for (const page of ['clients', 'characters', 'operations', 'settings', 'interfaces', 'accounts']) {
       expect(readme).toContain(`(docs/${page}.md)`)

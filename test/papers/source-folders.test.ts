@@ -46,7 +46,7 @@ const files = globSync('**/*.{ts,cjs}', { cwd: source }).filter((file) => file !
 const folders = [...new Set(files.map(dirname))].filter((folder) => folder !== '.').sort()
 const { overrides } = Value.Decode(Rules, JSON.parse(readFileSync(join(projectFolder, 'biome.json'), 'utf8')))
 
-/** The rules of one folder of src/: what its files may not import, and, after `!`, what they may. */
+/** The rules of one folder of src/: patterns of forbidden imports, and after `!` exceptions from them. */
 function rulesOf(folder: string): readonly string[] {
   const [top = ''] = folder.split('/')
   const names = [`src/${folder}/*`, folder === top ? '' : `src/${top}/*/*`]
@@ -64,8 +64,8 @@ function importedBy(folder: string): ReadonlySet<string> {
 }
 
 /**
- * The wrong imports of src/, as pairs of folders: each folder imports from src/ itself, and from each folder that imports from
- * it. A folder within a folder may import from the outer one.
+ * Imports that would be wrong, as pairs of folders: from each folder to src/ itself, and to each folder that imports from this
+ * folder. A folder within another folder may import from the outer folder.
  */
 function wrongImports(): readonly (readonly [from: string, to: string])[] {
   const back = folders.flatMap((folder) =>
@@ -77,7 +77,7 @@ function wrongImports(): readonly (readonly [from: string, to: string])[] {
 }
 
 describe('the folders of src/', () => {
-  it('have a rule for imports each', () => {
+  it('each have a rule for imports', () => {
     expect(folders.filter((folder) => rulesOf(folder).length === 0)).toEqual([])
   })
 
@@ -111,7 +111,7 @@ describe('the folders of src/', () => {
     expect(refused.size).toBeGreaterThan(folders.length)
   })
 
-  it('are allowed no import that they do not need', () => {
+  it('have no rule that allows an unused import', () => {
     const idle = folders.flatMap((folder) => {
       const siblings = folders.filter((each) => each.split('/')[0] === folder.split('/')[0])
       const imported = siblings.flatMap((each) => [...importedBy(each)])
@@ -127,18 +127,18 @@ describe('the folders of src/', () => {
   })
 
   it.each([
-    ['a path that goes up again, which the rules do not read', /'\.\/\.\.\/|'\.[^'\n]*[^./'\n]\/\.\.\//],
+    ['a path that goes down and up again, which the rules do not recognise', /'\.\/\.\.\/|'\.[^'\n]*[^./'\n]\/\.\.\//],
     ["a type by import('…'), which neither the rules nor the search for cycles reads", /\bimport\('[^'\n]+'\)\./],
-    ["what is another file's, exported once more", /^export (?:type )?[*{]/m],
+    ['an export of another file, exported once more', /^export (?:type )?[*{]/m],
     ['process as a property of globalThis', /globalThis\W+process\b/],
-  ])('hold nothing of %s', (_, form) => {
+  ])('do not contain %s', (_, form) => {
     expect(files.filter((file) => form.test(readFileSync(join(source, file), 'utf8')))).toEqual([])
   })
 
-  it('let commands open their stores without TypeBox, which costs each of them 60 ms', () => {
+  it('let commands open their stores without TypeBox, which would cost each command 60 ms', () => {
     const loaded = new Set(['entry.ts', 'command-line.ts', 'stores/open.ts', 'stores/postgres.ts'])
     const ofTypeBox: string[] = []
-    // A set goes on with what is added meanwhile.
+    // The loop also visits files that are added to the set during the loop.
     for (const file of loaded) {
       const text = readFileSync(join(source, file), 'utf8')
       for (const [, name = ''] of text.matchAll(/^import (?!type\b)[^;]*? from '([^']+)'/gm)) {
@@ -150,14 +150,14 @@ describe('the folders of src/', () => {
     expect(ofTypeBox).toEqual([])
   })
 
-  it('take types alone of node:http, which costs 30 ms and 3 MB at every start, and process from nowhere', () => {
+  it('import only types from node:http, which costs 30 ms and 3 MB at every start, and never import node:process', () => {
     const wrong = files.filter((file) =>
       /^import (?!type)[^\n]*'node:http'|'node:process'/m.test(readFileSync(join(source, file), 'utf8')),
     )
     expect(wrong).toEqual([])
   })
 
-  it('have no function that is excused from the rules of length and complexity', () => {
+  it('have no exception from the rules for the length and the complexity of functions', () => {
     const excused = files.filter((file) =>
       /biome-ignore lint\/complexity/.test(readFileSync(join(source, file), 'utf8')),
     )

@@ -5,11 +5,11 @@ import { projectFolder } from '../support/process.ts'
 
 /** The folders of `test/` that test no folder of `src/`. */
 const withoutSource: ReadonlySet<string> = new Set([
-  // Answers of vendors, written down, and a provider package that is none.
+  // Files for tests, such as recorded answers of vendors.
   'fixtures',
-  // What is written beside the sources: documents, workflows, the container, these tests.
+  // Tests of everything that is not in src/: documents, workflows, the container, the tests themselves.
   'papers',
-  // What the tests share.
+  // Helpers that several tests share.
   'support',
   // Long trials: npm run trials.
   'trials',
@@ -25,7 +25,7 @@ it(`no file has more than ${mostLines} lines`, () => {
   expect(lines.filter((line) => Number(line.split(': ')[1]) > mostLines)).toEqual([])
 })
 
-it('every folder has the name of the folder, or of the single file, of src that it tests', () => {
+it('every folder has the name of the folder or of the file of src/ that it tests', () => {
   const folders = [...new Set(files.map((path) => dirname(path.replace(/^test\//, ''))))]
   const lost = folders.filter((folder) => {
     if (withoutSource.has(folder.split('/')[0] ?? '')) return false
@@ -34,12 +34,12 @@ it('every folder has the name of the folder, or of the single file, of src that 
   expect(lost).toEqual([])
 })
 
-it('a test beside the folders tests a file of src of its name', () => {
+it('every test file in test/ itself has the name of the file of src/ that it tests', () => {
   const names = files.filter((path) => dirname(path) === 'test').map((path) => basename(path, '.test.ts'))
   expect(names.filter((name) => !existsSync(join(projectFolder, `src/${name}.ts`)))).toEqual([])
 })
 
-it('the index of test/support names every file of it once, and no other', () => {
+it('the index of test/support names every file of the folder once, and no other file', () => {
   const named = [...textOf('test/support/README.md').matchAll(/^- (`.+?`) – /gm)].flatMap(([, names = '']) =>
     names.replaceAll('`', '').split(', '),
   )

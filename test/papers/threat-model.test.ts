@@ -6,7 +6,7 @@ import { projectFolder } from '../support/process.ts'
 
 const model = textOf('docs/threat-model.md')
 
-/** Where the links of a text lead, from the folder that it is in. */
+/** The paths that the links of a text lead to. @param folder the folder of the text */
 function linksOf(text: string, folder: string): readonly string[] {
   const targets = [...text.matchAll(/\]\(([^)#]+)\)/g)].map(([, target]) => target ?? '')
   return targets.map((target) => join(folder, target))
@@ -19,7 +19,7 @@ describe('docs/threat-model.md', () => {
     expect(links.filter((link) => !existsSync(join(projectFolder, link)))).toEqual([])
   })
 
-  it('has each of the ten risks once, with evidence', () => {
+  it('has each of the ten OWASP risks once, with evidence', () => {
     const rows = [...model.matchAll(/^\| (API\d+) .+\|(.+)\|$/gm)]
     expect(rows.map(([, risk]) => risk)).toEqual(Array.from({ length: 10 }, (_, index) => `API${index + 1}`))
     for (const [, risk, evidence = ''] of rows) {
@@ -29,7 +29,7 @@ describe('docs/threat-model.md', () => {
   })
 })
 
-it('SECURITY.md says how to report a fault, and leads to the threat model', () => {
+it('SECURITY.md says how to report a fault, and links to the threat model', () => {
   const security = textOf('SECURITY.md')
   expect(security).toMatch(/^## Report a fault$/m)
   expect(linksOf(security, '.')).toContain('docs/threat-model.md')

@@ -54,7 +54,7 @@ const linesOf = (name: string) =>
     .join('\n')
 
 describe('the workflows', () => {
-  it('run all of .ci/run on every kind of machine that the service is for', () => {
+  it('run all of .ci/run on every kind of machine that the service supports', () => {
     const job = check.jobs['check']
     expect(job?.strategy?.matrix.machine).toEqual(['ubuntu-24.04', 'ubuntu-24.04-arm', 'macos-15', 'windows-2025'])
     expect(job?.['runs-on']).toMatch(/^\$\{\{ matrix\.machine \}\}$/)
@@ -62,27 +62,30 @@ describe('the workflows', () => {
     expect(Object.keys(check.on)).toEqual(['push', 'pull_request', 'workflow_call'])
   })
 
-  it('try the page in a browser always, also where .ci/run found none', () => {
+  it('always test the page in a browser, even if .ci/run found no browser', () => {
     const env = { CHROMIUM: '/usr/bin/google-chrome' }
     expect(check.jobs['page']?.steps?.slice(-2)).toEqual([{ run: 'npm ci' }, { run: 'npm run test:page', env }])
   })
 
-  it.each(files)('%s: each action has its full version, each job its own few rights and an end in time', (file) => {
-    const { permissions, jobs } = read(file)
-    expect(permissions).toEqual({ contents: 'read' })
-    for (const [name, job] of Object.entries(jobs)) {
-      if (job.uses !== undefined) expect(job.uses).toMatch(/^\.\/\.github\/workflows\//)
-      else expect([name, job['timeout-minutes']]).toEqual([name, expect.any(Number)])
-      for (const { uses, with: given } of job.steps ?? []) {
-        if (uses !== undefined) expect(uses).toMatch(/^[\w-]+\/[\w-]+@v\d+\.\d+\.\d+$/)
-        if (uses?.startsWith('actions/checkout@')) expect(given).toEqual({ 'persist-credentials': false })
+  it.each(files)(
+    '%s: each action has its full version, and each job has a timeout and no rights by default but to read',
+    (file) => {
+      const { permissions, jobs } = read(file)
+      expect(permissions).toEqual({ contents: 'read' })
+      for (const [name, job] of Object.entries(jobs)) {
+        if (job.uses !== undefined) expect(job.uses).toMatch(/^\.\/\.github\/workflows\//)
+        else expect([name, job['timeout-minutes']]).toEqual([name, expect.any(Number)])
+        for (const { uses, with: given } of job.steps ?? []) {
+          if (uses !== undefined) expect(uses).toMatch(/^[\w-]+\/[\w-]+@v\d+\.\d+\.\d+$/)
+          if (uses?.startsWith('actions/checkout@')) expect(given).toEqual({ 'persist-credentials': false })
+        }
+        // Texts of other people, such as names of branches, are passed by the environment: a script could execute them.
+        for (const { run = '' } of job.steps ?? []) expect(run).not.toContain('${{')
       }
-      // What others may write is handed over by the environment: put into a script, it could be one.
-      for (const { run = '' } of job.steps ?? []) expect(run).not.toContain('${{')
-    }
-  })
+    },
+  )
 
-  it('release on a tag alone, after all checks, with no more rights than each part needs', () => {
+  it('release only on a tag, after all checks, and each job has only the rights that it needs', () => {
     expect(release.on).toEqual({ push: { tags: ['v*'] } })
     expect(release.jobs['check']?.uses).toBe('./.github/workflows/check.yml')
     const rights = Object.entries(release.jobs).map(([name, { permissions }]) => [name, permissions])
@@ -96,7 +99,7 @@ describe('the workflows', () => {
     for (const name of ['image', 'npm', 'release']) expect(release.jobs[name]?.needs).toContain('check')
   })
 
-  it('build the package, the image and the list of what is in them, and publish under a name of their own', () => {
+  it('build the package, the image and the list of their parts, and publish to npm only if NPM_NAME is set', () => {
     expect(linesOf('package')).toMatch(/^npm ci\nnpm run package\nnpm sbom .*--sbom-format cyclonedx /m)
     expect(linesOf('image')).toMatch(/--platform linux\/amd64,linux\/arm64 .*--push/)
     expect(linesOf('image')).toMatch(/ghcr\.io\/\$\{GITHUB_REPOSITORY,,\}:/)
