@@ -17,21 +17,21 @@ export const hardPlants = [
   { id: 9007199254740991, name: '🌵 \u2028 cactus', tag: '🏜️' },
 ]
 
-/** Stores with the accounts ann and bob, over a data folder, and commands over the same. */
+/** Stores over a data folder that has the accounts ann and bob. Commands can use the same folder. */
 export interface AccountsHere {
   readonly folder: string
   readonly stores: Stores
   run(...args: readonly string[]): Promise<Ended>
 }
 
-/** Makes the accounts ann and bob in a data folder, until the test is over. */
+/** Makes the accounts ann and bob in a data folder. The stores close at the end of the test. */
 export async function accountsIn(folder: string): Promise<AccountsHere> {
   const stores = await storesForThisTest(folder)
   for (const name of ['ann', 'bob']) await stores.access.createAccount(name)
   return { folder, stores, run: (...args) => conservatory(args, { DATA_DIR: folder }) }
 }
 
-/** The id of an account; 0 where there is none of this name. */
+/** The id of an account; 0 if no account has this name. */
 export async function idOf({ stores }: AccountsHere, account: string): Promise<number> {
   return (await stores.access.listAccounts()).find(({ name }) => name === account)?.id ?? 0
 }
@@ -41,18 +41,18 @@ export async function plantsOf(here: AccountsHere, account: string): Promise<rea
   return exportedFrom(here.stores.transfers, await idOf(here, account))
 }
 
-/** Adds the plants that are hard to encode to an account. */
+/** Adds `hardPlants` to an account. */
 export async function plantHard(here: AccountsHere, account: string): Promise<void> {
   const id = await idOf(here, account)
   for (const plant of hardPlants) await here.stores.plants.create(id, plant)
 }
 
-/** The text of an account's file. */
+/** Makes the text of an account's file from plants. */
 export function fileOf(plants: readonly PortablePlant[]): string {
   return headerLine('ann', plants.length) + plants.map(plantLine).join('')
 }
 
-/** The plants of an account's file. @param pieceLength bytes of each chunk */
+/** Reads the plants of an account's file, which arrives in chunks. @param pieceLength bytes of each chunk */
 export async function plantsIn(
   text: string,
   pieceLength = Number.POSITIVE_INFINITY,

@@ -11,12 +11,12 @@ import { type Script, type ScriptedUpstream, upstreamForThisTest } from './upstr
 
 export type Vendor = 'anthropic' | 'google'
 
-/** The key that no reply, message or cause may hold. */
+/** The key of the provider. No reply, error message or cause of an error may contain it. */
 export const canaryKey = 'canary-key-1234567890'
 
 const models: Record<Vendor, string> = { anthropic: 'claude-sonnet-4-5', google: 'gemini-2.5-flash' }
 
-/** A model of an installed provider package in front of a scripted server. */
+/** Opens a model of an installed provider package, whose upstream is a scripted server, for the running test. */
 export async function vendorForThisTest(
   vendor: Vendor,
   scripts: readonly Script[],
@@ -57,7 +57,7 @@ export const gardenTools: CompletionRequest['tools'] = [
   { type: 'function', function: { name: 'all_beds' } },
 ]
 
-/** A turn with two tool calls, whose results come in the reverse order. */
+/** A conversation with two tool calls, whose results are in the reverse order. */
 export const toolTurn: Message[] = [
   { role: 'user', content: 'Which bed is dry?' },
   {

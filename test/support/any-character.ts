@@ -4,8 +4,8 @@ import fc from 'fast-check'
 const halves = { first: 0xd800, count: 0x800 }
 
 /**
- * Any Unicode character, with the distribution of fast-check's unit "binary". Looking one up in fast-check's own
- * arbitrary needs a map of all characters, which takes a second of CPU time in each process.
+ * Any Unicode character, with the distribution of fast-check's unit "binary". The arbitrary of fast-check makes a map of all
+ * characters, which takes a second of CPU time in each process.
  */
 export const anyCharacter: fc.Arbitrary<string> = fc.nat({ max: 0x10ffff - halves.count }).map(
   (index) => String.fromCodePoint(index < halves.first ? index : index + halves.count),

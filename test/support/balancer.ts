@@ -5,11 +5,11 @@ import { onTestFinished } from 'vitest'
 /** A load balancer in front of services, without retries. */
 export interface Balancer {
   readonly url: string
-  /** Requests that no service has answered, with the reason of each. */
+  /** A line for each request that no service has answered, with the reason. */
   readonly failures: readonly string[]
   /** Adds a service, which gets requests as soon as it is ready. */
   add(service: string): void
-  /** Whether a service gets requests now. */
+  /** Whether the balancer sends requests to this service now. */
   hands(service: string): boolean
 }
 
@@ -17,8 +17,8 @@ export interface Balancer {
 const interval = 100
 
 /**
- * Starts a balancer until the end of the running test. It sends requests in turn to the services whose `/readyz` was 200 at the last
- * check, on keep-alive connections.
+ * Starts a balancer, and stops it at the end of the running test. It sends requests in turn to the services whose `/readyz` was
+ * 200 at the last check, on keep-alive connections.
  */
 export async function balancerForThisTest(): Promise<Balancer> {
   const ready = new Map<string, boolean>()
@@ -50,7 +50,7 @@ export async function balancerForThisTest(): Promise<Balancer> {
   }
 }
 
-/** Checks all services repeatedly. */
+/** Checks repeatedly whether each service is ready. */
 async function look(ready: Map<string, boolean>, isOver: () => boolean): Promise<void> {
   while (!isOver()) {
     await Promise.all(

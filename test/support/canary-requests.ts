@@ -1,25 +1,25 @@
 import { randomBytes } from 'node:crypto'
 import { chunkText, completion, json, pieces, type Script, streamOf } from './upstream.ts'
 
-/** Unique words, each for one place. */
+/** Unique words, one for each part of a request or a reply. A word that appears elsewhere shows a leak. */
 export const words = {
   message: 'canaryspoken',
   parameter: 'canaryparameter',
   card: 'canarycard',
-  /** In a card of the operator's folder. */
+  /** A word in a card of the operator's folder. */
   folder: 'canaryfolder',
   header: 'canaryheader',
   reply: 'canaryreply',
   malformed: 'canarymalformed',
-  /** An unknown model, which reports name as it was sent. */
+  /** The name of an unknown model. Usage reports have it as the caller sent it. */
   model: 'canarymodel',
   plant: 'canaryplant',
   idempotency: 'canaryidempotency',
-  /** In a URL that the upstream quotes. */
+  /** A word in a URL that the upstream quotes. */
   inUrl: 'canaryinurl',
 }
 
-/** The secrets of the operator by the environment variables that `models.json` refers to. */
+/** The secrets of the operator, as environment variables that `models.json` refers to. */
 export const operatorKeys = {
   CANARY_OPENAI: `sk-${randomBytes(16).toString('hex')}`,
   CANARY_PLAIN: randomBytes(12).toString('hex'),
@@ -28,10 +28,10 @@ export const operatorKeys = {
   CANARY_HEADER: randomBytes(12).toString('hex'),
 }
 
-/** Invalid keys: one that was never made, and one with a wrong checksum. A revoked one is added to them. */
+/** Invalid keys: a key that was never made, and a key with a wrong checksum. The test adds a revoked key. */
 export const wrongKeys = [randomBytes(16).toString('hex'), `cv_${randomBytes(19).toString('hex')}`]
 
-/** Models of every kind, all behind one upstream. */
+/** Models with different adapters, all with the same upstream. */
 export function canaryModels(baseUrl: string): Readonly<Record<string, unknown>> {
   const once = { retries: 0, breaker: { failures: 0 } }
   const openAi = (name: string) => ({ adapter: 'openai', baseUrl, apiKey: `$\{${name}}`, ...once })
@@ -46,7 +46,7 @@ export function canaryModels(baseUrl: string): Readonly<Record<string, unknown>>
   }
 }
 
-/** Answers in turn with successes and failures; failures quote the keys of the call, the messages and a URL. */
+/** Answers in turn with successes and failures. A failure quotes the keys and the body of the call, and a URL. */
 export function quotingScript(): Script {
   let turn = 0
   return (response, call) => {
@@ -78,16 +78,16 @@ export interface CanaryRequest {
   readonly headers?: Readonly<Record<string, string>>
   readonly body?: string
   readonly shows?: readonly string[]
-  /** Leave when the reply has begun. */
+  /** Whether the caller disconnects as soon as the reply has begun. */
   readonly leave?: true
 }
 
-/** A card with its word in a text that only a model and readers of the card see. */
+/** A card whose description, which only a model and readers of the card may see, has a unique word. */
 export function cardText(name: string, word: string): string {
   return JSON.stringify({ spec: 'chara_card_v3', spec_version: '3.0', data: { name, description: `Says ${word}.` } })
 }
 
-/** A request of each kind. Some have a wrong key, and one has a key that may only read plants. */
+/** A request of each kind. Some have a wrong key. @param plantsOnly a key that may only read plants, which one request uses */
 export function requestsOf(turn: number, wrong: readonly string[], plantsOnly: string): readonly CanaryRequest[] {
   const { message, parameter, card, plant, reply, malformed, model, idempotency } = words
   const post = (path: string, body: unknown, more: Partial<CanaryRequest> = {}): CanaryRequest => ({

@@ -12,7 +12,7 @@ export const cardOfV1 = {
   mes_example: '',
 }
 export const cardOfV2 = { spec: 'chara_card_v2', spec_version: '2.0', data: { ...cardOfV1, extensions: { a: 1 } } }
-/** The fields that V2 and V3 require besides the fields of V1. */
+/** The fields that both V2 and V3 require, besides the fields of V1 and `extensions`. */
 export const laterFields = {
   creator_notes: '',
   system_prompt: '',
@@ -32,12 +32,12 @@ export function jsonBytes(value: unknown): Buffer {
   return Buffer.from(JSON.stringify(value))
 }
 
-/** The result of reading a file: the code of its refusal, or success. */
+/** The result of reading a file: the code of its refusal, or `taken`. */
 export function outcome(bytes: Buffer): string {
   return refusal(bytes)?.code ?? 'taken'
 }
 
-/** The refusal of a file; any other thrown value is a defect. */
+/** The refusal of a file; undefined if the file is read. Any other error is thrown again, because it is a defect. */
 export function refusal(bytes: Buffer): CardError | undefined {
   try {
     readCardSource(bytes)
@@ -90,7 +90,7 @@ export function objectsOf(values: fc.Arbitrary<unknown>): fc.Arbitrary<Record<st
   return fc.array(fc.tuple(names, values), { maxLength: 4 }).map((entries) => Object.fromEntries(entries))
 }
 
-/** Fields of a card, each of which may be missing or of any type, beside unknown ones. */
+/** Fields of a card. Each known field may be missing or have any type, and there may be unknown fields. */
 const cardFields = fc
   .tuple(
     fc.record(
@@ -121,7 +121,7 @@ const cardFields = fc
   )
   .map(([fields, unknown]) => ({ ...unknown, ...fields, name: 'Ada' }))
 
-/** A card document of this version, with unknown fields everywhere. */
+/** A card document of this version, with unknown fields at every level. */
 export function documents(version: 'v1' | 'v2' | 'v3'): fc.Arbitrary<Record<string, unknown>> {
   const notAtTheRoot = new Set(['spec', 'data', 'entries'])
   if (version === 'v1') {

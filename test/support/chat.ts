@@ -64,7 +64,7 @@ export function finishReasons({ chunks }: Streamed, index = 0): readonly string[
 
 /**
  * Reads an error of the chat routes, and checks that it has exactly OpenAI's shape.
- * @throws Error when it has another
+ * @throws Error if the error has another shape
  */
 export async function readChatError(response: Response): Promise<OpenAiErrorBody['error']> {
   const text = await response.text()
@@ -91,7 +91,7 @@ export function expectBrokenOff(streamed: Streamed, code: string): void {
   expect(streamed.data.at(-1)).toBe(JSON.stringify(streamed.errors[0]))
 }
 
-/** The chunks of a group of events. None of the events may be an unread passage. */
+/** The chunks of a group of events, all of which must be parsed chunks. */
 export function chunksIn(events: readonly ModelEvent[]): readonly Chunk[] {
   return events.map((event) => {
     if ('chunk' in event) return event.chunk

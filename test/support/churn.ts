@@ -1,16 +1,16 @@
 import { boundGarbage } from '../../src/garbage.ts'
 
 /*
- * A process of its own: makes garbage beside 110 MB that are in use, and prints the largest size of its heap, in MB. With the
- * argument `bound` garbage is bounded as in the service. V8 runs with --expose-gc.
+ * A program: while 110 MB are in use, it makes garbage, and then prints the largest size of its heap in MB. With the argument
+ * `bound`, garbage is bounded as in the service. It needs Node's option --expose-gc.
  */
 const inUse = Array.from({ length: 1_500_000 }, (_, index) => ({ index, text: `x${index}` }))
 if (process.argv[2] === 'bound') boundGarbage()
-// The bound holds from the next collection on.
+// V8 reads the bound at the end of a collection.
 globalThis.gc?.()
 
 const megabyte = 1024 ** 2
-/** What is old enough to be out of the new space when it becomes garbage. */
+/** Each array stays here until it is in V8's old space, and becomes garbage later. */
 const recent: number[][] = []
 let maxBytes = 0
 for (let made = 0; made < 60_000; made++) {

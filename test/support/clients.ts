@@ -2,9 +2,9 @@ import { afterAll, beforeAll, beforeEach } from 'vitest'
 import { onceAsked, startTestService, type TestService } from './service.ts'
 import { type ScriptedUpstream, startUpstream } from './upstream.ts'
 
-/** The upstream of the test file that runs; it forgets its calls before each test. */
+/** The upstream of the running test file. Its list of calls is emptied before each test. */
 export let upstream: ScriptedUpstream
-/** A service that sends all model ids except the understudy's to the upstream. */
+/** A service that sends requests for all models except the understudy to the upstream. */
 export let service: TestService
 /** A service with only the understudies. */
 export let alone: TestService

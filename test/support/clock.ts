@@ -22,7 +22,7 @@ export class TestClock implements Clock {
     const start = () => {
       timer.due = this.#now + milliseconds
       this.#pending.add(timer)
-      // A timer of 0 ms fires without the test.
+      // A timer of 0 ms fires without an advance by the test.
       if (milliseconds <= 0) setImmediate(() => this.advance(0))
       this.#look()
     }
@@ -53,7 +53,7 @@ export class TestClock implements Clock {
     return [...this.#pending].some((timer) => timer.milliseconds === milliseconds)
   }
 
-  /** Resolves as soon as a timer of this duration is pending, or (with false) none is pending any more. */
+  /** Resolves as soon as a timer of this duration is pending, or, if `isWanted` is false, as soon as no such timer is pending. */
   untilWaiting(milliseconds: number, isWanted = true): Promise<void> {
     return new Promise((resolve) => {
       const look = () => {
@@ -71,9 +71,9 @@ export class TestClock implements Clock {
   }
 }
 
-/** Event-loop measurements for load shedding: no delay and no work, unless the test sets them. */
+/** Event-loop measurements for load shedding: no delay and no busy time, unless the test sets them. */
 export class TestLoop extends TestClock implements LoopMonitor {
-  /** Milliseconds between two readings of the clock. */
+  /** The milliseconds that the clock advances at each reading. */
   perLook = 0
   /** The delay of the event loop in milliseconds. */
   lateness = 0

@@ -1,6 +1,6 @@
 /*
- * Loaded into a spawned service by `node --expose-gc --import`. Every COLLECT_MS milliseconds it prints the bytes
- * in use after a full collection, so that growth is a leak and not garbage that is not collected yet.
+ * Loaded into a spawned service by `node --expose-gc --import`. Every COLLECT_MS milliseconds it collects all garbage, and prints
+ * the bytes that are still in use. So growth is a leak, and not garbage that is not collected yet.
  */
 const printing = setInterval(() => {
   globalThis.gc?.()

@@ -20,8 +20,8 @@ type Settings = Readonly<Record<string, string>>
 
 /**
  * Runs `conservatory …` with only these settings (and the database of its data folder), and waits until it
- * ends. It runs in this process, which saves half a second. A service that starts is closed at once, and
- * its exit code is null, so that only failed starts can be tested in this way.
+ * ends. It runs in this process, which saves half a second. A service that starts is closed immediately, and
+ * its exit code is null, so only failed starts can be tested in this way.
  */
 export async function conservatory(args: readonly string[], settings: Settings): Promise<Ended> {
   const { runCommand } = await import('../../src/command-line.ts')
@@ -40,12 +40,12 @@ export async function conservatory(args: readonly string[], settings: Settings):
     stderr: Buffer.concat(printed.stderr).toString('utf8'),
   })
   try {
-    // Without arguments it serves.
+    // Without arguments, the command runs the service.
     const words = args.length === 0 ? ['serve'] : args
     const code = await printing.run(printed, () => runCommand(words, environment, serve))
     return ended(isServed ? null : code)
   } catch (error) {
-    // As entry.ts does.
+    // As entry.ts reports an error.
     printed.stderr.push(Buffer.from(`${sentenceOf(error)}\n`))
     return ended(1)
   } finally {
@@ -66,8 +66,8 @@ export interface Served {
 }
 
 /**
- * Serves with only these settings (and the database of its data folder, which is a new one unless they name
- * one), on a free port of loopback, until it is closed or the running test is over.
+ * Runs the service in this process, on a free port of loopback, until it is closed or the running test ends. It has only these
+ * settings, and the database of its data folder; if they have no DATA_DIR, the folder is new.
  */
 export async function serveForThisTest(given: Settings): Promise<Served> {
   const { path, remove } = temporaryFolder()
@@ -128,7 +128,7 @@ interface Printed {
   readonly stderr: Buffer[]
 }
 
-/** Separates the output of one command from the output of others and of the tests. */
+/** Separates the output of one command from the output of other commands and of the tests. */
 const printing = new AsyncLocalStorage<Printed>()
 for (const name of ['stdout', 'stderr'] as const) {
   const stream = process[name]

@@ -2,7 +2,7 @@ import { compose } from '../../src/characters/prompt/compose.ts'
 import type { Composition, CompositionRequest } from '../../src/characters/prompt/composition.ts'
 import { type Steps, workAtOnce } from '../../src/work.ts'
 
-/** Composes a prompt as a command does: at once. */
+/** Composes a prompt as a command does, without pauses for other work. */
 export function composedAtOnce(request: CompositionRequest): Composition {
   return atOnce(compose(request))
 }
@@ -17,7 +17,7 @@ export function counted<T>(steps: Steps<T>): { readonly result: T; readonly unit
   }
 }
 
-/** Runs all steps at once, within the budget of a request. @returns the result */
+/** Runs all steps without a pause, within the budget of a request. @returns the result */
 export function atOnce<T>(steps: Steps<T>): T {
   return workAtOnce().run('messages', steps)
 }

@@ -10,13 +10,13 @@ export interface Connection {
   readonly closed: Promise<void>
 }
 
-/** Connects to a service and sends it these bytes; the connection is closed when the running test is over. */
+/** Connects to a service and sends these bytes. The connection is closed at the end of the running test. */
 export async function connectTo(url: string, bytes = ''): Promise<Connection> {
   const { hostname, port } = new URL(url)
   const pieces: Buffer[] = []
   const socket = connect(Number(port), hostname)
   const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()))
-  // A cut connection is reset, which is an error for a socket that still writes.
+  // If the service resets the connection, a socket that still writes gets an error.
   socket.on('error', () => {})
   socket.on('data', (piece) => pieces.push(Buffer.from(piece)))
   onTestFinished(() => {

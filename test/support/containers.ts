@@ -1,7 +1,7 @@
 import { crc32, deflateRawSync } from 'node:zlib'
 
 /*
- * Makes PNG files and zip archives, sound and malformed ones, by the formats' specifications and without the code under test.
+ * Makes valid and malformed PNG files and zip archives, by the specifications of the formats and without the code under test.
  */
 
 const pngSignature = Buffer.from('\x89PNG\r\n\x1a\n', 'latin1')
@@ -17,7 +17,7 @@ export function pngChunk(
   return Buffer.concat([uint32(length ?? content.length), checked, uint32(checksum ?? crc32(checked))])
 }
 
-/** The chunks of a picture of one pixel, but for its end. */
+/** The chunks of a picture of one pixel, without its last chunk (IEND). */
 export const onePixel = [
   pngChunk('IHDR', Buffer.from('00000001000000010800000000', 'hex')),
   pngChunk('IDAT', Buffer.from('789c6360000000020001', 'hex')),
@@ -53,11 +53,11 @@ export function chunksIn(picture: Buffer): readonly { type: string; data: Buffer
   return chunks
 }
 
-/** A file of an archive, with any false fields of its headers. */
+/** A file of an archive. The optional fields put wrong values into its headers. */
 export interface ZipMember {
   readonly name: string
   readonly content?: Buffer | string
-  /** Bytes in the place of the packed content. */
+  /** The bytes that stand in place of the packed content. */
   readonly packed?: Buffer
   readonly method?: number
   readonly flags?: number
@@ -70,7 +70,7 @@ export interface ZipMember {
   readonly offset?: number
 }
 
-/** An archive; `shift` is added to its offsets, as in an archive with bytes before it. */
+/** Makes an archive. @param options `shift` is added to all offsets, as if bytes stood before the archive */
 export function zip(
   members: readonly ZipMember[],
   { shift = 0, count }: { readonly shift?: number; readonly count?: number } = {},

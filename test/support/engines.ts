@@ -16,13 +16,13 @@ import { newMigratedDatabase } from './shared-postgres.ts'
 
 /** An empty database with our schema. */
 export interface TestDatabase {
-  /** A new store of plants over it, since each replica has its own. */
+  /** Opens a new store of plants over the database, because each replica has its own store. */
   openPlants(): PlantStore
-  /** The store for imports and exports, on its own connection. */
+  /** Opens the store for imports and exports, on its own connection. */
   openTransfers(): PlantTransfers
   /** Makes an account, and returns its id. */
   newAccount(): Promise<number>
-  /** Runs plain SQL, which both engines must understand, beside the stores. */
+  /** Runs plain SQL on its own connection. Both engines must understand the SQL. */
   run(sql: string): Promise<void>
   close(): Promise<void>
 }
@@ -30,12 +30,12 @@ export interface TestDatabase {
 /** A database engine of the stores. */
 export interface Engine {
   readonly name: string
-  /** Whether there can be several replicas. */
+  /** Whether the engine supports several replicas. */
   readonly hasReplicas: boolean
   openDatabase(): Promise<TestDatabase>
 }
 
-/** PostgreSQL with only serializable transactions, like CockroachDB, or YugabyteDB set so. */
+/** PostgreSQL with only serializable transactions, as CockroachDB has them by default and YugabyteDB by a setting. */
 export const serializable: Engine = {
   name: 'PostgreSQL, serializable',
   hasReplicas: true,

@@ -2,9 +2,9 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { onTestFailed } from 'vitest'
 
 /**
- * Repeats a check until it passes, where there is no event to wait for. It has no timeout of its own, since a busy machine
- * would break any. The test's timeout ends it, and reports the last failure.
- * @returns what the check gives
+ * Repeats a check until it passes. It is for conditions without an event to wait for. It has no timeout of its own, because a
+ * busy machine would exceed any timeout. The test's timeout ends it, and reports the last failure.
+ * @returns the result of the check
  */
 export async function eventually<T>(check: () => T | Promise<T>): Promise<T> {
   let isOver = false
@@ -26,7 +26,7 @@ export async function eventually<T>(check: () => T | Promise<T>): Promise<T> {
   }
 }
 
-/** Repeats a check until it is true. The test's timeout ends it. */
+/** Repeats a check until its result is true. The test's timeout ends it. */
 export async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await isSo())) await wait(10)
 }

@@ -2,17 +2,17 @@ import { createServer, type Socket } from 'node:net'
 
 /** A scripted stand-in for PostgreSQL. */
 export interface FakePostgres {
-  /** Such as `127.0.0.1:40123`. */
+  /** The address, such as `127.0.0.1:40123`. */
   readonly place: string
   readonly port: number
-  /** How many connections have been made to it. */
+  /** How many connections clients have made so far. */
   connections(): number
   close(): Promise<void>
 }
 
 /**
- * Listens on loopback; whoever starts it closes it.
- * @param onConnection what it does with each connection
+ * Starts a server on loopback. The caller closes it.
+ * @param onConnection called with each connection
  */
 export async function startFakePostgres(onConnection: (socket: Socket) => void): Promise<FakePostgres> {
   const sockets = new Set<Socket>()
@@ -44,7 +44,7 @@ export function refusal(code: string, text: string): Buffer {
   return message('E', `SFATAL\0VFATAL\0C${code}\0M${text}\0\0`)
 }
 
-/** Accepts every connection, and answers each query with one row of one column, which is the version for a query of it. */
+/** Accepts every connection, and answers each query with one row of one column: for the query of the version, `version`. */
 export function ofVersion(version: string) {
   return (socket: Socket) => {
     const ready = message('Z', 'I')
@@ -73,7 +73,7 @@ export function ofVersion(version: string) {
   }
 }
 
-/** Integers with their lengths in bytes. */
+/** The bytes of several integers, each with its length. */
 function numbers(...all: readonly (readonly [value: number, bytes: number])[]): Buffer {
   return Buffer.concat(
     all.map(([value, bytes]) => {

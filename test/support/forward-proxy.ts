@@ -9,16 +9,16 @@ export interface Forwarded {
   readonly headers: IncomingMessage['headers']
 }
 
-/** A proxy on loopback, behind which every host leads to one server. */
+/** A proxy on loopback that connects requests for any host to one server. */
 export interface ForwardProxy {
   readonly url: string
   readonly asked: Forwarded[]
 }
 
 /**
- * Starts a proxy that closes when the running test is over.
- * @param behind the server that all names lead to
- * @param refuse the status of all its replies, if it is to refuse all requests
+ * Starts a proxy that closes at the end of the running test.
+ * @param behind the URL of the server that gets the requests for all hosts
+ * @param refuse a status; with it, the proxy refuses all requests with this status
  */
 export async function forwardProxyForThisTest(behind: string, refuse?: number): Promise<ForwardProxy> {
   const asked: Forwarded[] = []

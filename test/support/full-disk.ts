@@ -15,7 +15,7 @@ export interface Disk {
 
 const megabyte = 1024 ** 2
 
-/** Files may not grow (RLIMIT_FSIZE): needs no privilege, and SQLite's writes fail with EFBIG. */
+/** A limit on the size of files (RLIMIT_FSIZE), which needs no privilege: SQLite's writes fail with EFBIG. */
 async function startWithLimit(environment: Record<string, string>): Promise<Disk> {
   const service = await spawnService(process.execPath, ['src/main.ts'], {
     environment: { ...compileCache, ...environment },
@@ -26,11 +26,11 @@ async function startWithLimit(environment: Record<string, string>): Promise<Disk
   return { service, fill: () => void limit(statSync(log).size), makeRoom: () => void limit('unlimited') }
 }
 
-// In a separate mount namespace; without root, also in a user namespace, if the system allows it.
+// The mount is in a separate mount namespace. Without root it also needs a user namespace, if the system allows it.
 const unshare = process.getuid?.() === 0 ? ['-m'] : ['-rm']
 const mount = 'mount -t tmpfs -o size=6m none "$DATA_DIR"'
 
-/** A small, really full file system: SQLite's writes fail with ENOSPC. */
+/** A small file system that is really full: SQLite's writes fail with ENOSPC. */
 async function startOnTmpfs(environment: Record<string, string>): Promise<Disk> {
   const folder = temporaryFolder()
   onTestFinished(folder.remove)
@@ -40,7 +40,7 @@ async function startOnTmpfs(environment: Record<string, string>): Promise<Disk> 
   })
   const ballast = join(`/proc/${service.process.pid}/root`, folder.path, 'ballast')
   const fill = () => {
-    // The last blocks too.
+    // Smaller files fill the remaining blocks.
     for (const size of [megabyte / 4, 4096]) {
       try {
         for (;;) writeFileSync(ballast, Buffer.alloc(size), { flag: 'a' })
@@ -62,7 +62,7 @@ function canMount(): boolean {
   }
 }
 
-/** The kinds of full disk that this machine supports: always the limit, and the real one where it may be mounted. */
+/** The kinds of full disk that this machine supports: always the limit, and the full file system if it can be mounted. */
 export const disks: readonly (readonly [what: string, start: typeof startOnTmpfs])[] = [
   ['files that may not grow', startWithLimit],
   ...(canMount() ? [['a file system without room', startOnTmpfs] as const] : []),

@@ -7,18 +7,18 @@ import { writeFileSync } from 'node:fs'
 
 /** The answer of a tiny model. */
 export interface TinyModel {
-  /** The tokens of its answer, all different; `<0xF0>` is the byte token of that byte. */
+  /** The tokens of the answer, all different; `<0xF0>` is the token of the byte 0xF0. */
   readonly says: readonly string[]
   /** Whether it repeats the answer for ever. */
   readonly isEndless?: boolean
-  /** How much likelier the next token is than others: 0.3 is certain even at a high temperature, 0.1 is not. */
+  /** How much likelier the next token is than others. With 0.3 it is certain even at a high temperature, with 0.1 it is not. */
   readonly certainty?: number
   readonly contextLength?: number
   /** The Jinja template of its chat. */
   readonly template?: string
 }
 
-/** Messages between control tokens, as most models have them; `name` of the role, text, end. */
+/** A template as most models have it: for each message a control token with the role, the text, and an end token. */
 export const plainTemplate =
   "{% for message in messages %}{{ '<|' + message['role'] + '|>' + message['content'] + '</s>' }}{% endfor %}" +
   "{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}"
@@ -29,18 +29,18 @@ const heads = 4
 /** The alignment of tensors in bytes. */
 const alignment = 32
 
-/** The numbers by which GGUF calls the types of its values. */
+/** The numbers that GGUF uses for the types of values. */
 const types = { uint32: 4, int32: 5, float32: 6, bool: 7, string: 8, array: 9 }
 
-/** The kinds of tokens. */
+/** The numbers that GGUF uses for the kinds of tokens. */
 const normal = 1
 const unknown = 2
 const control = 3
 const byte = 6
 
 /**
- * Writes a model whose likeliest next token depends on the last one alone: after `<|assistant|>` comes the first token
- * of what it says, and so on. The other weights are small random numbers from a seed.
+ * Writes a model whose likeliest next token depends only on the last token: after `<|assistant|>` comes the first token of the
+ * answer, after it the second, and so on. The other weights are small random numbers from a seed.
  */
 export function writeTinyModel(path: string, model: TinyModel): void {
   const tokens = vocabulary(model.says)
@@ -101,7 +101,7 @@ export function writeTinyModel(path: string, model: TinyModel): void {
   writeFileSync(path, encode(metadata, tensors))
 }
 
-/** The tokens that all these models have, and those of the answer. Any text can be written in their bytes. */
+/** The tokens that all these models have, and the tokens of the answer. Each byte has a token, so any text can be encoded. */
 function vocabulary(says: readonly string[]): readonly { readonly text: string; readonly kind: number }[] {
   const bytes = Array.from({ length: 256 }, (_, value) => `<0x${value.toString(16).toUpperCase().padStart(2, '0')}>`)
   const pieces = new Set(['▁', ...says.map(pieceOf).filter((piece) => !bytes.includes(piece))])

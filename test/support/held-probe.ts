@@ -1,30 +1,30 @@
 import { PerformanceObserver, performance } from 'node:perf_hooks'
 
 /*
- * Loaded into a service with --import: measures for how long the main thread blocks the event loop, by its own CPU time,
- * so that a busy machine changes nothing. It reads the clock at most each millisecond, once in a turn of the loop: the excess
- * of a turn is a stretch. Garbage collections in a stretch are counted separately. On
- * SIGWINCH it writes one line to stderr, and resets.
+ * Loaded into a service with --import: measures for how long the main thread blocks the event loop. It measures the CPU time of
+ * that thread, which does not depend on other load of the machine. A timer of a millisecond reads the CPU time once in a turn of
+ * the loop; the CPU time between two readings is a stretch. Garbage collections in a stretch are counted separately. On SIGWINCH
+ * the probe writes one line to stderr, and starts again.
  */
 
 /** The report of the probe, in CPU milliseconds since the last report. */
 export interface Held {
-  /** The longest stretch, without the collections in it. */
+  /** The longest stretch, without its garbage collections. */
   readonly work: number
-  /** The longest collections in one stretch. */
+  /** The longest time of garbage collections in one stretch. */
   readonly collections: number
   /** All CPU time of the main thread. */
   readonly total: number
 }
 
-/** One stretch: its CPU milliseconds, and its ends by the clock. */
+/** The time between two readings: its CPU milliseconds, and its beginning and end by the clock. */
 interface Stretch {
   readonly cpu: number
   readonly from: number
   readonly to: number
 }
 
-/** The minimum milliseconds of a recorded stretch. */
+/** Shorter stretches, in CPU milliseconds, are not recorded. */
 const worthKeeping = 5
 
 const cpu = () => {
@@ -46,7 +46,9 @@ function look(): void {
   lastLook = time
 }
 
-/** The part of a stretch that was collections. Their time is wall-clock time, of which less is CPU time on a busy machine. */
+/**
+ * The CPU time of collections in a stretch. Node reports wall-clock time, so it is reduced by the stretch's share of CPU time.
+ */
 function collectedIn({ cpu, from, to }: Stretch): number {
   let sum = 0
   for (const { startTime, duration } of collections) {
@@ -63,7 +65,7 @@ setInterval(look, 1).unref()
 
 process.on('SIGWINCH', () => {
   look()
-  // Node reports collections one turn later.
+  // Node reports a collection in a later turn of the event loop.
   setTimeout(() => {
     look()
     let work = 0

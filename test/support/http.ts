@@ -2,23 +2,23 @@ import { connect } from 'node:net'
 import { expect } from 'vitest'
 import type { OpenAiErrorBody, PlantErrorBody } from '../../src/errors.ts'
 
-/** The two shapes of error bodies: the plants', and the chat's for all other routes. */
+/** The two formats of error bodies: one for plants, and the format of chat for all other routes. */
 export type Group = 'plants' | 'chat'
 
 /** The content of an error reply. */
 export interface ErrorReply {
   readonly message: string
-  /** Only the chat's shape has one. */
+  /** The code of the error; undefined in the format of plants. */
   readonly code: string | undefined
   readonly param: string | null | undefined
-  /** Body and headers as one text, to search for words that must not be in it. */
+  /** Body and headers as one text, in which a test searches for words that must not appear. */
   readonly everything: string
 }
 
 /** Signs of an unhandled error in a reply: stack traces, codes and words of libraries. */
 const detail = /\bat .+:\d+|node_modules|node:|FST_|SQLITE|sqlite|Error:|undefined|\[object|\bstack\b/
 
-/** Checks that a reply is an error of this status in exactly its group's shape, with the headers that all errors have. */
+/** Checks that a reply is an error with this status, in exactly the format of its group, and with the headers of all errors. */
 export async function expectError(response: Response, group: Group, status: number): Promise<ErrorReply> {
   const text = await response.text()
   expect(`${response.status} ${text}`).toMatch(new RegExp(`^${status} \\{`))
@@ -64,7 +64,7 @@ async function exchangeRaw(url: string, bytes: string | Uint8Array): Promise<str
   return Buffer.concat(pieces).toString('latin1')
 }
 
-/** Sends these bytes, which must have `connection: close`, and parses the reply. */
+/** Sends these bytes, whose headers must have `connection: close`, and parses the reply. */
 export async function sendRaw(url: string, bytes: string | Uint8Array): Promise<Response> {
   const text = await exchangeRaw(url, bytes)
   const end = text.indexOf('\r\n\r\n')

@@ -2,11 +2,11 @@ import { join } from 'node:path'
 import Database from 'better-sqlite3'
 
 /*
- * Repeated kill -9 under writers over one database. A test and a benchmark share this file, so that it must not
- * import vitest.
+ * Kills a service with SIGKILL again and again while clients write; all services have the same database. A benchmark uses this
+ * file too, so it must not import vitest.
  */
 
-/** A service that can be killed; its key must have the scopes to read and write plants. */
+/** A service that can be killed. */
 export interface Killable {
   readonly url: string
   /** Ends the process with SIGKILL, and waits until it is gone. */
@@ -15,14 +15,15 @@ export interface Killable {
 
 export interface KillPlan {
   readonly rounds: number
-  /** Clients that write at once. Every second one sends an Idempotency-Key, and sends again what a kill cut off. */
+  /** The number of parallel clients. Every second client sends an Idempotency-Key, and repeats a request that a kill cut off. */
   readonly writers: number
+  /** A key with the scopes to read and write plants. */
   readonly key: string
   /** Starts a service over the same database. */
   start(): Promise<Killable>
 }
 
-/** The plants after the last kill, compared with the acknowledged ones. */
+/** The plants after the last kill, compared with the acknowledged plants. */
 export interface KillResult {
   readonly acknowledged: number
   /** Requests that a kill cut off and that were sent again with their Idempotency-Key. */
@@ -34,8 +35,8 @@ export interface KillResult {
 }
 
 /**
- * Writes from many clients, kills the service after a random number of acknowledged writes, restarts it, and repeats; then
- * lists all plants.
+ * Lets many clients write, kills the service after a random number of acknowledged writes, and starts it again, for each round.
+ * At the end it lists all plants.
  * @throws Error when a write is answered with anything but 200
  */
 export async function killRounds({ rounds, writers, key, start }: KillPlan): Promise<KillResult> {
@@ -76,7 +77,7 @@ export async function killRounds({ rounds, writers, key, start }: KillPlan): Pro
     }
   }
 
-  /** Resolves after a random number of further writes: enough for every client to be busy, and at most some hundred. */
+  /** Resolves after a random number of further acknowledged writes, from `writers` to 500 more. */
   const manyMore = () => {
     const enough = acknowledged.size + writers + Math.random() * 500
     return new Promise<void>((resolve) => {
@@ -109,7 +110,7 @@ export async function killRounds({ rounds, writers, key, start }: KillPlan): Pro
   }
 }
 
-/** The result of SQLite's `integrity_check` for the database of a data folder; `ok` for a good one. */
+/** The result of SQLite's `integrity_check` for the database of a data folder: `ok` for a good database. */
 export function integrityOf(folder: string): unknown {
   const database = new Database(join(folder, 'conservatory.db'))
   try {

@@ -10,14 +10,14 @@ import type { Stores } from '../../src/stores/stores.ts'
 import { exportedFrom, fileOf, plantsIn } from './account-files.ts'
 import { compileCache, projectFolder } from './process.ts'
 
-/** A database over which commands are killed. Open `stores` count as a service, so that the commands use small batches. */
+/** A database whose commands are killed. The open `stores` count as a running service, so the commands write in small batches. */
 export interface KilledPlace {
   readonly folder: string
   readonly settings: Readonly<Record<string, string>>
   readonly stores: Stores
 }
 
-/** How often each command was killed before it had ended. */
+/** How often each command was killed before its end. */
 export interface Kills {
   readonly import: number
   readonly undo: number
@@ -25,8 +25,9 @@ export interface Kills {
 }
 
 /**
- * Imports a file into an account, undoes that, imports it again and deletes the account, each with repeated kill -9,
- * beside a caller that adds plants. After each kill and at each end it checks that every plant exists exactly once.
+ * Imports a file into an account, undoes the import, imports the file again and deletes the account. The first import, the undo
+ * and the deletion are killed repeatedly with kill -9, and plants are added in between. After each kill and at each end it checks
+ * that no plant is lost or duplicated.
  * @param kills how often each command is killed; a command that ends before its kill does not count
  */
 export async function killTransfers(place: KilledPlace, plantCount: number, kills: number): Promise<Kills> {
@@ -47,7 +48,7 @@ export async function killTransfers(place: KilledPlace, plantCount: number, kill
   }))
   writeFileSync(file, fileOf(list))
   const isFrom = (plant: PortablePlant) => list[plant.id - 10]?.name === plant.name
-  /** Checks the plants: some of the file's, and all others. */
+  /** Checks that all plants that were not in the file are there. @returns how many plants of the file are there */
   const look = async () => {
     const held = await exportedFrom(transfers, id)
     const strange = held.filter((plant) => !isFrom(plant))
@@ -106,8 +107,8 @@ export async function killTransfers(place: KilledPlace, plantCount: number, kill
 
 /**
  * Kills a command repeatedly, each time a little later, and then runs it to its end.
- * @param progress how far its work is, up to `total`
- * @returns how often it was killed before it had ended
+ * @param progress returns how many plants the command has done so far, up to `total`
+ * @returns how often the command was killed before its end
  */
 async function killedAgain(
   place: KilledPlace,

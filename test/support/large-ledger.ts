@@ -1,7 +1,7 @@
 import type { TestSql } from './test-sql.ts'
 
 const day = 86_400
-/** Days over which the requests are spread, today the last of them. */
+/** The number of days over which the requests are spread. The last day is today. */
 const days = 30
 
 /**
@@ -16,7 +16,7 @@ export async function fillLargeLedger(sql: TestSql, engine: string, rows: number
     : `WITH numbers AS (SELECT n::bigint FROM generate_series(0, ${rows - 1}) AS numbers (n))`
   const first = now - (now % day) - (days - 1) * day
   const id = isSqlite ? "printf('req_%032d', n)" : "'req_' || lpad(n::text, 32, '0')"
-  // In the order of time, so that values that depend on the remainder of n are spread over all days.
+  // The time grows with n, so values that depend on the remainder of n are spread over all days.
   const created = `${first} + n * ${now - first} / ${rows}`
   const dayOfRow = isSqlite
     ? "date(created, 'unixepoch')"
@@ -46,13 +46,13 @@ export async function fillPlants(sql: TestSql, engine: string, plants: number): 
       SELECT 1, n, 'Plant ' || n, ${tag} FROM ids`)
     return
   }
-  // Looking up the same account ten million times would take longer than the inserts.
+  // This role checks no foreign keys. To look up the same account ten million times would take longer than the inserts.
   await sql.run("SET session_replication_role = 'replica'")
   await sql.run(`${columns} SELECT 1, n, 'Plant ' || n, ${tag} FROM generate_series(1, ${plants}::bigint) AS ids (n)`)
   await sql.run("SET session_replication_role = 'origin'")
 }
 
-/** Brings a generated database into the state of one that grew over years: with statistics, and checkpointed. */
+/** Makes statistics and a checkpoint, which a database that has grown over years would have. */
 export async function settle(sql: TestSql, engine: string): Promise<void> {
   if (engine === 'SQLite') {
     await sql.run('ANALYZE')
@@ -63,7 +63,7 @@ export async function settle(sql: TestSql, engine: string): Promise<void> {
   await sql.run('CHECKPOINT')
 }
 
-/** Adds idempotency keys of the first account, from a start time on, so many per second. */
+/** Adds idempotency keys of the first account, with `perSecond` keys for each second after `from`. */
 export async function fillKeys(
   sql: TestSql,
   engine: string,

@@ -3,12 +3,12 @@ import type { TestSql } from './test-sql.ts'
 /** A row of the ledger; missing fields get defaults. */
 export interface LedgerRow {
   readonly id?: string
-  /** The account's id; the first account's without it. */
+  /** The id of the account; by default the first account. */
   readonly account?: number
   readonly key?: string
   readonly model?: string
   readonly character?: string | null
-  /** Such as `2026-11-20T08:00:00Z`. */
+  /** The time of the request, such as `2026-11-20T08:00:00Z`. */
   readonly created: string
   readonly promptTokens?: number
   readonly completionTokens?: number
@@ -17,7 +17,7 @@ export interface LedgerRow {
 
 let count = 0
 
-/** Adds rows to the ledger, beside a service that may be running. */
+/** Adds rows to the ledger. A service may be running over the same database. */
 export function putIntoLedger(sql: TestSql, rows: readonly LedgerRow[]): Promise<void> {
   const entries = rows.map((row) => ({
     id: row.id ?? `req_${String(++count).padStart(32, '0')}`,

@@ -5,13 +5,13 @@ import type { Killable } from './kill-rounds.ts'
 import { completion, streamOf } from './upstream.ts'
 
 /*
- * Many chat requests at once against a limit of ten, with clients that leave, upstreams that fail or never answer, and
- * kill -9. A test and a trial share this file, so that it must not import vitest.
+ * Many parallel chat requests against a limit of ten in-flight requests, with clients that disconnect, upstreams that fail or
+ * never answer, and kill -9. A trial uses this file too, so it must not import vitest.
  */
 
-/** The limit under test. */
+/** The limit `chat_at_once` of the tests: how many chat requests may be in flight. */
 export const placesAtOnce = 10
-/** The usage that the upstream reports for each answer. */
+/** The tokens that the upstream reports for each answer. */
 export const tokensEach = 18
 
 const usage = { prompt_tokens: 11, completion_tokens: 7, total_tokens: tokensEach }
@@ -19,18 +19,21 @@ const usageEvent = `data: ${JSON.stringify({ id: 'chatcmpl-upstream', object: 'c
 const words = streamOf('one two three four')
 const events = [...words.slice(0, -1), usageEvent, ...words.slice(-1)]
 
-/** The ends of requests: the upstream's behaviour for the model of that name, or the client leaves. */
+/**
+ * The kinds of requests. Each is the name of a model, which tells the upstream how to behave; with `leave` the client
+ * disconnects.
+ */
 const kinds = ['answer', 'fail', 'cut', 'hang', 'leave'] as const
 type Kind = (typeof kinds)[number]
 
 /** An upstream that counts its parallel requests. */
 export interface WatchfulUpstream {
   readonly url: string
-  /** How often there were more requests than the limit, without the aborted ones. */
+  /** How often more requests than the limit were in flight; aborted requests do not count. */
   readonly tooMany: () => number
-  /** From now on nothing is answered, until `release` or until there are too many requests. */
+  /** From now on the upstream answers no request, until `release` is called or more requests than the limit arrive. */
   hold(): void
-  /** Whether as many requests as the limit allows wait for `release`. */
+  /** Whether the upstream holds as many requests as the limit allows. */
   readonly isFull: () => boolean
   release(): void
   close(): Promise<void>
@@ -87,7 +90,7 @@ export async function startWatchfulUpstream(): Promise<WatchfulUpstream> {
   }
 }
 
-/** @param ending is called right before the end, after which another request may take the place */
+/** Answers a request. @param ending is called right before the end of the answer: from then on another request may be admitted */
 async function reply(response: ServerResponse, kind: Kind, isStream: boolean, ending: () => void): Promise<void> {
   if (kind === 'fail') {
     ending()
@@ -107,7 +110,7 @@ async function reply(response: ServerResponse, kind: Kind, isStream: boolean, en
   else response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(completion('hello')))
 }
 
-/** The models in front of that upstream, without retries; only the model that hangs has a short timeout. */
+/** The models of the services, without retries. Only the model `hang` has short timeouts. */
 export const watchedModels = (url: string) => {
   const once = { adapter: 'openai', baseUrl: url, retries: 0, breaker: { failures: 0 } }
   const models = Object.fromEntries(kinds.map((kind) => [kind, once]))
@@ -116,13 +119,13 @@ export const watchedModels = (url: string) => {
 
 /** The result of one request for its caller. */
 interface Seen {
-  /** Undefined where the caller left, or nothing came. */
+  /** The status; undefined if the caller disconnected or the service did not answer. */
   readonly status: number | undefined
-  /** The request's id, if its reply was a success and came whole. */
+  /** The id of the request, if its reply was successful and complete. */
   readonly completed: string | undefined
 }
 
-/** A client that leaves does so after the stream has begun, or at any moment before the whole reply. */
+/** Sends a chat request. With the kind `leave` the client disconnects when the stream has begun, or at a random moment. */
 async function ask(url: string, key: string, kind: Kind, stream: boolean): Promise<Seen> {
   const leaving = new AbortController()
   if (kind === 'leave' && !stream) setTimeout(() => leaving.abort(), Math.random() * 60)
@@ -147,17 +150,18 @@ async function ask(url: string, key: string, kind: Kind, stream: boolean): Promi
 function endingOf({ status, completed }: Seen): string {
   if (completed !== undefined) return 'answered'
   if (status === undefined) return 'left'
-  // A stream has its status before it fails.
+  // A stream has the status 200 even if it fails later.
   return status === 200 || status === 502 ? 'failed' : String(status)
 }
 
-/** The maximum of attempts until a request is accepted; more are needed only if places were lost. */
+/** The maximum of attempts until a request is accepted. More are needed only if ended requests still count as in flight. */
 const maxTries = 100
 
 /**
- * Sends a hundred parallel requests to replicas, and repeats refused ones; then as many as there are places. Nothing is
- * answered before all places are taken and one more request was refused, so that this happens on any machine.
- * @returns the ends of each kind, and whether all places were free at the end
+ * Sends a hundred parallel requests to replicas, and repeats refused requests. The upstream answers nothing until the limit is
+ * reached and one more request was refused, so that this happens on any machine. Then it sends as many requests as the limit
+ * allows.
+ * @returns the results of each kind of request, and whether no ended request counted as in flight at the end
  */
 export async function crowd(urls: readonly string[], key: string, rounds: number, upstream: WatchfulUpstream) {
   const endings = Object.fromEntries(kinds.map((kind) => [kind, new Set<string>()]))
@@ -181,7 +185,7 @@ export async function crowd(urls: readonly string[], key: string, rounds: number
   return { endings, areFree }
 }
 
-/** The expected ends of each kind. */
+/** The expected results of each kind of request. */
 export const properEndings = {
   answer: new Set(['answered']),
   fail: new Set(['failed']),
@@ -190,7 +194,7 @@ export const properEndings = {
   leave: new Set(['left']),
 }
 
-/** Whether as many requests as there are places pass at once; those whose clients left are given a moment. */
+/** Whether as many parallel requests as the limit allows are admitted. Requests of disconnected clients get a second to end. */
 export async function allFree(url: string, key: string): Promise<boolean> {
   for (let attempt = 0; attempt < 20; attempt++) {
     const seen = await Promise.all(Array.from({ length: placesAtOnce }, (_, n) => ask(url, key, 'answer', n % 2 === 0)))
@@ -207,8 +211,9 @@ export interface SpendPlan {
 }
 
 /**
- * Sends requests from as many callers as there are places, kills the service at a random moment, restarts it, and repeats.
- * @returns the ids of the completed requests, and the number of requests that were refused because no place was free
+ * Sends requests from as many callers as the limit allows, kills the service at a random moment, and starts it again, for each
+ * round.
+ * @returns the ids of the completed requests, and the number of requests that the limit refused
  */
 export async function killWhileSpending({ rounds, key, start }: SpendPlan) {
   const completed = new Set<string>()

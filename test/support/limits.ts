@@ -3,7 +3,7 @@ import type { Limits } from '../../src/limit-values.ts'
 import { openStoresOf } from './test-database.ts'
 import type { TestSql } from './test-sql.ts'
 
-/** A key as a store gives it. */
+/** A key as a store returns it. */
 export function keyOf(id: string, account: number, ofKey: Limits = {}, ofAccount: Limits = {}): Key {
   const owner = {
     id: account,
@@ -28,7 +28,7 @@ export function keyOf(id: string, account: number, ofKey: Limits = {}, ofAccount
   }
 }
 
-/** A row of the ledger, as a test reads it. */
+/** The columns of the ledger that tests read. */
 export interface LedgerRow {
   readonly id: string
   readonly state: string
@@ -58,7 +58,7 @@ export function ledgerRows(sql: TestSql): Promise<readonly LedgerRow[]> {
   return sql.run<LedgerRow>('SELECT * FROM requests ORDER BY created, id')
 }
 
-/** The used amounts of the subjects whose names begin so. */
+/** The spent tokens of each key or account whose name in the table `spend` begins with a prefix. */
 export async function spentBy(sql: TestSql, prefix: string): Promise<readonly number[]> {
   const rows = await sql.run<{ readonly tokens: number }>(
     'SELECT CAST(SUM(tokens) AS BIGINT) AS tokens FROM spend WHERE subject LIKE ? GROUP BY subject ORDER BY 1',

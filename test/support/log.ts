@@ -9,8 +9,9 @@ const takers = new Set<Take>()
 let giveBack: (() => void) | undefined
 
 /**
- * Captures the log of services in this process, in place of stdout, until the end.
- * @returns a function that returns the log so far (the service buffers lines for up to 100 ms), and a function that ends the capture
+ * Captures the log of services in this process, which then does not go to stdout.
+ * @returns a function that returns the log so far (the service buffers lines for up to 100 ms), and a function that ends the
+ *   capture
  */
 export function takeLog(): { readonly written: () => string; readonly end: () => void } {
   let written = ''
@@ -28,7 +29,7 @@ export function takeLog(): { readonly written: () => string; readonly end: () =>
   return { written: () => written, end }
 }
 
-/** The same while the running test lasts. */
+/** Captures the log until the end of the running test. @returns a function that returns the log so far */
 export function logForThisTest(): () => string {
   const { written, end } = takeLog()
   onTestFinished(end)

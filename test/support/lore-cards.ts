@@ -19,7 +19,7 @@ export function cardOf(data: Readonly<Record<string, unknown>>): Card {
   return cardIn(documentOf(data))
 }
 
-/** A card with a lorebook of these entries; by default they are enabled, and their content is `LORE` and their index. */
+/** A card with a lorebook of these entries. By default an entry is enabled, and its content is `LORE` and its index. */
 export function cardWithLore(
   entries: readonly Readonly<Record<string, unknown>>[],
   book: Readonly<Record<string, unknown>> = {},
@@ -71,7 +71,7 @@ function stepsOf(count: (text: string) => number) {
   }
 }
 
-/** The bodies of the lore that fired, in the order of the report. */
+/** The texts of the activated lore, in the order of the receipt. */
 export function firedIn({ lore }: Composition): readonly string[] {
   return lore.filter(({ fired }) => fired).map(({ text }) => text)
 }

@@ -1,9 +1,9 @@
 import * as fc from 'fast-check'
 import { anyCharacter } from './any-character.ts'
 
-/** A valid chat request, from which the faulty ones are made. */
+/** A valid body of a chat request. Faulty bodies are made from it. */
 export const chatBody = { model: 'understudy', character: 'Fern', messages: [{ role: 'user', content: 'Hello' }] }
-/** A valid plant. */
+/** A valid body of `POST /plants`. */
 export const plantBody = { name: 'Monstera', tag: 'aroid' }
 
 /** A request that an HTTP client can send. */
@@ -14,20 +14,20 @@ export interface Attempt {
   readonly body: string | Uint8Array | undefined
 }
 
-/** Bytes for a new connection. */
+/** A request as raw bytes, which a test sends over a new connection. */
 export interface RawAttempt {
   readonly isHead: boolean
   readonly bytes: (key: string) => Uint8Array
 }
 
-/** An attempt as one line, for the message of a failed test. */
+/** A request as one line, for the message of a failed test. */
 export function shown(attempt: Attempt | RawAttempt, key: string): string {
   if ('bytes' in attempt) return JSON.stringify(Buffer.from(attempt.bytes(key)).toString('latin1')).slice(0, 600)
   const body = typeof attempt.body === 'string' ? attempt.body : Buffer.from(attempt.body ?? []).toString('latin1')
   return JSON.stringify({ ...attempt, body }).slice(0, 600)
 }
 
-/** Any value of any type, including the most dangerous ones. */
+/** Any value of any type, also values that often break programs. */
 function values(): fc.Arbitrary<unknown> {
   const odd = [
     null,
@@ -107,7 +107,7 @@ const hugeNumbers = [
   'NaN',
 ]
 
-/** A valid chat body in which one message, or one of its parts, is anything. */
+/** A chat body with up to four messages. Each message and each of its fields may have any value; all other fields are valid. */
 function oddMessages(): fc.Arbitrary<string> {
   const roles = fc.constantFrom('system', 'developer', 'user', 'assistant', 'tool', 'function')
   const part = fc.record(
@@ -318,8 +318,8 @@ export function attempts(): fc.Arbitrary<Attempt> {
 }
 
 /**
- * Bytes that an HTTP client would never send, for a new connection that is closed after them. They may have
- * no clear path, so that a refusal may have either error shape.
+ * Bytes that an HTTP client would never send. They are sent over a new connection, which is closed after them. The path may be
+ * unclear, so a refusal may have the error format of plants or of chat.
  */
 export function rawAttempts(): fc.Arbitrary<RawAttempt> {
   const path = fc.constantFrom('/plants', '/chat/completions', '/models')

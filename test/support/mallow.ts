@@ -10,10 +10,10 @@ import { cardWithLore } from './lore-cards.ts'
 
 /** The understudy. */
 export const understudy = createUnderstudy()
-/** A client that never leaves. */
+/** The signal of a client that never disconnects. */
 export const never = new AbortController().signal
 
-/** A card with two example dialogues and lore, some of which is secret. */
+/** A card with two example dialogues, and with lore that is partly secret. */
 export const mallow: Card = cardWithLore(
   [
     {
@@ -66,12 +66,12 @@ export async function completionOf(request: ModelRequest): Promise<Completion> {
   return (await understudy.complete(request, never)).completion
 }
 
-/** The text of its answer. */
+/** The text of the understudy's answer. */
 export async function textOf(request: ModelRequest): Promise<string> {
   return (await completionOf(request)).choices[0]?.message.content ?? ''
 }
 
-/** The chunks of its streamed answer. */
+/** The chunks of the understudy's streamed answer. */
 export async function chunksOf(request: ModelRequest): Promise<readonly Chunk[]> {
   const chunks: Chunk[] = []
   for await (const events of understudy.stream(request, never)) chunks.push(...chunksIn(events))

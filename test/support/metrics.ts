@@ -1,7 +1,7 @@
-/** One line of Prometheus' text format: `name{labels}`, and the value. */
+/** Samples of Prometheus' text format: values by `name{labels}`. */
 export type Scraped = ReadonlyMap<string, number>
 
-/** Parsed Prometheus text: a `# HELP` and a `# TYPE` line before each metric, then `name{labels} value`. */
+/** A line with a sample: `name{labels} value`. */
 const sampleLine =
   /^([a-z_][a-z0-9_]*)((?:\{[a-z_]+="(?:[^"\\\n]|\\[\\"n])*"(?:,[a-z_]+="(?:[^"\\\n]|\\[\\"n])*")*\})?) (\S+)$/
 

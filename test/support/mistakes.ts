@@ -4,10 +4,10 @@ import { expect, it, onTestFinished, vi } from 'vitest'
 import { runCommand } from '../../src/command-line.ts'
 import { temporaryFolder } from './service.ts'
 
-/** A typed command, its exit code, and its stderr; stdout stays empty. */
+/** A mistyped command, its exit code, and its stderr. Its stdout is empty. */
 export type Answer = readonly [typed: string, code: number, stderr: string]
 
-/** Checks the error messages of mistyped commands, and that none of them has changed the data folder. */
+/** Makes a test for each mistyped command: it checks the error message, and that the data folder has not changed. */
 export function answersMistakes(answers: readonly Answer[]): void {
   it.each(answers)('%s', async (typed, code, stderr) => {
     const { path, remove } = temporaryFolder()

@@ -2,9 +2,9 @@ import { Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 
 /*
- * What OpenAI's published API description (github.com/openai/openai-openapi, openapi.yaml: CreateChatCompletionResponse,
- * CreateChatCompletionStreamResponse, CompletionUsage) requires of a chat completion and of its chunks, written
- * as checks. Other properties are allowed.
+ * Schemas of a chat completion and of its chunks, as OpenAI's published API description requires them
+ * (github.com/openai/openai-openapi, openapi.yaml: CreateChatCompletionResponse, CreateChatCompletionStreamResponse,
+ * CompletionUsage). Other properties are allowed.
  */
 
 const nullable = <T extends Parameters<typeof Type.Union>[0][number]>(schema: T) => Type.Union([schema, Type.Null()])
@@ -81,14 +81,14 @@ const OpenAiChunk = Type.Object({
   usage: Type.Optional(nullable(Usage)),
 })
 
-/** The faults of a value as a completion of OpenAI; none for a valid one. */
+/** The differences of a value from a completion of OpenAI; an empty list for a valid completion. */
 export function faultsOfCompletion(value: unknown): readonly string[] {
   return faults(OpenAiCompletion, value)
 }
 
 /**
- * The faults of a list of chunks as a stream of OpenAI: each chunk's form, one id and model in all of them,
- * the role first, the reason of the end last, the usage after it.
+ * The differences of a list of chunks from a stream of OpenAI. Each chunk must fit the schema, and all chunks must have the
+ * same id and model. The role must come first; the `finish_reason` must come last, and only the usage after it.
  */
 export function faultsOfStream(chunks: readonly unknown[]): readonly string[] {
   const found = chunks.flatMap((chunk, index) => faults(OpenAiChunk, chunk).map((fault) => `${index}: ${fault}`))

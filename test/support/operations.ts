@@ -10,7 +10,7 @@ export function textOf(path: string): string {
   return readFileSync(join(projectFolder, path), 'utf8')
 }
 
-/** The documents of a YAML file, with `<<` resolved. @throws Error when it is no YAML, or has a key twice */
+/** The documents of a YAML file, with `<<` resolved. @throws Error if the file is not valid YAML, or repeats a key */
 export function documentsOf(path: string): readonly unknown[] {
   return parseAllDocuments(textOf(path), { merge: true }).map((document) => {
     if ('errors' in document && document.errors[0] !== undefined) throw document.errors[0]
@@ -137,7 +137,7 @@ const deploymentSchema = Type.Object({
   }),
 })
 
-/** The Deployment of `ops/kubernetes.yaml`. @throws Error when a part of it is missing or of another kind */
+/** The Deployment of `ops/kubernetes.yaml`. @throws Error if a part of it is missing or has another type */
 export function deployment() {
   return checked(deploymentSchema, kubernetesObject('Deployment', 'conservatory'))
 }
@@ -148,7 +148,7 @@ export function kubernetesObject(kind: string, name: string): unknown {
   return documentsOf('ops/kubernetes.yaml').find((document) => Value.Check(metadata, document))
 }
 
-/** Checks that a parsed value has this shape, and returns it. @throws Error that names the first wrong place */
+/** Checks that a parsed value fits a schema, and returns it. @throws Error that names the first wrong place */
 export function checked<T extends TSchema>(schema: T, value: unknown) {
   const fault = Value.Errors(schema, value).First()
   if (fault) throw new Error(`${fault.path}: ${fault.message}`)

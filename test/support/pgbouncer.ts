@@ -9,10 +9,10 @@ import { temporaryFolder } from './service.ts'
 const program = '/usr/sbin/pgbouncer'
 
 /**
- * Starts a PgBouncer in front of a database until the end of the running test, as a user that it accepts. It uses another server
- * connection for each transaction where possible, and closes each after two seconds.
- * @param settings lines of its configuration
- * @returns the database's URL through it
+ * Starts a PgBouncer in front of a database, and stops it at the end of the running test. If possible, it uses another server
+ * connection for each transaction, and it closes a server connection after two seconds.
+ * @param settings lines of PgBouncer's configuration
+ * @returns the URL of the database through PgBouncer
  */
 export async function pgbouncerForThisTest(
   databaseUrl: string,
@@ -31,7 +31,7 @@ export async function pgbouncerForThisTest(
     default_pool_size: '5',
     server_round_robin: '1',
     server_lifetime: '2',
-    // After a crash of the server: the default of 15 seconds is longer than any request waits.
+    // The wait after a crash of the server. The default of 15 seconds is longer than any request waits.
     server_login_retry: '1',
     ...settings,
   }

@@ -6,15 +6,15 @@ import { openSql, type TestSql } from './test-sql.ts'
 
 /** The highest id that a plant can have. */
 export const highest = Number.MAX_SAFE_INTEGER
-/** A character outside the basic plane: two code units, four bytes. */
+/** A character outside of the basic plane: two UTF-16 code units, four bytes of UTF-8. */
 export const cactus = '🌵'
 
-/** The service of the test file that runs. */
+/** The service of the running test file. */
 export let service: TestService
-/** Plain SQL beside the service, to add plants in bulk and to read rows. */
+/** Plain SQL on the service's database, to add plants in bulk and to read rows. */
 export let sql: TestSql
 
-/** Starts a service for all tests of the calling file, and stops it at its end. */
+/** Starts a service for all tests of the calling file, and stops it at the end of the file. */
 export function plantServiceForThisFile(): void {
   beforeAll(async () => {
     service = await startTestService()
@@ -44,7 +44,7 @@ export interface Row {
   readonly tag?: string
 }
 
-/** The number of callers, which is also the number in the last caller's account name. */
+/** The number of callers so far. The account of the last caller has this number in its name. */
 export let callers = 0
 
 /** A new caller with an empty account. */
@@ -65,7 +65,7 @@ export async function newCaller(scopes?: readonly Scope[]): Promise<Caller> {
   }
 }
 
-/** Adds plants to a caller's account, beside the service. */
+/** Adds plants to a caller's account directly in the database. */
 export function plantInBulk({ account }: Caller, rows: readonly Row[]): Promise<void> {
   return sql.insert(
     'plants',
@@ -73,7 +73,7 @@ export function plantInBulk({ account }: Caller, rows: readonly Row[]): Promise<
   )
 }
 
-/** The URL of the next page. Checks the exact form of the header. */
+/** The URL of the next page, or undefined. Checks the exact form of the `Link` header. */
 export function nextPage(response: Response): string | undefined {
   const link = response.headers.get('link')
   if (link === null) return undefined
@@ -86,7 +86,7 @@ export async function readPlants(response: Response): Promise<Plant[]> {
   return JSON.parse(await response.text())
 }
 
-/** All pages from the first URL on; `between` runs after each. */
+/** Reads all pages from the first URL on. `between` runs after each page. */
 export async function readPages(
   caller: Caller,
   first: string,

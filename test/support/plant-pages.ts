@@ -11,7 +11,7 @@ export function namesOf(page: PlantPage): readonly string[] {
   return plantsOf(page).map(({ name }) => name)
 }
 
-/** All pages of a long list, once. */
+/** Reads all pages of a long list once. */
 export function eachPage(pages: PagesOf): AsyncIterable<PlantPage> {
   return pages()
 }

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 
-/** The number of accounts, which are numbered from 0. Calls may also name the next number, which does not exist. */
+/** The number of accounts, which are numbered from 0. Some calls name the next number, whose account does not exist. */
 export const people = 4
 export const who = fc.nat({ max: people - 1 })
 export const id = fc.integer({ min: -2, max: 8 })
@@ -31,12 +31,12 @@ export interface ModelledPlant {
 }
 
 /**
- * The rules in their simplest form: one list of plants, one set of grants, and every
- * query answered by a full scan. The service must answer the same for any calls in any order.
+ * The rules for plants and grants in their simplest form: one list of plants, one set of grants, and every query is a full scan.
+ * The service must give the same answers to any calls in any order.
  */
 export class PlantsModel {
   plants: ModelledPlant[] = []
-  /** "owner grantee tag", without a tag for all plants. */
+  /** Each grant as "owner grantee tag". A grant of all plants has no tag. */
   readonly grants = new Set<string>()
   /** The first request of each idempotency key, by account. */
   readonly keyed = new Map<string, { readonly asked: string; readonly plant: ModelledPlant }>()
@@ -46,19 +46,19 @@ export class PlantsModel {
     return this.plants.find((plant) => plant.owner === owner && plant.id === id)
   }
 
-  /** Removes it. @returns whether it existed */
+  /** Removes the account's own plant with this id. @returns whether it existed */
   remove(owner: number, id: number): boolean {
     const before = this.plants.length
     this.plants = this.plants.filter((plant) => plant.owner !== owner || plant.id !== id)
     return this.plants.length < before
   }
 
-  /** The id of a plant that is sent without one. */
+  /** The id of a plant that is added without an id. */
   nextId(owner: number): number {
     return Math.max(0, ...this.plants.filter((plant) => plant.owner === owner).map(({ id }) => id)) + 1
   }
 
-  /** Revokes one grant, or all without a tag. @returns whether there was any */
+  /** Revokes the grant of a tag; without a tag, all grants from the owner to the grantee. @returns whether a grant existed */
   unshare(owner: number, grantee: number, tag: string | undefined): boolean {
     const taken = [...this.grants].filter((grant) =>
       tag === undefined ? grant.startsWith(`${owner} ${grantee} `) : grant === `${owner} ${grantee} ${tag}`,
@@ -67,7 +67,7 @@ export class PlantsModel {
     return taken.length > 0
   }
 
-  /** All plants that an account sees, in order: with this tag, after this place. */
+  /** The plants that an account sees, in the order of the list: only those with a tag, and only those after a position. */
   visible(
     viewer: number,
     tag?: string,

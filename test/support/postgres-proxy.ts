@@ -5,30 +5,32 @@ import { onTestFinished } from 'vitest'
 export interface Meddling {
   /** A startup setting in the URL that the proxy refuses, as PgBouncer does. */
   readonly refusedSetting?: string
-  /** Whether a connection with that setting gets no answer at all. */
+  /** Whether a connection with `refusedSetting` gets no answer in place of a refusal. */
   isSilent?(): boolean
-  /** SQL that the proxy runs before a statement of the client, without its knowledge. */
+  /** SQL that the proxy runs before a statement of the client. The client does not see it. */
   before?(statement: string): string | undefined
   /** Whether the client gets a wrong backend process id, as behind a pooler. */
   readonly hidesPid?: boolean
-  /** Whether the proxy now holds back all client messages, as a pooler that waits for its server. */
+  /** Whether the proxy holds back all messages of clients now, as a pooler does while it waits for its server. */
   isWaiting?(): boolean
-  /** Whether clients are told that the server is a standby, which PgBouncer still reports of a promoted one. */
+  /** Whether the greeting says that the server is a standby, as PgBouncer still does after a promotion. */
   readonly tellsOfStandby?: boolean
-  /** Whether the proxy closes the connection at the beginning of a transaction, as PgBouncer's `pool_mode = statement`. */
+  /**
+   * Whether the proxy closes the connection at the beginning of a transaction, as PgBouncer does with `pool_mode = statement`.
+   */
   readonly refusesTransactions?: boolean
 }
 
 /** A proxy between a client and PostgreSQL. */
 export interface PostgresProxy {
-  /** The database's URL through it. */
+  /** The URL of the database through the proxy. */
   readonly url: string
   /** The names of the prepared statements that clients have made since the last call. */
   takeNames(): readonly string[]
 }
 
 /**
- * Starts a proxy before a database until the running test is over. It reads the protocol without TLS
+ * Starts a proxy in front of a database, and stops it at the end of the running test. It reads the protocol without TLS
  * (postgresql.org/docs/current/protocol-message-formats.html).
  */
 export async function proxyForThisTest(databaseUrl: string, meddling: Meddling): Promise<PostgresProxy> {
@@ -61,7 +63,7 @@ export async function proxyForThisTest(databaseUrl: string, meddling: Meddling):
 }
 
 function meddle(client: Socket, server: Socket, meddling: Meddling, names: string[]): void {
-  /** The owner of each expected ReadyForQuery. The first one ends the startup. */
+  /** Whose statement each expected ReadyForQuery answers. The first ReadyForQuery ends the startup of the client. */
   const owners: ('client' | 'proxy')[] = ['client']
   const statements = new Map<string, string>()
   let isBetween = true
@@ -133,7 +135,7 @@ function message(type: string, body: string): Buffer {
   return Buffer.concat([head, bytes])
 }
 
-/** A pooler's own error, which ends the connection. */
+/** The message of an error with the SQLSTATE of poolers. It ends the connection. */
 function failure(text: string): Buffer {
   return message('E', `SFATAL\0C08P01\0M${text}\0\0`)
 }

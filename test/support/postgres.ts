@@ -18,20 +18,20 @@ import { tmpdir } from 'node:os'
 import { dirname, join, relative } from 'node:path'
 import postgres from 'postgres'
 
-/** A PostgreSQL server of its own, on loopback, whose data goes when it stops. */
+/** A PostgreSQL server on loopback. Its data is removed when it is stopped. */
 export interface PostgresServer {
   readonly port: number
-  /** The folder of its data. */
+  /** The data folder of the server. */
   readonly folder: string
   readonly process: () => ChildProcess
   /** Makes an empty database, and returns its URL. */
   createDatabase(): Promise<string>
   url(database: string): string
-  /** Shuts it down. */
+  /** Shuts the server down, and keeps its data. */
   end(): Promise<void>
-  /** Ends it as in a crash. */
+  /** Kills the server as in a crash, and keeps its data. */
   kill(): Promise<void>
-  /** Starts it again over the same data. @param more additional lines of its configuration */
+  /** Starts the server again over the same data. @param more additional lines of its configuration */
   start(more?: Readonly<Record<string, string>>): Promise<void>
   /** Promotes a standby. */
   promote(): Promise<void>
@@ -44,12 +44,12 @@ export const isRoot = process.getuid?.() === 0
 /** The user for programs that refuse to run as root. */
 export const asUser: { readonly uid?: number; readonly gid?: number } = isRoot ? { uid: nobody, gid: nobody } : {}
 
-/** The folder of the files that all servers share: the folder of the test run, or else a temporary one of this process. */
+/** The folder of the files that all servers share: the folder of the test run, otherwise a temporary folder of this process. */
 let sharedFolder: string | undefined
 
-/** Makes a shared folder, unless it exists; several processes may call this at once. */
+/** Makes a shared folder, unless it exists. Several processes may call this at the same time. */
 function madeOnce(name: string, make: (folder: string) => void): string {
-  // Read at the call: the set-up of a run sets the variable after this file is loaded.
+  // The variable is read here, because the set-up of a run sets it after this file is loaded.
   sharedFolder ??= process.env['TEST_SHARED_FOLDER']
   if (sharedFolder === undefined) {
     const folder = mkdtempSync(join(tmpdir(), 'conservatory-postgres-'))
@@ -70,7 +70,7 @@ function madeOnce(name: string, make: (folder: string) => void): string {
   return path
 }
 
-/** The folder of the binaries: a copy, since the user `nobody` may not read root's. */
+/** The folder of the binaries. It is a copy, because the user `nobody` may not read files of root. */
 function binariesFolder(): string {
   const copied = madeOnce('postgres', (folder) => {
     const { platform, arch } = process
@@ -79,7 +79,7 @@ function binariesFolder(): string {
     const root = join(manifest.slice(0, manifest.lastIndexOf('dist')))
     chmodSync(folder, 0o755)
     cpSync(join(root, 'native'), join(folder, 'native'), { recursive: true })
-    // The package makes these links in an install script, which does not run here.
+    // The package makes these links in an install script, but the project runs no install scripts.
     const links: { readonly source: string; readonly target: string }[] = JSON.parse(
       readFileSync(join(root, 'native/pg-symlinks.json'), 'utf8'),
     )
@@ -90,7 +90,7 @@ function binariesFolder(): string {
   return join(copied, 'native')
 }
 
-/** The data folder of a new server. */
+/** The data folder of a new server, which other servers copy. */
 function emptyData(): string {
   const words = ['-U', 'postgres', '-A', 'trust', '--no-sync', '-E', 'UTF8', '--no-locale']
   return madeOnce('postgres-data', (folder) => {
@@ -113,7 +113,7 @@ function giveToServer(folder: string): void {
   if (isRoot) execFileSync('chown', ['-R', `${nobody}:${nobody}`, folder])
 }
 
-/** Runs one of PostgreSQL's programs to its end, as a user that it accepts. */
+/** Runs one of PostgreSQL's programs to its end. It refuses root, so it runs as `nobody` then. */
 function runPostgresProgram(name: string, args: readonly string[]): void {
   const native = binariesFolder()
   execFileSync(join(native, 'bin', name), [...args], {
@@ -136,8 +136,8 @@ export async function startPostgres(settings: Readonly<Record<string, string>> =
 }
 
 /**
- * Starts a primary, and a synchronous standby. The standby begins as a copy of the primary's folder:
- * the package has no pg_basebackup.
+ * Starts a primary and a synchronous standby. The standby begins as a copy of the primary's folder,
+ * because the package has no pg_basebackup.
  */
 export async function startPair(): Promise<{ readonly primary: PostgresServer; readonly standby: PostgresServer }> {
   const primary = await startPostgres()
@@ -145,7 +145,7 @@ export async function startPair(): Promise<{ readonly primary: PostgresServer; r
   return { primary, standby }
 }
 
-/** Copies the folder of a server, which is stopped meanwhile, and starts the copy as its synchronous standby. */
+/** Stops a server, copies its folder, and starts both: the copy is the synchronous standby of the server. */
 export async function startStandby(primary: PostgresServer): Promise<PostgresServer> {
   await primary.end()
   const { home, folder } = copyOfData(primary.folder)
@@ -215,7 +215,7 @@ class Server implements PostgresServer {
     })
     this.#process = child
     this.#exited = new Promise((resolve) => child.once('exit', resolve))
-    // Without a timeout: a server that cannot start exits.
+    // No timeout is needed, because a server that cannot start exits.
     for (;;) {
       const sql = postgres(this.url('postgres'), { max: 1, connect_timeout: 2, onnotice: () => {} })
       try {
@@ -253,7 +253,7 @@ class Server implements PostgresServer {
   }
 }
 
-/** Prints the durations of failovers in ms and the number of acknowledged rows, if ROUNDS is set. */
+/** Prints the durations of failovers in ms and the number of acknowledged rows, if FAILOVER_ROUNDS is set. */
 export function tellRecoveries(who: string, recoveries: readonly number[], acknowledged: number): void {
   if (process.env['FAILOVER_ROUNDS'] === undefined) return
   const times = recoveries.map(Math.round).toSorted((a, b) => a - b)

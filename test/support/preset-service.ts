@@ -3,10 +3,10 @@ import { compileCache } from './command.ts'
 import { spawnService } from './process.ts'
 import { temporaryFolder } from './service.ts'
 
-/** The key that the services started here have from the first start on. */
+/** The first key of the services that `start` starts. */
 export const preset = 'a-key-that-tests-choose'
 
-/** A data folder that is gone when the test is over. */
+/** Makes a data folder, which is removed at the end of the running test. */
 export function folderForThisTest(): string {
   const { path, remove } = temporaryFolder()
   onTestFinished(remove)

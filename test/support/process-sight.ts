@@ -12,15 +12,15 @@ export function residentMegabytes(pid: number): number {
 }
 
 /**
- * Milliseconds since its start in which the main thread of a process was ready to run and no core was free.
- * Only on Linux; 0 elsewhere, and for a process that has ended.
+ * Milliseconds in which the main thread of a process was ready to run but no core was free, since the start of the process. It is
+ * measured only on Linux; on other systems, and for a process that has ended, it is 0.
  */
 export function queuedMs(pid: number): number {
   const path = `/proc/${pid}/schedstat`
   return existsSync(path) ? Number(readFileSync(path, 'utf8').split(' ')[1]) / 1e6 : 0
 }
 
-/** The numbers of open sockets, and of open files whose name contains a text, of a process. */
+/** The numbers of a process's open sockets, and of its open files whose name contains a text. */
 export function openDescriptors(pid: number, part: string): { readonly sockets: number; readonly files: number } {
   const names = hasProc ? namesFromProc(pid) : namesFromLsof(pid)
   return {
@@ -35,14 +35,14 @@ function namesFromProc(pid: number): readonly string[] {
     try {
       return readlinkSync(`${folder}/${descriptor}`).replace(/^socket:.*/, 'socket')
     } catch {
-      // Closed since the folder was read.
+      // The descriptor was closed after the folder was read.
       return ''
     }
   })
 }
 
 function namesFromLsof(pid: number): readonly string[] {
-  // One line per field: p (process), f (descriptor), t (type), n (name).
+  // The output has a line for each field: p (process), f (descriptor), t (type), n (name).
   const lines = execFileSync('lsof', ['-a', '-p', String(pid), '-Ftn'], { encoding: 'utf8' }).split('\n')
   return lines.flatMap((line) => {
     if (line.startsWith('t')) return /^t(IPv4|IPv6|unix)$/.test(line) ? ['socket'] : []

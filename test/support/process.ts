@@ -6,7 +6,7 @@ import { residentMegabytes } from './process-sight.ts'
 import { temporaryFolder } from './service.ts'
 import { settingsOf } from './test-database.ts'
 
-/** The checkout that the tests run in. */
+/** The folder of the checkout. */
 export const projectFolder = fileURLToPath(new URL('../..', import.meta.url))
 
 /** The compile cache, which halves the time of a second start. */
@@ -22,19 +22,19 @@ export interface SpawnedService {
   /** The output so far. */
   readonly stdout: () => string
   readonly stderr: () => string
-  /** Resolves with the exit code, or with null when a signal ended it. */
+  /** Resolves with the exit code of the process, or with null if a signal ended it. */
   readonly exited: Promise<number | null>
 }
 
 interface Spawning {
   readonly environment?: Readonly<Record<string, string>>
-  /** The checkout whose service it is. */
+  /** The folder of the checkout whose service is started; by default this checkout. */
   readonly folder?: string
 }
 
 /**
- * Starts the service with a command line such as `npm start`, and waits until it listens.
- * It is ended, and its data folder removed, when the running test is over.
+ * Starts the service with a command line such as `npm start`, and waits until it listens. At the end of the running test the
+ * service is stopped, and its data folder is removed.
  */
 export async function spawnService(
   command: string,
@@ -52,8 +52,8 @@ interface Starting extends Pick<SpawnedService, 'process' | 'stderr' | 'exited'>
 }
 
 /**
- * The same for a service that outlives the running test: whoever starts it closes it.
- * @returns the service at once, and a promise of the listening service
+ * Starts the service with a command line. The caller closes it.
+ * @returns the service, which may not listen yet, and a promise of the listening service
  */
 export async function startSpawned(
   command: string,

@@ -7,20 +7,20 @@ import { freePort } from './postgres.ts'
 import { projectFolder } from './process.ts'
 import { temporaryFolder } from './service.ts'
 
-/** A balancer from a Debian package, with its configuration of `ops`. */
+/** A balancer from a Debian package, with its configuration from `ops/`. */
 export interface LoadBalancer {
   readonly name: string
-  /** The Debian package, and the path of its program. */
+  /** The name of the Debian package, and the path of its program. */
   readonly package: string
   readonly program: string
   args(file: string): readonly string[]
-  /** The configuration with a free port and these replicas. */
+  /** The configuration, changed to listen on a port and to use these replicas. */
   configuration(port: number, replicas: readonly number[]): string
 }
 
 const fileOf = (name: string) => readFileSync(join(projectFolder, 'ops', name), 'utf8')
 
-/** Replaces the three replicas of a file of `ops` by these ports on loopback. */
+/** Replaces the three replicas in a file of `ops/` by these ports on loopback. */
 function withReplicas(configuration: string, replicas: readonly number[]): string {
   const left = [...replicas]
   return configuration.replaceAll(/\w+\.example:3000/g, () => `127.0.0.1:${left.shift()}`)
@@ -35,7 +35,7 @@ export const haproxy: LoadBalancer = {
     withReplicas(fileOf('haproxy.cfg').replace('bind :3000', `bind 127.0.0.1:${port}`), replicas),
 }
 
-/** Uses its lines for named replicas in the place of the lines for containers. */
+/** Caddy with the lines for named replicas in place of the lines for containers. */
 export const caddy: LoadBalancer = {
   name: 'Caddy',
   package: 'caddy',
@@ -51,10 +51,10 @@ export const caddy: LoadBalancer = {
 }
 
 /**
- * Starts a balancer before replicas until the running test is over.
- * @param replicas their ports on loopback
- * @returns its URL
- * @throws Error which names the package where it is not installed
+ * Starts a balancer in front of replicas, and stops it at the end of the running test.
+ * @param replicas the ports of the replicas on loopback
+ * @returns the URL of the balancer
+ * @throws Error that names the Debian package, if it is not installed
  */
 export async function balancerBefore(proxy: LoadBalancer, replicas: readonly number[]): Promise<string> {
   const { name, program } = proxy

@@ -12,7 +12,7 @@ export interface Shown {
   readonly answer: string
 }
 
-/** The curl lines of a document's sessions, in their order; the README's without one. */
+/** The curl lines in the console blocks of a document, in their order. @param document the text; by default the README */
 export function shownCommands(document = readme): readonly Shown[] {
   return [...document.matchAll(/^```console\n([\s\S]*?)^```$/gm)]
     .flatMap(([, session = '']) => session.split(/^\$ /m).slice(1))
@@ -23,7 +23,7 @@ export function shownCommands(document = readme): readonly Shown[] {
     .filter(({ command }) => command.startsWith('curl '))
 }
 
-/** The output of a curl line that is sent to this service in place of the documented one. */
+/** Runs a curl line with the URL and the key of this service in place of the documented ones. @returns its output */
 export async function answerTo({ command }: Shown, { url, key }: Pick<TestService, 'url' | 'key'>): Promise<string> {
   const here = command.replace('http://127.0.0.1:3000', url)
   const { stdout } = await promisify(execFile)('bash', ['-c', here], { env: { PATH: process.env['PATH'], KEY: key } })

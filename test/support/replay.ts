@@ -3,7 +3,7 @@ import { Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { json, pieces, type Script } from './upstream.ts'
 
-/** An answer of a vendor's API from its reference, which `source` names. */
+/** An answer of a vendor's API. `source` names the page of the reference that shows it. */
 const Recorded = Type.Object({
   source: Type.String({ minLength: 10 }),
   status: Type.Integer(),
@@ -22,7 +22,7 @@ export function replay(name: string, changes: Record<string, unknown> = {}): Scr
   return json({ ...body, ...changes }, status, headers)
 }
 
-/** Answers with a recorded event stream, one event per write. Its first comment line names its source. */
+/** Answers with a recorded event stream, one event in each write. The first comment line of the recording names its source. */
 export function replayStream(name: string, end: 'end' | 'cut' | 'hang' = 'end'): Script {
   return pieces(eventsOf(name), end)
 }

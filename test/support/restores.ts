@@ -18,7 +18,7 @@ export function makeDatabase(folder: string, names: readonly string[], history?:
   return fileIn(folder)
 }
 
-/** The same in the state after a killed service: half of the plants are only in the log beside the file. */
+/** Makes a database in the state after a kill of its service: half of the plants are only in the log beside the file. */
 export function makeKilled(folder: string, names: readonly string[]): string {
   const made = makeDatabase(join(folder, 'making'), names.slice(0, names.length / 2))
   const database = new Database(made)
@@ -38,7 +38,7 @@ function insert(database: Database.Database, names: readonly string[]): void {
   })()
 }
 
-/** The plants of a database, which must be sound. */
+/** Checks the integrity of a database. @returns the names of its plants */
 export function plantsIn(path: string): readonly unknown[] {
   const database = new Database(path, { fileMustExist: true })
   try {
@@ -49,17 +49,23 @@ export function plantsIn(path: string): readonly unknown[] {
   }
 }
 
-/** The files that restores have kept in a folder. */
+/** The names of the old databases that restores have kept in a folder. */
 export const keptIn = (folder: string) =>
   readdirSync(folder).filter((name) => /^conservatory\.db\.before-restore-\d{8}T\d{6}Z$/.test(name))
 
-/** Settings of a process that stops at a step, or without a step prints its steps. */
+/**
+ * Settings of a process that stops at a step.
+ * @param at the step; if it is empty, the process prints its steps and runs to its end
+ */
 export const stopping = (at: string) => ({
   NODE_OPTIONS: `--import=${new URL('stop-restore.ts', import.meta.url).href}`,
   STOP_AT: at,
 })
 
-/** The steps of a restore over such a database, each `rm`, `rename` or `fsync`. The data folder is empty afterwards. */
+/**
+ * The steps of a restore over a database of a killed service, each `rm`, `rename` or `fsync`. Afterwards the data folder is
+ * empty.
+ */
 export async function stepsOfRestore(data: string, backup: string, old: readonly string[]): Promise<readonly string[]> {
   makeKilled(data, old)
   const ended = await restoreStopping(data, backup, '')
@@ -68,14 +74,15 @@ export async function stepsOfRestore(data: string, backup: string, old: readonly
   return [...ended.stderr.matchAll(/^step \d+ (\w+)$/gm)].map(([, name = '']) => name)
 }
 
-/** Restores in a child process that stops at a step. */
+/** Restores a backup in a child process that stops at a step. */
 export function restoreStopping(folder: string, backup: string, at: string): Promise<Ended> {
   return conservatoryProcess(['restore', backup, '--force'], { DATA_DIR: folder, ...stopping(at) })
 }
 
 /**
- * Expects a whole database, the old or the new one, under its name; and the old one in any case, under its name or a kept one.
- * @returns which of the two has the name
+ * Expects that `conservatory.db` is the complete old or the complete restored database, and that in the second case the old
+ * database is kept under another name.
+ * @returns which of the two databases is `conservatory.db`
  */
 export function expectWhole(
   folder: string,

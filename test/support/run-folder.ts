@@ -5,7 +5,7 @@ import { join } from 'node:path'
 /** The name of the folder for files that the test files of a run share, such as unpacked programs. */
 const shared = 'shared'
 
-/** Removes the folders of killed runs. */
+/** Removes the folders that killed runs have left behind. */
 function removeAbandoned(): void {
   for (const name of readdirSync(tmpdir())) {
     const [, pid] = /^conservatory-run-(\d+)-/.exec(name) ?? []
@@ -17,22 +17,22 @@ function isRunning(pid: number): boolean {
   try {
     return process.kill(pid, 0)
   } catch (error) {
-    // EPERM: the process exists, and belongs to another user.
+    // EPERM means that the process exists, and belongs to another user.
     return error instanceof Error && 'code' in error && error.code === 'EPERM'
   }
 }
 
 /**
- * Makes one temporary folder for the whole test run, for all other temporary folders, and removes it at the end.
- * @throws Error at the end when a test has left a file in it
+ * Makes one temporary folder for the whole test run, in which all other temporary folders are made, and removes it at the end.
+ * @throws Error at the end, if a test has left a file in the folder
  */
 export function setup(): () => void {
   removeAbandoned()
   const folder = mkdtempSync(join(tmpdir(), `conservatory-run-${process.pid}-`))
-  // PostgreSQL runs as nobody where the tests run as root.
+  // If the tests run as root, PostgreSQL runs as nobody, who must be able to enter the folder.
   chmodSync(folder, 0o755)
   mkdirSync(join(folder, shared))
-  // The variables of all platforms.
+  // The names of the variable on all platforms.
   for (const name of ['TMPDIR', 'TMP', 'TEMP']) process.env[name] = folder
   process.env['TEST_SHARED_FOLDER'] = join(folder, shared)
   return () => {

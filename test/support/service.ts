@@ -16,7 +16,7 @@ export interface TestService {
   /** The URL of the metrics, if METRICS_PORT is set. */
   readonly metricsUrl: string | undefined
   readonly dataDirectory: string
-  /** The first key: account `owner`, all scopes. */
+  /** The first key, of the account `owner` and with all scopes. */
   readonly key: string
   /** Sends a request with the first key, unless its headers say otherwise. */
   request(path: string, options?: RequestOptions): Promise<Response>
@@ -25,7 +25,7 @@ export interface TestService {
   close(): Promise<void>
 }
 
-/** Like fetch's, but `json` is sent as a JSON body, and a null header is not sent. */
+/** Options as for fetch, but `json` is sent as a JSON body, and a header with the value null is not sent. */
 export interface RequestOptions {
   readonly method?: string
   readonly headers?: Readonly<Record<string, string | null>>
@@ -34,17 +34,16 @@ export interface RequestOptions {
   readonly signal?: AbortSignal
 }
 
-/** Makes an empty folder that is removed at the end of the test (or by `cleanup`, if no test is running). */
+/** Makes an empty temporary folder. The caller removes it by `remove`. */
 export function temporaryFolder(): { readonly path: string; readonly remove: () => void } {
   const path = mkdtempSync(join(tmpdir(), 'conservatory-test-'))
   return { path, remove: () => rmSync(path, { recursive: true, force: true }) }
 }
 
 /**
- * Starts a service in this process; the caller closes it.
- * @param models the content of its `models.json`, if it has one
- * @param time its sources of time; by default the machine's clock, and for load shedding an event loop that is
- *   never late
+ * Starts a service in this process. The caller closes it.
+ * @param models the content of `models.json`; by default the service has no such file
+ * @param time the sources of time; by default the machine's clock, and for load shedding an event loop without delays
  */
 export async function startTestService(
   environment: Readonly<Record<string, string>> = {},
@@ -61,7 +60,7 @@ export async function startTestService(
     SHUTDOWN_GRACE: '1',
     ...environment,
   })
-  // The stores of commands, which are kept open for all keys.
+  // The stores with which `makeKey` makes keys, as commands do. They are opened once.
   let beside: Promise<Stores> | undefined
   const service = await startService(config, { loop: new TestLoop(), ...time }).catch((error: unknown) => {
     folder.remove()
@@ -90,7 +89,7 @@ export async function startTestService(
   }
 }
 
-/** Models that send all ids except the understudy's to an upstream, without retries and without a breaker. */
+/** A `models.json` that sends requests for all models except the understudy to an upstream, without retries and a breaker. */
 export function onceAsked(baseUrl: string, apiKey?: string): Readonly<Record<string, unknown>> {
   return {
     understudy: { adapter: 'understudy' },
@@ -104,7 +103,7 @@ export function onceAsked(baseUrl: string, apiKey?: string): Readonly<Record<str
   }
 }
 
-/** Starts a service that closes when the running test is over. */
+/** Starts a service that closes at the end of the running test. */
 export async function serviceForThisTest(
   environment: Readonly<Record<string, string>> = {},
   models?: Readonly<Record<string, unknown>>,

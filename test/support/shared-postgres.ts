@@ -10,8 +10,8 @@ import { type PostgresServer, startPostgres } from './postgres.ts'
 const migrated = 'migrated'
 
 /**
- * Keeps one PostgreSQL ready for all test files of a run. It starts at the first request to a port of loopback that
- * returns its URL, and stops at the end of the run.
+ * Provides one PostgreSQL for all test files of a run. Test files ask a port of loopback for its URL. The server starts at the
+ * first such request, and stops at the end of the run.
  */
 export async function setup(): Promise<() => Promise<void>> {
   let server: Promise<PostgresServer> | undefined
@@ -36,7 +36,7 @@ export async function setup(): Promise<() => Promise<void>> {
 }
 
 async function startMigrated(): Promise<PostgresServer> {
-  // With so many databases, autovacuum would be busy all the time.
+  // There are so many databases that autovacuum would be busy all the time.
   const server = await startPostgres({ max_connections: '400', autovacuum: 'off' })
   await execute(server.url('postgres'), `CREATE DATABASE ${migrated}`)
   await (await connectPostgres(server.url(migrated))).close()
@@ -52,15 +52,15 @@ async function execute(url: string, ...statements: readonly string[]): Promise<v
 let serverUrl: Promise<string> | undefined
 
 /**
- * Makes an empty database in the shared PostgreSQL, and returns its URL. A test that stops, kills or configures
- * a server starts its own one.
- * @param isolation the default isolation level of its transactions
+ * Makes an empty database in the shared PostgreSQL, and returns its URL. A test that stops, kills or configures a server starts
+ * its own server.
+ * @param isolation the default isolation level of transactions
  */
 export function newPostgresDatabase(isolation = 'read committed'): Promise<string> {
   return copyOf('template0', isolation)
 }
 
-/** Makes a database with the schema, as a copy: running all migrations takes five times as long. */
+/** Makes a database with the schema by copying a template, because running all migrations takes five times as long. */
 export function newMigratedDatabase(isolation = 'read committed'): Promise<string> {
   return copyOf(migrated, isolation)
 }

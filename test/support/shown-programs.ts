@@ -5,15 +5,15 @@ import type { TestService } from './service.ts'
 
 /** A program in a document, and its output. */
 export interface ShownProgram {
-  /** The heading above it. */
+  /** The heading above the program. */
   readonly title: string
   readonly code: string
   readonly output: string
 }
 
 /**
- * The programs of a document: its blocks of JavaScript that are followed by a block of text. A block without text is put before
- * each program after it.
+ * The programs of a document: each block of JavaScript that is followed by a block of text. A block of JavaScript without a
+ * block of text is put before each program that comes after it.
  */
 export function programsShownIn(document: string): readonly ShownProgram[] {
   const programs: ShownProgram[] = []
@@ -30,10 +30,10 @@ export function programsShownIn(document: string): readonly ShownProgram[] {
 }
 
 /**
- * Runs programs as a reader would, with this service in the place of the documented one: one after the other in one
- * process, since loading what they import takes longer than they do.
- * @param folder the folder whose packages they import
- * @returns the output of each, with the error that ended it
+ * Runs programs as a reader would, with this service in place of the documented one. They run one after the other in one process,
+ * because loading their packages takes longer than running them.
+ * @param folder the folder whose packages the programs import
+ * @returns the output of each program, with the error that ended it, if there was one
  */
 export async function printedByEach(
   programs: readonly ShownProgram[],
@@ -58,7 +58,7 @@ const runEach = `
       next(name, context.parentURL?.startsWith('data:') ? { ...context, parentURL: here } : context),
   })
   for (const [index, code] of codes.entries()) {
-    // Equal programs are different modules.
+    // The comment with the number makes a different module of each program, even if the code is the same.
     const module = encodeURIComponent('/* ' + index + ' */' + code)
     await import('data:text/javascript,' + module).catch(console.log)
     process.stdout.write('\\0')

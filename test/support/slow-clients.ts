@@ -22,12 +22,12 @@ export async function startForSlowClients(
   })
 }
 
-/** The raw head of a request with the first key. */
+/** The request line and the headers of a request with the first key, as raw text. */
 export function requestHead(method: string, path: string, ...lines: readonly string[]): string {
   return `${[`${method} ${path} HTTP/1.1`, 'Host: x', `Authorization: Bearer ${key}`, ...lines].join('\r\n')}\r\n\r\n`
 }
 
-/** Checks that another client is served. */
+/** Checks that the service answers another client. */
 export async function expectServed({ url }: SpawnedService): Promise<void> {
   const headers = { authorization: `Bearer ${key}` }
   const answer = await fetch(`${url}/plants?limit=1`, { headers })

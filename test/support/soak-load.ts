@@ -3,13 +3,13 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { Agent, fetch, type Response } from 'undici'
 import { parseStream } from './chat.ts'
 
-/** The results of one load. */
+/** The results of a load. */
 export interface SoakLoad {
   /** The number of actions of each kind. */
   readonly visits: ReadonlyMap<string, number>
-  /** Faults as sentences; their number is bounded. */
+  /** Faults as sentences. Their number is bounded. */
   readonly faults: readonly string[]
-  /** Acknowledged plants that were not deleted: the path by the name. */
+  /** The paths of acknowledged plants that were not deleted, by the name of the plant. */
   readonly kept: ReadonlyMap<string, string>
 }
 
@@ -20,7 +20,7 @@ interface Sending {
   readonly signal?: AbortSignal
 }
 
-/** At this number no more plants are added, so that a longer run does not have longer lists. */
+/** The maximum number of plants, so that a longer run does not have longer lists. */
 const maxPlants = 1500
 
 const asJson = { 'content-type': 'application/json' }
@@ -40,7 +40,7 @@ const wrong: readonly (readonly [status: number, path: string, sending: Sending]
   [404, '/chat/completions', { method: 'POST', body: JSON.stringify({ model: 'nobody', messages }), headers: asJson }],
 ]
 
-/** Drives a mixed load with some parallel callers for some seconds, and leaves no connection open. */
+/** Runs a mixed load with some parallel callers for some seconds, and then closes all connections. */
 export async function driveSoak(url: string, key: string, seconds: number, visitors: number): Promise<SoakLoad> {
   const load = new Load(url, key)
   const end = performance.now() + seconds * 1000
@@ -63,7 +63,7 @@ class Load implements SoakLoad {
   readonly #key: string
   readonly #connections = new Agent()
   #count = 0
-  /** Frequent kinds are listed several times. */
+  /** The kinds of actions, from which one is drawn at random. Frequent kinds are listed several times. */
   readonly #kinds: readonly (readonly [name: string, visit: () => Promise<void>])[] = [
     ...Array.from({ length: 3 }, () => ['a page', () => this.#page()] as const),
     ['the whole list', () => this.#wholeList()],
@@ -83,7 +83,7 @@ class Load implements SoakLoad {
     this.#key = key
   }
 
-  /** One action of a random kind, whose failure is recorded as a fault. */
+  /** Runs one action of a random kind. If the action fails, the failure is recorded as a fault. */
   async visit(): Promise<void> {
     const [name, visit] = oneOf(this.#kinds)
     this.visits.set(name, (this.visits.get(name) ?? 0) + 1)
@@ -99,11 +99,11 @@ class Load implements SoakLoad {
     return this.#connections.destroy()
   }
 
-  /** Sends a request, and again a second later after a 503: other tests may use the machine. */
+  /** Sends a request. After a 503 it repeats the request a second later, because other tests may use the machine. */
   async #send(path: string, { headers, ...more }: Sending = {}): Promise<Response> {
     for (let refusals = 0; ; refusals++) {
       const response = await fetch(this.#url + path, {
-        // Detects a blocked event loop, or a reply that never ends.
+        // The timeout detects a blocked event loop, or a reply that never ends.
         signal: AbortSignal.timeout(20_000),
         ...more,
         dispatcher: this.#connections,
@@ -148,7 +148,10 @@ class Load implements SoakLoad {
     this.kept.set(name, headers.get('location') ?? '')
   }
 
-  /** The client leaves at some moment, and repeats the request with the same key until it has the answer. */
+  /**
+   * Adds a plant. The client disconnects at a random moment, and repeats the request with the same Idempotency-Key until it
+   * gets the reply.
+   */
   async #addOnce(): Promise<void> {
     if (this.kept.size >= maxPlants) return
     const name = `Plant ${this.#count++}`
@@ -158,7 +161,7 @@ class Load implements SoakLoad {
       const response = await this.#send('/plants', sending)
       await response.text()
       if (response.status === 200) return void this.kept.set(name, response.headers.get('location') ?? '')
-      // The first one may still be running.
+      // A 409 means that the first request is still running.
       if (response.status !== 409) throw new Error(`the plant gave ${response.status}`)
       await wait(10)
     }
@@ -197,7 +200,7 @@ class Load implements SoakLoad {
       : this.#leaveDuring('/chat/completions', chat(oneOf(models), Math.random() < 0.5)))
   }
 
-  /** Sends a request, and goes away within 60 ms, whether it is answered or not. */
+  /** Sends a request, and disconnects within 60 ms, whether or not it has been answered. */
   async #leaveDuring(path: string, sending?: Sending): Promise<void> {
     const signal = AbortSignal.timeout(Math.floor(Math.random() * 60))
     await this.#send(path, { ...sending, signal })

@@ -1,6 +1,6 @@
 import { chunkText, completion, json, pieces, type Script, streamOf } from './upstream.ts'
 
-/** The upstream of a soak: mostly right, otherwise wrong in each way that the service handles. */
+/** The upstream of a soak: most answers are correct, the others are wrong in each way that the service handles. */
 export const unsteady: Script = async (response, call) => {
   const chance = Math.random()
   const isStreamed = call.body['stream'] === true
@@ -9,7 +9,7 @@ export const unsteady: Script = async (response, call) => {
   if (chance < 0.1) return json({ error: { message: 'Broken.' } }, 500)(response, call)
   if (chance < 0.15) return void response.writeHead(200, { 'content-type': 'application/json' }).end('<garbage')
   if (chance < 0.2) return void response.socket?.resetAndDestroy()
-  // Longer than the timeouts of the models: the service gives up and closes the connection.
+  // No answer: the service waits until a timeout of the model, and closes the connection.
   if (chance < 0.23) return
   if (!isStreamed) return json(completion('Water it less.'))(response, call)
   if (chance < 0.28) return pieces(events.slice(0, 4), 'cut')(response, call)

@@ -1,7 +1,7 @@
 import type { CharacterStore } from '../../src/characters/library/character.ts'
 import { wholeOf } from '../../src/characters/library/source-bytes.ts'
 
-/** The source bytes of a version, all together; undefined where there is none. */
+/** All source bytes of a version of a character; undefined if the version does not exist. */
 export async function wholeSource(
   characters: Pick<CharacterStore, 'source'>,
   ...version: Parameters<CharacterStore['source']>

@@ -7,8 +7,8 @@ import type { Stores } from '../../src/stores/stores.ts'
 import { eventually } from './eventually.ts'
 
 /**
- * A template database with the empty schema, on the server that `vitest.postgres.config.ts` starts for all tests. Each
- * data folder gets a copy of it. Undefined over SQLite.
+ * The URL of a template database with the empty schema, on the server that `vitest.postgres.config.ts` starts for all tests. Each
+ * data folder gets a copy of the template. Undefined over SQLite.
  */
 const templateUrl = process.env['TEST_POSTGRES_URL']
 const databases = new Map<string, Promise<string>>()
@@ -16,7 +16,7 @@ const databases = new Map<string, Promise<string>>()
 /** Whether the services of this run keep their data in PostgreSQL. */
 export const isOverPostgres = templateUrl !== undefined
 
-/** The database of a data folder, made at the first call; undefined over SQLite. */
+/** The URL of the database of a data folder, which is made at the first call; undefined over SQLite. */
 export async function databaseOf(dataDirectory: string): Promise<string | undefined> {
   if (templateUrl === undefined) return undefined
   const made = databases.get(dataDirectory) ?? copyOf(templateUrl)
@@ -30,12 +30,12 @@ export async function settingsOf(dataDirectory: string): Promise<Readonly<Record
   return { DATA_DIR: dataDirectory, ...(databaseUrl === undefined ? {} : { DATABASE_URL: databaseUrl }) }
 }
 
-/** Opens the stores of a data folder, as a command beside the service does; whoever opens them closes them. */
+/** Opens the stores of a data folder, as a command does while the service runs. The caller closes them. */
 export async function openStoresOf(dataDirectory: string): Promise<Stores> {
   return openStores(readConfig(await settingsOf(dataDirectory)))
 }
 
-/** Opens the stores of a data folder until the running test is over. */
+/** Opens the stores of a data folder, and closes them at the end of the running test. */
 export async function storesForThisTest(dataDirectory: string): Promise<Stores> {
   const stores = await openStoresOf(dataDirectory)
   onTestFinished(() => stores.close())
@@ -43,8 +43,8 @@ export async function storesForThisTest(dataDirectory: string): Promise<Stores> 
 }
 
 /**
- * Checks the rights of a key after a change beside the service: at once over SQLite, and within half a second
- * over PostgreSQL, where each replica caches keys so long.
+ * Checks the rights of a key after a command has changed them. Over SQLite the service must know the change immediately. Over
+ * PostgreSQL the check is repeated until it passes, because each replica caches keys for half a second.
  */
 export function onceKnown<T>(check: () => Promise<T>): Promise<T> {
   return isOverPostgres ? eventually(check) : check()

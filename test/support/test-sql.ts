@@ -6,11 +6,11 @@ import { databaseOf } from './test-database.ts'
 
 export type Value = string | number | null
 
-/** Plain SQL on the database of a data folder, beside the service and its stores. Both engines must understand it. */
+/** Plain SQL on the database of a data folder, on its own connection. Both engines must understand the SQL. */
 export interface TestSql {
   /** Runs a statement with a `?` for each value, and returns its rows; integers are numbers. */
   run<Row extends object>(statement: string, ...values: readonly Value[]): Promise<readonly Row[]>
-  /** Adds rows, which all have the same columns, to a table: all of them or none. */
+  /** Adds rows to a table in one transaction. All rows have the same columns. */
   insert(table: string, rows: readonly Readonly<Record<string, Value>>[]): Promise<void>
   /** The names of all tables. */
   tables(): Promise<readonly string[]>
@@ -19,17 +19,17 @@ export interface TestSql {
   close(): Promise<void>
 }
 
-/** Opens the database of a data folder; whoever opens it closes it. */
+/** Opens the database of a data folder. The caller closes it. */
 export async function openSql(dataDirectory: string): Promise<TestSql> {
   return openSqlOf(dataDirectory, await databaseOf(dataDirectory))
 }
 
-/** Opens the database at a URL of PostgreSQL, or without one the SQLite file of a data folder; whoever opens it closes it. */
+/** Opens the PostgreSQL database at a URL; without a URL, the SQLite file of a data folder. The caller closes it. */
 export function openSqlOf(dataDirectory: string, url: string | undefined): TestSql {
   return url === undefined ? openSqlite(join(dataDirectory, 'conservatory.db')) : openPostgres(url)
 }
 
-/** Opens the database of a data folder until the running test is over. */
+/** Opens the database of a data folder, and closes it at the end of the running test. */
 export async function sqlForThisTest(dataDirectory: string): Promise<TestSql> {
   const sql = await openSql(dataDirectory)
   onTestFinished(() => sql.close())
@@ -38,7 +38,7 @@ export async function sqlForThisTest(dataDirectory: string): Promise<TestSql> {
 
 function openSqlite(path: string): TestSql {
   const database = new Database(path)
-  // Writes of this connection may be lost in a power cut; the service's own writes are not affected.
+  // A power cut may lose writes of this connection, but not of the service.
   database.pragma('synchronous = OFF')
   return {
     async run<Row extends object>(text: string, ...values: readonly Value[]) {
@@ -62,7 +62,7 @@ function openSqlite(path: string): TestSql {
       return database.prepare<[], string>(named).pluck().all()
     },
     async hasReader() {
-      // The log cannot be truncated while a reader has an older snapshot.
+      // SQLite cannot truncate the log while a reader has an older snapshot.
       database.pragma('busy_timeout = 0')
       const isBusy = database.pragma('wal_checkpoint(TRUNCATE)', { simple: true }) === 1
       database.pragma('busy_timeout = 5000')
@@ -88,7 +88,7 @@ function openPostgres(url: string): TestSql {
     },
     async insert(table, rows) {
       await sql.begin(async (transaction) => {
-        // A statement has 65,534 values at most.
+        // A statement can have at most 65,534 values.
         for (let from = 0; from < rows.length; from += 2000) {
           await transaction`INSERT INTO ${sql(table)} ${sql(rows.slice(from, from + 2000))}`
         }
@@ -110,10 +110,10 @@ function openPostgres(url: string): TestSql {
   }
 }
 
-/** Tables that the service writes a moment after a request, and heartbeats of replicas. */
+/** Tables whose rows change without an action: the service writes them a moment after a request, or as heartbeats of replicas. */
 const writtenLater = new Set(['requests', 'spend', 'replicas'])
 
-/** All rows of a service by table, without `last_used`, to check that an action writes nothing. */
+/** All rows of a service by table, to check that an action writes nothing. The column `last_used` of keys is left out. */
 export async function everythingKept(sql: TestSql): Promise<Readonly<Record<string, readonly string[]>>> {
   const tables = (await sql.tables()).filter((table) => !writtenLater.has(table))
   const rowsOf = async (table: string): Promise<[string, readonly string[]]> => {

@@ -5,7 +5,7 @@ import { completion, json, pieces, type Script, type ScriptedUpstream, startUpst
 
 /** The default messages of requests. */
 export const messages = [{ role: 'user', content: 'Hello' }]
-/** Whole and streamed. */
+/** The values of `stream`: a whole reply and a streamed reply. */
 export const modes = [false, true]
 
 /** Answers with a success, whole or streamed as requested. */
@@ -21,21 +21,21 @@ export const dropping: Script = (response) => void response.socket?.resetAndDest
 /** Never answers. */
 export const hanging: Script = () => {}
 
-/** The timeouts of the models of the same names, in milliseconds. */
+/** Timeouts in milliseconds. For each of them, the model with its name has this timeout. */
 export const limits = { firstToken: 60, total: 120, idle: 250 }
 
-/** The upstream of the models `one`, `retried`, …: it answers with successes, unless the test changes that. */
+/** The upstream of all models except `two` and `pre/*`. Unless a test changes this, its answers are successes. */
 export let first: ScriptedUpstream
 /** The upstream of the models `two` and `pre/*`. */
 export let second: ScriptedUpstream
-/** The service in front of both. */
+/** The service in front of both upstreams. */
 export let service: TestService
-/** The same on a clock of its own. */
+/** A second service in front of both upstreams, with the clock `clock`. */
 export let timed: TestService
 /** The clock of `timed`, which stands still until the test advances it. */
 export let clock: TestClock
 
-/** Starts all of them for the tests of the file that calls this; they end with it. */
+/** Starts the upstreams and the services for all tests of the calling file, and stops them at the end of the file. */
 export function twoUpstreamsForThisFile(): void {
   beforeAll(async () => {
     first = await startUpstream()
@@ -87,7 +87,9 @@ export function post(body: Readonly<Record<string, unknown>>, at = service, sign
   return at.request('/chat/completions', { json: { messages, ...body }, ...(signal ? { signal } : {}) })
 }
 
-/** Resolves when all messages between the service and its upstreams have arrived, which a call to the second one shows. */
+/**
+ * Resolves when all earlier messages between `timed` and its upstreams have arrived: it sends a request to the second upstream.
+ */
 export async function meanwhile(): Promise<void> {
   const before = second.calls.length
   await (await post({ model: 'two' }, timed)).text()

@@ -15,7 +15,7 @@ export interface Turn {
   readonly reply: string
   /** The user's lines so far, including this one. */
   readonly heard: readonly string[]
-  /** The contents of the card's lore that had not fired so far. */
+  /** The texts of the card's lore that was not activated so far. */
   readonly heldBack: readonly string[]
 }
 
@@ -48,15 +48,15 @@ export async function talk(file: string, said: readonly string[]): Promise<Talk>
   return { card, texts: textsIn(source.document).join('\n'), greeting, turns }
 }
 
-/** Phrases that suggest another question, instead of giving information. */
+/** Phrases with which the understudy suggests another question instead of an answer. */
 const pointing = /\bask me\b|\bhad you asked\b|\ba thing or two about\b|\blet us talk about\b|\btry me with\b/i
 
-/** The content words of a text. */
+/** The stems of the content words of a text. */
 function telling(text: string): ReadonlySet<string> {
   return new Set(wordsOf(text).flatMap(({ text: word, term }) => (term === null ? [] : stem(word.toLowerCase()))))
 }
 
-/** The words of the understudy's stock phrases. */
+/** The stems of the content words of the understudy's stock phrases. */
 const stock = telling(Object.values(phrases).flatMap(textsIn).join('\n'))
 
 function textsIn(value: unknown): readonly string[] {
@@ -64,7 +64,10 @@ function textsIn(value: unknown): readonly string[] {
   return typeof value === 'object' && value !== null ? Object.values(value).flatMap(textsIn) : []
 }
 
-/** Whether a reply has a fact of the card or of the user's earlier lines: a content word that neither the line nor a stock phrase has. */
+/**
+ * Whether a reply has a fact of the card or of the user's earlier lines: a content word that is neither in the user's last line
+ * nor in a stock phrase nor in the character's name.
+ */
 export function hasFact({ card, texts }: Talk, { reply, line, heard }: Turn): boolean {
   const asked = telling(line)
   const names = telling(card.name)
@@ -88,7 +91,7 @@ function repeats({ greeting, turns }: Talk): number {
   }).length
 }
 
-/** Whether a reply has a sentence of lore that has not fired. */
+/** Whether a reply has a sentence of lore that was not activated so far. */
 function isGated({ reply, heldBack }: Turn): boolean {
   const sentences = heldBack.flatMap((body) => body.split(/(?<=[.!?:])\s+/)).filter(({ length }) => length >= 20)
   return sentences.some((sentence) => reply.toLowerCase().includes(sentence.toLowerCase()))
@@ -102,7 +105,7 @@ function usersLinesOf({ card }: Talk): readonly string[] {
     .flatMap(({ speaker, text }) => (speaker === 'user' ? text : []))
 }
 
-/** The figures of a conversation. */
+/** The counts of a conversation. */
 export interface Counts {
   readonly turns: number
   readonly pointers: number
@@ -112,7 +115,7 @@ export interface Counts {
   readonly facts: number
 }
 
-/** Counts the figures of a conversation, which docs/understudy.md explains. */
+/** Counts the replies of a conversation as docs/understudy.md explains. */
 export function countsOf(talk: Talk): Counts {
   const replies = talk.turns.map(({ reply }) => reply)
   const usersLines = usersLinesOf(talk).map((line) => line.toLowerCase())

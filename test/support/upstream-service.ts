@@ -3,18 +3,18 @@ import { TestClock } from './clock.ts'
 import { onceAsked, startTestService, type TestService } from './service.ts'
 import { completion, json, type ScriptedUpstream, startUpstream, type UpstreamCall } from './upstream.ts'
 
-/** A key in no known form, so that it cannot be removed from texts by a pattern. */
+/** The key of the upstream. It fits no pattern of known keys, so only a comparison can remove it from texts. */
 export const secret = 'the+canary/of=tests'
-/** The upstream of the test file that runs, empty before each test. */
+/** The upstream of the running test file. Its list of calls is emptied before each test. */
 export let upstream: ScriptedUpstream
-/** The service in front of it. */
+/** The service in front of the upstream. */
 export let service: TestService
 
-/** Starts both for all tests of the file that calls this; they end with it. */
+/** Starts the upstream and the service for all tests of the calling file, and stops them at the end of the file. */
 export function upstreamServiceForThisFile(): void {
   beforeAll(async () => {
     upstream = await startUpstream()
-    // Its clock stands still, so that no machine is too slow for a timeout.
+    // The service's clock stands still, so that no machine is too slow for a timeout.
     service = await startTestService({}, onceAsked(upstream.url, secret), { clock: new TestClock() })
   })
 
@@ -46,18 +46,18 @@ export function onlyCall(): UpstreamCall {
   return call
 }
 
-/** Resolves when all messages between the service and its upstream have arrived, by a further request. */
+/** Resolves when all earlier messages between the service and its upstream have arrived: it waits for another request. */
 export async function meanwhile(): Promise<void> {
   await (await post({ model: 'understudy' })).text()
 }
 
-/** The same, as soon as it is asked. */
+/** Waits for the first call of the upstream, and returns it. @throws Error if there are more calls */
 export async function untilCalled(): Promise<UpstreamCall> {
   await upstream.called(1)
   return onlyCall()
 }
 
-/** Calls a function for every offset into so many bytes, 24 in parallel. */
+/** Calls a function for every offset from 0 to a length, 24 in parallel. */
 export async function eachOffset(length: number, action: (offset: number) => Promise<void>): Promise<void> {
   const offsets = Array.from({ length: length + 1 }, (_, offset) => offset).values()
   const worker = async () => {

@@ -2,38 +2,38 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 import { onTestFinished } from 'vitest'
 
-/** A call of an upstream: the request, and whether its connection closed before the answer was complete. */
+/** A request that the upstream got. */
 export interface UpstreamCall {
   readonly path: string
   readonly headers: IncomingMessage['headers']
   readonly body: Record<string, unknown>
-  /** Resolves when the caller leaves before the answer is complete. */
+  /** Resolves if the caller disconnects before the answer is complete. */
   readonly aborted: Promise<void>
 }
 
-/** How the upstream answers one call. */
+/** A function that answers one call. */
 export type Script = (response: ServerResponse, call: UpstreamCall) => void | Promise<void>
 
-/** A scripted OpenAI-compatible upstream on loopback, with its calls. */
+/** A scripted OpenAI-compatible upstream on loopback. It records its calls. */
 export interface ScriptedUpstream {
   /** The base URL, with `/v1`. */
   readonly url: string
   readonly calls: UpstreamCall[]
-  /** Resolves with the last call when there are so many calls. */
+  /** Waits until there are this many calls. @returns the last of them */
   called(count: number): Promise<UpstreamCall>
-  /** Adds scripts for the next calls, one each; the last one is used for all further calls. */
+  /** Adds scripts, one for each of the next calls. The last script is used for all further calls. */
   answer(...scripts: Script[]): void
   close(): Promise<void>
 }
 
-/** Starts a scripted upstream that closes when the running test is over. */
+/** Starts a scripted upstream, and closes it at the end of the running test. */
 export async function upstreamForThisTest(...scripts: Script[]): Promise<ScriptedUpstream> {
   const upstream = await startUpstream(...scripts)
   onTestFinished(() => upstream.close())
   return upstream
 }
 
-/** Starts a scripted upstream; whoever starts it closes it. */
+/** Starts a scripted upstream. The caller closes it. */
 export async function startUpstream(...scripts: Script[]): Promise<ScriptedUpstream> {
   const queue = [...scripts]
   const calls: UpstreamCall[] = []
@@ -88,7 +88,10 @@ export function json(body: unknown, status = 200, headers: Record<string, string
   }
 }
 
-/** Answers with these raw pieces, each in its own write, and ends (or, with `end: 'cut'`, drops the connection). */
+/**
+ * Answers with raw pieces, each in its own write.
+ * @param end whether it then ends the answer, drops the connection, or does nothing
+ */
 export function pieces(texts: readonly (string | Uint8Array)[], end: 'end' | 'cut' | 'hang' = 'end'): Script {
   return async (response) => {
     response.writeHead(200, { 'content-type': 'text/event-stream' })
@@ -101,7 +104,7 @@ export function pieces(texts: readonly (string | Uint8Array)[], end: 'end' | 'cu
   }
 }
 
-/** A stream's events as they are sent: each with its blank line. */
+/** The text of server-sent events, each with its blank line. */
 export const sse = (...events: readonly string[]): string => events.map((event) => `data: ${event}\n\n`).join('')
 
 /** A whole completion of an upstream. */
@@ -130,7 +133,7 @@ export function chunkText(delta: Record<string, unknown>, finishReason: string |
   })
 }
 
-/** The events of a whole streamed answer, one to a word, with the final `[DONE]`. */
+/** The events of a complete streamed answer: one event for each word, and the final `[DONE]`. */
 export function streamOf(text: string): string[] {
   const words = text.split(/(?<= )/)
   return [

@@ -1,16 +1,16 @@
 import { median, percentile } from '../../bench/measure.ts'
 
 /**
- * The requests that are measured in a round. With 300 the p99 is the third longest, and the p99s of two equal services differed
- * by a factor of 1.7.
+ * The number of requests that are measured in a round. With 300 requests the p99 is the third longest wait, and the p99s of two
+ * equal services differed by a factor of 1.7.
  */
 const asked = 1000
 const rounds = 7
-/** The requests before them in each round, while V8 compiles. */
+/** The number of requests before the measurement in each round, while V8 compiles. */
 const warmUps = 20
 
 /**
- * The 99th percentiles of services that are measured in turn, each the median of some rounds.
+ * Measures services in turn. @returns the 99th percentile of each service, as the median of some rounds
  * @param ask sends one request to a service, and returns its duration in milliseconds
  */
 export async function p99sOf<Service>(
@@ -21,7 +21,7 @@ export async function p99sOf<Service>(
   for (let round = 0; round < rounds; round++) {
     const times = services.map((): number[] => [])
     for (let turn = 0; turn < warmUps + asked; turn++) {
-      // The order alternates: each service is first as often as last.
+      // The order alternates, so that no service is always the first.
       const order = [...services.entries()]
       for (const [index, service] of turn % 2 === 0 ? order : order.toReversed()) {
         const took = await ask(service)

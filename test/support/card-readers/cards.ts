@@ -3,7 +3,7 @@ import { cardOfV1, jsonBytes, laterFields } from '../cards.ts'
 import { cardChunk, png, pngChunk, zip } from '../containers.ts'
 
 /*
- * Cards with every field of their version, Chinese, Japanese and Korean in them, and characters of two and more units.
+ * Cards with every field of their version. Their texts have Chinese, Japanese and Korean, and characters of several UTF-16 units.
  */
 
 const texts = {
@@ -81,7 +81,7 @@ export const whole3 = {
     character_book: bookOfV3,
   },
 }
-/** V3 as in real cards: only the filled-in fields, and entries without required fields. */
+/** A V3 card as other programs write them: it lacks fields without a value, and its entries lack required fields. */
 export const bare3 = {
   spec: 'chara_card_v3',
   spec_version: '3.0',
@@ -114,7 +114,7 @@ export interface SourceFile {
   readonly card: object
   readonly bytes: Buffer
   readonly pictures: Readonly<Record<string, Buffer>>
-  /** Formats that have these very pictures. */
+  /** The formats whose files have the same pictures, byte for byte. */
   readonly picturesIn: readonly string[]
 }
 
@@ -126,7 +126,7 @@ const file = (card: object, bytes = jsonBytes(card)): SourceFile => ({
 })
 const carried = { pictures: { main: icon, joy }, picturesIn: ['png', 'charx'] }
 
-/** The exported cards, by a name for the table. */
+/** The cards to export, by their name in the titles of the tests. */
 export const sources: Readonly<Record<string, SourceFile>> = {
   'V1, JSON': file(whole1),
   'V2, JSON': file(whole2),

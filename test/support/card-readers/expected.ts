@@ -3,8 +3,8 @@ import { laterFields } from '../cards.ts'
 import type { Format } from './readers.ts'
 
 /*
- * The expected fields of a card in another format, derived from the written card and the specifications: no
- * code of the service's conversion is used.
+ * The expected fields of a card in another format. They are derived from the source card and the specifications, without the
+ * code of the service's conversion.
  */
 
 const fieldsOfV1 = ['name', 'description', 'personality', 'scenario', 'first_mes', 'mes_example']
@@ -22,7 +22,7 @@ const fieldsOfEntry = [
   ...['keys', 'extensions', 'enabled', 'insertion_order', 'case_sensitive', 'name', 'priority', 'id', 'comment'],
   ...['selective', 'secondary_keys', 'constant', 'position'],
 ]
-/** Required fields, for cards without them. */
+/** Empty values of required fields, for cards without these fields. */
 const empty: Fields = laterFields
 
 /** The compared parts of a card: its fields, its extensions without the service's own, and its lore. */
@@ -51,7 +51,7 @@ function entryView(entry: Fields, isV2: boolean): Fields {
   return { ...only(entry, [...fieldsOfEntry, 'content', ...(isV2 ? [] : ['use_regex'])]) }
 }
 
-/** The expected result of a reader for this card. */
+/** The fields that a reader must find in the export of this card. */
 export function expectedView(card: Fields, format: Format): View {
   const data = valueIn(card, 'data') ?? card
   if (!isFields(data)) throw new Error('the card has no data')

@@ -4,7 +4,7 @@ import { pathToFileURL } from 'node:url'
 import { type Fields, isFields, valueIn } from '../../../src/fields.ts'
 import { installPackages } from '../installed-packages.ts'
 
-/** The installed packages: three readers of cards, and two that extract texts from pictures for readers of JSON. */
+/** The installed packages: three readers of cards, and two packages that extract the JSON from pictures for readers of JSON. */
 export const packages = [
   '@risuai/ccardlib@0.4.2',
   'character-card-utils@2.0.3',
@@ -23,12 +23,12 @@ export interface ReadAsset {
 /** The format that a file was exported in. */
 export type Format = 'json' | 'v2' | 'png' | 'charx'
 
-/** Other programs that read and write cards; the caller removes them. */
+/** Programs of other authors that read and write cards. The caller removes them. */
 export interface CardReaders {
   readonly foundry: Foundry
   readonly cardUtils: CardUtils
   readonly risu: Risu
-  /** The card in a file, extracted without the service's code. @param keyword of the picture's text */
+  /** Extracts the card from a file, without the service's code. @param keyword the keyword of the text chunk in a PNG */
   unpack(bytes: Buffer, format: Format, keyword?: 'ccv3' | 'chara'): Fields
   remove(): void
 }
@@ -43,7 +43,7 @@ interface Foundry {
 }
 
 interface CardUtils {
-  /** @throws for a card that is no V2 or V1 */
+  /** @throws an error for a card that is neither V2 nor V1 */
   parseToV2(document: unknown): { readonly data: Fields }
   v1ToV2(document: Fields): Fields
   backfillV2(document: Fields): Fields
@@ -52,7 +52,7 @@ interface CardUtils {
 interface Risu {
   readonly character: {
     check(document: Fields): 'v1' | 'v2' | 'v3' | 'unknown'
-    /** @param options without `from`, the format of the card is detected */
+    /** @param options if `from` is missing, the library detects the format of the card */
     convert(
       document: Fields,
       options: { readonly from?: 'v2' | 'v3'; readonly to: 'v2' | 'v3' },

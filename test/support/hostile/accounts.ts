@@ -4,8 +4,8 @@ import type { readConfig } from '../../../src/config.ts'
 import type { openStores } from '../../../src/stores/open.ts'
 
 /*
- * Makes, in a separate process, the accounts of attackers and bystanders with the code of a checkout: its folder is the
- * first argument, their number the second, and the settings come from the environment. Prints their keys as JSON.
+ * A program: makes the accounts of attackers and bystanders with the code of a checkout, and prints their keys as JSON. The first
+ * argument is the folder of the checkout, the second the number of accounts. The settings come from the environment.
  */
 
 const [folder = '', count = '0'] = process.argv.slice(2)

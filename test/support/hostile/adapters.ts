@@ -21,7 +21,7 @@ const parts = (count: number, part: (index: number) => object) => () => [
 ]
 const picture = (url: string) => ({ type: 'image_url', image_url: { url } })
 
-/** The adapters that translate, each of which has its own code. */
+/** The models whose adapters translate requests, each with its own code. */
 const translating = ['claude', 'gemini', 'compatible', 'merging']
 
 export const adapters: readonly Row[] = [

@@ -15,10 +15,10 @@ import { openSqlOf } from '../test-sql.ts'
 import { goodUpstream } from './good-upstream.ts'
 import type { Row } from './row.ts'
 
-/** The number of accounts: for 200 attackers, and for the bystanders. */
+/** The number of accounts: one for each of 200 attackers, and one for the bystanders. */
 const accounts = 201
 
-/** A service under attack, of any checkout. */
+/** A service under attack. Its code may be from another checkout. */
 export interface AttackedService {
   readonly url: string
   readonly folder: string
@@ -26,11 +26,11 @@ export interface AttackedService {
   /** The key of the bystanders' account. */
   readonly bystanderKey: string
   readonly attackerKeys: readonly string[]
-  /** The probe's measurements since the last call; undefined without a report for so many ms. */
+  /** The probe's measurements since the last call. @param most how many milliseconds to wait for them; then undefined */
   held(most: number): Promise<Held | undefined>
   /** CPU milliseconds of the main thread since the start. */
   cpu(): number
-  /** Milliseconds since the start in which the main thread was ready to run and had no core. */
+  /** Milliseconds since the start in which the main thread was ready to run but no core was free. */
   queued(): number
   /** The resident memory in bytes. */
   memory(): number
@@ -91,7 +91,7 @@ export async function startAttackedService(row: Row, folder: string, paced: numb
   }
 }
 
-/** Node's options that have each service write a CPU profile, where PROFILES names a folder. */
+/** Node's options for a CPU profile of the service, which is written into the folder PROFILES; none if PROFILES is not set. */
 function profiling(name: string): readonly string[] {
   const folder = process.env['PROFILES']
   if (folder === undefined) return []
@@ -117,7 +117,7 @@ function houseOf(
     memory: () => Number(/VmRSS:\s+(\d+)/.exec(textOf(`/proc/${pid}/status`))?.[1] ?? 0) * 1024,
     isRunning: () => service.process.exitCode === null && service.process.signalCode === null,
     async close() {
-      // A service that still works may not end in a reasonable time.
+      // A service that is still busy may take too long to stop.
       const killing = setTimeout(() => service.process.kill('SIGKILL'), 12_000)
       await closeAll()
       clearTimeout(killing)
@@ -125,7 +125,7 @@ function houseOf(
   }
 }
 
-/** A file of /proc; empty where the process has ended, or on other systems. */
+/** The text of a file in /proc; empty if the process has ended, and on other systems. */
 function textOf(path: string): string {
   return existsSync(path) ? readFileSync(path, 'utf8') : ''
 }
@@ -149,11 +149,11 @@ async function held({ process, stderr }: SpawnedService, most: number): Promise<
   return undefined
 }
 
-/** Data folders with the accounts in them, by checkout: making them takes seconds. */
+/** A data folder with the accounts for each checkout. It is copied for each row, because making the accounts takes seconds. */
 const stencils = new Map<string, Promise<{ readonly path: string; readonly keys: readonly string[] }>>()
 const stencilFolders: (() => void)[] = []
 
-/** Removes the files that all rows share. */
+/** Removes the data folders that are copied for each row. */
 export function removeStencils(): void {
   for (const remove of stencilFolders.splice(0)) remove()
 }

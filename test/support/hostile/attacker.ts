@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 /** The result of one request. */
 export interface Answer {
-  /** Null for no reply. */
+  /** The status of the reply; null if there is no reply. */
   readonly status: number | null
   /** The status with the error's code, or the reason why there is no reply. */
   readonly words: string
@@ -11,18 +11,18 @@ export interface Answer {
   readonly seconds: number
 }
 
-/** Seconds after which an attacker leaves. */
+/** Seconds that an attacker waits for all its replies before it disconnects. */
 export const patience = 40
 
 interface Sending {
   readonly method?: string
   readonly headers?: Readonly<Record<string, string>>
   readonly body?: Buffer
-  /** Seconds for which the last byte of the body is held back. */
+  /** Seconds before the last byte of the body is sent. */
   readonly unfinishedFor?: number
   /** Seconds before the reply is read. */
   readonly unreadFor?: number
-  /** Seconds after which the attacker leaves. */
+  /** Whether the attacker disconnects as soon as the reply begins. */
   readonly leaves?: boolean
 }
 
@@ -68,7 +68,7 @@ export class Attacker {
     this.answers.push({ status, words, seconds })
   }
 
-  /** Leaves at once, without waiting for replies. */
+  /** Disconnects immediately, without waiting for replies. */
   leave(): void {
     this.#leaving.abort()
   }
@@ -104,7 +104,7 @@ export class Attacker {
   }
 }
 
-/** The first bytes of a reply. The whole reply is read, unless the attacker leaves. */
+/** The first bytes of a reply. @param leaves whether to disconnect; otherwise the whole reply is read */
 async function beginningOf(response: IncomingMessage, leaves: boolean): Promise<string> {
   if (leaves) {
     response.destroy()

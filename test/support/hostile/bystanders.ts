@@ -3,17 +3,17 @@ import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 /*
- * Bystanders of the attack, in a separate process, so that the attackers do not slow them down: one requests
- * plants, one requests `/livez`, and one reads a stream whose upstream, also here, sends a chunk at a fixed pace. The
- * first message names the port of that upstream; then come the commands.
+ * Bystanders of the attack. They run in a separate process, so that the attackers do not slow them down. One bystander requests
+ * plants, one requests `/livez`, and one reads a stream. The upstream of the stream is also in this process, and sends a chunk at
+ * a fixed pace. The first message to the parent has the port of that upstream; then the process waits for commands.
  */
 
-/** A command: begin at a service with a key, or end and report. */
+/** A command: send requests to a service with a key, or end and report. */
 export type Order = { readonly url: string; readonly key: string } | 'end'
 
 /** The measurements of one kind of bystander. */
 export interface Seen {
-  /** Latencies in milliseconds, each as if the bystander had not waited for the request before. */
+  /** Latencies in milliseconds, as if requests came at a fixed pace and did not wait for earlier requests. */
   readonly waits: readonly number[]
   /** The number of refusals and missing replies. */
   readonly refused: number
@@ -53,7 +53,7 @@ class Round {
     return this.#sights
   }
 
-  /** Sends requests repeatedly. A latency above the pace also counts for the requests that would have come meanwhile. */
+  /** Sends requests repeatedly. A latency above the pace also counts for the requests that this request has delayed. */
   async #ask(kind: 'livez' | 'plants', path: string): Promise<void> {
     const sight = this.#sights[kind]
     while (!this.#ending.signal.aborted) {
@@ -129,7 +129,7 @@ process.on('message', (order: Order) => {
     return
   }
   const sights = round?.end()
-  // Latencies that the end has cut short are reported, too.
+  // The latencies of pending requests, which the end aborts, are reported too.
   setTimeout(() => process.send?.(sights), 50)
 })
 process.on('disconnect', () => process.exit())

@@ -15,7 +15,7 @@ const play = (character: string, messages: readonly object[] = hi) => ({ model: 
 interface CardRow {
   readonly name: string
   readonly fields: () => object
-  /** The message to it; by default a short line. */
+  /** The messages of the chat; by default a short line. */
   readonly messages?: () => readonly object[]
   /** Whether only `/chat/prompt` is called. */
   readonly isPromptOnly?: boolean
@@ -58,7 +58,9 @@ const long = (count: number, length: number) => () =>
     content: 'moss and fern '.repeat(length / 14),
   }))
 
-/** The test of a card whose pattern never ends, run by the command beside the service. */
+/**
+ * A card with a test whose pattern takes exponential time in a backtracking engine. The command runs it while the service runs.
+ */
 const testOfCard: Row = {
   name: 'a card test with "matches": ["^(a+)+$"], by the command',
   isOfIssue: true,

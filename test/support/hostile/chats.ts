@@ -1,6 +1,6 @@
 import { hi, json, postRow, type Row, randomLetters, times } from './row.ts'
 
-/* Chats that are large, and do not ask for a value of a schema. */
+/* Large chats without a JSON schema. */
 
 const chat = (model: string, messages: readonly object[], more: object = {}) => ({ model, messages, ...more })
 const said = (content: string) => [{ role: 'user', content }]
@@ -53,7 +53,7 @@ export const chats: readonly Row[] = [
   completion('50,000 tool calls and their results', 'understudy', () => toolCalls(25_000)),
 ]
 
-/** An assistant's calls, then their results, then the user. */
+/** The messages of a conversation: an assistant's tool calls, their results, and a message of the user. */
 export function toolCalls(count: number, given = '{}'): readonly object[] {
   const call = (index: number) => ({ id: `c${index}`, type: 'function', function: { name: 'f', arguments: given } })
   return [

@@ -3,7 +3,7 @@ import { base64, cardChunk, png, pngChunk, zip } from '../containers.ts'
 import { card } from './cards.ts'
 import { json, onBothEngines, type Row, randomLetters, times } from './row.ts'
 
-/* Cards as files: PNG and CHARX, sound and broken, as large as they may be. */
+/* Cards as files: valid and broken PNG and CHARX files of the maximum size. */
 
 const types = { json: 'application/json', png: 'image/png', charx: 'application/octet-stream' }
 const megabyte = 1024 ** 2

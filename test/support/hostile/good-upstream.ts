@@ -6,7 +6,7 @@ export function goodUpstream(request: IncomingMessage, response: ServerResponse)
   request.resume().on('end', () => answerWell(request, response))
 }
 
-/** The same for a request whose body is read. */
+/** Answers like `goodUpstream` to a request whose body has been read already. */
 export function answerWell({ url = '' }: IncomingMessage, response: ServerResponse): void {
   response.writeHead(200, { 'content-type': 'application/json' })
   response.end(JSON.stringify(answerTo(url)))

@@ -8,25 +8,27 @@ import type { Kind, Watch, Watched } from './watch.ts'
 /** The cost of one attack. */
 export interface Cost {
   readonly attackers: number
-  /** CPU milliseconds of the longest stretch, without collections; a lower bound where `isLeast`. */
+  /**
+   * CPU milliseconds of the longest stretch without a turn of the event loop, without collections. A lower bound if `isLeast`.
+   */
   readonly held: number
   readonly isLeast: boolean
-  /** The longest collections in a stretch, in milliseconds. */
+  /** The longest time of garbage collections in a stretch, in milliseconds. */
   readonly collections: number
   /** CPU seconds of the main thread. */
   readonly cpu: number
-  /** Milliseconds in which the main thread was ready to run and had no core: bystanders waited for that, too. */
+  /** Milliseconds in which the main thread was ready to run but no core was free. They are part of the bystanders' latencies. */
   readonly queued: number
   readonly quiet: Watched
   readonly watched: Watched
   /** The peak memory above idle, in bytes. */
   readonly memory: number
-  /** The memory above idle after the calm; undefined until then, and where the service was still working. */
+  /** The memory above idle after the calm, in bytes; undefined if the service was still busy. */
   readonly calm: Promise<number | undefined>
   /** Seconds of the slowest reply. */
   readonly seconds: number
   readonly answers: readonly Answer[]
-  /** Whether the service went on working after the attackers had left. */
+  /** Whether the service was still busy after the attackers had disconnected. */
   readonly goesOn: boolean
 }
 
@@ -41,10 +43,10 @@ export interface Measuring {
   readonly isOneAccount: boolean
 }
 
-/** The minimum seconds of watching bystanders: before an attack, and during a short one. */
+/** The minimum seconds for which bystanders are measured: before an attack, and during a short attack. */
 const watchedFor = 1
 
-/** Attacked services, until their released memory is measured. */
+/** Attacked services whose memory after the calm is not measured yet. */
 const calming = new Set<Promise<unknown>>()
 
 /** Resolves when all attacked services are closed. */
@@ -63,7 +65,7 @@ export async function costsOf(row: Row, folder: string, measuring: Measuring): P
   return found.flatMap((costs) => (costs.length === 0 ? [] : [medianOf(costs)]))
 }
 
-/** If fewer attackers get no reply, more are not tried. */
+/** Measures a row once. If no attacker gets a reply, larger numbers of attackers are not tried. */
 async function costsOnce(
   row: Row,
   folder: string,
@@ -91,9 +93,9 @@ interface WarmService extends AttackedService {
   /** The memory of the idle service, in bytes. */
   readonly idle: number
   readonly quiet: Watched
-  /** The memory above idle after the calm, in bytes; undefined where it never is calm. */
+  /** The memory above idle after the calm, in bytes; undefined if the service was still busy after the attack. */
   readonly calm: Promise<number | undefined>
-  /** Ends the attack. Then the service is closed, at once or after the calm. */
+  /** Ends the attack. Then the service is closed. @param isCalm whether to wait and measure the memory first */
   calmed(isCalm: boolean): void
 }
 
@@ -102,7 +104,7 @@ async function openWarm(row: Row, folder: string, { watch, calmSeconds }: Measur
   await plantSome(service)
   const first = new Attacker(0, service.attackerKeys[0], service)
   for (let round = 0; round < 2; round++) await row.warm?.(first)
-  // Bystanders warm up, too.
+  // The bystanders' requests warm the service up, too.
   watch.begin(service.url, service.bystanderKey)
   await sleep(500)
   await watch.end()
@@ -176,7 +178,7 @@ async function attack(row: Row, service: WarmService, count: number, measuring: 
   }
 }
 
-/** Whether the main thread is busy for ten more seconds. */
+/** Whether the main thread is still busy after ten seconds. */
 async function isAtWork(service: AttackedService): Promise<boolean> {
   for (let look = 0; look < 30; look++) {
     const before = service.cpu()

@@ -1,6 +1,9 @@
 import { hi, json, postRow, type Row, times } from './row.ts'
 
-/* Bodies, headers, URLs and cursors that are hard to parse; documents; invalid keys. */
+/*
+ * Requests with bodies, headers, URLs and cursors that are hard to parse, requests for documents, and requests with invalid
+ * keys.
+ */
 
 const plant = '/plants'
 const chat = '/chat/completions'
@@ -126,7 +129,7 @@ const heads: readonly Row[] = [
   askRow('wrong keys', 20, '/plants', { authorization: `Bearer cv_${'a'.repeat(40)}` }, { isKeyless: true }),
 ]
 
-/** Sends a request without a key, and does not read the reply for a while. */
+/** A row whose attackers send a request without a key, and do not read the reply for a while. */
 const unread = (name: string, path: string, headers: Readonly<Record<string, string>> = {}): Row => ({
   name,
   isKeyless: true,

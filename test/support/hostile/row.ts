@@ -11,23 +11,23 @@ export type Attack = (attacker: Attacker) => Promise<unknown>
 /** One measured attack. */
 export interface Row {
   readonly name: string
-  /** Whether it is one of the first rows, which are always measured with 200 attackers. */
+  /** Whether the row is always measured with 200 attackers too. */
   readonly isOfIssue?: true
-  /** Whether its bodies or replies have nearly the maximum size: it may take longer. */
+  /** Whether bodies or replies have nearly the maximum size. Such a row has higher limits. */
   readonly isLargest?: true
-  /** By default SQLite. */
+  /** The database; by default SQLite. */
   readonly engine?: Engine
   /** Whether the attackers have no key. */
   readonly isKeyless?: true
-  /** Whether all attackers use the first one's key. */
+  /** Whether all attackers use the key of the first attacker. */
   readonly isOneAccount?: true
-  /** The maximum of attackers: many with large bodies would measure the machine. */
+  /** The maximum number of attackers. More attackers with large bodies would only measure the machine. */
   readonly maxAttackers?: number
-  /** Fills the database, before the service starts. */
+  /** Fills the database before the service starts. */
   readonly fill?: (sql: TestSql) => Promise<void>
   /** Requests before the attack, so that nothing is loaded or compiled under attack. */
   readonly warm?: Attack
-  /** The upstream's behaviour, by default a good one. Its failures make error replies of the service correct. */
+  /** The behaviour of the upstream; by default it answers correctly. With this field, 502 and 504 are correct replies. */
   readonly upstream?: (request: IncomingMessage, response: ServerResponse) => void
   /** Makes the bodies before the attack, and returns the attack. */
   readonly prepare: () => Attack
@@ -38,7 +38,7 @@ export const json = (value: unknown): Buffer => Buffer.from(JSON.stringify(value
 
 export const hi = [{ role: 'user', content: 'Hi' }] as const
 
-/** The same random letters each time, which are the most expensive text to tokenize. */
+/** Pseudo-random letters, the same at each call. They are the most expensive text to tokenize. */
 export function randomLetters(count: number): string {
   let state = 1
   const codes = Buffer.alloc(count)
@@ -49,7 +49,7 @@ export function randomLetters(count: number): string {
   return codes.toString('latin1')
 }
 
-/** An array of so many values, made from their indices. */
+/** An array of this length, whose values are made from their indices. */
 export const times = <T>(count: number, make: (index: number) => T): T[] =>
   Array.from({ length: count }, (_, index) => make(index))
 
@@ -58,7 +58,7 @@ export function onBothEngines(row: Row): readonly Row[] {
   return [row, { ...row, name: `${row.name}, PostgreSQL`, engine: 'PostgreSQL' }]
 }
 
-/** A row that sends one body, and for warming up a small one of the same kind. */
+/** A row that sends one body. For the warm-up it sends a small body of the same kind. */
 export function postRow(
   name: string,
   path: string,

@@ -17,7 +17,7 @@ const branches = () => ({ allOf: times(100_000, () => ({ type: 'object' })) })
 
 export const schemas: readonly Row[] = [
   schemaRow('allOf of 100,000 branches', branches, {}, { isOfIssue: true }),
-  // The remaining cost without the model.
+  // The model does not exist, so only the reading of the request has a cost.
   schemaRow('allOf of 100,000 branches, only read', branches, { model: 'none' }),
   schemaRow(
     '3,000 properties with heavy patterns',
@@ -53,7 +53,7 @@ export const schemas: readonly Row[] = [
     minItems: 9000,
     items: { type: 'string', minLength: 100_000 },
   })),
-  // Just within the budget: the cost of counting and sending.
+  // Just within the budget. The row shows the cost of counting and sending.
   schemaRow(
     '10 long texts of a pattern, streamed',
     () => ({ type: 'array', minItems: 4, items: { pattern: '([a-z]{1000}){9}' } }),

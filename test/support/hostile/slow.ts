@@ -2,7 +2,7 @@ import { cardChunk, png, pngChunk } from '../containers.ts'
 import { card } from './cards.ts'
 import { hi, json, onBothEngines, type Row } from './row.ts'
 
-/* Bodies that do not end, and replies that are not read: the memory that they hold. */
+/* Bodies that do not end and replies that are not read. The rows show how much memory such requests hold. */
 
 const megabyte = 1024 ** 2
 const largeCard = () => png(pngChunk('teXt', Buffer.alloc(59 * megabyte, 'a')), cardChunk('ccv3', card({})))

@@ -2,9 +2,9 @@ import type { TestSql } from '../test-sql.ts'
 import type { Attacker } from './attacker.ts'
 import { type Engine, json, type Row } from './row.ts'
 
-/* The cost of a full database, on both engines. */
+/* Requests to a database with a million rows, on both engines. */
 
-/** The numbers 1 to a million as rows `n`, in SQL for both engines. */
+/** Fills a table from the numbers `n` from 1 to a million, with SQL for both engines. */
 async function fillTable(sql: TestSql, table: string, columns: string, values: string): Promise<void> {
   const digits =
     '(SELECT 0 AS d UNION SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 UNION SELECT 5 UNION SELECT 6 UNION SELECT 7 UNION SELECT 8 UNION SELECT 9)'
@@ -33,7 +33,7 @@ const fillKeys = (sql: TestSql) =>
     'account, key, request, plant, name, created',
     `${firstAccount}, 'key-' || n, 'x', n, 'Moss', 1000000`,
   )
-/** A million requests, each of a different model, and added to the usage of their days, as by a service. */
+/** Adds a million requests, each with a different model, to the ledger and to the sums of days, as a service does. */
 async function fillLedger(sql: TestSql): Promise<void> {
   await fillTable(
     sql,
@@ -41,7 +41,7 @@ async function fillLedger(sql: TestSql): Promise<void> {
     'id, account, key_id, key_prefix, model, created, reserved_tokens, prompt_tokens, completion_tokens, tokens_exact, total_ms, retries, state, summed',
     `'req_' || n, ${firstAccount}, 'key_' || (n % 1000), 'cv_' || (n % 1000), 'model ' || n, 1763000000 + n, 0, 1, 1, 1, 1, 0, 'stop', 1`,
   )
-  // The first of those days, with the number 20405, is 13 November 2025.
+  // The first day of the sums has the number 20405, which is 13 November 2025.
   await fillTable(
     sql,
     'usage_days',
@@ -56,7 +56,7 @@ interface StoreRow extends Partial<Row> {
   readonly attack: (attacker: Attacker) => Promise<unknown>
 }
 
-/** A row for each engine. The attackers share the account with the million rows, each with its own key. */
+/** A row for each engine. All attackers use the key of the account with the million rows. */
 function onBoth({ name, attack, ...more }: StoreRow): readonly Row[] {
   const engines: readonly Engine[] = ['SQLite', 'PostgreSQL']
   return engines.map((engine) => ({
@@ -121,7 +121,7 @@ export const stores: readonly Row[] = [
       await attacker.send('/usage?from=2020-01-01&by=model')
       await attacker.send('/usage?from=2020-01-01&by=key')
       await attacker.send('/usage?from=2020-01-01&by=day')
-      // Parts of days are read request by request.
+      // A report reads a part of a day from the requests, and not from the sums.
       await attacker.send('/usage?from=2025-11-14T08:00:00Z&to=2025-11-15T16:00:00Z&by=model')
     },
   }),

@@ -2,20 +2,20 @@ import type { Cost } from './measure.ts'
 import type { Row } from './row.ts'
 import type { Kind } from './watch.ts'
 
-/** One line of the table at the end: an attack on the checkout under test, and on the earlier one if there is one. */
+/** One line of the table at the end: an attack on the checkout under test, and on the earlier checkout if BEFORE names one. */
 export interface Line {
   readonly group: string
   readonly row: Row
   readonly now: Cost
   readonly before: Cost | undefined
-  /** The memory above idle after the calm, in bytes; NaN until then, undefined where it never was calm. */
+  /** The memory above idle after the calm, in bytes. NaN until it is measured; undefined if the service stayed busy. */
   readonly calm: number | undefined
   readonly calmBefore: number | undefined
 }
 
 const megabyte = 1024 ** 2
 
-/** The limits in milliseconds, bytes and seconds. */
+/** The limits of the figures, in milliseconds, bytes and seconds. */
 const bars = {
   held: { usual: 50, largest: 150 },
   waits: { usual: 100, largest: 250 },
@@ -23,12 +23,12 @@ const bars = {
   calm: 64 * megabyte,
   seconds: 30,
 }
-/** With more attackers than this, the latencies of bystanders are only shown, and have no limit. */
+/** With more attackers than this, the latencies of bystanders are shown but have no limit. */
 const maxJudged = 16
 
 const kinds: readonly Kind[] = ['livez', 'plants', 'stream']
 
-/** The exceeded limits of a cost, a word for each; empty where none is exceeded. */
+/** The limits that a cost exceeds, a word for each. */
 export function missesOf(row: Row, cost: Cost): readonly string[] {
   const size = row.isLargest ? 'largest' : 'usual'
   const misses: string[] = []
@@ -44,24 +44,27 @@ export function missesOf(row: Row, cost: Cost): readonly string[] {
   return misses
 }
 
-/** Whether so much memory above idle after the calm is too much. */
+/** Whether the memory above idle after the calm exceeds its limit. @param calm bytes; undefined if the service stayed busy */
 export function isTooMuch(calm: number | undefined): boolean {
   return calm === undefined || calm > bars.calm
 }
 
-/** Whether a reply is correct: a success, a refusal that the caller understands, or for a bad upstream an error about it. */
+/**
+ * Whether a status is correct: a success, a refusal that the caller understands, or with a bad upstream an error about the
+ * upstream.
+ */
 function isClear(row: Row, status: number | null): boolean {
   if (status === null) return false
   return status < 500 || status === 503 || (row.upstream !== undefined && [502, 504].includes(status))
 }
 
 function excess({ quiet, watched }: Cost, kind: Kind): number {
-  // A stream without any chunk stood still.
+  // A stream without any chunk was blocked all the time.
   if (watched[kind].count === 0) return Number.POSITIVE_INFINITY
   return watched[kind].p999 - quiet[kind].p999
 }
 
-/** The ratio of the worst figure of a line to its limit. */
+/** The worst figure of a line, in proportion to its limit. */
 export function badness({ row, now, calm }: Line): number {
   const size = row.isLargest ? 'largest' : 'usual'
   return Math.max(
@@ -98,7 +101,7 @@ export function cellsOf(line: Line): Readonly<Record<string, string>> {
   }
 }
 
-/** Median, p99 and p99.9, and their excess over the time without attackers. */
+/** The median, the p99 and the p99.9 of latencies, and by how much the p99.9 exceeds that without attackers. */
 function waitsOf(cost: Cost, kind: Kind): string {
   const { p50, p99, p999, refused } = cost.watched[kind]
   const above = excess(cost, kind)

@@ -3,7 +3,7 @@ import { sse } from '../upstream.ts'
 import { answerWell } from './good-upstream.ts'
 import { hi, json, postRow, type Row, times } from './row.ts'
 
-/* Replies of a hostile upstream, or of one that a caller has made to send them. */
+/* Hostile replies of an upstream. A caller may have made an honest upstream send them. */
 
 const path = '/chat/completions'
 const megabyte = 1024 ** 2
@@ -16,7 +16,7 @@ interface UpstreamRow {
   readonly answer: (response: ServerResponse) => void
 }
 
-/** A chat before the attack with a normal answer, since loading a package is not part of the attack. */
+/** The messages of a chat before the attack, with a normal answer: loading a package must not count as part of the attack. */
 const warming = [{ role: 'user', content: 'Warming up' }] as const
 
 const upstreamRow = ({ name, model = 'relay', stream = true, answer }: UpstreamRow): Row =>
@@ -50,7 +50,7 @@ const chunk = (delta: object, more: object = {}) =>
   })
 const end = sse(chunk({}, { finish_reason: 'stop' }), '[DONE]')
 
-/** Writes a piece repeatedly, with backpressure, and then the end. */
+/** Writes a piece `count` times, with backpressure, then `last`, and ends the reply. */
 function pour(response: ServerResponse, piece: Buffer, count: number, last = ''): void {
   let left = count
   const go = () => {

@@ -16,10 +16,10 @@ export interface Waits {
 export type Kind = keyof Sights
 export type Watched = Readonly<Record<Kind, Waits>>
 
-/** Bystanders of one service at a time. */
+/** Runs the bystanders, who use one service at a time. */
 export class Watch {
   readonly #process: ChildProcess
-  /** The port of their stream's upstream. */
+  /** The port of the upstream of the bystanders' stream. */
   readonly port: number
 
   private constructor(process: ChildProcess, port: number) {
@@ -27,7 +27,7 @@ export class Watch {
     this.port = port
   }
 
-  /** Starts the process; the caller closes it. */
+  /** Starts the process of the bystanders. The caller closes it. */
   static async start(): Promise<Watch> {
     const process_ = spawn(process.execPath, [join(projectFolder, 'test/support/hostile/bystanders.ts')], {
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 
-/** Where systems have a Chromium, the most likely first. */
+/** The usual paths of Chromium, the most likely path first. */
 const usual = [
   '/usr/bin/chromium',
   '/usr/bin/chromium-browser',
@@ -10,8 +10,8 @@ const usual = [
 ]
 
 /**
- * Finds the browser of a run, for all its files.
- * @throws Error where there is none
+ * Finds the browser for all test files of a run, and sets CHROMIUM to its path.
+ * @throws Error if there is no browser
  */
 export function setup(): void {
   const found = process.env['CHROMIUM'] ?? usual.find((path) => existsSync(path))

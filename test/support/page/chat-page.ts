@@ -15,7 +15,7 @@ export interface ChatPage {
 }
 
 /**
- * Opens the page, and the conversation with Fern by a click.
+ * Opens the page, and then the conversation with Fern by a click.
  * @param scripts the model's answers, call by call
  */
 export async function talkToFern(
@@ -36,7 +36,7 @@ export function gardener({ url }: ScriptedUpstream): Readonly<Record<string, unk
   return { gardener: { adapter: 'openai', baseUrl: url, retries: 0, breaker: { failures: 0 } } }
 }
 
-/** The parts of a page with the conversation with Fern. */
+/** Finds the elements of a page that shows the conversation with Fern. */
 export function chatPage(page: Page, service: TestService, upstream: ScriptedUpstream): ChatPage {
   const box = page.getByLabel('Message to Fern')
   return {
@@ -56,7 +56,7 @@ export function says(text: string): Script {
   }
 }
 
-/** Begins a streamed reply, and leaves it open until the caller leaves or `end` is settled. */
+/** Begins a streamed reply, and leaves it open until the caller disconnects or `end` is settled. */
 export function begins(text: string, end: Promise<void> = new Promise(() => {})): Script {
   return async (response, { aborted }) => {
     response.writeHead(200, { 'content-type': 'text/event-stream' })

@@ -10,7 +10,7 @@ export interface Cutting {
   isOn: boolean
 }
 
-/** Starts it for the running test. */
+/** Starts a proxy that closes at the end of the running test. */
 export async function startCutting({ url }: Pick<TestService, 'url'>): Promise<Cutting> {
   const server = createServer((asked, reply) => {
     const { method, headers, url: path = '/' } = asked

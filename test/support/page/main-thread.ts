@@ -8,14 +8,15 @@ interface TraceEvent {
   readonly ph: string
   readonly pid: number
   readonly tid: number
-  /** Microseconds of the thread's own CPU time. */
+  /** The CPU time of the event, in microseconds. */
   readonly tdur?: number
   readonly args?: { readonly name?: string }
 }
 
 /**
- * Does something in a page. @returns the milliseconds of the longest task of a phone's main thread: its CPU
- * time here, times four. Unlike wall-clock time, it does not depend on other load of the machine.
+ * Runs an action in a page, and measures the longest task of the main thread.
+ * @returns its CPU milliseconds on a phone: four times those on this machine. Unlike wall-clock time, CPU time does not depend
+ *   on other load of the machine.
  */
 export async function longestTask(page: Page, act: () => Promise<void>): Promise<number> {
   const browser = page.context().browser()

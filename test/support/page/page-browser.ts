@@ -6,11 +6,11 @@ import { type TestService, temporaryFolder } from '../service.ts'
 
 /** Options of opening the page. */
 export interface PageOptions extends BrowserContextOptions {
-  /** The key to sign in with; the service's first key by default, and none for null. */
+  /** The key to sign in with. By default it is the service's first key; with null the page is not signed in. */
   readonly key?: string | null
   /** The fragment to open, such as `#/plants`. */
   readonly at?: string
-  /** Allowed lines of the console: a browser writes one for each reply that is no success, which some tests expect. */
+  /** Lines that the console may have: a browser writes a line for each error status, which some tests expect. */
   readonly expected?: readonly RegExp[]
 }
 
@@ -21,8 +21,8 @@ export const desktop = { width: 1280, height: 800 }
 /** A browser for a test file, which opens the page of a service for one test. */
 export interface PageBrowser {
   /**
-   * Opens the page. At the end of the test the console must be empty, without a violation of the policy, and no other
-   * host may have got a request.
+   * Opens the page. At the end of the test the console must be empty, the content security policy must not be violated, and no
+   * other host may have got a request.
    */
   openPage(service: Pick<TestService, 'url' | 'key'>, screen?: PageOptions): Promise<Page>
 }
@@ -63,7 +63,7 @@ export function browserForThisFile(): PageBrowser {
   }
 }
 
-/** The list of forbidden actions of a page, which grows as they happen. */
+/** A list of the forbidden actions of a page. It grows while the page is open. */
 function problemsOf(page: Page, host: string, expected: readonly RegExp[]): string[] {
   const problems: string[] = []
   const tell = (problem: string) => {
@@ -89,7 +89,7 @@ interface AxeResult {
   }[]
 }
 
-/** The serious and critical faults that axe-core finds in the current page, a line for each. */
+/** The serious and critical accessibility faults that axe-core finds in the current page, a line for each. */
 export async function barriersOf(page: Page): Promise<readonly string[]> {
   await page.evaluate(axe)
   const { violations } = await page.evaluate<AxeResult>('axe.run(document, { resultTypes: ["violations"] })')

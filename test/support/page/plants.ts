@@ -1,7 +1,7 @@
 import type { TestService } from '../service.ts'
 import { openSql } from '../test-sql.ts'
 
-/** Adds plants to the account of a service's first key, beside the service, with the ids 1, 2 and so on. */
+/** Adds plants with the ids 1, 2 and so on to the account of a service's first key. It writes to the database directly. */
 export async function plantInBulk(
   service: Pick<TestService, 'dataDirectory'>,
   count: number,

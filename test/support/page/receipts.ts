@@ -1,12 +1,12 @@
 import type { Page } from 'playwright-core'
 
-/** Opens the receipt of a request over the page, as the chat view does. When it closes, `document.title` changes. */
+/** Opens the receipt of a request in the page, as the chat view does. When the receipt closes, `document.title` changes. */
 export async function openReceipt(page: Page, request: object, requestId: string | null): Promise<void> {
   await page.evaluate(`globalThis.request = ${JSON.stringify(request)}`)
   await openReceiptOfGlobal(page, requestId)
 }
 
-/** The same for the request that is `globalThis.request` in the page. */
+/** Opens the receipt of the request that is `globalThis.request` in the page. */
 export async function openReceiptOfGlobal(page: Page, requestId: string | null): Promise<void> {
   await page.evaluate(`(async () => {
     const main = document.querySelector('script[type=module]').src

@@ -4,12 +4,12 @@ import type { Said } from './case.ts'
 /** Fields of a card, or of a part of it. */
 export type Fields = Readonly<Record<string, unknown>>
 
-/** A V2 card called Fern with some fields of its own. */
+/** A V2 card with the name Fern. @param data the fields that are not empty */
 export function cardOf(data: Fields): Fields {
   return { spec: 'chara_card_v2', spec_version: '2.0', data: { ...emptyData, ...data } }
 }
 
-/** The same in V3. */
+/** A V3 card with the name Fern. @param data the fields that are not empty */
 export function thirdOf(data: Fields): Fields {
   const more = { group_only_greetings: [], assets: [] }
   return { spec: 'chara_card_v3', spec_version: '3.0', data: { ...emptyData, ...more, ...data } }
@@ -31,17 +31,17 @@ export function loreCard(entries: readonly Fields[], data: Fields = {}): Fields 
   return cardOf({ ...data, character_book: bookOf(entries) })
 }
 
-/** A lorebook as cards embed it. */
+/** A lorebook as cards contain it. */
 export function bookOf(entries: readonly Fields[], book: Fields = {}): Fields {
   const indexed = entries.map((entry, index) => ({ ...entry, id: index }))
   return { name: '', extensions: {}, ...book, entries: indexed }
 }
 
 /**
- * An entry as SillyTavern exports it, with all of its own extensions.
- * @param keys separated by commas
- * @param extensions those that differ
- * @param fields of the entry itself that differ
+ * An entry as SillyTavern exports it, with all of SillyTavern's extensions.
+ * @param keys the keys, separated by commas
+ * @param extensions the extensions that differ from the default
+ * @param fields the fields of the entry that differ from the default
  */
 export function entryOf(keys: string, content: string, extensions: Fields = {}, fields: Fields = {}): Fields {
   return {
@@ -85,12 +85,12 @@ const standardExtensions = {
   delay: 0,
 }
 
-/** An entry as a specification writes it, without any extensions. */
+/** An entry without extensions, as in the specifications. */
 export function plainEntry(keys: string, content: string, fields: Fields = {}): Fields {
   return { keys: keys.split(','), content, enabled: true, insertion_order: 100, extensions: {}, ...fields }
 }
 
-/** SillyTavern's own world file. @param entries with the fields that differ from what its editor writes */
+/** A world file of SillyTavern. @param entries the fields that differ from what SillyTavern's editor writes */
 export function worldFile(entries: readonly Fields[]): Fields {
   return { entries: Object.fromEntries(entries.map((entry, uid) => [uid, { ...standardFields, ...entry, uid }])) }
 }
@@ -130,7 +130,7 @@ const standardFields = {
   triggers: [],
 }
 
-/** A conversation that the user opens, in which the two take turns. */
+/** A conversation in which the user and the character take turns. The user begins. */
 export function talk(...texts: readonly string[]): readonly Said[] {
   return texts.map((content, index) => ({ role: index % 2 === 0 ? 'user' : 'assistant', content }))
 }

@@ -1,45 +1,45 @@
-/** A message of a conversation that is played. */
+/** A message of the conversation of a case. */
 export interface Said {
   readonly role: 'user' | 'assistant'
   readonly content: string
 }
 
-/** A message that a model is sent. */
+/** A message of the prompt that a model gets. */
 export interface Told {
   readonly role: string
   readonly content: string
   readonly name?: string | undefined
 }
 
-/** A world book beside the character's: as SillyTavern's own file, or as a lorebook of a card. */
+/** A world book, in addition to the character's book: as a world file of SillyTavern, or as a lorebook in the format of cards. */
 export interface World {
   readonly file?: object
   readonly book?: object
 }
 
-/** One conversation with one card, which SillyTavern and the service are both asked about. */
+/** One conversation with one card. The prompts of SillyTavern and of the service for it are compared. */
 export interface Compared {
   readonly area: string
   readonly name: string
-  /** The card file. */
+  /** The JSON document of the card. */
   readonly card: Readonly<Record<string, unknown>>
   /** The conversation without its greeting. */
   readonly messages: readonly Said[]
-  /** 0 for `first_mes`, n for alternate greeting n. */
+  /** The index of the greeting: 0 is `first_mes`, n is alternate greeting n. */
   readonly greeting?: number
-  /** The greeting as a client sends it again, where the service's request begins with it. */
+  /** The greeting that begins the request to the service, if the client sends it back. */
   readonly echo?: string
-  /** Whether the last message, the character's, is to be continued. */
+  /** Whether the last message is the beginning of a reply, which the model continues. */
   readonly isContinued?: boolean
   readonly userName?: string
   readonly persona?: string
   readonly note?: { readonly text: string; readonly depth: number; readonly role: 'system' | 'user' | 'assistant' }
   readonly worlds?: readonly World[]
-  /** Settings of SillyTavern's world info that differ from those of the other cases. */
+  /** Settings of SillyTavern's world info that differ from the settings of other cases. */
   readonly tavernSettings?: Readonly<Record<string, number | boolean>>
-  /** Why the service does otherwise; absent where both must send the same. */
+  /** Why the service sends another prompt; absent if both must send the same prompt. */
   readonly otherwise?: string
 }
 
-/** A case whose area is told by the list that it is in. */
+/** A case without its area, which is the same for the whole list of cases. */
 export type Case = Omit<Compared, 'area'>

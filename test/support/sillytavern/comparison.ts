@@ -5,25 +5,25 @@ import { Value } from '@sinclair/typebox/value'
 import { startTestService, type TestService, temporaryFolder } from '../service.ts'
 import type { Compared, Told } from './case.ts'
 
-/** What came of a case. */
+/** The prompts of both programs for a case. */
 export interface Verdict {
   readonly compared: Compared
-  /** What SillyTavern sends its upstream, normalised. */
+  /** The normalised messages that SillyTavern sends to its upstream. */
   readonly theirs: readonly Told[]
-  /** What `POST /chat/prompt` says that a model would be sent, normalised. */
+  /** The normalised messages of the service, as `POST /chat/prompt` returns them. */
   readonly ours: readonly Told[]
 }
 
-/** Whether both send the same. */
+/** Whether both programs send the same messages. */
 export function isSame({ theirs, ours }: Verdict): boolean {
   return JSON.stringify(theirs) === JSON.stringify(ours)
 }
 
 /**
- * Messages by what they say: each trimmed, empty ones left out, and neighbours of one role and name as one message.
- * SillyTavern sends each field as a message, and several entries at one depth as one; the service sends the fields
- * before the conversation as one message, and each entry at a depth as one. Neighbours are joined by a blank line
- * before the conversation, and by a line break in it.
+ * Makes messages comparable: it trims each message, removes empty messages, and joins adjacent messages of the same role that
+ * have no name. Before the conversation it joins them by a blank line, and within the conversation by a line break. The reason:
+ * SillyTavern sends each field of a card as a message, and several entries at one depth as one message; the service sends all
+ * fields before the conversation as one message, and each entry at a depth as one message.
  */
 export function normalised(messages: readonly Told[]): readonly Told[] {
   const said: Told[] = []
@@ -49,9 +49,9 @@ const receipt = Type.Object({
 })
 
 /**
- * Asks the service for the prompt of a case, in an account that has the case's card.
- * @param shared a service without world books; a case with a world file gets one of its own
- * @throws Error with the service's answer where it refuses the card or the request
+ * Requests the prompt of a case from the service, in an account that has the card of the case.
+ * @param shared a service without world books. A case with a world file gets its own service
+ * @throws Error with the reply of the service, if it refuses the card or the request
  */
 export async function promptOf(compared: Compared, shared: TestService): Promise<readonly Told[]> {
   const files = (compared.worlds ?? []).flatMap(({ file }) => (file ? [file] : []))

@@ -5,7 +5,7 @@ const hello = talk('Hello there.')
 const water = talk('Tell me about water.')
 const long = talk('one', 'two', 'three', 'four', 'five', 'six', 'seven')
 
-/** Cases of what lore fires. */
+/** Cases of which lore entries are activated. */
 export function keyCases(): readonly Case[] {
   const lore = (...entries: Parameters<typeof loreCard>[0]) => ({ card: loreCard(entries), messages: water })
   const both = (name: string, selectiveLogic: number): Case => ({
@@ -162,7 +162,7 @@ export function keyCases(): readonly Case[] {
   ]
 }
 
-/** Cases of where lore stands. */
+/** Cases of the position of lore in the prompt. */
 export function placeCases(): readonly Case[] {
   const at = (position: number, content: string, order: number, extensions: Fields = {}) =>
     entryOf('water', content, { position, ...extensions }, { insertion_order: order })
@@ -389,7 +389,7 @@ export function recursionCases(): readonly Case[] {
   ]
 }
 
-/** Cases of lore that goes by the messages before. */
+/** Cases of lore that depends on earlier messages. */
 export function timeCases(): readonly Case[] {
   const timed = (extensions: Fields, messages: Compared['messages']): Pick<Case, 'card' | 'messages'> => ({
     card: loreCard([entryOf('water', 'Timed.', { scan_depth: 1, ...extensions })]),

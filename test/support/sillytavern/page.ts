@@ -5,19 +5,19 @@ import { completion, json, type ScriptedUpstream, startUpstream } from '../upstr
 import type { Compared, Said, Told } from './case.ts'
 import type { Tavern } from './program.ts'
 
-/** SillyTavern's page in headless Chromium, with an upstream that records what it is sent. */
+/** SillyTavern's page in headless Chromium, with an upstream that records its requests. */
 export interface TavernPage {
   /**
-   * Plays a case as a user of the page would: imports the card and its lorebook, writes each message of the user's,
-   * gets each of the character's from the upstream.
+   * Plays a case as a user of the page would: it imports the card and its lorebook, and writes each message of the user. Each
+   * message of the character comes from the upstream.
    * @returns the messages of the last request that the upstream got
-   * @throws Error where the page sends none
+   * @throws Error if the page sends no request
    */
   play(compared: Compared): Promise<readonly Told[]>
   close(): Promise<void>
 }
 
-/** What is used of the modules of SillyTavern's page. */
+/** The parts of SillyTavern's modules in the page that this file uses. */
 interface Modules {
   readonly script: {
     readonly chat: unknown[]
@@ -33,7 +33,7 @@ interface Modules {
   }
 }
 
-/** What is used of `SillyTavern.getContext()`. */
+/** The parts of `SillyTavern.getContext()` that this file uses. */
 interface Context {
   readonly characters: readonly { readonly avatar: string; readonly name: string }[]
   readonly characterId: string
@@ -56,7 +56,7 @@ declare const tavern: Modules
 declare const document: { querySelector(selector: string): { value: string } | null }
 declare const SillyTavern: { getContext(): Context }
 
-/** Opens the page; whoever opens it closes it. @param tavern a program that nobody has used before */
+/** Opens the page. The caller closes it. @param program a SillyTavern that has not been used before */
 export async function openTavernPage(program: Tavern, mainPrompt: string): Promise<TavernPage> {
   await setUp(program)
   const upstream = await startUpstream(json(completion('Yes.')))
@@ -80,7 +80,7 @@ async function close(browser: Browser, upstream: ScriptedUpstream): Promise<void
   await upstream.close()
 }
 
-/** Saves settings so that the first start of the page asks nothing. */
+/** Saves settings with which the page asks no questions at its first start. */
 async function setUp(program: Tavern): Promise<void> {
   const kept = await (await program.post('/api/settings/get', {})).json()
   const { settings } = Value.Decode(Type.Object({ settings: Type.String() }), kept)
@@ -92,7 +92,7 @@ async function setUp(program: Tavern): Promise<void> {
   if (!saved.ok) throw new Error(`The settings are not saved: ${saved.status}`)
 }
 
-/** In the page: the settings that all cases have. */
+/** Runs in the page: sets the settings of all cases. */
 function connect({ url, mainPrompt }: { readonly url: string; readonly mainPrompt: string }): void {
   const { chatCompletionSettings: settings, powerUserSettings } = SillyTavern.getContext()
   Object.assign(settings, {
@@ -120,7 +120,7 @@ async function play(page: Page, upstream: ScriptedUpstream, compared: Compared):
     const next = messages[index + 1]
     const answer = next?.role === 'assistant' ? next.content : 'Yes.'
     if (said.role === 'assistant') {
-      // What follows the user's words was the upstream's answer to them.
+      // A character's message after a user's message is already in the chat, because the upstream answered with it.
       if (messages[index - 1]?.role !== 'user') await page.evaluate(add, said)
     } else if (next?.role === 'user') {
       await page.evaluate(add, said)
@@ -142,7 +142,7 @@ const sent = Type.Object({
   ),
 })
 
-/** In the page: opens a new chat with the card of a case, under its settings. @returns the name of the card's file */
+/** Runs in the page: opens a new chat with the card and the settings of a case. @returns the name of the card's file */
 async function begin(compared: Compared): Promise<string> {
   const { card, userName = 'Ada', persona = '', note, worlds = [], tavernSettings = {}, greeting = 0 } = compared
   const context = SillyTavern.getContext()
@@ -194,14 +194,14 @@ async function begin(compared: Compared): Promise<string> {
   return avatar
 }
 
-/** In the page: writes a message and sends it. */
+/** Runs in the page: writes a message and sends it. */
 async function say(text: string): Promise<void> {
   const field = document.querySelector('#send_textarea')
   if (field) field.value = text
   await SillyTavern.getContext().generate('normal')
 }
 
-/** In the page: adds a message to the chat, and asks for no answer. */
+/** Runs in the page: adds a message to the chat without a request for an answer. */
 async function add({ role, content }: Said): Promise<void> {
   if (role === 'user') await tavern.script.sendMessageAsUser(content, '')
   else {

@@ -7,16 +7,16 @@ import { Value } from '@sinclair/typebox/value'
 import { installPackages } from '../installed-packages.ts'
 import { compileCache } from '../process.ts'
 
-/** The package that is installed: a program beside the service, never a dependency. */
+/** The package to install. The trials run it as a separate program, and it is no dependency. */
 export const version = 'sillytavern@1.19.0'
 
-/** SillyTavern as its page sees it. */
+/** A running SillyTavern, as its page uses it. */
 export interface Tavern {
-  /** Where its page is. */
+  /** The URL of SillyTavern's page. */
   readonly url: string
-  /** Posts JSON as its page does. */
+  /** Posts JSON as SillyTavern's page does. */
   post(path: string, body: object): Promise<Response>
-  /** Ends the program, and removes what was installed. */
+  /** Ends the program, and removes the installed package. */
   close(): Promise<unknown>
 }
 
@@ -31,8 +31,8 @@ async function freePort(): Promise<number> {
 }
 
 /**
- * Installs SillyTavern from npm into a temporary folder and starts it as a program; whoever starts it closes it.
- * @throws Error with all that it printed, when it ends before it listens
+ * Installs SillyTavern from npm into a temporary folder and starts it as a program. The caller closes it.
+ * @throws Error with the output of the program, if it ends before it listens
  */
 export async function startTavern(): Promise<Tavern> {
   const folder = installPackages([version])

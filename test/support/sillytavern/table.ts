@@ -3,7 +3,7 @@ import type { Told } from './case.ts'
 import { isSame, type Verdict } from './comparison.ts'
 import { version } from './program.ts'
 
-/** The page `docs/sillytavern.md`: what came of all cases, as Markdown. */
+/** The page `docs/sillytavern.md` as Markdown, with the prompts of all cases. */
 export function pageOf(verdicts: readonly Verdict[]): string {
   const same = verdicts.filter(isSame)
   const decided = verdicts.filter((verdict) => !isSame(verdict) && verdict.compared.otherwise !== undefined)
@@ -33,7 +33,7 @@ ${same.map(({ compared, ours }) => `| ${compared.area} | ${cell(compared.name)} 
 `
 }
 
-/** A table of cases that are not the same; nothing where there are none. */
+/** A section with a table of cases that differ; an empty text if no case differs. */
 function sectionOf(title: string, verdicts: readonly Verdict[]): string {
   if (verdicts.length === 0) return ''
   return `## ${title}
@@ -60,7 +60,7 @@ function shown(messages: readonly Told[]): string {
     .join('<br>')
 }
 
-/** A text in a cell of a Markdown table. */
+/** A text, escaped for a cell of a Markdown table. */
 function cell(text: string): string {
   return text
     .replace(/[\\`*_<>|[\]{}~]/g, (mark) => `\\${mark}`)

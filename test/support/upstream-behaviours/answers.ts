@@ -17,7 +17,7 @@ import {
 
 const usage = usageOf(11, 7)
 
-/** Refuses to be asked for usage, and answers without. */
+/** Refuses requests with `stream_options`, and answers other requests, with the usage in the last chunk. */
 const refusesQuestion: Script = (response, call) =>
   'stream_options' in call.body
     ? refusing(422, {

@@ -1,41 +1,41 @@
 import { json, pieces, type Script, sse } from '../upstream.ts'
 
-/** How an upstream behaves, by whom that was seen, and what becomes of it here. */
+/** One behaviour of an upstream: its source, the upstream's answer, and the service's reply. It is a row of docs/upstreams.md. */
 export interface Behaviour {
   readonly upstream: string
-  /** Of the upstream, its API or its model; else the month in which it was seen. */
+  /** The version of the upstream, its API or its model; otherwise the month in which the behaviour was seen. */
   readonly version: string
-  /** The documentation page, or the issue. */
+  /** The URL of the documentation page or of the issue that describes the behaviour. */
   readonly source: string
-  /** What it sends, in words. */
+  /** The upstream's answer, in words. */
   readonly came: string
   readonly script: Script
-  /** What is asked besides a short message; a whole answer without anything. */
+  /** Further fields of the request, which has a short message. Without them it requests a whole answer. */
   readonly ask?: Readonly<Record<string, unknown>>
-  /** What the caller got. */
+  /** The reply that the caller gets, in words. */
   readonly got: string
-  /** How the ledger has it: the state, and the tokens as the upstream counted them. */
+  /** The request in the ledger: its state, and its tokens as the upstream counted them. */
   readonly ledger: string
-  /** How often it was asked, where it may be asked twice. */
+  /** How often the upstream gets the request. */
   readonly asked: number
-  /** Whether the next model of a list was asked. */
+  /** Whether the next model of a fallback list is asked. */
   readonly next: boolean
-  /** Whether the breaker counted a failure. */
+  /** Whether the circuit breaker counts a failure. */
   readonly counted: boolean
 }
 
-/** Asks for a stream. */
+/** Requests a stream. */
 export const streamed = { stream: true }
-/** Asks for a stream with its usage. */
+/** Requests a stream with its usage. */
 export const withUsage = { stream: true, stream_options: { include_usage: true } }
-/** Asks for a stream about some 8,000 tokens. */
+/** A message of some 8,000 tokens. */
 const long = [{ role: 'user', content: 'word '.repeat(8000) }]
-/** Asks about some 8,000 tokens. */
+/** Requests a whole answer to some 8,000 tokens. */
 export const longWhole = { messages: long }
-/** The same, streamed. */
+/** Requests a streamed answer to some 8,000 tokens. */
 export const longStreamed = { messages: long, stream: true }
 
-/** A usage of so many tokens. */
+/** A usage with these numbers of tokens. */
 export const usageOf = (prompt_tokens: number, completion_tokens: number) => ({
   prompt_tokens,
   completion_tokens,
@@ -44,26 +44,26 @@ export const usageOf = (prompt_tokens: number, completion_tokens: number) => ({
 
 const head = { id: 'chatcmpl-1', object: 'chat.completion.chunk', created: 1700000000, model: 'm' }
 
-/** A chunk of one choice, with what else it has. */
+/** A chunk with one choice. @param more further properties of the chunk */
 export function chunk(delta: unknown, finish_reason: unknown = null, more: Readonly<Record<string, unknown>> = {}) {
   return { ...head, choices: [{ index: 0, delta, finish_reason }], ...more }
 }
 
-/** A chunk without a choice. */
+/** A chunk without choices. @param more further properties of the chunk */
 export const bare = (more: Readonly<Record<string, unknown>>) => ({ ...head, choices: [], ...more })
 
 export const begun = chunk({ role: 'assistant', content: '' })
 export const word = chunk({ content: 'Hello' })
 export const over = chunk({}, 'stop')
 
-/** Streams events, and says that it is done unless told otherwise. */
+/** Streams these events, and then ends the response. A text is sent as it is, other values as JSON. */
 export const events = (...values: readonly unknown[]): Script =>
   pieces([sse(...values.map((value) => (typeof value === 'string' ? value : JSON.stringify(value))))])
 
-/** An error with its own status. */
+/** Answers with an error status and a JSON body. */
 export const refusing = (status: number, body: unknown): Script => json(body, status)
 
-/** How llama.cpp says that a prompt is too long. */
+/** The error of llama.cpp for a prompt that is too long. */
 export const tooLongForLlama = {
   code: 400,
   message: 'request (19185 tokens) exceeds the available context size (16384 tokens), try increasing it',
@@ -72,5 +72,5 @@ export const tooLongForLlama = {
   n_ctx: 16384,
 }
 
-/** Where OpenRouter documents its errors. */
+/** The page on which OpenRouter documents its errors. */
 export const openRouterErrors = 'https://openrouter.ai/docs/api/reference/errors-and-debugging'

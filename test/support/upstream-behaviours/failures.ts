@@ -5,7 +5,7 @@ import { type Behaviour, begun, chunk, events, openRouterErrors, streamed, tooLo
 const failedChoice = (more: Readonly<Record<string, unknown>>): Script =>
   json(completion('', { choices: [{ index: 0, message: { role: 'assistant', content: 'partial' }, ...more }] }))
 
-/** Failures within a 200. */
+/** Failures of upstreams within a 200. */
 export const failures: readonly Behaviour[] = [
   {
     upstream: 'LM Studio',

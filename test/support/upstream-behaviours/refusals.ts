@@ -1,6 +1,6 @@
 import { type Behaviour, openRouterErrors, refusing, tooLongForLlama } from './behaviour.ts'
 
-/** Failures with a status of their own. */
+/** Failures of upstreams with an error status. */
 export const refusals: readonly Behaviour[] = [
   {
     upstream: 'OpenAI',
