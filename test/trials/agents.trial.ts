@@ -7,8 +7,8 @@ import { startTestService, type TestService } from '../support/service.ts'
 import { printedByEach, programsShownIn } from '../support/shown-programs.ts'
 
 /*
- * OpenAI's Agents SDK, installed from npm into a temporary folder, talks to Fern: the program of docs/clients.md, which calls a
- * tool, and one with a second turn, streamed, over both of OpenAI's interfaces. Needs the npm registry.
+ * OpenAI's Agents SDK, installed from npm into a temporary folder, talks to Fern. One program is that of docs/clients.md, which
+ * calls a tool. Another program streams two turns, over chat completions and over the Responses API. Needs the npm registry.
  */
 
 const packages = ['@openai/agents@0.20.0', 'zod@4.6.7']
@@ -26,7 +26,7 @@ afterAll(async () => {
   folder?.remove()
 })
 
-test('the program of docs/clients.md prints what is shown', async () => {
+test('the program of docs/clients.md prints the text below it', async () => {
   const guide = readFileSync(join(projectFolder, 'docs/clients.md'), 'utf8')
   const program = programsShownIn(guide).find(({ title }) => title === 'OpenAI Agents SDK')
   if (!program) throw new Error('there is no such program')
@@ -48,7 +48,7 @@ for (const content of ['How do I know when to repot?', 'Can I get my moth orchid
 }
 `
 
-test.each([true, false])('two turns are streamed (by responses: %s)', async (useResponses) => {
+test.each([true, false])('two turns are streamed (useResponses: %s)', async (useResponses) => {
   const [printed = ''] = await printedByEach(
     [{ title: '', code: twoTurns(useResponses), output: '' }],
     service,

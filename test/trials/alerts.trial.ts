@@ -3,7 +3,7 @@ import { expect, it } from 'vitest'
 import { projectFolder } from '../support/process.ts'
 
 /*
- * Induces each alert of ops/alerts.yaml once, by Prometheus' own reading of the rules.
+ * Triggers each alert of ops/alerts.yaml once, with Prometheus' own tool for tests of rules.
  * Needs promtool of Debian's package prometheus.
  */
 

@@ -7,13 +7,13 @@ import { projectFolder } from '../support/process.ts'
 import { temporaryFolder } from '../support/service.ts'
 
 /*
- * The two common linters of OpenAPI documents, Redocly and Spectral, with their recommended rules, find nothing in
- * openapi/conservatory.json: no error and no warning. Needs the npm registry.
+ * Two common linters of OpenAPI documents, Redocly and Spectral, check openapi/conservatory.json with their recommended rules.
+ * They must find no error and no warning. Needs the npm registry.
  */
 
 const document = join(projectFolder, 'openapi', 'conservatory.json')
 
-/** Runs a program of the registry in a separate folder. @returns its output @throws Error when the program fails */
+/** Runs a program from the npm registry in a separate folder. @returns its output @throws Error if the program fails */
 async function run(program: string, words: readonly string[]): Promise<string> {
   const folder = temporaryFolder()
   onTestFinished(folder.remove)

@@ -4,7 +4,7 @@ import { chromium } from 'playwright-core'
 import { expect, onTestFinished, test } from 'vitest'
 import { serviceForThisTest } from '../support/service.ts'
 
-/* A page of another origin in headless Chromium lists plants and streams a chat. CHROMIUM is the program. */
+/* A page of another origin in headless Chromium lists plants and streams a chat. CHROMIUM is its path. */
 
 interface Told {
   readonly plants: unknown

@@ -1,6 +1,6 @@
 /*
- * More parallel requests than this machine can answer. The refused ones depend on its speed, so this is not part of the tests.
- * test/http/pressure.test.ts tests the decisions of load shedding.
+ * More parallel requests than this machine can answer. How many requests are refused depends on the speed of the machine, so this
+ * is not part of the tests. test/http/pressure.test.ts tests the decisions of load shedding.
  */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
@@ -45,12 +45,12 @@ const long = {
   })),
 }
 
-describe('more than can be answered', () => {
-  test('is refused with 503 and Retry-After, in the shape of its group; what is vital is answered, and then all is', async () => {
+describe('a burst of more requests than the service can answer', () => {
+  test('gets 503s with Retry-After, but /livez and /readyz are answered, and so are all requests after the burst', async () => {
     const { service, ask } = await busyService()
     // The first request loads modules that only requests need.
     expect((await ask('/chat/completions', long)).status).toBe(200)
-    // Connections that are open already, so that all requests are sent at once.
+    // This opens connections, so that all requests of a burst are sent at the same time.
     await Promise.all(Array.from({ length: 420 }, () => ask('/livez')))
     // A large body, so that it is refused like a long conversation.
     const plant = { name: 'Monstera', note: words.repeat(100) }
@@ -68,7 +68,7 @@ describe('more than can be answered', () => {
     }
     const { chats: chatReplies, plants: plantReplies } = await burst()
     expect(new Set(chatReplies.map(({ status }) => status))).toEqual(new Set([200, 503]))
-    // The requests of the first burst may all be waiting for PostgreSQL before the process is overloaded.
+    // Over PostgreSQL the first burst may wait for the database and not overload the process.
     const isRefused = ({ status }: Said) => status === 503
     for (let more = 0; more < 5 && !plantReplies.some(isRefused); more++) plantReplies.push(...(await burst()).plants)
     expect(plantReplies.some(isRefused)).toBe(true)
@@ -87,7 +87,7 @@ describe('more than can be answered', () => {
     expect(service.stdout()).toBe('')
   }, 20_000)
 
-  test('leaves a connection usable whose request was refused', async () => {
+  test('leaves the connections of refused requests usable', async () => {
     const { service, ask } = await busyService()
     expect((await ask('/chat/completions', long)).status).toBe(200)
     const body = JSON.stringify(long)
@@ -108,7 +108,7 @@ describe('more than can be answered', () => {
   }, 20_000)
 })
 
-/** An open connection, which is closed when the running test is over. */
+/** Opens a connection, which is closed at the end of the running test. */
 async function connected(url: string): Promise<Socket> {
   const { hostname, port } = new URL(url)
   const socket = connect(Number(port), hostname)

@@ -11,8 +11,8 @@ import { startTavern, type Tavern } from '../support/sillytavern/program.ts'
 import { pageOf } from '../support/sillytavern/table.ts'
 
 /*
- * The same conversations, cards and settings through SillyTavern, installed from npm and used in headless Chromium, and
- * through POST /chat/prompt. Writes docs/sillytavern.md. Needs the npm registry and Chromium (CHROMIUM is the program).
+ * Compares the prompts of SillyTavern, installed from npm and used in headless Chromium, with those of POST /chat/prompt, for the
+ * same conversations, cards and settings. Writes docs/sillytavern.md. Needs the npm registry and Chromium (CHROMIUM is its path).
  */
 
 let tavern: Tavern
@@ -41,7 +41,7 @@ test.each(cases.map((each) => [`${each.area}: ${each.name}`, each] as const))('%
   else expect(isSame(verdict), 'What was decided otherwise is the same: the reason is to go').toBe(false)
 })
 
-test('at least 60 cases, of which 50 are the same; the page is written', () => {
+test('there are at least 60 cases, and at least 50 have the same prompt; docs/sillytavern.md is written', () => {
   expect(verdicts.length).toBe(cases.length)
   expect(cases.length).toBeGreaterThanOrEqual(60)
   expect(verdicts.filter(isSame).length).toBeGreaterThanOrEqual(50)

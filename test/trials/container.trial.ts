@@ -1,5 +1,5 @@
 /*
- * The installation of the Dockerfile in a folder of this machine, and the service that runs from it.
+ * Installs the packages as the Dockerfile does, in a folder of this machine, and runs the service from that folder.
  */
 import { execFileSync } from 'node:child_process'
 import { chmodSync, copyFileSync, cpSync, globSync, lstatSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -27,7 +27,7 @@ describe('what the Dockerfile installs', () => {
   const node = join(folder, 'node')
 
   beforeAll(() => {
-    // Every COPY from the checkout.
+    // Copies the files of every COPY from the checkout.
     const copies = [...dockerfile.matchAll(/^COPY (?!--from)(.+) (\S+)$/gm)].flatMap(([, sources = '']) =>
       sources.split(' '),
     )
@@ -40,7 +40,7 @@ describe('what the Dockerfile installs', () => {
     const [install = '', prune = ''] = [...dockerfile.matchAll(/^RUN (n.+)$/gm)].map(([, line]) => line ?? '')
     expect(install).toBe('npm ci --omit=dev --omit=optional')
     expect(prune).toMatch(/^node ops\/prune\.ts node_modules "linux-/)
-    // Works offline after the checkout's own npm ci, which fills the cache.
+    // This works offline, because npm ci in the checkout has filled npm's cache.
     execFileSync('sh', ['-c', `${install} --prefer-offline`], {
       cwd: folder,
       env: { ...process.env, ...compileCache },
@@ -48,7 +48,7 @@ describe('what the Dockerfile installs', () => {
     })
     const platform = `${process.platform}-${process.arch}`
     execFileSync(process.execPath, ['ops/prune.ts', 'node_modules', platform], { cwd: folder, stdio: 'pipe' })
-    // The image brings Node; here it is the checkout's own.
+    // The image has its own Node. Here the Node of the checkout takes its place.
     copyFileSync(process.execPath, node)
     chmodSync(node, 0o755)
     execFileSync('chmod', ['-R', 'a-w', folder])
@@ -65,10 +65,10 @@ describe('what the Dockerfile installs', () => {
     expect(bytes.reduce((sum, size) => sum + size, 0)).toBeLessThan(maxMegabytes * 1e6)
   })
 
-  it('has every package that a source needs, except the one that operators add', () => {
-    // An entry runs when it is loaded: the service, or the work of a thread.
+  it('has every package that the sources need, except node-llama-cpp, which operators add', () => {
+    // These modules are not loaded, because loading them starts the service or the work of a thread.
     const entries = ['main.ts', 'entry.ts', join('storage', 'checkpoint.ts')].map((name) => join('src', name))
-    // Modules for browsers are not loaded here: the page is read whole below, with its libraries.
+    // Modules for browsers are not loaded either. Below, the whole page is read, with its libraries.
     const isForNode = (file: string) => !file.includes(join('page', 'browser')) && !entries.includes(file)
     const sources = globSync('src/**/*.ts', { cwd: folder }).filter(isForNode)
     const texts = sources.map((file) => readFileSync(join(folder, file), 'utf8'))
@@ -79,7 +79,7 @@ describe('what the Dockerfile installs', () => {
     const names = [...new Set([...loadedLate, '@ai-sdk/anthropic', '@ai-sdk/google'])]
     const all = [...names, ...sources.map((file) => pathToFileURL(join(folder, file)).href)]
     expect(all.length).toBeGreaterThan(200)
-    // From a file of that folder, so that packages are resolved there.
+    // A file of that folder reads the page, so that the packages of that folder are used.
     const page = pathToFileURL(join(folder, 'src', 'page', 'contents.ts')).href
     const script = `for (const name of ${JSON.stringify(all)}) await import(name)
       const { readPage } = await import(${JSON.stringify(page)})
@@ -88,7 +88,7 @@ describe('what the Dockerfile installs', () => {
     execFileSync(node, ['--input-type=module', '--eval', script], { cwd: folder, stdio: 'pipe' })
   }, 60_000)
 
-  it('serves, from a source that cannot be written, with its data elsewhere', async () => {
+  it('runs the service from a read-only folder, with its data in another folder', async () => {
     const upstream = await upstreamForThisTest(replay('anthropic/text.json'), replay('google/text.json'))
     const [data, config] = [temporaryFolder(), temporaryFolder()]
     onTestFinished(() => {

@@ -6,7 +6,7 @@ import { type SpawnedService, spawnService } from '../support/process.ts'
 
 const rounds = Number(process.env['FAILOVER_ROUNDS'] ?? 2)
 const writers = 8
-/** Milliseconds in which writers must be served again, and the timeout of the test. */
+/** Milliseconds in which writes must succeed again, and the longest wait of the test for acknowledged plants. */
 const wanted = 10_000
 const given = 20_000
 
@@ -18,7 +18,7 @@ afterEach(async () => {
 })
 
 it(
-  'when the primary is killed, replicas go on with the standby: no acknowledged plant is lost, none is there twice',
+  'when the primary is killed, replicas continue with the standby: no acknowledged plant is lost or duplicated',
   async () => {
     let { primary, standby } = await startPair()
     closing.push(() => Promise.all([primary.stop(), standby.stop()]))
@@ -62,7 +62,7 @@ it(
   60_000 * rounds,
 )
 
-/** Clients that each add plants one after the other, and repeat unacknowledged requests with the same Idempotency-Key. */
+/** Starts clients that each add plants one after the other, and repeat unacknowledged requests with the same Idempotency-Key. */
 function startWriters(replicas: readonly SpawnedService[], round: number) {
   const acknowledged: string[] = []
   let isStopped = false
@@ -74,7 +74,7 @@ function startWriters(replicas: readonly SpawnedService[], round: number) {
       body: JSON.stringify({ name }),
     }).catch(() => undefined)
     await answer?.arrayBuffer().catch(() => undefined)
-    // 409: the first try of the same write is still running.
+    // A 409 means that the first attempt of the same write is still running.
     if (answer && ![200, 409, 503].includes(answer.status)) throw new Error(`a write was answered ${answer.status}`)
     return answer?.status === 200
   }
@@ -91,7 +91,7 @@ function startWriters(replicas: readonly SpawnedService[], round: number) {
     fault = error
   })
   return {
-    /** Waits until so many more plants are acknowledged. */
+    /** Waits until this many more plants are acknowledged. */
     async progress(count: number): Promise<void> {
       const goal = acknowledged.length + count
       const end = performance.now() + given

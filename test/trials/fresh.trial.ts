@@ -9,11 +9,12 @@ import { shownCommands, steadyAnswer } from '../support/readme.ts'
 import { temporaryFolder } from '../support/service.ts'
 
 /*
- * The README's two commands and its curl lines on a bare Debian: minbase by debootstrap, in a chroot, with Node, npm and
- * curl, and nothing else: no compiler, no Python, no libatomic1 unless a case installs it. Needs root, debootstrap and the npm registry.
+ * Runs the README's two commands and its curl lines on a bare Debian: minbase by debootstrap, in a chroot, only with Node, npm
+ * and curl. It has no compiler and no Python, and it has libatomic1 only in cases that install it. Needs root, debootstrap and
+ * the npm registry.
  */
 
-/** Node with its npm, the oldest first. */
+/** The versions of Node, each with its npm; the oldest first. */
 const machines = [
   { node: '20.20.2', npm: '10.8.2' },
   { node: '22.23.3', npm: '10.9.4' },
@@ -33,7 +34,7 @@ const run = (command: string, args: readonly string[], cwd = folder.path): strin
     maxBuffer: 64 * 1024 ** 2,
   })
 
-/** A command in the chroot, as a user, in a folder. */
+/** Where a command runs in the chroot: the user, the folder, and the Node. */
 interface Inside {
   readonly user: 'root' | 'gardener'
   readonly cwd: string
@@ -55,7 +56,7 @@ function inside({ user, cwd, machine, environment = {} }: Inside, script: string
   return ['chroot', [`--userspec=${who}`, root, 'env', '-i', ...settings, 'sh', '-c', `cd ${cwd} && ${script}`]]
 }
 
-/** The output of a command, both streams together, and its exit code. */
+/** Runs a command. @returns its exit code, and the lines of stdout and stderr together */
 function outcome(place: Inside, script: string): { readonly code: number; readonly lines: readonly string[] } {
   const [command, args] = inside(place, `{ ${script}\n} 2>&1; code=$?; echo; echo "exit $code"`)
   const lines = run(command, args).trimEnd().split('\n')
@@ -93,7 +94,7 @@ afterAll(() => {
   folder.remove()
 })
 
-/** The last commit of the checkout, in a folder of the chroot that belongs to the user. */
+/** Clones the last commit of the checkout into a folder of the chroot that belongs to the user. @returns the folder */
 function clone(user: Inside['user'], name: string): string {
   const path = `/srv/${name}`
   mkdirSync(join(root, path), { recursive: true })
@@ -110,7 +111,7 @@ async function freePort(): Promise<string> {
   return String(typeof address === 'object' ? address?.port : undefined)
 }
 
-/** Starts a command that serves, runs the README's curl lines, and ends npm with a signal. */
+/** Starts the service with a command, runs the README's curl lines, and ends npm with a signal. @returns npm's exit code */
 async function serveAndStop(
   place: Inside,
   script: string,
@@ -143,7 +144,7 @@ async function serveAndStop(
   }
   npm.kill(signal)
   const [code] = await exited
-  // Within half a second the service notices that npx is gone.
+  // The service notices within half a second that npx has ended.
   await vi.waitFor(() => expect(fetch(`http://127.0.0.1:${port}/livez`)).rejects.toThrow(), { timeout: 20_000 })
   return code
 }
@@ -156,7 +157,7 @@ describe('a bare Debian', () => {
     expect(outcome(place, 'node --version').lines).toEqual([`v${oldest.node}`])
   })
 
-  it('says in a sentence which Node it wants, before anything is installed', () => {
+  it('says in one sentence which Node it needs, before anything is installed', () => {
     const place: Inside = { user: 'root', cwd: clone('root', 'uninstalled'), machine: oldest }
     for (const command of ['node src/main.ts', './src/main.ts --help', 'npx conservatory --help', 'npm start']) {
       const { code, lines } = outcome(place, command)
@@ -171,7 +172,7 @@ describe('a bare Debian', () => {
     ...(['root', 'gardener'] as const).map((user) => ({ user, machine: oldest, libatomic: true })),
   ]
   for (const { user, machine, libatomic } of cases) {
-    it(`runs the README: Node ${machine.node}, npm ${machine.npm}, as ${user}, libatomic1 ${libatomic ? 'there' : 'not there'}`, async () => {
+    it(`runs the README: Node ${machine.node}, npm ${machine.npm}, as ${user}, ${libatomic ? 'with' : 'without'} libatomic1`, async () => {
       if (libatomic) {
         outcome({ user: 'root', cwd: '/', machine }, 'apt-get update -qq && apt-get install -y -qq libatomic1')
         expect(outcome({ user, cwd: '/', machine }, 'ls /usr/lib/*/libatomic.so.1').code).toBe(0)
@@ -190,7 +191,7 @@ describe('a bare Debian', () => {
     })
   }
 
-  it('starts the package by npx in an empty folder', async () => {
+  it('runs the package with npx in an empty folder', async () => {
     const place: Inside = { user: 'gardener', machine: oldest, cwd: '/home/gardener' }
     run('npm', ['run', '--silent', 'package'], projectFolder)
     const archive = join(projectFolder, 'conservatory-0.2.0.tgz')

@@ -17,17 +17,17 @@ import { Watch } from '../support/hostile/watch.ts'
 import { projectFolder } from '../support/process.ts'
 
 /*
- * The effect of hostile callers on other callers: each row is an attack over HTTP on a new service, by 1, 16 and 200 attackers
- * at once, each with an ordinary key of its own account, or without a key in some rows. Measured are the main
- * thread, memory, the replies, and the latency of bystanders of another account. Settings:
+ * The effect of hostile callers on other callers. Each row is an attack over HTTP on a new service. 1, 16 or 200 attackers take
+ * part in parallel, each with a key of its own account; in some rows they have no key. The trial measures the main thread,
+ * memory, the replies, and the latency of bystanders, who use another account. Settings:
  *
- *   ATTACKERS=1,16,200     the numbers of attackers; by default 200 only in some rows, so that all take 20 minutes
+ *   ATTACKERS=1,16,200     the numbers of attackers; by default 200 only in some rows, so that all rows take 20 minutes
  *   ROWS=lore              only rows whose names or groups match
- *   REPEATS=5              the number of runs, of which each figure is the median
+ *   REPEATS=5              the number of runs; each figure is their median
  *   ACCOUNTS=one           all attackers use one account
  *   BEFORE=../old          also runs each row on that checkout (with its node_modules), for a table of before and after
  *   TABLE=table.md         also writes the table into this file, after each row
- *   CALM_SECONDS=60        seconds without requests before the released memory of a service is measured
+ *   CALM_SECONDS=60        seconds without requests before the memory of a service after the attack is measured
  *   PROFILES=profiles      each service writes a CPU profile into this folder
  */
 
@@ -46,7 +46,7 @@ const setting = (name: string, standard: string) => process.env[name] || standar
 const before = process.env['BEFORE']
 const wanted = new RegExp(setting('ROWS', ''))
 
-/** A line; the released memory is added when it is known. */
+/** A line of the table. The memory after the calm is added when it is measured. */
 type Measured = { -readonly [Name in keyof Line]: Line[Name] }
 
 const lines: Measured[] = []
@@ -107,7 +107,7 @@ for (const [group, rows] of Object.entries(groups)) {
   })
 }
 
-it('gives memory back', async () => {
+it('returns memory to the system after each attack', async () => {
   await allClosed()
   await Promise.all(calming)
   const kept = lines.filter(({ calm }) => isTooMuch(calm)).map(({ row, calm }) => ({ row: row.name, calm }))

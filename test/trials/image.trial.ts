@@ -19,10 +19,11 @@ import { checked, textOf } from '../support/operations.ts'
 import { compileCache, projectFolder } from '../support/process.ts'
 
 /*
- * Builds the image by the Dockerfile and runs its content: npm run trials -- image
- * As root on Debian, with debootstrap and buildah installed; five to ten minutes. The base image of the Dockerfile exists only in a registry
- * of images. Its stand-in of the same name is a minimal Debian with npm and the Node that package.json pins.
- * With TRIAL_CACHE=FOLDER the base is cached there for the next time; without it nothing is left.
+ * Builds the image from the Dockerfile and runs its content: npm run trials -- image
+ * Needs root on Debian, with debootstrap and buildah installed; takes five to ten minutes. The base image of the Dockerfile
+ * exists only in a registry of images. In its place, the trial makes an image of the same name: a minimal Debian with npm and
+ * the Node that package.json pins. With TRIAL_CACHE=FOLDER this base image is kept in that folder for the next run; by default
+ * it is removed.
  */
 
 /** The maximum size of `/app` on disk, in megabytes of 10^6 bytes. */
@@ -57,7 +58,7 @@ function buildah(...args: readonly string[]): string {
   return run('buildah', ...storage, ...args)
 }
 
-/** The archive of the base, made unless it is cached. */
+/** Makes the archive of the base image, unless it is cached. @returns its path */
 function baseArchive(): string {
   const archive = join(cache, `bookworm-node-${nodeVersion}-npm-${npmVersion}-${process.arch}.tar`)
   if (existsSync(archive)) return archive
@@ -73,11 +74,11 @@ function baseArchive(): string {
   return archive
 }
 
-/** Adds the base to the storage, under the name in the Dockerfile. */
+/** Adds the base image to buildah's storage, under the name in the Dockerfile. */
 function putBase(): void {
   const container = buildah('from', 'scratch')
   buildah('add', '--quiet', container, baseArchive(), '/')
-  // The checkout's own installation has already fetched the packages of the build.
+  // The build runs offline: npm ci in the checkout has already put the packages into npm's cache.
   const settings = { cache: '/npm-cache', offline: 'true', registry: run('npm', 'config', 'get', 'registry') }
   const environment = Object.entries(settings).flatMap(([name, value]) => ['--env', `npm_config_${name}=${value}`])
   buildah('config', ...environment, container)
@@ -101,7 +102,7 @@ async function freePort(): Promise<number> {
   return typeof address === 'object' && address !== null ? address.port : 0
 }
 
-/** Options for the image's user, without capabilities and without a way to gain privileges. */
+/** The beginning of a command line that runs a program as the image's user, without capabilities and new privileges. */
 const withoutRights = [
   'setpriv',
   `--reuid=${user}`,
@@ -152,7 +153,7 @@ describe('the image', () => {
     rmSync(home, { recursive: true, force: true })
   })
 
-  /** Runs a command in the service's mount namespace, with its rights. */
+  /** Runs a command in the mount namespace of the service, with the rights of the service. */
   function beside(...command: readonly string[]) {
     const within = ['--target', String(service?.pid), '--mount', '--root', `--wd=/proc/${service?.pid}/root/app`]
     const env = environment()
@@ -169,7 +170,7 @@ describe('the image', () => {
     return { ...Object.fromEntries(pairs), HOST: '127.0.0.1', PORT: port, BOOTSTRAP_KEY: key }
   }
 
-  test(`has an /app of at most ${maxMegabytes} MB, and tells what it consists of`, () => {
+  test(`has an /app of at most ${maxMegabytes} MB, and prints the sizes of its parts`, () => {
     const kilobytes = (path: string) => Number(run('du', '-sk', join(root, path)).split('\t')[0])
     const parts = ['app/node_modules', 'app/src', 'app/openapi', 'app/data', 'app']
     for (const part of parts) process.stdout.write(`  ${part}: ${((kilobytes(part) * 1024) / 1e6).toFixed(1)} MB\n`)
@@ -177,12 +178,12 @@ describe('the image', () => {
     expect(run('chroot', root, 'node', '--version')).toBe(`v${nodeVersion}`)
   })
 
-  test('is not root, and keeps a volume for its data', () => {
+  test('runs as an ordinary user, and has a volume for its data', () => {
     expect([config.User, config.WorkingDir, Object.keys(config.Volumes)]).toEqual(['node', '/app', ['/data']])
     expect(run('chroot', root, 'id', '-u', config.User)).toBe(String(user))
   })
 
-  test('starts over a root that is read-only, with no capability and no way to gain one', async () => {
+  test('starts on a read-only root file system, with no capability and no way to gain one', async () => {
     url = `http://127.0.0.1:${await freePort()}`
     const [data, configured] = [join(home, 'data'), join(home, 'config')]
     for (const folder of [data, join(configured, 'characters')]) mkdirSync(folder, { recursive: true })
@@ -195,7 +196,7 @@ describe('the image', () => {
       JSON.stringify({ ...card, data: { ...card.data, name: 'Moss' } }),
     )
     cpSync(join(projectFolder, 'ops', 'ollama', 'models.json'), join(configured, 'models.json'))
-    // In a mount namespace that ends with the process, so that nothing stays mounted.
+    // The mount namespace ends with the process, so that nothing stays mounted.
     const script = `set -e
       mount --bind "$1" "$1"
       mount --bind "$2" "$1/data"
@@ -208,7 +209,7 @@ describe('the image', () => {
       shift 3
       exec "$@"`
     const setUp = ['--mount', '--propagation', 'private', 'sh', '-c', script, 'sh', root, data, configured]
-    // `env -C` is the image's WORKDIR.
+    // `env -C` sets the working folder, which is WORKDIR of the image.
     const begin = ['chroot', root, ...withoutRights, 'env', '-C', config.WorkingDir]
     service = spawn('unshare', [...setUp, ...begin, ...config.Cmd], {
       env: environment(),
@@ -246,7 +247,7 @@ describe('the image', () => {
     expect((await (await fetch(new URL(script, `${url}/docs/`))).text()).length).toBeGreaterThan(1_000_000)
   })
 
-  test('is found healthy by its own check, and has its commands', () => {
+  test('passes its own health check, and runs commands', () => {
     const [kind, ...check] = config.Healthcheck.Test
     expect(kind).toBe('CMD')
     expect(beside(...check)).toMatchObject({ status: 0, stderr: '' })
@@ -258,12 +259,12 @@ describe('the image', () => {
     })
   })
 
-  test('ends on SIGTERM with 0, and has written to /data alone', async () => {
+  test('ends on SIGTERM with exit code 0, and has written only to /data', async () => {
     const ended = new Promise((resolve) => service?.once('exit', (code) => resolve(code)))
     service?.kill('SIGTERM')
     expect(await ended).toBe(0)
     expect(existsSync(join(home, 'data', 'conservatory.db'))).toBe(true)
-    // The service's mounts are gone: this is the image itself.
+    // The mounts of the service are gone now, so this searches the image itself.
     expect(run('find', root, '-newer', join(home, 'config', 'models.json'), '-type', 'f')).toBe('')
   })
 })

@@ -1,6 +1,6 @@
 /*
- * The property tests, with ten times as many runs as in `npm test`: kill -9, malformed requests,
- * calls of accounts that share plants. Some ten minutes; TEST_OFTEN=100 for a night.
+ * The property tests with ten times as many runs as in `npm test`: kill -9, malformed requests, and calls of accounts that share
+ * plants. This takes some ten minutes. With TEST_OFTEN=100 it runs for a night.
  */
 process.env['TEST_OFTEN'] ??= '10'
 await import('../service/durability.test.ts')

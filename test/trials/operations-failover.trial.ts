@@ -8,16 +8,16 @@ import { type PostgresServer, startPair, startStandby } from '../support/postgre
 import { type SpawnedService, spawnService } from '../support/process.ts'
 
 /*
- * Two replicas over a primary and the standby that its commits wait for, with readers and writers, while one of the two
- * fails; five rounds (ROUNDS) of each way. Some six minutes. Needs Debian's package pgbouncer.
+ * Two replicas of the service over a primary and its synchronous standby, with readers and writers, while one of the two servers
+ * fails. Each way to fail has five rounds (ROUNDS). This takes some six minutes. Needs Debian's package pgbouncer.
  */
 const rounds = Number(process.env['ROUNDS'] ?? 5)
 const writers = 8
 const readers = 4
-/** The maximum duration of any reply, and the time in which writers must be served again, in milliseconds. */
+/** The maximum duration of any reply, and the time in which writes must succeed again, in milliseconds. */
 const longestMs = 5500
 const givenMs = 20_000
-/** The maximum duration of reads beside a frozen standby, in milliseconds: at p99, and of any. */
+/** The maximum durations of reads while a standby is frozen, in milliseconds: the p99, and the longest read. */
 const maxReadsMs = 100
 const longestReadMs = 1000
 /** The time for which a standby is frozen: longer than any request waits. */
@@ -34,9 +34,9 @@ interface Pair {
 interface Way {
   readonly name: string
   readonly hasPooler?: boolean
-  /** Limits of all keys; none without it. */
+  /** The setting LIMITS; by default requests have no limit. */
   readonly limits?: string
-  /** Whether the standby is the primary afterwards. */
+  /** Whether the standby is promoted to primary. */
   readonly isPromoted: boolean
   fail(pair: Pair): Promise<void>
 }
@@ -78,9 +78,9 @@ async function freeze({ standby }: Pair): Promise<void> {
 }
 
 interface Tally {
-  /** The plants that were acknowledged by name, with the path of each. */
+  /** The paths of acknowledged plants, by the name of the plant. */
   readonly acknowledged: Map<string, string>
-  /** The number of each kind of reply, and the longest wait for one in milliseconds. */
+  /** The number of replies of each kind, and the longest wait for such a reply in milliseconds. */
   readonly answers: Map<string, { count: number; longestMs: number }>
   readonly wrong: string[]
   /** The durations of the reads that began during a failure, in milliseconds. */
@@ -96,8 +96,8 @@ function newTally(): Tally {
 }
 
 /**
- * Sends one write of a plant to a replica, and counts its reply and duration.
- * @returns the plant's path after a 200
+ * Sends a request for plants to a replica, and counts its reply and duration. A read must return the plant with this name.
+ * @returns the path of the plant after a 200
  */
 async function ask(tally: Tally, replica: SpawnedService, path: string, name: string, init: RequestInit = {}) {
   const began = performance.now()
@@ -111,7 +111,7 @@ async function ask(tally: Tally, replica: SpawnedService, path: string, name: st
     const { count, longestMs } = tally.answers.get(kind) ?? { count: 0, longestMs: 0 }
     const tookMs = Math.max(longestMs, Math.round(performance.now() - began))
     tally.answers.set(kind, { count: count + 1, longestMs: tookMs })
-    // 409: the same write is still running on the other replica.
+    // A 409 means that the same write is still running on the other replica.
     if (status !== 200 && status !== 503 && !(status === 409 && method === 'POST'))
       tally.wrong.push(`${status} ${text}`)
     if (status !== 200) return undefined
@@ -127,7 +127,7 @@ async function ask(tally: Tally, replica: SpawnedService, path: string, name: st
   }
 }
 
-/** A writer that adds plants one after the other, and repeats unacknowledged requests with the same Idempotency-Key. */
+/** Adds plants one after the other, and repeats unacknowledged requests with the same Idempotency-Key. */
 async function write(tally: Tally, replicas: readonly SpawnedService[], prefix: string, number: number): Promise<void> {
   for (let count = 0; !tally.isOver; count++) {
     const name = `${prefix}-${number}-${count}`
@@ -145,7 +145,7 @@ async function write(tally: Tally, replicas: readonly SpawnedService[], prefix: 
   }
 }
 
-/** A reader of acknowledged plants, each of which must exist with its name. */
+/** Reads acknowledged plants, each of which must exist with its name. */
 async function read(tally: Tally, replicas: readonly SpawnedService[], number: number): Promise<void> {
   const replica = replicas[number % replicas.length]
   while (!tally.isOver && replica) {
@@ -155,7 +155,7 @@ async function read(tally: Tally, replicas: readonly SpawnedService[], number: n
   }
 }
 
-/** Waits until so many more plants are acknowledged. */
+/** Waits until this many more plants are acknowledged. */
 async function progress({ acknowledged }: Tally, count: number): Promise<void> {
   const goal = acknowledged.size + count
   const end = performance.now() + givenMs
@@ -165,7 +165,7 @@ async function progress({ acknowledged }: Tally, count: number): Promise<void> {
   }
 }
 
-/** All plants; a 503 is retried, as by clients. */
+/** Lists all plants. After a 503 it repeats the request, as clients do. */
 async function allPlants(url: string): Promise<readonly { readonly name: string }[]> {
   for (const end = performance.now() + givenMs; ; ) {
     const answer = await fetch(url, { headers })
@@ -178,7 +178,7 @@ async function allPlants(url: string): Promise<readonly { readonly name: string 
   }
 }
 
-/** One round over a pair. @returns missing and duplicate plants */
+/** Runs one round over a primary and its standby. @returns the counts of replies, and the lost and duplicate plants */
 async function round(way: Way, pair: Pair, path: string, prefix: string) {
   const urls = [pair.primary, pair.standby].map((server) => server.url(path))
   const poolers = { pool_mode: 'transaction', ignore_startup_parameters: 'statement_timeout', default_pool_size: '30' }
@@ -215,7 +215,7 @@ async function round(way: Way, pair: Pair, path: string, prefix: string) {
 }
 
 it.each(ways)(
-  '$name: nothing is lost, doubled or answered wrongly, and no answer takes longer than 5.5 s',
+  '$name: no plant is lost or duplicated, no reply is wrong, and no reply takes longer than 5.5 s',
   async (way) => {
     let pair: Pair = await startPair()
     const servers = [pair.primary, pair.standby]

@@ -17,8 +17,8 @@ import { p99sOf } from '../support/waits.ts'
 
 /*
  * The cost of ten million requests in the ledger, ten million plants and a million idempotency keys of one account on both
- * engines, and of expired idempotency keys. Some twenty minutes, and 15 GB of disk. LEDGER_ROWS is the number of requests and
- * of plants; figures go to stderr.
+ * engines, and the cost of expired idempotency keys. It takes some twenty minutes and 15 GB of disk, and prints figures on
+ * stderr. LEDGER_ROWS is the number of requests and of plants.
  */
 const rows = Number(process.env['LEDGER_ROWS'] ?? 10_000_000)
 const keptKeys = rows / 10
@@ -32,7 +32,7 @@ interface FilledDatabase {
   openStores(): Promise<{ prune(before: number, most: number): Promise<number>; close(): Promise<void> }>
 }
 
-/** Makes a database with the first account and its key, until the running test is over. */
+/** Makes a database with the first account and its key. The database is removed at the end of the running test. */
 async function makeDatabase(engine: string): Promise<FilledDatabase> {
   const folder = temporaryFolder()
   const url = engine === 'SQLite' ? undefined : await newPostgresDatabase()
@@ -65,7 +65,7 @@ async function start(environment: Readonly<Record<string, string>>): Promise<Run
   return { ...(await listening), seconds: (performance.now() - began) / 1000, close: service.close }
 }
 
-/** The median seconds of alternating starts, so that other load of the machine affects both. */
+/** The median seconds of a start for each database. Starts alternate, so that other load of the machine affects all databases. */
 async function startsOf(databases: readonly FilledDatabase[]): Promise<readonly number[]> {
   const seconds = databases.map((): number[] => [])
   for (let round = 0; round < startRounds; round++) {
@@ -87,11 +87,11 @@ const card = JSON.stringify({
   data: { name: 'Ivy', description: 'Green.' },
 })
 let count = 0
-/** The plant that was removed last: each is there once, in both databases. */
+/** The id of the plant that was removed last. A removal takes the next id, because a plant can be removed only once. */
 let removed = 0
 const get = () => ({})
 const post = (body: string, more = {}) => ({ method: 'POST', body, headers: { ...headers, ...more } })
-/** The measured requests, in an order in which each finds the results of the ones before it. */
+/** The measured requests. They are in an order in which each request finds the results of earlier requests. */
 const routes: Readonly<Record<string, readonly [() => string, () => RequestInit]>> = {
   chat: [() => '/chat/completions', () => post(chat)],
   'a prompt': [() => '/chat/prompt', () => post(chat)],
@@ -120,13 +120,13 @@ async function millisecondsOf(url: string, path: string, init: RequestInit = {})
   return performance.now() - began
 }
 
-/** The sum of requests of a report's lines. */
+/** The number of requests in all lines of a report. */
 async function requestsIn(url: string): Promise<number> {
   const { data }: { data: { requests: number }[] } = JSON.parse(await (await fetch(url, { headers })).text())
   return data.reduce((sum, line) => sum + line.requests, 0)
 }
 
-/** Milliseconds until a list of all plants begins; the rest is not read. */
+/** The milliseconds until the first byte of a list of all plants. The rest of the list is not read. */
 async function firstByteOf(url: string): Promise<number> {
   const leaving = new AbortController()
   const began = performance.now()
@@ -136,7 +136,7 @@ async function firstByteOf(url: string): Promise<number> {
   return performance.now() - began
 }
 
-/** Measures the latency of a caller every 10 ms. @returns a function that stops, and returns the longest latency */
+/** Sends requests repeatedly, with pauses of 10 ms. @returns a function that stops this, and returns all latencies */
 function watching(ask: () => Promise<number>): () => Promise<readonly number[]> {
   let isOver = false
   const times: number[] = []
@@ -155,7 +155,7 @@ function watching(ask: () => Promise<number>): () => Promise<readonly number[]> 
 }
 
 describe.each(engines)('ten million requests and plants in %s', (engine) => {
-  it('(l) slow down neither the start, nor a request, nor what is removed; 30 days of the ledger are told within 5 s', async () => {
+  it('(l) slow down neither the start nor requests nor removals, and a report of 30 days takes less than 5 s', async () => {
     const [empty, full] = [await makeDatabase(engine), await makeDatabase(engine)]
     await fillLargeLedger(full.sql, engine, rows, unixSeconds())
     await fillPlants(full.sql, engine, rows)
@@ -206,7 +206,7 @@ describe.each(engines)('ten million requests and plants in %s', (engine) => {
   }, 1_800_000)
 })
 
-/** A moment within a day, so many days ago. */
+/** A moment within a day, this number of days ago. */
 function momentOf(daysAgo: number): string {
   return `${new Date((unixSeconds() - daysAgo * 86_400) * 1000).toISOString().slice(0, 11)}08:00:00Z`
 }
@@ -216,7 +216,7 @@ describe.each(engines)('idempotency keys that have expired, in %s', (engine) => 
   const blocks = 4
   const blockSeconds = 12
 
-  it('(n) are gone within a minute where 200 come each second, and no request waits for that', async () => {
+  it('(n) are removed within a minute if 200 expire each second, and no request waits for that', async () => {
     const database = await makeDatabase(engine)
     const old = async (age: number) => {
       const [row] = await database.sql.run<{ count: number }>(
@@ -225,7 +225,7 @@ describe.each(engines)('idempotency keys that have expired, in %s', (engine) => 
       return Number(row?.count)
     }
     const write = (url: string) => millisecondsOf(url, '/plants', post(moss, { 'idempotency-key': `key-${++count}` }))
-    /** The times of keyed writes, so many in each second. */
+    /** Sends `perSecond` writes with an Idempotency-Key in each second. @returns the latency of each write */
     const writesFor = async (url: string, seconds: number, eachSecond = async () => {}) => {
       const times: Promise<number>[] = []
       const began = performance.now()
@@ -245,7 +245,7 @@ describe.each(engines)('idempotency keys that have expired, in %s', (engine) => 
     const look = async () => {
       tooOld = Math.max(tooOld, await old(60))
     }
-    // In turn, so that other load of the machine affects both.
+    // Blocks with and without expired keys alternate, so that other load of the machine affects both.
     for (let block = 0; block < blocks; block++) {
       quiet.push(await writesFor(service.url, blockSeconds, look))
       // As many keys expire in each second as are added.
@@ -262,7 +262,7 @@ describe.each(engines)('idempotency keys that have expired, in %s', (engine) => 
     const began = performance.now()
     const purging: number[] = []
     while ((await old(1000)) > 0) purging.push(...(await writesFor(service.url, 5)))
-    /** The figures of each block without expired keys, and of the block after it. */
+    /** A figure of each block without expired keys, and of the next block, which has expired keys. */
     const inPairs = (find: (times: readonly number[]) => number) =>
       quiet.map((times, block) => [find(times), find(beside[block] ?? [])] as const)
     const p99s = inPairs((times) => percentile(times, 99))

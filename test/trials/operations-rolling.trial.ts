@@ -8,24 +8,25 @@ import { balancerBefore, caddy, haproxy, type LoadBalancer } from '../support/pr
 import { newPostgresDatabase } from '../support/shared-postgres.ts'
 
 /*
- * A rolling restart of three replicas over one PostgreSQL, ten times (ROUNDS), behind HAProxy and behind Caddy with the files
- * of ops, under readers, writers and streams. Some four minutes each. Needs Debian's packages haproxy and caddy.
+ * Rolling restarts of three replicas over one PostgreSQL, ten times (ROUNDS), behind HAProxy and behind Caddy with their files in
+ * ops/, while clients read, write and stream. This takes some four minutes for each balancer. Needs Debian's packages haproxy and
+ * caddy.
  */
 const rounds = Number(process.env['ROUNDS'] ?? 10)
 const key = 'a-key-of-the-restarted'
 const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
 const chat = { stream: true, messages: [{ role: 'user', content: 'Why are my leaves yellow?' }] }
-/** A second more than HAProxy needs to notice a draining replica. */
+/** The DRAIN_SECONDS of the replicas: a second more than HAProxy needs to notice a draining replica. */
 const drainSeconds = 3
-/** Milliseconds in which a balancer notices a restarted replica. */
+/** Milliseconds until a balancer has noticed a restarted replica. */
 const seenMs = 2500
 
 interface Tally {
   asked: number
   streams: number
-  /** Wrong replies. */
+  /** A line for each wrong reply. */
   readonly failed: string[]
-  /** Streams that broke off. */
+  /** A line for each stream that broke off. */
   readonly cut: string[]
   isOver: boolean
 }
@@ -57,7 +58,7 @@ async function usePlants(url: string, number: number, tally: Tally): Promise<voi
   }
 }
 
-/** Reads streams, quick and slow ones. */
+/** Requests streams one after the other. @param model decides whether the streams are quick or slow */
 async function useStreams(url: string, model: string, tally: Tally): Promise<void> {
   while (!tally.isOver) {
     try {

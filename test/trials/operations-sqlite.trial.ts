@@ -11,8 +11,8 @@ import { projectFolder } from '../support/process.ts'
 import { expectWhole, fileIn, makeDatabase, makeKilled, plantsIn, stopping } from '../support/restores.ts'
 
 /*
- * Kill -9 under a backup, a restore and a migration of SQLite: 20 times (KILLS) between each step and the next at a random
- * moment, and once at each step. Some twenty minutes.
+ * Kills a backup, a restore and a migration of SQLite with kill -9: once at each step, and 20 times (KILLS) at a random moment
+ * after each step. This takes some twenty minutes.
  */
 const killsAStep = Number(process.env['KILLS'] ?? 20)
 const names = (kind: string, count: number) => Array.from({ length: count }, (_, index) => `${kind} ${index}`)
@@ -23,13 +23,13 @@ interface Killed {
   readonly args: readonly string[]
   /** The content of the data folder before each run. */
   readonly before: string
-  /** Its folder; the folder `backups` in it is for copies. */
+  /** The data folder of the command. Its folder `backups` is for copies. */
   readonly data: string
   /** Checks that nothing is broken or lost. @returns the progress of the command */
   check(): string
 }
 
-it('a backup that is killed leaves no broken file under its name, and the database as it was', async () => {
+it('a backup that is killed leaves the database unchanged, and no broken file under the name of the backup', async () => {
   const { before, data } = foldersForThisTest()
   makeKilled(before, plants.old)
   const file = join(data, 'backups', 'own.db')
@@ -44,7 +44,7 @@ it('a backup that is killed leaves no broken file under its name, and the databa
   expect(unfinishedIn(join(data, 'backups'))).toEqual([])
 }, 3_600_000)
 
-it('a restore that is killed leaves the old database or the new one, whole, and loses no plant', async () => {
+it('a restore that is killed leaves the old or the restored database, complete, and loses no plant', async () => {
   const { before, data, away } = foldersForThisTest()
   makeKilled(before, plants.old)
   const args = ['restore', makeDatabase(away, plants.restored), '--force']
@@ -54,10 +54,10 @@ it('a restore that is killed leaves the old database or the new one, whole, and 
   expect(unfinishedIn(data)).toEqual([])
 }, 3_600_000)
 
-it('a migration that is killed leaves the old schema or the new one, each plant, and only whole copies', async () => {
+it('a migration that is killed leaves the old or the new schema, all plants, and only complete backups', async () => {
   const { before, data } = foldersForThisTest()
   makeDatabase(before, plants.old, migrations.slice(0, -3))
-  // It opens the database to write, as a start does.
+  // This command migrates the database, because it opens the database for writes, as a start does.
   const args = ['accounts', 'create', 'another']
   const check = () => {
     expect(plantsIn(fileIn(data))).toEqual(plants.old)
@@ -77,14 +77,14 @@ function foldersForThisTest() {
   return { before, data, away }
 }
 
-/** Puts the data folder in the state before a run. */
+/** Restores the state of the data folder before a run. */
 function startAgain({ before, data }: Pick<Killed, 'before' | 'data'>): void {
   rmSync(data, { recursive: true, force: true })
   cpSync(before, data, { recursive: true })
   mkdirSync(join(data, 'backups'), { recursive: true })
 }
 
-/** The copies under final names, each of which must have all plants. */
+/** Checks that each copy with a final name has all plants. @returns the number of these copies */
 function copiesIn(data: string): number {
   const folder = join(data, 'backups')
   const copies = existsSync(folder) ? readdirSync(folder).filter((name) => name.endsWith('.db')) : []
@@ -94,7 +94,7 @@ function copiesIn(data: string): number {
 
 const unfinishedIn = (folder: string) => readdirSync(folder).filter((name) => /\.(?:part|scratch)/.test(name))
 
-/** Kills a command at each of its steps, and at random moments after each. Prints the progress of each on stderr. */
+/** Kills a command at each of its steps, and at random moments after each step. Prints on stderr how far the command had come. */
 async function killAtEachStep(command: Killed): Promise<void> {
   const { args, data, check } = command
   startAgain(command)
@@ -113,7 +113,7 @@ async function killAtEachStep(command: Killed): Promise<void> {
     count(check())
     for (let kill = 0; kill < killsAStep; kill++) {
       startAgain(command)
-      // The step lasts from a fraction of a millisecond, for a name, to some 40, for a copy.
+      // A step takes a fraction of a millisecond for a rename, and some 40 ms for a copy.
       if (!(await killAfter(index + 1, command, Math.random() * (kill % 2 === 0 ? 2 : 40)))) count('ended before')
       count(check())
     }
@@ -122,7 +122,7 @@ async function killAtEachStep(command: Killed): Promise<void> {
   process.stderr.write(`${args[0]}: ${killsAStep} kills after each step, ${JSON.stringify(found)}\n`)
 }
 
-/** Kills a command some milliseconds after it has reported a step. @returns false when it was done by then */
+/** Kills a command some milliseconds after it has reported a step. @returns false if the command had ended before */
 async function killAfter(step: number, { args, data }: Killed, milliseconds: number): Promise<boolean> {
   const env = { ...process.env, ...compileCache, DATA_DIR: data, ...stopping('') }
   const running = spawn(process.execPath, ['src/main.ts', ...args], { cwd: projectFolder, env })

@@ -12,14 +12,14 @@ import { spawnService } from '../support/process.ts'
 import { temporaryFolder } from '../support/service.ts'
 
 /*
- * Two replicas behind PgBouncer, with eight writers for 30 seconds, while a process of the server is killed now and then.
+ * Two replicas behind PgBouncer, with eight writers for 30 seconds, while a process of PostgreSQL is killed every 7 seconds.
  * Needs Debian's package pgbouncer.
  */
 
 const writingTime = 30_000
 const killEvery = 7000
 const writers = 8
-/** Limits that are too high to be reached, so that requests are counted and never refused. */
+/** Limits that are too high to be reached: requests are counted but never refused. */
 const limits = 'requests_per_minute=1000000,chat_at_once=1000,tokens_per_day=1000000000'
 
 let server: PostgresServer
@@ -33,71 +33,68 @@ it.each<[string, Record<string, string>, string]>([
   ['transaction', {}, ''],
   ['session', { default_pool_size: '40' }, ''],
   ['session', { default_pool_size: '40' }, '?prepare=true'],
-])(
-  'pool_mode = %s with %j, …%s: nothing acknowledged is lost, and nothing is there twice',
-  async (poolMode, more, query) => {
-    const databaseUrl = await server.createDatabase()
-    const url = (await pgbouncerForThisTest(databaseUrl, { pool_mode: poolMode, ...more })) + query
-    const direct = postgres(databaseUrl, { max: 1, onnotice: () => {}, idle_timeout: 1 })
-    onTestFinished(() => direct.end())
-    const replicas = [await startReplica(url), await startReplica(url)]
-    const end = performance.now() + writingTime
-    const tallies = Array.from({ length: writers }, (_, index) => ({
-      url: replicas[index % replicas.length]?.url ?? '',
-      prefix: `Writer ${index}`,
-      isCareful: index % 2 === 0,
-      acknowledged: [] as string[],
-      answers: new Map<number, number>(),
-    }))
-    const [kills, chats] = await Promise.all([
-      killNowAndThen(direct, end),
-      Promise.all(replicas.map((replica) => chatUntil(end, replica.url))),
-      ...tallies.map((tally) => writeUntil(end, tally)),
-      ...replicas.map((replica) => readUntil(end, replica.url)),
-    ])
-    const rows = await asked(
-      direct,
-      (sql) => sql<{ name: string; count: number }[]>`
+])('pool_mode = %s with %j, …%s: no acknowledged plant is lost or duplicated', async (poolMode, more, query) => {
+  const databaseUrl = await server.createDatabase()
+  const url = (await pgbouncerForThisTest(databaseUrl, { pool_mode: poolMode, ...more })) + query
+  const direct = postgres(databaseUrl, { max: 1, onnotice: () => {}, idle_timeout: 1 })
+  onTestFinished(() => direct.end())
+  const replicas = [await startReplica(url), await startReplica(url)]
+  const end = performance.now() + writingTime
+  const tallies = Array.from({ length: writers }, (_, index) => ({
+    url: replicas[index % replicas.length]?.url ?? '',
+    prefix: `Writer ${index}`,
+    isCareful: index % 2 === 0,
+    acknowledged: [] as string[],
+    answers: new Map<number, number>(),
+  }))
+  const [kills, chats] = await Promise.all([
+    killNowAndThen(direct, end),
+    Promise.all(replicas.map((replica) => chatUntil(end, replica.url))),
+    ...tallies.map((tally) => writeUntil(end, tally)),
+    ...replicas.map((replica) => readUntil(end, replica.url)),
+  ])
+  const rows = await asked(
+    direct,
+    (sql) => sql<{ name: string; count: number }[]>`
     SELECT name, count(*)::int AS count FROM plants GROUP BY name`,
-    )
-    const there = new Map(rows.map(({ name, count }) => [name, count]))
-    const acknowledged = tallies.flatMap((tally) => tally.acknowledged)
-    const answers = new Map<number, number>()
-    for (const tally of tallies) {
-      for (const [status, count] of tally.answers) answers.set(status, (answers.get(status) ?? 0) + count)
-    }
-    const lost = acknowledged.filter((name) => !there.has(name))
-    const doubled = [...there].filter(([, count]) => count > 1)
-    const answered = chats.flat()
-    const onRecord = await asked(
-      direct,
-      (sql) => sql<{ id: string }[]>`SELECT id FROM requests WHERE state = 'stop' AND prompt_tokens > 0`,
-    )
-    const recorded = new Set(onRecord.map(({ id }) => id))
-    const [spending] = await asked(
-      direct,
-      (sql) => sql<{ counted: number; spent: number }[]>`
+  )
+  const there = new Map(rows.map(({ name, count }) => [name, count]))
+  const acknowledged = tallies.flatMap((tally) => tally.acknowledged)
+  const answers = new Map<number, number>()
+  for (const tally of tallies) {
+    for (const [status, count] of tally.answers) answers.set(status, (answers.get(status) ?? 0) + count)
+  }
+  const lost = acknowledged.filter((name) => !there.has(name))
+  const doubled = [...there].filter(([, count]) => count > 1)
+  const answered = chats.flat()
+  const onRecord = await asked(
+    direct,
+    (sql) => sql<{ id: string }[]>`SELECT id FROM requests WHERE state = 'stop' AND prompt_tokens > 0`,
+  )
+  const recorded = new Set(onRecord.map(({ id }) => id))
+  const [spending] = await asked(
+    direct,
+    (sql) => sql<{ counted: number; spent: number }[]>`
       SELECT (SELECT sum(prompt_tokens + completion_tokens) FROM requests WHERE state <> 'running')::int AS counted,
         (SELECT sum(tokens) FROM spend WHERE subject LIKE 'key:%')::int AS spent`,
-    )
-    const servers = await serversBehind(url)
-    console.log(
-      `pool_mode = ${poolMode}: ${acknowledged.length} acknowledged, ${lost.length} lost, ${doubled.length} doubled; ` +
-        `${answered.length} chats, ${answered.filter((id) => !recorded.has(id)).length} not on record; ` +
-        `answers ${JSON.stringify([...answers])}, ${kills} kills, ${servers} servers behind one connection`,
-    )
-    expect({ lost, doubled }).toStrictEqual({ lost: [], doubled: [] })
-    expect(answered.filter((id) => !recorded.has(id))).toStrictEqual([])
-    expect(spending?.spent).toBe(spending?.counted)
-    expect(acknowledged.length).toBeGreaterThan(100)
-    expect(answered.length).toBeGreaterThan(10)
-    expect(kills).toBeGreaterThan(1)
-    expect([...answers.keys()].filter((status) => ![200, 503].includes(status))).toStrictEqual([])
-    expect(servers > 1).toBe(poolMode === 'transaction')
-  },
-)
+  )
+  const servers = await serversBehind(url)
+  console.log(
+    `pool_mode = ${poolMode}: ${acknowledged.length} acknowledged, ${lost.length} lost, ${doubled.length} doubled; ` +
+      `${answered.length} chats, ${answered.filter((id) => !recorded.has(id)).length} not on record; ` +
+      `answers ${JSON.stringify([...answers])}, ${kills} kills, ${servers} servers behind one connection`,
+  )
+  expect({ lost, doubled }).toStrictEqual({ lost: [], doubled: [] })
+  expect(answered.filter((id) => !recorded.has(id))).toStrictEqual([])
+  expect(spending?.spent).toBe(spending?.counted)
+  expect(acknowledged.length).toBeGreaterThan(100)
+  expect(answered.length).toBeGreaterThan(10)
+  expect(kills).toBeGreaterThan(1)
+  expect([...answers.keys()].filter((status) => ![200, 503].includes(status))).toStrictEqual([])
+  expect(servers > 1).toBe(poolMode === 'transaction')
+})
 
-it('pool_mode = statement: the start is refused with what to set', async () => {
+it('pool_mode = statement: the service does not start, and says what to set', async () => {
   const url = await pgbouncerForThisTest(await server.createDatabase(), { pool_mode: 'statement' })
   const folder = temporaryFolder()
   onTestFinished(folder.remove)
@@ -106,25 +103,28 @@ it('pool_mode = statement: the start is refused with what to set', async () => {
   expect(code).toBe(1)
 })
 
-it.each(['transaction', 'session'])('pool_mode = %s: a move into it and back is equal', async (poolMode) => {
-  const databaseUrl = await server.createDatabase()
-  const url = await pgbouncerForThisTest(databaseUrl, { pool_mode: poolMode, default_pool_size: '40' })
-  const folder = temporaryFolder()
-  onTestFinished(folder.remove)
-  const settings = { DATA_DIR: folder.path, DATABASE_URL: '' }
-  const file = (name: string) => `sqlite:${folder.path}/${name}.db`
-  const here = await conservatory(['accounts', 'create', 'ann'], { DATA_DIR: folder.path })
-  expect(here.code, here.stderr).toBe(0)
-  for (const [from, to] of [
-    [file('conservatory'), url],
-    [url, file('back')],
-  ] as const) {
-    const { code, stderr } = await conservatory(['migrate', '--from', from, '--to', to], settings)
-    expect(code, stderr).toBe(0)
-  }
-})
+it.each(['transaction', 'session'])(
+  'pool_mode = %s: conservatory migrate moves a database there and back',
+  async (poolMode) => {
+    const databaseUrl = await server.createDatabase()
+    const url = await pgbouncerForThisTest(databaseUrl, { pool_mode: poolMode, default_pool_size: '40' })
+    const folder = temporaryFolder()
+    onTestFinished(folder.remove)
+    const settings = { DATA_DIR: folder.path, DATABASE_URL: '' }
+    const file = (name: string) => `sqlite:${folder.path}/${name}.db`
+    const here = await conservatory(['accounts', 'create', 'ann'], { DATA_DIR: folder.path })
+    expect(here.code, here.stderr).toBe(0)
+    for (const [from, to] of [
+      [file('conservatory'), url],
+      [url, file('back')],
+    ] as const) {
+      const { code, stderr } = await conservatory(['migrate', '--from', from, '--to', to], settings)
+      expect(code, stderr).toBe(0)
+    }
+  },
+)
 
-it('prints what prepared statements are worth', async () => {
+it('prints the throughput without prepared statements, in proportion to that with them', async () => {
   const databaseUrl = await server.createDatabase()
   const ways = await Promise.all(
     ['true', 'false'].map(async (prepare) => {
@@ -134,7 +134,7 @@ it('prints what prepared statements are worth', async () => {
     }),
   )
   await ways[0]?.database.transaction((sql) => sql`INSERT INTO accounts (id, name, created) VALUES (1, 'ann', 0)`)
-  // In turn, since other load of the machine varies.
+  // The measurements alternate, because other load of the machine varies.
   for (let round = 0; round < 10; round++) {
     for (const way of ways) {
       way.reads += await doneIn(500, () => way.store.find(1, 1))
@@ -148,7 +148,7 @@ it('prints what prepared statements are worth', async () => {
   console.log(`without prepared statements: ${share('reads')}, ${share('writes')}`)
 })
 
-/** Counts how often an action is done in some milliseconds, eight in parallel. */
+/** Counts how often an action ends within some milliseconds, with eight actions in parallel. */
 async function doneIn(milliseconds: number, work: () => Promise<unknown>): Promise<number> {
   const end = performance.now() + milliseconds
   let done = 0
@@ -168,7 +168,7 @@ function startReplica(url: string) {
 interface Tally {
   readonly url: string
   readonly prefix: string
-  /** Whether it sends an Idempotency-Key, and repeats unacknowledged requests. */
+  /** Whether the writer sends an Idempotency-Key and repeats unacknowledged requests. */
   readonly isCareful: boolean
   readonly acknowledged: string[]
   readonly answers: Map<number, number>
@@ -202,7 +202,7 @@ async function readUntil(end: number, url: string): Promise<void> {
   }
 }
 
-/** Chats. @returns the ids of the requests with a whole reply */
+/** Sends chat requests until a time. @returns the ids of the requests with a complete reply */
 async function chatUntil(end: number, url: string): Promise<readonly string[]> {
   const answered: string[] = []
   const headers = { authorization: `Bearer ${preset}`, 'content-type': 'application/json' }
@@ -217,7 +217,10 @@ async function chatUntil(end: number, url: string): Promise<readonly string[]> {
   return answered
 }
 
-/** Kills a backend process of the server with SIGKILL, so that the whole server crashes and restarts. */
+/**
+ * Kills a backend process of PostgreSQL with SIGKILL every few seconds. Each time the whole server crashes and restarts.
+ * @returns the number of kills
+ */
 async function killNowAndThen(direct: Sql, end: number): Promise<number> {
   let kills = 0
   while (performance.now() < end - killEvery) {
@@ -235,7 +238,7 @@ async function killNowAndThen(direct: Sql, end: number): Promise<number> {
   return kills
 }
 
-/** Retries until the server is up again. */
+/** Runs a query, and retries it until the server is running again. */
 async function asked<T>(direct: Sql, question: (sql: Sql) => Promise<T>): Promise<T> {
   for (let tries = 0; ; tries++) {
     try {
@@ -247,10 +250,10 @@ async function asked<T>(direct: Sql, question: (sql: Sql) => Promise<T>): Promis
   }
 }
 
-/** The number of backend processes that answer one connection to the pooler, in sequence. */
+/** The number of different backend processes that answer the queries of one connection to the pooler. */
 async function serversBehind(url: string): Promise<number> {
   const others = postgres(url, { max: 4, prepare: false, fetch_types: false, onnotice: () => {} })
-  // Several in parallel, so that the pooler has several backends to choose from.
+  // These parallel queries make the pooler open several connections to the server.
   await Promise.all(Array.from({ length: 4 }, () => others`SELECT pg_sleep(0.2)`))
   const one = postgres(url, { max: 1, prepare: false, fetch_types: false, onnotice: () => {} })
   const pids = new Set<number>()

@@ -11,9 +11,10 @@ import { type CardReaders, dataOf, type Format, installCardReaders } from '../su
 import { jsonBytes } from '../support/cards.ts'
 
 /*
- * Three card readers of other authors, installed from npm into a temporary folder, read the service's exports, and
- * the service reads their output: RisuAI's ccardlib, character-card-utils by the author of V2, and Character Foundry.
- * The first two read only JSON; other packages extract it from pictures and archives for them. Needs the npm registry.
+ * Three card readers of other authors, installed from npm into a temporary folder, read the service's exports, and the service
+ * reads their output: RisuAI's ccardlib, character-card-utils by the author of V2, and Character Foundry. ccardlib and
+ * character-card-utils read only JSON; other packages extract the JSON from pictures and archives for them. Needs the npm
+ * registry.
  */
 
 let readers: CardReaders
@@ -29,10 +30,10 @@ const formats: readonly Format[] = ['json', 'v2', 'png', 'charx']
 const cases: readonly Case[] = Object.entries(sources).flatMap(([name, source]) =>
   formats.map((format) => [name, format, source, exportCard(readCardSource(source.bytes), format).bytes] as const),
 )
-/** An unedited file is exported unchanged in its own format, even with missing fields, which no reader can find. */
+/** Cases whose export differs from the source. An export in the source's own format is the source file, which may lack fields. */
 const converted = cases.filter(([, , source, exported]) => !source.bytes.equals(exported))
 
-/** Removes values that a reader adds, where none is expected. */
+/** Removes fields that a reader adds: only fields that are expected remain. */
 function withoutAdditions(read: Fields, expected: Fields): Fields {
   return Object.fromEntries(Object.entries(read).filter(([name]) => Object.hasOwn(expected, name)))
 }
@@ -42,13 +43,13 @@ function inlined(asset: Fields): readonly [name: string, bytes: Buffer] {
   return [textIn(asset, 'name'), Buffer.from(base64, 'base64')]
 }
 
-describe('what is exported has every field as it was', () => {
-  test.each(converted)('%s as %s, taken out by packages of others', (_name, format, source, bytes) => {
+describe('an export has every field unchanged', () => {
+  test.each(converted)('%s as %s, extracted by other packages', (_name, format, source, bytes) => {
     const data = dataOf(readers.unpack(bytes, format))
     expect(viewOf(data, format)).toEqual(expectedView({ ...source.card }, format))
   })
 
-  // Foundry fills in what V2 leaves open in an entry, and group greetings in a picture of V2: its own values are left out.
+  // Foundry adds fields that V2 entries lack, and group greetings in a picture of a V2 card. These additions are removed.
   test.each(cases)('%s as %s, by Character Foundry', (_name, format, source, bytes) => {
     const { card } = readers.foundry.parseCard(new Uint8Array(bytes))
     const isOld = source.bytes.equals(bytes)
@@ -65,19 +66,19 @@ describe('what is exported has every field as it was', () => {
     'the pictures of %s as %s, by Character Foundry',
     (_name, _format, { pictures }, bytes) => {
       const { card, assets } = readers.foundry.parseCard(new Uint8Array(bytes))
-      // It lists no picture of a data: URL, which V3 allows: those are looked for in the card that it read.
+      // Foundry does not list pictures in data: URLs, which V3 allows. They are taken from the card that it has read.
       const linked = listIn(card.data, 'assets').filter(isFields).map(inlined)
       const listed = assets.map(({ name, data }) => [name, Buffer.from(data)])
       expect(Object.fromEntries([...linked, ...listed])).toMatchObject(pictures)
     },
   )
 
-  // The library deletes what is null from the object that it checks, so it checks a copy, and converts without a check.
+  // The library's check deletes null values from its argument, so it gets a copy.
   test.each(converted)('%s as %s, by ccardlib', (_name, format, source, bytes) => {
     const document = readers.unpack(bytes, format)
     const from = format === 'v2' ? 'v2' : 'v3'
     expect(readers.risu.character.check(structuredClone(document))).toBe(from)
-    // Its way into V2 strips decorators, as ours does: one conversion checks the other.
+    // The library removes decorators when it converts to V2, as the service does. So the two conversions must agree.
     const theirs = readers.risu.character.convert(document, { from, to: 'v2' })
     expect(viewOf(theirs.data, 'v2')).toEqual(expectedView({ ...source.card }, 'v2'))
   })
@@ -88,14 +89,14 @@ describe('what is exported has every field as it was', () => {
       const { data } = readers.cardUtils.parseToV2(readers.unpack(bytes, format, 'chara'))
       const expected = expectedView({ ...source.card }, 'v2')
       const notes = expect.stringMatching(new RegExp(`${textIn(expected.fields, 'creator_notes')}$`))
-      // The copy of V2 in a picture has a warning before its notes (V3, "PNG/APNG").
+      // A PNG has the card as V3, and a copy as V2. The export writes a warning before `creator_notes` of the V2 copy.
       const fields = format === 'png' ? { ...expected.fields, creator_notes: notes } : expected.fields
       expect(viewOf(data, 'v2')).toEqual({ ...expected, fields })
     },
   )
 })
 
-describe('what they write is read', () => {
+describe('the service reads files that other programs write:', () => {
   const assets = [
     { name: 'main', type: 'icon', ext: 'png', data: icon, isMain: true },
     { name: 'joy', type: 'emotion', ext: 'png', data: joy },
@@ -110,7 +111,7 @@ describe('what they write is read', () => {
     expect(read.card.book?.entries.length).toBe(2)
   })
 
-  // Of V1 it makes a creator and a version called "Unknown", and gives V3 empty fields and dates of 0.
+  // From V1, ccardlib makes a creator and a version called "Unknown". In V3 it adds empty fields and dates of 0.
   test('ccardlib, V1 and V2 as V3, and V3 as V2', () => {
     const { convert } = readers.risu.character
     const readBack = (theirs: Fields) => dataOf(readCardBytes(jsonBytes(theirs)).source.document)

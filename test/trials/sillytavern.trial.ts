@@ -6,8 +6,8 @@ import { startTestService, type TestService } from '../support/service.ts'
 import { startTavern, type Tavern } from '../support/sillytavern/program.ts'
 
 /*
- * SillyTavern, installed from npm into a temporary folder and started as a program, talks to Fern: its source "Custom
- * (OpenAI-compatible)", asked as its own page asks it. Needs the npm registry.
+ * SillyTavern, installed from npm into a temporary folder and started as a program, talks to Fern with its source "Custom
+ * (OpenAI-compatible)". The trial sends the same requests to SillyTavern as SillyTavern's page. Needs the npm registry.
  */
 
 let service: TestService
@@ -30,7 +30,7 @@ const messages = [
   { role: 'user', content: 'How do I know when to repot?' },
 ]
 
-test('its menu has Fern, who answers whole and streamed', async () => {
+test('SillyTavern lists Fern as a model, and gets whole and streamed replies', async () => {
   const saved = await tavern.post('/api/secrets/write', { key: 'api_key_custom', value: service.key })
   expect(saved.status).toBe(200)
 

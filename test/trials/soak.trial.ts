@@ -12,22 +12,22 @@ import { isOverPostgres } from '../support/test-database.ts'
 import { upstreamForThisTest } from '../support/upstream.ts'
 
 /*
- * A mixed load with all faults of clients and upstreams, for 30 s. SOAK_SECONDS makes it longer, and prints the
- * memory over time; ten minutes:  SOAK_SECONDS=600 npm run trials -- soak
+ * A mixed load with faults of clients and upstreams, for 30 s. SOAK_SECONDS sets another duration; the trial then also prints the
+ * memory over time. For ten minutes: SOAK_SECONDS=600 npm run trials -- soak
  */
 
 const seconds = Number(process.env['SOAK_SECONDS'] ?? 30)
 const visitors = 24
 /**
- * The maximum growth of memory from the first third after the warm-up to the last, in megabytes: of the process, which
- * settles in the first minute, and of the memory in use after a collection. It is the same for longer runs.
+ * The maximum growth of memory, in megabytes, from the first third after the warm-up to the last third: of the resident memory,
+ * which still grows in the first minute, and of the memory in use after a collection. It does not depend on the duration.
  */
 const maxGrowth = { resident: seconds < 120 ? 30 : 15, inUse: 5 }
-/** Milliseconds. */
+/** Milliseconds between two samples of memory. */
 const sampleEvery = Math.min(seconds * 25, 2000)
 const limit = (seconds + 60) * 1000
 
-test('memory is flat under a mixed load, and no socket, plant or error is left over', {
+test('under a mixed load memory does not grow, no socket stays open, no plant is lost, and no error is logged', {
   timeout: limit,
 }, async () => {
   const upstream = await upstreamForThisTest((response, call) => {
@@ -37,8 +37,8 @@ test('memory is flat under a mixed load, and no socket, plant or error is left o
   const folder = temporaryFolder()
   onTestFinished(folder.remove)
   writeFileSync(join(folder.path, 'models.json'), JSON.stringify({ models: soakModels(upstream.url) }))
-  // The space of new objects is kept small: V8 lets it grow by up to 60 MB at once, at an unpredictable moment, which is
-  // no leak, and would hide leaks.
+  // V8's space of new objects is kept small. By default V8 lets it grow by up to 60 MB in one step, at an unpredictable moment.
+  // This is no leak, but it would hide leaks.
   const collecting = ['--expose-gc', '--max-semi-space-size=8', '--import', './test/support/collected-memory.ts']
   const service = await spawnService(process.execPath, [...collecting, 'src/main.ts'], {
     environment: { ...compileCache, DATA_DIR: folder.path, LOG_LEVEL: 'error', COLLECT_MS: String(sampleEvery) },
@@ -60,11 +60,11 @@ test('memory is flat under a mixed load, and no socket, plant or error is left o
   expect(load.faults).toEqual([])
   expect(load.visits.size).toBe(11)
 
-  // Connections to the upstream are kept for a few seconds, those to a PostgreSQL, of which there are so many, for longer.
+  // The service keeps idle connections to the upstream for a few seconds, and up to 15 connections to PostgreSQL for longer.
   const pool = isOverPostgres ? 15 : 0
   const isOver = () => expect(open().sockets).toBeLessThanOrEqual(idle.sockets + pool)
   await vi.waitFor(isOver, { timeout: 15_000, interval: 100 })
-  // SQLite keeps the file of a reader for the next reader, so that there are at most as many as parallel readers.
+  // SQLite keeps the open file of a reader for the next reader, so there are at most as many open files as parallel readers.
   expect(open().files).toBeLessThan(idle.files + 3 * visitors)
   expect(service.stderr()).toBe(said)
   expect(service.stdout()).not.toMatch(/"level":60|internal_error/)
@@ -78,7 +78,10 @@ test('memory is flat under a mixed load, and no socket, plant or error is left o
   expect(growthOf(inUse)).toBeLessThan(maxGrowth.inUse)
 })
 
-/** The growth of the median from the first third to the last, without the first quarter, which is the warm-up. */
+/**
+ * The growth of the median from the first third of the samples to the last third. The first quarter is the warm-up, and left
+ * out.
+ */
 function growthOf(samples: readonly number[]): number {
   const settled = samples.slice(Math.floor(samples.length / 4))
   const third = Math.floor(settled.length / 3)

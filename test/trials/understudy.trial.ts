@@ -4,8 +4,8 @@ import { expect, test } from 'vitest'
 import { countsOf, logOf, rowOf, talk } from '../support/understudy-talks.ts'
 
 /*
- * Twenty turns of the understudy with each card of a folder, JSON, PNG or CHARX: CARDS=folder npm run trials -- understudy
- * It prints each conversation and its figures. The user's lines are the same for all cards.
+ * Twenty turns of the understudy with each card of a folder (JSON, PNG or CHARX): CARDS=folder npm run trials -- understudy
+ * The trial prints each conversation and its counts. The user's lines are the same for all cards.
  */
 
 const folder = process.env['CARDS']

@@ -13,7 +13,7 @@ afterEach(async () => {
 })
 
 it(
-  'a failover loses no acknowledged row and doubles none, and writers recover within 10 s',
+  'a failover neither loses nor duplicates an acknowledged row, and writes succeed again within 10 s',
   async () => {
     let { primary, standby } = await startPair()
     closing.push(() => Promise.all([primary.stop(), standby.stop()]).then(() => {}))
@@ -48,7 +48,7 @@ it(
   30_000 * rounds,
 )
 
-it('commits that wait for a dead standby are answered in time, and leave the connections to others, here and there', async () => {
+it('commits that wait for a dead standby fail in time, and release their connections and their sessions on the server', async () => {
   const { primary, standby } = await startPair()
   closing.push(() => Promise.all([primary.stop(), standby.stop()]).then(() => {}))
   const database = await connectPostgres(await primary.createDatabase())
@@ -58,7 +58,7 @@ it('commits that wait for a dead standby are answered in time, and leave the con
   const keys = Array.from({ length: 12 }, (_, number) => `waiting-${number}`)
   const faults = await Promise.all(keys.map((key) => insert(key).catch((error: unknown) => error)))
   const codes = faults.map((fault) => (fault instanceof ApiError ? fault.code : fault))
-  // Seven writers had a connection, and five waited for one.
+  // Seven writers had a connection, and five waited for a connection.
   expect(codes.toSorted()).toStrictEqual([
     ...Array.from({ length: 5 }, () => 'database_unavailable'),
     ...Array.from({ length: 7 }, () => 'write_unconfirmed'),
@@ -75,7 +75,7 @@ it('commits that wait for a dead standby are answered in time, and leave the con
   await insert('afterwards')
 })
 
-/** Writers that insert rows by key, and repeat each insert until it is acknowledged. */
+/** Starts writers that insert rows by key, and repeat each insert until it is acknowledged. */
 function startWriters(database: PostgresDatabase, prefix: string) {
   const acknowledged: string[] = []
   const faults: unknown[] = []
