@@ -99,14 +99,13 @@ export function fieldCases(): readonly Case[] {
       name: '{{original}} twice',
       card: cardOf({ system_prompt: '{{original}}|{{original}}' }),
       messages: hello,
-      otherwise:
-        'V2 makes no difference between the first {{original}} and the others. SillyTavern sends nothing for the others.',
+      otherwise: 'V2: every {{original}} is replaced. SillyTavern replaces only the first, and removes the others.',
     },
     {
       name: "creator's notes by a macro",
       card: cardOf({ description: 'Fern. {{creatorNotes}}', creator_notes: 'Secret.' }),
       messages: hello,
-      otherwise: "V2: a creator's notes must not be in a prompt. SillyTavern sends them where the card has the macro.",
+      otherwise: "V2: the creator's notes must not be in a prompt. SillyTavern sends them if the card has the macro.",
     },
   ]
 }
@@ -124,7 +123,8 @@ export function exampleCases(): readonly Case[] {
     {
       name: 'the marker in small letters',
       ...block('<start>\n{{user}}: Hi\n{{char}}: Ho'),
-      otherwise: 'Blank blocks vanish. SillyTavern sends one more separator where the first marker is not in capitals.',
+      otherwise:
+        'The service drops blank blocks. SillyTavern sends another separator if the first marker is not in capitals.',
     },
     { name: 'the marker alone', ...block('<START>') },
     { name: 'lines that go on', ...block('<START>\n{{user}}: one\ntwo\n\nthree\n{{char}}: four\nfive') },
@@ -134,25 +134,25 @@ export function exampleCases(): readonly Case[] {
       name: 'a block without a speaker',
       ...block('<START>\nThe rain falls.\n<START>\n{{user}}: Hi\n{{char}}: Ho'),
       otherwise:
-        'V1: example dialogue is part of every prompt, so a block without a speaker is kept as text. SillyTavern drops it.',
+        'V1: example dialogue is part of every prompt, so the service keeps a block without a speaker as text. SillyTavern drops the block.',
     },
     {
       name: 'text before the first speaker',
       ...block('<START>\nIt rains.\n{{user}}: Hi\n{{char}}: Ho'),
       otherwise:
-        "Text before the first speaker is nobody's words, and is sent as a message of its own. SillyTavern puts it into the first speaker's.",
+        'Text before the first speaker belongs to no speaker, so the service sends it as a separate message. SillyTavern adds it to the message of the first speaker.',
     },
     {
       name: 'one speaker twice',
       ...block('<START>\n{{char}}: one\n{{char}}: two\n{{user}}: three'),
       otherwise:
-        'Each line with a name is a message of its own. SillyTavern joins the lines of one speaker and leaves the second name in the text.',
+        'Each line with a name is a separate message. SillyTavern joins the lines of one speaker and leaves the second name in the text.',
     },
     {
       name: 'a full-width colon after the name',
       ...block('<START>\n{{user}}：你好\n{{char}}：欢迎'),
       otherwise:
-        'A full-width colon names a speaker too, since most Chinese cards have it. SillyTavern knows the other colon alone, and drops the block.',
+        'A full-width colon names a speaker too, because most Chinese cards have it. SillyTavern supports only the ASCII colon, and drops the block.',
     },
   ]
 }
@@ -198,7 +198,7 @@ export function macroCases(): readonly Case[] {
     {
       name: '{{persona}}',
       ...text('[{{persona}}]', { persona: 'Ada is a botanist.' }),
-      otherwise: "The persona's macro has a value in all of a card's texts. In them SillyTavern puts nothing for it.",
+      otherwise: '{{persona}} has a value in all texts of a card. SillyTavern replaces it by nothing.',
     },
     {
       name: '{{description}} and others in a prompt',
@@ -209,7 +209,7 @@ export function macroCases(): readonly Case[] {
       }),
       messages: hello,
       otherwise:
-        "The macros for a card's own texts have a value in all of its texts. In system prompts SillyTavern puts nothing for them.",
+        '{{description}} and similar macros have a value in all texts of a card. SillyTavern replaces them by nothing in system prompts.',
     },
     { name: '{{if}}', ...text('{{if user}}yes{{/if}} {{if persona}}no{{else}}other{{/if}}') },
     { name: '{{charIfNotGroup}}, {{group}}, {{notChar}}', ...text('{{charIfNotGroup}} {{group}} {{notChar}}') },
@@ -226,19 +226,19 @@ export function macroCases(): readonly Case[] {
       card: cardOf({}),
       messages: talk('I am {{user}}, you are {{char}}.'),
       otherwise:
-        "A request's messages are sent as they are: expanding them would let a chat's user print the card ({{description}}).",
+        'Messages of a request are not expanded: otherwise the user of a chat could print the card with {{description}}.',
     },
     {
       name: '{{hidden_key:…}}',
       ...text('a{{hidden_key:b}}c'),
       otherwise:
-        'V3: it stands for nothing, and its text counts for lore. SillyTavern does not know it and sends it as it is written.',
+        'V3: the macro is replaced by nothing, and its text counts for lore. SillyTavern does not support the macro and sends it as it is written.',
     },
     {
       name: 'variables',
       ...text('{{setvar::mood::calm}}[{{getvar::mood}}]'),
       otherwise:
-        'The service keeps nothing of a conversation, so it has no variables; they stay as written and are listed in unknown_macros.',
+        'The service stores nothing of a conversation, so it has no variables. Their macros stay as written, and are listed in unknown_macros.',
     },
   ]
 }
@@ -303,7 +303,7 @@ export function conversationCases(): readonly Case[] {
       card: loreCard([entryOf('once', 'Lore.', { position: 4, depth: 1 })]),
       ...end,
       otherwise:
-        'V3: one message stands after what is at depth 1, and a reply that was begun is one. SillyTavern takes that reply out before it counts.',
+        'V3: one message stands after text at depth 1. The service counts the beginning of the reply as a message; SillyTavern removes it before it counts.',
     },
     {
       name: 'an entry for continuations',

@@ -127,20 +127,19 @@ export function keyCases(): readonly Case[] {
       messages: hello,
       tavernSettings: { world_info_include_names: true },
       otherwise:
-        'V3 looks for keys in what was said. SillyTavern, unless told otherwise, puts "Name: " before it, so that a name as a key always fires.',
+        'V3: keys are searched in the messages. By default SillyTavern puts "Name: " before each message, so an entry whose key is a name is always activated.',
     },
     {
       name: 'parts of words in an entry of a specification',
       ...lore(plainEntry('wat', 'Yes.', { position: 'before_char' })),
-      otherwise:
-        'V2 and V3: a key that the text contains is a match. SillyTavern wants whole words of entries that do not say.',
+      otherwise: 'V2 and V3: a key matches if the text contains it. By default SillyTavern matches only whole words.',
     },
     {
       name: "a book's own scan depth",
       card: cardOf({ character_book: bookOf([entryOf('six', 'No.')], { scan_depth: 1 }) }),
       messages: long,
       otherwise:
-        "V2 and V3: a book's scan_depth is how many messages are looked at. SillyTavern reads its own setting alone.",
+        'V2 and V3: the scan_depth of a book is the number of messages that are scanned. SillyTavern uses only its own setting.',
     },
     {
       name: "a book's recursion switched off",
@@ -151,13 +150,13 @@ export function keyCases(): readonly Case[] {
       }),
       messages: water,
       otherwise:
-        'V2 and V3: recursive_scanning false means that lore calls for no lore. SillyTavern reads its own setting alone.',
+        'V2 and V3: with recursive_scanning false, lore does not trigger lore. SillyTavern uses only its own setting.',
     },
     {
       name: 'a look behind in a regular expression',
       ...lore(entryOf('/(?<=about )water/', 'Yes.')),
       otherwise:
-        "Regular expressions run in linear time, without look-around, since cards are strangers' and one could hold up everybody. The upload says so.",
+        'The service runs regular expressions in linear time, without look-around, because a card of an unknown author must not block other requests. The reply to the upload names the refused expression.',
     },
   ]
 }
@@ -240,20 +239,20 @@ export function placeCases(): readonly Case[] {
       card: loreCard([at(5, 'Above.', 1), at(6, 'Below.', 2)], { mes_example: '<START>\n{{user}}: Hi\n{{char}}: Ho' }),
       messages: water,
       otherwise:
-        'A matched entry is never dropped for its form. SillyTavern drops text beside the examples that names no speaker.',
+        'The service never drops an activated entry because of its form. SillyTavern drops text beside the examples that names no speaker.',
     },
     {
       name: 'several of one order',
       card: loreCard([at(0, 'first', 5), at(0, 'second', 5)]),
       messages: water,
-      otherwise: 'Entries of one order stand as in the file. SillyTavern turns them round.',
+      otherwise: 'Entries with the same insertion_order have the order of the file. SillyTavern reverses them.',
     },
     {
       name: 'roles at one depth',
       card: loreCard([at(4, 'System.', 1, { depth: 1, role: 0 }), at(4, 'Assistant.', 2, { depth: 1, role: 2 })]),
       messages: three,
       otherwise:
-        "insertion_order decides at a depth too. SillyTavern puts the assistant's first, then the user's, then the system's (its users complain: #4356).",
+        'insertion_order applies at a depth too. SillyTavern puts messages of the assistant first, then of the user, then of the system (its issue #4356 is a complaint about that).',
     },
     {
       name: "lore and the character's note at one depth",
@@ -262,7 +261,7 @@ export function placeCases(): readonly Case[] {
       }),
       messages: three,
       otherwise:
-        "The character's note, which the author placed for every turn, stands nearer to the end. SillyTavern sorts by the names of its own fields.",
+        "The character's note, which the author wrote for every turn, stands nearer to the end. SillyTavern sorts by the names of its fields.",
     },
     {
       name: 'an outlet',
@@ -365,7 +364,7 @@ export function recursionCases(): readonly Case[] {
         entryOf('water', 'h', { group: 'h' }, { insertion_order: 1 }),
       ),
       otherwise:
-        'Whatever lost against an entry stays away. In SillyTavern the losers come back in the recursion, which does not know an entry of two groups again.',
+        'Entries that lost against another entry of their group stay out. In SillyTavern they come back in the recursion, which does not recognise an entry of two groups.',
     },
     {
       name: 'a budget for two of three',

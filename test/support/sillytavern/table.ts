@@ -10,20 +10,20 @@ export function pageOf(verdicts: readonly Verdict[]): string {
   const open = verdicts.filter((verdict) => !isSame(verdict) && verdict.compared.otherwise === undefined)
   return `# Comparison with SillyTavern
 
-${verdicts.length} cases, ${same.length} of them the same: one conversation, one card and the same settings through SillyTavern and through [\`POST /chat/prompt\`](interfaces.md#routes).
-${decided.length} differ on purpose, each with its reason${open.length === 0 ? '' : `, and ${open.length} are not the same yet`}. \`npm run trials -- compare\` runs them and writes this page.
+This page compares the prompts of SillyTavern and of [\`POST /chat/prompt\`](interfaces.md#routes) for ${verdicts.length} cases. A case is one conversation with one card and the same settings.
+${same.length} cases have the same prompt, and ${decided.length} differ on purpose, each with its reason${open.length === 0 ? '' : `; ${open.length} are not the same yet`}. \`npm run trials -- compare\` runs the cases and writes this page.
 
-SillyTavern (\`${version}\` from npm) runs as a program in headless Chromium: it imports the card, the trial types the user's messages,
-and its last request to an upstream is compared. Its settings are those of a fresh installation, with these exceptions: the main
+SillyTavern (\`${version}\` from npm) runs with its page in headless Chromium. It imports the card, the trial types the user's messages,
+and SillyTavern's last request to an upstream is compared. Its settings are those of a fresh installation, with these exceptions: the main
 prompt is the service's own (\`${builtInSystemPrompt}\`),
-\`[Start a new Chat]\` is empty, four messages are searched for lore, messages have no names before them, a continuation is a
+\`[Start a new Chat]\` is empty, four messages are scanned for lore, messages have no names before them, a continuation is a
 prefill, the context has 100,000 tokens, and nothing is streamed.
 
-The comparison trims messages, leaves out empty ones, and joins adjacent messages of one role (except example
-dialogues, whose messages have names): by a blank line before the conversation and by a line break in it. Everything else counts: roles,
-names, order, and every character.
+The comparison trims messages, removes empty messages, and joins adjacent messages of one role, except messages with names (example
+dialogues). It joins them by a blank line before the conversation and by a line break in it. Everything else counts: roles, names,
+order, and every character.
 
-The tables leave out the main prompt where a message begins with it. \`⏎\` is a line break.
+If a message begins with the main prompt, the tables leave it out. \`⏎\` is a line break.
 
 ${sectionOf('Not the same yet', open)}${sectionOf('Different on purpose', decided)}## The same
 

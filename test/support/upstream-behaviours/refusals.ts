@@ -6,7 +6,7 @@ export const refusals: readonly Behaviour[] = [
     upstream: 'OpenAI',
     version: '2023-07',
     source: 'https://github.com/langchain-ai/langchainjs/issues/1929',
-    came: '429 `insufficient_quota`: the account has nothing left',
+    came: '429 `insufficient_quota`: the account has no credit left',
     script: refusing(429, { error: { message: 'You exceeded your current quota.', code: 'insufficient_quota' } }),
     got: "502 `upstream_auth_error`: The model's service refused the operator's key. Tell the operator.",
     ledger: 'upstream_error',
@@ -18,7 +18,7 @@ export const refusals: readonly Behaviour[] = [
     upstream: 'Google Gemini',
     version: '2025-06',
     source: 'https://github.com/RooCodeInc/Roo-Code/issues/3883',
-    came: '429 `RESOURCE_EXHAUSTED`, the same sentence, and "retryDelay": "26s": it is asked too often',
+    came: '429 `RESOURCE_EXHAUSTED`, a sentence about the quota, and "retryDelay": "26s": there are too many requests',
     script: refusing(429, {
       error: {
         code: 429,
@@ -61,7 +61,7 @@ export const refusals: readonly Behaviour[] = [
     upstream: 'OpenRouter',
     version: 'documentation',
     source: openRouterErrors,
-    came: '403 for input that its moderation has flagged, or a key without the right',
+    came: '403 for input that the moderation has flagged, or for a key without the permission',
     script: refusing(403, { error: { code: 403, message: 'Input was flagged' } }),
     got: "502 `upstream_auth_error`: The model's service refused the operator's key. Tell the operator.",
     ledger: 'upstream_error',
@@ -73,7 +73,7 @@ export const refusals: readonly Behaviour[] = [
     upstream: 'Ollama',
     version: '2024-10',
     source: 'https://github.com/netease-youdao/QAnything/issues/555',
-    came: '404: it has not the model that `models.json` names',
+    came: '404: the upstream does not have the model that `models.json` names',
     script: refusing(404, { error: { message: 'model "ollama" not found, try pulling it first', type: 'api_error' } }),
     got: '404 `upstream_refused`: model "ollama" not found, try pulling it first',
     ledger: 'refused',
@@ -85,7 +85,7 @@ export const refusals: readonly Behaviour[] = [
     upstream: 'Mistral',
     version: '2025-12',
     source: 'https://github.com/editor-code-assistant/eca/issues/231',
-    came: '422 `extra_forbidden` for a parameter of the caller’s',
+    came: '422 `extra_forbidden` for a parameter that the caller has sent',
     script: refusing(422, {
       object: 'error',
       message: { detail: [{ type: 'extra_forbidden', loc: ['body', 'max_completion_tokens'] }] },
@@ -132,7 +132,7 @@ export const refusals: readonly Behaviour[] = [
     upstream: 'Text Generation Inference',
     version: '2024-05',
     source: 'https://github.com/huggingface/chat-ui/issues/1149',
-    came: '422, the same sentence as a plain text with "error_type": "validation"',
+    came: '422 "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 8192" as a text, with "error_type": "validation"',
     script: refusing(422, {
       error:
         'Input validation error: `inputs` tokens + `max_new_tokens` must be <= 8192. Given: 6204 `inputs` tokens and 2047 `max_new_tokens`',
