@@ -53,7 +53,7 @@ export function randomLetters(count: number): string {
 export const times = <T>(count: number, make: (index: number) => T): T[] =>
   Array.from({ length: count }, (_, index) => make(index))
 
-/** The same row over both engines. */
+/** Makes two rows from a row: one over SQLite, and one over PostgreSQL. */
 export function onBothEngines(row: Row): readonly Row[] {
   return [row, { ...row, name: `${row.name}, PostgreSQL`, engine: 'PostgreSQL' }]
 }
