@@ -107,7 +107,7 @@ export class Caller {
   }
 }
 
-/** The CPU nanoseconds of all threads of a process so far. */
+/** The CPU nanoseconds so far of all threads that a process has now. Threads that have ended do not count. */
 function cpuNanoseconds(pid: number): number {
   const folder = `/proc/${pid}/task`
   return readdirSync(folder).reduce(

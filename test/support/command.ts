@@ -45,7 +45,7 @@ export async function conservatory(args: readonly string[], settings: Settings):
     const code = await printing.run(printed, () => runCommand(words, environment, serve))
     return ended(isServed ? null : code)
   } catch (error) {
-    // As entry.ts reports an error.
+    // The error is printed as entry.ts prints it.
     printed.stderr.push(Buffer.from(`${sentenceOf(error)}\n`))
     return ended(1)
   } finally {
@@ -56,7 +56,7 @@ export async function conservatory(args: readonly string[], settings: Settings):
 /** The service in this process, with its log and its output for the operator. */
 export interface Served {
   readonly url: string
-  /** The first key: the printed one, or BOOTSTRAP_KEY. */
+  /** The first key of the service: the key that it has printed, or BOOTSTRAP_KEY. */
   readonly key: string
   /** The log so far. */
   readonly stdout: () => string

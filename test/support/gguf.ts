@@ -14,7 +14,7 @@ export interface TinyModel {
   /** How much likelier the next token is than others. With 0.3 it is certain even at a high temperature, with 0.1 it is not. */
   readonly certainty?: number
   readonly contextLength?: number
-  /** The Jinja template of its chat. */
+  /** The Jinja template with which the model formats a chat. */
   readonly template?: string
 }
 

@@ -15,7 +15,7 @@ export const compileCache = { NODE_COMPILE_CACHE: join(projectFolder, 'node_modu
 /** The service as a child process, on a free port, with its own data folder. */
 export interface SpawnedService {
   readonly url: string
-  /** The first key: as printed, or BOOTSTRAP_KEY. */
+  /** The first key of the service: the key that it has printed, or BOOTSTRAP_KEY. */
   readonly key: string
   readonly dataDirectory: string
   readonly process: ChildProcess

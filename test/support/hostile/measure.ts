@@ -146,7 +146,7 @@ async function attack(row: Row, service: WarmService, count: number, measuring: 
     highest = Math.max(highest, service.memory())
   }, 20)
   watch.begin(service.url, service.bystanderKey)
-  // The stream is open before the attack.
+  // The bystanders' stream must be open before the attack.
   await sleep(200)
   const cpu = service.cpu()
   const queued = service.queued()

@@ -8,7 +8,7 @@ import { type TestService, temporaryFolder } from '../service.ts'
 export interface PageOptions extends BrowserContextOptions {
   /** The key to sign in with. By default it is the service's first key; with null the page is not signed in. */
   readonly key?: string | null
-  /** The fragment to open, such as `#/plants`. */
+  /** The fragment of the URL to open, such as `#/plants`. */
   readonly at?: string
   /** Lines that the console may have: a browser writes a line for each error status, which some tests expect. */
   readonly expected?: readonly RegExp[]
