@@ -54,7 +54,7 @@ import { noAccount, type Scheduler } from './work.ts'
 export interface AppParts {
   readonly config: Config
   readonly stores: Stores
-  /** Whether the database was found damaged; without it `/readyz` never reports damage. */
+  /** Whether the database was found damaged; by default `/readyz` never reports damage. */
   readonly damage?: Damage
   readonly guard: Guard
   readonly limiter: Limiter
@@ -63,18 +63,18 @@ export interface AppParts {
   readonly metering: Metering
   readonly prompt: PromptSettings
   readonly metrics: Metrics
-  /** Whether the service is about to stop; without it the service never drains. */
+  /** Whether the service is about to stop; by default the service never drains. */
   readonly drain?: Drain
   /** Counts the bytes that requests hold. */
   readonly inFlight: BytesInFlight
   /** Runs the synchronous work of all requests. */
   readonly scheduler: Scheduler
-  /** Traces requests; undefined where traces are off. */
+  /** Traces requests; undefined if traces are off. */
   readonly tracer?: Pick<Tracer, 'traceRequests'> | undefined
   readonly logger: FastifyBaseLogger
-  /** Measures how long a stream is silent; the machine's clock without it. */
+  /** Measures how long a stream is silent, for its keep-alives; by default the machine's clock. */
   readonly clock?: Clock | undefined
-  /** The event-loop measurements that load shedding uses; those of this process without it. */
+  /** The event-loop measurements that load shedding uses; by default those of this process. */
   readonly loop?: LoopMonitor | undefined
 }
 
@@ -98,16 +98,16 @@ export function createServer(
     },
     clientErrorHandler: answerParserError,
     ...limits,
-    // With true, Node itself would refuse a request without a Host, with an empty body.
+    // With true, Node itself would refuse a request that has no `Host`, and its reply would have no body.
     http: { ...http, requireHostHeader: false, ServerResponse },
   }
-  // Compilers that are set later would come too late: Fastify would load its own ones, 3 MB that nothing uses.
-  // Fastify's types know no other compilers, hence Object.assign.
+  // The compilers are set here: later, Fastify would already have loaded its own, 3 MB that nothing uses.
+  // Fastify's types allow only its own compilers, hence Object.assign.
   const compilersFactory = { buildValidator: () => validatorCompiler, buildSerializer: () => serializerCompiler }
   return Fastify(Object.assign(options, { schemaController: { compilersFactory } }))
 }
 
-/** Registers the whole HTTP service, in reading order. */
+/** Registers the whole HTTP service: first the hooks of all routes, in the order in which they run, then the routes. */
 export async function registerService(app: FastifyInstance, parts: AppParts): Promise<void> {
   const { config, stores, guard, limiter, library, metrics, inFlight, drain = new Drain() } = parts
 
@@ -169,7 +169,7 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
   await registerChat(app, parts, { shedLoad, workOf, openHeld })
 }
 
-/** Registers the routes of chat and models, under both prefixes. */
+/** Registers the routes of chat, responses and models, without a prefix and under `/v1`. */
 async function registerChat(
   app: FastifyInstance,
   parts: AppParts,
@@ -201,7 +201,7 @@ async function registerChat(
   await app.register(modelsPlugin, { guard, models, library, prefix: '/v1', isAlias: true })
 }
 
-/** Gives all database calls of a request one common deadline, where the stores have one. */
+/** Gives all database calls of a request one common deadline, if the stores support it, as those of PostgreSQL do. */
 function shareDeadline(app: FastifyInstance, { duringRequest }: Stores): void {
   if (!duringRequest) return
   app.addHook('onRequest', (request, { raw }, done) => {
@@ -213,7 +213,7 @@ function shareDeadline(app: FastifyInstance, { duringRequest }: Stores): void {
   })
 }
 
-/** Gives each request its work, which shares the event loop with the work of all other requests. */
+/** Makes a function that opens the `Work` of a request. It shares the event loop with the work of all other requests. */
 function workByRequest(scheduler: Scheduler) {
   return (request: FastifyRequest, signal: AbortSignal) =>
     scheduler.workOf({ account: callerOf(request).account.id, signal })

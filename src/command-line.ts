@@ -20,7 +20,7 @@ import { addUsageCommands } from './usage/commands.ts'
  * Runs a command.
  * @param words the arguments of the process
  * @param serve runs the command `serve`
- * @returns the exit code: 0 done, 2 wrong usage, which has been printed
+ * @returns the exit code: 0 for success, 2 for wrong usage, which has been printed
  * @throws Error with one clear sentence when the command is refused or fails
  */
 export async function runCommand(

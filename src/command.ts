@@ -18,7 +18,7 @@ export class PlainCommand extends Command {
 
   #sentence(message: string, code: string | undefined): string {
     if (code === 'commander.missingMandatoryOptionValue') {
-      // A mistyped option is missing too, and commander checks missing options first.
+      // If a required option is mistyped, commander reports it as missing, before it reports the unknown one.
       const mistyped = this.args.find((word) => word.startsWith('--'))?.replace(/=.*/s, '')
       if (mistyped !== undefined) {
         const meant = nearest(
@@ -47,7 +47,7 @@ function pathOf(command: Command): string {
   return command.parent === null ? command.name() : `${pathOf(command.parent)} ${command.name()}`
 }
 
-/** Removes keys and passwords of URLs, which the operator may have typed in the wrong place. */
+/** Removes API keys, and passwords in URLs: the operator may have typed them in the wrong place. */
 function withoutSecrets(text: string): string {
   return text.replace(/cv_[0-9A-Za-z]{5,}/g, 'cv_…').replace(/\/\/[^/\s]*@/g, '//…@')
 }

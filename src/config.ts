@@ -7,20 +7,20 @@ import { type Proxies, readProxySettings } from './proxies.ts'
 export interface Config {
   readonly host: string
   readonly port: number
-  /** Where `/metrics` is served without a key; undefined where it is on the main port. */
+  /** The port on which `/metrics` is served without a key; undefined if the main port serves it. */
   readonly metricsPort: number | undefined
   /** Proxies whose `X-Forwarded-For` is trusted. */
   readonly trustedProxies: Networks | undefined
   readonly dataDirectory: string
-  /** The folder where `models.json`, `characters/` and `lorebooks/` are looked for before the data folder. It is never written. */
+  /** The folder that is searched for `models.json`, `characters/` and `lorebooks/` before the data folder; it is only read. */
   readonly configDirectory: string
-  /** The SQLite file, used where `databaseUrl` is undefined. */
+  /** The SQLite file, used if `databaseUrl` is undefined. */
   readonly databasePath: string
   /** `postgres://…`. It may contain a password, so no log may show it. */
   readonly databaseUrl: string | undefined
   readonly bootstrapKey: string | undefined
   readonly upstream: Upstream | undefined
-  /** The model that the id `default` stands for where there is no `models.json`. */
+  /** The model that the id `default` stands for. It is set only without a `models.json`. */
   readonly defaultModel: string | undefined
   /** Whether `GET /models` lists the understudies that misbehave on purpose. */
   readonly listMisbehaving: 'on' | 'off'
@@ -31,14 +31,14 @@ export interface Config {
   readonly plantBodyLimit: number
   readonly chatBodyLimit: number
   readonly cardBodyLimit: number
-  /** Bytes of all large bodies that are being received, and of large replies that are not read yet. */
+  /** The most bytes that large bodies and large replies hold in memory at the same time (`BytesInFlight`). */
   readonly maxInFlightBytes: number
   readonly requestTimeoutSeconds: number
   readonly readerTimeoutSeconds: number
   readonly shutdownGraceSeconds: number
   /** Seconds in which a stopping service still takes requests, and reports on `/readyz` that it is going down. */
   readonly drainSeconds: number
-  /** Seconds that a start waits for its database. */
+  /** Seconds that a start waits for the database, or for the lock of the data folder. */
   readonly startTimeoutSeconds: number
   readonly sseKeepaliveMs: number
   /** The limits of accounts without values of their own. */
@@ -52,7 +52,7 @@ export interface Config {
   /** Whether `GET /` is served. */
   readonly page: 'on' | 'off'
   readonly characters: 'open' | 'closed'
-  /** Whether a card may name the model that plays its character, where a request names the default model. */
+  /** Whether a card may name the model that plays its character, if the request names the default model. */
   readonly characterModels: 'on' | 'off'
   readonly systemPrompt: string | undefined
   readonly postHistoryPrompt: string | undefined
@@ -81,7 +81,7 @@ export interface Traces {
 const logLevels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
 type LogLevel = (typeof logLevels)[number]
 
-/** Lists every fault of the settings, one per line. */
+/** An error of the settings. The message lists every fault, one per line. */
 export class ConfigError extends Error {
   constructor(faults: readonly string[]) {
     super(faults.join('\n'))
@@ -93,7 +93,7 @@ const minBootstrapKeyLength = 16
 /** The characters that an HTTP header can carry: printable ASCII. */
 export const fitsHeader = /^[\x20-\x7e]+$/
 
-/** The data folder. No other setting is read, so it is known even where other settings have faults. */
+/** The data folder. No other setting is read, so the folder is known even if other settings have faults. */
 export function dataDirectoryOf(environment: Environment): string {
   const text = textsOf(environment)
   return resolve(text('DATA_DIR') ?? 'data')
@@ -105,7 +105,7 @@ function textsOf(environment: Environment) {
 
 /**
  * Reads the settings from the environment; an empty variable counts as not set.
- * @throws ConfigError that names every malformed setting at once
+ * @throws ConfigError that names all malformed settings
  */
 export function readConfig(environment: Environment): Config {
   const faults: string[] = []
@@ -188,7 +188,7 @@ function readBootstrapKey(key: string | undefined, faults: string[]): string | u
   return key
 }
 
-/** The bound that is set, or the default. One account may use half of it, and the largest body must fit into that half. */
+/** MAX_IN_FLIGHT_BYTES or its default. One account may use half of the bytes, and the largest body must fit into that half. */
 function inFlightBound(config: Config, faults: string[]): number {
   const { maxInFlightBytes, plantBodyLimit, chatBodyLimit, cardBodyLimit } = config
   const minBytes = 2 * Math.max(plantBodyLimit, chatBodyLimit, cardBodyLimit)
@@ -212,7 +212,7 @@ function readUpstream(baseUrl: string | undefined, apiKey: string | undefined, f
   return { baseUrl: url, apiKey }
 }
 
-/** The URL without slashes at its end; undefined where it has a query, a user name or a password, or is not http(s). */
+/** The URL without slashes at its end; undefined if it has a query, a user name or a password, or is not http(s). */
 export function plainAddress(text: string): string | undefined {
   const url = URL.parse(text)
   const isPlain = url !== null && url.href === `${url.origin}${url.pathname}`
@@ -226,7 +226,7 @@ function readProxies(written: string | undefined, faults: string[]): Networks | 
   return undefined
 }
 
-/** Variables in small letters win: some programs know only these. */
+/** A variable in lower case wins over the same variable in upper case: some programs read only lower case. */
 function readOutboundProxies(text: (name: string) => string | undefined, faults: string[]): Proxies {
   const written = {
     HTTP_PROXY: text('http_proxy') ?? text('HTTP_PROXY'),
@@ -236,7 +236,7 @@ function readOutboundProxies(text: (name: string) => string | undefined, faults:
   return readProxySettings(written, (name, problem) => faults.push(`${name} ${problem}.`))
 }
 
-/** An origin is a scheme, a host, and a port where it is not the default (RFC 6454, section 6.2), as browsers write it. */
+/** An origin is a scheme, a host, and a port if it is not the default (RFC 6454, section 6.2), as browsers write it. */
 function readOrigins(written: string | undefined, faults: string[]): readonly string[] {
   const origins = (written?.split(',') ?? []).map((origin) => origin.trim()).filter((origin) => origin !== '')
   if (origins.includes('*')) {
@@ -254,7 +254,7 @@ function readOrigins(written: string | undefined, faults: string[]): readonly st
   return origins
 }
 
-/** Checked by a pattern: PostgreSQL allows several hosts in one URL, and Node's URL does not. */
+/** Checks the URL by a pattern: PostgreSQL allows several hosts in one URL, but Node's `URL` does not parse them. */
 function readDatabaseUrl(url: string | undefined, faults: string[]): string | undefined {
   const [, attributes = 'primary'] = /[?&]target_session_attrs=([^&#]*)/.exec(url ?? '') ?? []
   if (!['primary', 'read-write'].includes(attributes)) {
@@ -282,7 +282,7 @@ function readTraces(text: (name: string) => string | undefined, faults: string[]
   return { url: `${url}/v1/traces`, headers: read ?? {}, serviceName }
 }
 
-/** Headers in the format of OpenTelemetry's settings, with percent-encoded values; undefined where they are malformed. */
+/** Reads headers in the format of OpenTelemetry's settings, with percent-encoded values; undefined if they are malformed. */
 function readPairs(text: string | undefined): Record<string, string> | undefined {
   const found: Record<string, string> = {}
   for (const pair of text?.split(',') ?? []) {

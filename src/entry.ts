@@ -7,8 +7,8 @@ import { isWindows, userId } from './storage/rights.ts'
 
 // Files and folders that the service and its commands make are for this user only: 0600 and 0700.
 process.umask(0o077)
-/** Exit codes: 0 done, 1 refused or failed with one clear sentence, 2 wrong usage. */
 const words = process.argv.slice(2)
+// The exit code is 0 for success, 1 for a refusal or a failure, with one clear sentence on stderr, and 2 for wrong usage.
 try {
   // Serving needs no parser of the command line, and starts quicker without loading one.
   if (words.length === 0 || (words.length === 1 && words[0] === 'serve')) {
@@ -17,7 +17,7 @@ try {
     useCompiled(dataDirectoryOf(process.env))
     const { runCommand } = await import('./command-line.ts')
     process.stdout.on('error', reportUnprinted)
-    // ||= after the run: a failed print may have set the exit code meanwhile.
+    // The exit code may be set already: a failed print sets it during the run.
     const code = await runCommand(words, process.env, startServing)
     process.exitCode ||= code
   }
@@ -26,7 +26,7 @@ try {
   process.exitCode = 1
 }
 
-/** The cause is a full disk, or a reader such as `head` that has ended. */
+/** Reports a failed write to stdout: the disk is full, or a reader such as `head` has ended. */
 function reportUnprinted(error: Error): void {
   process.exitCode = 1
   process.stderr.write(`Not everything could be printed on stdout: ${error.message}.\n`)
@@ -34,7 +34,7 @@ function reportUnprinted(error: Error): void {
 
 /**
  * Turns on V8's compile cache for the modules that are imported next: from the second run on, a command takes half the time.
- * Only in an existing data folder that no other user may write to, since the cached code is executed.
+ * The cache is used only in an existing data folder that no other user may write to, since the cached code is executed.
  */
 function useCompiled(folder: string): void {
   try {

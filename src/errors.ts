@@ -114,7 +114,7 @@ function openAiErrorType(status: number): string {
   return status < 500 ? 'invalid_request_error' : 'server_error'
 }
 
-/** The error body of all interfaces but the plants', in the shape that OpenAI's clients read. */
+/** The error body of all interfaces except the plants interface, in the shape that OpenAI's clients read. */
 export interface OpenAiErrorBody {
   readonly error: {
     readonly message: string
@@ -137,12 +137,12 @@ export interface PlantErrorBody {
   readonly message: string
 }
 
-/** Writes an error in the plant interface's shape, `{"error": <HTTP status>, "message"}`. */
+/** Writes an error in the shape of the plants interface, `{"error": <HTTP status>, "message"}`. */
 export function plantErrorBody(error: ApiError): PlantErrorBody {
   return { error: error.status, message: error.message }
 }
 
-/** The `code` that Node, a database or a library gave an error; empty where there is none. */
+/** The `code` that Node, a database or a library gave an error; empty if the error has no code. */
 export function codeOf(error: unknown): string {
   return error instanceof Error && 'code' in error ? String(error.code) : ''
 }

@@ -11,38 +11,38 @@ export function valueIn(fields: Fields, name: string): unknown {
   return Object.hasOwn(fields, name) ? fields[name] : undefined
 }
 
-/** An own property of a value of any type, also of an array; undefined where there is none. */
+/** An own property of a value of any type, also of an array; undefined if the value has no such property. */
 export function field(value: unknown, name: string): unknown {
   if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) return undefined
   return Reflect.get(value, name)
 }
 
-/** A text; empty where the value is no string. */
+/** The string with this name; empty if the value is not a string. */
 export function textIn(fields: Fields, name: string): string {
   const value = valueIn(fields, name)
   return typeof value === 'string' ? value : ''
 }
 
-/** An object; one without fields where the value is no object. */
+/** The object with this name; an empty object if the value is not an object. */
 export function fieldsIn(fields: Fields, name: string): Fields {
   const value = valueIn(fields, name)
   return isFields(value) ? value : {}
 }
 
-/** An array; empty where the value is no array. */
+/** The array with this name; empty if the value is not an array. */
 export function listIn(fields: Fields, name: string): readonly unknown[] {
   const value = valueIn(fields, name)
   return Array.isArray(value) ? value : []
 }
 
-/** The texts of an array; a single text counts as an array of one. */
+/** The texts of the array with this name. A single text counts as an array of one, an empty text as an empty array. */
 export function textsIn(fields: Fields, name: string): readonly string[] {
   const value = valueIn(fields, name)
   if (typeof value === 'string') return value === '' ? [] : [value]
   return listIn(fields, name).filter((item) => typeof item === 'string')
 }
 
-/** A finite number, or a text that is one: real cards have both. */
+/** The finite number with this name; a text such as `"4"` is converted, since real cards have both. Otherwise undefined. */
 export function numberIn(fields: Fields, name: string): number | undefined {
   const value = valueIn(fields, name)
   if (typeof value === 'string' && value.trim() === '') return undefined
@@ -50,7 +50,7 @@ export function numberIn(fields: Fields, name: string): number | undefined {
   return typeof number === 'number' && Number.isFinite(number) ? number : undefined
 }
 
-/** A boolean, or undefined where there is none. */
+/** The boolean with this name; undefined if the value is not a boolean. */
 export function booleanIn(fields: Fields, name: string): boolean | undefined {
   const value = valueIn(fields, name)
   return typeof value === 'boolean' ? value : undefined

@@ -24,22 +24,23 @@ export interface HistogramOptions {
   readonly bounds: readonly number[]
 }
 
-/** The values with one set of labels. */
+/** The counts and the sum of one combination of label values. */
 interface Series {
+  /** The values of the labels, in their order. */
   readonly values: readonly string[]
   /** The count of each bucket alone, not cumulative. The last bucket is for values above all bounds. */
   readonly counts: number[]
   sum: number
 }
 
-/** Counts values by size, under labels whose values must be bounded: no series is ever removed. */
+/** Counts values by size. Each combination of label values is a series that is never removed, so label values must be bounded. */
 export class Histogram implements Metric {
   readonly name: string
   readonly help: string
   readonly type = 'histogram'
   readonly #labels: readonly string[]
   readonly #bounds: readonly number[]
-  /** By the values of its labels, with a character between them that none of them has. */
+  /** The series by their label values. A line feed joins the values, because no value contains a line feed. */
   readonly #series = new Map<string, Series>()
 
   constructor({ name, help, labels = [], bounds }: HistogramOptions) {

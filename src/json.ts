@@ -13,7 +13,7 @@ export interface JsonBounds {
   readonly depth: number
   /** Whether a repeated property is refused, or replaces the first one. */
   readonly duplicates: 'refused' | 'last'
-  /** Refuses a fraction that a double rounds to an integer; without it the number becomes that integer. */
+  /** Refuses a fraction that a double rounds to an integer; by default the number becomes that integer. */
   readonly roundedIntegers?: 'refused'
   /** Called for each string with a lone surrogate, which only an escape can make. */
   readonly onLoneSurrogate?: () => void
@@ -27,7 +27,7 @@ export type JsonFaultKind = 'syntax' | 'duplicate' | 'depth' | 'count' | 'number
 /** The refusal of a text. The message quotes nothing of the text. */
 export class JsonFault extends Error {
   readonly kind: JsonFaultKind
-  /** The position in UTF-16 units from the start; the length of the text where it ends too early. */
+  /** The position in UTF-16 units from the start; the length of the text if the text ends too early. */
   readonly position: number
 
   constructor(kind: JsonFaultKind, position: number) {
@@ -39,11 +39,11 @@ export class JsonFault extends Error {
 }
 
 /**
- * Properties and items of one text. 10,000 messages have 30,000, the largest real cards some 10,000. Each may take a hundred
- * bytes of memory, and many callers may send such texts at once.
+ * The most values of one text: properties and items. 10,000 messages have 30,000, the largest real cards some 10,000. Each
+ * value may take a hundred bytes of memory, and many callers may send such texts at the same time.
  */
 export const maxJsonValues = 100_000
-/** Properties of one object: enumerating one blocks the event loop for some milliseconds at most. */
+/** The most properties of one object: to enumerate so many blocks the event loop for some milliseconds. */
 export const maxJsonProperties = 20_000
 
 /** Characters that one step reads, in some 100 µs. */
@@ -63,7 +63,7 @@ export function* jsonSteps(text: string, bounds: JsonBounds): Steps<unknown> {
 }
 
 /**
- * Reads a JSON text at once.
+ * Reads a JSON text without a pause.
  * @throws JsonFault
  */
 export function readJson(text: string, bounds: JsonBounds): unknown {
@@ -72,7 +72,7 @@ export function readJson(text: string, bounds: JsonBounds): unknown {
   return reader.value
 }
 
-/** The highest code of JSON's white space; no other token of JSON begins with a code up to here. */
+/** The highest code of JSON's white space. No token of JSON begins with a lower code. */
 const space = 0x20
 const quote = 0x22
 const backslash = 0x5c
@@ -89,9 +89,9 @@ type Container = unknown[] | Record<string, unknown>
 interface Level {
   readonly container: Container
   readonly isArray: boolean
-  /** Whether its values are not kept. */
+  /** Whether the values in it are dropped (`drops`). */
   readonly isDropped: boolean
-  /** The name of its next value. */
+  /** The name that was read last, which is the name of the current value. */
   name: string
   properties: number
 }
@@ -121,7 +121,7 @@ class Reader {
     return 10 * (this.#values - firstValue) + ((this.#position - start) >> 3)
   }
 
-  /** Whether the current value is dropped. Called only where some names are dropped. */
+  /** Whether the current value is dropped. Called only if `drops` is set. */
   get #isDropping(): boolean {
     if (!this.#level) return false
     return this.#level.isDropped || this.#bounds.drops?.has(this.#level.name) === true
@@ -182,7 +182,7 @@ class Reader {
       return true
     }
     if (code !== (isArray ? closeBracket : closeBrace)) throw this.#fault('syntax')
-    // An object has fewer keys than were read where a name was repeated.
+    // If a name was repeated, the object has fewer keys than names were read.
     if (this.#bounds.duplicates === 'refused' && properties > 0 && properties > Object.keys(container).length) {
       throw this.#fault('duplicate')
     }
@@ -271,7 +271,7 @@ const words: ReadonlyMap<number, { readonly text: string; readonly value: boolea
   [0x6e, { text: 'null', value: null }],
 ])
 
-/** RFC 8259, section 6. The pattern never backtracks. */
+/** A number as in RFC 8259, section 6. The pattern never backtracks. */
 const number = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y
 
 /** Whether the exact value of a number's text is no integer. */
@@ -281,12 +281,12 @@ function hasFraction(literal: string): boolean {
   return /[1-9]/.test((whole + fraction).slice(integerDigits))
 }
 
-/** The index after the quotation mark that ends a string; the length of the text where there is none. */
+/** The index after the quotation mark that ends a string; the length of the text if no mark ends it. */
 function endOfString(text: string, start: number): number {
   const end = text.indexOf('"', start)
   if (end === -1) return text.length
   if (text.charCodeAt(end - 1) !== backslash) return end + 1
-  // An indexOf for each of a million escaped quotation marks would take long.
+  // This loop also skips escaped quotation marks: an indexOf for each of a million of them would take long.
   for (let index = start; index < text.length; index++) {
     const code = text.charCodeAt(index)
     if (code === quote) return index + 1

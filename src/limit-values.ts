@@ -23,7 +23,7 @@ export type WrittenLimits = Readonly<Partial<Record<LimitName, number | 'none' |
 /** The highest value of a limit. */
 export const maxLimit = 1_000_000_000_000
 
-/** The limits of accounts where nothing is set. Cards stay on the disk, so they are always bounded. */
+/** The limits of accounts if nothing else is set. Cards stay on the disk, so they are bounded by default. */
 const standardLimits: Limits = { characters: 1000, character_bytes: 1024 ** 3 }
 
 /** Whether a text is the name of a limit. */
@@ -32,7 +32,7 @@ export function isLimitName(text: string): text is LimitName {
 }
 
 /**
- * Reads limits that are written as `name=value`, where the value may be a word.
+ * Reads limits that are written as `name=value`. The value is a number or a word.
  * @param words the words that are allowed as values here
  * @returns the limits, or a sentence about the first malformed one
  */
@@ -57,7 +57,7 @@ export function parseLimits(
 }
 
 /**
- * Reads the setting `LIMITS`, whose values replace or extend the limits that hold where nothing is set.
+ * Reads the setting `LIMITS`. Its values replace or extend the standard limits; `none` removes one.
  * @returns the limits, or a sentence that says what is wrong
  */
 export function settingsLimits(text: string | undefined): Limits | string {
@@ -65,7 +65,7 @@ export function settingsLimits(text: string | undefined): Limits | string {
   return typeof written === 'string' ? written : numbersOf({ ...standardLimits, ...written })
 }
 
-/** Reads an account's limits from the database's JSON, which the service wrote itself. Versions before `none` ignore that value. */
+/** Reads an account's limits from the database's JSON, which this service wrote. Unknown names and values are ignored. */
 export function storedAccountLimits(json: string): AccountLimits {
   const parsed: unknown = JSON.parse(json)
   const limits: Partial<Record<LimitName, number | 'none'>> = {}

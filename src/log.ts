@@ -17,7 +17,7 @@ const minWriteBytes = 8192
 /** The maximum of buffered bytes while nothing can be written; further lines are dropped until there is room. */
 const maxBufferedBytes = 4 * 1024 ** 2
 
-/** Characters that JSON does not escape and that steer a terminal. A line may contain texts of a caller or an upstream. */
+/** Characters that control a terminal and that JSON does not escape. A line may contain texts of a caller or an upstream. */
 const steering = /[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/
 
 function spelledOut(line: string): string {

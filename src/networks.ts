@@ -2,7 +2,7 @@ import { BlockList, isIP, isIPv4, SocketAddress } from 'node:net'
 
 /** Addresses and networks of IPv4 and IPv6. */
 export interface Networks {
-  /** Whether they contain an address, in the form that `readAddress` returns. */
+  /** Whether an address is one of these addresses or in one of these networks. It needs the form that `readAddress` returns. */
   has(address: string): boolean
 }
 
@@ -26,9 +26,9 @@ export function parseNetworks(written: string): Networks | string {
 }
 
 /**
- * Reads an IP address and returns it in one canonical form: IPv4 also where it is mapped into IPv6 (`::ffff:192.0.2.7`), and
- * without the zone (`%eth0`).
- * @returns undefined where the text is no address
+ * Reads an IP address and returns it in one canonical form: an IPv4 address that is mapped into IPv6 (`::ffff:192.0.2.7`)
+ * becomes IPv4, and the zone (`%eth0`) is removed.
+ * @returns undefined if the text is not an address
  */
 export function readAddress(text: string): string | undefined {
   const bare = text.replace(/%.*$/s, '')

@@ -1,10 +1,10 @@
 import type { Dispatcher, Pool } from 'undici'
 import type { Proxies } from './proxies.ts'
 
-/** The connect timeout where none is set. */
+/** The default connect timeout. */
 export const defaultConnectTimeoutMs = 10_000
 
-/** Callers set all other time limits by a signal. */
+/** Turns undici's other time limits off: callers set their own by a signal. */
 const noTimeouts = { headersTimeout: 0, bodyTimeout: 0 }
 
 /** Opens direct connections to one origin. */
@@ -33,7 +33,7 @@ async function openProxy(proxy: string, connectTimeoutMs: number): Promise<Dispa
     uri: proxy,
     connectTimeout: connectTimeoutMs,
     ...noTimeouts,
-    // The connections to the proxy itself would have undici's own time limits.
+    // Without this factory, the connections to the proxy would have undici's own time limits.
     factory: (origin, options) => new Pool(origin, { ...options, ...noTimeouts }),
   })
 }
@@ -43,11 +43,11 @@ export class Outbound {
   readonly #proxies: Proxies
   readonly #connectTimeoutMs: number
   readonly #openPool: (() => Promise<OpenPool>) | undefined
-  /** Dispatchers by the proxy's URL; the empty string for direct connections. */
+  /** Dispatchers by the proxy's URL; the empty string stands for direct connections. */
   readonly #opened = new Map<string, Promise<Dispatcher>>()
 
   /**
-   * @param openPool opens direct connections; undici's agent without it
+   * @param openPool makes the function that opens direct connections; by default undici's agent opens them
    */
   constructor(proxies: Proxies, connectTimeoutMs = defaultConnectTimeoutMs, openPool?: () => Promise<OpenPool>) {
     this.#proxies = proxies
@@ -67,7 +67,7 @@ export class Outbound {
     return dispatcher
   }
 
-  /** Waits for the requests in flight, then closes. */
+  /** Waits for the requests in flight, then closes all connections. */
   async close(): Promise<void> {
     await Promise.all([...this.#opened.values()].map(async (dispatcher) => (await dispatcher).close()))
   }

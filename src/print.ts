@@ -14,17 +14,17 @@ export function progressOutput(): ProgressOutput {
   return process.stderr
 }
 
-/** Prints a command's data on stdout unchanged. For a terminal, characters that would steer it are escaped. */
+/** Prints a command's data on stdout unchanged. If stdout is a terminal, characters that would control it are escaped. */
 export function print(data: string | Uint8Array): void {
   process.stdout.write(shown(data))
 }
 
-/** Whether stdout is a file, which takes all data at once; the reader of a pipe may be slow. */
+/** Whether stdout is a file. A file takes all data immediately; the reader of a pipe may be slow. */
 export function isPrintedToFile(): boolean {
   return fstatSync(process.stdout.fd).isFile()
 }
 
-/** Prints data as `print` does, and waits until it is written. @returns false when the reader has ended */
+/** Prints data as `print` does, and waits until it is written. @returns false if the write failed: the reader may have ended */
 export async function printAndWait(data: string): Promise<boolean> {
   return await new Promise((resolve) => void process.stdout.write(shown(data), (error) => resolve(!error)))
 }
@@ -54,7 +54,7 @@ export function printRows(rows: readonly object[], json: true | undefined): void
   else print(tableOf(rows))
 }
 
-/** Prints a value as JSON on stdout. Characters that would steer a terminal are escaped, which parses as the same value. */
+/** Prints a value as JSON on stdout. Characters that would control a terminal are escaped; the value stays the same. */
 export function printJson(value: unknown): void {
   print(`${printableLines(JSON.stringify(value, null, 2))}\n`)
 }
@@ -77,15 +77,15 @@ function cellOf(name: string, value: unknown): string {
   return printable(Array.isArray(value) ? value.join(',') : String(value))
 }
 
-/** Control characters and bidirectional controls. The end of a line is the first alternative, so that it can be recognized. */
+/** Control characters and bidirectional controls. A line end matches as a whole, so that `printableLines` can keep it. */
 const steering = /\r?\n|[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu
 
-/** A text that cannot steer a terminal: control characters and bidirectional controls are escaped. */
+/** A text that cannot control a terminal: control characters and bidirectional controls are escaped. */
 export function printable(text: string): string {
   return text.replace(steering, (found) => [...found].map(spelledOut).join(''))
 }
 
-/** The same for a text of several lines; the line ends stay. */
+/** Escapes a text of several lines as `printable` does, but keeps the line ends. */
 export function printableLines(text: string): string {
   return text.replace(steering, (found) => (found.endsWith('\n') ? found : spelledOut(found)))
 }

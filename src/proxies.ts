@@ -38,7 +38,7 @@ export function readProxySettings(
   }
 }
 
-/** The URL of a proxy; http without a scheme. The value may have a password, so the fault does not quote it. */
+/** The URL of a proxy; the default scheme is http. The value may have a password, so the fault does not quote it. */
 function readProxy(written: string | undefined, fault: (problem: string) => void): string | undefined {
   if (written === undefined) return undefined
   const url = URL.parse(/^[a-z][a-z0-9+.-]*:\/\//i.test(written) ? written : `http://${written}`)

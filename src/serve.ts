@@ -8,13 +8,13 @@ import { type Service, startService } from './service.ts'
 import { closeToOthers } from './storage/rights.ts'
 
 /**
- * Runs the service until SIGTERM or SIGINT, and then for the drain and the grace period. A second signal, or a signal before
- * the service listens, ends the process at once.
+ * Runs the service until SIGTERM or SIGINT, then for the drain, and then until open replies end, at most for the grace period.
+ * A second signal, or a signal before the service listens, ends the process immediately.
  * @throws Error with one clear sentence when it cannot start
  */
 export async function serve(config: Config): Promise<void> {
   keepNewObjectsApart()
-  // The first process of a container ignores signals that it does not listen for, and a start may wait long.
+  // Signals are handled from here on: a start may wait long, and the first process of a container ignores unhandled signals.
   let stop = (): void => process.exit(1)
   endOnSignals(() => stop())
   const { service, notices } = await startToServe(config)
@@ -60,7 +60,7 @@ export async function startToServe(config: Config): Promise<{ readonly service: 
   return { service, notices: lines.join('\n') }
 }
 
-/** Milliseconds in which the same signal counts as the first: npm forwards the Ctrl-C that the terminal sends to all processes. */
+/** Milliseconds in which a repeated signal is ignored: the terminal sends Ctrl-C to all processes, and npm forwards its own. */
 const repeatWindowMs = 500
 
 /** Closes at the first SIGTERM or SIGINT, and ends the process at the second, with exit code 1. */

@@ -40,7 +40,7 @@ import { noAccount, Scheduler } from './work.ts'
 
 /** The running service. */
 export interface Service {
-  /** The URL where it listens, such as `http://127.0.0.1:3000`. */
+  /** The URL of the service, such as `http://127.0.0.1:3000`. */
   readonly address: string
   /** The URL of the metrics, if they have a port of their own. */
   readonly metricsAddress: string | undefined
@@ -49,9 +49,9 @@ export interface Service {
   readonly limitWarnings: readonly string[]
   /** Reads `models.json` and the character folders again. A file with faults changes nothing; the log reports it. */
   reload(): Promise<void>
-  /** Serves for DRAIN_SECONDS more, while `/readyz` and each reply ask clients to go elsewhere. */
+  /** Serves for DRAIN_SECONDS more. Meanwhile `/readyz` is a 503, and each reply closes its connection. */
   drain(): Promise<void>
-  /** Stops accepting, lets open replies end, and closes everything in the reverse order of opening. */
+  /** Stops accepting, lets open replies end within the grace period, and closes all parts, the database after its users. */
   close(): Promise<void>
 }
 
@@ -68,7 +68,10 @@ export interface TimeSources {
 
 const readCharactersAfterMs = 500
 
-/** The interval of removing expired idempotency keys and pieces of cards without a version, and of summing up requests. */
+/**
+ * The interval of three tasks: expired idempotency keys are removed, pieces of cards without a version are removed, and
+ * requests are added to the usage of their days.
+ */
 const cleanupIntervalMs = 10_000
 const secondsPerDay = 86_400
 
@@ -109,7 +112,8 @@ interface BackgroundTasks {
 
 /**
  * Opens everything that the service needs, and listens.
- * @throws StorageError, or Node's error for a port that cannot be opened; the parts that were opened are closed again
+ * @throws ConfigError for faults of `models.json`, StorageError, or Node's error for a port that cannot be opened; then the
+ *   parts are closed again
  */
 export async function startService(config: Config, { clock, loop }: TimeSources = {}): Promise<Service> {
   const parts = await openParts(config, clock)
@@ -117,13 +121,14 @@ export async function startService(config: Config, { clock, loop }: TimeSources 
   const tasks: BackgroundTasks = {}
   const close = () => closeParts(parts, tasks, config.shutdownGraceSeconds * 1000)
   try {
-    // No other process can still run such requests, since this one holds the folder's lock.
+    // With SQLite no other process runs requests, since this one holds the folder's lock. With PostgreSQL the ledger leaves the
+    // requests of living replicas alone.
     await stores.ledger.interruptRunning()
     await registerService(app, { ...parts, config, prompt: promptSettings(config), logger: log.logger, clock, loop })
     const address = await app.listen({ host: config.host, port: config.port })
     await startBackgroundTasks(tasks, parts, config)
     const warnings = limitWarnings(await stores.access.listKeys(), config.limits)
-    // Last, since the first key is shown once: a start that fails must not have made it.
+    // The first key is made late, since it is shown only once: a start that fails before must not have made it.
     const bootstrap = await bootstrapAccess(stores.access, config.bootstrapKey, parts.itself)
     for (const warning of bootstrap.warnings) log.logger.warn(warning)
     stores.beginServing?.()
@@ -144,7 +149,7 @@ async function openParts(config: Config, clock: Clock | undefined): Promise<Part
   const { logger } = log
   const itself = serviceActor((record) => logger.info(record, 'audit record'))
   prepareFolder(config.dataDirectory)
-  // Replicas over one PostgreSQL may share a folder, which they only read.
+  // Replicas with one PostgreSQL may share a data folder, so only SQLite needs the lock.
   const opening = retryAtStart(config.startTimeoutSeconds, printNotice)
   const lock = config.databaseUrl === undefined ? await opening(() => lockForServing(config.dataDirectory)) : undefined
   const damage = new Damage((error) => logger.error({ err: error }, damageSentence))
@@ -202,7 +207,7 @@ async function startBackgroundTasks(tasks: BackgroundTasks, parts: Parts, config
   if (config.metricsPort !== undefined) {
     tasks.metricsServer = await serveMetrics(metrics, config.host, config.metricsPort)
   }
-  // The characters are read at the first use, and in any case soon: the start is quick, and the log reports faults.
+  // The start does not wait for the characters. They are read at the first use, or soon, so that the log reports faults.
   const follow = async (): Promise<void> => {
     await library.load()
     library.watch()
@@ -280,15 +285,15 @@ function drainFor({ drain, log }: Parts, drainMs: number, clock = machineClock):
 }
 
 /**
- * Stops accepting, lets open replies end, and closes everything in the reverse order of opening.
+ * Stops accepting, lets open replies end, and closes all parts. A part is closed before the parts that it uses.
  * @param graceMs milliseconds that open replies may take
  */
 async function closeParts(parts: Parts, tasks: BackgroundTasks, graceMs: number): Promise<void> {
   const { app, stopReading, models, library, uses, tracer, guard, stores, lock, log } = parts
   clearTimeout(tasks.reading)
-  // Replies that are open after the grace period are cut off: closing would wait for the slowest client.
+  // Replies that are open after the grace period are cut off; otherwise closing would wait for the slowest client.
   const cutOff = setTimeout(() => app.server.closeAllConnections(), graceMs)
-  // Clients keep idle connections open: closing would wait for them.
+  // Idle connections are closed repeatedly; otherwise closing would wait for the clients that keep them open.
   const hangUp = setInterval(() => app.server.closeIdleConnections(), 50)
   await app.close()
   clearTimeout(cutOff)
@@ -308,7 +313,7 @@ async function closeParts(parts: Parts, tasks: BackgroundTasks, graceMs: number)
   await log.close()
 }
 
-/** Opens the tracer, whose module is loaded only where traces are on. */
+/** Opens the tracer. Its module is loaded only if traces are on. */
 async function openTracer(traces: Traces, proxies: Proxies, logger: Log['logger']): Promise<Tracer> {
   const { Tracer } = await import('./tracing/tracer.ts')
   return new Tracer({

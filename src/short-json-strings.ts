@@ -7,8 +7,8 @@ const shortString = 12
 const shortText = 4096
 
 /**
- * Finds the end of a short JSON string without escapes, which needs no parser. With JSON.parse for these strings, reading a
- * card with 1,000 lore entries takes 14 % more CPU time (docs/performance.md).
+ * Finds the end of a short JSON string without escapes, which needs no parser. If JSON.parse read these strings, a card with
+ * 1,000 lore entries would take 14 % more CPU time (docs/performance.md).
  * @param start the index after the opening quotation mark
  * @returns the index of the closing quotation mark; undefined for any other string
  */
@@ -17,7 +17,7 @@ export function endOfShortString(text: string, start: number): number | undefine
   for (let index = start; index <= last; index++) {
     const code = text.charCodeAt(index)
     if (code === quote) return index
-    // An escape, a control character (a fault), or NaN (the end of the text).
+    // The character is an escape, a control character (a fault), or NaN (the end of the text).
     if (!(code >= 0x20) || code === backslash) return undefined
   }
   return undefined

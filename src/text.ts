@@ -3,7 +3,7 @@ import type { Steps } from './work.ts'
 
 /** The rule for a name or another short text, with the words of its error messages. */
 export interface NameRule {
-  /** Code points after trimming. */
+  /** The most code points after trimming. */
   readonly longest: number
   /** The advice for a blank name. */
   readonly ifBlank: string
@@ -25,7 +25,7 @@ export function nameProblem(name: string, { longest, ifBlank, verb, refused }: N
   if (trimmed === '') return `is blank; ${ifBlank}`
   if (!name.isWellFormed()) return `has half of a surrogate pair; ${verb} whole characters`
   if (refused.pattern.test(name)) return refused.problem
-  // A code point has one or two UTF-16 units, so that most texts need no counting.
+  // A code point has one or two UTF-16 units, so the code points of most texts need not be counted.
   const isTooLong = trimmed.length > 2 * longest || (trimmed.length > longest && [...trimmed].length > longest)
   return isTooLong ? `is longer than ${longest} characters; shorten it` : undefined
 }
@@ -43,7 +43,7 @@ export function counted(count: number, noun: string): string {
   return count === 1 ? `1 ${noun}` : `${count} ${noun}s`
 }
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what it is for
+// biome-ignore lint/suspicious/noControlCharactersInRegex: this pattern finds control characters
 const control = /[\0-\x08\x0b-\x1f\x7f]/g
 
 /** A text without carriage returns and other control characters. Tabs and line feeds stay; a lone surrogate becomes U+FFFD. */
@@ -60,7 +60,7 @@ export function* withoutControlsInSteps(text: string): Steps<string> {
   const pieces: string[] = []
   let isChanged = false
   for (let start = 0; start < text.length; ) {
-    // Never between the two surrogates of a character.
+    // A step never ends between the two surrogates of a character.
     const isCut = /[\uD800-\uDBFF]/.test(text.charAt(start + stepLength - 1))
     const end = start + stepLength + (isCut ? 1 : 0)
     const before = text.slice(start, end)
@@ -78,12 +78,12 @@ export function copyOf(text: string): string {
   return Buffer.from(text).toString()
 }
 
-/** Pieces of a growing text that are joined into one block. */
+/** The number of pieces of a growing text that are joined into one block. */
 const piecesPerBlock = 256
 
 /**
- * A text that grows by many small pieces, such as a streamed answer. With `+=` V8 keeps a tree of the pieces, so that each
- * piece takes some 60 bytes for as long as the text is kept.
+ * A text that grows by many small pieces, such as a streamed answer. With `+=`, V8 keeps a tree of the pieces, and each piece
+ * takes some 60 bytes as long as the text is kept. Here 256 pieces are joined into one block.
  */
 export class GrowingText {
   readonly #blocks: string[] = []
@@ -129,7 +129,7 @@ function mend(object: object, name: string, value: unknown): void {
   })
 }
 
-/** The name that is most similar to a mistyped word, whatever its case; undefined where none is similar. */
+/** The name that is most similar to a mistyped word, in any case; undefined if no name is similar. */
 export function nearest(word: string, names: readonly string[]): string | undefined {
   const written = word.toLowerCase()
   const maxEdits = Math.max(1, Math.floor(written.length / 3))
@@ -140,7 +140,7 @@ export function nearest(word: string, names: readonly string[]): string | undefi
   return best?.name
 }
 
-/** The edit distance (insert, delete, replace, swap with the next) of two texts; infinite where their lengths differ too much. */
+/** The edit distance (insert, delete, replace, swap with the next) of two texts; infinite if their lengths differ too much. */
 function edits(from: string, to: string): number {
   if (Math.abs(from.length - to.length) > Math.min(from.length, to.length)) return Number.POSITIVE_INFINITY
   let [beforeLast, last]: [readonly number[], readonly number[]] = [[], [...`${to} `].map((_, column) => column)]

@@ -16,10 +16,10 @@ export interface Moment {
   readonly microsecond: number
 }
 
-/** The millisecond of the last moment, and the number of moments in it so far. */
+/** The millisecond of the last moment, and how many moments of that millisecond came before it. */
 let lastMoment = { milliseconds: Number.NaN, count: 0 }
 
-/** The current time as a moment that is unique in this process: moments of the same millisecond are counted in microseconds. */
+/** The current time as a moment. Up to 1,000 moments of the same millisecond differ: they are counted in microseconds. */
 export function nextMoment(): Moment {
   const milliseconds = Date.now()
   const count = milliseconds === lastMoment.milliseconds ? Math.min(999, lastMoment.count + 1) : 0
@@ -36,7 +36,7 @@ export function isCalendarDay(day: string): boolean {
 /**
  * Reads a day or a moment in UTC, such as `2026-11-20` or `2026-11-20T08:00:00Z`.
  * @param param the name of the parameter or option, for the error
- * @param addedToDay seconds that are added to the beginning of a day, where the text is a day
+ * @param addedToDay seconds that are added to the beginning of the day if the text is a day
  * @returns Unix seconds, rounded up
  * @throws ApiError 400 that names the parameter
  */

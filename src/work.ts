@@ -1,16 +1,16 @@
 import { ApiError, overloaded } from './errors.ts'
 
 /**
- * A computation in steps. Each yield gives the cost of the step that ends there, in units of some 10 ns: one character that is
- * parsed, or a hundred that are only copied. Between two steps other requests may run, so a step takes a few milliseconds at
- * most.
+ * A computation in steps. Each yield gives the cost of the step that ends there, in units of some 10 ns. One unit is one
+ * character that is parsed, or a hundred that are only copied. Between two steps other requests may run, so a step takes a few
+ * milliseconds at most.
  */
 export type Steps<T> = Generator<number, T, void>
 
 /** The synchronous work of one request. All work that grows with the size of a request goes through it. */
 export interface Work {
   /**
-   * Runs the steps, in slices where other requests wait.
+   * Runs the steps in slices of a few milliseconds. Between two slices other requests run.
    * @param param the field of the request that causes the work, for the error
    * @returns the result itself if the first slice is enough, so that a small request never waits; otherwise a promise
    * @throws ApiError 400 `too_complex` beyond the request's budget, 503 `overloaded` after 20 s; and the reason of the
@@ -30,15 +30,15 @@ export interface Owner {
   readonly signal?: AbortSignal
 }
 
-/** Milliseconds of one slice: more than a usual request needs. */
+/** The most milliseconds of one slice: more than a usual request needs. */
 const sliceMs = 5
-/** Milliseconds of all slices in one turn of the event loop. */
+/** The most milliseconds of all slices in one turn of the event loop. */
 const turnMs = 15
-/** Units between two readings of the clock: some 20 µs. */
+/** Units of work between two readings of the clock: some 20 µs. */
 const unitsPerClockRead = 2000
-/** Units of one request: some 4 s, twice the work of a chat of 8 MiB. */
+/** The most units of work of one request: some 4 s, twice the work of a chat of 8 MiB. */
 const maxUnits = 400_000_000
-/** Milliseconds that all slices of some steps may take, with the waiting between them. */
+/** The most milliseconds from the first slice of a computation to its last, with the waits between them. */
 const maxMs = 20_000
 
 /** Steps that are running, with their owner and the budget of their request. */
@@ -72,7 +72,11 @@ class RunningSteps<T> {
   }
 }
 
-/** Writes a value as JSON in one step, which begins when it is its turn. @param length the approximate number of characters */
+/**
+ * Writes a value as JSON in one step. The cost is yielded before that step, so the step begins in a new slice when the current
+ * slice has no time left.
+ * @param length the approximate number of characters
+ */
 export function* jsonOf(value: unknown, length: number): Steps<string> {
   yield length
   return JSON.stringify(value)
@@ -171,7 +175,7 @@ export class Scheduler {
   }
 }
 
-/** Work without slices, for a command, where no other request waits. It has the budget of a request. */
+/** Work without slices, for commands: no requests wait there. All steps together have the budget of one request. */
 export function workAtOnce(): { run<T>(param: string, steps: Steps<T>): T } {
   const budget = { left: maxUnits }
   return {
