@@ -4,8 +4,8 @@ import { controlCharacters, type NameRule, nameProblem } from '../text.ts'
 import type { ModelList } from './model-lists.ts'
 
 /**
- * What a key may be allowed to do. `keys` manages the keys of its own account. `admin` is for the operator: it includes `keys`,
- * and only the command line gives it.
+ * What a key may be allowed to do. `keys` manages the keys of its own account. `admin` is for the operator, and includes `keys`.
+ * Only the command line and the very first start give `admin` to a key; a rotation passes it on to the successor.
  */
 export const scopes = ['plants:read', 'plants:write', 'chat', 'characters:write', 'keys', 'admin'] as const
 export type Scope = (typeof scopes)[number]
@@ -19,7 +19,7 @@ export interface Account {
   /** Unix seconds; null when the account is not suspended. */
   readonly suspended: number | null
   readonly limits: AccountLimits
-  /** The models that its keys may use; null for all. */
+  /** The models that the keys of the account may use; null for all. */
   readonly models: ModelList | null
 }
 
@@ -49,10 +49,10 @@ export interface KeyRequest {
   readonly name?: string
   /** Unix seconds. */
   readonly expires?: number
-  /** The secret itself, when the operator presets it; random without it. */
+  /** The secret, if the operator presets it; by default it is random. */
   readonly secret?: string
   readonly limits?: Limits
-  /** The models that it may use; all without it. */
+  /** The models that the key may use; by default all. */
   readonly models?: ModelList | null
 }
 
@@ -67,7 +67,7 @@ export interface NewKey {
   readonly secret: string
 }
 
-/** The reason of a refusal, where callers distinguish it; `refused` for all others. */
+/** The reason of a refusal, if callers treat that reason differently; `refused` for all other reasons. */
 export type AccessErrorCode = 'refused' | 'key_ended' | 'last_admin_key'
 
 /** A refusal of a change to accounts or keys. Its message is one sentence for the operator, which says what to change. */
@@ -82,9 +82,9 @@ export class AccessError extends Error {
 }
 
 /**
- * Accounts and keys. Every method that refuses throws an `AccessError`. A change that would leave no working key of the scope
- * `admin` is refused with the code `last_admin_key`. Each change writes an audit record in its transaction; without
- * `by`, the command line is the author.
+ * Accounts and keys. A refusal is an `AccessError`. A change that would leave no working key of the scope `admin` is refused
+ * with the code `last_admin_key`. Each change of an account or a key writes an audit record in its transaction. `by` is the
+ * author: by default the command line, and in `createFirstAccount` the service.
  */
 export interface AccessStore {
   /** Refuses a name that is taken or malformed. */
@@ -94,17 +94,18 @@ export interface AccessStore {
   suspendAccount(name: string, by?: Actor): Promise<Account>
   /** Refuses an unknown account, and one that is not suspended. */
   resumeAccount(name: string, by?: Actor): Promise<Account>
-  /** Refuses an unknown account. @param models the new list of models; unchanged without it */
+  /** Refuses an unknown account. @param models the new list of models; by default it stays */
   limitAccount(name: string, changes: AccountLimitChanges, models?: ModelList | null, by?: Actor): Promise<Account>
   /** Creates the first account and its key in one transaction; returns null when there is an account already. */
   createFirstAccount(request: KeyRequest, by?: Actor): Promise<NewKey | null>
-  /** Refuses an unknown account and a malformed name. */
+  /** Refuses an unknown account, a malformed name, no scopes, and a preset secret that begins like an existing key. */
   createKey(request: KeyRequest, by?: Actor): Promise<NewKey>
-  /** All keys, or the keys of the account of this name, oldest first; keys of one second by their ids. */
+  /** All keys, or the keys of one account, oldest first; keys of one second by their ids. Refuses an unknown account. */
   listKeys(account?: string): Promise<readonly Key[]>
   /**
    * Creates a successor of a key. The old key goes on working for `overlapSeconds`; with 0 it ends at once. Finds the key as
-   * `revokeKey` does. Refuses an unknown key, and with the code `key_ended` a key that has ended or has a successor.
+   * `revokeKey` does. Refuses an unknown key, several matching keys, and with the code `key_ended` a key that has ended or has a
+   * successor.
    */
   rotateKey(prefixOrKey: string, overlapSeconds: number, by?: Actor): Promise<NewKey>
   /**
@@ -113,8 +114,9 @@ export interface AccessStore {
    */
   revokeKey(prefixOrKey: string, by?: Actor): Promise<Key>
   /**
-   * Finds the key as `revokeKey` does; refuses an unknown key, and several matching keys.
-   * @param models the new list of models; unchanged without it
+   * Changes the limits and the models of a key. Finds the key as `revokeKey` does. Refuses an unknown key, and several matching
+   * keys.
+   * @param models the new list of models; by default it stays
    */
   limitKey(prefixOrKey: string, changes: LimitChanges, models?: ModelList | null, by?: Actor): Promise<Key>
   /** The cached key with this SHA-256 digest, whatever its state; undefined when it is not in the cache. */
@@ -123,7 +125,7 @@ export interface AccessStore {
   findKey(digest: string): Promise<Key | undefined>
   /** The key with this id, whatever its state. */
   findKeyById(id: string): Promise<Key | undefined>
-  /** The key with this id from the database: a cached key has an old `lastUsed`. */
+  /** The key with this id, read from the database: the `lastUsed` of a cached key may be old. */
   readKey(id: string): Promise<Key | undefined>
   /** Removes and returns the notices that migrations have left for the operator, in order. */
   takeNotices(): Promise<readonly string[]>
@@ -168,7 +170,7 @@ const keyNameRule: NameRule = {
   refused: controlCharacters,
 }
 
-/** How long a rotated key may go on working: a year. */
+/** The longest time that a rotated key may go on working: a year. */
 export const maxOverlapSeconds = 31_536_000
 
 /** The latest expiry of a key, in Unix seconds: the end of the year 9999. Later values are probably milliseconds. */

@@ -14,7 +14,7 @@ export interface AuditOptions {
 
 const defaultLimit = 100
 
-/** The audit trail: all records for the operator, and for other keys the records of their own account. */
+/** The audit trail. Keys with the scope `admin` get all records, keys with `keys` the records of their own account. */
 export const auditPlugin: FastifyPluginAsyncTypebox<AuditOptions> = async (app, { guard, audit }) => {
   app.get(
     '/audit',

@@ -12,7 +12,7 @@ export interface FirstStart {
 /** What a start reports to the operator. */
 export interface Bootstrap {
   readonly first?: FirstStart
-  /** Problems of the preset key, or of all keys. */
+  /** Warnings of a preset key that does not work, and of accounts without a working key of the scope `admin`. */
   readonly warnings: readonly string[]
   /** Notices of migrations, reported once. */
   readonly notices: readonly string[]
@@ -20,7 +20,7 @@ export interface Bootstrap {
 
 /**
  * Creates the account `owner` with one key of all scopes when there is no account yet.
- * @param presetKey the secret of that key, chosen by the operator; later starts ignore it, and warn when no such key works
+ * @param presetKey the secret of that key, chosen by the operator; later starts ignore it, and warn if it does not work
  * @param by the author in the audit records
  */
 export async function bootstrapAccess(

@@ -20,7 +20,7 @@ export function newKeyEntry(key: Key): AuditEntry {
   return { action: 'key.created', target: key.prefix, account: key.account, before: null, after: factsOfKey(key) }
 }
 
-/** The audit entry of a changed key. @param successor the key that replaces it */
+/** The audit entry of a changed key. @param successor the key that replaces it after a rotation */
 export function keyChange(action: AuditAction, before: Key, after: Key, successor?: Key): AuditEntry {
   const { before: was, after: is } = changesOf(factsOfKey(before), factsOfKey(after))
   const added = successor && { successor: successor.prefix }
@@ -31,7 +31,7 @@ function factsOfAccount({ suspended, limits, models }: Account): Facts {
   return { suspended, limits, models }
 }
 
-/** The properties of a key without its last use. */
+/** The properties of a key that audit records show. */
 function factsOfKey({ account, name, scopes, expires, revoked, limits, models }: Key): Facts {
   return { account: account.name, name, scopes, expires, revoked, limits, models }
 }

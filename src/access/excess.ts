@@ -6,7 +6,7 @@ import { endOf } from './refusals.ts'
 
 /** What a key may do, for how long, how often and with which models. Over HTTP a key cannot give more than it has itself. */
 export interface Permissions extends Pick<Key, 'scopes' | 'limits' | 'models'> {
-  /** When it stops working, Unix seconds; null for never. */
+  /** When the key stops working, in Unix seconds; null for never. */
   readonly ends: number | null
 }
 
@@ -39,7 +39,7 @@ export function requestedPermissions({
 }
 
 /**
- * The first permission in `other` that the holder lacks; undefined where there is none. The scope `admin` includes all others.
+ * The first permission in `other` that the holder lacks; undefined if the holder has all. The scope `admin` includes all others.
  * @param holder the permissions of the key that creates, rotates or revokes the other key
  */
 export function excessOver(holder: Permissions, other: Permissions): Excess | undefined {

@@ -4,12 +4,12 @@ import { ApiError } from '../errors.ts'
 /** Failures of one address in a minute that are answered without delay. */
 const freeFailures = 100
 const minuteMs = 60_000
-/** Each further failure adds a step to the delay. */
+/** Each further failure makes the delay longer by this step. */
 const stepMs = 5
 const maxWaitMs = 1000
-/** Delayed failures of one address at a time; more are a 429. */
+/** The most failures of one address that are delayed at the same time; a further failure gets a 429. */
 const maxWaiting = 64
-/** Addresses that are tracked; when there are more, the oldest one is dropped. */
+/** The most addresses that are tracked; for a further address, the one that came first is dropped. */
 const maxAddresses = 10_000
 
 interface Address {
@@ -18,7 +18,7 @@ interface Address {
   waiting: number
 }
 
-/** Slows down attackers who guess keys: the more failures an address has, the longer it waits for the next 401. Good keys never wait. */
+/** Slows down attackers who guess keys: the more failures an address has, the later is its next 401. Good keys never wait. */
 export class FailedLogins {
   readonly #addresses = new Map<string, Address>()
   readonly #clock: Clock

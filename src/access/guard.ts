@@ -14,7 +14,7 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** The key of the request, once the guard has admitted it. */
     caller: Key | null
-    /** How many requests the key has left; null when nothing limits them. */
+    /** How many requests the key has left; null if nothing limits its requests. */
     requestsLeft: Allowance | null
   }
 }
@@ -29,10 +29,10 @@ interface Admitted {
   readonly digest: string
 }
 
-/** A body that takes longer than this gets its key checked again. It is the interval of the checks of running streams. */
+/** If a body takes longer than this to arrive, the key is checked again. The keys of running streams have the same interval. */
 const recheckAfterMs = 250
 
-/** Authenticates requests: it finds the key of a credential, or refuses with a 401 that says what to change. */
+/** Authenticates requests: finds the key of a credential, or refuses the request with a 401 that says what to change. */
 export class Guard {
   readonly #store: AccessStore
   readonly #failures: FailedLogins
@@ -42,7 +42,7 @@ export class Guard {
   readonly #admitted = new WeakMap<Socket, Admitted>()
 
   /**
-   * @param counter counts the requests of each key; without it requests are not limited
+   * @param counter counts the requests of each key; by default requests are not limited
    * @param clock the clock for the delays of failed logins
    */
   constructor(store: AccessStore, counter?: RequestCounter, clock?: Clock) {
@@ -55,7 +55,7 @@ export class Guard {
 
   /**
    * Admits a request whose `Authorization` header has the bare key, or `Bearer` and the key.
-   * @throws ApiError 400 for two such headers, 401 for none or an invalid key; 403 and 429 as `admit`
+   * @throws ApiError 400 for two such headers, 401 without a key or for an invalid key; 403, 429 and 503 as `admit`
    */
   readonly admitApiKey = async (request: FastifyRequest): Promise<void> => {
     if (await this.admitAgain(request)) return
@@ -68,12 +68,12 @@ export class Guard {
   }
 
   /**
-   * Admits a request that has the same header as the last one of its connection, as most have. Parsing the header and digesting
-   * the key again would cost a tenth of a small request.
+   * Admits a request with the same `Authorization` header as the last request of its connection. Most requests have the same:
+   * parsing the header and digesting the key again would cost a tenth of a small request.
    * @param writeHeaders as for `admit`
    * @returns whether the request is admitted; a promise when its limits must be read first
-   * @throws ApiError 400 for two such headers, since Node shows only the first and a proxy may have checked the second; 401, 403
-   *   and 429 as `admit`
+   * @throws ApiError 400 for two such headers, since Node shows only the first and a proxy may have checked the second; 401,
+   *   403, 429 and 503 as `admit`
    */
   admitAgain(request: FastifyRequest, writeHeaders?: RequestHeaders): boolean | Promise<true> {
     if (isRepeated(request.raw.rawHeaders, 'authorization')) {
@@ -89,9 +89,9 @@ export class Guard {
 
   /**
    * Admits a request with this key, and sets `request.caller`.
-   * @param writeHeaders makes the headers of a 429; OpenAI's headers without it
+   * @param writeHeaders makes the headers of a 429; by default OpenAI's headers
    * @throws ApiError 401 for a mistyped, unknown, expired or revoked key, 403 when its account is suspended, 429 after too many
-   *   wrong keys from the address, or when the key has no request left
+   *   wrong keys from the address, or when the key has no request left, 503 when PostgreSQL does not answer
    */
   async admit(request: FastifyRequest, secret: string, writeHeaders?: RequestHeaders): Promise<void> {
     const digest = digestKey(secret)
@@ -107,7 +107,7 @@ export class Guard {
     this.#admitted.set(request.socket, { header: request.headers.authorization, writeHeaders, digest })
   }
 
-  /** @returns a promise when other replicas count the key's requests too */
+  /** @returns a promise when the request must be counted in the database, which the replicas share */
   #admitKey(request: FastifyRequest, key: Key, writeHeaders?: RequestHeaders): Promise<void> | undefined {
     const refusal = refusalOf(key)
     if (refusal) throw refusal.status === 401 ? unauthorized('invalid_api_key', refusal.message) : refusal
@@ -125,8 +125,8 @@ export class Guard {
   }
 
   /**
-   * Reads the key of a request again after a slow body, so that the rest of the request has the key's current permissions.
-   * @throws ApiError when the key has ended meanwhile
+   * Reads the key of a request again, so that the rest of the request has the key's current permissions.
+   * @throws ApiError 401 when the key has ended meanwhile, 403 when its account is suspended
    */
   readonly recheck = async (request: FastifyRequest): Promise<void> => {
     if (!request.caller) return
@@ -144,7 +144,7 @@ export class Guard {
     return this.#watch.add(callerOf(request), controller)
   }
 
-  /** Writes the last uses of keys, before the keys are listed or the database is closed. */
+  /** Writes the last uses of keys. To be called before keys are shown, and before the database is closed. */
   async settle(): Promise<void> {
     await this.#uses.flush()
   }
@@ -160,9 +160,7 @@ export function guardRequests(app: FastifyInstance, guard: Guard): void {
   })
 }
 
-/**
- * A hook that refuses a request whose key has none of these scopes, with a 403 that names them.
- */
+/** Makes a hook that refuses a request whose key has none of these scopes, with a 403 that names them. */
 export function requireScope(...anyOf: readonly Scope[]): onRequestHookHandler {
   const names = anyOf.map((scope) => `"${scope}"`).join(' or ')
   return (request, _reply, done) => {
@@ -172,7 +170,7 @@ export function requireScope(...anyOf: readonly Scope[]): onRequestHookHandler {
   }
 }
 
-/** A hook that runs after the guard's, and sets the reply headers about the requests that are left. */
+/** Makes a hook that runs after the guard's, and sets the reply headers about the requests that are left. */
 export function sendRequestsLeft(headersOf: RequestHeaders): onRequestHookHandler {
   return (request, reply, done) => {
     if (request.requestsLeft !== null) reply.headers(headersOf(request.requestsLeft))

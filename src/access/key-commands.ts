@@ -135,7 +135,7 @@ function readScopes(list: string): readonly Scope[] {
   return [...new Set(names.filter(isScope))]
 }
 
-/** Reads Unix seconds. A time without a time zone is refused, since it depends on the machine. */
+/** Reads a moment in ISO 8601 as Unix seconds. A time without a time zone is refused, since it would depend on the machine. */
 function readExpiry(text: string): number {
   const isComplete = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2}))?$/.test(text)
   const milliseconds = isComplete && isCalendarDay(text.slice(0, 10)) ? Date.parse(text) : Number.NaN
@@ -146,7 +146,6 @@ function readExpiry(text: string): number {
   return Math.floor(milliseconds / 1000)
 }
 
-/** Reads seconds. */
 function readOverlap(text: string): number {
   const overlap = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN
   if (overlap <= maxOverlapSeconds) return overlap

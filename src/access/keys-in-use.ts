@@ -5,8 +5,8 @@ import { refusalOf } from './refusals.ts'
 const checkIntervalMs = 250
 
 /**
- * Ends the running requests of a key soon after the key ends: by a command beside the service, by a request, by its expiry, or
- * by the suspension of its account. It checks only while requests run, and once for each key.
+ * Ends the running requests of a key soon after the key has ended: by a command beside the service, by a request, by its expiry,
+ * or by the suspension of its account. Keys are checked only while they have requests, and once for all requests of a key.
  */
 export class KeyWatch {
   readonly #store: Pick<AccessStore, 'findKeyById'>
@@ -55,7 +55,7 @@ export class KeyWatch {
 
 const writeIntervalMs = 60_000
 
-/** Writes when keys were last used: all keys together, a minute after the first use, so that no request waits for the write. */
+/** Writes when keys were last used: all keys in one write, a minute after the first use, so that no request waits for it. */
 export class KeyUses {
   readonly #store: Pick<AccessStore, 'noteUses'>
   #uses = new Map<string, number>()

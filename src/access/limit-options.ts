@@ -44,12 +44,12 @@ export function readKeyChanges(written: readonly string[] = []): LimitChanges {
   return changes
 }
 
-/** The limits of a new account. */
+/** Reads the limits of a new account. */
 export function readAccountLimits(written?: readonly string[]): AccountLimits {
   return limited<{ readonly limits: AccountLimits }>({ limits: {} }, readAccountChanges(written)).limits
 }
 
-/** The limits of a new key. */
+/** Reads the limits of a new key. */
 export function readKeyLimits(written?: readonly string[]): Limits {
   return limited<{ readonly limits: Limits }>({ limits: {} }, readKeyChanges(written)).limits
 }
@@ -61,7 +61,7 @@ function readWritten(written: readonly string[]): WrittenLimits {
   return limits
 }
 
-/** Limits as `name=value,…` for tables and messages; null without limits. */
+/** Writes limits as `name=value,…` for tables and messages; null without limits. */
 export function limitsText(limits: AccountLimits): string | null {
   const written = Object.entries(limits).map(([name, value]) => `${name}=${value}`)
   return written.length === 0 ? null : written.join(',')

@@ -22,7 +22,7 @@ const entryRule: NameRule = {
   refused: controlCharacters,
 }
 
-/** Why entries cannot be a list of models, as the end of a sentence; undefined when they can. */
+/** Why entries are no valid list of models, as the end of a sentence; undefined for a valid list. */
 export function modelListProblem(entries: ModelList): string | undefined {
   if (entries.length === 0) return 'names no model; name one or more, or "*" for all'
   if (entries.length > maxModelEntries) {
@@ -46,7 +46,7 @@ export function modelListOf(entries: ModelList): ModelList | null {
 
 /**
  * Whether both lists allow a model.
- * @param names all ids of the model; a list that has one of them allows it
+ * @param names all ids of the model; a list that allows one of these ids allows the model
  */
 export function mayUseModel(user: ModelUser, names: readonly string[]): boolean {
   return [user.models, user.account.models].every(
@@ -60,7 +60,7 @@ export function usablePartsOf(prefix: string, user: ModelUser): ModelList {
   return [...new Set(entries)].filter((entry) => covers(prefix, entry) && mayUseModel(user, [entry]))
 }
 
-/** Whether a requested list, null for all models, allows a model that the list of the key's maker does not. */
+/** Whether a requested list (null for all models) allows a model that the maker's own list does not allow. */
 export function modelsExceed(maker: ModelListOwner, requested: ModelList | null): boolean {
   const { models } = maker
   return models !== null && (requested === null || !requested.every((entry) => isCovered(entry, models)))

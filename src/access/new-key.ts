@@ -3,11 +3,12 @@ import { unixSeconds } from '../time.ts'
 import { AccessError, type Account, type Key, type KeyRequest, keyNameProblem, type NewKey } from './access.ts'
 import { keyPrefix, makeKey } from './key.ts'
 
-/** How many keys are tried until one has an unused prefix. */
+/** The most keys that are tried to find an unused prefix. */
 const maxAttempts = 100
 
 /**
- * Yields keys with random secrets until the caller finds one whose prefix is unused: prefixes identify keys on the command line.
+ * Yields keys with random secrets, until the caller finds a key whose prefix is unused: prefixes identify keys on the command
+ * line. A preset secret is yielded only once.
  * @throws AccessError for an invalid request, and when no further key can be made
  */
 export function* newKeys(request: KeyRequest, account: Account): Generator<NewKey, never> {

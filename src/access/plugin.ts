@@ -18,17 +18,17 @@ export interface KeysOptions {
   readonly guard: Guard
 }
 
-/** The error statuses of the routes that write. */
+/** The error statuses of the routes that make keys. */
 const writeRefusals = [...refusals, 400, 413, 415, 507]
 
 /**
- * The working keys of the caller's account, for a panel that creates keys for its users. A key cannot create a key with more
- * permissions than its own, and cannot change one that has more.
+ * The working keys of the caller's account, for an application that creates keys for its users. A key cannot create a key with
+ * more permissions than its own, and cannot rotate or revoke a key that has more; a key with `admin` may revoke any key.
  */
 export const keysPlugin: FastifyPluginAsyncTypebox<KeysOptions> = async (app, { store, guard }) => {
   app.addHook('onRequest', guard.admitApiKey)
   app.addHook('onRequest', requireScope('keys', 'admin'))
-  // The key may have been limited since the request was admitted.
+  // The permissions of the key may have changed since the request was admitted.
   app.addHook('preHandler', guard.recheck)
 
   addListRoutes(app, store, guard)

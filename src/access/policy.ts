@@ -107,7 +107,7 @@ export function holdsAdmin(keys: readonly AdminRow[], now: number): boolean {
 /**
  * Refuses a change that takes the last working key of the scope `admin` away.
  * @param before whether there was such a key before the change
- * @param after whether there is one after the change
+ * @param after whether there is such a key after the change
  * @throws AccessError with the code `last_admin_key`
  */
 export function checkAdminIsLeft(before: boolean, after: boolean): void {
@@ -116,7 +116,7 @@ export function checkAdminIsLeft(before: boolean, after: boolean): void {
   throw new AccessError(message, 'last_admin_key')
 }
 
-/** The minimum length of a beginning of a prefix: all keys that we make begin with `cv_`. */
+/** The minimum length of a text that is searched for as the beginning of a prefix: all keys that we make begin with `cv_`. */
 const minSearchLength = 4
 
 /** The text as the beginning of a prefix to search for; null when it is too short. */
@@ -142,7 +142,7 @@ export function matchingKey(rows: readonly KeyRow[], given: string, digest: stri
   return toKey(row)
 }
 
-/** How many keys a refusal lists. */
+/** The most keys that a refusal lists. */
 const maxNamed = 10
 
 /** The refusal of a beginning that several keys have. */

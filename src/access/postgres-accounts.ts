@@ -78,7 +78,7 @@ export class PostgresAccounts {
   }
 }
 
-/** It names each column: a prepared statement with `*` fails once a newer version has added a column. */
+/** The columns of an account by name: a prepared statement with `*` fails once a newer version has added a column. */
 function columns(sql: Queries) {
   return sql`id, name, created, suspended, limits, models`
 }

@@ -14,9 +14,9 @@ import { checkAdminIsLeft, limited, matchingKey, revoked, rotated, searchablePre
 import { PostgresAccounts } from './postgres-accounts.ts'
 import { type KeyRow, keyWithDigest, selectKeys, toKey } from './rows.ts'
 
-/** How long a command waits for other writers. */
+/** The time limit of a suspension, which may wait for other writers. */
 const commandTimeoutMs = 30_000
-/** How long the deletion of a large account may take. */
+/** The time limit of the deletion of an account, which may be large. */
 const deletionTimeoutMs = 600_000
 
 /** Accounts and keys in PostgreSQL. A change by another replica is seen here at most half a second later. */
@@ -58,7 +58,8 @@ export class PostgresAccessStore implements AccessStore {
   suspendAccount(name: string, by = commandLine): Promise<Account> {
     return this.#change(async (sql, record) => {
       const before = await this.#accounts.named(sql, name)
-      // This lock is taken before the lock that every change of an admin key needs, since other writers may keep it for a while.
+      // The wait for the account's lock may be long, so this lock is taken before that of `#withAdminLeft`, which blocks every
+      // rotation and revocation of keys.
       await this.#accounts.lock(sql, before)
       const after = await this.#withAdminLeft(sql, () => this.#accounts.suspend(sql, name))
       return recordChange('account.suspended', before, after, record, by)
@@ -99,7 +100,7 @@ export class PostgresAccessStore implements AccessStore {
     return this.#change(async (sql, record) => {
       const account = await this.#accounts.named(sql, name)
       await this.#accounts.lock(sql, account)
-      // This runs before the lock that every change of an admin key needs, since it may take long.
+      // The removal may take long, so it runs before `#withAdminLeft`, whose lock blocks every rotation and revocation of keys.
       if (!(await removeAccountData(sql, account.id))) return false
       await this.#withAdminLeft(sql, () => this.#accounts.remove(sql, account))
       await record(by, accountEntry('account.deleted', account))

@@ -18,7 +18,7 @@ export function refusalOf(key: Key | undefined): ApiError | undefined {
   return new ApiError(403, 'account_suspended', 'The account of this key is suspended. Ask the operator.')
 }
 
-/** Whether a key has ended permanently. A key of a suspended account has not: the account may be resumed. */
+/** Whether a key has ended permanently. A key of a suspended account has not ended: the account may be resumed. */
 export function hasEnded({ revoked, expires }: Pick<Key, 'revoked' | 'expires'>): boolean {
   return isPast(revoked) || isPast(expires)
 }

@@ -19,8 +19,8 @@ export type RequestHeaders = (allowance: Allowance) => Headers
 export interface RequestCounter {
   /**
    * Counts one request of a key.
-   * @param writeHeaders makes the headers of a refusal; OpenAI's headers without it
-   * @returns how many are left; undefined when nothing limits them; a promise only when other replicas count too
+   * @param writeHeaders makes the headers of a refusal; by default OpenAI's headers
+   * @returns how many requests are left; undefined if nothing limits the requests; a promise only if other replicas count too
    * @throws ApiError 429; 503 when other replicas count too and the database does not answer
    */
   admit(key: Key, writeHeaders?: RequestHeaders): Allowance | Promise<Allowance> | undefined

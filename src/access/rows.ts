@@ -40,7 +40,7 @@ export interface AdminRow extends Pick<KeyRow, 'scopes' | 'revoked' | 'expires'>
   readonly suspended: number | null
 }
 
-/** Selects every key with the scope `admin`, and perhaps others, since LIKE also matches longer names. */
+/** Selects every key with the scope `admin`. LIKE also matches longer names of scopes, so `holdsAdmin` checks the rows again. */
 export const selectAdmins = `
   SELECT keys.scopes, keys.revoked, keys.expires, accounts.suspended
   FROM keys JOIN accounts ON accounts.id = keys.account WHERE keys.scopes LIKE '%admin%'`

@@ -200,7 +200,7 @@ export class SqliteAccessStore implements AccessStore {
   }
 
   async noteUses(uses: ReadonlyMap<string, number>): Promise<void> {
-    // The cache is kept: no reader of it uses the last use of a key.
+    // The cache is not emptied: no reader of the cache uses the last use of a key.
     inTransaction(this.#database, () => uses.forEach((moment, id) => void this.#noteUse.run(moment, id)))
   }
 

@@ -4,15 +4,15 @@ import type { Actor, AuditEntry, AuditQuestion, AuditRecord, AuditTrail } from '
 import { type AuditRow, auditColumns, recordOf, toRecord, toRow, unknownAfter } from './rows.ts'
 
 /**
- * Adds an audit record to the current transaction. It should be the last statement: it locks the counter of records, and other
- * transactions wait for the lock until this one ends.
+ * Adds an audit record to the current transaction. To be called at the end of the transaction: the record locks the counter of
+ * records, and other transactions wait for that lock until this transaction ends.
  */
 export type Recorder = (by: Actor, entry: AuditEntry) => Promise<void>
 
 /**
- * Runs a change and writes its audit records in one transaction. Afterwards it calls `onRecord` of their actors.
- * @param timeoutMs how long the transaction may take; as long as a request without it
- * @throws ApiError 503 as transactions do; what the change throws
+ * Runs a change and writes its audit records in one transaction, then calls the `onRecord` of each record's actor.
+ * @param timeoutMs how long the transaction may take; by default the time limit of a request
+ * @throws ApiError 503 as every transaction, and every error of the change
  */
 export async function withAuditRecords<T>(
   database: PostgresDatabase,
@@ -21,7 +21,7 @@ export async function withAuditRecords<T>(
 ): Promise<T> {
   let notifications: (() => void)[] = []
   const result = await database.transaction(async (sql) => {
-    // The transaction may run several times.
+    // The transaction may run several times; only the records of its last run are written.
     const ours: (() => void)[] = []
     notifications = ours
     return await change(sql, async (by, entry) => {
@@ -34,14 +34,14 @@ export async function withAuditRecords<T>(
 }
 
 /**
- * Writes a record. The counter gives its number in the order of the commits: once a number is visible, no lower number can appear
- * later.
+ * Writes a record. The counter numbers the records in the order of the commits: once a number is visible, no lower number can
+ * appear later.
  */
 export async function writeRecord(sql: Transaction, by: Actor, entry: AuditEntry): Promise<AuditRecord> {
   const record = recordOf(by, entry)
   const { id = null, name = null } = entry.account ?? {}
   const row = toRow(record)
-  // The server runs them in this order, so the second sees the new value. Sending both at once saves a round trip.
+  // The server runs the statements in this order, so the second sees the new value. Sending both together saves a round trip.
   await Promise.all([
     sql`UPDATE counters SET value = value + 1 WHERE name = 'audit_records'`,
     sql`
@@ -92,7 +92,7 @@ export class PostgresAuditTrail implements AuditTrail {
   }
 }
 
-/** A search text without U+0000. No id and no name of an account has it, and PostgreSQL refuses it in a text. */
+/** A search text without U+0000. No id and no name of an account has this character, and PostgreSQL refuses it in a text. */
 function withoutNul(text: string): string {
   return text.replaceAll('\0', '')
 }

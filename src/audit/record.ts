@@ -47,7 +47,7 @@ export interface AuditEntry {
   readonly action: AuditAction
   /** A key's prefix, the name of an account or a character, or `A>B` or `A>B#tag` for a share; null for other subjects. */
   readonly target: string | null
-  /** The account of the change, with its name when this transaction deletes it. Null for a change of the whole database. */
+  /** The account of the change; null if it belongs to no account. The name may be left out if the account exists afterwards. */
   readonly account: { readonly id: number; readonly name?: string } | null
   /** The state before the change; null when the subject is new. */
   readonly before: Facts | null
@@ -87,7 +87,7 @@ export interface AuditQuestion {
 /** The audit trail. Stores write the records of their own changes in their transactions; `record` is for all other changes. */
 export interface AuditTrail extends Prunable {
   /**
-   * Up to `limit` records in the order of their changes. A caller that continues after the last record misses none.
+   * Up to `limit` records in the order of their changes. A caller that continues after the last record misses no record.
    * @throws ApiError 400 when `after` is not the id of a record that matches the filters
    */
   list(question: AuditQuestion): Promise<readonly AuditRecord[]>

@@ -11,8 +11,8 @@ import { type AuditRow, auditColumns, recordOf, toRecord, toRow, unknownAfter } 
 export type Recorder = (by: Actor, entry: AuditEntry) => void
 
 /**
- * Runs a change and writes its audit records in one transaction. Afterwards it calls `onRecord` of their actors.
- * @throws ApiError 507 when the disk is full, 503 when another program has the lock; what the change throws
+ * Runs a change and writes its audit records in one transaction, then calls the `onRecord` of each record's actor.
+ * @throws ApiError 507 when the disk is full, 503 when another program has the lock, and every error of the change
  */
 export function withAuditRecords<T>(database: Database, change: (record: Recorder) => T): T {
   const notifications: (() => void)[] = []
@@ -38,7 +38,7 @@ export function writeRecord(database: Database, by: Actor, entry: AuditEntry): A
   return record
 }
 
-/** How many records one query scans, since a filter may skip any number of them: a few milliseconds. */
+/** How many records one query scans, in a few milliseconds. A filter may skip any number of records: the scan needs a bound. */
 const seqPerQuery = 10_000
 
 /** The numbers of the first record and of the last. */
@@ -64,7 +64,7 @@ export class SqliteAuditTrail implements AuditTrail {
   }
 
   async list({ since, accountId, accountName, action, after, limit }: AuditQuestion): Promise<readonly AuditRecord[]> {
-    // Only the conditions in use, so that SQLite finds an account's records by their index.
+    // The query has only the conditions in use, so that SQLite finds an account's records by an index.
     const filter = [
       accountName === undefined ? '' : 'AND account_name = $accountName',
       accountId === undefined ? '' : 'AND account = $accountId',
@@ -88,7 +88,7 @@ export class SqliteAuditTrail implements AuditTrail {
     for (let from = Math.max(before, first - 1); from < last; from += seqPerQuery) {
       found.push(...statement.all({ ...values, from, to: from + seqPerQuery, left: limit - found.length }))
       if (found.length >= limit) break
-      // Lets other requests run in between.
+      // Other requests run between two queries.
       if (from + seqPerQuery < last) await setImmediate()
     }
     return found.map(toRecord)
