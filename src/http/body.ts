@@ -4,13 +4,13 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { ApiError } from '../errors.ts'
 import { smallBytes } from './bytes-in-flight.ts'
 
-/** After a refusal, a client that still sends has this time to read it before its connection is closed. */
+/** After a refusal, a client that still sends has this time to read the reply before its connection is closed. */
 export const lingerMs = 1000
 
-/** A piece of a body with more bytes is freed by itself. */
+/** Buffers up to this size are left to garbage collection: they may be Node's pool, which many pieces share. */
 const minFreedBytes = 8192
 
-/** Parses a body into `request.body`, at once or by a promise; throws an error where it cannot. */
+/** Parses a body. @returns the value for `request.body`, or a promise of it @throws the refusal of a body that is not valid */
 type ParseBody = (request: FastifyRequest, body: Buffer) => unknown
 
 /** Registers a parser for bodies of these content types. */
@@ -20,8 +20,8 @@ export function takeBodies(app: FastifyInstance, types: string | string[], parse
 
 /**
  * Makes a function that reads and parses a body, and counts its bytes as they arrive, not as `Content-Length` announces them.
- * @throws ApiError 413 beyond the route's limit, 503 where there is no room for the bytes. Then the client may still be
- *   sending, and the connection is closed. Node's error where the client has left
+ * @throws ApiError 413 beyond the route's limit, 503 when too many bytes are in flight: the client may still be sending then,
+ *   so its connection is closed after the reply. Node's error when the client has left
  */
 function bodyReader(parse: ParseBody) {
   return (request: FastifyRequest, payload: IncomingMessage): Promise<unknown> => {
@@ -32,7 +32,7 @@ function bodyReader(parse: ParseBody) {
       return Promise.reject(tooLarge())
     }
     let length = 0
-    // Most bodies arrive in one piece.
+    // Most bodies arrive in one piece, which is not copied.
     let only: Buffer | undefined
     let all: GrowingBytes | undefined
     const { promise, resolve, reject } = Promise.withResolvers<unknown>()
@@ -98,9 +98,10 @@ function lingerBeforeClosing(socket: Socket): void {
 const blockBytes = 1024 ** 2
 
 /**
- * Collects the pieces of a body. It copies them into blocks of a megabyte; when a quarter of the announced bytes has arrived, it
- * moves to one block for all of them. So a piece of one byte costs one byte, announced bytes that never arrive cost nothing, and a
- * large body is in memory only once, also while blocks are joined.
+ * Collects the pieces of a body in blocks of a megabyte, so that a piece of one byte costs one byte. When a quarter of the
+ * announced bytes has arrived, and at least a megabyte, one block for all announced bytes replaces the blocks. The system
+ * assigns its memory only as it is written, so bytes that never arrive cost nothing. Each old block is freed as soon as it is
+ * copied, so a large body is in memory only once.
  */
 class GrowingBytes {
   readonly #announced: number
@@ -109,7 +110,7 @@ class GrowingBytes {
   /** Used bytes of the last block. */
   #used = 0
 
-  /** @param announced the bytes of `Content-Length`; NaN without it */
+  /** @param announced the bytes of `Content-Length`; NaN without this header */
   constructor(announced: number, first: Buffer, second: Buffer) {
     this.#announced = announced
     this.#append(first, second.length)
@@ -143,7 +144,7 @@ class GrowingBytes {
     freeBytes(piece)
   }
 
-  /** Adds a block; the final one, for all bytes, when a quarter of the announced bytes has arrived. */
+  /** Adds a block of up to a megabyte, or the final block for all announced bytes. */
   #addBlock(needed: number): void {
     if (this.#used > 0) this.#full.push(this.#block)
     const received = sumOf(this.#full)
@@ -157,7 +158,7 @@ class GrowingBytes {
     this.#used = 0
   }
 
-  /** Joins the full blocks. The system assigns memory as it is written, while each copied block is freed. */
+  /** Copies the full blocks into one block of `length` bytes, and frees each as soon as it is copied. */
   #join(length: number): Buffer {
     const whole = Buffer.allocUnsafeSlow(length)
     let end = 0
@@ -174,8 +175,8 @@ function sumOf(blocks: readonly Buffer[]): number {
 }
 
 /**
- * Frees the memory of unused bytes at once instead of at the next garbage collection. The bytes are empty from then on. A few
- * bytes are not freed, since they may share their buffer with others.
+ * Frees the memory of unused bytes at once instead of at the next garbage collection. The bytes are empty from then on. A small
+ * buffer is not freed, since other bytes may be in it too; a buffer of more than 64 KiB is always freed as a whole.
  */
 export function freeBytes({ buffer, length }: Uint8Array): void {
   if (!(buffer instanceof ArrayBuffer)) return

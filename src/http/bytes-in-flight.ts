@@ -1,23 +1,22 @@
 import { overloaded } from '../errors.ts'
 
-/** A body or a reply of up to so many bytes is neither counted nor refused. Most are, and cost one comparison. */
+/** A body or a reply of up to so many bytes is neither counted nor refused. Most are so small, and cost only one comparison. */
 export const smallBytes = 64 * 1024
 
 /**
- * The bytes of a body count so many times while work on it goes on. A card's JSON is unpacked, and becomes a text, values, and
- * pieces for the disk. The JSON of a chat becomes a text, values, texts that are searched for lore, a prompt, and its
- * receipt.
+ * The bytes of a body are multiplied by this factor while the body is worked on, since the work makes copies. A card is unpacked,
+ * and becomes a text, values, and pieces for the disk. A chat becomes a text, values, texts that are searched for lore, a prompt,
+ * and its receipt.
  */
 const workFactor = 5
 
-/** Made once: an error with its stack costs as much as the rest of a refusal. */
+/** All refusals are this one error: to make an error with its stack costs as much as the rest of a refusal. */
 const refusal = overloaded('The bodies of requests and replies have no room now. Try again in a second.')
 
 /**
  * Counts the bytes that requests hold in memory: bodies from their first byte until their reply is over, and replies until they
- * are read. All bytes together never exceed the bound, those of one account never half of it, and the last quarter is only for
- * the request of an account that held nothing before
- * (docs/decisions/0023-bytes-in-flight.md).
+ * are read. All bytes together never exceed the bound, and the bytes of one account never exceed half of it. The last quarter of
+ * the bound is only for a request whose account held nothing before (docs/decisions/0023-bytes-in-flight.md).
  */
 export class BytesInFlight {
   readonly #maxBytes: number
@@ -39,7 +38,7 @@ export class BytesInFlight {
     return this.#refusals
   }
 
-  /** Opens a request's share, with no bytes at first. @returns the share, to be released when the request is over */
+  /** Opens the count of one request's bytes, 0 at first. @returns the count, to be released when the request is over */
   open(account: number): HeldBytes {
     let isFirst = false
     const holds = () => this.#accounts.get(account) ?? 0
@@ -62,8 +61,8 @@ export class BytesInFlight {
   }
 
   /**
-   * Holds the bytes of an account's card, multiplied as for work on it, while the card is read.
-   * @throws ApiError 503 where there is no room for them
+   * Counts the bytes of an account's card, multiplied as for work on a body, while the card is read.
+   * @throws ApiError 503 when too many bytes are in flight
    */
   readonly during = async <T>(account: number, bytes: number, work: () => Promise<T>): Promise<T> => {
     const held = this.open(account)
@@ -85,7 +84,7 @@ export class HeldBytes {
 
   /**
    * @param share bytes that the account may hold in total
-   * @param change replaces the number `before` by `after` in the counts; throws where that is too much
+   * @param change replaces the number `before` by `after` in the counts; throws if that is too much
    */
   constructor(share: number, change: (before: number, after: number) => void) {
     this.#share = share
@@ -93,8 +92,8 @@ export class HeldBytes {
   }
 
   /**
-   * Sets the bytes that the request holds in total. Up to `smallBytes` count as none; after the last release the request holds none.
-   * @throws ApiError 503 where there is no room for them; then the number does not change
+   * Sets the bytes that the request holds in total. Up to `smallBytes` count as 0, and so does any number after the last release.
+   * @throws ApiError 503 when too many bytes are in flight; then the number does not change
    */
   set(bytes: number): void {
     const counted = this.#users === 0 || bytes <= smallBytes ? 0 : bytes
@@ -104,8 +103,8 @@ export class HeldBytes {
   }
 
   /**
-   * Sets the bytes of a body that is worked on: multiplied for the copies that the work makes, at most the account's share.
-   * @throws ApiError 503 where there is no room for them
+   * Sets the bytes of a body that is worked on: multiplied for the copies that the work makes, but at most the account's share.
+   * @throws ApiError 503 when too many bytes are in flight
    */
   setWorkedOn(bytes: number): void {
     this.set(bytes <= smallBytes ? bytes : Math.min(workFactor * bytes, Math.max(bytes, this.#share)))

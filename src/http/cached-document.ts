@@ -60,7 +60,7 @@ export class CachedDocument {
 
   /**
    * Sends the document, or a 304 to a client that has it.
-   * @throws ApiError 503 where too many replies are open
+   * @throws ApiError 503 when too many replies are open
    */
   send(request: FastifyRequest, reply: FastifyReply, readers: ReaderLimit): FastifyReply {
     const takes = codingsOf(request.headers['accept-encoding'])
@@ -76,28 +76,28 @@ export class CachedDocument {
   }
 }
 
-/** Made once: an error with its stack costs as much as the rest of a refusal. */
+/** All refusals are this one error: to make an error with its stack costs as much as the rest of a refusal. */
 const tooMany = overloaded('Too many clients are reading documents now. Try again in a second.', {
   'cache-control': 'no-store',
 })
 
-/** Bounds the replies with documents that are open at once: documents need no key. */
+/** Bounds the document replies that are open at the same time, because documents need no key. */
 export class ReaderLimit {
   readonly #max: number
   readonly #maxPerAddress: number
   #count = 0
   readonly #counts = new Map<string, number>()
 
-  /** @param maxPerAddress open replies of one address, so that one slow reader leaves places for others */
+  /** @param maxPerAddress the most open replies of one address, so that a slow reader cannot take all; by default `max` */
   constructor(max: number, maxPerAddress = max) {
     this.#max = max
     this.#maxPerAddress = maxPerAddress
   }
 
   /**
-   * Takes a place for a reply until the reply is over.
+   * Counts a reply as open until the reply is over.
    * @param from the client's address
-   * @throws ApiError 503 where no place is free
+   * @throws ApiError 503 when too many replies are open
    */
   enter(reply: Writable, from = ''): void {
     const own = this.#counts.get(from) ?? 0
@@ -115,7 +115,7 @@ export class ReaderLimit {
   }
 }
 
-/** Whether a client accepts a content coding (RFC 9110, section 12.5.3). */
+/** Makes a function that tells whether a client accepts a content coding (RFC 9110, section 12.5.3). */
 function codingsOf(accepted: string | readonly string[] = ''): (coding: Coded['coding']) => boolean {
   const weights = new Map(
     String(accepted)

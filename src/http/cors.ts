@@ -48,7 +48,7 @@ export async function allowOrigins(app: FastifyInstance, origins: readonly strin
   await app.register(cors, () => optionsOf)
 }
 
-/** The path of a preflight. The router has one route for all preflights, so it comes from the URL. */
+/** The path of a preflight, read from the URL, since the router has one route for all preflights. */
 function pathOf(url: string): string {
   return decodeURIComponent(url.split(/[?#]/, 1)[0] ?? '')
 }

@@ -4,7 +4,7 @@ import { type BytesInFlight, type HeldBytes, smallBytes } from './bytes-in-fligh
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The bytes that the request holds until its reply is over; null while they are not known to be more than a few. */
+    /** The bytes that the request holds until its reply is over; null until a body or a reply may have more than `smallBytes`. */
     held: HeldBytes | null
   }
 }
@@ -13,8 +13,8 @@ declare module 'fastify' {
 const headersOfBody = ['content-disposition', 'content-length', 'etag', 'link', 'location', 'x-export-losses']
 
 /**
- * Counts large bodies and large replies, and refuses those without room. Streams are not counted: backpressure bounds
- * what they hold.
+ * Counts large bodies and large replies, and refuses them when too many bytes are in flight. Streams are not counted:
+ * backpressure bounds what they hold.
  * @param accountOf finds the account that the bytes are counted for
  */
 export function countBytes(
@@ -47,7 +47,7 @@ export function countBytes(
 
   app.addHook('onSend', (request, reply, payload, done) => {
     if ((typeof payload !== 'string' && !Buffer.isBuffer(payload)) || request.method === 'HEAD') return done()
-    // In UTF-8, a text has at least one byte for each character.
+    // The bytes of a text are counted only if it has many characters: most texts are short.
     if (payload.length <= smallBytes) return done()
     try {
       const held = request.held ?? open(request, reply)

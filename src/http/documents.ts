@@ -27,7 +27,7 @@ const contentSecurityPolicy = [
   "frame-ancestors 'none'",
 ].join('; ')
 
-/** Replies with documents that may be open at once. Few are needed, since browsers cache documents. */
+/** The most document replies that are open at the same time. Few are needed, since browsers cache documents. */
 const maxReaders = 64
 
 /** `/openapi.json`, the OpenAPI document of the repository, and `/docs`, a page that shows it and calls routes. */

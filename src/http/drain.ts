@@ -6,7 +6,7 @@ import type { IncomingMessage, ServerResponse as NodeResponse } from 'node:http'
  */
 export class Drain {
   #hasBegun = false
-  /** Node's class of replies, which adds `Connection: close` from then on, also to replies whose headers are not yet written. */
+  /** The class of all replies. Once the drain has begun, every reply that writes its headers adds `Connection: close`. */
   readonly ServerResponse = responsesThatClose(() => this.#hasBegun)
 
   get hasBegun(): boolean {
@@ -20,7 +20,7 @@ export class Drain {
 }
 
 function responsesThatClose(mustClose: () => boolean): typeof NodeResponse {
-  // Not by an import, which reads all names of `node:http` and so loads Node's WebSocket: 30 ms of every start.
+  // An import of `node:http` would read all its names and so load Node's WebSocket: 30 ms of every start.
   const { ServerResponse } = process.getBuiltinModule('node:http')
   return class<Request extends IncomingMessage = IncomingMessage> extends ServerResponse<Request> {
     override writeHead(...values: readonly unknown[]): this {

@@ -1,9 +1,9 @@
 import type { FastifyReply } from 'fastify'
 
 /**
- * Sends a text when the turn of the event loop ends, together with the other texts of that turn: a client that still reads
- * one text when the next arrives is not woken for each. Sent at once, a cached page of plants costs 22 % more CPU time
- * (docs/performance.md).
+ * Sends a text when the turn of the event loop ends, together with the other texts of that turn. So a client that still reads
+ * one text is not woken again for the next. If each text were sent immediately, a cached page of plants would cost 22 % more CPU
+ * time (docs/performance.md).
  */
 export function sendAtEndOfTurn(reply: FastifyReply, text: string): void {
   setImmediate(send, reply, text)

@@ -18,13 +18,13 @@ export interface HealthOptions {
 export const healthPlugin: FastifyPluginAsync<HealthOptions> = async (app, { check, drain, damage }) => {
   app.get('/livez', { schema: { hide: true } }, async () => ({ status: 'ok' }))
   app.get('/readyz', { schema: { hide: true } }, async (_request, reply) => {
-    // First, and not an error: balancers move to other replicas, and nothing is wrong.
+    // The drain is checked first. Its 503 tells balancers to move to other replicas; it is no error, and is not logged as one.
     if (drain.hasBegun) return reply.code(503).send({ status: 'draining' })
     const failure = await check().then(
       () => undefined,
       (cause: unknown) => ({ cause }),
     )
-    // It stays so until a restart: answers of a damaged database cannot be trusted.
+    // A damaged database is reported until a restart, even if it answers: its answers cannot be trusted.
     if (damage.isFound) return reply.code(503).send({ status: 'corrupt' })
     if (failure === undefined) return { status: 'ok' }
     const { cause } = failure

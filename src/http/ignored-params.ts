@@ -10,7 +10,7 @@ export function ignoredHeader(names: readonly string[]): string {
   const written: string[] = []
   let left = maxHeaderLength
   for (const name of names) {
-    // An encoded name is never shorter: a name that is too long need not be encoded, also one of megabytes.
+    // Encoding never makes a name shorter, so a name that is too long already (it may have megabytes) is not encoded.
     if (name.length >= left) break
     const encoded = encodeURIComponent(name.toWellFormed())
     left -= encoded.length + 1

@@ -11,7 +11,7 @@ export const maxJsonDepth = 100
 
 const bounds = { depth: maxJsonDepth, duplicates: 'refused', roundedIntegers: 'refused' } as const
 
-/** A body of up to so many bytes is parsed at once, in under a millisecond. */
+/** A body of up to so many bytes is parsed in one step, in under a millisecond. */
 const smallBodyBytes = 16 * 1024
 
 /** Requests with a lone surrogate in their body. */
@@ -57,7 +57,8 @@ async function parseInSteps(text: string, request: FastifyRequest, workOf: WorkO
 }
 
 /**
- * Parses a JSON text by the rules of RFC 8259 for senders: UTF-8, no property twice; and at most 100 levels deep.
+ * Parses a JSON text by the rules of RFC 8259 for senders: UTF-8, no property twice. It may have at most 100 levels, and no
+ * fraction that would be rounded to an integer.
  * @param onLoneSurrogate called for each text with half of a surrogate pair
  * @throws ApiError 400 that says what is wrong
  */

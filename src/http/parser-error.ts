@@ -6,20 +6,20 @@ import { lingerMs } from './body.ts'
 import { errorBodyOf } from './errors.ts'
 import { commonHeaders, makeRequestId } from './request-log.ts'
 
-/** An error of Node's parser, with the bytes that caused it where Node has them. */
+/** An error of Node's parser, with the bytes that caused the error if Node has them. */
 type ParserError = NodeJS.ErrnoException & { readonly rawPacket?: unknown }
 
 /** Connections whose error is answered: Node reports it again with every piece of data that follows. */
 const faulty = new WeakSet<Socket>()
 
-/** Answers data that is not HTTP, or a request that takes too long: Node's parser failed before there was a request. */
+/** Answers a request for which Node's parser failed: it is not HTTP, has too large headers, or takes too long to arrive. */
 export function answerParserError(this: FastifyInstance, error: ParserError, socket: Socket): void {
   if (!socket.writable || faulty.has(socket)) return
   faulty.add(socket)
   answerInTurn(this, error, socket)
 }
 
-/** Answers after the valid requests before it on the connection are answered. */
+/** Answers a faulty request after the valid requests that came before it on the connection. */
 function answerInTurn(app: FastifyInstance, error: ParserError, socket: Socket): void {
   if (!socket.writable) return
   const response = responseOn(socket)
@@ -45,7 +45,7 @@ function answerInTurn(app: FastifyInstance, error: ParserError, socket: Socket):
   ]
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`)
   setTimeout(() => socket.destroy(), lingerMs).unref()
-  // A request writes its own log line.
+  // If a request had begun, it writes its own log line.
   if (!response) {
     app.log.info({ request_id: id, route: 'unknown', status: refusal.status, reason: error.code }, 'request')
   }
@@ -66,7 +66,7 @@ function refusalOf({ code }: ParserError): readonly [reason: string, refusal: Ap
   return ['Bad Request', new ApiError(400, 'malformed_http', 'This is not well-formed HTTP. Correct the request.')]
 }
 
-/** The response to the current request of the socket, where Node has set it. */
+/** The response to the current request of the socket, if Node has set one. */
 function responseOn(socket: Socket): ServerResponse | undefined {
   const response = '_httpMessage' in socket ? socket._httpMessage : undefined
   return isResponse(response) ? response : undefined

@@ -1,11 +1,11 @@
 import { randomFillSync } from 'node:crypto'
 
-/** Ids whose bytes are drawn at once. */
+/** The number of ids whose bytes are drawn together. */
 const idsPerDraw = 256
 
 /**
- * Random ids as hex texts. The bytes of 256 ids are drawn from the machine at once, and each byte is in one id. Where the bytes
- * of each id are drawn alone, a cached page costs 1.2 % more CPU time (docs/performance.md).
+ * Random ids as hex texts. The bytes of 256 ids are drawn from the machine together, and no byte is used twice. If the bytes of
+ * each id were drawn alone, a cached page would cost 1.2 % more CPU time (docs/performance.md).
  */
 export class PrefetchedRandomIds {
   readonly #idBytes: number

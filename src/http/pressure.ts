@@ -9,11 +9,11 @@ export interface LoopMonitor extends Clock {
   delayMs(): number
 }
 
-/** While load is shed, requests are taken for this time of each turn of the event loop. */
+/** While load is shed, requests are accepted only during this time of each turn of the event loop. */
 const turnBudgetMs = 40
-/** The same for large requests while no load is shed; then all small requests are taken. */
+/** While no load is shed, this is the time for large requests; small requests are always accepted then. */
 const burstBudgetMs = 150
-/** A request with a longer body is large. Thousands of small ones may come at once, as when many streams begin. */
+/** A request with a longer body is large. Thousands of small requests may come together, as when many streams begin. */
 const minLargeBytes = 8192
 /** The time between two measurements of the event loop's delay. */
 const sampleIntervalMs = 500
@@ -21,20 +21,20 @@ const sampleIntervalMs = 500
 const maxDelayMs = 100
 /** After this time without a refusal, load shedding ends. */
 const calmAfterMs = 1000
-/** So many checks pass in each turn, however long it lasts: a few slow requests are no overload. */
+/** So many checks of requests pass in each turn, however long the turn lasts: a few slow requests are no overload. */
 const minTakenPerTurn = 12
 
-/** Never refused: a supervisor without an answer would restart a service that is only busy. */
+/** These routes are never refused: a supervisor without an answer would restart a service that is only busy. */
 const probeRoutes = new Set(['/livez', '/readyz'])
 
-/** Made once: an error with its stack costs as much as the rest of a refusal. */
+/** All refusals are this one error: to make an error with its stack costs as much as the rest of a refusal. */
 const refusal = overloaded()
 
 /**
- * Sheds load: in each turn of the event loop it takes requests until the turn's budget is used up, and refuses the rest with a
+ * Sheds load: in each turn of the event loop, requests are accepted until the turn's budget is used up, and the rest gets a
  * cheap 503 (docs/decisions/0013-under-load.md). Requests that wait for an upstream and replies that are being streamed count
  * only with the time that they use.
- * @param monitor measures the event loop; the process's own without it
+ * @param monitor measures the event loop; by default that of the process
  * @returns a second check for a large request that has waited for the database, to be called right before its work begins;
  *   throws the same 503
  */
@@ -53,7 +53,7 @@ export async function shedLoadUnderPressure(
   }, sampleIntervalMs)
   app.addHook('onClose', async () => void sampling.close())
 
-  /** 0 until the first request of this turn. */
+  /** The time of the first request of this turn; 0 until that request. */
   let turnBegan = 0
   let taken = 0
   let isShedding = false
@@ -78,7 +78,7 @@ export async function shedLoadUnderPressure(
     return false
   }
   app.addHook('onRequest', (request, _reply, done) => {
-    // The route comes second: Fastify builds `routeOptions` anew at each access.
+    // The route is checked second, because Fastify builds `routeOptions` anew at each access.
     if (isTaken(request) || probeRoutes.has(request.routeOptions.url ?? '')) done()
     else done(refusal)
   })

@@ -5,7 +5,7 @@ import { PrefetchedRandomIds } from './prefetched-random-ids.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The client's address; that of a trusted proxy only where the proxy names no client. */
+    /** The client's address; the address of a trusted proxy only if the proxy names no client. */
     from: string
     /** Further fields of the request's log line: names and counts, never texts. */
     facts: Record<string, string | number | boolean>
@@ -25,7 +25,7 @@ export interface RequestObserver {
 /**
  * Called at the end of a request.
  * @param route the route's pattern, or `unknown`
- * @param status 499 where the client left before the reply was complete
+ * @param status 499 if the client left before the reply was complete
  * @param failure the error code of a 5xx reply; empty otherwise
  */
 export type RequestEnded = (route: string, status: number, seconds: number, failure: string) => void
@@ -52,14 +52,14 @@ export function commonHeaders(requestId: string): Readonly<Record<string, string
  * @param proxies proxies whose `X-Forwarded-For` is trusted
  */
 export function logRequests(app: FastifyInstance, watch?: RequestObserver, proxies?: Networks): void {
-  // The null is replaced in the hook: an object here would be shared by all requests.
+  // `facts` gets its object in the hook: an object here would be shared by all requests.
   app.decorateRequest('facts')
   app.decorateRequest('from', '')
   app.decorateRequest('failure', '')
   app.decorateRequest('trace', undefined)
   app.addHook('onRequest', (request, reply, done) => {
     request.facts = {}
-    // Now, since a closed connection has no address any more.
+    // The address is read now, since a closed connection has no address any more.
     request.from = callerAddress(request.raw, proxies)
     const ended = watch?.started(request.method)
     reply.headers(commonHeaders(request.id))
@@ -95,8 +95,8 @@ export function sameLogger<T>(parent: T): T {
  * The client's address of a request: the rightmost address of `X-Forwarded-For` that is not a trusted proxy's. Addresses further
  * left are not trusted, nor is the header of a connection from an untrusted address. No other header of proxies is read, neither
  * for the host nor for the protocol.
- * @param proxies the trusted proxies; none without it
- * @returns an empty text where the connection is closed already
+ * @param proxies the trusted proxies; by default none
+ * @returns an empty text if the connection is closed already
  */
 function callerAddress({ socket, headers }: IncomingMessage, proxies?: Networks): string {
   const { remoteAddress = '' } = socket

@@ -2,7 +2,7 @@ import type { Socket } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import type { Config } from '../config.ts'
 
-/** How long a connection waits for its next request. Not a whole second, so that it differs from the timeout of a stall. */
+/** How long a connection waits for its next request. It is no whole number of seconds: so no timeout of a stall is the same. */
 const keepAliveTimeoutMs = 72_500
 
 /** The time between Node's checks for requests that take too long; 30 s by default. */
@@ -37,8 +37,8 @@ export function cutOffStalledReaders(app: FastifyInstance, stallMs: number): voi
   }, stallMs / 4)
   sweep.unref()
   app.addHook('onClose', async () => clearInterval(sweep))
-  // Node emits it after each such idle time of a socket. With a listener, Node does not close idle connections itself, so the
-  // listener closes those too.
+  // Node emits `timeout` when a socket has been idle for its timeout. With a listener, Node does not close idle connections
+  // itself, so this listener closes them too.
   app.server.on('timeout', (socket) => {
     const isIdle = socket.timeout !== stallMs
     if (isIdle || socket.writableLength > 0) socket.destroy()

@@ -45,7 +45,7 @@ function ambiguous(code: string, message: string): ApiError {
 
 /**
  * Whether a request has a header more than once; Node's `headers` shows only the first.
- * @param headers Node's `rawHeaders`: names and values in turn
+ * @param headers Node's `rawHeaders`: each name is followed by its value
  * @param name in lower case
  */
 export function isRepeated(headers: readonly string[], name: string): boolean {
@@ -61,7 +61,7 @@ export function isRepeated(headers: readonly string[], name: string): boolean {
 const methods = ['DELETE', 'GET', 'HEAD', 'PATCH', 'POST', 'PUT']
 
 /**
- * Refuses requests without a route before their body is read: 405 with `Allow` where the path has other methods
+ * Refuses requests without a route before their body is read: 405 with `Allow` if the path has other methods
  * (RFC 9110, section 15.5.6), 404 otherwise. A group with its own error shape calls `setNotFoundHandler()` within its
  * prefix.
  */
@@ -96,7 +96,7 @@ function unservedRoute(path: string): ApiError | undefined {
   return message === undefined ? undefined : new ApiError(404, 'unknown_route', message)
 }
 
-/** The 404 of a path that does not exist; it names the documents only where they are served. */
+/** The 404 of a path that does not exist. The message names `/docs` only if it is served. */
 export function unknownRoute(app: FastifyInstance): ApiError {
   const hasDocuments = app.hasRoute({ method: 'GET', url: '/docs' })
   const advice = hasDocuments

@@ -4,8 +4,8 @@ import type { FastifyInstance, FastifySchemaCompiler } from 'fastify'
 import { ApiError, invalidField } from '../errors.ts'
 
 /**
- * Compiles route schemas with TypeBox. Bodies are checked as they are: nothing is coerced or removed. In queries and paths,
- * where all values are texts, whole numbers in plain digits become numbers.
+ * Compiles route schemas with TypeBox. Bodies are checked as they are: nothing is coerced or removed. In queries and paths all
+ * values are texts, so plain digits become a number if the schema asks for an integer.
  */
 export const validatorCompiler: FastifySchemaCompiler<TSchema> = ({ schema, httpPart }) => {
   const integers = httpPart === 'body' ? [] : integersOf(schema)
@@ -43,10 +43,10 @@ function compiled(schema: TSchema): TypeCheck<TSchema> {
   return check
 }
 
-/** Replies are written by hand or by JSON.stringify, and not by a schema. */
+/** Replaces Fastify's serializers: the schemas of replies are only for the OpenAPI document, and do not change a reply. */
 export const serializerCompiler = (): ((value: unknown) => string) => JSON.stringify
 
-/** The names of an object's whole numbers. */
+/** The names of the integers in the schema of an object. */
 function integersOf(schema: TSchema): readonly string[] {
   if (!KindGuard.IsObject(schema)) return []
   return Object.keys(schema.properties).filter((name) => KindGuard.IsInteger(schema.properties[name]))
@@ -84,7 +84,7 @@ function hasWords({ schema }: ValueError): boolean {
 }
 
 /**
- * Writes a sentence that names the field and what is wrong; a schema's `errorMessage` is the end of the sentence.
+ * The refusal of a value. Its sentence names the field and says what is wrong; a schema's `errorMessage` is the end of it.
  * The sentence never has the sent value, which may be a message's text.
  */
 function describe(error: ValueError | undefined, httpPart: string | undefined): ApiError {
