@@ -11,7 +11,7 @@ export class Bucket {
   #at: number
   #limit = 0
 
-  /** @param taken tokens that were not refilled at the time `at` */
+  /** @param taken tokens that are taken and not yet refilled at the time `at` */
   constructor(taken = 0, at = 0) {
     this.#taken = taken
     this.#at = at
@@ -34,23 +34,23 @@ export class Bucket {
 
   /**
    * Checks whether `count` tokens are left, and takes none.
-   * @returns 0 when they are, else the milliseconds until they are; a minute where `count` is over the limit
+   * @returns 0 if they are left, else the milliseconds until they are; a minute if `count` is over the limit
    */
   wait(now: number, limit: number, count: number): number {
     const excess = this.takenAt(now, limit) + count - limit
-    // Tokens refill in fractions, so that rounding may miss a whole one by a little.
+    // Tokens refill in fractions, so a whole token may be missed by a rounding error.
     if (excess <= 1e-9 * (limit + 1)) return 0
     return count > limit ? minute : (excess * minute) / limit
   }
 
-  /** Takes `count` tokens when they are left. @returns the milliseconds that `wait` returns */
+  /** Takes `count` tokens if they are left. @returns the milliseconds that `wait` returns */
   take(now: number, limit: number, count: number): number {
     const wait = this.wait(now, limit, count)
     if (wait === 0) this.#taken += count
     return wait
   }
 
-  /** Takes tokens, whether they are left or not; a negative number returns tokens. */
+  /** Takes tokens, whether they are left or not; a negative difference gives tokens back. */
   correct(difference: number): void {
     this.#taken = Math.max(0, this.#taken + difference)
   }
@@ -60,7 +60,7 @@ export class Bucket {
     return Math.ceil(Math.max(0, this.takenAt(now, limit) - 1e-9 * (limit + 1)))
   }
 
-  /** The tokens that are left, and when the bucket is full. */
+  /** The tokens that are left, and the milliseconds until all are refilled. */
   left(now: number, limit: number): Allowance {
     const taken = this.takenAt(now, limit)
     return {
@@ -71,7 +71,7 @@ export class Bucket {
   }
 
   /** Whether the bucket can be dropped without a loss: under the limit of the last call, all tokens have refilled. */
-  isEmpty(now: number): boolean {
+  isUnused(now: number): boolean {
     return this.takenAt(now, this.#limit) === 0
   }
 }

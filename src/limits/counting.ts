@@ -15,7 +15,7 @@ export interface Tally {
   chats: number
   /** Tokens that the chat requests in flight may still spend. */
   reserved: number
-  /** Spent tokens; undefined where no limit needs them. */
+  /** Spent tokens; undefined if they were not read, because no limit needs them. */
   readonly spending: Pick<Spending, 'today' | 'thisMonth'> | undefined
 }
 
@@ -30,7 +30,7 @@ export interface RequestedTokens {
 /**
  * Takes one request from all limits, or from none.
  * @param headersOf writes the headers of a refusal
- * @returns what is left of the limit with the fewest left; undefined where there is no limit
+ * @returns what is left of the limit with the fewest requests left; undefined without a limit
  * @throws ApiError 429 for the limit that makes the caller wait longest
  */
 export function takeRequest(
@@ -48,8 +48,8 @@ export function takeRequest(
 }
 
 /**
- * Takes a place for a chat request, and the tokens that it may spend, from all limits or from none.
- * @returns the tokens that are left in this minute; undefined where they are not limited
+ * Counts a chat request as in flight, and takes the tokens that it may spend: from all limits, or from none.
+ * @returns the tokens that are left in this minute; undefined if they are not limited
  * @throws ApiError 429
  */
 export function takePlace(limits: KeyLimits<Tally>, requested: RequestedTokens, now: number): Allowance | undefined {
@@ -73,7 +73,7 @@ export function takePlace(limits: KeyLimits<Tally>, requested: RequestedTokens, 
   return lowestAllowance(tokens, ({ limit, subject }) => subject.tokens.left(now, limit))
 }
 
-/** The allowance of the limit with the fewest left, the key's own where both are equal; undefined where there is no limit. */
+/** The allowance of the limit with the fewest left; of two equal limits, that of the key. Undefined without a limit. */
 export function lowestAllowance<Subject>(
   limits: AppliedLimits<Subject>,
   left: (applied: AppliedLimit<Subject>) => Allowance,
@@ -86,7 +86,7 @@ export function lowestAllowance<Subject>(
   return found
 }
 
-/** The limit that makes the caller wait longest, so that one refusal is enough; undefined where no limit does. */
+/** The limit with the longest wait, so that a caller who waits is not refused by the next limit; undefined without a wait. */
 function longestWait<Subject>(limits: AppliedLimits<Subject>, waitFor: (applied: AppliedLimit<Subject>) => number) {
   let found: { readonly by: AppliedLimit<Subject>; readonly wait: number } | undefined
   for (const by of limits) {
@@ -110,7 +110,7 @@ function refuseBeyond(
   }
 }
 
-/** The 429 for tokens over a limit: after a wait, or never where the request alone exceeds the limit. */
+/** The 429 for tokens over a limit. It advises a wait, or a smaller request if the request alone exceeds the limit. */
 function refused(name: LimitName, limit: number, requested: number, wait: number, headers: Headers = {}): ApiError {
   return requested > limit ? tooMany(name, limit, requested, wait, headers) : exceeded(name, limit, wait, headers)
 }

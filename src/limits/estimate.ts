@@ -4,7 +4,7 @@ import { minTokensPerMessage } from '../openai/messages.ts'
 
 /** Tokens of a reply whose request sets no maximum. */
 const longReply = 1024
-/** Bytes of a token. Prose has four and more, so that the estimate is rather too high. */
+/** Bytes of a token. Prose has four and more, so the estimate is rather too high. */
 export const bytesToToken = 3
 /** Tokens of a part that is not text: an image, a sound. */
 const otherPart = 1000
@@ -14,7 +14,7 @@ const counted = new FrozenMessagesCache(sizeOf)
 /** Fields of a request that a model reads besides the messages. */
 const readBeside = ['tools', 'functions', 'response_format', 'prediction'] as const
 
-/** Estimates the tokens of a prompt, rather too high: a third of its bytes, four for each message, 1,000 for an image. */
+/** Estimates the tokens of a prompt, rather too high: one for three bytes, four for a message, 1,000 for an image or a sound. */
 export function promptEstimate(request: { readonly messages: readonly Message[] }): number {
   const { messages } = request
   const beginning = counted.of(messages)
@@ -24,7 +24,7 @@ export function promptEstimate(request: { readonly messages: readonly Message[] 
   return Math.ceil(bytes / bytesToToken) + (beginning?.made.more ?? 0) + rest.more
 }
 
-/** Bytes of messages that a model may read, and the tokens that are counted besides. */
+/** Bytes of messages that a model may read, and the tokens that are added for messages and for parts without text. */
 function sizeOf(messages: readonly Message[]): { readonly bytes: number; readonly more: number } {
   let bytes = 0
   let more = 0
@@ -51,10 +51,9 @@ function bytesOf(value: unknown): number {
   return Buffer.byteLength(typeof value === 'string' ? value : JSON.stringify(value))
 }
 
-/** The tokens that a reply may have: the request's maximum, else 1,024, for each of its choices. */
+/** The tokens that a reply may have: for each choice the request's maximum, or 1,024 by default. */
 export function replyEstimate(request: Pick<CompletionRequest, 'max_completion_tokens' | 'max_tokens' | 'n'>): number {
-  // The upstream obeys one of the two names, and we do not know which.
-  // -1, which means no maximum, is as if none were given.
+  // The upstream obeys one of the two parameters, and we do not know which. -1 means no maximum, like a missing parameter.
   const allowed = Math.max(request.max_completion_tokens ?? 0, request.max_tokens ?? 0, 0)
   return (allowed || longReply) * (request.n ?? 1)
 }

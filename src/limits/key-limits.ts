@@ -26,7 +26,7 @@ export interface KeyLimits<Subject> {
 /** The part of a key that its limits are read from. */
 export type LimitedKey = Pick<Key, 'limits'> & { readonly account: Pick<Key['account'], 'limits'> }
 
-/** The two limits of one name for a key. Both hold; each is undefined where there is none. */
+/** The two limits of one name for a key. Both hold; undefined means no limit. */
 export interface LimitsInForce {
   /** The key's own. */
   readonly own: number | undefined
@@ -34,7 +34,7 @@ export interface LimitsInForce {
   readonly ofAccount: number | undefined
 }
 
-/** How many characters an account may have, and how many bytes; each is undefined where there is no limit. */
+/** How many characters an account may have, and how many bytes; undefined means no limit. */
 interface CharactersAllowed {
   readonly characters: number | undefined
   readonly bytes: number | undefined
@@ -46,7 +46,7 @@ export function limitsInForce(key: LimitedKey, settings: Limits, name: LimitName
   return { own: key.limits[name], ofAccount: ofAccount === 'none' ? undefined : ofAccount }
 }
 
-/** The lower of the limits `plants` of a key and its account; undefined where neither has one. */
+/** The lower of the limits `plants` of a key and its account; undefined without a limit. */
 export const plantsAllowed = lowest('plants')
 
 /** The lower of the limits of a key and its account, for uploaded characters and for their bytes. */
@@ -57,7 +57,7 @@ export function charactersAllowed(key: LimitedKey, settings: Limits): Characters
 const charactersOf = lowest('characters')
 const characterBytesOf = lowest('character_bytes')
 
-/** Makes a function that finds the lower of a key's two limits of a name; undefined where there is none. */
+/** Makes a function that finds the lower of a key's two limits of a name; undefined without a limit. */
 function lowest(name: LimitName) {
   return (key: LimitedKey, settings: Limits): number | undefined => {
     const { own, ofAccount } = limitsInForce(key, settings, name)
@@ -66,7 +66,7 @@ function lowest(name: LimitName) {
   }
 }
 
-/** The limits of a request whose tokens count in neither the day nor the month. */
+/** The limits without those by day and month, for a request whose tokens count in neither. */
 export function withoutSpendingLimits<T extends KeyLimits<unknown>>(limits: T): T {
   return { ...limits, perDay: [], perMonth: [], hasSpendingLimit: false }
 }

@@ -10,15 +10,16 @@ export interface Limiter extends RequestCounter {
   /** Chat requests of all keys that are in flight in this process. */
   readonly inFlightChats: number
   /**
-   * Admits a chat request, and reserves a place and tokens for it.
-   * @param estimate how many tokens the request may spend; called only where they are limited
+   * Admits a chat request: counts it as in flight, and reserves tokens for it.
+   * @param estimate how many tokens the request may spend; called only if tokens are limited
    * @param purpose tokens of a prompt count in this minute, and in neither the day nor the month
    * @throws ApiError 429; 503 when the counts or the spent tokens cannot be read
    */
   reserve(key: Key, estimate: () => number, purpose?: ChatPurpose): Promise<Reservation>
   /**
    * Reads the counts of a key and of its account, spent tokens included.
-   * @param read changes no count; may be called several times, and only the last call counts. `now` is in milliseconds
+   * @param read must change no count. It may be called several times: the result of the last call is returned. `now` is in
+   *   milliseconds
    * @throws ApiError 503 when the counts or the spent tokens cannot be read
    */
   readTallies<T>(key: Key, read: (tallies: Tallies, now: number) => T): Promise<T>
@@ -32,17 +33,18 @@ export interface Tallies {
 
 /** What a chat request holds while it is in flight. */
 export interface Reservation {
-  /** Tokens that the request may spend; 0 where no limit applies. */
+  /** Tokens that the request may spend; 0 if tokens are not limited. */
   readonly tokens: number
   /** Whether a limit for a day or a month is in force: then the spent tokens must be recorded. */
   readonly hasSpendingLimit: boolean
-  /** Tokens that are left in this minute; undefined where they are not limited. */
+  /** Tokens that are left in this minute; undefined if they are not limited. */
   readonly allowance: Allowance | undefined
   /**
-   * Releases what the request did not spend. Every end of the request calls it; only the first call counts.
-   * @param recorded resolves when the ledger has the spent tokens, and rejects when it will have them later; needed where
+   * Ends the reservation: the spent tokens replace the reserved ones. To be called at every end of the request; only the first
+   * call counts.
+   * @param recorded resolves when the ledger has the spent tokens, and rejects when it will have them later; needed if
    *   `hasSpendingLimit`
-   * @returns where replicas share the counts, a promise that they are written; the promise never rejects
+   * @returns if replicas share the counts, a promise that resolves when they are written or the write has failed
    */
   settle(spent: number, recorded?: Promise<void>): Promise<void> | undefined
 }

@@ -15,16 +15,16 @@ export interface LocalLimiterOptions {
   readonly settings: Limits
   /** Reads from the ledger what was spent before. */
   readonly spent: SpentBetween
-  /** Milliseconds; the system's clock without it. */
+  /** The time in milliseconds; by default that of the system's clock. */
   readonly now?: () => number
 }
 
-/** Keys and accounts that are counted before the idle ones among them are dropped. */
+/** When so many keys and accounts are counted, those that are idle are dropped. */
 const manySubjects = 10_000
 
 /**
- * Counts the requests and tokens of keys and accounts in this process alone, and refuses those over a limit. Tokens of a day
- * and a month are counted for keys and for accounts, also without a limit.
+ * Counts the requests and tokens of keys and accounts in this process alone, and refuses requests over a limit. Tokens of a day
+ * and a month are read from the ledger when they are first needed, and counted in memory from then on.
  */
 export class LocalLimiter implements Limiter {
   readonly #settings: Limits
@@ -79,7 +79,7 @@ export class LocalLimiter implements Limiter {
     return this.#inFlightChats
   }
 
-  /** @param spend counts tokens that a subject has spent */
+  /** Makes the reservation of an admitted request. @param spend counts the tokens that a subject has spent */
   #hold(
     limits: KeyLimits<Subject>,
     requested: RequestedTokens,

@@ -87,7 +87,7 @@ export const limitsPlugin: FastifyPluginAsyncTypebox<LimitsOptions> = async (app
       },
     },
     async (request) => {
-      // The ledger tries a failed write again later; the reply shows what is written.
+      // If the write fails, the reply shows what is written, and the ledger retries later.
       await flush().catch(() => undefined)
       const key = callerOf(request)
       const data = await standingsOf(key, settings, limiter, stored)
@@ -96,7 +96,7 @@ export const limitsPlugin: FastifyPluginAsyncTypebox<LimitsOptions> = async (app
   )
 }
 
-/** A key may have two ends, its expiry and that of its rotation: the earlier one counts. */
+/** The key in the reply. A key may have two ends, its expiry and the end of its overlap: the earlier one counts. */
 function toLimitedKey({ account, prefix, name, scopes, expires, revoked }: Key): Static<typeof LimitedKey> {
   const ends = [expires, revoked].filter((end) => end !== null)
   return {

@@ -9,7 +9,7 @@ export interface Share {
   reserved: number
 }
 
-/** A replica's share, and tokens that are not yet added to the tokens taken in this minute. */
+/** A replica's share, and tokens that its next write adds to the tokens taken in this minute. */
 export interface Holding extends Share {
   tokens: number
 }
@@ -52,7 +52,7 @@ export class SharedTally implements Tally {
   chats: number
   reserved: number
   readonly spending: Tally['spending']
-  /** What this replica held when the row was read; undefined where this replica had not counted the subject. */
+  /** What this replica held when the row was read; undefined if this replica had not counted the subject. */
   readonly previous: Holding | undefined
   readonly #others: Share
 
@@ -81,7 +81,7 @@ export class SharedTally implements Tally {
  * rows. A serializable transaction would fail and begin again, and replicas that want the same row could time out.
  */
 export function readCommitted(sql: Transaction): Promise<unknown> {
-  // Sent at once, before the next query.
+  // `execute` sends the statement now, before the next query.
   return sql`SET TRANSACTION ISOLATION LEVEL READ COMMITTED`.execute()
 }
 
@@ -115,7 +115,7 @@ export async function countRows(
             SELECT subject FROM json_to_recordset(${list(spendingSubjects.map((subject) => ({ subject })))}::text::json)
             AS asked (subject TEXT)
           )
-          -- A day early: a month may begin between two queries.
+          -- On the first day of a month the month before is read too: the clock may have been read in that month.
           AND day >= to_char((clock_timestamp() - INTERVAL '1 day') AT TIME ZONE 'UTC', 'YYYY-MM-01')`,
   ])
   if (rows.length < subjects.length) {
@@ -130,7 +130,7 @@ export async function countRows(
   const tallies = rows.map((row) => {
     const others = sumOf(sharesOf.get(row.subject) ?? [])
     const previous = holdings.get(row.subject)
-    // A copy, since the holding changes while the transaction runs.
+    // The holding is copied, since it changes while the transaction runs.
     return new SharedTally(row, others, previous && { ...previous }, spentBy.get(row.subject) ?? [])
   })
   return { tallies: new Map(tallies.map((tally) => [tally.subject, tally])), now: clock[0]?.now ?? 0 }
@@ -173,8 +173,8 @@ export async function saveRows(
 }
 
 /**
- * Removes expired shares of replicas, and counts that are a day old, which have refilled. It skips rows that are locked, so
- * that no request waits.
+ * Removes expired shares of replicas, and counts that are a day old, whose tokens have refilled. Rows that are locked are
+ * skipped, so that no request waits.
  * @param maxRows rows of each kind
  * @returns the number of removed rows: 0 when none is left
  */
@@ -200,7 +200,7 @@ export function holdsAny({ chats, reserved }: Share): boolean {
   return chats !== 0 || reserved !== 0
 }
 
-/** Milliseconds, by the database's clock. */
+/** The time in milliseconds by the database's clock, as SQL. */
 function clockOf(sql: Transaction) {
   return sql`(extract(epoch FROM clock_timestamp()) * 1000)::bigint`
 }

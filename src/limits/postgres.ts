@@ -33,7 +33,7 @@ interface Claim {
  * Keeps the counts of several replicas in PostgreSQL. All claims of one turn of the event loop share a transaction: it
  * locks the rows of their subjects, reads what all replicas have counted, decides in memory, and writes the result.
  * A replica writes its share as an absolute number, never as a difference, and renews it before the lease ends. So the next
- * write corrects one that failed, and the share of a dead replica expires.
+ * write corrects a failed one, and the share of a dead replica expires.
  */
 export class PostgresCounts implements SharedCounts {
   readonly #database: PostgresDatabase
@@ -41,7 +41,7 @@ export class PostgresCounts implements SharedCounts {
   readonly #leaseMs: number
   readonly #clock: Clock
   readonly #claims: PostgresGroupCommit<Claim, true>
-  /** The subjects of which this replica holds something, or did at the last write. */
+  /** What this replica holds, by subject. A subject stays here until a write has stored that nothing is held. */
   readonly #holdings = new Map<string, Holding>()
   #renewing: Timer | undefined
   #sweptAtMs = Number.NEGATIVE_INFINITY
@@ -82,7 +82,7 @@ export class PostgresCounts implements SharedCounts {
       readsSpending,
     }
     await this.#claims.add(claim).catch((error: unknown) => {
-      // The caller is refused, whether the write happened or not; tokens that were written come back with time.
+      // It is unknown whether the write happened. The request is refused in any case. If the write took tokens, they refill.
       throw error instanceof ApiError && error.code === 'write_unconfirmed' ? databaseUnavailable(error.cause) : error
     })
     if (!decided) throw new Error('the claim was not decided')
@@ -105,7 +105,7 @@ export class PostgresCounts implements SharedCounts {
     if (this.#holdings.size > 0) await this.#writeShares([...this.#holdings.keys()])
   }
 
-  /** Writes this replica's shares of subjects. The next renewal writes what fails now. */
+  /** Writes this replica's shares of subjects. If the write fails, the next renewal repeats it. */
   async #writeShares(subjects: readonly string[]): Promise<void> {
     await this.take(subjects, () => true).catch(() => undefined)
   }
@@ -164,7 +164,7 @@ export class PostgresCounts implements SharedCounts {
     return renewing
   }
 
-  /** Starts a removal of idle rows once a day. After a failure the next day's removal does its work. */
+  /** Starts a removal of idle rows once a day. Rows that a failed removal leaves are removed the next day. */
   #sweep(): void {
     if (performance.now() - this.#sweptAtMs < sweepIntervalMs) return
     this.#sweptAtMs = performance.now()

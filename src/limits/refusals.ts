@@ -2,7 +2,7 @@ import type { Headers } from '../access/request-counter.ts'
 import { ApiError } from '../errors.ts'
 import type { LimitName } from '../limit-values.ts'
 
-/** The 429 for a limit that is reached. @param wait milliseconds until a retry may pass */
+/** The 429 for a limit that is reached. @param wait milliseconds until a retry may succeed */
 export function exceeded(name: LimitName, limit: number, wait: number, headers: Headers = {}): ApiError {
   const seconds = wholeSeconds(wait)
   const message = `The limit ${name} of ${limit} is reached. Try again in ${seconds} s.`

@@ -15,9 +15,9 @@ export interface Released {
 /** Counts that several replicas share. */
 export interface SharedCounts {
   /**
-   * Calls `decide` with the counts of all replicas, and writes the counts that it changed. Places and reserved tokens among them
-   * belong to this replica's lease: they come back when the replica dies.
-   * @param decide changes the tallies and returns an answer; may be called several times, and only the last call counts. `now`
+   * Calls `decide` with the counts of all replicas, and writes the counts that it changed. In-flight chats and reserved tokens
+   * belong to this replica's lease, so they are free again soon after the replica has died.
+   * @param decide changes the tallies and returns an answer. It may be called several times: only the last call counts. `now`
    *   is in milliseconds
    * @param readsSpending whether `decide` reads spent tokens
    * @throws ApiError the error that `decide` throws, and then no count changes; 503 when the counts cannot be read or written
@@ -28,8 +28,8 @@ export interface SharedCounts {
     readsSpending?: boolean,
   ): Promise<T>
   /**
-   * Releases places and tokens of this replica. Resolves when the write has succeeded or failed; renewals repeat a failed write
-   * until it succeeds.
+   * Releases in-flight chats and reserved tokens of this replica. Resolves when the write has succeeded or failed; renewals
+   * repeat a failed write until it succeeds.
    */
   release(all: readonly Released[]): Promise<void>
 }

@@ -14,9 +14,9 @@ export interface SharedLimiterOptions {
   /** The limits of accounts that have none of their own. */
   readonly settings: Limits
   readonly counts: SharedCounts
-  /** Measures requests in a second; the machine's clock without it. */
+  /** The clock for the demand of requests in a second, and for the lifetime of prefetched requests; by default the machine's. */
   readonly clock?: Clock
-  /** Resolves when the ledger has written every end that it failed to write before. */
+  /** Resolves when the ledger has written every end of a request that it failed to write before. */
   readonly caughtUp?: () => Promise<void>
 }
 
@@ -28,12 +28,12 @@ interface Counted {
 
 const nothing = { chats: 0, reserved: 0, tokens: 0 }
 
-/** Keys and accounts that are cached; one that is dropped costs a query. */
+/** The most entries of the cache of prefetched requests. A full cache is emptied, and each key then needs a query. */
 const manySubjects = 10_000
 
 /**
- * Counts the requests and tokens of keys and accounts together with other replicas, and refuses those over a limit. A key
- * without a limit is not counted and waits for no query.
+ * Counts the requests and tokens of keys and accounts together with other replicas, and refuses requests over a limit. Requests
+ * without a limit are not counted and wait for no query.
  */
 export class SharedLimiter implements Limiter {
   readonly #settings: Limits
@@ -92,7 +92,7 @@ export class SharedLimiter implements Limiter {
     return requests
   }
 
-  /** @param counted what is to be released in the shared counts; undefined where nothing is counted */
+  /** Makes the reservation of an admitted request. @param counted what it releases in the shared counts; undefined for nothing */
   #hold(held: Omit<Reservation, 'settle'>, counted?: Counted): Reservation {
     this.#inFlightChats++
     let isSettled = false
@@ -107,7 +107,10 @@ export class SharedLimiter implements Limiter {
     }
   }
 
-  /** Releases the place at once, and the reserved tokens only when the ledger shows the spent tokens in their place. */
+  /**
+   * Waits until the ledger has the spent tokens, then releases the in-flight chat and the reserved tokens. If the write of the
+   * ledger fails, the chat is released and the reserved tokens are kept until the ledger has caught up.
+   */
   async #release({ limits, requested }: Counted, spent: number, recorded?: Promise<void>): Promise<void> {
     const { tokens, reserved } = requested
     const isRecorded = await (recorded ?? Promise.resolve()).then(

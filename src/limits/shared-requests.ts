@@ -8,22 +8,23 @@ import type { SharedCounts } from './shared-counts.ts'
 
 /** Requests that are prefetched and not used within this time are dropped. */
 const prefetchLifetimeMs = 1000
-/** The part of the remaining requests that one replica may prefetch: so low limits, of which none is prefetched, are exact. */
+/** The part of the remaining requests that one replica may prefetch: less than one request of a low limit, which stays exact. */
 const maxPrefetchPart = 1 / 100
 
 /**
  * Admits, on one replica, the requests of one key, or of all keys of an account that have no limit of their own. Each request is
- * taken from all their limits. The higher the demand, the more requests are prefetched from the database, so that most
- * requests wait for no query. A prefetch is never more than refills within the second in which it must be used; so in any
- * minute all replicas together admit at most that many beyond the limit. Unused ones refill as used ones do.
+ * taken from all limits that apply to it. The higher the demand, the more requests are prefetched: taken from the shared counts
+ * in advance, so that most requests wait for no query. Prefetched requests must be used within a second, and are never more than
+ * refill in that second. So in any minute all replicas together admit at most a second's refill beyond the limit. Prefetched
+ * requests that are not used come back by the refill.
  */
 export class SharedRequests {
   readonly #subjects: readonly string[]
   readonly #counts: SharedCounts
   readonly #clock: Clock
-  /** By subject, as last read from the database. Since then other replicas may only have taken more. */
+  /** The buckets by subject, as last read from the database. Since then, other replicas can only have taken more requests. */
   #lastBuckets: ReadonlyMap<string, Bucket> | undefined
-  /** By how much the database's clock is ahead of this one. */
+  /** The milliseconds by which the database's clock is ahead of `#clock`. */
   #clockOffsetMs = 0
   #prefetched = 0
   #prefetchedUntilMs = 0
@@ -58,7 +59,7 @@ export class SharedRequests {
         )
         return left && { ...left, remaining: left.remaining + --this.#prefetched }
       }
-      // Throws while no request can be left: so a flood of requests is no flood of queries.
+      // It throws if the last known buckets have no request left: so a flood of requests does not become a flood of queries.
       takeRequest(inForce, now + this.#clockOffsetMs, headersOf)
     }
     return this.#takeFromShared(now, limits, headersOf)
@@ -86,7 +87,7 @@ export class SharedRequests {
       })
     } catch (error) {
       prefetched = 0
-      // The counts were not written, so nothing was taken; the last known buckets may be wrong as well.
+      // After an error other than a 429 it is unknown what was written, so the last known buckets may be wrong.
       if (!(error instanceof ApiError) || error.status !== 429) {
         counted = undefined
         this.#lastBuckets = undefined
@@ -125,7 +126,7 @@ export class SharedRequests {
 
 type CountedRequests = Pick<Tally, 'requests'>
 
-/** The limits in force with the buckets that they are taken from. */
+/** The limits in force, with the buckets that requests are taken from. */
 function bucketsOf(
   limits: AppliedLimits<string>,
   bucketOf: (subject: string) => Bucket | undefined,

@@ -5,34 +5,34 @@ import { limitsInForce } from './key-limits.ts'
 import type { Limiter } from './limiter.ts'
 import { untilNextMonth, untilTomorrow } from './spending.ts'
 
-/** Limits on what an account stores; the others are on requests and tokens in a time, or on chats in flight. */
+/** Limits on what an account stores. The other limits are on requests and tokens in a time, or on chats in flight. */
 type StoredName = Exclude<LimitName, keyof typeof timed>
 
-/** Count what an account stores, by its id; a count may stop at `enough`. */
+/** Functions that count what an account stores, by the id of the account; a count may stop at `enough`. */
 export type StoredCounts = Readonly<Record<StoredName, (account: number, enough?: number) => Promise<number>>>
 
 /** How far one limit of a key, or of its account, is used. */
 export interface Standing {
   readonly limit: LimitName
   readonly of: 'account' | 'key'
-  /** Null where there is no limit. */
+  /** Null without a limit. */
   readonly value: number | null
-  /** 0 for requests and tokens of a minute without a limit; null for stored things without a limit that are over 10,000. */
+  /** Without a limit, requests and tokens of a minute are 0, and stored objects are null if there are more than 10,000. */
   readonly used: number | null
-  /** When the whole limit is free again, in Unix seconds; null where there is no limit, and where time refills nothing. */
+  /** When the whole limit is free again, in Unix seconds; null without a limit, and if time refills nothing. */
   readonly resets: number | null
 }
 
-/** Where there is no limit, a count stops beyond this number. */
+/** Without a limit, a count of stored objects stops beyond this number. */
 const maxUnlimitedCount = 10_000
 
 interface Use {
   readonly used: number | null
-  /** Milliseconds from now; null where time refills nothing. */
+  /** Milliseconds from now; null if time refills nothing. */
   readonly resetMs: number | null
 }
 
-/** Reads how much of a limit is used. Requests and tokens of a minute are counted only where they are limited. */
+/** Reads how much of a limit is used. Requests and tokens of a minute are counted only if they are limited. */
 type UseOf = (tally: Tally, limit: number | undefined, now: number) => Use
 
 const timed = {
@@ -86,7 +86,7 @@ export async function standingsOf(
   )
 }
 
-/** Counts what an account stores. To count millions of plants takes seconds: without a limit the count stops early. */
+/** Counts what an account stores. To count millions of plants takes seconds, so the count stops early without a limit. */
 async function usedOfStored(
   count: StoredCounts[StoredName],
   account: number,

@@ -33,8 +33,8 @@ export class Subject implements Tally {
     return spending
   }
 
-  /** Whether the subject can be dropped without a loss: its spent tokens are in the ledger. */
+  /** Whether the subject can be dropped without a loss. Its spent tokens are not lost: the ledger has them. */
   isIdle(now: number): boolean {
-    return this.chats === 0 && this.reserved === 0 && this.requests.isEmpty(now) && this.tokens.isEmpty(now)
+    return this.chats === 0 && this.reserved === 0 && this.requests.isUnused(now) && this.tokens.isUnused(now)
   }
 }

@@ -49,12 +49,12 @@ describe('a bucket', () => {
     )
   })
 
-  it('is empty when all taken tokens are returned at once', () => {
+  it('can be dropped when all taken tokens are given back', () => {
     const bucket = new Bucket()
     expect(bucket.take(0, 100, 80)).toBe(0)
     bucket.correct(-80)
     expect(bucket.left(0, 100)).toStrictEqual({ limit: 100, remaining: 100, resetMs: 0 })
-    expect(bucket.isEmpty(0)).toBe(true)
+    expect(bucket.isUnused(0)).toBe(true)
   })
 
   it('goes into debt when more is used than was taken', () => {
@@ -63,8 +63,8 @@ describe('a bucket', () => {
     bucket.correct(110)
     expect(bucket.left(0, 60)).toStrictEqual({ limit: 60, remaining: 0, resetMs: 120_000 })
     expect(bucket.take(0, 60, 1)).toBe(61_000)
-    expect(bucket.isEmpty(119_000)).toBe(false)
-    expect(bucket.isEmpty(120_000)).toBe(true)
+    expect(bucket.isUnused(119_000)).toBe(false)
+    expect(bucket.isUnused(120_000)).toBe(true)
   })
 
   it('keeps the taken tokens when the limit changes, and gives nothing with the limit 0', () => {
