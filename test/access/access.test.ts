@@ -13,7 +13,7 @@ import { everythingKept, openSql, sqlForThisTest, type TestSql } from '../suppor
 
 let service: TestService
 let sql: TestSql
-/** A good key of all scopes. */
+/** A valid key with all scopes. */
 let key: string
 
 beforeAll(async () => {
@@ -64,7 +64,7 @@ describe('a credential', () => {
     ['BEARER in capitals', (good: string) => `BEARER ${good}`],
     ['BeArEr and many spaces', (good: string) => `BeArEr      ${good}`],
     ['spaces around it all', (good: string) => `  Bearer ${good}  `],
-  ] as const)('is taken by both groups: %s', async ([, write]) => {
+  ] as const)('is accepted by plants and chat: %s', async ([, write]) => {
     await expectLetIn(write(key))
   })
 
@@ -108,11 +108,11 @@ describe('a credential', () => {
     ['an object', () => 'Bearer [object Object]'],
     ['letters beyond ASCII', () => 'Bearer cl\u00e9\u00ff'],
     ['8,000 letters', () => `Bearer ${'cv_'.repeat(2666)}`],
-  ] as const)('is refused by both groups with 401 and a challenge: %s', async ([, write]) => {
+  ] as const)('is refused by plants and chat with a 401 and a challenge: %s', async ([, write]) => {
     await expectRefused(write(key))
   })
 
-  it('with a wrong checksum is called mistyped; one that is well-formed is called unknown', async () => {
+  it('with a wrong checksum is called mistyped; any other unknown key is called not known', async () => {
     const last = key.endsWith('0') ? '1' : '0'
     await expectRefused(`Bearer ${key.slice(0, -1)}${last}`, /mistyped/)
     await expectRefused(`Bearer ${key.slice(0, 20)}`, /mistyped/)
@@ -134,8 +134,8 @@ describe('a credential', () => {
     }
   })
 
-  it('of any text that is not a key is always a 401', async () => {
-    // A service of its own: after a hundred failures in a minute an address must wait.
+  it('gets a 401 for any text that is not a key', async () => {
+    // The test has its own service: after a hundred failures in a minute, an address must wait.
     const own = await serviceForThisTest()
     const printable = fc.integer({ min: 0x20, max: 0x7e }).map((code) => String.fromCharCode(code))
     const scheme = fc.constantFrom('', 'Bearer ', 'bearer  ', 'Basic ', 'BEARER')
@@ -176,7 +176,7 @@ describe('two Authorization headers', () => {
     ['an empty one, then a good one', (good: string) => ['Authorization:', `Authorization: Bearer ${good}`]],
     ['in other letters', (good: string) => [`AUTHORIZATION: Bearer ${good}`, `authorization: Bearer ${good}`]],
     ['two wrong ones', () => ['Authorization: Bearer x', 'Authorization: Bearer y']],
-  ] as const)('are a 400 in both groups, and nothing is done: %s', async ([, write]) => {
+  ] as const)('get a 400 from plants and chat, and nothing is done: %s', async ([, write]) => {
     const before = await everythingKept(sql)
     const body = '{"name": "CANARY", "model": "understudy", "messages": [{"role": "user", "content": "Hello!"}]}'
     for (const [group, path] of [
@@ -226,7 +226,7 @@ describe('a scope', () => {
     [['plants:read', 'chat']],
     [['plants:read', 'plants:write']],
     [[...scopes]],
-  ] as const)('opens what it is for and nothing else: %j', async ([held]) => {
+  ] as const)('allows its own routes and no others: %j', async ([held]) => {
     const own = await service.makeKey(`holder of ${held.join(' ').replaceAll(':', '-')}`, held)
     for (const { group, method, path, json, needs, good } of calls) {
       const before = await everythingKept(sql)
@@ -275,7 +275,7 @@ describe('a key that ends', () => {
 })
 
 describe('a secret', () => {
-  it('is stored nowhere; only its SHA-256 digest is', async () => {
+  it('is not stored; only its SHA-256 digest is', async () => {
     const secret = await service.makeKey('keeper')
     await expectLetIn(`Bearer ${secret}`)
     await expectRefused(`Bearer ${secret}x`)

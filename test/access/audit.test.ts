@@ -44,7 +44,7 @@ it('lists all records for the operator, page by page, without a gap', async () =
   expect((await pageOf(service, '?since=253402300799')).data).toEqual([])
 })
 
-it('lists only the records of its own account for a key with the scope keys', async () => {
+it('lists for a key with the scope keys only the records of its own account', async () => {
   const service = await serviceForThisTest()
   const stores = await storesForThisTest(service.dataDirectory)
   const old = await service.makeKey('ann', ['keys'])
@@ -58,7 +58,7 @@ it('lists only the records of its own account for a key with the scope keys', as
   const made = await service.request('/keys', { json: { scopes: ['chat'] }, headers })
   expect(made.status).toBe(201)
   const { prefix }: { prefix: string } = JSON.parse(await made.text())
-  // A new account with the name of the deleted one does not see its records.
+  // A new account with the name of the deleted account does not see the old records.
   const own = await pageOf(service, '', key)
   expect(own.data).toMatchObject([
     { action: 'account.created', target: 'ann' },

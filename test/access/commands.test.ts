@@ -10,7 +10,7 @@ import { onceKnown, storesForThisTest } from '../support/test-database.ts'
 
 type Run = (...args: readonly string[]) => Promise<Ended>
 
-/** Makes a data folder. @returns a function that runs commands over it, and its stores */
+/** Opens the accounts and keys of a data folder, by default a new one. @returns a function that runs commands, and the store */
 async function commandsForThisTest(folder = newFolder()): Promise<{ readonly run: Run; readonly access: AccessStore }> {
   const { access } = await storesForThisTest(folder)
   return { run: (...args) => conservatory(args, { DATA_DIR: folder }), access }
@@ -127,7 +127,7 @@ describe('limits', () => {
 })
 
 describe('accounts suspend', () => {
-  it('refuses the account’s keys with 403 in both shapes, until it is resumed', async () => {
+  it('refuses the account’s keys with 403 in the error shapes of plants and chat, until the account is resumed', async () => {
     const service = await serviceForThisTest()
     const { run } = await commandsForThisTest(service.dataDirectory)
     const key = await service.makeKey('ann')
@@ -148,7 +148,7 @@ describe('accounts suspend', () => {
 })
 
 describe('the last working key with the scope admin', () => {
-  it('is kept: neither the key nor its account can be removed before there is another', async () => {
+  it('can neither be revoked nor lose its account before there is another such key', async () => {
     const { run, access } = await commandsForThisTest()
     await access.createAccount('owner')
     await access.createAccount('ann')
@@ -195,7 +195,7 @@ describe('last_used', () => {
     expect(listed.find(({ prefix }) => prefix === key.slice(0, 7))?.last_used).toBeGreaterThan(lastUsed)
   })
 
-  it('is written once a minute, however often keys are used, and all keys at once', async () => {
+  it('is written once a minute, for all keys together, however often keys are used', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'] })
     onTestFinished(() => void vi.useRealTimers())
     const written: string[][] = []

@@ -106,7 +106,7 @@ describe('a key that ends', () => {
     )
   })
 
-  it('ends a stream when it expires', async () => {
+  it('ends its stream when it expires', async () => {
     const { service } = await serviceWithStores()
     const key = await service.makeKey('ann', ['chat'], Math.floor(Date.now() / 1000) + 20)
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'], shouldAdvanceTime: true })
@@ -118,7 +118,7 @@ describe('a key that ends', () => {
     expect(errors.map(({ error }) => error.code)).toEqual(['key_expired'])
   })
 
-  it('cuts the list of all plants, and refuses a write whose body was still arriving', async () => {
+  it('has its list of plants cut off, and its write refused if the body was still arriving', async () => {
     const { service, access } = await serviceWithStores()
     const key = await service.makeKey('ann', ['plants:read', 'plants:write', 'chat'])
     const sql = await sqlForThisTest(service.dataDirectory)
@@ -137,7 +137,7 @@ describe('a key that ends', () => {
     await wait(300)
     const stream = await chat(service, key, true)
     await access.revokeKey(key)
-    // At once over SQLite. Over PostgreSQL, once the service has seen the end: the end of the stream shows that.
+    // Over SQLite the service sees the revocation at once. Over PostgreSQL it sees it soon, and ends the stream then.
     if (isOverPostgres) await stream.text()
     late.socket.write(body.slice(5))
     await late.closed
@@ -151,7 +151,7 @@ describe('a key that ends', () => {
     expect(list.text().length).toBeLessThan(20_000_000)
   })
 
-  it('fails no other account’s write when its account is deleted before its own write is done', async () => {
+  it('whose account is deleted fails no write of another account that is committed together with its own', async () => {
     const { access, plants, deleteAccount } = await serviceWithStores()
     const [gone, kept] = [await access.createAccount('ann'), await access.createAccount('bob')]
     await deleteAccount('ann')

@@ -45,7 +45,7 @@ function refusalOf(check: (holder: Permissions, other: Permissions) => void, hol
 }
 
 describe('the permissions that a key gives to others', () => {
-  it('are all of its own, and none that it lacks', () => {
+  it('may be all that the key has, and no others', () => {
     fc.assert(
       fc.property(permissions, permissions, (holder, other) => {
         const refusal = refusalOf(checkMayRotate, holder, other)
@@ -98,7 +98,7 @@ describe('the permissions that a key gives to others', () => {
     expect(paramOf({ ends: 5, limits, models: ['a'] })).toBeUndefined()
   })
 
-  it('have no expiry, no limits and no list of models when none are requested', () => {
+  it('have by default no expiry, no limits and no list of models', () => {
     expect(requestedPermissions({ scopes: ['chat'] })).toStrictEqual({ ...nothing, scopes: ['chat'] })
   })
 })

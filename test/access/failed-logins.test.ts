@@ -13,7 +13,7 @@ import { serviceForThisTest, temporaryFolder } from '../support/service.ts'
 import { storesForThisTest } from '../support/test-database.ts'
 
 describe('failed logins', () => {
-  it('of an address are delayed after a hundred and then refused, and good keys never are', async () => {
+  it('of an address are delayed after the first hundred, and refused while 64 wait; good keys are never delayed', async () => {
     const clock = new TestClock()
     const service = await serviceForThisTest({}, undefined, { clock })
     const statuses: number[] = []
@@ -25,7 +25,7 @@ describe('failed logins', () => {
     await Promise.all(Array.from({ length: 100 }, fail))
     expect(statuses).toEqual(Array.from({ length: 100 }, () => 401))
 
-    // Of the next failures, sixty-four at a time wait, and the others are refused at once.
+    // Of the next 200 failures, 64 wait, and the other 136 are refused at once.
     statuses.length = 0
     const flood = Array.from({ length: 200 }, fail)
     const first = await Promise.race(flood)
@@ -54,7 +54,7 @@ describe('failed logins', () => {
     await expectError(await failAtPlants(), 'plants', 401)
   })
 
-  it('are those with unknown keys alone: a missing key, and one without the scope, do not count', async () => {
+  it('are only requests with unknown keys: requests without a key, or with a key without the scope, do not count', async () => {
     const service = await serviceForThisTest()
     const narrow = await service.makeKey('ann', ['chat'])
     const wrong = await Promise.all(
@@ -68,7 +68,7 @@ describe('failed logins', () => {
 })
 
 describe('a key', () => {
-  it('is searched by its digest alone: no part of a right or wrong key reaches the store', async () => {
+  it('is looked up by its digest only: no part of a right or wrong key reaches the store', async () => {
     const folder = temporaryFolder()
     onTestFinished(folder.remove)
     const { access } = await storesForThisTest(folder.path)

@@ -7,7 +7,7 @@ import { type RequestOptions, startTestService, type TestService } from '../supp
 import { openStoresOf } from '../support/test-database.ts'
 
 let service: TestService
-/** A key of the account `tenant` that manages its keys. */
+/** A key of the account `tenant`, which manages the keys of the account. */
 let panel: string
 
 const soon = Math.floor(Date.now() / 1000) + 3600
@@ -55,12 +55,12 @@ describe('a key with the scope keys', () => {
     expect((await ask(`/keys/${next.id}`, { method: 'DELETE' })).status).toBe(204)
   })
 
-  it('gives no scope that it lacks, and not admin', async () => {
+  it('creates no key with a scope that it lacks, and none with admin', async () => {
     await expectExcess('scopes', '/keys', { json: { scopes: ['chat', 'plants:read'] } })
     await expectExcess('scopes', '/keys', { json: { scopes: ['admin'] } })
   })
 
-  it('gives no lifetime and no limit beyond its own', async () => {
+  it('creates no key that lasts longer or has higher limits', async () => {
     const limits = { tokens_per_day: 10, plants: 5 }
     const bounded = (await make({ scopes: ['chat', 'keys'], expires: soon, limits })).secret
     const body = { scopes: ['chat'], expires: soon, limits }
@@ -75,21 +75,21 @@ describe('a key with the scope keys', () => {
     expect((await ask('/keys', { json: { ...body, limits: { ...limits, plants: 0 } } }, bounded)).status).toBe(201)
   })
 
-  it('gives no permission that it has lost while the body was arriving', async () => {
+  it('creates no key with a permission that it has lost while the body was arriving', async () => {
     const stores = await openStoresOf(service.dataDirectory)
     const { key, secret } = await stores.access.createKey({ account: 'tenant', scopes: ['chat', 'keys'] })
     const body = JSON.stringify({ scopes: ['chat'] })
     const head = `Authorization: ${secret}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n`
     const { socket, text, closed } = await connectTo(
       service.url,
-      // After 100 Continue the request has been admitted.
+      // The service sends 100 Continue after it has admitted the request.
       `POST /keys HTTP/1.1\r\nHost: x\r\nConnection: close\r\nExpect: 100-continue\r\n${head}\r\n`,
     )
     await eventually(() => expect(text()).toContain('100 Continue'))
     await stores.access.limitKey(key.prefix, { plants: 5 }, ['understudy'])
     await stores.access.rotateKey(key.prefix, 60)
     await stores.close()
-    // At once over SQLite; over PostgreSQL once the service has seen the change.
+    // Over SQLite the service sees the change at once, over PostgreSQL after up to half a second.
     await eventually(async () => expect(await (await ask('/limits', {}, secret)).text()).toContain('"value":5,'))
     socket.write(body)
     await closed
@@ -111,14 +111,14 @@ describe('a key with the scope keys', () => {
     }
   })
 
-  it('with a successor ends at its overlap, and cannot change keys that last longer', async () => {
+  it('that was rotated can neither make nor revoke keys that last longer than its overlap', async () => {
     const { id, secret } = await make({ scopes: ['chat', 'keys'] })
     const successor = JSON.parse(await (await ask(`/keys/${id}/rotate`, { json: { overlap_seconds: 600 } })).text())
     await expectExcess('expires', '/keys', { json: { scopes: ['chat'] } }, secret)
     await expectExcess('expires', `/keys/${successor.id}`, { method: 'DELETE' }, secret)
   })
 
-  it('reads no metrics', async () => {
+  it('may not read the metrics', async () => {
     expect((await expectError(await ask('/metrics'), 'chat', 403)).code).toBe('missing_scope')
   })
 
@@ -131,7 +131,7 @@ describe('a key with the scope keys', () => {
 })
 
 describe('a key with the scope admin', () => {
-  it('gives every scope except admin', async () => {
+  it('creates keys with every scope except admin', async () => {
     const { secret } = await make({ scopes: ['admin'] })
     expect((await ask('/keys', { json: { scopes: ['plants:write', 'keys'] } }, secret)).status).toBe(201)
     await expectExcess('scopes', '/keys', { json: { scopes: ['plants:write', 'admin'] } }, secret)

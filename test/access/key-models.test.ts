@@ -67,7 +67,7 @@ describe('POST /keys', () => {
     expect(both).toEqual(expect.arrayContaining([null, ['understudy', 'local/*']]))
   })
 
-  it('creates a key for all models without a list, with null, and with a star', async () => {
+  it('creates a key for all models without a list, with null, and with "*" in the list', async () => {
     const panel = await panelWith(null)
     const made = [await panel.make(), await panel.make(null), await panel.make(['understudy', '*'])]
     expect(made.map(({ models }) => models)).toStrictEqual([null, null, null])
@@ -86,7 +86,7 @@ describe('POST /keys', () => {
     [['a\u0000b']],
     [['\ud800']],
     [Array.from({ length: 101 }, (_, at) => `model ${at}`)],
-  ])('refuses the list %j, and makes none', async (models) => {
+  ])('refuses the list %j, and creates no key', async (models) => {
     const panel = await panelWith(null)
     const refusal = await expectError(await panel.ask('/keys', { scopes: ['chat'], models }), 'chat', 400)
     expect(refusal.param).toBe(Array.isArray(models) && models.length === 2 ? 'models[1]' : 'models')
@@ -95,14 +95,14 @@ describe('POST /keys', () => {
 })
 
 describe('a key of the scope keys with a list', () => {
-  it('gives models that its own list covers', async () => {
+  it('creates keys with models that its own list covers', async () => {
     const panel = await panelWith(['understudy', 'local/*'])
     for (const models of [['understudy'], ['local/llama', 'local/small/*'], ['local/*', 'understudy']]) {
       expect((await panel.make(models)).models).toStrictEqual(models)
     }
   })
 
-  it('gives no others, and neither rotates nor revokes a key with more models', async () => {
+  it('neither creates, rotates nor revokes a key with more models', async () => {
     const panel = await panelWith(['understudy', 'local/*'])
     const { access } = await storesForThisTest(service.dataDirectory)
     const { key } = await access.createKey({ account: panel.account, scopes: ['chat'], models: ['best'] })
@@ -149,7 +149,7 @@ describe('lists of models on the command line', () => {
     expect(accountTable.stdout).toContain(' best,local/* ')
   })
 
-  it('for unknown accounts and keys, and malformed lists, are refused, and nothing is created or changed', async () => {
+  it('are refused if they are malformed or for an unknown account or key, and nothing is created or changed', async () => {
     const { run, access } = await commandsForThisTest()
     await access.createAccount('ann', {}, ['best'])
     const { key } = await access.createKey({ account: 'ann', scopes: ['chat'], models: ['best'] })

@@ -3,12 +3,12 @@ import { describe, expect, it } from 'vitest'
 import { digestKey, isMistyped, keyPrefix, makeKey } from '../../src/access/key.ts'
 
 const brand = 'cv_'.length
-/** New keys; the counter only makes fast-check's runs differ. */
+/** New keys. `makeKey` draws them itself, so the number of fast-check is not used. */
 const madeKey = fc.nat().map(() => makeKey())
 const typeable = fc.integer({ min: 0x20, max: 0x7e }).map((code) => String.fromCharCode(code))
 
 describe('a new key', () => {
-  it('is cv_ and 38 letters and digits, and is not taken for mistyped', () => {
+  it('is cv_ and 38 letters and digits, and is not called mistyped', () => {
     for (let count = 0; count < 500; count++) {
       const key = makeKey()
       expect(key).toMatch(/^cv_[0-9A-Za-z]{38}$/)
@@ -16,7 +16,7 @@ describe('a new key', () => {
     }
   })
 
-  it('is never made twice, and uses the whole alphabet at every random place', () => {
+  it('is never made twice, and may have every character of the alphabet at every random position', () => {
     const keys = Array.from({ length: 3000 }, () => makeKey())
     expect(new Set(keys).size).toBe(keys.length)
     for (let place = brand; place < brand + 32; place++) {
@@ -24,7 +24,7 @@ describe('a new key', () => {
     }
   })
 
-  it('reveals any one changed character', () => {
+  it('is called mistyped after a change of any one character', () => {
     fc.assert(
       fc.property(madeKey, fc.integer({ min: brand, max: 40 }), typeable, (key, place, character) => {
         fc.pre(key[place] !== character)
@@ -34,7 +34,7 @@ describe('a new key', () => {
     )
   })
 
-  it('reveals a cut-off end, a missing character and an extra one', () => {
+  it('is called mistyped when its end is cut off, or a character is missing or added', () => {
     fc.assert(
       fc.property(madeKey, fc.integer({ min: brand, max: 40 }), typeable, (key, place, character) => {
         expect(isMistyped(key.slice(0, place))).toBe(true)
@@ -46,8 +46,8 @@ describe('a new key', () => {
     )
   })
 
-  it('reveals two swapped neighbours', () => {
-    // A swap across the border of random part and checksum is found only by chance, so it is left out.
+  it('is called mistyped when two neighbouring characters are swapped', () => {
+    // A swap across the border between the random part and the checksum is found only by chance, so it is left out.
     const place = fc.integer({ min: brand, max: 39 }).filter((index) => index !== brand + 31)
     fc.assert(
       fc.property(madeKey, place, (key, index) => {

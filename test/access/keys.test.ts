@@ -66,7 +66,7 @@ describe('POST /keys', () => {
     const { key: secret, ...shown } = made
     const text = await (await ask(`/keys/${made.id}`)).text()
     expect(text).not.toContain(secret.slice(7))
-    // GET /keys shows the use at once, before it is written on a timer.
+    // GET /keys shows the last use at once, before a timer writes it.
     expect(JSON.parse(text)).toStrictEqual({ ...shown, last_used: expect.any(Number) })
     expect((await list()).find(({ id }) => id === made.id)).toStrictEqual({ ...shown, last_used: expect.any(Number) })
   })
@@ -104,7 +104,7 @@ describe('POST /keys', () => {
     [{ scopes: ['chat'], limits: { plants: '5' } }, 'limits.plants'],
     [{ scopes: ['chat'], limits: { plants: 1e13 } }, 'limits.plants'],
     [{ scopes: ['chat'], account: 'owner' }, 'account'],
-  ] as const)('refuses %j and names the field, and makes none', async ([json, param]) => {
+  ] as const)('refuses %j, names the field, and creates no key', async ([json, param]) => {
     const before = await list()
     const refusal = await expectError(await ask('/keys', { json }), 'chat', 400)
     expect(refusal.param).toBe(param)
@@ -121,7 +121,7 @@ describe('POST /keys', () => {
 })
 
 describe('the keys of an account', () => {
-  it('are read one by one for requests of one key, however many there are', async () => {
+  it('are not all read for a request about one of them', async () => {
     const { id } = await make({ scopes: ['chat'] })
     const all = [SqliteAccessStore, PostgresAccessStore].map(({ prototype }) => vi.spyOn(prototype, 'listKeys'))
     onTestFinished(() => all.forEach((spy) => void spy.mockRestore()))
@@ -148,7 +148,7 @@ describe('the keys of an account', () => {
     expect((await ask('/models', {}, made.key)).status).toBe(200)
   })
 
-  it('need a key with the scope admin', async () => {
+  it('need a key with the scope keys or admin', async () => {
     const plain = await service.makeKey('panel', ['plants:read', 'plants:write', 'chat', 'characters:write'])
     for (const [method, path, json] of [
       ['GET', '/keys'],
@@ -177,12 +177,12 @@ describe('DELETE /keys/{id}', () => {
     await expectError(await ask(`/keys/${made.id}`, { method: 'DELETE' }), 'chat', 404)
   })
 
-  it('keeps the last working key with the scope admin, of any account', async () => {
+  it('does not revoke the last working key with the scope admin of all accounts', async () => {
     const own = await serviceForThisTest()
     const [first] = JSON.parse(await (await own.request('/keys')).text()).data
     const refused = await expectError(await own.request(`/keys/${first.id}`, { method: 'DELETE' }), 'chat', 409)
     expect(refused.code).toBe('last_admin_key')
-    // A key that expires does not count as the other admin key.
+    // A rotated key, which ends after its overlap, does not count as another admin key.
     const body = { json: { overlap_seconds: 1000 } }
     const next = JSON.parse(await (await own.request(`/keys/${first.id}/rotate`, body)).text())
     await expectError(await own.request(`/keys/${next.id}`, { method: 'DELETE' }), 'chat', 409)

@@ -6,11 +6,11 @@ import { projectFolder } from '../support/process.ts'
 import { serviceForThisTest } from '../support/service.ts'
 import { onceKnown, storesForThisTest } from '../support/test-database.ts'
 
-const chats = ['plants:read', 'plants:write'] as const
+const plantScopes = ['plants:read', 'plants:write'] as const
 
-it('none removes the limit of an account, default restores the limit of LIMITS, and a key’s own limit applies throughout', async () => {
+it('"none" lifts the limit of an account, "default" restores that of LIMITS, and limits of a key always apply', async () => {
   const service = await serviceForThisTest({ LIMITS: 'plants=2' })
-  const key = await service.makeKey('ann', chats)
+  const key = await service.makeKey('ann', plantScopes)
   const { access } = await storesForThisTest(service.dataDirectory)
   const prefix = (await access.listKeys('ann'))[0]?.prefix ?? ''
   const run = async (...args: readonly string[]) => {
@@ -44,7 +44,7 @@ it('none removes the limit of an account, default restores the limit of LIMITS, 
   await comesTo(200)
 })
 
-it('accounts and keys are created with both words', async () => {
+it('accounts and keys can be created with the limits "none" and "default"', async () => {
   const service = await serviceForThisTest()
   const run = (...args: readonly string[]) => conservatory(args, { DATA_DIR: service.dataDirectory })
   const limits = ['--limit', 'plants=none', '--limit', 'characters=default', '--limit', 'tokens_per_day=5']

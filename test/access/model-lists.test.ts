@@ -13,7 +13,7 @@ import {
   usablePartsOf,
 } from '../../src/access/model-lists.ts'
 
-// Few letters, so that ids and prefixes often match.
+// The ids have few letters, so that ids and prefixes often match.
 const part = fc.constantFrom('a', 'b', 'ab')
 const id = fc.array(part, { minLength: 1, maxLength: 3 }).map((parts) => parts.join('/'))
 const entry = fc.oneof(
@@ -23,7 +23,7 @@ const entry = fc.oneof(
 const list: fc.Arbitrary<ModelList | null> = fc.option(fc.array(entry, { minLength: 1, maxLength: 4 }), { nil: null })
 const user: fc.Arbitrary<ModelUser> = fc.record({ models: list, account: fc.record({ models: list }) })
 
-/** The rule of the lists in another form, as the oracle. */
+/** Another implementation of the same rule, to compare with. */
 function allows(models: ModelList | null, name: string): boolean {
   if (models === null || models.includes(name)) return true
   const slashes = [...name.matchAll(/\//g)].map(({ index }) => index).filter((index) => index < name.length - 1)
@@ -52,7 +52,7 @@ describe('a model', () => {
     ['a/*', 'a/b/c', true],
     ['a/*', 'ab/c', false],
     ['a/b', 'a/b/c', false],
-  ])('by the entry %s: %s %s', (only, name, isAllowed) => {
+  ])('with the list [%s]: %s may be used: %s', (only, name, isAllowed) => {
     expect(mayUseModel({ models: [only], account: { models: null } }, [name])).toBe(isAllowed)
     expect(mayUseModel({ models: null, account: { models: [only] } }, [name])).toBe(isAllowed)
   })
@@ -70,7 +70,7 @@ it('the usable parts of a prefix are exactly what both lists allow', () => {
 })
 
 describe('the list of a requested key', () => {
-  it('allows no model that its maker may not use, unless it exceeds', () => {
+  it('allows no model that its maker may not use, if the check accepts the list', () => {
     fc.assert(
       fc.property(
         list,
@@ -87,7 +87,7 @@ describe('the list of a requested key', () => {
     )
   })
 
-  it('never exceeds when its maker has no list, or the same list', () => {
+  it('is accepted if its maker has no list or the same list, and refused if it covers more', () => {
     fc.assert(
       fc.property(list, list, (models, requested) => {
         expect(modelsExceed({ models: null }, requested)).toBe(false)
@@ -120,7 +120,7 @@ describe('the entries of a list', () => {
     expect(modelListProblem(entries)).toMatch(problem)
   })
 
-  it('are each taken once, without surrounding spaces; a star alone is all models', () => {
+  it('are each stored once, without surrounding spaces; the entry * means all models', () => {
     for (const entries of [['a'], ['a/*'], ['*'], ['a b'], ['a', 'b/c/*']]) {
       expect(modelListProblem(entries)).toBeUndefined()
     }

@@ -88,7 +88,7 @@ describe('a rotation', () => {
   })
 })
 
-describe('the last admin key', () => {
+describe('a working admin key', () => {
   const row: fc.Arbitrary<AdminRow> = fc.record({
     scopes: fc.constantFrom('admin', 'chat,admin', 'plants:read,admin,chat', 'chat', 'administrator', ''),
     revoked: momentOrNever,
@@ -96,7 +96,7 @@ describe('the last admin key', () => {
     suspended: momentOrNever,
   })
 
-  it('is neither revoked, now or later, nor expired, nor of a suspended account', () => {
+  it('has no revocation, not even a later one, has not expired, and its account is not suspended', () => {
     fc.assert(
       fc.property(fc.array(row), (rows) => {
         const works = ({ scopes, revoked, expires, suspended }: AdminRow) =>
@@ -108,7 +108,7 @@ describe('the last admin key', () => {
     )
   })
 
-  it('may not be removed; without one before, no change is refused', () => {
+  it('may not be removed if it is the last; without such a key no change is refused', () => {
     for (const [before, after] of [
       [true, true],
       [false, false],

@@ -13,7 +13,7 @@ beforeAll(async () => {
 })
 afterAll(() => service.close())
 
-/** Sends requests on this connection one after the other. @returns the statuses and the lengths of the replies */
+/** Sends a request on this connection. @returns the status of the reply, and whether the reply has the plant "Moss" */
 async function ask(connection: Connection, path: string, authorization: string | undefined): Promise<string> {
   const before = connection.text().length
   const header = authorization === undefined ? '' : `Authorization: ${authorization}\r\n`
@@ -24,7 +24,7 @@ async function ask(connection: Connection, path: string, authorization: string |
 }
 
 describe('requests of one connection', () => {
-  it('are each answered for their own key', async () => {
+  it('are each answered for the key that they were sent with', async () => {
     const connection = await connectTo(service.url)
     const [mine, others] = [`Bearer ${service.key}`, `Bearer ${other}`]
     const answers: string[] = []
@@ -35,7 +35,7 @@ describe('requests of one connection', () => {
     expect(answers).toEqual([sees, sees, seesNone, sees, refused, sees, refused, seesNone, seesNone])
   })
 
-  it('are each read by the rules of their own group of routes', async () => {
+  it('are each authenticated by the rules of their own group of routes', async () => {
     const connection = await connectTo(service.url)
     const answers: string[] = []
     for (const path of ['/v1/models', '/plants', '/v1/models', '/plants']) {

@@ -11,7 +11,7 @@ import { postgresMigrations } from '../../src/storage/postgres/migrations.ts'
 import { temporaryFolder } from '../support/service.ts'
 import { newPostgresDatabase } from '../support/shared-postgres.ts'
 
-/** Fills a database of the release before by plain SQL. @returns the settings of a service over it */
+/** Makes a database with the schema from before the scope keys, and runs SQL in it. @returns the settings of its service */
 type Fill = (sql: string) => Promise<Readonly<Record<string, string>>>
 
 const engines: readonly (readonly [string, Fill])[] = [
@@ -73,7 +73,7 @@ describe.each(engines)('a database from before the scope keys, in %s', (_, fill)
   })
 })
 
-/** A statement that adds a key; its name is its id and its prefix. */
+/** A statement that adds a key. The name is also its id, its prefix and its digest. */
 function keys(name: string, account: number, scopes: string, expires: string, revoked: string): string {
   return `INSERT INTO keys (id, account, prefix, digest, scopes, created, expires, revoked)
     VALUES ('${name}', ${account}, '${name}', '${name}', '${scopes}', 0, ${expires}, ${revoked});`

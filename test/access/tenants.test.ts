@@ -5,18 +5,18 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { type Scope, scopes } from '../../src/access/access.ts'
 import { startTestService, type TestService } from '../support/service.ts'
 
-/** A key of a tenant, with the permissions that its keys must not exceed. */
+/** A key of a tenant. Keys that are made with it must not exceed its permissions. */
 interface TenantKey {
   readonly id: string
   readonly secret: string
   readonly scopes: readonly Scope[]
-  /** Infinity without a limit of its own. */
+  /** The key's own limit of plants; Infinity without a limit. */
   readonly plants: number
   /** Unix seconds; Infinity for a key without an expiry. */
   readonly expires: number
 }
 
-/** The operator's limit of plants for an account, which applies above every limit of a tenant's key. */
+/** The operator's limit of plants for each account. It applies besides the limits of the keys. */
 const maxPlants = 4
 const latest = 4_000_000_000
 
@@ -107,7 +107,7 @@ class Tenant {
     if (reply.status === 200) this.plants++
   }
 
-  /** The account sees no data of another one. */
+  /** Expects that the account sees its own data and no data of other accounts. */
   async look(by: TenantKey): Promise<void> {
     if (by.scopes.includes('plants:read')) {
       const plants = await read(Plants, await this.ask(by, '/plants'))
@@ -138,7 +138,7 @@ async function made(reply: Response): Promise<{ readonly id: string; readonly se
   return { id, secret: key }
 }
 
-it('in random chains of keys no key has more than its maker, no count exceeds its limit, and no account sees another', async () => {
+it('in random chains of keys no key exceeds the permissions of its maker, and no account its limit or its own data', async () => {
   const property = fc.asyncProperty(
     fc.tuple(fc.subarray(tenantScopes, { minLength: 1 }), fc.subarray(tenantScopes, { minLength: 3 })),
     fc.array(step, { minLength: 10, maxLength: 30 }),
@@ -155,7 +155,7 @@ it('in random chains of keys no key has more than its maker, no count exceeds it
           plants: Number.POSITIVE_INFINITY,
           expires: Number.POSITIVE_INFINITY,
         }
-        // The id of a key without the scope keys is not needed: no key of its account could use it.
+        // The id of a key without the scope keys is not needed: no key of its account may rotate or revoke keys.
         const [id = ''] = held.includes('keys') ? await tenant.idsSeenBy(key) : []
         tenant.keys.push({ ...key, id })
         tenants.push(tenant)

@@ -13,7 +13,7 @@ import { isOverPostgres, settingsOf } from '../support/test-database.ts'
 
 type Settings = Readonly<Record<string, string>>
 
-/** With `npm run test:postgres` every service has a PostgreSQL, so SQLite is left out. */
+/** With `npm run test:postgres` the engine of this run is PostgreSQL already, so PostgreSQL is not tested twice. */
 const engines: readonly (readonly [name: string, open: () => Promise<Settings>])[] = [
   ['the engine of this run', async () => ({})],
   ...(isOverPostgres ? [] : [['PostgreSQL', async () => ({ DATABASE_URL: await newMigratedDatabase() })] as const]),
@@ -340,7 +340,7 @@ it.each(engines)('every action, by route and by command, leaves exactly one reco
   }
 })
 
-it('a refused action, and one that changes nothing, leave no record', async () => {
+it('a refused action leaves no record, and neither does an action that changes nothing', async () => {
   const { service, folder, stores, run } = await setUp({})
   await run('accounts create ann')
   await run('plants share --from ann --to owner')

@@ -4,15 +4,15 @@ import { conservatory } from '../support/command.ts'
 import { temporaryFolder } from '../support/service.ts'
 import { storesForThisTest } from '../support/test-database.ts'
 
-async function houseForThisTest() {
+async function commandsForThisTest() {
   const { path, remove } = temporaryFolder()
   onTestFinished(remove)
   const stores = await storesForThisTest(path)
   return { stores, run: (line: string) => conservatory(line.split(' '), { DATA_DIR: path }) }
 }
 
-it('prints all records, those of one account, since a moment, or of one action: as JSON or as a table', async () => {
-  const { stores, run } = await houseForThisTest()
+it('prints all records, or only those of an account, from a moment on, or of an action: as JSON or as a table', async () => {
+  const { stores, run } = await commandsForThisTest()
   await stores.access.createAccount('ann')
   await stores.access.createAccount('bob')
   await stores.access.createKey({ account: 'ann', scopes: ['chat'], name: 'tablet \u202e' })
@@ -39,8 +39,8 @@ it('prints all records, those of one account, since a moment, or of one action: 
   expect(table).toContain('tablet \\u202e')
 })
 
-it('prints each record once, also with more records than one page', async () => {
-  const { stores, run } = await houseForThisTest()
+it('prints each record once, also if there are more records than one page has', async () => {
+  const { stores, run } = await commandsForThisTest()
   await stores.access.createAccount('ann')
   const { key } = await stores.access.createKey({ account: 'ann', scopes: ['chat'] })
   const entry = { action: 'key.limited', target: key.prefix, account: null, before: null, after: null } as const
@@ -65,7 +65,7 @@ it.each([
   ],
   ['audit all', "Too many arguments for 'audit': it takes none, not 1."],
 ])('refuses %s', async (line, sentence) => {
-  const { run } = await houseForThisTest()
+  const { run } = await commandsForThisTest()
   const ended = await run(line)
   expect(ended).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining(sentence) })
   expect(ended.stderr.trimEnd()).not.toContain('\n')

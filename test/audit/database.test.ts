@@ -148,7 +148,7 @@ it('a move copies all records, and adds one', async () => {
   expect(home).toHaveLength(5)
 })
 
-it('a purge of old versions leaves one record with their digests, and one that removes nothing leaves none', async () => {
+it('a purge of old versions leaves one record with their digests; a purge that removes nothing leaves no record', async () => {
   const stores = await openStoresOf(folderForThisTest())
   const { id } = await stores.access.createAccount('ann')
   const about = { creator: '', tags: [] }
@@ -168,7 +168,7 @@ it('a purge of old versions leaves one record with their digests, and one that r
   await stores.close()
 })
 
-it('records from before a moment are removed, and no others; the next records get higher numbers', async () => {
+it('records from before a moment are removed, and no others; records that come later are listed', async () => {
   const stores = await openStoresOf(folderForThisTest())
   await stores.access.createAccount('ann')
   await stores.access.suspendAccount('ann')
@@ -182,7 +182,7 @@ it('records from before a moment are removed, and no others; the next records ge
   await stores.close()
 })
 
-it('records of one action are found among any number of others, page by page', async () => {
+it('records of one action are found among thousands of others, page by page', async () => {
   const folder = folderForThisTest()
   const stores = await openStoresOf(folder)
   const sql = await sqlForThisTest(folder)

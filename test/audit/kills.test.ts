@@ -12,7 +12,11 @@ const headers = { authorization: `Bearer ${preset}`, 'content-type': 'applicatio
 const card = (name: string, description: string) =>
   JSON.stringify({ spec: 'chara_card_v2', spec_version: '2.0', data: { name, description } })
 
-/** Sends a request. @returns the body; undefined after a kill, and an empty text when the service refused this request or one before it as busy */
+/**
+ * Sends a request.
+ * @returns the body; undefined after a kill; an empty text for a 503, because the service is busy, and for a 404, because it
+ *   refused the request before
+ */
 async function send(url: string, method: string, body?: string): Promise<string | undefined> {
   try {
     const response = await fetch(url, { method, headers, ...(body === undefined ? {} : { body }) })
@@ -44,7 +48,7 @@ async function write(url: string, writer: number, onDone: () => void): Promise<v
   }
 }
 
-/** The state by the audit records: keys by prefix, whether they have ended, and the digests of characters. */
+/** The state that the audit records describe: for each key by its prefix whether it has ended, and the digests of characters. */
 function replayed(records: readonly AuditRecord[]) {
   const keys = new Map<string, boolean>()
   const characters = new Map<string, unknown>()
@@ -59,7 +63,7 @@ function replayed(records: readonly AuditRecord[]) {
   return { keys, characters }
 }
 
-/** The state by the stores. */
+/** The state that the stores show, in the same form. */
 async function stateOf({ access, characters }: Stores) {
   const [owner] = await access.listAccounts()
   const stored = await characters.list(owner?.id ?? 0, '', 1000)
@@ -69,7 +73,7 @@ async function stateOf({ access, characters }: Stores) {
   }
 }
 
-it('after each kill -9 under writers, a change and its record both exist, or neither does', async () => {
+it('after each kill -9 while clients write, a change and its record both exist, or neither exists', async () => {
   const folder = folderForThisTest()
   let done = 0
   for (let round = 0; round < often(2); round++) {
