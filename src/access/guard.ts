@@ -29,7 +29,7 @@ interface Admitted {
   readonly digest: string
 }
 
-/** If a body takes longer than this to arrive, the key is checked again. The keys of running streams have the same interval. */
+/** If a body takes longer than this to arrive, the key is checked again. Keys of running streams are checked as often. */
 const recheckAfterMs = 250
 
 /** Authenticates requests: finds the key of a credential, or refuses the request with a 401 that says what to change. */

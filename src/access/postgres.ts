@@ -40,7 +40,8 @@ export class PostgresAccessStore implements AccessStore {
 
   createFirstAccount(request: KeyRequest, by = serviceActor()): Promise<NewKey | null> {
     return this.#change(async (sql, record) => {
-      // When several replicas start for the first time, one creates the account; the others wait for this lock, and find it.
+      // When several replicas start for the first time, one creates the account. The others wait for this lock, and then find
+      // the account.
       await sql`SELECT value FROM counters WHERE name = 'accounts' FOR UPDATE`
       if ((await this.#accounts.list(sql)).length > 0) return null
       const account = await this.#accounts.create(sql, request.account)

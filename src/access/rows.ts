@@ -36,7 +36,7 @@ export interface KeyRow {
 
 /** The columns that decide whether a key is a working key of the scope `admin`. */
 export interface AdminRow extends Pick<KeyRow, 'scopes' | 'revoked' | 'expires'> {
-  /** When its account was suspended. */
+  /** When the account of the key was suspended; null if it is not suspended. */
   readonly suspended: number | null
 }
 

@@ -47,7 +47,7 @@ export interface AuditEntry {
   readonly action: AuditAction
   /** A key's prefix, the name of an account or a character, or `A>B` or `A>B#tag` for a share; null for other subjects. */
   readonly target: string | null
-  /** The account of the change; null if it belongs to no account. The name may be left out if the account exists afterwards. */
+  /** The account of the change; null for a change without an account. The name is needed only if the account is deleted. */
   readonly account: { readonly id: number; readonly name?: string } | null
   /** The state before the change; null when the subject is new. */
   readonly before: Facts | null

@@ -121,7 +121,7 @@ describe('a working admin key', () => {
 })
 
 describe('a suspension', () => {
-  it('is reversed by a resumption, and neither can be repeated', () => {
+  it('is reversed by a resumption; a second suspension or resumption is refused', () => {
     const stopped = suspended(account, 'ann', now)
     expect(stopped).toStrictEqual({ ...account, suspended: now })
     expect(resumed(stopped, 'ann')).toStrictEqual(account)

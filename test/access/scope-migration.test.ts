@@ -24,7 +24,7 @@ const accounts =
 const tenantScopes = ['plants:read', 'plants:write', 'chat', 'characters:write', 'keys']
 
 describe.each(engines)('a database from before the scope keys, in %s', (_, fill) => {
-  it('keeps admin in the first account that has a working key with it, and reports each changed key once', async () => {
+  it('keeps the scope admin in the first account with a working admin key, and reports each changed key once', async () => {
     const settings = await fill(`
       ${accounts}
       UPDATE accounts SET suspended = 5 WHERE id = 1;
@@ -57,7 +57,7 @@ describe.each(engines)('a database from before the scope keys, in %s', (_, fill)
     expect(again.bootstrap.notices).toEqual([])
   })
 
-  it('without a working key with admin, each start reports that, and names the command that creates one', async () => {
+  it('without a working admin key makes each start report that, with the command that creates such a key', async () => {
     const settings = await fill(`
       ${accounts}
       ${keys('ended', 2, 'admin', 'NULL', '5')}

@@ -138,7 +138,7 @@ async function made(reply: Response): Promise<{ readonly id: string; readonly se
   return { id, secret: key }
 }
 
-it('in random chains of keys no key exceeds the permissions of its maker, and no account its limit or its own data', async () => {
+it("random chains of keys never exceed the permissions of their maker, the account's limit, or the account's data", async () => {
   const property = fc.asyncProperty(
     fc.tuple(fc.subarray(tenantScopes, { minLength: 1 }), fc.subarray(tenantScopes, { minLength: 3 })),
     fc.array(step, { minLength: 10, maxLength: 30 }),

@@ -115,7 +115,7 @@ it('a migration of an existing database leaves one record, on both engines', asy
   }
 })
 
-it('a move copies all records, and adds one', async () => {
+it('a move copies all records, and adds one record', async () => {
   const folder = folderForThisTest()
   const [there, back] = [join(folder, 'there', 'conservatory.db'), join(folder, 'back', 'conservatory.db')]
   const stores = openSqliteStores(there)
