@@ -213,7 +213,7 @@ function shareDeadline(app: FastifyInstance, { duringRequest }: Stores): void {
   })
 }
 
-/** Makes a function that opens the `Work` of a request. It shares the event loop with the work of all other requests. */
+/** Makes a function that opens the `Work` of a request, which shares the event loop with the work of all other requests. */
 function workByRequest(scheduler: Scheduler) {
   return (request: FastifyRequest, signal: AbortSignal) =>
     scheduler.workOf({ account: callerOf(request).account.id, signal })

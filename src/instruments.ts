@@ -52,7 +52,7 @@ export class Histogram implements Metric {
     if (labels.length === 0) this.#begin('', [])
   }
 
-  /** Counts a value. @param values the values of the labels, in their order; an empty one leaves its label out */
+  /** Counts a value. @param values the values of the labels, in their order; an empty value leaves its label out */
   record(value: number, ...values: readonly string[]): void {
     const key = values.join('\n')
     const series = this.#series.get(key) ?? this.#begin(key, values)

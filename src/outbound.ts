@@ -13,7 +13,7 @@ export type OpenPool = (origin: string | URL, options: Pool.Options) => Dispatch
 /**
  * Opens the connections to one origin.
  * @param proxy the URL of the proxy; undefined for direct connections
- * @param openPool opens direct connections
+ * @param openPool makes the function that opens direct connections
  */
 export async function openOrigin(
   origin: string,

@@ -80,7 +80,7 @@ interface Parts {
   readonly log: Log
   /** The service as the actor of audit records. */
   readonly itself: Actor
-  /** Undefined over PostgreSQL, where replicas may share the folder. */
+  /** The lock of the data folder; undefined over PostgreSQL, since replicas may share the folder. */
   readonly lock: ServeLock | undefined
   readonly stores: Stores
   readonly damage: Damage

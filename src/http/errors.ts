@@ -34,7 +34,7 @@ function leftEarly({ raw }: FastifyRequest): boolean {
 export const plantsPrefix = '/plants'
 const isOfPlants = new RegExp(`^${plantsPrefix}(?:[/?]|$)`)
 
-/** The shape of an error outside all groups, where only the URL is known. */
+/** The shape of an error that is outside all groups of routes, chosen by the URL. */
 export function errorBodyOf(url: string): ErrorBody {
   return isOfPlants.test(url) ? plantErrorBody : openAiErrorBody
 }

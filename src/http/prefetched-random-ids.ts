@@ -13,7 +13,7 @@ export class PrefetchedRandomIds {
   readonly #pool: Buffer
   #used: number
 
-  /** @param draw fills bytes with random ones */
+  /** @param draw fills a buffer with random bytes */
   constructor(idBytes: number, draw: (bytes: Buffer) => void = randomFillSync) {
     this.#idBytes = idBytes
     this.#draw = draw

@@ -30,7 +30,7 @@ export interface RequestObserver {
  */
 export type RequestEnded = (route: string, status: number, seconds: number, failure: string) => void
 
-/** Bytes of a request id: enough that no two are ever equal, whichever processes made them, and nobody can guess one. */
+/** Bytes of a request id: so many that the ids of all processes differ, and that nobody can guess an id. */
 const idBytes = 16
 const randomIds = new PrefetchedRandomIds(idBytes)
 

@@ -2,7 +2,7 @@ import type { Socket } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import type { Config } from '../config.ts'
 
-/** How long a connection waits for its next request. It is no whole number of seconds: so no timeout of a stall is the same. */
+/** How long a connection waits for its next request. With half a second, it differs from every timeout of a stalled reader. */
 const keepAliveTimeoutMs = 72_500
 
 /** The time between Node's checks for requests that take too long; 30 s by default. */

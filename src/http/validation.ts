@@ -84,8 +84,8 @@ function hasWords({ schema }: ValueError): boolean {
 }
 
 /**
- * The refusal of a value. Its sentence names the field and says what is wrong; a schema's `errorMessage` is the end of it.
- * The sentence never has the sent value, which may be a message's text.
+ * The refusal of a value. The sentence names the field and says what is wrong; a schema's `errorMessage` is the end of the
+ * sentence. It never has the sent value, which may be a message's text.
  */
 function describe(error: ValueError | undefined, httpPart: string | undefined): ApiError {
   const where = httpPart === 'querystring' ? 'query parameter' : httpPart === 'params' ? 'path part' : 'field'

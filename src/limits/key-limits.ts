@@ -66,7 +66,7 @@ function lowest(name: LimitName) {
   }
 }
 
-/** The limits without those by day and month, for a request whose tokens count in neither. */
+/** A copy without the limits of the day and the month, for a request whose tokens count in neither. */
 export function withoutSpendingLimits<T extends KeyLimits<unknown>>(limits: T): T {
   return { ...limits, perDay: [], perMonth: [], hasSpendingLimit: false }
 }

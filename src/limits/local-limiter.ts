@@ -11,7 +11,7 @@ import { Subject } from './subject.ts'
 
 /** What a limiter of one process needs. */
 export interface LocalLimiterOptions {
-  /** The limits of accounts that have none of their own. */
+  /** The default limits of accounts, from the setting `LIMITS`. */
   readonly settings: Limits
   /** Reads from the ledger what was spent before. */
   readonly spent: SpentBetween

@@ -12,7 +12,7 @@ import { type Standing, type StoredCounts, standingsOf } from './standing.ts'
 export interface LimitsOptions {
   readonly guard: Guard
   readonly limiter: Pick<Limiter, 'readTallies'>
-  /** The limits of accounts that have none of their own. */
+  /** The default limits of accounts, from the setting `LIMITS`. */
   readonly settings: Limits
   readonly stored: StoredCounts
   /** Writes what the ledger still holds in memory, so that spent tokens count as soon as a request has ended. */

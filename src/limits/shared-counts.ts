@@ -8,7 +8,7 @@ export interface Released {
   readonly subject: string
   readonly chats: number
   readonly reserved: number
-  /** Spent tokens minus the tokens taken from this minute; negative where the request spent less than it took. */
+  /** Spent tokens minus the tokens taken from this minute; negative if the request spent less than it took. */
   readonly tokens: number
 }
 

@@ -11,7 +11,7 @@ import { SharedRequests } from './shared-requests.ts'
 
 /** What a limiter of several replicas needs. */
 export interface SharedLimiterOptions {
-  /** The limits of accounts that have none of their own. */
+  /** The default limits of accounts, from the setting `LIMITS`. */
   readonly settings: Limits
   readonly counts: SharedCounts
   /** The clock for the demand of requests in a second, and for the lifetime of prefetched requests; by default the machine's. */

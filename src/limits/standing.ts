@@ -56,7 +56,7 @@ function usedOfMinute(bucket: Tally['requests'], limit: number | undefined, now:
 
 /**
  * Lists every limit of the account and of the key, with how far it is used.
- * @param settings the limits of accounts that have none of their own
+ * @param settings the default limits of accounts, from the setting `LIMITS`
  * @throws ApiError 503 when the counts cannot be read
  */
 export async function standingsOf(

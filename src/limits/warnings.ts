@@ -5,7 +5,7 @@ import { limitsInForce } from './key-limits.ts'
 
 /**
  * Warns the operator of limits without effect: a sentence for each limit of a valid key that is above its account's.
- * @param settings the limits of accounts that have none of their own
+ * @param settings the default limits of accounts, from the setting `LIMITS`
  */
 export function limitWarnings(keys: readonly Key[], settings: Limits): readonly string[] {
   return keys
