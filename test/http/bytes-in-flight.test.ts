@@ -4,7 +4,7 @@ import { ApiError } from '../../src/errors.ts'
 import { BytesInFlight, type HeldBytes } from '../../src/http/bytes-in-flight.ts'
 import { often } from '../support/often.ts'
 
-const most = 1_000_000
+const maxBytes = 1_000_000
 
 describe('the bytes in flight', () => {
   it("never exceed the bound nor an account's share, and are 0 when all requests are over, in any order of requests", async () => {
@@ -18,7 +18,7 @@ describe('the bytes in flight', () => {
     })
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 80 }), async (steps) => {
-        const inFlight = new BytesInFlight(most)
+        const inFlight = new BytesInFlight(maxBytes)
         const requests = new Map<number, { readonly held: HeldBytes; bytes: number; isFirst: boolean }>()
         const sumOf = (account: number) =>
           [...requests].reduce((sum, [id, { bytes }]) => sum + (id % 4 === account ? bytes : 0), 0)
@@ -32,14 +32,14 @@ describe('the bytes in flight', () => {
             known.held.release()
             requests.delete(request)
           } else if (what === 'work') {
-            // Work keeps its bytes also after the reply; here it ends at once.
+            // Work keeps its bytes counted even after the reply; here the work ends at once.
             await known.held.during(Promise.resolve())
           } else {
             const bytes = what.bytes <= 65_536 ? 0 : what.bytes
             if (known.bytes === 0) known.isFirst = sumOf(account) === 0
             const more = bytes - known.bytes
-            const room = known.isFirst ? most : (most * 3) / 4
-            const isFit = more <= 0 || (sum() + more <= room && sumOf(account) + more <= most / 2)
+            const room = known.isFirst ? maxBytes : (maxBytes * 3) / 4
+            const isFit = more <= 0 || (sum() + more <= room && sumOf(account) + more <= maxBytes / 2)
             if (isFit) {
               known.held.set(what.bytes)
               known.bytes = bytes
@@ -49,7 +49,7 @@ describe('the bytes in flight', () => {
             }
           }
           expect(inFlight.bytes).toBe(sum())
-          expect(inFlight.bytes).toBeLessThanOrEqual(most)
+          expect(inFlight.bytes).toBeLessThanOrEqual(maxBytes)
         }
         expect(inFlight.refusals).toBe(refusals)
         for (const { held } of requests.values()) held.release()
@@ -59,20 +59,20 @@ describe('the bytes in flight', () => {
     )
   })
 
-  it('leave the last quarter to accounts that hold none', () => {
-    const inFlight = new BytesInFlight(most)
-    for (const account of [1, 2, 3]) inFlight.open(account).set(most / 4)
+  it('leave the last quarter of the bound to accounts without other bytes in flight', () => {
+    const inFlight = new BytesInFlight(maxBytes)
+    for (const account of [1, 2, 3]) inFlight.open(account).set(maxBytes / 4)
     expect(() => inFlight.open(3).set(65_537)).toThrow('have no room now')
     const newcomer = inFlight.open(4)
     newcomer.set(70_000)
     // The first request of the account may grow into the last quarter.
-    newcomer.set(most / 4)
-    expect(inFlight.bytes).toBe(most)
+    newcomer.set(maxBytes / 4)
+    expect(inFlight.bytes).toBe(maxBytes)
     expect(inFlight.refusals).toBe(1)
   })
 
   it('stay counted while work needs them, also after the reply is over', async () => {
-    const inFlight = new BytesInFlight(most)
+    const inFlight = new BytesInFlight(maxBytes)
     const held = inFlight.open(1)
     held.set(100_000)
     const { promise, resolve } = Promise.withResolvers<string>()
@@ -89,7 +89,7 @@ describe('the bytes in flight', () => {
   })
 
   it('of a complete body count five times, up to the share of its account', () => {
-    const inFlight = new BytesInFlight(most)
+    const inFlight = new BytesInFlight(maxBytes)
     const held = inFlight.open(1)
     held.set(200_000)
     held.setWorkedOn(80_000)

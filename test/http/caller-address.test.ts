@@ -11,7 +11,7 @@ const here = '127.0.0.1'
 const proxies = `${here}, 10.0.0.0/8,2001:db8:aa::/48 , ::1`
 const start = (trusted: string) => serveForThisTest({ TRUSTED_PROXIES: trusted })
 
-/** Sends a request with headers that may be repeated. @returns the id of the reply */
+/** Sends a request. A header with several values is repeated. @returns the request id in the reply */
 async function ask(url: string, headers: OutgoingHttpHeaders): Promise<string> {
   const asking = send(url, { headers }).end()
   const [reply]: IncomingMessage[] = await once(asking, 'response')
@@ -19,7 +19,7 @@ async function ask(url: string, headers: OutgoingHttpHeaders): Promise<string> {
   return String(reply?.headers['x-request-id'])
 }
 
-/** The address of a request in the log. */
+/** The client's address in the log line of a request. */
 function addressInLog(service: Served, requestId: string): Promise<unknown> {
   return eventually(() => {
     const line = service
@@ -39,11 +39,11 @@ it('the log has the rightmost address of X-Forwarded-For that is not a trusted p
   const cases: readonly (readonly [OutgoingHttpHeaders, string])[] = [
     [{}, here],
     [forwarded('203.0.113.7'), '203.0.113.7'],
-    // The address that a caller claims stands before the one that the proxy adds.
+    // An address that the caller claims is left of the address that the proxy adds.
     [forwarded('198.51.100.1, 203.0.113.7'), '203.0.113.7'],
     [forwarded('127.0.0.1,203.0.113.7'), '203.0.113.7'],
     [forwarded('198.51.100.1', '203.0.113.7'), '203.0.113.7'],
-    // Through several proxies.
+    // The request came through several proxies.
     [forwarded('203.0.113.7, 10.1.2.3'), '203.0.113.7'],
     [forwarded('198.51.100.1, 203.0.113.7,10.1.2.3, 2001:db8:aa:1::5'), '203.0.113.7'],
     [forwarded('203.0.113.7, 11.0.0.1'), '11.0.0.1'],
@@ -74,7 +74,7 @@ it('the log has the rightmost address of X-Forwarded-For that is not a trusted p
 it.each([
   ['', 'no proxy is trusted'],
   ['10.0.0.0/8, 127.0.0.2', 'other proxies are trusted'],
-])('the log has the address of the connection where "%s": %s', async (trusted) => {
+])('the log has the address of the connection with TRUSTED_PROXIES="%s": %s', async (trusted) => {
   const service = await start(trusted)
   for (const headers of [{}, forwarded('203.0.113.7'), forwarded('10.0.0.1'), forwarded('10.0.0.1, 203.0.113.7')]) {
     expect(await addressInLog(service, await ask(`${service.url}/livez`, headers))).toBe(here)
@@ -82,8 +82,8 @@ it.each([
 })
 
 /**
- * Sends three hundred wrong keys at once, and counts their statuses. For one address, a hundred are answered, sixty-four
- * wait until the test advances its clock, and the others are refused.
+ * Sends three hundred wrong keys in parallel, and counts the statuses of the replies. If all have one address, a hundred get a
+ * 401 at once, sixty-four wait for it until the test advances its clock, and the others get a 429.
  */
 async function guess(service: TestService, clock: TestClock, waiting: number, addressOf: (index: number) => string) {
   const statuses: number[] = []
@@ -102,17 +102,17 @@ async function guess(service: TestService, clock: TestClock, waiting: number, ad
 
 const slowedDown = { wrong: 164, refused: 136 }
 
-it('wrong keys slow down the address behind a trusted proxy, and not the others behind it', async () => {
+it('wrong keys slow down their address behind a trusted proxy, and no other address behind it', async () => {
   const clock = new TestClock()
   const service = await serviceForThisTest({ TRUSTED_PROXIES: here }, undefined, { clock })
   expect(await guess(service, clock, 64, () => '203.0.113.7')).toEqual(slowedDown)
   const others = await guess(service, clock, 0, (index) => `203.0.113.${8 + (index % 3)}`)
   expect(others).toEqual({ wrong: 300, refused: 0 })
-  // An untrusted client with X-Forwarded-For still counts as one address.
+  // A client that claims other addresses in X-Forwarded-For still counts as one address.
   expect(await guess(service, clock, 64, (index) => `192.0.2.${index % 200}, 198.51.100.9`)).toEqual(slowedDown)
 })
 
-it("wrong keys count for the connection's address without trusted proxies, whatever their headers say", async () => {
+it('without trusted proxies, wrong keys count for the address of the connection, whatever the headers say', async () => {
   const clock = new TestClock()
   const service = await serviceForThisTest({}, undefined, { clock })
   expect(await guess(service, clock, 64, (index) => `203.0.113.${index % 250}`)).toEqual(slowedDown)

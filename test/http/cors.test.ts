@@ -68,7 +68,7 @@ describe('a preflight', () => {
     expect(ofCors(response)).toEqual([])
   })
 
-  test('is a 405 where no origin is set, and names the setting', async () => {
+  test('is a 405 that names the setting if no origin is set', async () => {
     const response = await preflight(none, '/plants')
     expect(response.status).toBe(405)
     expect(await response.text()).toContain('CORS_ORIGINS')
@@ -85,7 +85,7 @@ describe('a reply to a page', () => {
     ['a stream', 200, '/chat/completions', { ...chat, stream: true }],
     ['an error', 400, '/chat/completions', {}],
     ['an unknown path', 404, '/nowhere', null],
-  ])('%s allows its origin, and exposes headers', async (_what, status, path, json) => {
+  ])('allows the origin of the page, and exposes headers: %s', async (_what, status, path, json) => {
     const response = await some.request(path, { headers: { origin: page }, ...(json ? { json } : {}) })
     await response.text()
     expect(response.status).toBe(status)
@@ -93,7 +93,7 @@ describe('a reply to a page', () => {
     expect(response.headers.get('access-control-expose-headers')).toBe(exposedHeaders.join(', '))
   })
 
-  test('without a key allows its origin too', async () => {
+  test('allows the origin of the page also without a key', async () => {
     const response = await some.request('/plants', { headers: { origin: page, authorization: null } })
     expect(response.status).toBe(401)
     expect(response.headers.get('access-control-allow-origin')).toBe(page)
@@ -105,7 +105,7 @@ describe('a reply to a page', () => {
     expect(ofCors(response)).toEqual([])
   })
 
-  test('has no header of origins where none is set', async () => {
+  test('has no CORS headers if no origin is set', async () => {
     const response = await none.request('/plants', { headers: { origin: page } })
     expect(ofCors(response)).toEqual([])
     expect(response.headers.get('vary')).toBeNull()
@@ -113,7 +113,7 @@ describe('a reply to a page', () => {
 })
 
 test('every header of the service is exposed', () => {
-  // Headers for the browser itself, or of others.
+  // Other headers are for the browser itself, or come from proxies, or go to proxies.
   const others = ['x-accel-buffering', 'x-content-type-options', 'x-forwarded-for', 'x-frame-options']
   const source = join(import.meta.dirname, '../../src')
   const files = readdirSync(source, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'))

@@ -13,12 +13,12 @@ import { upstreamForThisTest } from '../support/upstream.ts'
 
 const kilobyte = 1024
 /** The lowest bound that the body limits below allow. */
-const room = 2 * 400 * kilobyte
+const maxInFlightBytes = 2 * 400 * kilobyte
 const limits = {
   PLANT_BODY_LIMIT: String(400 * kilobyte),
   CHAT_BODY_LIMIT: String(400 * kilobyte),
   CARD_BODY_LIMIT: String(400 * kilobyte),
-  MAX_IN_FLIGHT_BYTES: String(room),
+  MAX_IN_FLIGHT_BYTES: String(maxInFlightBytes),
   METRICS_PORT: '0',
 }
 
@@ -81,7 +81,7 @@ describe('large bodies', () => {
     expect((await figures(service)).refusals).toBe(0)
   })
 
-  it('of one account fill half of the room; beyond it a 503 comes before the body ends, and the connection is closed', async () => {
+  it('of one account may have half of MAX_IN_FLIGHT_BYTES; beyond it a 503 comes before the body ends', async () => {
     await start()
     const held = await begin(service, service.key, 300 * kilobyte)
     await untilHeld(service, 300 * kilobyte)
@@ -93,7 +93,7 @@ describe('large bodies', () => {
     refused.socket.write(Buffer.alloc(100 * kilobyte, ' '))
     await refused.closed
     expect(await figures(service)).toEqual({ bytes: 300 * kilobyte, refusals: 1 })
-    // Other accounts have room, and so have small bodies of the same account.
+    // Bodies of other accounts are accepted, and so are small bodies of the same account.
     expect((await service.request('/plants', { json: plantOf(60 * kilobyte) })).status).toBe(200)
     const theirs = await begin(service, other, 200 * kilobyte)
     await untilHeld(service, 500 * kilobyte)
@@ -103,7 +103,7 @@ describe('large bodies', () => {
     expect((await service.request('/plants', { json: plantOf(150 * kilobyte) })).status).toBe(200)
   })
 
-  it('may use the last quarter of the room where their account holds none', async () => {
+  it('may use the last quarter of MAX_IN_FLIGHT_BYTES if their account has no other bytes in flight', async () => {
     await start()
     await begin(service, service.key, 350 * kilobyte)
     await untilHeld(service, 350 * kilobyte)
@@ -134,7 +134,7 @@ describe('large bodies', () => {
     expect(endless.text()).toMatch(/^HTTP\/1\.1 413 /)
   })
 
-  it('time out, and hold nothing after that', async () => {
+  it('time out, and are not counted after that', async () => {
     service = await serviceForThisTest({ ...limits, REQUEST_TIMEOUT: '1' })
     const { closed, text } = await begin(service, service.key, 100 * kilobyte)
     await untilHeld(service, 100 * kilobyte)
@@ -143,7 +143,7 @@ describe('large bodies', () => {
     await untilHeld(service, 0)
   })
 
-  it('without a key, or with a wrong one, are not read', async () => {
+  it('without a key, or with a wrong key, are not read', async () => {
     await start()
     for (const key of ['', 'csv_wrong']) {
       const { socket, text } = await begin(service, key, 0)
@@ -154,7 +154,7 @@ describe('large bodies', () => {
     }
   })
 
-  it('stay counted five times while work on the request goes on', async () => {
+  it('count five times while work on the request goes on', async () => {
     const upstream = await upstreamForThisTest(async (_response, call) => call.aborted)
     service = await serviceForThisTest(limits, onceAsked(upstream.url))
     const json = { model: 'm', messages: [{ role: 'user', content: 'x'.repeat(70 * kilobyte) }] }
@@ -201,7 +201,7 @@ describe('large bodies that are refused', () => {
 })
 
 describe('large replies', () => {
-  it('are counted until they are read, refused beyond the share, and freed when their reader has read them or left', async () => {
+  it('are counted until their reader has read them or left, and refused beyond the share of the account', async () => {
     const service = await serviceForThisTest(limits)
     const names = Array.from({ length: 300 }, () => '🌵'.repeat(255))
     await Promise.all(names.map((name) => service.request('/plants', { json: { name } })))
@@ -209,7 +209,7 @@ describe('large replies', () => {
     const bytes = Buffer.byteLength(page)
     expect(bytes).toBeGreaterThan(300 * kilobyte)
     await untilHeld(service, 0)
-    // Many replies on one connection: the kernel holds the first ones, and the service the others.
+    // Many replies on one connection: the kernel's buffers hold the first replies, and the service holds the next one.
     const get = `GET /plants?limit=300 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${service.key}\r\n\r\n`
     const reader = await connectTo(service.url)
     reader.socket.pause()
@@ -248,7 +248,7 @@ describe('large replies', () => {
     const whole = await service.request('/characters/Fern?format=json')
     expect(await whole.text()).toBe(card)
     expect(whole.headers.get('content-length')).toBe(String(card.length))
-    // Another file of the card has no room.
+    // Another format of the card is another file, for which too many bytes are in flight.
     await expectError(await service.request('/characters/Fern?format=v2'), 'chat', 503)
     for (const { socket } of readers) socket.destroy()
     await untilHeld(service, 0)

@@ -23,7 +23,7 @@ async function readiness(service: TestService): Promise<{ status: number; text: 
   return { status: answer.status, text: await answer.text() }
 }
 
-it('an unconfirmed write is reported as such, and a retry with its Idempotency-Key gets one reply and writes once', async () => {
+it('an unconfirmed write gets a 503 that says so, and retries with its Idempotency-Key write once', async () => {
   const { primary, standby } = await startPair()
   onTestFinished(() => Promise.all([primary.stop(), standby.stop()]).then(() => {}))
   const service = await serviceForThisTest({ DATABASE_URL: await databaseOf(primary) })

@@ -46,7 +46,7 @@ describe('the API reference', () => {
     expect(await page.text()).toContain('<title>Conservatory</title>')
   })
 
-  test('loads its scripts and styles from this service, those of the package unchanged', async () => {
+  test('loads its scripts and styles from this service, and the files of Swagger UI are unchanged', async () => {
     const html = await (await get('/docs/')).text()
     const named = [...html.matchAll(/<(?:script|link rel="stylesheet")[^>]*\s(?:src|href)="([^"]*)"/g)]
     const paths = named.map(([, name = '']) => new URL(name, `${service.url}/docs/`).pathname)
@@ -164,7 +164,7 @@ describe('each document', () => {
   const ask = (path: string, headers: Readonly<Record<string, string>>) =>
     request(service.url + path, { method: 'GET', headers })
 
-  test.each(paths)('is compressed for clients that accept it, and plain for others: %s', async (path) => {
+  test.each(paths)('is compressed for clients that accept gzip, and plain for others: %s', async (path) => {
     const plain = await ask(path, {})
     const whole = Buffer.from(await plain.body.arrayBuffer())
     expect(plain.headers).toMatchObject({ vary: 'accept-encoding', 'content-length': String(whole.length) })
@@ -205,7 +205,7 @@ describe('each document', () => {
     }
   })
 
-  test('has a bound on open replies', async () => {
+  test('is a 503 while 64 replies with documents are open', async () => {
     const app = Fastify()
     onTestFinished(() => app.close())
     app.setErrorHandler(errorHandler(openAiErrorBody))
@@ -221,7 +221,7 @@ describe('each document', () => {
     expect((await app.inject({ url: '/openapi.json', headers: { 'if-none-match': '*' } })).statusCode).toBe(304)
   })
 
-  test('frees a place when a reply ends or its reader leaves', async () => {
+  test('can be sent again when an open reply has ended or its reader has left', async () => {
     const readers = new ReaderLimit(2)
     const [one, two] = [new PassThrough(), new PassThrough()]
     readers.enter(one)
@@ -237,7 +237,7 @@ describe('each document', () => {
   })
 })
 
-test('leaves places for others when one address has its maximum', async () => {
+test('an address with its maximum of open replies does not keep other addresses from reading', async () => {
   const readers = new ReaderLimit(3, 2)
   const [first, second] = [new PassThrough(), new PassThrough()]
   readers.enter(first, '192.0.2.1')

@@ -12,7 +12,7 @@ interface Reply {
 
 const none: Reply = { status: 404, type: 'text/plain', text: '' }
 
-/** A server that sends replies by their places in a list: at `/at-once/0` by `send`, at `/end-of-turn/0` by the function. */
+/** A server that sends a reply of the list: `/at-once/0` by `reply.send`, and `/end-of-turn/0` by `sendAtEndOfTurn`. */
 function serverForThisTest(replies: { list: readonly Reply[] }): FastifyInstance {
   const app = fastify()
   onTestFinished(() => app.close())
@@ -33,7 +33,7 @@ const anyReply = fc.record({
   text: fc.string({ unit: anyCharacter, maxLength: 300 }),
 })
 
-it('sends the replies that are sent at once otherwise, however many in a turn', async () => {
+it('sends the same replies as reply.send, however many in a turn', async () => {
   const replies: { list: readonly Reply[] } = { list: [] }
   const app = serverForThisTest(replies)
   const get = async (path: string) => {
@@ -64,7 +64,7 @@ it('sends nothing before the turn ends', async () => {
   expect(wasSent).toEqual([false, false])
 })
 
-it('still answers others when a client has left before the turn ended', async () => {
+it('still answers other clients when a client has left before the turn ended', async () => {
   const app = serverForThisTest({ list: [{ status: 200, type: 'text/plain', text: 'a page' }] })
   app.get('/left', (request, reply) => {
     sendAtEndOfTurn(reply, 'a page')

@@ -17,14 +17,14 @@ afterAll(async () => {
   await sql.close()
   await service.close()
 })
-/** The routes that accept a body. */
+/** Routes that accept a body. */
 const bodyRoutes = [
   { group: 'plants', path: '/plants' },
   { group: 'chat', path: '/chat/completions' },
   { group: 'chat', path: '/v1/chat/completions' },
 ] as const
 
-/** The number of plants. The ledger is not counted, since it writes a moment after each chat request. */
+/** The number of plants. Records of the ledger are not counted, since they are written a moment after each chat request. */
 async function plantsWritten(): Promise<number | undefined> {
   const [row] = await sql.run<{ readonly plants: number }>('SELECT count(*) AS plants FROM plants')
   return row?.plants

@@ -33,7 +33,7 @@ afterAll(async () => {
   await service.close()
 })
 
-/** The routes that accept a body, with a valid body. */
+/** Routes that accept a body, each with a valid body. */
 const bodyRoutes: readonly { group: Group; path: string; limit: number; good: string }[] = [
   { group: 'plants', path: '/plants', limit: plantBodyLimit, good: '{"name": "Monstera"}' },
   {
@@ -71,7 +71,7 @@ async function expectBodyRefused(
   }
 }
 
-/** The number of plants. The ledger is not counted, since it writes a moment after each chat request. */
+/** The number of plants. Records of the ledger are not counted, since they are written a moment after each chat request. */
 async function plantsWritten(): Promise<number | undefined> {
   const [row] = await sql.run<{ readonly plants: number }>('SELECT count(*) AS plants FROM plants')
   return row?.plants
@@ -185,7 +185,7 @@ describe('a content type', () => {
     ';',
     null,
   ])('that is not application/json is a 415: %s', async (contentType) => {
-    // Bytes, for which fetch sets no content type of its own.
+    // The body is sent as bytes, since fetch adds no content type to bytes.
     await expectBodyRefused((good) => new TextEncoder().encode(good), 415, {
       message: /application\/json/,
       headers: { 'content-type': contentType },
@@ -286,7 +286,7 @@ describe('a body that is not JSON', () => {
     await expectBodyRefused(write, 400, { message: /^The body is (empty|not valid JSON)/ })
   })
 
-  it('is a 400 that says so when there is neither body nor content type', async () => {
+  it('is a 400 that asks for a JSON object if there is neither a body nor a content type', async () => {
     for (const { group, path } of bodyRoutes) {
       const { message } = await expectError(await service.request(path, { method: 'POST' }), group, 400)
       expect(message).toBe('The body must be a JSON object. Send one.')
@@ -351,7 +351,7 @@ describe('a property that is sent twice', () => {
     await expectBodyRefused(write, 400, { message: /names a property twice/ })
   })
 
-  it('is not one in two objects of a body, nor one of two names that look alike', async () => {
+  it('is not found in two objects of a body, nor in two names that look alike', async () => {
     const property =
       '"x": [{"a": ":", "b": {"a": 1}}, {"a": "\\":"}], "X": 1, "x ": 1, "\\u0445": 1, "a:b": 2, "a": {"x": 1}'
     for (const { path, good } of bodyRoutes) {

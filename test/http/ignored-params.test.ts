@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { ignoredHeader } from '../../src/http/ignored-params.ts'
 
 describe('the header x-ignored-params', () => {
-  it('has the names that fit, encoded and in order, and the number of the others', () => {
+  it('has the names that fit, encoded and in order, and the number of the names that do not fit', () => {
     const unit = fc.oneof(fc.constantFrom('a', ',', ' ', 'ü', '🌵', '\ud800', '%', '+', '\n', ''), fc.string())
     const name = fc.tuple(unit, fc.nat({ max: 1500 })).map(([text, times]) => text.repeat(times))
     fc.assert(
@@ -18,7 +18,7 @@ describe('the header x-ignored-params', () => {
     )
   })
 
-  it('stays short for names of megabytes, and has their number', () => {
+  it('stays short for names of megabytes, and counts these names', () => {
     const long = '🌵'.repeat(1_000_000)
     expect(ignoredHeader([long, 'a'])).toBe('+2')
     expect(ignoredHeader(['a', long, 'b'])).toBe('a,+2')

@@ -94,7 +94,7 @@ describe('parseJson', () => {
       ',',
       '"a"',
       '"b"',
-      // Two names that JSON.parse never confuses.
+      // JSON.parse may confuse names with escapes (src/json.ts), but not these two.
       '"x\\"y"',
       '"x\\\\y"',
       '"',
@@ -155,7 +155,7 @@ describe('parseJson', () => {
 })
 
 describe('acceptJsonOnly', () => {
-  /** An instance that replies with the body that it has read, and records the steps of its work. */
+  /** Starts a server that replies with the body that it has read. `seen` has the work of each large body. */
   async function listen() {
     const app = Fastify()
     onTestFinished(() => app.close())
@@ -181,7 +181,7 @@ describe('acceptJsonOnly', () => {
 
   const large = (end: string) => `{"text":"${'x'.repeat(20_000)}"${end}`
 
-  it("reads large bodies in steps of their request's work, by the rules of small ones", async () => {
+  it('reads large bodies in steps, by the same rules as small bodies', async () => {
     const { post, seen } = await listen()
     expect(await post('{"a":1}')).toStrictEqual({ body: { a: 1 } })
     expect(seen).toHaveLength(0)

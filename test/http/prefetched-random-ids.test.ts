@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { PrefetchedRandomIds } from '../../src/http/prefetched-random-ids.ts'
 
-/** Draws the next bytes of a fixed sequence, which a seed begins. */
+/** Makes a function that draws the next bytes of a sequence. Functions with the same seed draw the same sequence. */
 function drawFrom(seed: number): (bytes: Buffer) => void {
   let state = seed
   return (bytes) => {
@@ -13,7 +13,7 @@ function drawFrom(seed: number): (bytes: Buffer) => void {
   }
 }
 
-it('gives the ids that one draw for each id would give: it skips no byte and uses none twice', () => {
+it('gives the same ids as one draw for each id: no byte is skipped or used twice', () => {
   const seeds = fc.integer({ min: 1, max: 2_147_483_646 })
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 20 }), fc.nat(800), seeds, (idBytes, count, seed) => {

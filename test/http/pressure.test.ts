@@ -13,10 +13,10 @@ interface Reply {
   readonly body: string
 }
 
-/** The service that requests go to, and their key. */
+/** The service that gets the requests, and the key of the requests. */
 type Asked = Pick<TestService, 'url' | 'key'>
 
-/** A service whose load shedding monitors the test's event loop. */
+/** A service whose load shedding gets the measurements of the test, and not those of the real event loop. */
 async function guarded() {
   const loop = new TestLoop()
   const service = await serviceForThisTest({}, undefined, { loop })
@@ -66,7 +66,7 @@ function repliesIn(text: string): readonly Reply[] {
 
 const headers = ({ key }: Asked) => `host: x\r\nauthorization: Bearer ${key}\r\n`
 const get = (service: Asked, path: string) => `GET ${path} HTTP/1.1\r\n${headers(service)}\r\n`
-/** A request with a chunked body, whose length is unknown, so that it counts as large. */
+/** A request with a chunked body. The length of the body is unknown, so the request counts as large. */
 const post = (service: Asked, path: string, json: unknown) => {
   const body = JSON.stringify(json)
   const more = `content-type: application/json\r\ntransfer-encoding: chunked\r\n`
@@ -93,7 +93,7 @@ describe('requests beyond the budget of a turn of the event loop', () => {
       const large = Array.from({ length: 20 }, () => post(service, path, json))
       const replies = await inOneTurn(service, loop, 15, large)
       const refused = replies.filter(({ status }) => status === 503)
-      // The thirteenth comes after 150 ms and twelve checks; one before it may be refused too, where a body was checked.
+      // The thirteenth request comes after twelve checks and 150 ms. An earlier one may be refused when its body is checked.
       expect(statuses(replies.slice(12))).toEqual(times(8, 503))
       expect(replies[0]?.status).toBe(200)
       for (const each of refused) {
@@ -108,20 +108,20 @@ describe('requests beyond the budget of a turn of the event loop', () => {
     },
   )
 
-  test('include small requests for a second after a refusal; twelve in a turn are always taken', async () => {
+  test('include small requests for a second after a refusal, but never the first twelve of a turn', async () => {
     const { loop, service } = await guarded()
     expect(statuses(await inOneTurn(service, loop, 15, small(service)))).toEqual(times(20, 404))
     await inOneTurn(service, loop, 15, [...small(service, 12), post(service, '/plants', { name: 'Moss' })])
     loop.advance(600)
     const pressed = [...times(12, 404), ...times(8, 503)]
     expect(statuses(await inOneTurn(service, loop, 15, small(service)))).toEqual(pressed)
-    // These use at most 40 ms of the turn.
+    // These requests use at most 40 ms of the turn.
     expect(statuses(await inOneTurn(service, loop, 2, small(service)))).toEqual(times(20, 404))
     loop.advance(1000)
     expect(statuses(await inOneTurn(service, loop, 15, small(service)))).toEqual(times(20, 404))
   })
 
-  test('include small requests while the event loop was late in two measurements in a row', async () => {
+  test('include small requests after the event loop was late in two measurements in a row', async () => {
     const { loop, service } = await guarded()
     loop.lateness = 101
     loop.advance(500)
@@ -142,7 +142,7 @@ describe('requests beyond the budget of a turn of the event loop', () => {
   })
 })
 
-/** Milliseconds between checks, and how far a large request gets, whose checks are the thirteenth to the fifteenth. */
+/** Milliseconds between checks, and how far a large request gets. Its three checks are the thirteenth to the fifteenth. */
 const looks: readonly (readonly [perLook: number, reached: readonly string[], status: number])[] = [
   [13, [], 503],
   [12, ['its head'], 503],
@@ -150,7 +150,7 @@ const looks: readonly (readonly [perLook: number, reached: readonly string[], st
   [10, ['its head', 'its body', 'its work'], 200],
 ]
 test.each(looks)(
-  'a large request is checked before its body, before its handler, and once more (%i ms)',
+  'a large request is checked before its body, before its handler, and before its work (%i ms between checks)',
   async (perLook, reached, status) => {
     const loop = new TestLoop()
     const app = Fastify()
@@ -184,14 +184,14 @@ test('requests that wait for an upstream are not refused, nor are requests that 
   })
   const loop = new TestLoop()
   const service = await serviceForThisTest({}, onceAsked(upstream.url), { loop })
-  // More than 8 KiB, since large requests are refused first.
+  // The requests have more than 8 KiB, since large requests are refused first.
   const messages = [{ role: 'user', content: 'Hello. '.repeat(1500) }]
   const asking: Promise<Response>[] = []
   for (let batch = 1; batch <= 3; batch++) {
     for (let count = 0; count < 40; count++) {
       asking.push(service.request('/chat/completions', { json: { model: 'far', messages } }))
     }
-    // Before all have reached the upstream, only a refusal would be a reply.
+    // The upstream replies later, so a reply before all requests have reached it would be a refusal.
     const refused = await Promise.race([upstream.called(batch * 40), ...asking])
     expect(refused).not.toHaveProperty('status')
     loop.advance(60_000)

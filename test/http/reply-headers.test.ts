@@ -64,7 +64,7 @@ describe('caching', () => {
     [404, '/nothing'],
     [405, '/plants/7', { method: 'PUT' }],
     [400, '/plants/%zz'],
-  ])('is private, and revalidates: %i %s', async (call) => {
+  ])('is only private, and must revalidate: %i %s', async (call) => {
     expect((await headersOf(call)).get('cache-control')).toBe('private, no-cache')
   })
 
@@ -150,7 +150,7 @@ describe('a request that two servers may read in two ways', () => {
     },
   )
 
-  test('is not one with one host in HTTP/1.1, nor without a host in HTTP/1.0', async () => {
+  test('is neither an HTTP/1.1 request with one Host nor an HTTP/1.0 request without a Host', async () => {
     const one = await sendRaw(service.url, `GET /plants HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${keyed()}\r\n`)
     const none = await sendRaw(service.url, `GET /plants HTTP/1.0\r\n${keyed()}\r\n`)
     expect([one.status, none.status]).toEqual([200, 200])

@@ -7,7 +7,7 @@ import { expectServed, megabyte, requestHead, startForSlowClients } from '../sup
 const json = 'Content-Type: application/json'
 
 describe('a request that does not arrive in time', () => {
-  it('gets a 408 in its group’s shape, and its connection is closed, also while it sends slowly', async () => {
+  it('gets a 408 in the error shape of its route, and its connection is closed, even if it still sends slowly', async () => {
     const service = await startForSlowClients({ REQUEST_TIMEOUT: '2' })
     const bodies = 'Content-Length: 1000'
     const starts: readonly (readonly [start: string, drip: string])[] = [
@@ -35,7 +35,7 @@ describe('a request that does not arrive in time', () => {
     await expectServed(service)
   })
 
-  it('ten thousand times costs little memory, delays no other request, and ends by itself', async () => {
+  it('costs little memory even ten thousand times, delays no other request, and ends by itself', async () => {
     const limit = Number(execFileSync('sh', ['-c', 'ulimit -n'], { encoding: 'utf8' }))
     const count = Math.min(10_000, Math.floor(limit / 2))
     const service = await startForSlowClients({ REQUEST_TIMEOUT: '12', LOG_LEVEL: 'silent' })
@@ -43,7 +43,7 @@ describe('a request that does not arrive in time', () => {
     const before = memoryOf(service)
     const connections = []
     while (connections.length < count) {
-      // Not more at once than the queue of a listening socket has room for.
+      // Only 250 connections at a time, so that the queue of the listening socket holds them.
       connections.push(...(await Promise.all(Array.from({ length: 250 }, () => connectTo(service.url)))))
     }
     await expectServed(service)
@@ -54,7 +54,7 @@ describe('a request that does not arrive in time', () => {
   }, 60_000)
 })
 
-describe('data behind a valid request that is not HTTP', () => {
+describe('data that is not HTTP behind a valid request', () => {
   it('is refused once, after the reply to the valid request, and the connection is closed', async () => {
     const service = await startForSlowClients({})
     const body = '{"name": "Moss"}'

@@ -11,7 +11,7 @@ import { chunkText, type Script, upstreamForThisTest } from '../support/upstream
 const json = 'Content-Type: application/json'
 
 describe('a client that does not read its reply', () => {
-  it('slows its upstream by backpressure, costs little memory, and is disconnected, and its upstream too', async () => {
+  it('slows its upstream by backpressure, costs little memory, and is disconnected together with its upstream', async () => {
     const event = `data: ${chunkText({ content: 'x'.repeat(64 * 1024) })}\n\n`
     let sent = 0
     const flood: Script = async (response, call) => {
@@ -46,7 +46,7 @@ describe('a client that does not read its reply', () => {
     }, 200)
     onTestFinished(() => clearInterval(watch))
     await Promise.all(upstream.calls.map(({ aborted }) => aborted))
-    // The kernel's buffers of six connections, and a little in the service.
+    // The sent bytes are in the kernel's buffers of six connections, and only a little is in the service.
     expect(sent).toBeLessThan(128 * megabyte)
     expect(most - before).toBeLessThan(128 * megabyte)
     for (const { socket } of readers) socket.resume()
@@ -59,7 +59,7 @@ describe('a client that does not read its reply', () => {
     await expectServed(service)
   })
 
-  it('keeps neither a snapshot for a long list nor a connection with a short one', async () => {
+  it('loses its connection, so that no snapshot stays open for its long list', async () => {
     const service = await startForSlowClients({ READER_TIMEOUT: '2' })
     const sql = await sqlForThisTest(service.dataDirectory)
     // 20 MB, far more than the sockets' buffers hold: the service must wait for the reader.
@@ -69,13 +69,13 @@ describe('a client that does not read its reply', () => {
       SELECT accounts.id, ids.id, '${'x'.repeat(2000)}' FROM ids, accounts`)
     expect(await sql.hasReader()).toBe(false)
     const long = await connectTo(service.url, requestHead('GET', '/plants'))
-    // Its snapshot is open now. The test does not check it here: a busy machine may pause until the connection is closed.
+    // The snapshot of the list is open now. The test does not check that: on a busy machine it may be closed again already.
     await once(long.socket, 'data')
     long.socket.pause()
     await sql.run("INSERT INTO plants (account, id, name) SELECT id, 20000, 'newer' FROM accounts")
     const short = await connectTo(service.url)
     short.socket.pause()
-    // Ten replies of 2 MB, as much as the long list, by so few requests that none is refused under load.
+    // Ten replies of 2 MB are as much as the long list, and ten requests are too few to be refused under load.
     short.socket.write(requestHead('GET', '/plants?limit=1000').repeat(10))
     await expectServed(service)
     await until(async () => !(await sql.hasReader()))
