@@ -30,7 +30,7 @@ async function watchfulUpstream() {
 }
 
 it.for([limits, `${limits},tokens_per_day=1000000000`])(
-  'a hundred chats at once never get more than ten places, and free all of them (%s)',
+  'of a hundred parallel chats at most ten are in flight, and none is counted after its end (%s)',
   { timeout: patience },
   async (written) => {
     const upstream = await watchfulUpstream()
@@ -43,7 +43,7 @@ it.for([limits, `${limits},tokens_per_day=1000000000`])(
   },
 )
 
-it('after kill -9 all places are free, and completed replies are counted as spent', {
+it('after kill -9 no chat counts as in flight, and completed replies are counted as spent', {
   timeout: patience,
 }, async () => {
   const upstream = await watchfulUpstream()

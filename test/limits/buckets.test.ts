@@ -4,7 +4,7 @@ import { Bucket } from '../../src/limits/bucket.ts'
 import { duration, openAiTokenHeaders, standardHeaders } from '../../src/limits/headers.ts'
 import { Spending, untilNextMonth, untilTomorrow } from '../../src/limits/spending.ts'
 
-/** Takings: the milliseconds since the one before, and the count taken. */
+/** Calls that take tokens: the milliseconds since the call before, and the number of tokens. */
 const takings = fc.array(
   fc.record({ after: fc.integer({ min: 0, max: 40_000 }), count: fc.integer({ min: 1, max: 20 }) }),
   { minLength: 1, maxLength: 60 },
@@ -88,7 +88,7 @@ describe('spending', () => {
   const noon = Date.UTC(2026, 10, 30, 12)
   const spent = async (_subject: string, from: string, to: string) => (from === to ? 5 : 70)
 
-  it('begins with the tokens in the ledger, and counts tokens that are spent while it reads them', async () => {
+  it('begins with the tokens in the ledger, and counts tokens that are spent while the ledger is read', async () => {
     const spending = new Spending('key:1', spent, noon)
     spending.add('2026-11-30', 100)
     await spending.ready
@@ -121,7 +121,7 @@ describe('the headers', () => {
     expect(times.map(duration)).toStrictEqual(['0ms', '120ms', '999ms', '1s', '2s', '1m0s', '6m0s', '1m2s'])
   })
 
-  it('show the rest in the formats of OpenAI and of the IETF draft', () => {
+  it('show what is left in the formats of OpenAI and of the IETF draft', () => {
     const allowance = { limit: 60, remaining: 50, resetMs: 9001 }
     expect(openAiTokenHeaders(allowance)).toStrictEqual({
       'x-ratelimit-limit-tokens': '60',

@@ -14,8 +14,8 @@ import { often } from '../support/often.ts'
 import { newMigratedDatabase } from '../support/shared-postgres.ts'
 
 /*
- * Keys, accounts and settings with any limits, and calls in any order: the tokens and requests of a key
- * never exceed its own limit, and those of all keys of an account never exceed the account's limit.
+ * The tests draw limits of keys, accounts and settings, and calls in any order. The tokens and requests of a key must never
+ * exceed its own limit, and the tokens and requests of all keys of an account must never exceed the account's limit.
  */
 
 type Call =
@@ -64,7 +64,7 @@ const plan: fc.Arbitrary<Plan> = fc.record({
 const zero = { requests_per_minute: 0, chat_at_once: 0, tokens_per_minute: 0, tokens_per_day: 0, tokens_per_month: 0 }
 type Counted = Record<keyof typeof zero, number>
 
-/** Limiters under test, in which no or hardly any time passes. */
+/** Limiters under test. During a test no time passes for them, or hardly any. */
 interface Tried {
   /** Limiters with shared counts; each call goes to the next one. */
   readonly limiters: readonly Limiter[]
@@ -101,7 +101,7 @@ async function check({ settings, accounts, keys: limitsOfKeys, calls }: Plan, tr
         const limit = limits[name]
         if (limit === undefined) continue
         const isMinute = name.endsWith('_minute')
-        // The refill since the start.
+        // Tokens that have refilled since the start.
         const more = isMinute && !tried.isExact ? (limit * (performance.now() - began + 1000)) / 60_000 : 0
         if (isLetIn) expect(counted[name] + count, name).toBeLessThanOrEqual(limit + more)
         else if (counted[name] + count > limit) fits = false
@@ -144,7 +144,6 @@ async function check({ settings, accounts, keys: limitsOfKeys, calls }: Plan, tr
     const held = await orRefused(() => limiter.reserve(key.made, () => tokens))
     const taken = { chat_at_once: 1, tokens_per_minute: tokens, tokens_per_day: tokens, tokens_per_month: tokens }
     expectDecision(key.bounds, taken, held !== 'refused')
-    // Without a limit of tokens none are reserved, and none can be refused.
     if (held !== 'refused') open.push({ key, tokens, held })
   }
   for (const { held } of open) await held.settle(0)

@@ -26,9 +26,9 @@ interface End {
   /** When the client leaves: after the model is called, or after the first part of the reply. */
   readonly leave?: 'asked' | 'begun'
   readonly state: string
-  /** The model's deadline in milliseconds, long enough that only the case itself exceeds it. */
+  /** The timeouts of the model in milliseconds, so long that only this case exceeds them. */
   readonly timeouts?: Readonly<Record<string, number>>
-  /** Tokens of prompt and completion, and whether they are exact; a range where they are estimated. */
+  /** Tokens of prompt and completion, and whether they are exact; `some` stands for an estimate. */
   readonly tokens: readonly [prompt: number | 'some', completion: number | 'some', exact: 0 | 1]
 }
 
@@ -81,7 +81,7 @@ const ends: Readonly<Record<string, End>> = {
     tokens: ['some', 0, 0],
   },
   'a stream that stalls': {
-    // In one piece: on a slow machine the deadline could pass between two pieces.
+    // The events are sent in one piece: on a slow machine the timeout could pass between two pieces.
     script: pieces([words.slice(0, 3).join('')], 'hang'),
     stream: true,
     timeouts: { idle: 100 },
@@ -144,7 +144,7 @@ async function ask(
   }
 }
 
-/** A model that is called once, with no retries and no breaker. */
+/** The settings of a model that is called once, without retries and without a circuit breaker. */
 const settingsOf = ({ url }: ScriptedUpstream) => ({
   adapter: 'openai',
   baseUrl: url,
@@ -182,7 +182,7 @@ describe.for([
     for (const upstream of upstreams.values()) await upstream.close()
   })
 
-  /** Waits until a key has so many entries and none is running. */
+  /** Waits until the ledger has `count` records of a key, and no record is running. @returns the records */
   async function settled(key: string, count: number): Promise<readonly LedgerRow[]> {
     let rows: readonly LedgerRow[] = []
     await until(async () => {
@@ -192,26 +192,29 @@ describe.for([
     return rows
   }
 
-  it.concurrent.for(models)('$name is settled once, and frees its place', async ({ end, model }, { expect }) => {
-    const key = await makeLimitedKey(service.dataDirectory, { chat_at_once: 1, ...limits })
-    await ask(service, key, { ...end, model }, upstreams.get(model))
-    const [row] = await settled(key, 1)
-    const [prompt, reply, exact] = end.tokens
-    expect(row).toMatchObject({
-      state: end.state,
-      tokens_exact: exact,
-      prompt_tokens: prompt === 'some' ? expect.any(Number) : prompt,
-      completion_tokens: reply === 'some' ? expect.any(Number) : reply,
-    })
-    if (prompt === 'some') expect(row?.prompt_tokens).toBeGreaterThan(4)
-    if (reply === 'some') expect(row?.completion_tokens).toBeGreaterThan(0)
-    const spent = (row?.prompt_tokens ?? 0) + (row?.completion_tokens ?? 0)
-    expect(await spentBy(sql, `key:${row?.key_id}`)).toStrictEqual(spent > 0 ? [spent] : [])
+  it.concurrent.for(models)(
+    '$name is settled once, and is not in flight after that',
+    async ({ end, model }, { expect }) => {
+      const key = await makeLimitedKey(service.dataDirectory, { chat_at_once: 1, ...limits })
+      await ask(service, key, { ...end, model }, upstreams.get(model))
+      const [row] = await settled(key, 1)
+      const [prompt, reply, exact] = end.tokens
+      expect(row).toMatchObject({
+        state: end.state,
+        tokens_exact: exact,
+        prompt_tokens: prompt === 'some' ? expect.any(Number) : prompt,
+        completion_tokens: reply === 'some' ? expect.any(Number) : reply,
+      })
+      if (prompt === 'some') expect(row?.prompt_tokens).toBeGreaterThan(4)
+      if (reply === 'some') expect(row?.completion_tokens).toBeGreaterThan(0)
+      const spent = (row?.prompt_tokens ?? 0) + (row?.completion_tokens ?? 0)
+      expect(await spentBy(sql, `key:${row?.key_id}`)).toStrictEqual(spent > 0 ? [spent] : [])
 
-    expect((await ask(service, key, { stream: false, model: 'good' }))?.status).toBe(200)
-    await settled(key, 2)
-    expect(await spentBy(sql, `key:${row?.key_id}`)).toStrictEqual([spent + 18])
-  })
+      expect((await ask(service, key, { stream: false, model: 'good' }))?.status).toBe(200)
+      await settled(key, 2)
+      expect(await spentBy(sql, `key:${row?.key_id}`)).toStrictEqual([spent + 18])
+    },
+  )
 
   it('the account has spent the sum of its keys', async () => {
     const keys = (await spentBy(sql, 'key:')).reduce((sum, tokens) => sum + tokens, 0)

@@ -46,10 +46,10 @@ const longRequests: Readonly<Record<string, object>> = {
   functions: { functions: [{ name: 'f', parameters: schema }] },
   'the format of the reply': { response_format: { type: 'json_schema', json_schema: { name: 'f', schema } } },
   'a prediction': { prediction: { type: 'content', content: long } },
-  'a maximum of tokens': { max_tokens: 3000 },
-  'the same under its newer name': { max_tokens: null, max_completion_tokens: 3000 },
-  'the same behind a lower one': { max_tokens: 3000, max_completion_tokens: 1 },
-  'a lower one before it': { max_tokens: 1, max_completion_tokens: 3000 },
+  max_tokens: { max_tokens: 3000 },
+  max_completion_tokens: { max_tokens: null, max_completion_tokens: 3000 },
+  'max_tokens with a lower max_completion_tokens': { max_tokens: 3000, max_completion_tokens: 1 },
+  'max_completion_tokens with a lower max_tokens': { max_tokens: 1, max_completion_tokens: 3000 },
 }
 
 test.each(Object.entries(longRequests))(

@@ -72,7 +72,7 @@ it('tokens_per_minute is in the headers, returns unused tokens, and is named whe
   expect((await readChatError(refused)).message).toMatch(/tokens_per_minute/)
 })
 
-it('the receipt of a prompt takes tokens of the minute and a place, and counts in no day, month or ledger', async () => {
+it('the receipt of a prompt counts in the minute and as a chat in flight, but in no day, month or ledger', async () => {
   const service = await serviceForThisTest()
   // The limits of a day and a month are too low for any prompt.
   const limits = { tokens_per_minute: 100, tokens_per_day: 1, tokens_per_month: 1 }

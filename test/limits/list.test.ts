@@ -15,7 +15,7 @@ interface Limit {
   readonly resets: number | null
 }
 
-/** The list, by `LIMIT of OF`. */
+/** The limits that a key gets, by their names, such as `plants of account`. */
 async function limitsOf(service: TestService, key: string): Promise<Readonly<Record<string, Limit>>> {
   const response = await service.request('/limits', { headers: { authorization: key } })
   expect(response.status).toBe(200)
@@ -72,7 +72,7 @@ describe('GET /limits', () => {
     expect(await keyOf(service.key)).toMatchObject({ expires: expect.any(Number) })
   })
 
-  it('counts at most ten thousand plants without a limit, and all of them with one', async () => {
+  it('counts at most ten thousand plants without a limit, and all plants with a limit', async () => {
     const service = await serviceForThisTest()
     const key = await service.makeKey('owner', ['plants:read'])
     const used = async () => (await limitsOf(service, key))['plants of account']?.used
@@ -121,7 +121,7 @@ describe('GET /limits', () => {
     })
   })
 
-  it('counts in-flight chats: their places and their reserved tokens', async () => {
+  it('counts in-flight chats and their reserved tokens', async () => {
     const upstream = await upstreamForThisTest((response) => response.flushHeaders())
     const openAi = { adapter: 'openai', baseUrl: upstream.url, retries: 0 }
     const service = await serviceForThisTest({ LIMITS: 'chat_at_once=5,tokens_per_day=5000' }, { gpt: openAi })

@@ -8,7 +8,7 @@ import { keyOf } from '../support/limits.ts'
 
 const unspent = async () => 0
 
-/** A limiter over the test's ledger and clock, and a function for a request of account 1 that spends tokens. */
+/** A limiter with the ledger and the clock of the test, and a function that spends tokens by a request of account 1. */
 function spendingLimiter(settings: Limits, start: number) {
   const clock = { now: start }
   const ledger = new SpentTokens()
@@ -46,7 +46,7 @@ describe('a limiter', () => {
       'The limit requests_per_minute of 1 is reached. Try again in 60 s.',
       '60',
     ])
-    // A refused request takes nothing from the account; an admitted one does. The limit with the fewest left is shown.
+    // A refused request takes nothing from the account; an admitted request does. The limit with the fewest left is shown.
     expect(limiter.admit(higher)).toMatchObject({ limit: 2, remaining: 0 })
     for (const key of [higher, none]) {
       expect(await refusal(() => limiter.admit(key))).toStrictEqual([
@@ -63,7 +63,7 @@ describe('a limiter', () => {
     expect(limiter.admit(own)).toMatchObject({ limit: 1, remaining: 0 })
   })
 
-  it('takes places and tokens from the limits of the key and of the account, or from none', async () => {
+  it('counts a chat and its tokens in the limits of the key and of the account, or in none', async () => {
     const limiter = new LocalLimiter({ settings: {}, spent: unspent, now: () => 0 })
     const ofAccount = { chat_at_once: 2, tokens_per_minute: 100, tokens_per_day: 100 }
     const small = keyOf('small', 1, { chat_at_once: 1, tokens_per_minute: 60, tokens_per_day: 1000 }, ofAccount)
@@ -80,7 +80,7 @@ describe('a limiter', () => {
     expect((await limiter.reserve(large, () => 100)).allowance).toMatchObject({ limit: 100, remaining: 0 })
   })
 
-  it('takes a place and tokens of the minute for a prompt, and nothing of a day or a month', async () => {
+  it('counts a prompt as a chat in flight and in the tokens of the minute, but in no day or month', async () => {
     const limiter = new LocalLimiter({ settings: {}, spent: unspent, now: () => 0 })
     const limits = { chat_at_once: 1, tokens_per_minute: 100, tokens_per_day: 50, tokens_per_month: 50 }
     const key = keyOf('one', 1, {}, limits)
@@ -108,7 +108,7 @@ describe('a limiter', () => {
     await refusal(() => limiter.admit(keyOf('one', 1, { requests_per_minute: 0 })))
   })
 
-  it('counts chats that began before a limit is set, and frees a place once', async () => {
+  it('counts chats that began before a limit is set, and counts the end of a chat once', async () => {
     const limiter = new LocalLimiter({ settings: {}, spent: unspent, now: () => 0 })
     const first = await limiter.reserve(keyOf('one', 1), () => 1)
     const limited = keyOf('two', 1, {}, { chat_at_once: 2 })
@@ -131,7 +131,7 @@ describe('a limiter', () => {
     for (let each = 0; each < 6000; each++) limiter.admit(keyOf(`other ${each}`, 1000 + each))
   }
 
-  it('drops no account with a reservation, also where it counts none of its chats', async () => {
+  it('drops no account with reserved tokens, even if the account has no limit of chats', async () => {
     const limiter = new LocalLimiter({ settings: {}, spent: unspent })
     const key = keyOf('one', 1, { chat_at_once: 5 }, { tokens_per_day: 100 })
     const first = await limiter.reserve(key, () => 100)
@@ -141,7 +141,7 @@ describe('a limiter', () => {
     await refusal(() => limiter.reserve(key, () => 100))
   })
 
-  it('counts for the same account a request that waited while the account was dropped', async () => {
+  it('counts a request in the limits of its account, even if the account was dropped while the request waited', async () => {
     const ledger = Promise.withResolvers<number>()
     const limiter = new LocalLimiter({ settings: {}, spent: () => ledger.promise })
     const key = keyOf('one', 1, {}, { chat_at_once: 1, tokens_per_day: 1000 })
@@ -153,7 +153,7 @@ describe('a limiter', () => {
     expect(outcomes.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected'])
   })
 
-  it('reserves the tokens that a request may spend in a day, and counts those that it spent', async () => {
+  it('reserves the tokens that a request may spend in a day, and then counts the tokens that it spent', async () => {
     const limiter = new LocalLimiter({ settings: { tokens_per_day: 100 }, spent: async () => 40 })
     const key = keyOf('one', 1)
     const first = await limiter.reserve(key, () => 50)
@@ -169,7 +169,7 @@ describe('a limiter', () => {
     )
   })
 
-  it('starts again at midnight and at the first of a month (UTC), and says when that is', async () => {
+  it('starts a new count at midnight and at the first of a month (UTC), and Retry-After says when', async () => {
     const settings = { tokens_per_day: 10, tokens_per_month: 25 }
     const { clock, spend } = spendingLimiter(settings, Date.UTC(2026, 10, 27, 23, 59, 30))
     await spend(10)
@@ -228,7 +228,7 @@ describe('a limiter', () => {
     expect((await limiter.reserve(key, () => 3)).tokens).toBe(3)
   })
 
-  it('keeps the counts of busy keys when it drops idle ones', async () => {
+  it('keeps the counts of busy keys when it drops idle keys', async () => {
     const limiter = new LocalLimiter({ settings: { chat_at_once: 1 }, spent: unspent, now: () => 0 })
     const busy = keyOf('busy', 1, { requests_per_minute: 1 })
     limiter.admit(busy)

@@ -20,7 +20,7 @@ import { startPostgres } from '../support/postgres.ts'
 import { serviceForThisTest } from '../support/service.ts'
 import { newMigratedDatabase } from '../support/shared-postgres.ts'
 
-/** The number of accounts so far: each test has one of its own. */
+/** The number of accounts so far: each test has its own account. */
 let accounts = 0
 const limitedKey = (limits: Limits) => keyOf(`key-${++accounts}`, accounts, {}, limits)
 
@@ -34,7 +34,7 @@ async function statusOr<T>(call: () => T | Promise<T>): Promise<T | number> {
   }
 }
 
-/** Milliseconds, longer than any test. */
+/** The lease in milliseconds, longer than any test. */
 const lease = 600_000
 
 /** Ages all shares of replicas by so many milliseconds. */
@@ -52,7 +52,7 @@ async function freshShares(database: PostgresDatabase): Promise<number> {
   return row?.fresh ?? 0
 }
 
-/** Begins thirty chats at once, on three replicas in turn. @returns the admitted ones */
+/** Begins thirty chats in parallel, on three replicas in turn. @returns the reservations of the admitted chats */
 async function reserveThirty(
   replicas: readonly { readonly limiter: SharedLimiter }[],
   key: Key,
@@ -72,12 +72,13 @@ describe.each(['read committed', 'serializable'])('three replicas, transactions 
     url = await newMigratedDatabase(isolation)
   })
 
-  /** A replica's limiter, over connections of its own. */
+  /** A replica's limiter, with its own connections to the database. */
   function openReplica() {
     const database = new PostgresDatabase(url)
     const clock = new TestClock()
     const counts = new PostgresCounts(database, lease, clock)
     let isOpen = true
+    /** Ends the replica as a crash would: it releases nothing. */
     const die = async () => {
       if (isOpen) await database.close(0)
       isOpen = false
@@ -87,12 +88,11 @@ describe.each(['read committed', 'serializable'])('three replicas, transactions 
       await die()
     })
     const limiter = new SharedLimiter({ settings: {}, counts, clock })
-    /** Ends the replica as a crash would: it releases nothing. */
     return { limiter, counts, database, clock, die }
   }
   const openThree = () => [openReplica(), openReplica(), openReplica()] as const
 
-  it('never admit more chats at once than the limit, and free every place', async () => {
+  it('never have more chats in flight than the limit, and count the end of every chat', async () => {
     const replicas = openThree()
     const key = limitedKey({ chat_at_once: 10 })
     let most = 0
@@ -116,7 +116,7 @@ describe.each(['read committed', 'serializable'])('three replicas, transactions 
     expect(most).toBe(10)
     expect(new Set(refused)).toEqual(new Set([429]))
     expect(refused.length).toBeGreaterThan(100)
-    // As soon as an end is settled, each replica finds all places free.
+    // As soon as all chats are settled, each replica can begin ten chats again.
     for (const { limiter } of replicas) {
       const held = await Promise.all(Array.from({ length: 10 }, () => limiter.reserve(key, () => 1)))
       expect(await statusOr(() => replicas[0].limiter.reserve(key, () => 1))).toBe(429)
@@ -129,7 +129,7 @@ describe.each(['read committed', 'serializable'])('three replicas, transactions 
     expect(rows?.chats).toBe(0)
   })
 
-  it('take a place and tokens of the minute for a prompt, over all replicas, and nothing of a day or a month', async () => {
+  it('count a prompt as a chat in flight and in the tokens of the minute, but in no day or month', async () => {
     const [here, there] = openThree()
     const key = limitedKey({ chat_at_once: 1, tokens_per_minute: 100, tokens_per_day: 50, tokens_per_month: 50 })
     const prompt = await here.limiter.reserve(key, () => 60, 'prompt')
@@ -174,7 +174,7 @@ describe.each(['read committed', 'serializable'])('three replicas, transactions 
     await held.settle(0)
   })
 
-  it('keep the places of a live replica, and free those of a dead one', async () => {
+  it('count the chats of a live replica, and no longer those of a dead replica', async () => {
     const [dying, living, third] = openThree()
     const key = limitedKey({ chat_at_once: 3 })
     await dying.limiter.reserve(key, () => 1)
@@ -198,7 +198,7 @@ describe.each(['read committed', 'serializable'])('three replicas, transactions 
     }
     await passLease(living)
     expect([await take(), await take(), await take()]).toEqual([1, 2, 2])
-    // A lease later the live replica still has its place.
+    // A lease later, the chat of the live replica still counts.
     await passLease(living, third)
     expect(await take()).toBe(2)
     await kept.settle(0)
@@ -258,7 +258,7 @@ describe.each(['read committed', 'serializable'])('three replicas, transactions 
   it('spend the tokens of a minute together, and return unused tokens to all', async () => {
     const replicas = openThree()
     const key = limitedKey({ tokens_per_minute: 1000 })
-    // The third has room after half a minute.
+    // A third chat would fit after half a minute.
     const held = await reserveThirty(replicas, key, 500)
     expect(held).toHaveLength(2)
     await Promise.all(held.map((each) => each.settle(1)))
@@ -311,7 +311,7 @@ describe.each(['read committed', 'serializable'])('three replicas, transactions 
     expect(await statusOr(() => replicas[0].limiter.admit(other))).toBe(429)
   })
 
-  it("keep a request's reserved tokens until its end is recorded, also where the first write fails", async () => {
+  it("keep a request's reserved tokens until its end is recorded, even if the first write fails", async () => {
     const replicas = openThree()
     const [{ database, counts }] = replicas
     const ledger = new PostgresLedger(database)
@@ -348,7 +348,7 @@ describe.each(['read committed', 'serializable'])('three replicas, transactions 
     const settled = held.settle(40, recorded)
     await expect(recorded).rejects.toMatchObject({ status: 507 })
     await settled
-    // The place is free, and the tokens are not; a request that begins now is refused, and never recorded.
+    // The chat is no longer in flight, but its tokens are still reserved. A request that begins now is refused, and not recorded.
     expect(await statusOr(() => replicas[1].limiter.reserve(key, () => 20))).toBe(429)
     await expect(ledger.begin({ ...entry, id: `${id} refused` })).rejects.toMatchObject({ status: 507 })
     expect(ledger.queued()).toBe(1)
@@ -367,7 +367,7 @@ describe.each(['read committed', 'serializable'])('three replicas, transactions 
   })
 })
 
-/** A database in which every first transaction fails at its commit and runs again. */
+/** A database in which every transaction fails once at its commit, and runs again. */
 class Contended extends PostgresDatabase {
   override transaction<T>(work: (sql: Transaction) => Promise<T>): Promise<T> {
     let isFirst = true
@@ -418,7 +418,7 @@ it('without a limit no query is sent to the database', async () => {
   expect([limiter.inFlightChats, held.settle(5), limiter.inFlightChats]).toStrictEqual([1, undefined, 0])
 })
 
-it('while the database is away limits are a 503, and afterwards no count is lost and no place stays taken', async () => {
+it('limited requests get a 503 while the database is away; afterwards no count and no end of a chat is lost', async () => {
   const falling = await startPostgres()
   onTestFinished(() => falling.stop())
   const url = await falling.createDatabase()
@@ -440,11 +440,11 @@ it('while the database is away limits are a 503, and afterwards no count is lost
   await Promise.all([
     expect(there.reserve(key, () => 1)).rejects.toMatchObject(away),
     expect(async () => there.admit(key)).rejects.toMatchObject(away),
-    // The release fails, after no longer than any other query.
+    // The release fails too, after the same time as any other query.
     ending,
   ])
   await falling.start()
-  // With the next renewal, or the one after it.
+  // One of the next two renewals repeats the release.
   await until(async () => {
     clock.advance(lease / 4)
     return typeof (await statusOr(() => there.reserve(key, () => 1))) === 'object'
@@ -455,7 +455,7 @@ it('while the database is away limits are a 503, and afterwards no count is lost
 }, 60_000)
 
 it.for(['read committed', 'serializable'])(
-  'a hundred chats at once over three services never get more than ten places, and free all of them (%s)',
+  'of a hundred parallel chats over three services at most ten are in flight, and none is counted after its end (%s)',
   {
     timeout: 60_000,
   },
