@@ -12,7 +12,7 @@ import { serviceForThisTest, temporaryFolder } from '../support/service.ts'
 import { isOverPostgres, onceKnown, storesForThisTest } from '../support/test-database.ts'
 import { sqlForThisTest } from '../support/test-sql.ts'
 
-/** A folder that goes with the running test. */
+/** A folder that is removed at the end of the test. */
 function folderForThisTest(): string {
   const { path, remove } = temporaryFolder()
   onTestFinished(remove)
@@ -21,14 +21,14 @@ function folderForThisTest(): string {
 
 type Run = (...args: readonly string[]) => Promise<Ended>
 
-/** Gives a way to run commands over a data folder of their own, and what is in there for a quick look. */
+/** Makes a data folder. @returns a function that runs commands with this folder, and its accounts and keys */
 async function commandsForThisTest(): Promise<{ readonly run: Run; readonly access: AccessStore }> {
   const folder = folderForThisTest()
   const { access } = await storesForThisTest(folder)
   return { run: (...args) => conservatory(args, { DATA_DIR: folder }), access }
 }
 
-/** Checks that a command was refused with these lines and no other, on stderr alone, without a stack. */
+/** Checks that a command was refused with exactly these lines on stderr, and with nothing on stdout. */
 function expectRefused(ended: Ended, code: 1 | 2, ...lines: readonly (string | RegExp)[]): void {
   expect(ended).toMatchObject({ code, stdout: '' })
   const said = ended.stderr.split('\n').slice(0, -1)
@@ -58,7 +58,7 @@ function startHere(environment: Record<string, string>): Promise<SpawnedService>
 }
 
 describe('accounts', () => {
-  it('are made and listed, for people and as JSON', async () => {
+  it('are created and listed, as a table and as JSON', async () => {
     const { run } = await commandsForThisTest()
     const before = Math.floor(Date.now() / 1000)
     const made = await run('accounts', 'create', ' Ann of the Glass-House_2 ')
@@ -98,7 +98,7 @@ describe('accounts', () => {
     expect((await access.listAccounts()).map(({ name }) => name)).toStrictEqual(['ann'])
   })
 
-  it('and keys are empty lists before the first is created', async () => {
+  it('are an empty list before the first is created, and so are keys', async () => {
     const { run } = await commandsForThisTest()
     for (const what of ['accounts', 'keys']) {
       expect(await run(what, 'list', '--json')).toStrictEqual({ code: 0, stdout: '[]\n', stderr: '' })
@@ -108,7 +108,7 @@ describe('accounts', () => {
 })
 
 describe('keys', () => {
-  it('are printed once, alone on stdout, and listed ever after without their secrets', async () => {
+  it('are printed once, without other text on stdout, and later listed without their secrets', async () => {
     const { run, access } = await commandsForThisTest()
     await access.createAccount('ann')
     await access.createAccount('bob')
@@ -175,7 +175,7 @@ describe('keys', () => {
     expect(table?.stdout).toContain('2099-12-31T22:59:59.000Z')
   })
 
-  it('are revoked by prefix or whole, once, and their secret is never repeated', async () => {
+  it('are revoked once, by the prefix or the whole key, and their secret is never repeated', async () => {
     const { run, access } = await commandsForThisTest()
     await access.createAccount('ann')
     const create = async () => (await access.createKey({ account: 'ann', scopes: ['chat'] })).secret
@@ -204,7 +204,7 @@ describe('keys', () => {
     })
   })
 
-  it('are refused with one sentence and exit code 1, and none is made', async () => {
+  it('are refused with one sentence and exit code 1 or 2, and no key is created', async () => {
     const { run, access } = await commandsForThisTest()
     await access.createAccount('ann')
     const refused: readonly (readonly [readonly string[], string | RegExp])[] = [
@@ -231,22 +231,22 @@ describe('keys', () => {
   })
 })
 
-it('the process ends with the exit code, and prints what its command does', async () => {
+it('the process ends with the exit code of its command, and prints what the command prints', async () => {
   const settings = { DATA_DIR: folderForThisTest() }
   const commands = [['accounts', 'create', 'ann'], ['accounts', 'create', '-'], ['water'], ['keys', '--help']]
   const codes: unknown[] = []
   for (const command of commands) {
     const apart = await conservatoryProcess(command, settings)
     codes.push(apart.code)
-    // What has been made is taken the second time.
+    // Only the process can create the account: the second time the name is taken.
     if (apart.code === 0 && command[0] === 'accounts') expect(apart.stderr).toMatch(/^The account "ann" is made\./)
     else expect(apart).toStrictEqual(await conservatory(command, settings))
   }
   expect(codes).toStrictEqual([0, 1, 2, 0])
 })
 
-describe('a start that cannot be', () => {
-  it('for wrong settings names them all, a line each, whatever the command', async () => {
+describe('a start that fails', () => {
+  it('because of wrong settings names all of them, one per line, and so does every command', async () => {
     const folder = join(folderForThisTest(), 'data')
     const settings = { DATA_DIR: folder, PORT: '70000', LOG_LEVEL: 'loud', CHARACTERS: 'some', BOOTSTRAP_KEY: 'CANARY' }
     const commands = [[], ['serve'], ['accounts', 'list'], ['keys', 'revoke', 'x']]
@@ -276,14 +276,14 @@ describe('a start that cannot be', () => {
     const ended = await conservatory([], { DATA_DIR: folder, PORT: port })
     expectRefused(ended, 1, `Port ${port} on 127.0.0.1 is in use. Stop what listens there, or set PORT to another.`)
     expect(other.listening).toBe(true)
-    // The key is told once: a start that failed must not have made it.
+    // The first key is shown only once, so a start that failed must not have made it.
     const next = await serveForThisTest({ DATA_DIR: folder })
     expect(next.stderr()).toContain('This is the first start.')
     const answer = await fetch(`${next.url}/plants`, { headers: { authorization: `Bearer ${next.key}` } })
     expect(answer.status).toBe(200)
   })
 
-  it('because of the host is one line that names it', async () => {
+  it('because of the host prints one line that names the host', async () => {
     // 203.0.113.0/24 is for documentation (RFC 5737), .invalid is never a host (RFC 6761).
     const [address, name] = await Promise.all(
       ['203.0.113.7', 'nowhere.invalid'].map((HOST) =>
@@ -295,7 +295,7 @@ describe('a start that cannot be', () => {
     expectRefused(name, 1, 'nowhere.invalid is not a known host. Set HOST to an address of this machine.')
   })
 
-  it('because models.json cannot be read is no matter of the port', async () => {
+  it('because models.json cannot be read prints one line that names the file', async () => {
     const folder = folderForThisTest()
     mkdirSync(join(folder, 'models.json'))
     const ended = await conservatory([], { DATA_DIR: folder, PORT: '0' })
@@ -303,12 +303,12 @@ describe('a start that cannot be', () => {
     expectRefused(ended, 1, sentence)
   })
 
-  it('because of the data folder is one line that names it, for every command that needs it', async () => {
+  it('because of the data folder prints one line that names it, and so does every command that needs the folder', async () => {
     const folder = folderForThisTest()
     const file = join(folder, 'file')
     writeFileSync(file, 'kept')
     const paths = [file, join(file, 'data'), join(file, 'deep', 'down')]
-    // With a PostgreSQL, accounts and keys are not in there.
+    // With PostgreSQL, accounts and keys are not in the data folder.
     const commands = isOverPostgres ? [[]] : [[], ['accounts', 'list']]
     const refused = paths.flatMap((path) => commands.map((args) => ({ path, args })))
     const ended = refused.map(({ path, args }) => conservatory(args, { DATA_DIR: path, PORT: '0' }))
@@ -364,7 +364,7 @@ describe('the service', () => {
     })
   })
 
-  it('takes BOOTSTRAP_KEY as its first key, and warns of one that came too late', async () => {
+  it('takes BOOTSTRAP_KEY as its first key, and warns of another BOOTSTRAP_KEY at later starts', async () => {
     const folder = folderForThisTest()
     const preset = `it's "my" $HOME \\ key`
     const first = await serveForThisTest({ DATA_DIR: folder, BOOTSTRAP_KEY: preset })
@@ -374,7 +374,7 @@ describe('the service', () => {
     const said = first.stderr()
     expect(said).toContain('This is the first start.')
     const lines = said.match(/(?<=^ {2}curl ).+$/gm) ?? []
-    // What a shell makes of the printed lines, which are to be pasted where the key is exported.
+    // The operator pastes the printed lines into a shell that has exported the key; this is what the shell makes of them.
     const env = { PATH: process.env['PATH'], BOOTSTRAP_KEY: preset }
     const words = lines.map((line) =>
       execFileSync('sh', ['-c', `printf '%s\\n' ${line}`], { env, encoding: 'utf8' }).split('\n'),
@@ -408,7 +408,7 @@ describe('the service', () => {
       await fetch(`${service.url}/plants`, { method: 'POST', headers, body: '{"name": CANARY}' }),
       await fetch(`${service.url}/CANARY`),
     ]
-    // Somebody who leaves in the middle of a body is no fault of the service's either.
+    // A client that leaves in the middle of its body is no error of the service either.
     const { hostname, port } = new URL(service.url)
     const socket = connect(Number(port), hostname)
     const leaving = `Authorization: Bearer ${service.key}\r\nContent-Type: application/json\r\nContent-Length: 99`
@@ -442,7 +442,7 @@ describe('the service', () => {
     expect(service.stdout()).not.toContain(service.key.slice(7))
   })
 
-  it('lets the commands work beside it, and sees their changes', async () => {
+  it('sees the changes of commands that run beside it', async () => {
     const service = await serviceForThisTest()
     const run = (...args: readonly string[]) => conservatory(args, { DATA_DIR: service.dataDirectory })
     expect((await run('accounts', 'create', 'ann')).code).toBe(0)
@@ -464,7 +464,7 @@ describe('the service', () => {
   })
 
   it.for(['SIGTERM', 'SIGINT'] as const)(
-    'ends with npm start on %s: exit code 0, and the port is free',
+    'that runs by npm start ends at %s with exit code 0, and frees the port',
     async (signal) => {
       const service = await spawnService('npm', ['start'])
       const headers = { authorization: `Bearer ${service.key}`, 'content-type': 'application/json' }

@@ -4,15 +4,15 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { conservatory } from '../support/command.ts'
 import { temporaryFolder } from '../support/service.ts'
 
-/** A folder that goes with the running test. */
+/** A folder that is removed at the end of the test. */
 function folderForThisTest(): string {
   const { path, remove } = temporaryFolder()
   onTestFinished(remove)
   return path
 }
 
-describe('usage', () => {
-  it('without its second word is answered with the help, on stderr, and nothing is made', async () => {
+describe('a command', () => {
+  it('without its subcommand prints the help on stderr, and creates nothing', async () => {
     const folder = join(folderForThisTest(), 'data')
     for (const group of ['accounts', 'keys', 'plants', 'characters', 'models']) {
       const ended = await conservatory([group], { DATA_DIR: folder })
@@ -22,7 +22,7 @@ describe('usage', () => {
     expect(existsSync(folder)).toBe(false)
   })
 
-  it('that is wrong is told in one line, with exit code 2', async () => {
+  it('that does not exist is reported in one line, with exit code 2', async () => {
     const ended = await conservatory(['key', 'list'], { DATA_DIR: folderForThisTest() })
     const stderr = "Unknown command 'key'. Did you mean keys? See: conservatory --help\n"
     expect(ended).toStrictEqual({ code: 2, stdout: '', stderr })

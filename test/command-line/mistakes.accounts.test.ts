@@ -242,4 +242,4 @@ const answers: readonly Answer[] = [
   ],
 ]
 
-describe('mistakes in the words of serve, accounts and keys', () => answersMistakes(answers))
+describe('mistakes in the arguments of serve, accounts and keys', () => answersMistakes(answers))

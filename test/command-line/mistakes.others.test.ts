@@ -217,4 +217,4 @@ const answers: readonly Answer[] = [
   ],
 ]
 
-describe('mistakes in the words of every other command', () => answersMistakes(answers))
+describe('mistakes in the arguments of all other commands', () => answersMistakes(answers))

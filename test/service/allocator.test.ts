@@ -4,10 +4,10 @@ import { spawnService } from '../support/process.ts'
 
 const name = 'MALLOC_MMAP_THRESHOLD_'
 
-/** What a service's settings of allocator and V8 are, where the system tells of a process's environment. */
+/** Starts a service. @returns its settings of the allocator and of V8, read from the environment of its process */
 async function settingsOf(environment: Readonly<Record<string, string>>): Promise<readonly (string | undefined)[]> {
   const service = await spawnService(process.execPath, ['--no-deprecation', 'src/main.ts'], { environment })
-  // Other than the address it says nothing on stderr at a second start: no warning of a new function of Node's.
+  // Node prints no warning of an experimental feature.
   expect(service.stderr()).not.toContain('Warning')
   const read = (file: string) => readFileSync(`/proc/${service.process.pid}/${file}`, 'utf8').split('\0')
   expect(read('cmdline').slice(1, 3)).toEqual(['--no-deprecation', expect.stringMatching(/src\/main\.ts$/)])
@@ -21,7 +21,7 @@ async function settingsOf(environment: Readonly<Record<string, string>>): Promis
 const options = '--max-semi-space-size=16 --disable-warning=ExperimentalWarning'
 
 it.runIf(process.platform === 'linux')(
-  'a service takes little memory for new objects, and gives large buffers back, unless its operator set something else',
+  'a service takes little memory for new objects and returns large buffers to the system, unless the operator sets otherwise',
   async () => {
     expect(await settingsOf({})).toEqual(['1048576', options])
     expect(await settingsOf({ [name]: '1000000' })).toEqual(['1000000', undefined])

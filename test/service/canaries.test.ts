@@ -23,7 +23,7 @@ import { upstreamForThisTest } from '../support/upstream.ts'
 const requestsInAll = often(500)
 const atOnce = 16
 
-/** What tells of everything, read when all has happened. */
+/** Paths that show data of the other requests. They are read at the end. */
 const readAtTheEnd = [
   '/usage?by=day',
   '/usage?by=model',
@@ -38,11 +38,12 @@ const readAtTheEnd = [
   '/metrics',
 ]
 
-/** What must be found nowhere but where it belongs: the words whole, and of keys more than the beginning that names them. */
+/** Texts of callers, which may be found only where they belong. */
 const allWords = Object.values(words)
+/** Parts of keys behind the public prefix, which may be found nowhere. */
 const partsOf = (keys: readonly string[]) => keys.flatMap((key) => [key.slice(7, 19), key.slice(-12)])
 
-/** The canaries that are in a text, some allowed. */
+/** The canaries that are in a text and are not allowed there. */
 function leaksIn(text: string, canaries: readonly string[], allowed: readonly string[] = []): readonly string[] {
   return canaries.filter((canary) => !allowed.includes(canary) && text.includes(canary))
 }
@@ -76,7 +77,7 @@ async function send(service: SpawnedService, key: string, request: CanaryRequest
   return { request, status: response.status, text: started }
 }
 
-/** Makes a guest's key, one that reads plants and a revoked one, beside the running service. */
+/** Makes three keys of a guest while the service runs: for everything, for reading plants only, and a revoked key. */
 async function makeKeys(dataDirectory: string): Promise<Readonly<Record<'guest' | 'plantsOnly' | 'revoked', string>>> {
   const { access, close } = await openStoresOf(dataDirectory)
   try {
@@ -93,12 +94,12 @@ async function makeKeys(dataDirectory: string): Promise<Readonly<Record<'guest' 
   }
 }
 
-/** Sends every kind of request again and again, so many at once. */
+/** Sends all kinds of requests several times, `atOnce` of them in parallel. */
 async function sendAll(service: SpawnedService, keys: Awaited<ReturnType<typeof makeKeys>>): Promise<Said[]> {
   const wrong = [...wrongKeys, keys.revoked]
   const queue: { readonly key: string; readonly request: CanaryRequest }[] = []
   for (let turn = 0; queue.length < requestsInAll; turn++) {
-    // The operator's own key may read every card, and so not tell what is hidden.
+    // The guest's key is used: the operator's key may read every card, and would not show what is hidden from others.
     for (const request of requestsOf(turn, wrong, keys.plantsOnly)) queue.push({ key: keys.guest, request })
   }
   const said: Said[] = []
@@ -109,7 +110,7 @@ async function sendAll(service: SpawnedService, keys: Awaited<ReturnType<typeof 
   return said
 }
 
-/** What is no HTTP, or hardly. */
+/** Requests that are malformed HTTP, or that Node's parser accepts and the service refuses. */
 const rawRequests = (key: string): readonly string[] => [
   `GET /${words.malformed} HTTP/1.1\r\nHost: here\r\nBad ${words.header}\r\n\r\n`,
   `${words.malformed} /plants HTTP/1.1\r\nHost: here\r\nAuthorization: ${key}\r\n\r\n`,
@@ -147,7 +148,7 @@ test('no key and no text is in a log, a reply, the ledger or the database, excep
       LIMITS: 'requests_per_minute=1000000',
     },
   })
-  // The first start shows its key, this once.
+  // The first start shows its key, but only this once.
   const greeting = service.stderr()
   expect(greeting).toContain(service.key)
   const keys = await makeKeys(dataDirectory)
@@ -180,7 +181,7 @@ test('no key and no text is in a log, a reply, the ledger or the database, excep
   service.process.kill('SIGTERM')
   expect(await service.exited).toBe(0)
 
-  // Everything has been where it was to be: else nothing would be shown by not finding it.
+  // All canaries were really sent and used; otherwise it would show nothing that they are not found.
   const statuses = new Set(said.map(({ status }) => status))
   for (const status of [200, 204, 400, 401, 403, 404, 405, 415, 502]) expect(statuses).toContain(status)
   const heard = JSON.stringify(upstream.calls)
@@ -214,7 +215,7 @@ test('no key and no text is in a log, a reply, the ledger or the database, excep
   expect(tables.map(([table]) => table)).toEqual(expect.arrayContaining(Object.keys(belonging)))
   const kept = tables.map(([table, text]) => ({ table, leaks: leaksIn(text, canaries, belonging[table]) }))
   expect(kept.filter(({ leaks }) => leaks.length > 0)).toEqual([])
-  // And in no page that has been freed, nor in any other file but those that the operator wrote.
+  // No other file has canaries, except the files that the operator wrote. The database file includes freed pages.
   const files = readdirSync(dataDirectory, { recursive: true, withFileTypes: true })
     .filter((file) => file.isFile() && file.name !== 'models.json' && !file.parentPath.endsWith('characters'))
     .map((file) => join(file.parentPath, file.name))

@@ -5,7 +5,7 @@ import { compileCache, conservatory } from '../support/command.ts'
 import { spawnService } from '../support/process.ts'
 import { temporaryFolder } from '../support/service.ts'
 
-/** Two empty folders, and what writes a file into one of them. */
+/** Makes two empty folders, and a function that writes a file into one of them. */
 function twoFolders() {
   const { path, remove } = temporaryFolder()
   onTestFinished(remove)
@@ -30,7 +30,7 @@ function book(content: string) {
 
 const models = (name: string) => ({ models: { [name]: { adapter: 'understudy' } } })
 
-/** The service over both folders: what it has for models, and tells a model as a character when tea is spoken of. */
+/** Starts a service with both folders. `prompt` is the prompt of a character for a message that mentions tea. */
 async function serving(settings: Readonly<Record<string, string>>) {
   const key = 'a-key-of-the-caller-0123456789'
   const service = await spawnService(process.execPath, ['src/main.ts'], {
@@ -53,7 +53,7 @@ async function serving(settings: Readonly<Record<string, string>>) {
 const soon = { timeout: 20_000, interval: 100 }
 
 describe('CONFIG_DIR', () => {
-  test('comes before DATA_DIR for models, characters and lorebooks, also in what changes while the service runs', async () => {
+  test('comes before DATA_DIR for models, characters and lorebooks, also for files that change while it runs', async () => {
     const { path, settings, put } = twoFolders()
     put('DATA_DIR', 'models.json', models('of-data'))
     put('DATA_DIR', 'characters/moss.json', card('Moss', 'MOSS OF DATA'))
@@ -73,7 +73,7 @@ describe('CONFIG_DIR', () => {
     expect(told).not.toMatch(/FIR OF DATA|TEA OF DATA/)
     expect(await prompt('Moss')).toContain('MOSS OF DATA')
     expect(await prompt('Fern')).toContain('FERN OF CONFIG')
-    // What is hidden is told of, with the file that hides it.
+    // The log reports each hidden file, with the file that hides it.
     await vi.waitFor(() => expect(service.stdout()).toContain(`It has the same name as ${teaOfConfig}, which`), soon)
     expect(service.stdout()).toContain(`It has the same name as ${ofConfig}, which`)
 
@@ -90,7 +90,7 @@ describe('CONFIG_DIR', () => {
     put('CONFIG_DIR', 'models.json', models('of-config'))
     await reloaded(/models\.json has been read again/, 1)
     expect(await modelIds()).toEqual(['of-config'])
-    // A folder that is gone for a moment must not bring other models.
+    // While the folder is gone for a moment, the models must stay as they were.
     rmSync(settings.CONFIG_DIR, { recursive: true })
     await reloaded(/CONFIG_DIR names.*models\.json has faults/, 1)
     expect(await modelIds()).toEqual(['of-config'])
@@ -103,7 +103,7 @@ describe('CONFIG_DIR', () => {
 
   test('is never written to: imports go to DATA_DIR, and replace nothing in CONFIG_DIR', async () => {
     const { path, settings, put } = twoFolders()
-    // As an import would name it.
+    // The file has a name as an import gives it.
     const taken = put('CONFIG_DIR', `characters/${'0'.repeat(64)}.json`, card('Moss', 'of config'))
     const [fir, moss] = [join(path, 'fir.json'), join(path, 'moss.json')]
     writeFileSync(fir, JSON.stringify(card('Fir', 'new')))

@@ -41,7 +41,7 @@ describe('damage, 5: a database that is damaged while it is served', () => {
     ['index', '/plants?tag=tag%201', {}],
     ['header', '/plants?limit=10', {}],
   ])(
-    'SQLite, %s, %s: the request is a 500 that says so, and /readyz is corrupt until a restart',
+    'SQLite, %s, %s: the request gets a 500 that reports the damage, and /readyz is corrupt until a restart',
     async (part, path, init) => {
       const log = logForThisTest()
       const service = await start({ LOG_LEVEL: 'error' })
@@ -64,19 +64,22 @@ describe('damage, 5: a database that is damaged while it is served', () => {
     },
   )
 
-  it.each<Part>(['header', 'table'])('SQLite, %s: the chat interface says so in its own shape', async (part) => {
-    const service = await start()
-    await addPlants(service)
-    damageSqlite(service.dataDirectory, part)
-    // Over a damaged header nobody is let in; over a damaged table of plants chat goes on, and nothing has met it yet.
-    const reply = await fetch(`${service.url}/usage`, { headers })
-    const expected = part === 'header' ? 500 : 200
-    expect([reply.status, await reply.json()]).toStrictEqual([
-      expected,
-      part === 'header' ? { error: expect.objectContaining({ code: 'database_damaged' }) } : expect.anything(),
-    ])
-    expect((await ready(service.url))[0]).toBe(part === 'header' ? 503 : 200)
-  })
+  it.each<Part>(['header', 'table'])(
+    'SQLite, %s: the chat interface reports only damage that it reads',
+    async (part) => {
+      const service = await start()
+      await addPlants(service)
+      damageSqlite(service.dataDirectory, part)
+      // With a damaged header every request fails. With a damaged table of plants this request works: it does not read plants.
+      const reply = await fetch(`${service.url}/usage`, { headers })
+      const expected = part === 'header' ? 500 : 200
+      expect([reply.status, await reply.json()]).toStrictEqual([
+        expected,
+        part === 'header' ? { error: expect.objectContaining({ code: 'database_damaged' }) } : expect.anything(),
+      ])
+      expect((await ready(service.url))[0]).toBe(part === 'header' ? 503 : 200)
+    },
+  )
 
   it('SQLite: a header that is damaged before the service has written is seen by the probe', async () => {
     const folder = folderForThisTest()
@@ -84,7 +87,7 @@ describe('damage, 5: a database that is damaged while it is served', () => {
     const service = await start({ DATA_DIR: folder })
     expect((await fetch(`${service.url}/plants`, { headers })).status).toBe(200)
     expect(await ready(service.url)).toStrictEqual([200, { status: 'ok' }])
-    // The bytes alone: any write beside it would have the service read the file again.
+    // Only bytes of the file change. A write through SQLite would make the service read the file again.
     const file = openSync(join(folder, 'conservatory.db'), 'r+')
     writeSync(file, Buffer.alloc(100, 0xa5), 0, 100, 0)
     closeSync(file)
@@ -102,7 +105,7 @@ describe('damage, 5: a database that is damaged while it is served', () => {
     )
   })
 
-  it('PostgreSQL: a page that cannot be read is a 500 that says so, and /readyz is corrupt', async () => {
+  it('PostgreSQL: a page that cannot be read gets a 500 that reports the damage, and /readyz is corrupt', async () => {
     const server = await startPostgres({ autovacuum: 'off', shared_buffers: '1MB' })
     onTestFinished(() => server.stop())
     const url = await server.createDatabase()
@@ -110,7 +113,7 @@ describe('damage, 5: a database that is damaged while it is served', () => {
     await addPlants(service, url)
     expect(await ready(service.url)).toStrictEqual([200, { status: 'ok' }])
     const path = await fileOfRelation(url, 'plants')
-    // What is in the server's memory is not read again.
+    // The server stops first, since it would not read pages again that are in its memory.
     await server.end()
     const file = openSync(join(server.folder, path), 'r+')
     writeSync(file, Buffer.alloc(8192, 0xa5), 0, 8192, 0)

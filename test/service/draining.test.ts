@@ -38,7 +38,7 @@ it('(s) at SIGTERM /readyz says that it drains, requests are still served and cl
   onTestFinished(folder.remove)
   const upstream = await upstreamForThisTest()
   writeFileSync(join(folder.path, 'models.json'), JSON.stringify({ models: onceAsked(upstream.url) }))
-  // A drain that no test could wait for.
+  // The drain does not end during the test.
   const service = await spawnService(process.execPath, ['src/main.ts'], {
     environment: { DATA_DIR: folder.path, BOOTSTRAP_KEY: key, DRAIN_SECONDS: '3600' },
   })

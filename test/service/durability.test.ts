@@ -9,7 +9,7 @@ import { serviceForThisTest } from '../support/service.ts'
 import { isOverPostgres } from '../support/test-database.ts'
 import { sqlForThisTest } from '../support/test-sql.ts'
 
-// A trial and the benchmark `npm run bench -- durability` do the same more often.
+// The trial `often` and the benchmark `npm run bench -- durability` do the same more often.
 it('each acknowledged plant is there exactly once after each kill -9', async () => {
   const folder = folderForThisTest()
   const result = await killRounds({
@@ -31,7 +31,7 @@ it('each acknowledged plant is there exactly once after each kill -9', async () 
   expect(result.sentAgain).toBeGreaterThan(10)
 }, 120_000)
 
-it('every other command works beside a service that is written to, and the service sees its changes', async () => {
+it('commands work while clients write to the service, and the service sees their changes', async () => {
   const folder = folderForThisTest()
   const service = await start(folder)
   let isWriting = true
@@ -61,7 +61,7 @@ it('every other command works beside a service that is written to, and the servi
   expect(await (await fetch(`${service.url}/characters`, { headers })).text()).toContain('"Beside"')
 })
 
-it('an equal page is served again, and a write from outside is seen', async () => {
+it('the same request gets the same page until another program writes to the database', async () => {
   const service = await serviceForThisTest()
   await service.request('/plants', { json: { name: 'Moss' } })
   const first = await (await service.request('/plants?limit=5')).text()

@@ -17,11 +17,11 @@ const post = ({ url }: SpawnedService, path: string, body: unknown): Promise<Res
   })
 
 it.each(disks)(
-  'with %s writes are a 507, reads go on, and it mends by itself',
+  'with %s writes get a 507 and reads go on; once there is space, writes succeed again',
   async (_what, start) => {
     const { service, fill, makeRoom } = await start({ BOOTSTRAP_KEY: key })
     const acknowledged: string[] = []
-    /** Adds plants until one is refused; the log may have room of its own that it uses again. */
+    /** Adds plants until one is refused. The first plants may be written, since the database's log can reuse its own space. */
     const addUntilRefused = async (round: string): Promise<Response> => {
       for (let count = 0; count < 5000; count++) {
         const name = `${round} ${count} ${'x'.repeat(200)}`
@@ -46,7 +46,7 @@ it.each(disks)(
       expect(await expectError(await post(service, '/characters', large), 'chat', 507)).toMatchObject({
         code: 'disk_full',
       })
-      // Reads go on, of one page and of all, ready or not.
+      // Readiness, a page of plants, the list of all plants and chats are not affected.
       expect((await get(service, '/readyz')).status).toBe(200)
       expect(await names('/plants?limit=1')).toEqual(['First'])
       expect(await names('/plants')).toEqual(acknowledged)
@@ -60,7 +60,7 @@ it.each(disks)(
       expect(await names('/plants')).toEqual(acknowledged)
     }
 
-    // Going down writes the compile cache, and the database's log into the database: without room it goes down as well.
+    // A service that stops writes the compile cache, and the database's log into the database. It also stops without disk space.
     fill()
     service.process.kill('SIGTERM')
     expect(await service.exited).toBe(0)

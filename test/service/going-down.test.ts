@@ -45,7 +45,7 @@ async function fill({ dataDirectory }: SpawnedService): Promise<void> {
     SELECT accounts.id, ids.id, '${'🌵'.repeat(500)}' FROM ids, accounts`)
 }
 
-/** The names of the plants that are kept. */
+/** The names of all stored plants. */
 async function namesIn({ dataDirectory }: SpawnedService): Promise<readonly string[]> {
   const sql = await sqlForThisTest(dataDirectory)
   return (await sql.run<{ readonly name: string }>('SELECT name FROM plants')).map(({ name }) => name)
@@ -58,12 +58,13 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     const [first, second] = [{ adapter: 'openai', baseUrl: upstream.url }, { adapter: 'understudy' }]
     const service = await start(2, { ...onceAsked(upstream.url), ...fallback, first, second })
     await fill(service)
-    // Those that a grace has to end: a stream that has begun, one that has not, one whose model has another behind it …
+    // The grace period has to end these requests: a stream that has begun, a stream and a whole reply that have not begun, and
+    // a request whose model has a fallback.
     upstream.answer(pieces(begun, 'hang'), () => {})
     const open = await ask(service, 'm', true)
     const waiting = [ask(service, 'm', true), ask(service, 'm', false), ask(service, 'best', false)]
     await eventually(() => expect(upstream.calls).toHaveLength(4))
-    // … a list that nobody reads, a connection that idles, and one that says nothing.
+    // It also has to end these connections: one with a list that is not read, an idle one, and one that sends nothing.
     const list = await connectTo(service.url, `GET /plants HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${key}\r\n\r\n`)
     list.socket.pause()
     const idle = await connectTo(service.url, 'GET /livez HTTP/1.1\r\nHost: x\r\n\r\n')
@@ -85,7 +86,7 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     }
     await Promise.all(upstream.calls.map(({ aborted }) => aborted))
     expect(upstream.calls).toHaveLength(4)
-    // The grace has ended what would never have ended.
+    // The grace period has ended the requests, which would never have ended by themselves.
     expect(await service.exited).toBe(0)
     list.socket.resume()
     await Promise.all([list.closed, silent.closed])
@@ -102,7 +103,7 @@ it('a service that stops lets replies end by themselves, commits waiting writes,
     await script(response, call)
   }
   const upstream = await upstreamForThisTest(slowly)
-  // A grace that no test could wait for.
+  // The grace period does not end during the test.
   const service = await start(600, onceAsked(upstream.url))
   expect((await plant(service, 'First')).status).toBe(200)
   const replies = [ask(service, 'm', true), ask(service, 'm', false)]
@@ -114,14 +115,14 @@ it('a service that stops lets replies end by themselves, commits waiting writes,
   expect(streamed && (await readStream(streamed)).isDone).toBe(true)
   expect(whole?.status).toBe(200)
   const written = (await Promise.all(writes)).filter((answer) => answer?.status === 200)
-  // The clients keep their connections open: it does not wait for them.
+  // The service does not wait for the idle connections that clients keep open.
   expect(await service.exited).toBe(0)
   const names = await namesIn(service)
   expect(names.length).toBeGreaterThanOrEqual(written.length + 1)
   expect(new Set(names).size).toBe(names.length)
 })
 
-it('the same signal twice at once, as npm sends it at Ctrl-C, is one: open streams end with an error event, exit 0', async () => {
+it('the same signal twice in a row, as with Ctrl-C under npm, counts once: open streams get an error event, exit 0', async () => {
   const upstream = await upstreamForThisTest(pieces(begun, 'hang'))
   const service = await start(2, onceAsked(upstream.url))
   const open = await ask(service, 'm', true)
@@ -131,7 +132,7 @@ it('the same signal twice at once, as npm sends it at Ctrl-C, is one: open strea
   expect(await service.exited).toBe(0)
 })
 
-it('a second signal ends the service at once, with exit code 1, and acknowledged plants are there', async () => {
+it('a second signal ends the service at once, with exit code 1, and acknowledged plants are stored', async () => {
   const upstream = await upstreamForThisTest(pieces(begun, 'hang'))
   const service = await start(60, onceAsked(upstream.url))
   expect((await plant(service, 'Moss')).status).toBe(200)

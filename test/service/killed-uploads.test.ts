@@ -12,13 +12,13 @@ import { sqlForThisTest } from '../support/test-sql.ts'
 const headers = { authorization: `Bearer ${preset}` }
 const pieces = 80
 
-/** A card of so many pieces, and no other like it. */
+/** A card that is stored in `pieces` pieces. Each card is different. */
 function cardOf(name: string): Buffer {
   const card = { spec: 'chara_card_v3', spec_version: '3.0', data: { name } }
   return png(cardChunk('ccv3', card), pngChunk('teXt', randomBytes((pieces - 1) * pieceBytes)))
 }
 
-/** Uploads a card. @returns the status; undefined where the service is killed meanwhile */
+/** Uploads a card. @returns the status; undefined if the service is killed meanwhile */
 async function upload(url: string, card: Buffer): Promise<number | undefined> {
   const answer = await fetch(`${url}/characters`, {
     method: 'POST',
@@ -28,7 +28,7 @@ async function upload(url: string, card: Buffer): Promise<number | undefined> {
   return answer?.status
 }
 
-it('a card whose upload is killed is there whole or not at all, and its leftovers are removed', async () => {
+it('a card is stored whole or not at all if the service is killed during its upload, and unused pieces are removed', async () => {
   const folder = folderForThisTest()
   const cards = new Map<string, Buffer>()
   const acknowledged = new Set<string>()
@@ -49,7 +49,7 @@ it('a card whose upload is killed is there whole or not at all, and its leftover
     await service.exited
     if ((await sent) === 201) acknowledged.add(name)
     leftovers += await count('uploads WHERE account IS NULL')
-    // An hour goes by.
+    // An hour passes.
     await sql.run('UPDATE uploads SET begun = begun - 3601 WHERE account IS NULL')
     service = await start(folder)
     await eventually(async () => expect(await count('uploads WHERE account IS NULL')).toBe(0))

@@ -27,7 +27,10 @@ beforeAll(async () => {
 
 afterAll(() => service?.close())
 
-/** What is wrong with a refusal as the body of its path's group; nothing when it has exactly that shape. */
+/**
+ * What is wrong with the body of a refusal; undefined if it has exactly the error shape of its path. Without a path it may have
+ * either shape.
+ */
 function faultOf(path: string | null, status: number, text: string): string | undefined {
   if (path === null) return faultOf('/plants', status, text) && faultOf('/chat', status, text)
   let body: unknown
@@ -112,7 +115,7 @@ describe('a null, empty, wrong-typed or missing body, or field of one', () => {
     ['/plants', { ...plantBody, id: 1 }, 'name'],
   ]
 
-  test.each(groups)('%s refuses with a 4xx in its shape, and lives', async (path, valid, required) => {
+  test.each(groups)('%s refuses what is not valid with a 4xx in its error shape', async (path, valid, required) => {
     const sent: (readonly [string, string | undefined])[] = [
       ...bodies.map((body) => [body, undefined] as const),
       ...Object.keys(valid).map(
@@ -183,7 +186,7 @@ describe('a request that would cost memory is refused before memory is allocated
     }
   })
 
-  test('JSON that is just not too deep is taken', async () => {
+  test('JSON of the maximum depth is accepted', async () => {
     expect((await service.request('/chat/completions', { body: nested(99, '[', ']') })).status).toBe(200)
   })
 
@@ -198,7 +201,7 @@ describe('a request that would cost memory is refused before memory is allocated
     expect((await service.request('/livez')).status).toBe(200)
   })
 
-  test.each(['/chat/completions', '/plants'])('a body of %s that only says how large it is', async (path) => {
+  test.each(['/chat/completions', '/plants'])('a body of %s that announces too large a length', async (path) => {
     const reply = await exchange(
       service.url,
       `POST ${path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${service.key}\r\ncontent-type: application/json\r\ncontent-length: 99999999999\r\n\r\n{`,
@@ -208,7 +211,7 @@ describe('a request that would cost memory is refused before memory is allocated
     expect(faultOf(path, 413, reply.slice(reply.indexOf('\r\n\r\n') + 4))).toBeUndefined()
   })
 
-  test('a body that comes in pieces and does not say how large it is', async () => {
+  test('a chunked body without a length', async () => {
     const piece = `${(65536).toString(16)}\r\n${'x'.repeat(65536)}\r\n`
     const head = `POST /plants HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${service.key}\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n`
     const reply = await exchange(service.url, head + piece.repeat(40), { halfClose: false, until: /\}$/ })
@@ -245,10 +248,10 @@ describe('a request that would cost memory is refused before memory is allocated
   })
 })
 
-/** What a service says that has too much to do. */
+/** The message of load shedding. */
 const overloaded = 'More is asked than can be answered now.'
 
-/** Sends again, a second later, what the service has no time for: other tests may take the machine. */
+/** Sends a request, and again after a second if the service sheds load: other tests may be using the machine. */
 async function untilTaken<T extends { readonly isOverloaded: boolean }>(send: () => Promise<T>): Promise<T> {
   for (;;) {
     const answer = await send()
@@ -262,7 +265,7 @@ describe('a thousand malformed requests', () => {
   const wellFormedCount = often(900)
   const rawCount = often(100)
 
-  test('over both interfaces: no 5xx, no hang, the process lives, every error has the shape of its group', async () => {
+  test('get no 5xx and no hang, the process lives, and every error has the shape of its route', async () => {
     const upstream = await startUpstream((response, { body }) => {
       if (body['stream'] === true) response.end(streamOf('Hello').join(''))
       else response.end(JSON.stringify(completion('Hello')))
@@ -307,7 +310,7 @@ describe('a thousand malformed requests', () => {
         if (reply === '') return
         const status = Number(/^HTTP\/1\.1 (\d{3}) /.exec(reply)?.[1] ?? 599)
         const end = reply.indexOf('\r\n\r\n')
-        // Several requests may have been read into one text: then only the first status counts.
+        // The text may have the replies to several requests: then only the first reply counts.
         const length = Number(/content-length: (\d+)/i.exec(reply.slice(0, end))?.[1] ?? 0)
         const body = attempt.isHead
           ? undefined
@@ -334,7 +337,7 @@ describe('a thousand malformed requests', () => {
 
     expect({ seed, faults }).toEqual({ seed, faults: [] })
     expect([...statuses.values()].reduce((sum, count) => sum + count)).toBeGreaterThan(wellFormedCount)
-    // Most are refused, some are valid by chance: neither is to be left out.
+    // Most requests are refused, and some are valid by chance: there must be both.
     for (const status of [200, 400, 404, 405, 415])
       expect([status, (statuses.get(status) ?? 0) > often(1)]).toEqual([status, true])
     const alive = await pool.request({ path: '/livez', method: 'GET' })
@@ -356,8 +359,9 @@ describe('a thousand malformed requests', () => {
 })
 
 /**
- * Sends bytes over a connection of their own, and gives what comes back.
- * @throws Error when nothing ends it within ten seconds
+ * Sends bytes over a new connection.
+ * @param until a pattern; the exchange ends when the reply matches it
+ * @returns the reply as Latin-1, until the connection is closed or the pattern matches
  */
 async function exchange(
   url: string,

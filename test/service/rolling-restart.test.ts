@@ -15,7 +15,7 @@ const replica = (database: string): Promise<SpawnedService> =>
     environment: { DATABASE_URL: database, BOOTSTRAP_KEY: key, DRAIN_SECONDS: '1', LOG_LEVEL: 'silent' },
   })
 
-/** Asks again and again until it is told to stop. @returns the answers that were not what they should be */
+/** Sends requests until the test is over. @returns a line for each request that failed */
 async function caller({ url }: Balancer, number: number, isOver: () => boolean, count: () => void): Promise<string[]> {
   const amiss: string[] = []
   const kinds = [
@@ -34,7 +34,7 @@ async function caller({ url }: Balancer, number: number, isOver: () => boolean, 
       amiss.push(`${kind}: ${error}`)
     }
     count()
-    // More than a hundred requests a second in all: others would only take the time of other tests.
+    // With this pause the callers send more than a hundred requests a second. More would only slow down other tests.
     await wait(40)
   }
   return amiss

@@ -3,7 +3,7 @@ import { startPostgres } from '../support/postgres.ts'
 import { newPostgresDatabase } from '../support/shared-postgres.ts'
 import { begin } from '../support/waiting-start.ts'
 
-it('(s) a start waits for its PostgreSQL, says so once, and serves when that is up', async () => {
+it('(s) a start waits for its PostgreSQL, says so once, and serves when PostgreSQL is up', async () => {
   const server = await startPostgres()
   onTestFinished(() => server.stop())
   const url = await server.createDatabase()
@@ -16,7 +16,7 @@ it('(s) a start waits for its PostgreSQL, says so once, and serves when that is 
   expect(service.stderr()).toMatch(/^The database at 127\.0\.0\.1:\d+ refuses the connection: .* 3600 seconds at most/)
 }, 60_000)
 
-it('(s) a start whose PostgreSQL does not come in time ends with exit code 1 and its host', async () => {
+it('(s) a start whose PostgreSQL is not up in time ends with exit code 1, and names the host', async () => {
   const service = await begin({ DATABASE_URL: 'postgres://gardener:secret@127.0.0.1:1/plants', START_TIMEOUT: '6' })
   expect(await service.exited).toBe(1)
   expect(service.told()).toBe(1)
@@ -26,7 +26,7 @@ it('(s) a start whose PostgreSQL does not come in time ends with exit code 1 and
   expect(service.stderr()).not.toMatch(/gardener|secret/)
 }, 60_000)
 
-it('(s) a start that would wait for nothing does not wait: no such database', async () => {
+it('(s) a start does not wait for a database that does not exist', async () => {
   const url = new URL(await newPostgresDatabase())
   url.pathname = '/nothing_here'
   const service = await begin({ DATABASE_URL: url.href, START_TIMEOUT: '3600' })
