@@ -98,7 +98,7 @@ describe('the settings', () => {
     expect({ ...readConfig(environment), environment: {} }).toStrictEqual(readConfig({}))
   })
 
-  it('cannot be changed once they are read, and variables of other programs are left alone', () => {
+  it('cannot be changed once they are read, and variables of other programs are ignored', () => {
     const config = readConfig({ PATH: '/bin', NODE_ENV: 'test', HOME: '', PORTS: 'many' })
     expect(Object.isFrozen(config)).toBe(true)
     expect({ ...config, environment: {} }).toStrictEqual(readConfig({}))
@@ -219,7 +219,7 @@ describe('the settings', () => {
     expect(faults[0]).not.toContain('CANARY')
   })
 
-  it('are all reported at once, each by its name', () => {
+  it('that are malformed are all reported together, each with its name', () => {
     const wrong = {
       PORT: 'x',
       BOOTSTRAP_KEY: 'short',

@@ -7,7 +7,7 @@ import { projectFolder } from './support/process.ts'
 
 const megabyte = 1024 ** 2
 
-/** A process with scripted memory and load; a collection leaves so many MB. */
+/** A process with scripted memory and load. After a collection it has `inUse` MB. */
 function watched({ inUse = 100 } = {}) {
   const clock = new TestClock()
   const state = { resident: inUse, inUse, busy: 0 }
@@ -19,7 +19,7 @@ function watched({ inUse = 100 } = {}) {
 }
 
 describe('memory after a burst', () => {
-  it('is released within five idle seconds, and once', () => {
+  it('is released within five idle seconds, and only once', () => {
     const { clock, state, collect } = watched()
     Object.assign(state, { resident: 300, busy: 0.9 })
     clock.advance(60_000)
@@ -66,7 +66,7 @@ describe('memory after a burst', () => {
 
   it('is collected by the engine', async () => {
     const garbage = new WeakRef({ text: 'x'.repeat(1000) })
-    // A weak reference is kept to the end of the turn that made it.
+    // V8 keeps the target of a weak reference until the end of the turn that made the reference.
     await new Promise((resolve) => setImmediate(resolve))
     thisProcess().collect()
     expect(garbage.deref()).toBeUndefined()
@@ -90,7 +90,7 @@ describe('garbage under load', () => {
 
   it('stays in proportion to what is in use', async () => {
     const [bounded, unbounded] = await Promise.all([largestHeap('bound'), largestHeap()])
-    // In use are 150 MB; without the bound V8 lets the heap grow to 450.
+    // 150 MB are in use. Without the bound V8 lets the heap grow to 450 MB.
     expect(unbounded).toBeGreaterThan(400)
     expect(bounded).toBeLessThan(350)
   })

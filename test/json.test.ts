@@ -18,7 +18,7 @@ function outcome(source: string, duplicates: 'refused' | 'last' = 'last'): unkno
   }
 }
 
-/** Texts whose shape JSON.parse caches: after them it misreads other names of the same shape. */
+/** Parses a text whose shape JSON.parse caches. After that, JSON.parse misreads other names in texts of the same shape. */
 function poison(shape: readonly string[], name: string): void {
   JSON.parse(`{${[...shape, name].map((each) => `${JSON.stringify(each)}:0`).join()}}`)
 }
@@ -48,7 +48,7 @@ describe('readJson', () => {
           for (const other of before) poison(first, other)
           const all = [...first.map((each) => ({ name: each, how: [0] })), ...members]
           const source = `{${all.map((each, value) => `${spelt(each.name, each.how)}:${value}`).join()}}`
-          // The simplest reader: an object that no parser has made.
+          // The expected object is made without a parser.
           const expected = Object.fromEntries(all.map((each, value) => [each.name, value]))
           poison(first, '\\')
           const value = readJson(source, bounds)
@@ -76,7 +76,7 @@ describe('readJson', () => {
     })
   })
 
-  it('leaves out the values of names that are dropped, and counts none of them', () => {
+  it('leaves out the values of dropped names, and does not count them', () => {
     const drops = new Set(['logprobs'])
     const dropped = fc
       .json({ stringUnit: anyCharacter })
@@ -123,7 +123,7 @@ describe('readJson', () => {
           return
         }
         const read = readJson(source, bounds)
-        // Another test has names with escapes.
+        // Names with escapes are in another test, since JSON.parse may misread them.
         if (!/\\[^"]*"\s*:|\\"/.test(source)) {
           expect(isDeepStrictEqual(read, expected)).toBe(true)
           expect(JSON.stringify(read)).toBe(JSON.stringify(expected))
@@ -167,7 +167,7 @@ describe('readJson', () => {
     )
   })
 
-  it('refuses a repeated property, in any spelling, or keeps the last one, as the bounds say', () => {
+  it('refuses a repeated property in any spelling, or keeps its last value, as the bounds say', () => {
     for (const source of ['{"a\\n":1,"a\\u000a":2}', '{"__proto__":1,"\\u005f_proto__":2}', '{"7":1,"\\u0037":2}']) {
       expect(outcome(source, 'refused')).toMatch(/^duplicate/)
       const [property, ...more] = Object.entries(Object(readJson(source, bounds)))
@@ -190,7 +190,7 @@ describe('readJson', () => {
     expect(outcome(object(maxJsonProperties + 1))).toMatch(/^count/)
   })
 
-  it('reads the same in steps, each of which is short', () => {
+  it('reads a text in short steps, with the same result', () => {
     const source = JSON.stringify(
       Array.from({ length: 20_000 }, (_, index) => ({ role: 'user', content: `message ${index} \\ "` })),
     )

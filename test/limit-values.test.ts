@@ -3,7 +3,7 @@ import { parseLimits, settingsLimits, storedAccountLimits, storedLimits } from '
 
 const standard = { characters: 1000, character_bytes: 1024 ** 3 }
 
-it('LIMITS extends the default limits, and none removes a limit', () => {
+it('LIMITS extends the default limits, and "none" removes a limit', () => {
   expect(settingsLimits(undefined)).toStrictEqual(standard)
   expect(settingsLimits('plants=5')).toStrictEqual({ ...standard, plants: 5 })
   expect(settingsLimits('characters=0, plants=none')).toStrictEqual({ ...standard, characters: 0 })
@@ -15,7 +15,7 @@ it('LIMITS extends the default limits, and none removes a limit', () => {
   }
 })
 
-it('a value is a number or one of two words', () => {
+it('the value of a limit is a number, "none" or "default"', () => {
   expect(parseLimits(['plants=5', 'characters=none', 'tokens_per_day=default'])).toStrictEqual({
     plants: 5,
     characters: 'none',

@@ -45,6 +45,6 @@ it.each([
   ['192.0.2', undefined],
   ['', undefined],
   ['a\n192.0.2.7', undefined],
-])('the address %s is written as %s', (text, address) => {
+])('the address %s is read as %s', (text, address) => {
   expect(readAddress(text)).toBe(address)
 })

@@ -8,16 +8,17 @@ import { serviceForThisTest } from './support/service.ts'
 import { storesForThisTest } from './support/test-database.ts'
 import { sqlForThisTest } from './support/test-sql.ts'
 
-/** Changes the writing direction, colours the text (CSI as one character), and returns to the beginning of the line. */
+/** A text that changes the writing direction and the colour (with CSI as one character), and has a DEL. */
 const nasty = 'phone \u202egnp.\u2066exe\u2069\u061c \u009b31m\u007f'
+/** A text that also clears the screen and begins a new line. */
 const nastier = `${nasty}\u001b[2J\r\nowner`
 const spelledOut = 'phone \\u202egnp.\\u2066exe\\u2069\\u061c \\u009b31m\\u007f'
 
-/** All characters that steer a terminal, except line ends. */
+/** All characters that control a terminal, except line ends. */
 const steering = /(?!\r?\n)[\p{Cc}\p{Bidi_Control}\u2028\u2029]/u
 
 describe('an untrusted text', () => {
-  test('is escaped where it would steer a terminal, and nowhere else', () => {
+  test('is escaped where it would control a terminal, and nowhere else', () => {
     expect(printable(nastier)).toBe(`${spelledOut}\\u001b[2J\\u000d\\u000aowner`)
     expect(printableLines(`${nasty}\r\n${nasty}\n\r`)).toBe(`${spelledOut}\r\n${spelledOut}\n\\u000d`)
     const harmless = 'Grünlilie שלום 🌵 \\u202e "quoted"'
@@ -31,7 +32,7 @@ describe('an untrusted text', () => {
   test.each([
     [true, spelledOut],
     [false, nasty],
-  ])('is exact in what is printed for programs, and not on a terminal: %s', (isTerminal, expected) => {
+  ])('is printed unchanged for programs, and escaped on a terminal (terminal: %s)', (isTerminal, expected) => {
     const pieces: string[] = []
     const write = vi.spyOn(process.stdout, 'write').mockImplementation((piece) => pieces.push(String(piece)) > 0)
     const before = process.stdout.isTTY
@@ -89,7 +90,7 @@ describe('commands', () => {
     expect((await conservatory(['keys', 'list'], { DATA_DIR: service.dataDirectory })).stdout).toContain('\\u202egnp.')
   })
 
-  test('escape names in the log, which parse as the same text', async () => {
+  test('escape names in the log of the service, whose lines parse as the same text', async () => {
     const environment = { OPENAI_BASE_URL: 'http://127.0.0.1:9/v1' }
     const service = await spawnService(process.execPath, ['src/main.ts'], { environment })
     const headers = { authorization: `Bearer ${service.key}`, 'content-type': 'application/json' }
@@ -100,7 +101,7 @@ describe('commands', () => {
         .stdout()
         .split('\n')
         .filter((text) => text.includes('"model"'))
-    // Why the model failed, and the request.
+    // One line says why the model failed, the other is the line of the request.
     await until(() => lines().length === 2)
     for (const line of lines()) expect(line).not.toMatch(steering)
     const [failure, request] = lines().map((line) => JSON.parse(line))

@@ -27,16 +27,16 @@ describe('the settings of proxies', () => {
     ['http://192.0.2.7:8080/v1', 'http://one.example:3128/'],
     ['https://[2001:db8::7]/v1', 'http://two.example:3128/'],
     ['ftp://models.example', 'none'],
-  ])('are by the scheme of what is asked: %s', (url, proxy) => {
+  ])('depend on the scheme of the requested URL: %s', (url, proxy) => {
     expect(of(url)).toBe(proxy)
   })
 
-  it('hold only for their scheme', () => {
+  it('apply only to their scheme', () => {
     expect(of('https://models.example', { HTTP_PROXY: 'http://one.example' })).toBe('none')
     expect(of('http://models.example', { HTTPS_PROXY: 'http://two.example' })).toBe('none')
   })
 
-  it('may be in small letters, which win, and may have no scheme', () => {
+  it('may have a name in lower case, which wins over upper case, and a value without a scheme', () => {
     const settings = { http_proxy: 'small.example:8080', HTTP_PROXY: 'http://large.example' }
     expect(of('http://models.example', settings)).toBe('http://small.example:8080/')
   })
@@ -50,7 +50,7 @@ describe('the settings of proxies', () => {
     'http://[::ffff:127.0.0.1]',
     'https://ollama:11434',
     'http://ollama.:11434',
-  ])('never hold for this machine, and for a name without a dot: %s', (url) => {
+  ])('never apply to this machine, or to a name without a dot: %s', (url) => {
     expect(of(url)).toBe('none')
   })
 
@@ -77,11 +77,11 @@ describe('the settings of proxies', () => {
     ['https://[2001:db8::7]', true],
     ['https://[2001:db8::7]:444', false],
     ['https://x.e.example', true],
-  ])('do not hold for what NO_PROXY excepts: %s %s', (url, isExempt) => {
+  ])('do not apply to a host that NO_PROXY exempts: %s %s', (url, isExempt) => {
     expect(of(url, { ...both, NO_PROXY: exempt }) === 'none').toBe(isExempt)
   })
 
-  it('hold for no host with a star', () => {
+  it('apply to no host if NO_PROXY has a star', () => {
     expect(of('https://a.example', { ...both, NO_PROXY: 'b.example,*' })).toBe('none')
   })
 
@@ -95,7 +95,7 @@ describe('the settings of proxies', () => {
     ['HTTP_PROXY', 'http://one:%zz@proxy.example', 'HTTP_PROXY is not an address such as http://proxy.example:3128.'],
     ['http_proxy', 'http://proxy.example/path', 'HTTP_PROXY is not an address such as http://proxy.example:3128.'],
     ['NO_PROXY', '10.0.0.0/99', /^NO_PROXY has "10\.0\.0\.0\/99"; give addresses or networks/],
-  ])('are a fault where they are none, which repeats no password: %s=%s', (name, value, fault) => {
+  ])('that are malformed are reported without a password: %s=%s', (name, value, fault) => {
     const { faults } = read({ ...(name === 'NO_PROXY' ? both : {}), [name]: value })
     expect(faults).toEqual([typeof fault === 'string' ? fault : expect.stringMatching(fault)])
   })

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { endOfShortString } from '../src/short-json-strings.ts'
 
-it('ends a string where JSON.parse does, and knows each short one without an escape', () => {
+it('finds the end of every short string without an escape, and of no other string', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'binary', maxLength: 20 }), fc.string(), (value, more) => {
       const written = JSON.stringify(value)
@@ -13,7 +13,7 @@ it('ends a string where JSON.parse does, and knows each short one without an esc
   )
 })
 
-it('leaves strings without an end, and long ones of a long text, to the parser', () => {
+it('leaves strings without an end, and long strings of a long text, to the parser', () => {
   expect(endOfShortString('["unended', 2)).toBeUndefined()
   expect(endOfShortString(`["${'x'.repeat(13)}"`.padEnd(5000), 2)).toBeUndefined()
   expect(endOfShortString(`["${'x'.repeat(12)}"`.padEnd(5000), 2)).toBe(14)

@@ -16,7 +16,7 @@ const units = fc.constantFrom(' ', 'a', '🌵', '\u{1f3dc}\ufe0f', '\0', '\t', '
 const text = fc.string({ unit: units, maxLength: 14 })
 
 describe('a name', () => {
-  it('is not blank, well-formed, without refused characters and not too long; the first fault is reported', () => {
+  it('must not be blank, malformed, too long, or have refused characters; the first fault is reported', () => {
     fc.assert(
       fc.property(text, fc.integer({ min: 1, max: 12 }), (name, longest) => {
         const faults = [
@@ -31,7 +31,7 @@ describe('a name', () => {
     )
   })
 
-  it('is counted in code points, also at its bound', () => {
+  it('is measured in code points, also at its maximum length', () => {
     expect(nameProblem('🌵'.repeat(5), rule)).toBeUndefined()
     expect(nameProblem(` ${'🌵'.repeat(5)} `, rule)).toBeUndefined()
     expect(nameProblem('🌵'.repeat(6), rule)).toBe('is longer than 5 characters; shorten it')
@@ -45,7 +45,7 @@ describe('a name', () => {
   })
 })
 
-it('that goes into a header is well-formed', () => {
+it('a text for a header must be well-formed', () => {
   fc.assert(
     fc.property(text, (name) => {
       const check = () => checkWellFormed('model', name)

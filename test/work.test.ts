@@ -3,15 +3,16 @@ import { describe, expect, it } from 'vitest'
 import { toApiError } from '../src/errors.ts'
 import { Scheduler, type Steps, workAtOnce } from '../src/work.ts'
 
-/** Steps that take so many milliseconds each, by the test's clock. */
+/** A clock of the test, and steps that advance it. */
 class Clock {
   ms = 0
-  /** Milliseconds since the last turn of the event loop, and their maximum. */
+  /** Milliseconds of all steps in this turn of the event loop. */
   taken = 0
+  /** The highest `taken` so far. */
   most = 0
   readonly now = () => this.ms
 
-  /** Watches the turns of the event loop while steps wait. */
+  /** Waits until no steps wait any more. Each turn of the event loop begins with `taken` 0. */
   async untilCalm(scheduler: Scheduler): Promise<void> {
     while (scheduler.waiting > 0) {
       await new Promise((resolve) => setImmediate(resolve))
@@ -31,7 +32,7 @@ class Clock {
   }
 }
 
-/** The status, code and field that a call is refused with. */
+/** The result of a call, or the status, code and field of its refusal. */
 async function refusalOf(call: () => Promise<unknown>): Promise<unknown> {
   try {
     return await call()
@@ -42,14 +43,14 @@ async function refusalOf(call: () => Promise<unknown>): Promise<unknown> {
 }
 
 describe('work', () => {
-  it('is done at once where one slice is enough', () => {
+  it('is done without a wait if one slice is enough', () => {
     const clock = new Clock()
     const scheduler = new Scheduler(clock.now)
     expect(scheduler.workOf({ account: 1 }).run('messages', clock.steps(4, 1))).toBe('done')
     expect(scheduler.waiting).toBe(0)
   })
 
-  it('of all callers together takes no more than its share of a turn of the event loop', async () => {
+  it('takes a bounded part of each turn of the event loop, for all requests together', async () => {
     const runs = fc.array(
       fc.record({ account: fc.nat(5), count: fc.integer({ min: 1, max: 40 }), msEach: fc.integer({ min: 1, max: 3 }) }),
       { minLength: 1, maxLength: 20 },
@@ -63,7 +64,7 @@ describe('work', () => {
         )
         await clock.untilCalm(scheduler)
         expect(await Promise.all(results)).toEqual(all.map(() => 'done'))
-        // The first slice, and a turn before the test could measure.
+        // The first slices and one more turn may run before the test begins a new count. A step takes up to 3 ms more.
         expect(clock.most).toBeLessThanOrEqual(2 * 15 + 3)
       }),
       { numRuns: 50 },
@@ -81,13 +82,13 @@ describe('work', () => {
       )
     const greedy = Array.from({ length: 50 }, () => run(1))
     await run(2)
-    // The other accounts had a slice for each of its slices, and the first one.
+    // The account with many requests had a slice for each slice of the other account, and some slices before.
     expect(taken[1]).toBeLessThan(taken[2] + 3 * 15)
     await clock.untilCalm(scheduler)
     await Promise.all(greedy)
   })
 
-  it('beyond its budget is a 400 that names the field', async () => {
+  it('gets a 400 that names the field when it exceeds its budget', async () => {
     const steps = function* (): Steps<void> {
       for (;;) yield 1_000_000
     }
@@ -131,7 +132,7 @@ describe('work', () => {
     expect(steps).toBe(before)
   })
 
-  it('that waits too long for others is a 503', async () => {
+  it('gets a 503 when it waits too long for other work', async () => {
     const clock = new Clock()
     const scheduler = new Scheduler(clock.now)
     const long = [1, 2].map((account) => scheduler.workOf({ account }).run('messages', clock.steps(15_000, 1)))
@@ -139,7 +140,7 @@ describe('work', () => {
     expect(ends).toContainEqual([503, 'overloaded', null])
   })
 
-  it('passes an error of the steps to its caller, and continues with the others', async () => {
+  it('that fails passes the error to its caller, and the work of other requests continues', async () => {
     const clock = new Clock()
     const scheduler = new Scheduler(clock.now)
     const failing = scheduler.workOf({ account: 1 }).run(
