@@ -51,7 +51,7 @@ export function excessOver(holder: Permissions, other: Permissions): Excess | un
 }
 
 /**
- * Refuses to create a key with more permissions than its maker has. Only the command line gives the scope `admin`.
+ * Refuses to create a key with more permissions than its maker has. Over HTTP no new key gets the scope `admin`.
  * @throws ApiError 403 `exceeds_your_key` with the field of the excess
  */
 export function checkMayMake(maker: Permissions, other: Permissions): void {

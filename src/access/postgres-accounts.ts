@@ -16,7 +16,7 @@ export class PostgresAccounts {
   ): Promise<Account> {
     const trimmed = accountNamed(name)
     const created = unixSeconds()
-    // A counter gives each id once, so that no account inherits the ledger of a deleted one.
+    // A counter gives each id once, so that no account inherits the ledger of a deleted account.
     const [counter] = await sql<{ value: number }[]>`
       UPDATE counters SET value = value + 1 WHERE name = 'accounts' RETURNING value`
     if (!counter) throw new Error('the table of counters is empty')

@@ -53,7 +53,7 @@ export class SqliteAccessStore implements AccessStore {
   }
 
   async createFirstAccount(request: KeyRequest, by = serviceActor()): Promise<NewKey | null> {
-    // One transaction: when several processes start for the first time, one creates the account, and always with its key.
+    // It is one transaction, so that only one of several first starts creates the account, and never without its key.
     return this.#change((record) => {
       if (this.#accounts.list().length > 0) return null
       record(by, accountEntry('account.created', this.#accounts.create(request.account)))

@@ -12,8 +12,8 @@ export interface HealthOptions {
 }
 
 /**
- * `/livez`: the process answers. `/readyz`: the database answers and is not damaged, and the service is not about to stop. Both
- * need no key.
+ * `/livez`: the process answers. `/readyz`: the database answers and is not damaged, and the service is not about to stop. The
+ * two routes need no key.
  */
 export const healthPlugin: FastifyPluginAsync<HealthOptions> = async (app, { check, drain, damage }) => {
   app.get('/livez', { schema: { hide: true } }, async () => ({ status: 'ok' }))

@@ -48,7 +48,7 @@ export function commonHeaders(requestId: string): Readonly<Record<string, string
 }
 
 /**
- * Sets the common headers on every reply, and writes one log line for each request when it ends; the observer is called too.
+ * Sets the common headers on every reply. When a request ends, writes one log line for it, and calls the observer.
  * @param proxies proxies whose `X-Forwarded-For` is trusted
  */
 export function logRequests(app: FastifyInstance, watch?: RequestObserver, proxies?: Networks): void {

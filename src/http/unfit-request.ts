@@ -4,11 +4,11 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { ApiError } from '../errors.ts'
 
 /**
- * Refuses, in the group's own error shape, requests that Node would refuse with an empty body: HTTP/1.1 without a `Host`
- * (RFC 9112, section 3.2), and unknown expectations (RFC 9110, section 10.1.1). It also refuses requests that Node accepts, but
- * that a proxy may read in another way: two `Host` headers (RFC 9112, section 3.2), and `Transfer-Encoding` in any version but
- * HTTP/1.1 (section 6.1); Node's parser accepts 0.9 and 2.0. After such an ambiguous request the connection is closed, and
- * requests behind it are refused too.
+ * Refuses two kinds of requests, in the error shape of their group of routes. Node itself would refuse the first kind, with an
+ * empty reply: HTTP/1.1 without a `Host` (RFC 9112, section 3.2), and unknown expectations (RFC 9110, section 10.1.1). Node would
+ * accept the second kind, but a proxy may read it in another way: two `Host` headers (RFC 9112, section 3.2), and
+ * `Transfer-Encoding` in any version but HTTP/1.1 (section 6.1; Node's parser accepts 0.9 and 2.0). After a request of the second
+ * kind the connection is closed, and requests behind it are refused too.
  */
 export function refuseUnfitRequests(app: FastifyInstance): void {
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))

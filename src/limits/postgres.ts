@@ -30,7 +30,7 @@ interface Claim {
 }
 
 /**
- * Keeps the counts of several replicas in PostgreSQL. All claims of one turn of the event loop share a transaction: it
+ * Keeps the counts of several replicas in PostgreSQL. The claims (calls of `take`) that wait together share a transaction: it
  * locks the rows of their subjects, reads what all replicas have counted, decides in memory, and writes the result.
  * A replica writes its share as an absolute number, never as a difference, and renews it before the lease ends. So the next
  * write corrects a failed one, and the share of a dead replica expires.

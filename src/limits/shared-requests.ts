@@ -12,7 +12,7 @@ const prefetchLifetimeMs = 1000
 const maxPrefetchPart = 1 / 100
 
 /**
- * Admits, on one replica, the requests of one key, or of all keys of an account that have no limit of their own. Each request is
+ * Admits the requests of a key on one replica. Keys that have only the limit of their account share one object. Each request is
  * taken from all limits that apply to it. The higher the demand, the more requests are prefetched: taken from the shared counts
  * in advance, so that most requests wait for no query. Prefetched requests must be used within a second, and are never more than
  * refill in that second. So in any minute all replicas together admit at most a second's refill beyond the limit. Prefetched
