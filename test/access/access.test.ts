@@ -27,7 +27,7 @@ afterAll(async () => {
   await service.close()
 })
 
-/** One path of each group of routes that needs a key and nothing else. */
+/** Paths of both interfaces. A request for them needs only a key. */
 const paths: readonly (readonly [Group, string])[] = [
   ['plants', '/plants'],
   ['chat', '/models'],

@@ -96,7 +96,7 @@ describe('a key that ends', () => {
     expect((await Promise.all(states)).toSorted()).toEqual(['aborted', 'aborted', 'open'])
     await kept.body?.cancel()
 
-    // New requests are refused in the right shape.
+    // New requests are refused in the error shape of their interface.
     const status = code === 'account_suspended' ? 403 : 401
     await expectError(await chat(service, key, false), 'chat', status)
     await expectError(

@@ -21,7 +21,7 @@ const permissions: fc.Arbitrary<Permissions> = fc.record({
 
 const nothing: Permissions = { scopes: [], ends: null, limits: {}, models: null }
 
-/** The rules in their simplest form: whether a key has all scopes, the lifetime, the limits and the models of another. */
+/** The rules in their simplest form: whether a key has the scopes, the lifetime, the limits and the models of another key. */
 function holdsAll(holder: Permissions, other: Permissions): boolean {
   const hasScopes = other.scopes.every((scope) => holder.scopes.includes(scope) || holder.scopes.includes('admin'))
   const lasts = (other.ends ?? Number.POSITIVE_INFINITY) <= (holder.ends ?? Number.POSITIVE_INFINITY)

@@ -23,7 +23,7 @@ const entry = fc.oneof(
 const list: fc.Arbitrary<ModelList | null> = fc.option(fc.array(entry, { minLength: 1, maxLength: 4 }), { nil: null })
 const user: fc.Arbitrary<ModelUser> = fc.record({ models: list, account: fc.record({ models: list }) })
 
-/** Another implementation of the same rule, to compare with. */
+/** Whether a list allows an id: another implementation of the rule, to compare with. */
 function allows(models: ModelList | null, name: string): boolean {
   if (models === null || models.includes(name)) return true
   const slashes = [...name.matchAll(/\//g)].map(({ index }) => index).filter((index) => index < name.length - 1)

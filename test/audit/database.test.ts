@@ -24,7 +24,7 @@ function folderForThisTest(): string {
   return path
 }
 
-/** The records of a SQLite file, read by a command. */
+/** The audit records of a SQLite file, which is opened as a command opens it. */
 async function recordsIn(path: string) {
   const stores = openSqliteStores(path)
   const records = await allRecords(stores)

@@ -48,7 +48,7 @@ it('the log has the rightmost address of X-Forwarded-For that is not a trusted p
     [forwarded('198.51.100.1, 203.0.113.7,10.1.2.3, 2001:db8:aa:1::5'), '203.0.113.7'],
     [forwarded('203.0.113.7, 11.0.0.1'), '11.0.0.1'],
     [forwarded('10.0.0.1, 10.0.0.2'), '10.0.0.1'],
-    // Other notations.
+    // The address has another notation.
     [forwarded('2001:DB8:0:0::7'), '2001:db8::7'],
     [forwarded('::ffff:203.0.113.7'), '203.0.113.7'],
     [forwarded('203.0.113.7:4711'), '203.0.113.7'],

@@ -113,7 +113,7 @@ describe('a reply to a page', () => {
 })
 
 test('every header of the service is exposed', () => {
-  // Other headers are for the browser itself, or come from proxies, or go to proxies.
+  // These headers are for the browser itself, or for proxies.
   const others = ['x-accel-buffering', 'x-content-type-options', 'x-forwarded-for', 'x-frame-options']
   const source = join(import.meta.dirname, '../../src')
   const files = readdirSync(source, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'))

@@ -12,7 +12,7 @@ import { onceAsked, serviceForThisTest, type TestService } from '../support/serv
 import { upstreamForThisTest } from '../support/upstream.ts'
 
 const kilobyte = 1024
-/** The lowest bound that the body limits below allow. */
+/** The lowest MAX_IN_FLIGHT_BYTES that the body limits below allow. */
 const maxInFlightBytes = 2 * 400 * kilobyte
 const limits = {
   PLANT_BODY_LIMIT: String(400 * kilobyte),

@@ -70,7 +70,7 @@ interface Tried {
   readonly limiters: readonly Limiter[]
   /** Records the tokens of a request. */
   spend(key: Key, tokens: number): Promise<void>
-  /** Whether they refuse only calls that exceed a limit. */
+  /** Whether the limiters refuse only calls that exceed a limit. */
   readonly isExact: boolean
 }
 

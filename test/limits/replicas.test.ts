@@ -231,7 +231,7 @@ describe.each(['read committed', 'serializable'])('three replicas, transactions 
   it('prefetch requests when they are busy, and admit at most one batch beyond the limit', async () => {
     const replicas = openThree()
     const limit = 600
-    // The refill of a second.
+    // A batch is at most the refill of a second.
     const batch = limit / 60
     const key = limitedKey({ requests_per_minute: limit })
     let questions = 0
