@@ -60,23 +60,20 @@ describe('an account that another transaction has locked', () => {
   it.each([
     ['a row lock, like a deletion', 'SELECT id FROM accounts WHERE id = 1 FOR UPDATE', [1, 2, 3]],
     ['a new plant, like an import', "INSERT INTO plants (account, id, name) VALUES (1, 1, 'imported')", [2, 3, 4]],
-  ])(
-    'by %s, delays no plant of other accounts, and its own plants keep their order',
-    async (_, statement, ids) => {
-      const store = new PostgresPlantStore(openDatabase(20_000))
-      const release = await hold(statement)
-      const own = ['a', 'b', 'c'].map((name) => store.create(1, { name }))
-      const others = await Promise.all(
-        Array.from({ length: 40 }, (_, index) => store.create(2 + (index % 8), { name: 'o' })),
-      )
-      expect(others).toHaveLength(40)
-      // Later writes of other accounts do not wait either, because the locked account has its own lane.
-      await untilWaiting(1)
-      expect((await store.create(2, { name: 'late' })).plant.id).toBe(6)
-      await release()
-      expect((await Promise.all(own)).map(({ plant }) => plant.id)).toEqual(ids)
-    },
-  )
+  ])('by %s, delays no plant of other accounts, and its own plants keep their order', async (_, statement, ids) => {
+    const store = new PostgresPlantStore(openDatabase(20_000))
+    const release = await hold(statement)
+    const own = ['a', 'b', 'c'].map((name) => store.create(1, { name }))
+    const others = await Promise.all(
+      Array.from({ length: 40 }, (_, index) => store.create(2 + (index % 8), { name: 'o' })),
+    )
+    expect(others).toHaveLength(40)
+    // Later writes of other accounts do not wait either, because the locked account has its own lane.
+    await untilWaiting(1)
+    expect((await store.create(2, { name: 'late' })).plant.id).toBe(6)
+    await release()
+    expect((await Promise.all(own)).map(({ plant }) => plant.id)).toEqual(ids)
+  })
 
   it('(i) leaves its lane when its lock is free, even while other accounts are locked', async () => {
     const store = new PostgresPlantStore(openDatabase(20_000))
