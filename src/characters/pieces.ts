@@ -8,6 +8,11 @@ import type { CharacterStore } from './library/character.ts'
 /** The most bytes of a card that is stored as one value in its row. A larger card is stored in pieces of this size. */
 export const pieceBytes = 256 * 1024
 
+/** Whether a card is stored in pieces. */
+export function isLarge(source: Buffer): boolean {
+  return source.length > pieceBytes
+}
+
 /** The most pieces that one transaction removes: in SQLite this takes some 5 ms. */
 export const maxRemovedPieces = 8
 
@@ -27,6 +32,11 @@ export function pieceAt(source: Buffer, place: number): Buffer {
 /** The error for an upload that took more than an hour, so its pieces were removed before all of them were written. */
 export function uploadLost() {
   return overloaded('Writing the card took too long, and nothing of it is kept. Send it again.')
+}
+
+/** The error for a card whose version was stored when the upload began, and was removed meanwhile. */
+export function versionRemoved() {
+  return overloaded('This version of the card was removed meanwhile, and nothing is written. Send it again.')
 }
 
 /**

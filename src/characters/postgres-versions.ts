@@ -4,6 +4,7 @@ import type { PostgresDatabase, Queries, Transaction } from '../storage/postgres
 import { escapeNul, unescapeNul } from '../storage/postgres/texts.ts'
 import { unixSeconds } from '../time.ts'
 import type { CharacterKey, NewCharacter, PurgeStep, VersionKey } from './library/character.ts'
+import { isLarge, versionRemoved } from './pieces.ts'
 import { type CharacterUsage, dayBegin, type PurgePlan, type PurgeRow, planPurge, purgeEntries } from './policy.ts'
 import { assignPieces } from './postgres-pieces.ts'
 import { selectForPurge } from './rows.ts'
@@ -35,7 +36,11 @@ export async function hasVersion(sql: Queries, account: number, character: NewCh
   return found.length > 0
 }
 
-/** Adds a version, or marks an existing version as the newest. @param upload the upload with the pieces of a large source */
+/**
+ * Adds a version, or marks an existing version as the newest.
+ * @param upload the upload with the pieces of a large source; null for a small source, and for a version that exists
+ * @throws ApiError 503 if a large version was removed since the upload began
+ */
 export async function addVersion(
   sql: Transaction,
   account: number,
@@ -45,12 +50,17 @@ export async function addVersion(
   const { digest, source } = character
   const name = escapeNul(character.name)
   const now = unixSeconds()
-  const added = await sql`
-    INSERT INTO character_versions (account, name, digest, source, created)
-    VALUES (${account}, ${name}, ${digest}, ${upload === null ? source : nothing}, ${now})
-    ON CONFLICT DO NOTHING RETURNING name`
-  if (upload !== null && added.length > 0) {
-    await assignPieces(sql, upload, { account, name: character.name, digest }, source.length)
+  if (isLarge(source) && upload === null) {
+    // A large source is never sent in one statement.
+    if (!(await hasVersion(sql, account, character))) throw versionRemoved()
+  } else {
+    const added = await sql`
+      INSERT INTO character_versions (account, name, digest, source, created)
+      VALUES (${account}, ${name}, ${digest}, ${upload === null ? source : nothing}, ${now})
+      ON CONFLICT DO NOTHING RETURNING name`
+    if (upload !== null && added.length > 0) {
+      await assignPieces(sql, upload, { account, name: character.name, digest }, source.length)
+    }
   }
   await sql`
     INSERT INTO character_use (account, name, digest, bytes, uploaded)

@@ -19,7 +19,7 @@ import {
   type VersionKey,
 } from './library/character.ts'
 import type { SourceBytes } from './library/source-bytes.ts'
-import { pieceBytes } from './pieces.ts'
+import { isLarge } from './pieces.ts'
 import { type CharacterUsage, checkCharacterLimits } from './policy.ts'
 import { PostgresPieces } from './postgres-pieces.ts'
 import { addVersion, hasVersion, lockUsage, noteUses, purge, usageOf } from './postgres-versions.ts'
@@ -192,7 +192,7 @@ export class PostgresCharacterStore implements CharacterStore {
     write: (upload: string | null) => Promise<T>,
   ): Promise<T> {
     const { name, source } = character
-    if (source.length <= pieceBytes) return await write(null)
+    if (!isLarge(source)) return await write(null)
     const isAdded = await this.#database.read(async (sql) => {
       const [before] = await sql`SELECT 1 FROM characters WHERE account = ${account} AND name = ${escapeNul(name)}`
       if (before && !mayReplace) throw nameTaken()

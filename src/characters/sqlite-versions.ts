@@ -3,6 +3,7 @@ import type { Actor } from '../audit/record.ts'
 import { withAuditRecords } from '../audit/sqlite.ts'
 import { unixSeconds } from '../time.ts'
 import type { CharacterKey, NewCharacter, PurgeStep, VersionKey } from './library/character.ts'
+import { isLarge, versionRemoved } from './pieces.ts'
 import { type CharacterUsage, dayBegin, type PurgeRow, planPurge, purgeEntries } from './policy.ts'
 import { selectForPurge } from './rows.ts'
 import type { SqlitePieces } from './sqlite-pieces.ts'
@@ -52,7 +53,7 @@ export class SqliteVersions {
     return this.#usage.get(account, account) ?? { characters: 0, bytes: 0 }
   }
 
-  has(account: number, { name, digest }: NewCharacter): boolean {
+  has(account: number, { name, digest }: Pick<NewCharacter, 'name' | 'digest'>): boolean {
     return this.#exists.get(account, name, digest) !== undefined
   }
 
@@ -60,11 +61,20 @@ export class SqliteVersions {
     return this.#size.get(account, name, digest)
   }
 
-  /** Adds a version, or marks an existing version as the newest. @param upload the upload with the pieces of a large source */
+  /**
+   * Adds a version, or marks an existing version as the newest.
+   * @param upload the upload with the pieces of a large source; null for a small source, and for a version that exists
+   * @throws ApiError 503 if a large version was removed since the upload began
+   */
   add(account: number, { name, digest, source }: NewCharacter, upload: string | null): void {
     const now = unixSeconds()
-    const { changes } = this.#insert.run(account, name, digest, upload === null ? source : nothing, now)
-    if (upload !== null && changes > 0) this.#pieces.assign(upload, { account, name, digest }, source.length)
+    if (isLarge(source) && upload === null) {
+      // A large source is never written in one statement.
+      if (!this.has(account, { name, digest })) throw versionRemoved()
+    } else {
+      const { changes } = this.#insert.run(account, name, digest, upload === null ? source : nothing, now)
+      if (upload !== null && changes > 0) this.#pieces.assign(upload, { account, name, digest }, source.length)
+    }
     this.#markNewest.run(account, name, digest, source.length, now, account, name)
   }
 

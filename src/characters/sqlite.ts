@@ -22,7 +22,7 @@ import {
   type VersionKey,
 } from './library/character.ts'
 import type { SourceBytes } from './library/source-bytes.ts'
-import { pieceBytes } from './pieces.ts'
+import { isLarge } from './pieces.ts'
 import { type CharacterUsage, checkCharacterLimits } from './policy.ts'
 import { type CharacterRow, digestRange, type SourceRow, toCharacter, toSource } from './rows.ts'
 import { SqlitePieces } from './sqlite-pieces.ts'
@@ -190,8 +190,8 @@ export class SqliteCharacterStore implements CharacterStore {
       })
     }
     // This check comes before the first piece, so that an account at its limit writes no pieces.
-    const isLarge = source.length > pieceBytes && this.#check(account, character, limits, mayReplace).isAdded
-    return isLarge ? await this.#pieces.withPieces(source, write) : write(null)
+    const inPieces = isLarge(source) && this.#check(account, character, limits, mayReplace).isAdded
+    return inPieces ? await this.#pieces.withPieces(source, write) : write(null)
   }
 
   /**

@@ -155,6 +155,22 @@ describe.each(['SQLite', 'PostgreSQL', 'PostgreSQL, serializable'])('cards in pi
     expect((await wholeSource(characters, id, 'Twin', card.digest))?.equals(card.source)).toBe(true)
   })
 
+  it('a large version that is removed while it is uploaded again is refused or added in pieces, and never in one statement', async () => {
+    const { id, characters, sql } = await here()
+    const card = cardOf('Phoenix', randomBytes(5 * pieceBytes))
+    for (let round = 0; round < often(5); round++) {
+      await characters.put(id, card)
+      const [, again] = await Promise.allSettled([characters.remove(id, 'Phoenix'), characters.put(id, card)])
+      if (again.status === 'rejected') expect(again.reason).toMatchObject({ status: 503 })
+      else expect((await wholeSource(characters, id, 'Phoenix', card.digest))?.equals(card.source) ?? true).toBe(true)
+      const [row] = await sql.run<{ n: number }>(
+        `SELECT count(*) AS n FROM character_versions WHERE length(source) > ${pieceBytes}`,
+      )
+      expect(Number(row?.n)).toBe(0)
+    }
+    await sweep(characters)
+  })
+
   it('pieces of a running upload are kept for an hour; after that the upload is refused, and no piece is left', async () => {
     const { id, characters, sql } = await here()
     await sweep(characters)

@@ -64,6 +64,20 @@ export const files: readonly Row[] = [
       png(pngChunk('tEXt', Buffer.alloc(60 * megabyte, 'a')), cardChunk('ccv3', card({}))),
     ),
   ),
+  ...onBothEngines({
+    name: 'a PNG of 60 MB that is stored already',
+    isLargest: true,
+    maxAttackers: 16,
+    prepare: () => {
+      const body = png(pngChunk('tEXt', Buffer.alloc(60 * megabyte, 'a')), cardChunk('ccv3', card({})))
+      return async (attacker) => {
+        const put = () =>
+          attacker.send('/characters/Moss', { method: 'PUT', body, headers: { 'content-type': types.png } })
+        await put()
+        await put()
+      }
+    },
+  }),
   ...onBothEngines(fileRow('a PNG with a card of 15 MB', 'png', () => png(cardChunk('ccv3', bigCard(15_000_000))))),
   fileRow('a PNG with 50 packed chunks of 16 MB each', 'png', () => {
     const chunk = pngChunk('zTXt', Buffer.concat([Buffer.from('ccv3\0\0', 'latin1'), packed(15_900_000)]))
