@@ -66,7 +66,7 @@ async function offer(port: number, rate: number, duration: number): Promise<Offe
   }
 }
 
-/** Sends three times the capacity, and reports the results. */
+/** Sends a quarter of the capacity, three times the capacity and a quarter again, and reports the results. */
 export async function benchOverload(): Promise<readonly Figure[]> {
   const service = await startService('conservatory')
   try {

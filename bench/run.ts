@@ -19,8 +19,8 @@ import { benchWalk } from './walk.ts'
 import { benchWrites } from './writes.ts'
 
 /*
- * Runs all benchmarks, or the benchmarks named on the command line, and prints one table at the end: npm run bench -- reads
- * ROUNDS and SECONDS set the number of rounds and the seconds of load.
+ * Runs all benchmarks, or only the benchmarks that the command line names (`npm run bench -- reads`), and prints one table at the
+ * end. ROUNDS and SECONDS set the number of rounds and the seconds of load.
  */
 const benchmarks: Readonly<Record<string, () => Promise<readonly Figure[]>>> = {
   startup: benchStartup,

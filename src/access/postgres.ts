@@ -245,7 +245,7 @@ export class PostgresAccessStore implements AccessStore {
     return this.#change((sql, record) => this.#withAdminLeft(sql, () => change(sql, record)))
   }
 
-  /** Runs a change, and refuses it when no working key of the scope `admin` would be left. */
+  /** Runs a change, and refuses it if it takes away the last working key of the scope `admin`. */
   async #withAdminLeft<T>(sql: Transaction, change: () => Promise<T>): Promise<T> {
     // The lock keeps two replicas from each removing one of the last two admin keys at the same time.
     await sql`SELECT value FROM counters WHERE name = 'accounts' FOR UPDATE`

@@ -247,7 +247,7 @@ export class SqliteAccessStore implements AccessStore {
     }
   }
 
-  /** Runs a change, and refuses it when no working key of the scope `admin` would be left. */
+  /** Runs a change, and refuses it if it takes away the last working key of the scope `admin`. */
   #changeWithAdminLeft<T>(change: (record: Recorder) => T): T {
     return this.#change((record) => {
       const hadAdmin = this.#accounts.hasAdmin()

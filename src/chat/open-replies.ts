@@ -2,7 +2,7 @@ import type { FastifyReply } from 'fastify'
 import type { Guard } from '../access/guard.ts'
 import { ApiError, clientGone } from '../errors.ts'
 
-/** Milliseconds of the grace period that are kept for writing the error; half of a grace period that is shorter than 2 s. */
+/** Milliseconds of the grace period that are reserved for writing the error. A grace period under 2 s reserves half of itself. */
 const errorWriteMs = 1000
 
 /** The replies that are not complete, and the signals that end them early. */

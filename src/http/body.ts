@@ -133,7 +133,7 @@ class GrowingBytes {
     for (const block of [...this.#full.splice(0), this.#block]) freeBytes(block)
   }
 
-  /** @param more bytes that will be appended next */
+  /** @param more the number of bytes that the next call appends, so that a new block has room for them */
   #append(piece: Buffer, more: number): void {
     for (let start = 0; start < piece.length; ) {
       if (this.#used === this.#block.length) this.#addBlock(piece.length - start + more)

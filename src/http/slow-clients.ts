@@ -2,7 +2,10 @@ import type { Socket } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import type { Config } from '../config.ts'
 
-/** How long a connection waits for its next request. With half a second, it differs from every timeout of a stalled reader. */
+/**
+ * How long a connection waits for its next request. Timeouts of stalled readers are whole seconds. This time is not, so the
+ * listener of `timeout` below can tell an idle connection from a stalled reader.
+ */
 const keepAliveTimeoutMs = 72_500
 
 /** The time between Node's checks for requests that take too long; 30 s by default. */

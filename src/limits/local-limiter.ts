@@ -19,7 +19,7 @@ export interface LocalLimiterOptions {
   readonly now?: () => number
 }
 
-/** When so many keys and accounts are counted, those that are idle are dropped. */
+/** The number of counted keys and accounts at which the idle ones are dropped. */
 const manySubjects = 10_000
 
 /**

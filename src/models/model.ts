@@ -26,7 +26,7 @@ export interface ModelRequest {
    * its first event.
    */
   readonly onIgnored?: (parameter: string) => void
-  /** W3C trace context as headers for the upstream: the caller's, until an attempt sets its own. */
+  /** W3C trace context as headers for the upstream. An attempt that is traced replaces the caller's headers by its own. */
   readonly trace?: Readonly<Record<string, string>> | undefined
 }
 

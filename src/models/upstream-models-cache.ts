@@ -8,7 +8,7 @@ const timeoutMs = 10_000
 
 interface CacheEntry {
   ids: readonly string[]
-  /** When the list is read again. */
+  /** From this time on, the next use of the list reads it again. By the clock, in milliseconds. */
   dueAt: number
 }
 

@@ -14,8 +14,9 @@ interface CachedItem {
 }
 
 /**
- * The output items of responses by their ids, so that a client may refer to them in its next request. They are kept in
- * memory only, for an hour at most. The oldest items go when an account, or all accounts together, have too many characters.
+ * The output items of responses by their ids, so that a client may refer to them in its next request. Items are only in memory,
+ * and can be found for an hour. The next `keep` removes expired items, and the oldest items if an account, or all accounts
+ * together, have too many characters.
  */
 export class OutputItemCache {
   /** The items by id, the oldest first. */

@@ -73,7 +73,7 @@ interface Head {
   readonly model: string
 }
 
-/** The time and the model of an answer; a value of a wrong type is left out. */
+/** The time and the model of an answer. A value that is missing or cannot be used is left out. */
 function headOf({ created, model }: { readonly created: unknown; readonly model: unknown }): Partial<Head> {
   return {
     ...(typeof created === 'number' && created > 0 ? { created: Math.trunc(created) } : {}),

@@ -41,7 +41,8 @@ export class PostgresLedger implements Ledger {
 
   async begin(entry: LedgerEntry): Promise<void> {
     await this.#replica.live()
-    // A request begins only after the failed ends are written, so there are never more failed ends than requests in flight.
+    // No request begins before the failed ends are written. So an outage leaves at most one failed end for each request that was
+    // in flight when the outage began.
     if (this.#failedEnds.length > 0) await this.flush()
     await this.#writes.add({ kind: 'begun', entry })
   }

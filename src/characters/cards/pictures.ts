@@ -82,7 +82,9 @@ function sizeOfJpeg(bytes: Buffer): Size | undefined {
   return undefined
 }
 
-/** Whether a marker begins a frame: SOF0 to SOF15, except the numbers between that are DHT, JPG and DAC (section B.1.1.3). */
+/**
+ * Whether a marker begins a frame: 0xC0 to 0xCF (SOF0 to SOF15), without 0xC4 (DHT), 0xC8 (JPG) and 0xCC (DAC); section B.1.1.3.
+ */
 function isFrame(marker: number): boolean {
   return marker >= 0xc0 && marker <= 0xcf && marker !== 0xc4 && marker !== 0xc8 && marker !== 0xcc
 }

@@ -12,7 +12,10 @@ interface CachedText {
 /** The memory of a cached text, and of a cached key, besides its characters, counted as characters. */
 const overheadOfText = 100
 const overheadOfKey = 200
-/** The most characters that are cached for one card and all its users. The next request after that begins with an empty cache. */
+/**
+ * The most characters, with the overheads above, that are cached for one card and all its users. The next request after that
+ * begins with an empty cache.
+ */
 const maxKeptLength = 4 * 1024 ** 2
 const maxKeptUsers = 100
 

@@ -28,7 +28,7 @@ export interface MessageExtra {
  */
 const opaqueNames = /signature|redacted|encrypted/i
 
-/** The part of a provider's metadata that must come back unchanged; undefined if there is no such part. */
+/** The part of a provider's metadata that the client must send back unchanged; undefined if there is no such part. */
 export function opaqueMetadata(metadata: unknown): SharedV4ProviderMetadata | undefined {
   if (typeof metadata !== 'object' || metadata === null) return undefined
   const kept = Object.entries(metadata).flatMap(([provider, values]) => {

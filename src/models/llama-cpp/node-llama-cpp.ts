@@ -100,8 +100,8 @@ export interface NodeLlamaCpp {
 export class NodeLlamaCppError extends Error {}
 
 /**
- * Loads the package, which takes 0.25 s and 100 MB.
- * @throws NodeLlamaCppError if the package is not installed, or is not node-llama-cpp 3
+ * Loads the package, which takes 0.25 s and 100 MB of memory.
+ * @throws NodeLlamaCppError if the package is not installed, or is not node-llama-cpp 3; any other error of the import unchanged
  */
 export async function loadNodeLlamaCpp(name = 'node-llama-cpp'): Promise<NodeLlamaCpp> {
   let loaded: unknown

@@ -11,7 +11,7 @@ export class SchemaTooLargeError extends Error {
   override readonly name = 'SchemaTooLargeError'
 }
 
-/** Maximum keywords, properties, branches or values in one place of a schema. OpenAI allows 5,000 properties in a schema. */
+/** The most members of one object or array of a schema. OpenAI allows 5,000 properties in a schema. */
 const maxMembers = 5000
 const maxReferenceLength = 10_000
 /** Units of work to read or copy a member. */

@@ -55,7 +55,8 @@ function isOfSelf({ source }: Passage): boolean {
 
 /**
  * A greeting of the card that was not said yet, selected by seed and choice; null if there is none.
- * @param hasName whether the user has given a name, which the greeting must then contain
+ * @param hasName whether the message introduces the user by name. Then the greeting must contain the user's name, and there is no
+ *   such greeting after the character's first reply
  */
 function* cardGreeting(context: ReplyContext, hasName: boolean): Steps<string | null> {
   const { material, conversation } = context

@@ -1,8 +1,11 @@
-/** The most units that are read in one turn of the event loop: some 25 ms, if each unit takes 3 µs (`cost-counter.ts`). */
+/**
+ * Units that are read in one turn of the event loop before other pieces wait. A unit is about one JSON value (`cost-counter.ts`).
+ * At up to 3 µs for each unit, these are some 25 ms.
+ */
 const maxUnitsPerTurn = 8000
-/** A piece of up to so many units never waits: it is a few events of an ordinary stream, which arrive one by one. */
+/** A piece with no more units than this never waits: it is a few events of an ordinary stream, which arrive one by one. */
 const maxUnitsWithoutWait = 100
-/** So many bytes cost one unit: relaying bytes and reading long strings is cheap. */
+/** The number of bytes that cost one unit. It is not small, because relaying bytes and reading long strings is cheap. */
 const bytesPerUnit = 32
 
 /** The units that the bytes of an answer cost, whatever they contain. */

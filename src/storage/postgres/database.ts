@@ -437,7 +437,8 @@ function abandon({ abandoned, sockets }: Pool, work: Promise<unknown>, reason: D
  * @returns the process id of the server's backend
  */
 async function limitTime(sql: Transaction, timeoutMs: number, lockTimeoutMs?: number): Promise<number> {
-  // `execute` sends the statement immediately, before the next statement. 0 would mean no limit.
+  // postgres.js sends a statement when it is awaited. With `execute`, the limits are sent before the first statement of the work.
+  // The minimum is 1 ms, because the server reads 0 as no limit.
   const set = (name: string, milliseconds: number) =>
     sql.unsafe(`SET LOCAL ${name} = ${Math.max(1, Math.ceil(milliseconds))}`).execute()
   const [{ state }] = await Promise.all([

@@ -111,8 +111,8 @@ export function isConflict(error: unknown): boolean {
 }
 
 /**
- * Whether a statement was prepared before a migration changed its columns (feature_not_supported, from this function of the
- * server). Outside a transaction, the client library prepares the statement again by itself.
+ * Whether a statement was prepared before a migration changed its columns: the server's function `RevalidateCachedQuery` fails
+ * with feature_not_supported. Outside a transaction, the client library prepares the statement again by itself.
  */
 function isOutdated(error: unknown): boolean {
   return codeOf(error) === '0A000' && field(error, 'routine') === 'RevalidateCachedQuery'

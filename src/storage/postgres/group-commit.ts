@@ -8,9 +8,9 @@ import { currentRequestTime, outsideRequest, type RequestTime } from './request-
 
 /** The most writes of one transaction. With so few writes, a retry is quick. */
 const maxBatchSize = 500
-/** The most writes that wait in the lane of an owner; further writes are refused. */
+/** The most writes that wait in the lane of an owner, which is a queue for its writes alone. Further writes are refused. */
 const maxQueuedWrites = 1000
-/** When there are so many lanes of owners, idle lanes are removed. */
+/** The number of lanes of owners at which idle lanes are removed before another lane is made. */
 const maxLanes = 1000
 /** How long an attempt at a batch waits for a lock. In the shared lane, the next attempt finds out which writes need the lock. */
 const lockTimeoutMs = 100

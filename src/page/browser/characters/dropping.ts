@@ -4,7 +4,7 @@ import { goTo } from '../base/route.ts'
 import { may } from '../base/session.ts'
 import { addFiles } from './imports.ts'
 
-/** Whether files that the page accepts are dragged over it. */
+/** Whether files are dragged over the page, and the key may upload files. */
 export const isOver = signal(false)
 
 /** Accepts files that are dropped anywhere on the page, while the view is shown. */

@@ -4,7 +4,10 @@ import { formatNumber } from '../ui/format.ts'
 import { clip } from '../ui/long-text.ts'
 import type { Lore } from './prompt.ts'
 
-/** The reasons why a matching entry is not in the prompt. */
+/**
+ * The reasons why a lore entry is not in the prompt. An entry with `limit` may have keys that were not searched for. The service
+ * also gives this reason when a lorebook has too much text for a prompt.
+ */
 const reasons: Readonly<Record<string, string>> = {
   probability: 'its probability did not come up this time',
   group: 'another entry of its group was drawn',
@@ -18,7 +21,7 @@ const reasons: Readonly<Record<string, string>> = {
 const maxEntries = 300
 const maxKeys = 20
 
-/** The lore entries that fired, with their keys, and the matching entries that were left out. */
+/** The lore entries that fired, with their keys, and the entries that were left out. */
 export function LoreTable({ lore }: { readonly lore: readonly Lore[] }): VNode {
   if (lore.length === 0) {
     return html`<section><h3>Lore</h3><p>No lore entry fired.</p></section>`
