@@ -148,7 +148,7 @@ describe('a credential', () => {
     )
   })
 
-  it('is checked before the body: a refused request reads and writes nothing', async () => {
+  it('is checked before the body: a refused request gets a 401 for any body, and writes nothing', async () => {
     const before = await everythingKept(sql)
     const json = { name: 'CANARY', model: 'understudy', messages: [{ role: 'user', content: 'CANARY' }] }
     for (const [group, path] of [

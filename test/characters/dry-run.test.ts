@@ -60,7 +60,7 @@ describe('an upload with dry_run', () => {
     }
   })
 
-  test('replaces nothing with PUT', async () => {
+  test('by PUT does not replace the card', async () => {
     const put = (query: string, body: string) =>
       service.request(`/characters/Replaced${query}`, { method: 'PUT', body })
     expect((await put('', text)).status).toBe(201)

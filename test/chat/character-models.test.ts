@@ -32,7 +32,10 @@ afterAll(async () => {
   await off?.close()
 })
 
-/** The model that answers, by the headers of a whole reply, a stream and a receipt, which must agree. */
+/**
+ * Requests a whole reply, a stream and a receipt, and checks that all three have the same result.
+ * @returns the model in the header `x-model`, or the status of the refusal
+ */
 async function answering(service: TestService, body: object, key = service.key): Promise<string> {
   const headers = { authorization: `Bearer ${key}` }
   const told = []

@@ -100,7 +100,7 @@ describe('the understudy', () => {
     expect(endless?.choices).toEqual(free?.choices)
   })
 
-  test('calls one of the allowed functions, and names tools that it cannot call', async () => {
+  test('calls one of the allowed functions, and reports "tools" as ignored if it cannot call one of them', async () => {
     const response = await ask({ tools: [weather, clock, shell], tool_choice: allowed })
     expect(response.headers.get('x-ignored-params')).toBe('tools')
     const [choice] = (await readCompletion(response)).choices

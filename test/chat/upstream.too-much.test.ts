@@ -43,7 +43,7 @@ test.each([
   expect(streamed.isDone).toBe(false)
 })
 
-test('log probabilities do not count, and pass unchanged', async () => {
+test('log probabilities do not count towards the maximum number of values, and pass unchanged', async () => {
   const top = Array.from({ length: 20 }, () => ({ token: 'a', logprob: -0.5, bytes: [97] }))
   const content = Array.from({ length: 3000 }, () => ({ token: 'a', logprob: -0.5, bytes: [97], top_logprobs: top }))
   const whole = completion('Hi')

@@ -55,7 +55,7 @@ describe('HTTP that is malformed', () => {
     ['chat', 'a length of letters', 'POST /chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n'],
     ['chat', 'no HTTP', 'CANARY\r\n\r\n'],
     ['chat', 'a hello of TLS', '\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03'],
-  ] as const)('is a 400 in the shape of the %s: %s', async ([group, , bytes]) => {
+  ] as const)('is a 400 in the error format of %s: %s', async ([group, , bytes]) => {
     const refusal = await expectError(await sendRaw(service.url, bytes), group, 400)
     expect(refusal.everything).not.toContain('CANARY')
     if (group === 'chat') expect(refusal).toMatchObject({ code: 'malformed_http', param: null })
@@ -66,7 +66,7 @@ describe('HTTP that is malformed', () => {
     ['chat', 400, 'no Host', 'GET /models HTTP/1.1\r\nConnection: close\r\n\r\n'],
     ['plants', 417, 'an expectation', 'GET /plants HTTP/1.1\r\nHost: x\r\nExpect: cake\r\nConnection: close\r\n\r\n'],
     ['chat', 417, 'an expectation', 'GET /models HTTP/1.1\r\nHost: x\r\nExpect: cake\r\nConnection: close\r\n\r\n'],
-  ] as const)('is refused in the shape of the %s: %i for %s', async ([group, status, , bytes]) => {
+  ] as const)('is refused in the error format of %s: %i for %s', async ([group, status, , bytes]) => {
     await expectError(await sendRaw(service.url, bytes), group, status)
   })
 
@@ -127,7 +127,7 @@ describe('HTTP that is malformed', () => {
     ['plants', '/plants/%', 400],
     ['chat', '/models/%zz', 400],
     ['chat', '/%zz/plants', 400],
-  ] as const)('in the path is refused in the shape of the %s: %s', async ([group, path, status]) => {
+  ] as const)('in the path is refused in the error format of %s: %s', async ([group, path, status]) => {
     const { everything } = await expectError(await sendRaw(service.url, head('GET', path)), group, status)
     expect(everything).not.toContain('zz')
   })

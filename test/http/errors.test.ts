@@ -102,7 +102,7 @@ describe('an unknown route', () => {
     ['chat', 'GET', '/../../etc/passwd'],
     ['chat', 'GET', '/docs/nothing-CANARY.js'],
     ['chat', 'GET', '/docs/../../package.json'],
-  ] as const)('is a 404 in the shape of the %s, with a key or without: %s %s', async ([group, method, path]) => {
+  ] as const)('is a 404 in the error format of %s, with a key or without: %s %s', async ([group, method, path]) => {
     for (const authorization of [`Bearer ${service.key}`, null]) {
       const refusal = await expectError(await service.request(path, { method, headers: { authorization } }), group, 404)
       expect(refusal.everything).not.toContain('CANARY')

@@ -87,7 +87,7 @@ describe('requests beyond the budget of a turn of the event loop', () => {
     ],
   ] as const
   test.each(groups)(
-    'are refused with 503 and Retry-After, in the shape of their group: %s',
+    'are refused with 503 and Retry-After, in the error format of their route: %s',
     async (path, json, body) => {
       const { loop, service } = await guarded()
       const large = Array.from({ length: 20 }, () => post(service, path, json))

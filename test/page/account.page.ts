@@ -42,7 +42,7 @@ async function openForm(page: Page): Promise<void> {
 const submit = (page: Page) => page.getByRole('button', { name: 'Make the key' }).click()
 
 describe('limits', () => {
-  it('are shown with their use and the account, whatever scopes the key has', async () => {
+  it('of the key and of its account are shown with their use, even if the key can only read plants', async () => {
     const service = await serviceForThisTest({ LIMITS: 'plants=10,tokens_per_day=1000' })
     for (let number = 1; number <= 9; number++) await service.request('/plants', { json: { name: `plant ${number}` } })
     const { key } = await makeKey(service, {

@@ -121,7 +121,7 @@ describe('plants', () => {
     expect((await plantsOf(service)).map(({ id }) => id)).toEqual([1, 2])
   })
 
-  it('that were deleted elsewhere leave the list, with a notice', async () => {
+  it('that were deleted elsewhere leave the list, with a notice, when the reader deletes them', async () => {
     const service = await serviceForThisTest()
     await plant(service, ['Monstera'])
     const page = await pageBrowser.openPage(service, { at, expected: [/404/] })

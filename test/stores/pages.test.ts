@@ -127,7 +127,7 @@ describe.each(engines)('pages of plants in $name', (engine) => {
     },
   )
 
-  it('with ids are separate replies, with another ETag and a Link that keeps the ids', async () => {
+  it('with include=id have the ids, an ETag of their own, and a Link with include=id', async () => {
     const [{ account: owner }, { account: reader, secret }] = [await newReader(), await newReader()]
     await database.run(`
       INSERT INTO plants (account, id, name, tag)

@@ -5,7 +5,7 @@ import { onTestFinished } from 'vitest'
 /** A load balancer in front of services, without retries. */
 export interface Balancer {
   readonly url: string
-  /** A line for each request that no service has answered, with the reason. */
+  /** A line for each request without a complete reply, with the reason. */
   readonly failures: readonly string[]
   /** Adds a service, which gets requests as soon as it is ready. */
   add(service: string): void

@@ -11,7 +11,7 @@ export interface Meddling {
   before?(statement: string): string | undefined
   /** Whether the client gets a wrong backend process id, as behind a pooler. */
   readonly hidesPid?: boolean
-  /** Whether the proxy holds back all messages of clients now, as a pooler does while it waits for its server. */
+  /** Whether the proxy drops all messages of clients now. For the client this looks like a pooler that waits for its server. */
   isWaiting?(): boolean
   /** Whether the greeting says that the server is a standby, as PgBouncer still does after a promotion. */
   readonly tellsOfStandby?: boolean

@@ -62,7 +62,7 @@ function openSqlite(path: string): TestSql {
       return database.prepare<[], string>(named).pluck().all()
     },
     async hasReader() {
-      // SQLite cannot truncate the log while a reader has an older snapshot.
+      // SQLite cannot truncate the log while a reader uses it.
       database.pragma('busy_timeout = 0')
       const isBusy = database.pragma('wal_checkpoint(TRUNCATE)', { simple: true }) === 1
       database.pragma('busy_timeout = 5000')

@@ -195,7 +195,7 @@ describe('10 conversion', () => {
     expect(through(cardOfV2, 'json').document).toMatchObject({ data: { group_only_greetings: [] } })
   })
 
-  test('1 Pygmalion names become V1 names, and stay', () => {
+  test('1 the fields of Pygmalion are copied into the fields of V1, and are also kept', () => {
     const { document } = through({ char_name: 'Ada', char_greeting: 'Hi' }, 'json')
     expect(document).toMatchObject({ data: { name: 'Ada', first_mes: 'Hi', char_name: 'Ada', personality: '' } })
   })

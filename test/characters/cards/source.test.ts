@@ -78,7 +78,7 @@ describe('1 card versions', () => {
 })
 
 describe('8 JSON files', () => {
-  test('8 CRLF is accepted and kept', () => {
+  test('8 a file with CRLF line breaks is accepted, and CRLF in a text is kept', () => {
     const bytes = Buffer.from('{\r\n"name": "Ada",\r\n"first_mes": "a\\r\\nb"\r\n}\r\n')
     expect(readCardSource(bytes).document).toEqual({ name: 'Ada', first_mes: 'a\r\nb' })
   })

@@ -164,7 +164,7 @@ describe('check, 5, over damaged files', () => {
     expect(found).toContainEqual(expect.stringMatching(expected))
   })
 
-  it('PostgreSQL: finds an index that lacks rows, which causes no error', async () => {
+  it('PostgreSQL: finds an index that lacks rows, although no query fails', async () => {
     const server = await startPostgres({ autovacuum: 'off' })
     onTestFinished(() => server.stop())
     const settings = await filled('PostgreSQL', await server.createDatabase())

@@ -47,7 +47,10 @@ class Round {
     void this.#read()
   }
 
-  /** Ends the round; pending requests count with their waiting time so far. */
+  /**
+   * Ends the round, and aborts its requests. After this call, a request for plants or `/livez` that has waited longer than the
+   * pace is added to the latencies.
+   */
   end(): Sights {
     this.#ending.abort()
     return this.#sights
