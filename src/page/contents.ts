@@ -81,7 +81,7 @@ function pathOf({ parentPath, name }: { readonly parentPath: string; readonly na
 const comments = /^[ \t]*(?:\/\*[\s\S]*?\*\/|\/\/.*)$/gm
 
 /**
- * A source without types and comments, which are a third of the bytes. The numbers of the lines stay the same.
+ * A source without types and comments, which are a fifth of the bytes. The numbers of the lines stay the same.
  */
 function toScript(path: string, source: string): string {
   const script = path.endsWith('.ts') ? stripTypeScriptTypes(source) : source

@@ -13,9 +13,9 @@ export function pageOf(verdicts: readonly Verdict[]): string {
 This page compares the prompts of SillyTavern and of [\`POST /chat/prompt\`](interfaces.md#routes) for ${verdicts.length} cases. A case is one conversation with one card and the same settings.
 ${same.length} cases have the same prompt, and ${decided.length} differ on purpose, each with its reason${open.length === 0 ? '' : `; ${open.length} are not the same yet`}. \`npm run trials -- compare\` runs the cases and writes this page.
 
-SillyTavern (\`${version}\` from npm) runs with its page in headless Chromium. It imports the card, the trial types the user's messages,
-and SillyTavern's last request to an upstream is compared. Its settings are those of a fresh installation, with these exceptions: the main
-prompt is the service's own (\`${builtInSystemPrompt}\`),
+SillyTavern (\`${version}\` from npm) runs with its page in headless Chromium. In each case it imports the card, and the
+trial types the user's messages. The last request that SillyTavern sends to its upstream is compared. The settings of SillyTavern are
+those of a fresh installation, with these exceptions: the main prompt is the service's own (\`${builtInSystemPrompt}\`),
 \`[Start a new Chat]\` is empty, four messages are scanned for lore, messages have no names before them, a continuation is a
 prefill, the context has 100,000 tokens, and nothing is streamed.
 
