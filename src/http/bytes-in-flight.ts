@@ -1,6 +1,6 @@
 import { overloaded } from '../errors.ts'
 
-/** A body or a reply of up to so many bytes is neither counted nor refused. Most are so small, and cost only one comparison. */
+/** The most bytes of a body or a reply that is neither counted nor refused. Most are so small, and cost only one comparison. */
 export const smallBytes = 64 * 1024
 
 /**

@@ -11,7 +11,7 @@ export const maxJsonDepth = 100
 
 const bounds = { depth: maxJsonDepth, duplicates: 'refused', roundedIntegers: 'refused' } as const
 
-/** A body of up to so many bytes is parsed in one step, in under a millisecond. */
+/** The most bytes of a body that is parsed in one step, in under a millisecond. */
 const smallBodyBytes = 16 * 1024
 
 /** Requests with a lone surrogate in their body. */

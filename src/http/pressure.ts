@@ -21,7 +21,7 @@ const sampleIntervalMs = 500
 const maxDelayMs = 100
 /** After this time without a refusal, load shedding ends. */
 const calmAfterMs = 1000
-/** So many checks of requests pass in each turn, however long the turn lasts: a few slow requests are no overload. */
+/** The checks of requests that pass in each turn, however long the turn lasts: a few slow requests are no overload. */
 const minTakenPerTurn = 12
 
 /** These routes are never refused: a supervisor without an answer would restart a service that is only busy. */

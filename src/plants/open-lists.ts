@@ -1,6 +1,6 @@
 import { type ApiError, overloaded } from '../errors.ts'
 
-/** A list of up to so many plants is sent as one text. A longer list is streamed, whether or not the request has a limit. */
+/** The most plants of a list that is sent as one text. A longer list is streamed, whether or not the request has a limit. */
 export const maxWholeList = 1000
 
 /** The most long lists that may be open at the same time: of all accounts, and of one account. */

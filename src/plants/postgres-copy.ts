@@ -22,7 +22,7 @@ for (const [letter, control] of ['b\b', 'f\f', 'n\n', 'r\r', 't\t', 'v\v']) {
 }
 
 /**
- * A line of the file is at most so many times as long as its row in COPY: a control character takes six bytes in JSON, and the
+ * How many times longer than its row in COPY a line of the file may be: a control character takes six bytes in JSON, and the
  * shortest row, `1\t\t\n`, becomes a line of 28 bytes.
  */
 const maxLineGrowth = 7

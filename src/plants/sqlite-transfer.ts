@@ -23,7 +23,7 @@ import {
 
 const plantsPerRead = 2000
 
-/** While no service runs, a checkpoint runs when SQLite's log has so many pages of 4 KiB. */
+/** The number of pages of 4 KiB in SQLite's log at which a checkpoint runs while no service runs. */
 const aloneCheckpointPages = 8000
 
 /** Exports and imports accounts of SQLite. */

@@ -24,8 +24,9 @@ const pauseMs = 20
 /** A pause is at least this many times as long as the transaction before it: on a busy machine, transactions delay each other. */
 const pauseFactor = 3
 
-/** After this time a transaction of SQLite removes no more entries. It looks at the clock each time it has removed so many. */
+/** After this time a transaction of SQLite removes no more entries. */
 const maxTransactionMs = 3
+/** The removed rows after which such a transaction looks at the clock. */
 const rowsPerClockCheck = 20
 
 /**

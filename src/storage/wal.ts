@@ -14,7 +14,7 @@ const largeBytes = 16_000_000
 export const keptLogBytes = 8_000_000
 /** The most pages that are checkpointed on the serving thread, which takes some milliseconds. */
 const maxPages = 500
-/** SQLite's default: a commit checkpoints the log when it has so many pages. */
+/** SQLite's default: the number of pages in the log at which a commit checkpoints it. */
 export const automaticPages = 1000
 
 /**

@@ -34,7 +34,7 @@ export class Meter {
   /** Bytes of the passages, which are passed on unparsed. */
   #bytes = 0
   #events = 0
-  /** Bytes of the first event, which has nearly no text. In every event, so many bytes count as JSON around the text. */
+  /** Bytes of the first event, which has nearly no text. In every event, this number of bytes counts as JSON around the text. */
   #envelope = 0
 
   /** Takes the usage of a parsed chunk. Its texts are counted by `countText`. */

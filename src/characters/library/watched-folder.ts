@@ -32,11 +32,11 @@ export interface FolderReading<T> {
 
 /** Milliseconds without a further change after which a changed folder is scanned. */
 const quietMs = 250
-/** An unreadable file that was written less than so many milliseconds ago may be half written, and is not reported. */
+/** Milliseconds after its last write in which an unreadable file is not reported, because it may be half written. */
 const settledMs = 2000
 /** Milliseconds between checks whether the folder exists. */
 const checkIntervalMs = 2000
-/** After so many of these checks the folder is scanned in any case, because some file systems send no change events. */
+/** The number of these checks after which the folder is scanned in any case: some file systems send no change events. */
 const checksPerScan = 15
 
 /** The files of one folder. A scan reads each file that is new or has changed. A missing folder has no files. */

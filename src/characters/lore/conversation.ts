@@ -5,8 +5,8 @@ import { ScanBudget } from './scan-budget.ts'
 import { ScannedText } from './scanned-text.ts'
 
 /**
- * A window (the joined texts of the newest messages) gets no further message once it has so many characters. Each message is cut
- * to so many characters too.
+ * The characters at which a window (the joined texts of the newest messages) gets no further message. It is also the most
+ * characters of each message: a longer message is cut.
  */
 const maxWindowLength = 64 * 1024
 /** Stands after each message, so that no literal key matches across two messages. */
@@ -22,7 +22,7 @@ const maxReplayedDepths = 8
 /** Units of work for one message. */
 const unitsOfMessage = 20
 
-/** A turn is identified by so many characters at the end of its messages. */
+/** The number of characters at the end of its messages that identify a turn. */
 const maxEndLength = 500
 
 /** An earlier point of a conversation: its state after an earlier message of the user. */

@@ -7,7 +7,7 @@ export interface Pair {
 }
 
 const braceRun = /\{{2,}|\}{2,}/g
-/** The search for pairs ends at so many unclosed `{{`. Real cards have far fewer. */
+/** The number of unclosed `{{` at which the search for pairs ends. Real cards have far fewer. */
 const maxOpenBraces = 50_000
 /** Units of work for a run of braces, and for each two braces in it; and units after which a step ends. */
 const unitsOfRun = 12

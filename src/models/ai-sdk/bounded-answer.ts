@@ -11,7 +11,7 @@ const maxStreamBytes = 64 * 1024 ** 2
  * The most events of a streamed answer: more than the longest answers have tokens. A package takes about 10 µs for each event.
  */
 const maxEvents = 150_000
-/** A group of events goes to the package as soon as the events cost so many units (`turn-scheduler.ts`). */
+/** The units at which a group of events goes to the package (`turn-scheduler.ts`). */
 const unitsPerGroup = 8000
 
 /** The context of a package's call that its `fetch` needs. */

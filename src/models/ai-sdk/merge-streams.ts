@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 
-/** When so many values wait for the reader, the sources pause (backpressure). */
+/** The number of values waiting for the reader at which the sources pause (backpressure). */
 const maxWaiting = 256
 
 /** A source of values: passes them to `take`, awaits each promise that `take` returns, and resolves after the last value. */

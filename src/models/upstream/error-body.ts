@@ -1,6 +1,6 @@
 import { field } from '../../fields.ts'
 
-/** A longer message of an upstream is cut to so many characters. */
+/** The most characters of an upstream's message. A longer message is cut. */
 const maxMessageLength = 4000
 
 /** The fields of an upstream's error body. */
