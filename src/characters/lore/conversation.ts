@@ -22,7 +22,7 @@ const maxReplayedDepths = 8
 /** Units of work for one message. */
 const unitsOfMessage = 20
 
-/** The number of characters at the end of its messages that identify a turn. */
+/** The characters at the end of a message that identify it in the key of a turn. A turn has two messages. */
 const maxEndLength = 500
 
 /** An earlier point of a conversation: its state after an earlier message of the user. */
