@@ -1,5 +1,4 @@
 import type { PlantsVersion } from './plant.ts'
-import { RecentUrls } from './recent-urls.ts'
 
 /** A page of plants ready to send. Its text is a string, which Node writes together with the headers. */
 export interface Page {
@@ -23,15 +22,12 @@ interface AccountPages {
  * A cache of pages. When a plant that an account sees has changed, the next page of the account that is cached replaces all older
  * pages of the account; otherwise unused pages would stay until the cache is full. There are two generations: when the recent
  * generation is full, it replaces the older generation. A page of the older generation that is used moves to the recent one.
- * A page is cached when its URL is requested for the second time: a client that walks through a list requests each page once, and
- * caching such pages costs more than it saves (`recent-urls.ts`). Without the cache, a page that is requested again would take
- * 2.2 times the CPU time (docs/performance.md).
+ * Without the cache, a page that is requested again would take 2.2 times the CPU time (docs/performance.md).
  */
 export class PageCache {
   #recent = new Map<number, AccountPages>()
   #older = new Map<number, AccountPages>()
   #recentBytes = 0
-  readonly #urls = new RecentUrls()
   #hits = 0
   #misses = 0
 
@@ -44,20 +40,15 @@ export class PageCache {
   get(account: number, url: string, version: PlantsVersion): Page | undefined {
     const recent = pageIn(this.#recent, account, url, version)
     const older = recent ? undefined : pageIn(this.#older, account, url, version)
-    if (older) this.#keep(account, url, version, older)
+    if (older) this.set(account, url, version, older)
     const page = recent ?? older
     if (page) this.#hits++
     else this.#misses++
     return page
   }
 
-  /** Caches a page after a miss, unless its URL is requested for the first time. */
-  set(account: number, url: string, version: PlantsVersion, page: Page): void {
-    if (this.#urls.add(`${account} ${url}`)) this.#keep(account, url, version, page)
-  }
-
   /** Caches a page, and makes room for it. */
-  #keep(account: number, url: string, version: PlantsVersion, page: Page): void {
+  set(account: number, url: string, version: PlantsVersion, page: Page): void {
     const bytes = sizeOf(url, page)
     if (bytes > maxGenerationBytes) return
     if (this.#recentBytes + bytes > maxGenerationBytes) {

@@ -1,45 +1,13 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { PageCache } from '../../src/plants/page-cache.ts'
-import { RecentUrls } from '../../src/plants/recent-urls.ts'
 
 /** A page that counts as about a megabyte. */
 const page = { text: 'x'.repeat(512 * 1024) }
 
-/** A cache for which these URLs count as requested once, so it stores their pages at the next request. */
-function cacheOf(questions: readonly (readonly [account: number, question: string])[]): PageCache {
-  const pages = new PageCache()
-  for (const [account, question] of questions) pages.set(account, question, 'before', { text: '' })
-  return pages
-}
-
 describe('the cache of pages', () => {
-  it('stores a page at its second request, even if its version has changed in between', () => {
-    const pages = new PageCache()
-    pages.set(1, '/plants', 'a', page)
-    expect(pages.get(1, '/plants', 'a')).toBeUndefined()
-    pages.set(2, '/plants', 'b', page)
-    expect(pages.get(2, '/plants', 'b')).toBeUndefined()
-    pages.set(1, '/plants', 'b', page)
-    expect(pages.get(1, '/plants', 'b')).toBe(page)
-  })
-
-  it('drops URLs that were requested long ago', () => {
-    const pages = new PageCache()
-    pages.set(1, 'first', 'a', page)
-    for (let each = 0; each < 20; each++) pages.set(1, `${each}`.padEnd(50_000), 'a', page)
-    pages.set(1, 'first', 'a', page)
-    expect(pages.get(1, 'first', 'a')).toBeUndefined()
-    pages.set(1, 'first', 'a', page)
-    expect(pages.get(1, 'first', 'a')).toBe(page)
-  })
-
   it('drops all pages of an account when its version changes, and no pages of other accounts', () => {
-    const pages = cacheOf([
-      [1, '/plants'],
-      [1, '/plants?limit=1'],
-      [2, '/plants'],
-    ])
+    const pages = new PageCache()
     pages.set(1, '/plants', 'a', page)
     pages.set(2, '/plants', 'a', page)
     expect([pages.get(1, '/plants', 'a'), pages.get(1, '/plants?limit=1', 'a')]).toEqual([page, undefined])
@@ -50,7 +18,7 @@ describe('the cache of pages', () => {
   })
 
   it('keeps pages that are used again while other pages are replaced, and has at most 64 MB', () => {
-    const pages = cacheOf([[2, 'first'], ...Array.from({ length: 500 }, (_, each) => [1, `${each}`] as const)])
+    const pages = new PageCache()
     const kept = () => Array.from({ length: 500 }, (_, each) => each).filter((each) => pages.get(1, `${each}`, 'a'))
     pages.set(2, 'first', 'a', page)
     for (let each = 0; each < 500; each++) {
@@ -63,21 +31,10 @@ describe('the cache of pages', () => {
   })
 
   it('does not store a page that leaves no room for other pages', () => {
-    const pages = cacheOf([[1, 'all']])
+    const pages = new PageCache()
     pages.set(1, 'all', 'a', { text: page.text.repeat(40) })
     expect(pages.get(1, 'all', 'a')).toBeUndefined()
   })
-})
-
-it('the recent URLs have each URL that was added before, as long as few URLs are added', () => {
-  fc.assert(
-    fc.property(fc.array(fc.string({ maxLength: 3 })), (asked) => {
-      const questions = new RecentUrls()
-      expect(asked.map((question) => questions.add(question))).toEqual(
-        asked.map((question, index) => asked.indexOf(question) < index),
-      )
-    }),
-  )
 })
 
 it('the cache gives the page that was set last for an account, a URL and a version, or no page', () => {
