@@ -179,8 +179,8 @@ describe.each(engines)('pages of plants in $name', (engine) => {
       expect(await (await get('/plants?limit=5', null, secret)).text()).toBe('[{"name":"Fern"}]')
       expect(await (await get('/plants?limit=5&include=id', null, secret)).text()).toBe('[{"id":7,"name":"Fern"}]')
     }
-    // The third and the fourth request for each URL are hits. Over PostgreSQL there is no cache.
-    expect(pages.uses.hits - before).toBe(engine.hasReplicas ? 0 : 4)
+    // All requests but the first for each URL are hits. Over PostgreSQL there is no cache.
+    expect(pages.uses.hits - before).toBe(engine.hasReplicas ? 0 : 6)
   })
 
   it('of a long list are complete', async () => {
