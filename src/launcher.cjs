@@ -1,6 +1,7 @@
 #!/usr/bin/env node
-// The entry for any Node, in plain JavaScript that old Nodes understand. `main.ts` is a link to this file, since a Node before
-// 22.18 refuses a file named .ts without reading it (docs/decisions/0022-one-launcher.md).
+// The entry for any Node, in plain JavaScript that old Nodes understand. `main.ts` is a symbolic link to this
+// file: Node resolves the link and runs a .cjs file. A Node before 22.18 would refuse a real .ts file without reading it
+// (docs/decisions/0022-one-launcher.md).
 'use strict'
 const { spawn } = require('node:child_process')
 const { existsSync } = require('node:fs')

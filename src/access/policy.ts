@@ -53,7 +53,7 @@ export function limited<Subject extends { readonly limits: AccountLimits }>(
   return { ...subject, limits: Object.fromEntries(entries.filter(([, value]) => value !== null)) }
 }
 
-/** An account or a key with another list of models, null for all models; unchanged without a list. */
+/** The account or key with another list of models. The list null allows all models; undefined changes nothing. */
 export function withModels<Owner extends ModelListOwner>(owner: Owner, models: ModelList | null | undefined): Owner {
   return models === undefined ? owner : { ...owner, models }
 }

@@ -92,7 +92,7 @@ describe.each([
     expect(places.filter(([, paths]) => paths.length !== 1)).toEqual([])
   })
 
-  it('is linked to that page on each other page of docs/ that names it, except decisions', () => {
+  it('has a link to its defining page on each other page of docs/ that names it, except decisions', () => {
     const guides = pages.filter(({ path }) => !path.startsWith('docs/decisions/'))
     const unlinked = names.flatMap((name) => {
       const [definition = ''] = pagesThatDefine(name).map(({ path }) => path.replace('docs/', ''))

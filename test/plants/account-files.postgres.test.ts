@@ -86,7 +86,7 @@ it('deletes nothing and keeps no file when the account has the last key with the
   expect(plantsOf(await stores.plants.list(1, {}, 10_000))).toHaveLength(plants.length)
 })
 
-it('takes connections of other processes for a service, but not its own, so an import alone makes no pauses', async () => {
+it('an import counts only connections of other processes as a running service, so an import alone makes no pauses', async () => {
   const { url, stores, account, sql } = await startHere()
   const plant = { name: 'written on one connection, and read on another' }
   await stores.plants.create(account, plant)

@@ -38,7 +38,7 @@ function rowByRow(database: Database, afterId: number, limit: number): RangePart
   return { json, count: shown.length, lastId: shown.at(-1)?.id, isLonger: rows.length > limit }
 }
 
-/** Drops the last id if there are fewer plants than the limit: then the id is not used, and differs between the versions. */
+/** Drops the last id of a part with fewer plants than the limit: no caller uses that id, and the two implementations differ in it. */
 function essential({ lastId, ...piece }: RangePart, limit: number): object {
   return piece.count < limit ? piece : { ...piece, lastId }
 }

@@ -176,7 +176,7 @@ describe.each(['SQLite', 'PostgreSQL', 'PostgreSQL, serializable'])('cards in pi
     await sweep(characters)
     const before = await kept(sql)
     const card = cardOf('Slow', randomBytes(40 * pieceBytes))
-    /** Uploads while another store removes leftovers at least once. */
+    /** Uploads the card, and calls `look` until the upload is over, at least twice. */
     const uploadBeside = async (look: () => Promise<unknown>) => {
       let isOver = false
       const writing = characters.create(id, card).finally(() => {

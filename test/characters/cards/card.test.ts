@@ -97,7 +97,7 @@ describe('1 detection', () => {
 })
 
 describe('2 fields', () => {
-  test('2 texts that are missing, null or of another type are empty', () => {
+  test('2 a text field that is missing, null or of another type is empty', () => {
     const card = cardIn({
       spec: 'chara_card_v3',
       data: { name: null, description: 5, personality: {}, scenario: [], first_mes: null },

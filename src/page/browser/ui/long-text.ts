@@ -38,7 +38,10 @@ export function clip(text: string, maxLength = 100): string {
   return text.length <= maxLength ? visible(text) : `${visible(cut(text, maxLength - 1))}…`
 }
 
-/** A text with visible control characters: each becomes its symbol in Unicode's block "Control Pictures". */
+/**
+ * A text with visible control characters: they become symbols of Unicode's block "Control Pictures". Tabs stay, and every
+ * line break becomes a line feed.
+ */
 export function visible(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for.
   return text.replaceAll(/\r\n?/g, '\n').replaceAll(/[\0-\x08\x0b\x0c\x0e-\x1f\x7f]/g, (character) => {
