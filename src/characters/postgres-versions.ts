@@ -51,8 +51,11 @@ export async function addVersion(
   const name = escapeNul(character.name)
   const now = unixSeconds()
   if (isLarge(source) && upload === null) {
-    // A large source is never sent in one statement.
-    if (!(await hasVersion(sql, account, character))) throw versionRemoved()
+    // A large source is never sent in one statement. The lock keeps a purge from removing the version before the commit.
+    const existing = await sql`
+      SELECT 1 FROM character_versions WHERE account = ${account} AND name = ${name} AND digest = ${digest}
+      FOR KEY SHARE`
+    if (existing.length === 0) throw versionRemoved()
   } else {
     const added = await sql`
       INSERT INTO character_versions (account, name, digest, source, created)
