@@ -28,11 +28,17 @@ export async function usageOf(sql: Queries, account: number): Promise<CharacterU
   return usage ?? { characters: 0, bytes: 0 }
 }
 
-/** Whether an account has a version. */
-export async function hasVersion(sql: Queries, account: number, character: NewCharacter): Promise<boolean> {
+/** Whether an account has a version. @param isLocked keeps the version from being removed before the transaction ends */
+export async function hasVersion(
+  sql: Queries,
+  account: number,
+  character: NewCharacter,
+  isLocked = false,
+): Promise<boolean> {
   const found = await sql`
     SELECT 1 FROM character_versions
-    WHERE account = ${account} AND name = ${escapeNul(character.name)} AND digest = ${character.digest}`
+    WHERE account = ${account} AND name = ${escapeNul(character.name)} AND digest = ${character.digest}
+    ${isLocked ? sql`FOR KEY SHARE` : sql``}`
   return found.length > 0
 }
 
@@ -52,10 +58,7 @@ export async function addVersion(
   const now = unixSeconds()
   if (isLarge(source) && upload === null) {
     // A large source is never sent in one statement. The lock keeps a purge from removing the version before the commit.
-    const existing = await sql`
-      SELECT 1 FROM character_versions WHERE account = ${account} AND name = ${name} AND digest = ${digest}
-      FOR KEY SHARE`
-    if (existing.length === 0) throw versionRemoved()
+    if (!(await hasVersion(sql, account, character, true))) throw versionRemoved()
   } else {
     const added = await sql`
       INSERT INTO character_versions (account, name, digest, source, created)
