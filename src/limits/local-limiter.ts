@@ -31,6 +31,8 @@ export class LocalLimiter implements Limiter {
   readonly #spent: SpentBetween
   readonly #now: () => number
   readonly #subjects = new Map<string, Subject>()
+  /** The limits of keys, with their subjects. A change of a key's limits makes a new `Key`. */
+  #limits = new WeakMap<Key, KeyLimits<Subject>>()
   #sweepAt = manySubjects
   #inFlightChats = 0
 
@@ -55,9 +57,9 @@ export class LocalLimiter implements Limiter {
       for (const { subject } of [...perDay, ...perMonth]) {
         await subject.loadSpending(this.#spent, this.#now())
       }
-      // A subject that was dropped during the wait is a new object now.
+      // The subjects may have been dropped during the wait, and are new objects then.
       limits = this.#limitsOf(key)
-    } while (known.key !== limits.key || known.account !== limits.account)
+    } while (known !== limits)
     // From here on nothing is awaited: what fits now still fits when it is counted.
     const now = this.#now()
     const applied = inForce(limits)
@@ -110,8 +112,12 @@ export class LocalLimiter implements Limiter {
   }
 
   #limitsOf(key: Key): KeyLimits<Subject> {
+    const known = this.#limits.get(key)
+    if (known) return known
     if (this.#subjects.size >= this.#sweepAt) this.#forgetIdle()
-    return keyLimitsOf(key, this.#settings, (name) => this.#subject(name))
+    const limits = keyLimitsOf(key, this.#settings, (name) => this.#subject(name))
+    this.#limits.set(key, limits)
+    return limits
   }
 
   #subject(name: string): Subject {
@@ -125,6 +131,7 @@ export class LocalLimiter implements Limiter {
   #forgetIdle(): void {
     const now = this.#now()
     for (const [name, subject] of this.#subjects) if (subject.isIdle(now)) this.#subjects.delete(name)
+    this.#limits = new WeakMap()
     this.#sweepAt = Math.max(manySubjects, 2 * this.#subjects.size)
   }
 }
