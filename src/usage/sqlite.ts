@@ -14,7 +14,7 @@ const maxBuffered = 10_000
 
 const columns = `
   id, account, key_id, key_prefix, model, model_used, character, created, microsecond, reserved_tokens,
-  prompt_tokens, completion_tokens, tokens_exact, first_token_ms, total_ms, retries, state, upstream_truncated`
+  prompt_tokens, completion_tokens, tokens_exact, first_token_ms, total_ms, retries, state, upstream_truncated, summed`
 
 /** Values in the order of the statement's parameters: named parameters cost more. */
 type Values = (string | number | null)[]
@@ -44,12 +44,12 @@ export class SqliteLedger implements Ledger {
     this.#database = database
     this.#commit = commit
     this.#insert = database.prepare<Values>(`
-      INSERT INTO requests (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+      INSERT INTO requests (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
       ON CONFLICT (id) DO NOTHING`)
     this.#finish = database.prepare<Values>(`
       UPDATE requests SET model_used = ?, prompt_tokens = ?, completion_tokens = ?, tokens_exact = ?,
-        first_token_ms = ?, total_ms = ?, retries = ?, state = ?, upstream_truncated = ?
-      WHERE id = ?`)
+        first_token_ms = ?, total_ms = ?, retries = ?, state = ?, upstream_truncated = ?, summed = 1
+      WHERE id = ? AND summed = 0`)
     this.#spend = database.prepare(`
       INSERT INTO spend (subject, day, tokens) VALUES (?, ?, ?)
       ON CONFLICT (subject, day) DO UPDATE SET tokens = tokens + excluded.tokens`)
@@ -210,8 +210,15 @@ export class SqliteLedger implements Ledger {
 
   #write(batch: Batch): void {
     batch.rollbacksBefore = this.#commit.rollbacks
-    for (const entry of batch.begun) this.#insert.run(...rowOf(entry))
-    for (const entry of batch.finished) this.#finish.run(...endOf(entry))
+    const ended: EndedRequest[] = []
+    for (const entry of batch.begun) {
+      const isAdded = this.#insert.run(...rowOf(entry)).changes > 0
+      if (isAdded && entry.state !== 'running') ended.push(endedRequestOf(entry))
+    }
+    for (const entry of batch.finished) {
+      if (this.#finish.run(...endOf(entry)).changes > 0) ended.push(endedRequestOf(entry))
+    }
+    for (const sum of sumsOf(ended)) this.#addToDay.run(sum)
     for (const { subject, day, tokens } of batch.spent.sums) this.#spend.run(subject, day, tokens)
   }
 
@@ -274,11 +281,26 @@ function rowOf(entry: LedgerEntry): Values {
     entry
   const known = [id, account, keyId, keyPrefix, model, modelUsed, character, created, microsecond ?? 0, reservedTokens]
   const used = [promptTokens, completionTokens, tokensExact ? 1 : 0]
-  return [...known, ...used, firstTokenMs, totalMs, retries, state, upstreamTruncated ?? null]
+  return [
+    ...known,
+    ...used,
+    firstTokenMs,
+    totalMs,
+    retries,
+    state,
+    upstreamTruncated ?? null,
+    state === 'running' ? 0 : 1,
+  ]
 }
 
 function endOf(entry: LedgerEntry): Values {
   const { id, modelUsed, promptTokens, completionTokens, tokensExact, firstTokenMs, totalMs, retries, state } = entry
   const used = [promptTokens, completionTokens, tokensExact ? 1 : 0]
   return [modelUsed, ...used, firstTokenMs, totalMs, retries, state, entry.upstreamTruncated ?? null, id]
+}
+
+function endedRequestOf(entry: LedgerEntry): EndedRequest {
+  const { account, created, keyPrefix, model, character, promptTokens, completionTokens, state } = entry
+  const [prompt_tokens, completion_tokens] = [promptTokens, completionTokens]
+  return { account, created, key_prefix: keyPrefix, model, character, prompt_tokens, completion_tokens, state }
 }

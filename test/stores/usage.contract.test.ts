@@ -3,6 +3,7 @@ import * as fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { openPostgresStores } from '../../src/stores/postgres.ts'
 import { openSqliteStores, type Stores } from '../../src/stores/stores.ts'
+import type { LedgerEntry } from '../../src/usage/ledger.ts'
 import type { Grouping, UsageFilter, UsageLine } from '../../src/usage/report.ts'
 import { type LedgerRow, putIntoLedger } from '../support/ledger.ts'
 import { temporaryFolder } from '../support/service.ts'
@@ -127,6 +128,36 @@ describe.each(['SQLite', 'PostgreSQL'])('the usage in %s', (engine) => {
           }
         },
       ),
+      { numRuns: 40 },
+    )
+  })
+
+  it('has each request that the ledger wrote, once; SQLite adds a request to the sums of its day when it writes its end', async () => {
+    const { ledger, usage } = openEngine().stores
+    const entryOf = ({ created, key, ...row }: Required<LedgerRow>): LedgerEntry => {
+      const unknown = { keyId: key, modelUsed: null, reservedTokens: 0, firstTokenMs: null, totalMs: 1, retries: 0 }
+      return { ...row, ...unknown, created: Date.parse(created) / 1000, keyPrefix: key, tokensExact: true }
+    }
+    const ways = fc.constantFrom('begun', 'finished', 'recorded')
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.tuple(rowOfLedger, ways), { maxLength: 25 }), async (rows) => {
+        await openEngine().sql.run('DELETE FROM requests')
+        await openEngine().sql.run('DELETE FROM usage_days')
+        const ended = rows.filter(([{ state }, way]) => state !== 'running' && way !== 'begun').map(([row]) => row)
+        await Promise.all(
+          rows.map(async ([row, way]) => {
+            const entry = entryOf(row)
+            if (way === 'recorded' && ended.includes(row)) return ledger.record(entry)
+            await ledger.begin({ ...entry, promptTokens: 0, completionTokens: 0, state: 'running' })
+            if (ended.includes(row)) await ledger.finish(entry)
+          }),
+        )
+        await ledger.flush()
+        const everything = { by: 'key', from: 0, until: 5 * day } as const
+        expect(await usage.sum(everything)).toStrictEqual(summedUp(ended, everything))
+        expect(await ledger.addToDaySums(500)).toBe(engine === 'SQLite' ? 0 : ended.length)
+        expect(await usage.sum(everything)).toStrictEqual(summedUp(ended, everything))
+      }),
       { numRuns: 40 },
     )
   })
