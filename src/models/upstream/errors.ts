@@ -5,7 +5,7 @@ import { readErrorBody, type UpstreamErrorBody } from './error-body.ts'
 import { isOperatorsAccount, meansContextTooLong, meansUnsupportedInput } from './error-patterns.ts'
 import type { UpstreamAnswer } from './streamless-response.ts'
 
-/** Statuses of an upstream that mean a fault of the caller. The caller gets the same status. */
+/** Statuses of an upstream that mean a fault of the caller. The caller gets the same status, unless an error pattern matches. */
 const callersStatuses = new Set([400, 404, 409, 413, 422])
 
 /** How many bytes of an upstream's error body are read. */

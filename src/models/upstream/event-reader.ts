@@ -39,7 +39,7 @@ export class EventReader {
   readonly #decoder = new TextDecoder()
   readonly #parser = createParser({ onEvent: ({ data }) => this.#texts.push(data) })
   #texts: string[] = []
-  /** The bytes of an unfinished event; undefined once the parser gets every byte. */
+  /** The bytes of an unfinished event; undefined if there are none, and once the parser gets every byte. */
   #rest: Buffer | undefined
   /** Once true, the parser gets every byte, and keeps unfinished events. */
   #isParsing: boolean

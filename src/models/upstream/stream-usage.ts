@@ -1,7 +1,7 @@
 import type { CompletionRequest } from '../../openai/completion-request.ts'
 import type { UpstreamRefusal } from './errors.ts'
 
-/** The most models that are remembered: callers choose the model ids behind a prefix, so their number has no bound. */
+/** The most models that are remembered: callers choose the model ids behind a prefix, so the number of ids has no bound. */
 const maxModels = 1000
 
 /**
@@ -17,7 +17,7 @@ export class StreamUsage {
     this.#isAsked = isAsked
   }
 
-  /** The request with the option; without it if the model or the whole service is known to refuse the option. */
+  /** The request with the option, or without the option if the model or the whole service is known to refuse it. */
   withUsage(body: CompletionRequest): CompletionRequest {
     if (!this.#isAsked || this.#refusing.has(body.model)) return withoutUsage(body)
     return { ...body, stream_options: { ...body.stream_options, include_usage: true } }
