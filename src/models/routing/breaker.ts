@@ -5,7 +5,10 @@ import type { BreakerSettings } from '../configuration/settings.ts'
 /** Failures in a row that open the breaker, and the milliseconds for which it stays open. */
 const defaults = { failures: 5, pause: 10_000 } as const
 
-/** `closed`: requests pass. `open`: requests are refused. `probing`: one request tests the model, and others are refused. */
+/**
+ * `closed`: requests pass. `open`: requests are refused, and the first request after the pause is the probe. `probing`: the probe
+ * is in flight, and other requests are refused.
+ */
 export type BreakerState = 'closed' | 'open' | 'probing'
 
 /**
@@ -37,7 +40,7 @@ export class Breaker {
     return this.#failures >= this.#threshold && (this.#probe !== undefined || this.#remainingMs > 0)
   }
 
-  /** Resolves when no probe is in flight. */
+  /** Resolves at the end of the probe that is in flight; without a probe, resolves immediately. */
   async probeEnded(): Promise<void> {
     await this.#probe?.promise
   }
