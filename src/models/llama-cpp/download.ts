@@ -90,7 +90,7 @@ function brokenOff(error: unknown, url: URL): WeightsError {
   return new WeightsError(`The download of ${shown(url)} broke off; the next attempt continues it.`, { cause: error })
 }
 
-/** Sends the request. This function follows the redirects, and not `fetch`, because each redirect is checked first. */
+/** Sends the request. This function, and not `fetch`, follows the redirects, because each redirect is checked first. */
 async function request(
   outbound: Outbound,
   url: URL,

@@ -66,7 +66,7 @@ export function createLlamaCppModel(
     return loading
   }
 
-  /** Does a task when the queue admits it, and reports each event. The next task waits until an aborted one has stopped. */
+  /** Does a task when the queue admits it, and reports each event. The next task waits until an aborted task has stopped. */
   const work = async (task: Task, caller: AbortSignal, onEvent: (event: AnswerEvent) => void): Promise<Usage> => {
     const signal = AbortSignal.any([caller, closing.signal])
     let leave: (() => void) | undefined
@@ -106,7 +106,7 @@ export function createLlamaCppModel(
       const left = new AbortController()
       const answerEvents = new Channel<AnswerEvent>()
       const usage = work(readTask(request), AbortSignal.any([signal, left.signal]), (event) => answerEvents.push(event))
-      // After a failure too, the events so far are yielded first. Then `await usage` throws the failure.
+      // Even after a failure, the events so far are yielded first. Then `await usage` throws the failure.
       const over = usage.then(
         () => answerEvents.close(),
         () => answerEvents.close(),

@@ -6,7 +6,7 @@ const redrawMs = 100
 /** Bytes between two lines if the size of the download is not known. */
 const bytesPerLine = 256 * 1024 ** 2
 
-/** Shows the progress of a download: a bar on a terminal; in a file or a pipe, a line for every tenth. */
+/** Shows the progress of a download: a bar on a terminal; in a file or a pipe, a line for every tenth of the file. */
 export class Progress {
   readonly #label: string
   readonly #total: number | undefined
@@ -41,7 +41,7 @@ export class Progress {
     this.#step = step
   }
 
-  /** Draws the last state, and ends its line. */
+  /** Draws the last state on a terminal, and ends its line. */
   end(): void {
     if (this.#output.isTTY) this.#draw('\n')
   }
