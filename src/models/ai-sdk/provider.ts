@@ -88,8 +88,8 @@ function whyNotLoaded(adapter: string, error: unknown): string {
 
 /**
  * The exported functions named `create…`. A package can have several, for language models and for other things, and the order of
- * a module's exports has no meaning. Functions whose name after `create` is part of the package's name come first, sorted by
- * length.
+ * a module's exports has no meaning. Functions whose name after `create` is part of the package's name come first, the
+ * longest name before the others.
  */
 function factoriesOf(module: object, adapter: string): readonly ProviderFactory[] {
   const likeness = (name: string) => {
