@@ -5,8 +5,8 @@ import { codeOf } from '../../errors.ts'
 import { type ModelSettings, type ModelsConfiguration, misbehaviours, namesCharacter } from './model-settings.ts'
 
 /**
- * The configured models: those of the `models.json` in `CONFIG_DIR`, else of the one in `DATA_DIR`, else the defaults.
- * @throws ConfigError that lists every fault of the file, or says why it cannot be read
+ * The configured models: those of `CONFIG_DIR/models.json`, else of `DATA_DIR/models.json`, else the defaults.
+ * @throws ConfigError for faults of the file, a file that cannot be read, a missing `CONFIG_DIR`, and a wrong `DEFAULT_MODEL`
  */
 export async function loadModels(config: Config): Promise<ModelsConfiguration> {
   const { configDirectory, dataDirectory, environment, upstream, defaultModel } = config

@@ -133,7 +133,7 @@ export const UnderstudySettings = Type.Object(
 
 export type UnderstudySettings = Static<typeof UnderstudySettings>
 
-/** Any OpenAI-compatible service. Without `model`, the model's name goes upstream; behind a prefix, the rest of the id. */
+/** Any OpenAI-compatible service. Without `model`, the upstream gets the model's name, or the id after a prefix. */
 export const OpenAiSettings = Type.Object(
   {
     adapter: Type.Literal('openai'),
