@@ -30,7 +30,7 @@ const timeoutMs = 30_000
 /**
  * Asks each configured model for one word, one after the other. Prefixes are not asked, because they have no model id;
  * understudies that misbehave on purpose are not asked either.
- * @throws ConfigError when `models.json` is not valid
+ * @throws ConfigError as `loadModels` does
  */
 export async function checkModels(config: Config, clock = machineClock): Promise<readonly ModelCheck[]> {
   const configuration = await loadModels(config)

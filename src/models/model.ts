@@ -63,7 +63,7 @@ export interface Passage {
 
 /**
  * The contract of adapters: a language model, or a stand-in for one. Requests and replies have OpenAI's shapes, so that the
- * answers of most upstreams pass through unchanged. Failures are thrown as `ApiError`; an aborted signal ends the work at once.
+ * answers of most upstreams pass through unchanged. Failures are thrown as `ApiError`; an aborted signal ends the work.
  */
 export interface Model {
   /** Request parameters that this model never honours; `x-ignored-params` names them. Null: the model honours all parameters. */
@@ -71,8 +71,8 @@ export interface Model {
   complete(request: ModelRequest, signal: AbortSignal): Promise<ModelReply>
   /** Yields the events in groups that arrived together. The last event may be a usage chunk that the request did not ask for. */
   stream(request: ModelRequest, signal: AbortSignal): AsyncIterable<readonly ModelEvent[]>
-  /** The model ids that the upstream lists; absent if an adapter has no such list. */
+  /** The model ids that the upstream lists. Without such a list, there are no ids or no method. */
   list?(signal: AbortSignal): Promise<readonly string[]>
-  /** Waits for requests in flight, then closes the connections. */
+  /** Waits for requests in flight, or ends them, then closes the connections or frees the memory. */
   close?(): Promise<void>
 }

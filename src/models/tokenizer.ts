@@ -119,7 +119,7 @@ async function createTokenizer(): Promise<Tokenizer> {
   function* cut(text: string, maxTokens: number): Steps<string> {
     if (maxTokens === Infinity || (yield* countSteps(text)) <= maxTokens) return text
     const kept = yield* firstPieces(text, maxTokens)
-    // Without the letters that followed them, the last letters may have more tokens than before.
+    // The last letters may have more tokens than before, because the letters after them are cut off.
     while (kept.length > 0 && (yield* countSteps(kept.join(''))) > maxTokens) kept.pop()
     return kept.join('')
   }
