@@ -65,12 +65,12 @@ function checkPart(part: ContentPart, at: string): void {
 
 const plainUrls = 'is of another kind than http:, https: and data: URLs; send one of those'
 
-/** Whether a text is a `data:` or web address. Every service reads these alike, and they cannot name a file of the upstream. */
+/** Whether a text is a `data:` or web address. No such address can name a file of the upstream. */
 function isPlainUrl(text: string): boolean {
   return /^(?:https?:\/\/|data:)/i.test(text)
 }
 
-/** Whether a value is a URL of another scheme. Ids of files have no scheme, and base64 has no colon, so they are no URLs. */
+/** Whether a value is a URL of another scheme. An id of a file has no scheme, and base64 has no colon. */
 function isOtherUrl(value: unknown): boolean {
   return typeof value === 'string' && /^[\s\p{Cc}]*[a-z][a-z0-9+.-]{0,30}:/iu.test(value) && !isPlainUrl(value)
 }

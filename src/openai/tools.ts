@@ -39,7 +39,7 @@ export interface Functions {
 }
 
 /**
- * The functions of a request, for models that have no other tools. `allowed_tools` restricts them.
+ * The functions of a request, for models that have no other tools. `allowed_tools` restricts the functions.
  * @throws ApiError 400 if `tool_choice` names a custom tool
  */
 export function functionsOf({ tools, tool_choice: choice }: CompletionRequest): Functions {
