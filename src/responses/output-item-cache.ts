@@ -15,7 +15,7 @@ interface CachedItem {
 
 /**
  * The output items of responses by their ids, so that a client may refer to them in its next request. Items are only in memory,
- * and can be found for an hour. The next `keep` removes expired items, and the oldest items if an account, or all accounts
+ * and can be found for an hour. The next `keep` removes expired items, and the oldest items if its account, or all accounts
  * together, have too many characters.
  */
 export class OutputItemCache {

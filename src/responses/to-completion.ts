@@ -194,7 +194,7 @@ function ownParam(param: string, origins: readonly string[]): string {
   if (!message) return ownNames.get(param) ?? param
   const origin = origins[Number(message[1])] ?? 'input'
   const rest = param.slice(message[0].length)
-  // An input that is a plain text has no path below it.
+  // `instructions`, and an input that is a plain text, have no fields inside.
   if (!origin.includes('[')) return origin
   return origin + ownPlaces.reduce((place, [chat, own]) => place.replace(chat, own), rest)
 }
