@@ -32,7 +32,7 @@ import { fold, shortened } from './words.ts'
 const minAnswerScore = 1.8
 /** The minimum score of a passage that is offered as the nearest match, or that answers a follow-up question. */
 const minNearScore = 0.85
-/** The minimum score of a sentence about the character. Unlike an example, it has no question in the card that could match. */
+/** The minimum score of a sentence about the character. Such a sentence has no question in the card that could match. */
 const minSelfScore = 0.35
 /** The minimum score of a good answer, as a share of the best score. */
 const minShareOfBest = 0.5
@@ -110,7 +110,10 @@ function farewellIn(question: string, names: readonly string[]): SmallTalk | nul
   return found === 'farewell' || found === 'thanks' ? found : null
 }
 
-/** The passages that match the question, best first. If the question depends on the previous one, both are searched. */
+/**
+ * The passages that match the question, best first. A question that partly depends on the previous question is searched together
+ * with the previous question; for a question that wholly depends on it, only the previous question is searched.
+ */
 function* findAnswers(context: ReplyContext): Steps<readonly Hit[]> {
   const { search, answers, passages, keys } = context
   const { question, previousQuestion } = context.conversation
@@ -137,7 +140,7 @@ function* findAnswers(context: ReplyContext): Steps<readonly Hit[]> {
   )
 }
 
-/** How much a question depends on the previous one. A question about the character itself does not. */
+/** How much a question depends on the previous one. A question about the character itself is independent. */
 function dependenceIn({ conversation }: ReplyContext): 'none' | 'partly' | 'wholly' {
   const { question, previousQuestion } = conversation
   if (previousQuestion === '' || personalSubject(question) !== null) return 'none'

@@ -136,7 +136,7 @@ export class CardReader {
     return blocks.filter((block) => block.some((utterance) => utterance.text !== ''))
   }
 
-  /** Splits a text into its dialogues and its prose. A line of the user is not prose, nor is the paragraph after such a line. */
+  /** Splits a text into its dialogues and its prose. A line of the user and the paragraph after that line are not prose. */
   *#split(text: string): Steps<{ readonly dialogue: readonly (readonly Utterance[])[]; readonly prose: string }> {
     const whole = yield* this.#expanded(text)
     yield unitsOfText + whole.length * unitsOfLetter

@@ -228,7 +228,7 @@ export const natures = [
   'The understudy, still in for %: what it tells is looked up in the card, and what joins it is stock.',
 ]
 
-/** Replies of a character without a card: they say so, and repeat the question. */
+/** Replies for a character without a card: each reply names the understudy, and repeats the question. */
 export const namedStandIns: readonly ((name: string, question: string) => string)[] = [
   (name, question) => `The understudy here, in for ${name}, with no card to play from. You said: “${question}”`,
   (name, question) => `${name} is known here by name alone, so the understudy can only repeat it: “${question}”`,

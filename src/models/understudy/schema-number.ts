@@ -21,7 +21,7 @@ export function numberFor(schema: Schema, isInteger: boolean, variant: number): 
   return rounded((upwards ? count + variant : count - variant) * step, step)
 }
 
-/** The tighter of the inclusive and the exclusive bound, and whether it is excluded. In draft 4, `true` makes it exclusive. */
+/** The tighter of two bounds, and whether it is excluded. In draft 4, `exclusiveMinimum: true` excludes the `minimum`. */
 function bound(
   schema: Schema,
   inclusive: string,
@@ -48,8 +48,8 @@ function stepOf(schema: Schema, isInteger: boolean): number | undefined {
 }
 
 /**
- * A number between two bounds on the same side of 0: the bound nearest to 0. If that bound is excluded, the middle, or 1 beyond
- * that bound without a second one.
+ * A number between two bounds on the same side of 0: the bound nearest to 0. If that bound is excluded, the number is the middle
+ * of both bounds, or 1 beyond that bound if there is no other bound.
  */
 function between(low: number, isAboveLow: boolean, high: number, isBelowHigh: boolean): number {
   if (low >= 0) {

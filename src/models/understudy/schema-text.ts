@@ -2,7 +2,7 @@ import type { Steps } from '../../work.ts'
 import { textForPattern } from './pattern.ts'
 import { maxLetters, numberIn, type Schema, SchemaTooLargeError } from './schema.ts'
 
-/** Texts of common `format`s; variants differ. */
+/** Functions that make texts of common `format`s. Different variants usually give different texts. */
 const formats: Readonly<Record<string, (variant: number) => string>> = {
   date: (variant) => day(variant).slice(0, 10),
   'date-time': day,

@@ -7,7 +7,7 @@ import { isWeak, termsOf, type Word, wordsOf } from './words.ts'
 /** A passage that matches a question. */
 export interface Hit {
   readonly passage: Passage
-  /** How well it matches: 1 is about one rare word of the question, found once in the passage's text. */
+  /** How well the passage matches: 1 is about one rare word of the question, found once in the passage's text. */
   readonly score: number
 }
 

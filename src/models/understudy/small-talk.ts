@@ -85,7 +85,7 @@ const patterns: readonly (readonly [SmallTalk, RegExp])[] = [
 const misleading =
   /\b(?:ai|a\.i\.|artificial|neural|language model|large language|llms?|gpt\S*|chatgpt|chatbots?|machine learning|deep learning|transformers?)\b/i
 
-/** The kind of small talk of a message; null for a message that says more. The names do not count. */
+/** The kind of small talk of a message; null for a message that says more. Words of `names` do not count. */
 export function smallTalkOf(question: string, names: readonly string[]): SmallTalk | null {
   if (introducedName(question) !== null) return 'introduction'
   const folded = fold(question).replaceAll('’', "'")

@@ -10,7 +10,7 @@ import { isMisleading, moodOf, type SmallTalk, smallTalkOf } from './small-talk.
 import { userNameMark } from './user-name-mark.ts'
 import { shortened } from './words.ts'
 
-/** An answer of the card's examples to this kind of small talk that was not said yet; null if there is none. */
+/** An unsaid answer to this kind of small talk from the card's examples; null if there is none. */
 export function* answerFromExamples(context: ReplyContext, smallTalk: SmallTalk): Steps<string | null> {
   if (smallTalk === 'greeting' || smallTalk === 'nature' || smallTalk === 'assent') return null
   const answers = (context.smallTalk.get(smallTalk) ?? [])

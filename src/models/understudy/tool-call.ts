@@ -10,10 +10,10 @@ import { type TextSource, valueFor } from './schema-value.ts'
 import { fold, shortened, termsOf, wordsOf } from './words.ts'
 
 /**
- * The tool to call, if any. If `tool_choice` names a tool, that tool; if it is `required`, the best match for the question. By
- * default the model decides, as in OpenAI's API: it calls a tool that the user names.
+ * The tool to call: the tool that `tool_choice` names, or for `required` the best match for the question. By default the model
+ * decides, as in OpenAI's API: the understudy calls a tool that the user names, otherwise none.
  * @param question the end of the user's last message
- * @throws ApiError 400 if `tool_choice` names a tool that "tools" does not have, or requires a tool and "tools" has none
+ * @throws ApiError 400 if `tool_choice` names a tool that is no function in "tools", or requires a tool and "tools" has no function
  */
 export function* toolToCall(request: CompletionRequest, question: string): Steps<FunctionTool | undefined> {
   const { functions, choice = 'auto' } = functionsOf(request)
@@ -132,7 +132,7 @@ const maxSearchedLength = 100_000
 const unitsOfSpacing = 6
 const lettersPerUnit = 20
 
-/** The words of a text in lower case. Between words with only blanks and underscores between them is a blank, else a bar. */
+/** The words of a text in lower case. Words that only blanks and underscores separate get a blank between them, others a bar. */
 function spaced(text: string): string {
   return fold(text)
     .replace(/[^\p{L}\p{M}\p{N}]+/gu, (between) => (/^[_\s]+$/.test(between) ? ' ' : ' | '))
