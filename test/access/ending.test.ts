@@ -137,7 +137,7 @@ describe('a key that ends', () => {
     await wait(300)
     const stream = await chat(service, key, true)
     await access.revokeKey(key)
-    // Over SQLite the service sees the revocation at once. Over PostgreSQL it sees it soon, and ends the stream then.
+    // Over SQLite the service sees the revocation at once. Over PostgreSQL the service sees the revocation later, and then ends the stream.
     if (isOverPostgres) await stream.text()
     late.socket.write(body.slice(5))
     await late.closed

@@ -61,7 +61,7 @@ describe('POST /keys', () => {
     expect(await (await panel.ask(`/keys/${made.id}`)).json()).toMatchObject({ models: ['understudy', 'local/*'] })
     const rotated = await panel.ask(`/keys/${made.id}/rotate`, { overlap_seconds: 0 })
     expect([rotated.status, await rotated.json()]).toMatchObject([201, { models: ['understudy', 'local/*'] }])
-    // Keys of one second come in the order of their random ids.
+    // Keys that were created in the same second are listed in the order of their random ids.
     const both = await modelsIn(panel)
     expect(both).toHaveLength(2)
     expect(both).toEqual(expect.arrayContaining([null, ['understudy', 'local/*']]))

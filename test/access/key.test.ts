@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { digestKey, isMistyped, keyPrefix, makeKey } from '../../src/access/key.ts'
 
 const brand = 'cv_'.length
-/** New keys. `makeKey` draws them itself, so the number of fast-check is not used. */
+/** A new key for each run. `makeKey` draws its own random bytes, so the number of fast-check is not used. */
 const madeKey = fc.nat().map(() => makeKey())
 const typeable = fc.integer({ min: 0x20, max: 0x7e }).map((code) => String.fromCharCode(code))
 

@@ -14,8 +14,8 @@ const card = (name: string, description: string) =>
 
 /**
  * Sends a request.
- * @returns the body; undefined after a kill; an empty text for a 503, because the service is busy, and for a 404, because it
- *   refused the request before
+ * @returns the body; undefined after a kill; an empty text after a 503 of the busy service, and after a 404 for a
+ *   character whose PUT got a 503
  */
 async function send(url: string, method: string, body?: string): Promise<string | undefined> {
   try {
@@ -29,7 +29,7 @@ async function send(url: string, method: string, body?: string): Promise<string 
   }
 }
 
-/** Creates, rotates and revokes keys, and puts and deletes a character, until the service is killed. */
+/** Creates and rotates keys, and puts and deletes a character, until the service is killed. */
 async function write(url: string, writer: number, onDone: () => void): Promise<void> {
   for (let count = 0; ; count++) {
     const made = await send(`${url}/keys`, 'POST', JSON.stringify({ scopes: ['chat'] }))
