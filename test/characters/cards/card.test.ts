@@ -61,7 +61,7 @@ describe('1 detection', () => {
       { spec: 'chara_card_v2', name: 'No', description: 'No', data: { name: 'Moss', description: 'D' } },
       'chara_card_v2',
     ],
-  ])('1 %s', (_what, document, spec) => {
+  ])('1 the version and the fields are found: %s', (_what, document, spec) => {
     expect(cardIn(document)).toMatchObject({ spec, name: 'Moss', description: 'D' })
   })
 

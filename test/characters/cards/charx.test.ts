@@ -122,7 +122,7 @@ describe('15 archives', () => {
     ['a directory before the file', zip([card], { shift: 5 }), 'card_damaged'],
     ['a file behind the directory', zip([{ ...card, offset: 1e9 }]), 'card_damaged'],
     ['no end', zip([card]).subarray(0, -1), 'card_damaged'],
-  ])('15 wrong lengths: %s', (_name, bytes, code) => {
+  ])('15 an archive is refused: %s', (_name, bytes, code) => {
     expect(outcome(bytes)).toBe(code)
   })
 

@@ -200,7 +200,7 @@ describe('10 conversion', () => {
     expect(document).toMatchObject({ data: { name: 'Ada', first_mes: 'Hi', char_name: 'Ada', personality: '' } })
   })
 
-  test('10 own fields are only under extensions.conservatory', () => {
+  test('10 the export adds its own fields only under extensions.conservatory', () => {
     const { document } = through(cardOfV2, 'json')
     const { extensions, group_only_greetings, ...rest } = JSON.parse(JSON.stringify(document)).data
     expect(rest).toEqual({ ...cardOfV1, ...laterFields })
@@ -457,13 +457,13 @@ describe('10 V3 has all required fields', () => {
       { keys: null, content: 'x' },
       { keys: [], content: 'x' },
     ],
-  ])('10 an entry %j', (entry, expected) => {
+  ])('10 a lore entry gets the required fields of V3, and loses them again in V2: %j', (entry, expected) => {
     const { document } = through(lore(entry), 'json')
     expect(document).toMatchObject({ data: { character_book: { extensions: {}, entries: [expected] } } })
     expect(through(lore(entry), 'json', 'v2').document).toEqual(lore(entry))
   })
 
-  test.each(['json', 'png', 'charx'] as const)('10 a card of any version as %s', (format) => {
+  test.each(['json', 'png', 'charx'] as const)('10 a card of any version has all texts and lists as %s', (format) => {
     for (const card of [cardOfV1, cardOfV2, { ...cardOfV3, data: { name: 'Ada', tags: null } }]) {
       const data = Object.getOwnPropertyDescriptor(
         readCardSource(exportCard(readCardSource(jsonBytes({ ...card, x: 1 })), format)).document,

@@ -164,7 +164,7 @@ describe('the folder', () => {
     expect((await library.resolve(null, 'Moss'))?.digest).toBe(digestOf(text))
   })
 
-  test('may be missing or configured twice; a starter is known by its folder and file name', async () => {
+  test('may be missing or configured twice; a file with the file name of a starter is no starter', async () => {
     const path = folder({ 'fern.json': named('Fern', 'mine') })
     const library = await libraryOver({
       folders: [path, `${path}/.`, join(path, 'missing'), starterFolder, starterFolder],

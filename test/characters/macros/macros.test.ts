@@ -72,7 +72,7 @@ describe('12 macros', () => {
       '{{creatorNotes}}{{charVersion}}',
       '{{creatorNotes}}{{charVersion}}',
     ],
-  ])('12 %s', (_what, text, expected) => {
+  ])('12 expansion gives the expected text: %s', (_what, text, expected) => {
     expect(expand(text)).toBe(expected)
   })
 

@@ -55,7 +55,7 @@ describe('12 {{if}}', () => {
     ['a condition without an end', '{{if description}}a', '{{if description}}a', ['if']],
     ['ends without a beginning', 'a{{else}}b{{/if}}c', 'a{{else}}b{{/if}}c', ['else', '/if']],
     ['a condition that ends on another level', '{{if 1}}{{reverse:a{{/if}}b}}', '{{if 1}}b}}fi/{{a', ['if', '/if']],
-  ])('12 %s', (_what, text, expected, unknown) => {
+  ])('12 {{if}}: %s', (_what, text, expected, unknown) => {
     expect(read(text, { textOf })).toEqual([expected, unknown])
   })
 
@@ -99,7 +99,7 @@ describe('12 macros of other programs', () => {
     ['{{notChar}}', 'Ada'],
     ['{{random a,b,c}} {{pick a}} {{reverse ab}}', 'b a ba'],
     ['{{lastMessage}}{{lastMessageId}}', ''],
-  ])('12 %s', (text, expected) => {
+  ])('12 macros of other programs are expanded: %s', (text, expected) => {
     expect(read(text)).toEqual([expected, []])
   })
 
@@ -126,7 +126,7 @@ describe('12 macros of other programs', () => {
     ['d6*2', ''],
     ['600d6+600d6', ''],
     [`${'1+'.repeat(60)}d6`, ''],
-  ])('12 dice: %s', (dice, expected) => {
+  ])('12 valid dice give a number, and others nothing: %s', (dice, expected) => {
     expect(roll(dice, () => 0.5)).toBe(expected)
   })
 
@@ -137,7 +137,7 @@ describe('12 macros of other programs', () => {
       '1:05 AM 4:05 PM 1:05 AM 11:05 PM',
     ],
     [Date.UTC(2026, 10, 3, 12, 0), '{{time_UTC+5:30}} {{time_UTC+330}} {{time_UTC-12}}', '5:30 PM 5:30 PM 12:00 AM'],
-  ])('12 the time at an offset', (now, text, expected) => {
+  ])('12 a time macro gives the time at its offset from UTC', (now, text, expected) => {
     expect(read(text, { clock: clockAt(new Date(now)) })).toEqual([expected, []])
   })
 
