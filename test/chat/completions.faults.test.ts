@@ -138,7 +138,7 @@ describe('bad input is a 400 that names the field', () => {
   ]
   const rows = scenarios.flatMap(([param, ...faults]) => faults.map((fault) => ({ param, fault, text: shown(fault) })))
 
-  test.each(rows)('$param: $text', async ({ param, fault }) => {
+  test.each(rows)('a fault of $param is a 400: $text', async ({ param, fault }) => {
     const json = { ...ask(canary, { character: 'Fern' }), ...fault }
     const response = await service.request('/chat/completions', { json })
     expect(response.status).toBe(400)

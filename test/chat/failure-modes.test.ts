@@ -111,7 +111,7 @@ describe('after the first text there is no retry', () => {
     ['an error event', pieces([sse(...started, '{"error":{"message":"x"}}')])],
     ['garbage', pieces([sse(...started, 'garbage')])],
   ]
-  test.each(failures)('%s', async (_what, script) => {
+  test.each(failures)('no retry after the first text: %s', async (_what, script) => {
     upstream.answer(script)
     const response = await post({ model: 'stubborn', stream: true })
     expect([response.status, response.headers.get('x-model')]).toEqual([200, 'eager'])
@@ -147,7 +147,7 @@ describe('odd ends and slow readers', () => {
     ['a choice without a delta', { choices: [{ index: 0, finish_reason: 'stop' }], usage }],
     ['a delta that is null', { choices: [{ index: 0, delta: null, finish_reason: 'stop' }], usage }],
   ]
-  test.each(lasts)('the usage of a last chunk survives: %s', async (_what, chunk) => {
+  test.each(lasts)('the usage of a last chunk reaches the client: %s', async (_what, chunk) => {
     upstream.answer(pieces([sse(...started, JSON.stringify(chunk), '[DONE]')]))
     const streamed = await readStream(await post({ stream: true, stream_options: { include_usage: true } }))
     expect(streamed.errors).toEqual([])
@@ -199,7 +199,7 @@ describe('a 429', () => {
     upstream.answer(pieces([sse(...started, '{"error":{"code":429,"message":"slow down"}}')]))
     const streamed = await readStream(await post({ model: 'stubborn', stream: true }))
     expect([streamed.errors.length, streamed.isDone]).toEqual([1, false])
-    // A retry would come before this request ends.
+    // A retry would reach an upstream before this request ends.
     await (await post({ model: 'understudy' })).text()
     expect([upstream.calls.length, other.calls.length]).toEqual([1, 0])
   })
@@ -447,7 +447,7 @@ describe('an error of the upstream is an HTTP error', () => {
     ['HTML', (response) => void response.writeHead(200).end('<html>')],
     ['a cut', (response) => void response.socket?.resetAndDestroy()],
   ]
-  test.each(failing)('%s', async (_what, script) => {
+  test.each(failing)('of 400 or more: %s', async (_what, script) => {
     for (const stream of modes) {
       upstream.answer(script)
       const response = await post({ stream })

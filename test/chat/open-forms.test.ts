@@ -26,13 +26,13 @@ const turn = [
 ]
 const part = (fields: object) => [{ role: 'user', content: [{ type: 'text', text: 'Look' }, fields] }]
 
-describe('an upstream gets unchanged', () => {
+describe('requests and replies pass unchanged', () => {
   test.each<readonly [string, Readonly<Record<string, unknown>>]>([
     ['a custom tool', { tools: [weather, shell] }],
     ['the choice of a custom tool', { tools: [shell], tool_choice: named }],
-    ['the tools that are allowed', { tools: [weather, clock, shell], tool_choice: allowed }],
+    ['a choice of allowed tools', { tools: [weather, clock, shell], tool_choice: allowed }],
     ['a call of a custom tool and its result', { messages: [...messages, ...turn], tools: [shell] }],
-    ['-1 for no end', { max_tokens: -1, max_completion_tokens: -1 }],
+    ['-1 as the maximum of tokens', { max_tokens: -1, max_completion_tokens: -1 }],
     ['a temperature over 2', { temperature: 5 }],
     ['a grammar', { grammar: 'root ::= "yes" | "no"' }],
     ['a video', { messages: part({ type: 'video_url', video_url: { url: 'https://a.example/b.mp4', fps: 1 } }) }],
@@ -40,13 +40,13 @@ describe('an upstream gets unchanged', () => {
       'a sound by its address',
       { messages: part({ type: 'audio_url', audio_url: { url: 'https://a.example/b.wav' } }) },
     ],
-  ])('%s', async (_what, more) => {
+  ])('a request with %s reaches the upstream unchanged', async (_what, more) => {
     const response = await post(more)
     expect([response.status, response.headers.get('x-ignored-params')]).toEqual([200, null])
     expect(onlyCall().body).toStrictEqual({ model: 'gpt-test', messages, ...more })
   })
 
-  test('a call of a custom tool comes back', async () => {
+  test('a call of a custom tool reaches the client unchanged', async () => {
     const message = { role: 'assistant', content: null, refusal: null, tool_calls: [called] }
     const choices = [{ index: 0, message, logprobs: null, finish_reason: 'tool_calls' }]
     upstream.answer(json(completion('', { choices })))

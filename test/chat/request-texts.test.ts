@@ -135,7 +135,7 @@ describe("4.4 an author's note", () => {
       ['user: One', 'system: Three!', 'assistant: Two', 'system: CARD', 'user: Three'],
     ],
     [{ text: ' ' }, ['user: One', 'assistant: Two', 'system: CARD', 'user: Three']],
-  ])('4.4 %j', async (author_note, expected) => {
+  ])('4.4 is inserted at its depth, or left out if it is blank: %j', async (author_note, expected) => {
     const { told, receipt } = await stage(card)
     expect((await told({ messages: turns, author_note })).slice(1)).toEqual(expected)
     const { tokens } = await receipt({ messages: turns, author_note })

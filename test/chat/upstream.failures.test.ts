@@ -137,7 +137,7 @@ describe('an upstream that fails before its first event is a real HTTP error', (
     ...scenarios.map((scenario) => ({ ...scenario, stream: false })),
     ...[...scenarios, ...streamed].map((scenario) => ({ ...scenario, stream: true })),
   ]
-  test.each(rows)('$what (stream: $stream)', async ({ what, script, stream, status, code, message, param }) => {
+  test.each(rows)('error: $what (stream: $stream)', async ({ what, script, stream, status, code, message, param }) => {
     upstream.answer(script)
     const response = await post({ stream })
     expect(response.status).toBe(status)
@@ -256,7 +256,7 @@ describe('an upstream that fails after its first event ends the stream with an e
       n: 2,
     },
   ]
-  test.each(failures)('$what', async ({ script, code, text = 'One two', n = 1 }) => {
+  test.each(failures)('ends the stream without [DONE]: $what', async ({ script, code, text = 'One two', n = 1 }) => {
     upstream.answer(script)
     const response = await post({ stream: true, n })
     expect(response.status).toBe(200)

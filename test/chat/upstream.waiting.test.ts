@@ -155,7 +155,7 @@ describe('a client that leaves aborts the request to the upstream immediately', 
     expect((await post()).status).toBe(200)
   })
 
-  test('while comments are sent', async () => {
+  test('streamed, while comment lines fill the silence', async () => {
     const { call, leaving, reader } = await restless(hang)
     await reader?.read()
     leaving.abort()
@@ -229,7 +229,7 @@ describe('a POST body that was read to its end aborts nothing', () => {
     expect(isAborted).toBe(false)
   })
 
-  test('for the understudy', async () => {
+  test('and the understudy completes its answer', async () => {
     for (const stream of [false, true]) {
       const response = await post({ model: 'understudy', stream, messages: [...long, ...messages] })
       expect(response.status).toBe(200)

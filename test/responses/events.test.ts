@@ -194,7 +194,7 @@ describe('the events of a response', () => {
         { name: 'g', arguments: '{"a":1}' },
       ],
     },
-  ])('$what', ({ deltas, types, output }) => {
+  ])('have the expected types for $what', ({ deltas, types, output }) => {
     const spoken = speak(deltas)
     expect(spoken.types).toEqual([...begun, ...types, 'completed'])
     const response = last(spoken.events)

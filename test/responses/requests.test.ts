@@ -242,7 +242,7 @@ describe('a model gets', () => {
       asked: { messages: [user], reasoning_effort: 'low' },
       ignored: 'store,truncation,include,max_tool_calls,input.reasoning,reasoning.summary',
     },
-  ])('$what', async ({ sent, asked, ignored = null }) => {
+  ])('from a request of the Responses API $what', async ({ sent, asked, ignored = null }) => {
     upstream.answer(json(completion('Hi.')))
     const response = await post(sent)
     expect(response.status, await response.clone().text()).toBe(200)
