@@ -192,7 +192,7 @@ describe('a content type', () => {
     })
   })
 
-  // RFC 8259, section 11: JSON has no charset parameter, so it is ignored.
+  // RFC 8259, section 11: the media type of JSON has no parameter `charset`, so a charset is ignored.
   it.for([
     'application/json',
     'APPLICATION/JSON',

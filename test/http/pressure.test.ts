@@ -93,7 +93,7 @@ describe('requests beyond the budget of a turn of the event loop', () => {
       const large = Array.from({ length: 20 }, () => post(service, path, json))
       const replies = await inOneTurn(service, loop, 15, large)
       const refused = replies.filter(({ status }) => status === 503)
-      // The thirteenth request comes after twelve checks and 150 ms. An earlier one may be refused when its body is checked.
+      // At least twelve checks and 150 ms precede the thirteenth request. An earlier one may be refused at its body.
       expect(statuses(replies.slice(12))).toEqual(times(8, 503))
       expect(replies[0]?.status).toBe(200)
       for (const each of refused) {

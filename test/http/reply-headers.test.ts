@@ -100,7 +100,7 @@ describe('no browser guesses the type of a reply', () => {
     [200, '/characters/Fern?format=png'],
     [200, '/characters/Fern?format=json'],
     [200, '/keys'],
-  ])('%i %s', async (call) => {
+  ])('the reply %i to %s has nosniff', async (call) => {
     expect((await headersOf(call)).get('x-content-type-options')).toBe('nosniff')
   })
 

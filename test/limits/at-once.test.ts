@@ -17,7 +17,7 @@ import { spawnService } from '../support/process.ts'
 import { serviceForThisTest, temporaryFolder } from '../support/service.ts'
 import { sqlForThisTest } from '../support/test-sql.ts'
 
-/** LIMIT_ROUNDS=50 runs more rounds. */
+/** How often the test begins its hundred chats; LIMIT_ROUNDS sets the number. */
 const rounds = Number(process.env['LIMIT_ROUNDS'] ?? 2)
 const patience = 30_000 + rounds * 3000
 const limits = `chat_at_once=${placesAtOnce}`

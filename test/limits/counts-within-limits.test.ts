@@ -60,7 +60,7 @@ const plan: fc.Arbitrary<Plan> = fc.record({
   calls: fc.array(call, { minLength: 20, maxLength: 60 }),
 })
 
-/** The counts of a key or of an account. */
+/** The counts of a new key or account. */
 const zero = { requests_per_minute: 0, chat_at_once: 0, tokens_per_minute: 0, tokens_per_day: 0, tokens_per_month: 0 }
 type Counted = Record<keyof typeof zero, number>
 

@@ -157,7 +157,7 @@ const models = Object.entries(ends).map(([name, end], index) => ({ name, end, mo
 describe.for([
   ['no limit of a day', {}],
   ['a limit of a day', { tokens_per_day: 10_000 }],
-] as const)('with %s', ([, limits]) => {
+] as const)('a chat of a key with %s', ([, limits]) => {
   const upstreams = new Map<string, ScriptedUpstream>()
   let service: TestService
   let sql: TestSql

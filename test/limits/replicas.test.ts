@@ -440,7 +440,7 @@ it('limited requests get a 503 while the database is away; afterwards no count a
   await Promise.all([
     expect(there.reserve(key, () => 1)).rejects.toMatchObject(away),
     expect(async () => there.admit(key)).rejects.toMatchObject(away),
-    // The release fails too, after the same time as any other query.
+    // `settle` throws no error, although its query fails too.
     ending,
   ])
   await falling.start()

@@ -134,7 +134,7 @@ describe('an ETag', () => {
   it('changes when a plant of the account is deleted, and not for other accounts', async () => {
     const other = await service.makeKey('bystander')
     const theirs = () => service.request('/plants', { headers: { authorization: `Bearer ${other}` } })
-    // Another process wrote the key to the database. Over SQLite, this changes every version, so the ETags are read after it.
+    // Another process wrote the key to the database, which changes every version over SQLite. The ETags are read afterwards.
     const [mine, before] = [await service.request('/plants'), await theirs()]
     await service.request('/plants/1', { method: 'DELETE' })
     expect((await service.request('/plants')).headers.get('etag')).not.toBe(mine.headers.get('etag'))
