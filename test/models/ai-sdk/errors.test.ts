@@ -68,7 +68,7 @@ describe("the providers' refusals, whole and streamed", () => {
   })
 })
 
-describe('garbage', () => {
+describe('an unusable answer', () => {
   const html = '<html><body>nginx at https://internal.example/ says no</body></html>'
   const page =
     (status: number): Script =>
@@ -82,8 +82,8 @@ describe('garbage', () => {
     ['a redirect', (response) => void response.writeHead(302, { location: 'http://127.0.0.1:1/' }).end(), 502],
     ['an empty 200', (response) => void response.writeHead(200).end(), 502],
     ['JSON of another kind', json({ hello: 'world' }), 502],
-    ['a stream of something else', pieces(['data: {"hello":"world"}\n\n', 'data: nonsense\n\n']), 502],
-  ])('%s', async (_case, script, status) => {
+    ['a stream without valid events', pieces(['data: {"hello":"world"}\n\n', 'data: nonsense\n\n']), 502],
+  ])('is a failure whose message repeats nothing of the answer: %s', async (_case, script, status) => {
     for (const vendor of ['anthropic', 'google'] as const) {
       const { model, upstream } = await vendorForThisTest(vendor, [script])
       const whole = await failureFrom(complete(model, asked()))
@@ -98,7 +98,7 @@ describe('garbage', () => {
     }
   })
 
-  test('a refused connection', async () => {
+  test('a provider that refuses connections is a 502, and the cause of the error says so', async () => {
     for (const vendor of ['anthropic', 'google'] as const) {
       const { model, upstream } = await vendorForThisTest(vendor, [])
       await upstream.close()

@@ -10,7 +10,7 @@ import { json, upstreamForThisTest } from '../../support/upstream.ts'
 
 const fakePackage = new URL('../../fixtures/fake-provider/index.js', import.meta.url).href
 
-/** A model of an installed package. The package's model ids are the versions of the interface that the models implement. */
+/** A model of an installed package. Its id begins with the version of the interface that the model implements. */
 function fake(model: string, settings: Partial<AiSdkSettings> = {}) {
   const asked: string[] = []
   const load = (name: string) => {

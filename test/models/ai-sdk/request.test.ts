@@ -344,7 +344,7 @@ describe('a request that cannot be translated is a 400 that names the field, and
     },
   ]
 
-  // An address that the provider's service does not fetch is not fetched at all.
+  // A package would download an image that the provider does not fetch itself, so such a request is refused.
   test.each<[string, 'anthropic' | 'google', Message[], string]>([
     ['an address of another kind', 'anthropic', image('file:///etc/passwd'), 'image_url.url'],
     ['an address that the service does not fetch', 'google', image('http://169.254.169.254/x.png'), 'image_url.url'],
@@ -389,7 +389,7 @@ describe('a request that cannot be translated is a 400 that names the field, and
     expect(upstream.calls).toHaveLength(0)
   })
 
-  test('a media type that the package refuses', async () => {
+  test('a media type that the package refuses is named in the message', async () => {
     const { model, upstream } = await vendorForThisTest('anthropic', [replay('anthropic/text.json')])
     const content: Message['content'] = [{ type: 'input_audio', input_audio: { data: 'UklGRg==', format: 'wav' } }]
     const error = await failureFrom(complete(model, asked({ messages: [{ role: 'user', content }] })))

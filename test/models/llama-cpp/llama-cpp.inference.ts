@@ -160,7 +160,7 @@ describe('one model', () => {
     expect(completion.choices[1]?.message.content).not.toBe(first)
   })
 
-  test('penalties have an effect', async () => {
+  test('penalties change an answer that repeats tokens, and no other answer', async () => {
     const punished = { frequency_penalty: 2, presence_penalty: 2, repeat_penalty: 10 }
     const { completion } = await model.complete(ask('Who?', punished), never)
     // Each token of this answer occurs once, so nothing changes.
@@ -172,7 +172,7 @@ describe('one model', () => {
     expect(other.completion.choices[0]?.message.content).not.toBe('la le lula le lula le lu')
   })
 
-  test('extreme parameters do no harm', async () => {
+  test('extreme parameters and odd messages do not change a short answer', async () => {
     for (const more of [
       { temperature: 2, top_p: 0 },
       { temperature: 1e-9 },
@@ -186,7 +186,7 @@ describe('one model', () => {
     }
   })
 
-  test('a common prefix is not read again, and the answer is the same', async () => {
+  test('a prompt that begins like an earlier prompt gets the same answer, and all its tokens are counted', async () => {
     const long = 'x'.repeat(300)
     const first = await model.complete(ask(long), never)
     const second = await model.complete(ask(`${long}y`), never)

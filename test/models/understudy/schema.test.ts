@@ -130,7 +130,7 @@ describe('valueFor', () => {
     [{ type: 'string', format: 'uuid' }, '00000000-0000-4000-8000-000000000000'],
     [{ type: 'string', format: 'email' }, 'understudy@example.com'],
     [{ type: 'string', format: 'uri' }, 'https://example.com/'],
-  ])('%j', (each, value) => {
+  ])('makes the expected value for the schema %j', (each, value) => {
     const made = valueFor(each, texts)
     if (value !== undefined) expect(made).toEqual(value)
     if (Array.isArray(made)) expect(new Set(made.map((item) => JSON.stringify(item))).size).toBeGreaterThan(1)
@@ -249,7 +249,7 @@ describe('textForPattern', () => {
     '^\\S+@\\S+\\.[a-z]{2,}$',
     '^$',
     '^\\[\\d\\.\\]x*?$',
-  ])('%s', (pattern) => {
+  ])('makes texts that match %s', (pattern) => {
     for (const variant of [0, 1, 5]) {
       expect(textForPattern(pattern, 0, variant)).toMatch(new RegExp(pattern, 'u'))
       expect(textForPattern(pattern, 12, variant)).toMatch(new RegExp(pattern, 'u'))
