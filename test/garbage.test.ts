@@ -64,7 +64,7 @@ describe('memory after a burst', () => {
     expect(collect).toHaveBeenCalledTimes(6)
   })
 
-  it('is collected by the engine', async () => {
+  it('is freed by the function that the service calls to collect garbage', async () => {
     const garbage = new WeakRef({ text: 'x'.repeat(1000) })
     // V8 keeps the target of a weak reference until the end of the turn that made the reference.
     await new Promise((resolve) => setImmediate(resolve))
@@ -72,7 +72,7 @@ describe('memory after a burst', () => {
     expect(garbage.deref()).toBeUndefined()
   })
 
-  it('measures the busy share of the event loop', async () => {
+  it('is measured, and so is the busy share of the event loop', async () => {
     const process = thisProcess()
     const end = performance.now() + 50
     while (performance.now() < end);

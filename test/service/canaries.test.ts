@@ -40,7 +40,7 @@ const readAtTheEnd = [
 
 /** Texts of callers, which may be found only where they belong. */
 const allWords = Object.values(words)
-/** Parts of keys behind the public prefix, which may be found nowhere. */
+/** Secret parts of keys, after the public prefix. They may be found nowhere. */
 const partsOf = (keys: readonly string[]) => keys.flatMap((key) => [key.slice(7, 19), key.slice(-12)])
 
 /** The canaries that are in a text and are not allowed there. */
@@ -181,7 +181,7 @@ test('no key and no text is in a log, a reply, the ledger or the database, excep
   service.process.kill('SIGTERM')
   expect(await service.exited).toBe(0)
 
-  // All canaries were really sent and used; otherwise it would show nothing that they are not found.
+  // All canaries were really sent and used; a canary that was never sent would not be found either.
   const statuses = new Set(said.map(({ status }) => status))
   for (const status of [200, 204, 400, 401, 403, 404, 405, 415, 502]) expect(statuses).toContain(status)
   const heard = JSON.stringify(upstream.calls)

@@ -103,7 +103,7 @@ describe('CONFIG_DIR', () => {
 
   test('is never written to: imports go to DATA_DIR, and replace nothing in CONFIG_DIR', async () => {
     const { path, settings, put } = twoFolders()
-    // The file has a name as an import gives it.
+    // An import gives its files names of this form.
     const taken = put('CONFIG_DIR', `characters/${'0'.repeat(64)}.json`, card('Moss', 'of config'))
     const [fir, moss] = [join(path, 'fir.json'), join(path, 'moss.json')]
     writeFileSync(fir, JSON.stringify(card('Fir', 'new')))

@@ -28,8 +28,8 @@ beforeAll(async () => {
 afterAll(() => service?.close())
 
 /**
- * What is wrong with the body of a refusal; undefined if it has exactly the error shape of its path. Without a path it may have
- * either shape.
+ * What is wrong with the body of a refusal; undefined if it has exactly the error shape of its path. If the path is
+ * null, the body may have either shape.
  */
 function faultOf(path: string | null, status: number, text: string): string | undefined {
   if (path === null) return faultOf('/plants', status, text) && faultOf('/chat', status, text)
@@ -115,7 +115,7 @@ describe('a null, empty, wrong-typed or missing body, or field of one', () => {
     ['/plants', { ...plantBody, id: 1 }, 'name'],
   ]
 
-  test.each(groups)('%s refuses what is not valid with a 4xx in its error shape', async (path, valid, required) => {
+  test.each(groups)('%s gives no 5xx, and each refusal has its error shape', async (path, valid, required) => {
     const sent: (readonly [string, string | undefined])[] = [
       ...bodies.map((body) => [body, undefined] as const),
       ...Object.keys(valid).map(
@@ -163,7 +163,7 @@ describe('a request that would cost memory is refused before memory is allocated
   const nested = (depth: number, open: string, close: string, inmost = '') =>
     `{"model":"understudy","messages":[{"role":"user","content":"Hi"}],"x":${open.repeat(depth)}${inmost}${close.repeat(depth)}}`
 
-  test.each([9, 1e6, 2 ** 31, 2 ** 53, 1e300])('n: %d', async (n) => {
+  test.each([9, 1e6, 2 ** 31, 2 ** 53, 1e300])('more than 8 choices are a 400: %d', async (n) => {
     for (const stream of [false, true]) {
       const response = await service.request('/chat/completions', { json: { ...chatBody, n, stream } })
       expect(response.status).toBe(400)
@@ -177,7 +177,7 @@ describe('a request that would cost memory is refused before memory is allocated
     ['objects', nested(200_000, '{"a":', '}', '1')],
     ['both', nested(100_000, '[{"a":', '}]', '1')],
     ['just too deep', nested(100, '[', ']')],
-  ])('deep JSON: %s', async (_what, body) => {
+  ])('JSON that is too deep gets a 400, or a 413 if it is also too long: %s', async (_what, body) => {
     for (const path of ['/chat/completions', '/plants']) {
       const response = await service.request(path, { body })
       const text = await response.text()
@@ -194,14 +194,14 @@ describe('a request that would cost memory is refused before memory is allocated
     ['/chat/completions', 8 * 1024 ** 2],
     ['/v1/chat/completions', 8 * 1024 ** 2],
     ['/plants', 1024 ** 2],
-  ])('a body over the limit of %s', async (path, limit) => {
+  ])('a body over the limit of %s is a 413', async (path, limit) => {
     const response = await service.request(path, { json: message('x'.repeat(limit)) })
     expect(response.status).toBe(413)
     expect(faultOf(path, 413, await response.text())).toBeUndefined()
     expect((await service.request('/livez')).status).toBe(200)
   })
 
-  test.each(['/chat/completions', '/plants'])('a body of %s that announces too large a length', async (path) => {
+  test.each(['/chat/completions', '/plants'])('%s: a Content-Length over the limit is a 413', async (path) => {
     const reply = await exchange(
       service.url,
       `POST ${path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${service.key}\r\ncontent-type: application/json\r\ncontent-length: 99999999999\r\n\r\n{`,
@@ -211,7 +211,7 @@ describe('a request that would cost memory is refused before memory is allocated
     expect(faultOf(path, 413, reply.slice(reply.indexOf('\r\n\r\n') + 4))).toBeUndefined()
   })
 
-  test('a chunked body without a length', async () => {
+  test('a chunked body over the limit is a 413', async () => {
     const piece = `${(65536).toString(16)}\r\n${'x'.repeat(65536)}\r\n`
     const head = `POST /plants HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${service.key}\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n`
     const reply = await exchange(service.url, head + piece.repeat(40), { halfClose: false, until: /\}$/ })
@@ -219,7 +219,7 @@ describe('a request that would cost memory is refused before memory is allocated
     expect(faultOf('/plants', 413, reply.slice(reply.indexOf('\r\n\r\n') + 4))).toBeUndefined()
   })
 
-  test('many names, messages, parts and tools', async () => {
+  test('too many stop texts, tools, fields, messages or parts are a 400', async () => {
     const rows: readonly (readonly [unknown, readonly number[]])[] = [
       [{ ...chatBody, stop: Array.from({ length: 100_000 }, () => 'a') }, [400]],
       [
@@ -248,7 +248,7 @@ describe('a request that would cost memory is refused before memory is allocated
   })
 })
 
-/** The message of load shedding. */
+/** The beginning of the message of a refusal by load shedding. */
 const overloaded = 'More is asked than can be answered now.'
 
 /** Sends a request, and again after a second if the service sheds load: other tests may be using the machine. */
