@@ -34,7 +34,7 @@ describe('the outcome of a chat request', () => {
     [error(503, 'model_unavailable'), 'upstream_error', 'model_unavailable', true],
     [error(429, 'rate_limit_exceeded'), 'upstream_error', 'rate_limit_exceeded', true],
     [error(400, 'context_length_exceeded'), 'refused', 'context_length_exceeded', true],
-  ])('%s', (end, state, reason, failed) => {
+  ])('has the state and the reason of its end: %s', (end, state, reason, failed) => {
     const outcome = new Outcome()
     outcome.end(end)
     expect(outcome.state).toBe(state)

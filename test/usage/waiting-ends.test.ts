@@ -153,7 +153,7 @@ it('the spent tokens of a key are known at any moment without a wait, even if th
   expect(await spent()).toBe(101)
   await expect(lock.outlast(first)).rejects.toMatchObject({ code: 'database_busy' })
   expect(await spent()).toBe(101)
-  // A request that begins during the lock is refused and not recorded. No end is lost with it.
+  // A request that begins during the lock is refused and not recorded. No end of another request is lost.
   await expect(lock.outlast(ledger.begin(entry('refused')))).rejects.toMatchObject({ code: 'database_busy' })
   const second = ledger.finish(ended('two', 20))
   expect(await spent()).toBe(121)

@@ -7,7 +7,7 @@ import { openSqlOf } from '../../support/test-sql.ts'
 
 const rows = 5000
 
-it('(l) a start, settling requests of dead replicas, and removing old requests read no other rows of the ledger', async () => {
+it('(l) a start, settling requests of dead replicas, and removing old requests read no whole ledger', async () => {
   const url = await newMigratedDatabase()
   const sql = openSqlOf('', url)
   onTestFinished(() => sql.close())

@@ -346,7 +346,7 @@ describe('(v) sslmode and sslrootcert of the URL do what libpq documents', () =>
       'localhost',
       'by sslrootcert that has no certificate. Give one in PEM',
     ],
-  ])('%s to %s', async (rest, host, wanted) => {
+  ])('a URL with "%s" to %s has the documented result', async (rest, host, wanted) => {
     expect(await outcome(rest, { host })).toContain(wanted)
   })
 

@@ -201,7 +201,7 @@ function rowsTold(text: unknown): number {
   return Number(/^moving: (\d+) of \d+ rows$/m.exec(String(text))?.[1])
 }
 
-/** All moved rows except audit records, as JSON. U+0000 outside of names is replaced, because PostgreSQL cannot store it. */
+/** All moved rows except audit records, as JSON. The text "m\0" is replaced, because PostgreSQL cannot store U+0000. */
 function rowsOf(file: string): readonly string[] {
   const database = new Database(file, { readonly: true })
   const rows = tables
