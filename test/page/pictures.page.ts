@@ -6,7 +6,7 @@ import { barriersOf, browserForThisFile, desktop, phone } from '../support/page/
 import { serviceForThisTest, type TestService } from '../support/service.ts'
 
 /*
- * Opens each view, on a phone and on a desk, light and dark, and checks that it has no barriers.
+ * Opens each view, on a phone and on a wide screen, light and dark, and checks that it has no barriers.
  * `PICTURES=docs/pictures npm run test:page -- pictures` also saves the screenshots for docs/page.md and the README.
  */
 

@@ -17,7 +17,7 @@ let service: TestService
 
 beforeAll(async () => {
   service = await startTestService()
-  // Examples of paths name this plant, the key below, and the chat request below it.
+  // The examples of paths name this plant, and the key and the chat request that are made below.
   await service.request('/plants', { json: { id: 1, name: 'Monstera' } })
   await service.makeKey('owner', ['chat'])
   const sql = await openSql(service.dataDirectory)
