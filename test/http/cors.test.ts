@@ -112,7 +112,7 @@ describe('a reply to a page', () => {
   })
 })
 
-test('every header of the service is exposed', () => {
+test('every x- header of the service is exposed, except those for browsers and proxies', () => {
   // These headers are for the browser itself, or for proxies.
   const others = ['x-accel-buffering', 'x-content-type-options', 'x-forwarded-for', 'x-frame-options']
   const source = join(import.meta.dirname, '../../src')

@@ -29,7 +29,7 @@ describe('conservatory models check', () => {
     ])
   })
 
-  test('asks each model for one word, and reports which answered', async () => {
+  test('asks each model except prefixes for one word, and reports which answered', async () => {
     const upstream = await upstreamForThisTest((response, call) => {
       const status = call.body['model'] === 'broken' ? 401 : 200
       json(status === 200 ? completion('Word.') : { error: { message: `Wrong key ${canary}` } }, status)(response, call)

@@ -89,7 +89,7 @@ describe('a list of models', () => {
       expect(callCounts()).toEqual([0, 1])
     })
 
-    test(`reports a limit of a model only if every model has a limit (stream: ${stream})`, async () => {
+    test(`gives a 4xx only if every model refuses the request (stream: ${stream})`, async () => {
       const tooLong = json({ error: { message: 'No.', code: 'context_length_exceeded' } }, 400)
       const rows = [
         [tooLong, tooLong, 400, 'context_length_exceeded'],

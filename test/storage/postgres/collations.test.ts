@@ -26,7 +26,7 @@ it('(y) a transaction is retried when a migration has changed the columns of its
   await database.transaction((sql) => sql`INSERT INTO texts VALUES ('kept')`)
   const readOnce = () =>
     database.transaction((sql) => sql<{ text: string }[]>`SELECT text FROM texts WHERE text > ${''}`)
-  // Prepares the statement on all ten connections.
+  // Ten transactions prepare the statement on all connections of transactions.
   const readAll = () => Promise.all(Array.from({ length: 10 }, readOnce))
   const before = await readAll()
   await database.transaction((sql) => sql`ALTER TABLE texts ALTER COLUMN text TYPE TEXT COLLATE "C"`)
