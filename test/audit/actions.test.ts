@@ -155,7 +155,6 @@ function keySteps({ run, ask }: Setup): readonly Step[] {
   ]
 }
 
-/** A command and its expected record. */
 function command({ run }: Setup, action: AuditAction, line: string, said: Readonly<Record<string, unknown>>): Step {
   return {
     action,

@@ -47,7 +47,6 @@ function digestOf(text: string): string {
   return `sha256:${createHash('sha256').update(text).digest('hex')}`
 }
 
-/** Sends a request with one of the keys. */
 function call(
   key: string,
   method: string,

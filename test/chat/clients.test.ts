@@ -18,7 +18,6 @@ const weather = {
   required: ['city', 'days'],
 }
 
-/** The error that a call throws. */
 async function thrownBy(call: () => PromiseLike<unknown>): Promise<unknown> {
   try {
     await call()

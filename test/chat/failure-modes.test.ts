@@ -72,7 +72,6 @@ const started = [
 ]
 const modes = [false, true]
 
-/** The text of a reply, whole or streamed. */
 async function textOf(response: Response, stream: boolean): Promise<string> {
   if (stream) return textOfStream(await readStream(response))
   return (await readCompletion(response)).choices[0]?.message.content ?? ''

@@ -77,7 +77,6 @@ async function plantsWritten(): Promise<number | undefined> {
   return row?.plants
 }
 
-/** The headers of a raw request that closes its connection. */
 function head(method: string, path: string, ...more: readonly string[]): string {
   const lines = ['Host: x', 'Connection: close', `Authorization: Bearer ${service.key}`, ...more]
   return `${method} ${path} HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n`

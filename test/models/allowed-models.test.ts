@@ -51,7 +51,6 @@ async function listed({ ask }: Caller): Promise<readonly string[]> {
   return body.data.map(({ id }) => id).filter((id) => !id.startsWith('character/'))
 }
 
-/** Whether the characters are listed as models. */
 async function listsCharacters({ ask }: Caller): Promise<boolean> {
   return (await (await ask('/models')).text()).includes('"character/Fern"')
 }

@@ -109,7 +109,6 @@ function randomLetters(length: number, seed = 1): string {
   }).join('')
 }
 
-/** The units of each step. */
 function costsOf<T>(steps: Steps<T>): readonly number[] {
   return Array.from(steps)
 }

@@ -45,7 +45,6 @@ async function fill({ dataDirectory }: SpawnedService): Promise<void> {
     SELECT accounts.id, ids.id, '${'🌵'.repeat(500)}' FROM ids, accounts`)
 }
 
-/** The names of all stored plants. */
 async function namesIn({ dataDirectory }: SpawnedService): Promise<readonly string[]> {
   const sql = await sqlForThisTest(dataDirectory)
   return (await sql.run<{ readonly name: string }>('SELECT name FROM plants')).map(({ name }) => name)

@@ -12,7 +12,6 @@ import { makeDatabase } from '../support/restores.ts'
 
 const modeOf = (path: string) => (statSync(path).mode & 0o7777).toString(8)
 
-/** A folder and all files below it. */
 function entriesOf(folder: string): readonly string[] {
   return [folder, ...readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((name) => join(folder, name))]
 }

@@ -12,7 +12,6 @@ function bookIn(document: Document): Lorebook {
   return atOnce(readLorebook(document))
 }
 
-/** The summary of a document's card. */
 function describedOf(document: Document): CardSummary {
   const notes = emptyNotes()
   return atOnce(describeCard(atOnce(readCard(document, notes)), { document, warnings: [] }, notes))

@@ -27,7 +27,6 @@ function letters(count: number): string {
   return text
 }
 
-/** Whether a pattern matches a text. */
 function isIn(pattern: LorePattern, text: string): boolean {
   return workAtOnce().run('text', pattern.search(text))
 }

@@ -12,7 +12,6 @@ type Fields = Readonly<Record<string, unknown>>
 
 const settings = { systemPrompt: 'MAIN' }
 
-/** A request for a card with these fields. */
 function requestFor(data: Fields, messages: readonly Message[], entries: readonly Fields[] = []): CompositionRequest {
   const card = entries.length === 0 ? cardOf(data) : cardWithLore(entries, {}, data)
   return { persona: { name: 'Moss', card, userName: 'Ada', digest: 'd' }, messages, settings }
