@@ -131,7 +131,7 @@ export async function startService(config: Config, { clock, loop }: TimeSources 
     // The first key is made late, since it is shown only once: a start that fails before must not have made it.
     const bootstrap = await bootstrapAccess(stores.access, config.bootstrapKey, parts.itself)
     for (const warning of bootstrap.warnings) log.logger.warn(warning)
-    stores.beginServing?.()
+    stores.beginServing?.(parts.scheduler)
     const metricsAddress = tasks.metricsServer?.address
     const drain = () => drainFor(parts, config.drainSeconds * 1000, clock)
     const ways = { reload: () => reload(parts, config), drain, close }

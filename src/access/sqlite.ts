@@ -3,9 +3,11 @@ import { type Actor, type AuditAction, commandLine, serviceActor } from '../audi
 import { type Recorder, withAuditRecords } from '../audit/sqlite.ts'
 import type { AccountLimits } from '../limit-values.ts'
 import type { OutsideChanges } from '../storage/outside-changes.ts'
+import type { PacedWrites } from '../storage/paced-writes.ts'
 import { VersionedCache } from '../storage/versioned-cache.ts'
 import { inTransaction } from '../storage/write-lock.ts'
 import { unixSeconds } from '../time.ts'
+import { noAccount } from '../work.ts'
 import type { AccessStore, Account, AccountLimitChanges, Key, KeyRequest, LimitChanges, NewKey } from './access.ts'
 import { accountChange, accountEntry, keyChange, newKeyEntry } from './entries.ts'
 import { digestKey } from './key.ts'
@@ -26,8 +28,11 @@ export class SqliteAccessStore implements AccessStore {
   /** Keys by digest and by id. Unknown keys are not cached, since an attacker can invent any number of them. */
   readonly #cache: VersionedCache<Key>
 
-  constructor(database: Database, changes: OutsideChanges) {
+  readonly #paced: PacedWrites
+
+  constructor(database: Database, changes: OutsideChanges, paced: PacedWrites) {
     this.#database = database
+    this.#paced = paced
     this.#accounts = new SqliteAccounts(database)
     this.#cache = new VersionedCache(changes)
     this.#keyByDigest = database.prepare(`${selectKeys} WHERE keys.digest = ?`)
@@ -239,16 +244,18 @@ export class SqliteAccessStore implements AccessStore {
   }
 
   /** Runs a change in one transaction, and empties the cache afterwards. */
-  #change<T>(change: (record: Recorder) => T): T {
-    try {
-      return withAuditRecords(this.#database, change)
-    } finally {
-      this.#cache.forget()
-    }
+  #change<T>(change: (record: Recorder) => T): Promise<T> {
+    return this.#paced.run(noAccount, () => {
+      try {
+        return withAuditRecords(this.#database, change)
+      } finally {
+        this.#cache.forget()
+      }
+    })
   }
 
   /** Runs a change, and refuses it if it takes away the last working key of the scope `admin`. */
-  #changeWithAdminLeft<T>(change: (record: Recorder) => T): T {
+  #changeWithAdminLeft<T>(change: (record: Recorder) => T): Promise<T> {
     return this.#change((record) => {
       const hadAdmin = this.#accounts.hasAdmin()
       const result = change(record)

@@ -1,7 +1,8 @@
 import type { Database, Statement } from 'better-sqlite3'
 import { type Actor, commandLine, serviceActor } from '../audit/record.ts'
-import { withAuditRecords } from '../audit/sqlite.ts'
+import { type Recorder, withAuditRecords } from '../audit/sqlite.ts'
 import type { OutsideChanges } from '../storage/outside-changes.ts'
+import { PacedWrites } from '../storage/paced-writes.ts'
 import { VersionedCache } from '../storage/versioned-cache.ts'
 import { withWriteErrors } from '../storage/write-error.ts'
 import { inTransaction } from '../storage/write-lock.ts'
@@ -48,8 +49,11 @@ export class SqliteCharacterStore implements CharacterStore {
   /** Results of `find`, also negative results: each chat request calls `find`, mostly for characters that are not uploads. */
   readonly #findCache: VersionedCache<StoredCharacter | null>
 
-  constructor(database: Database, changes: OutsideChanges) {
+  readonly #paced: PacedWrites
+
+  constructor(database: Database, changes: OutsideChanges, paced = new PacedWrites()) {
     this.#database = database
+    this.#paced = paced
     this.#findCache = new VersionedCache(changes)
     this.#pieces = new SqlitePieces(database)
     this.#versionTable = new SqliteVersions(database, this.#pieces)
@@ -132,8 +136,7 @@ export class SqliteCharacterStore implements CharacterStore {
   }
 
   async remove(account: number, name: string, by = commandLine): Promise<boolean> {
-    this.#findCache.forget()
-    return withAuditRecords(this.#database, (record) => {
+    return this.#change(account, (record) => {
       const before = this.#find.exact.get(account, name)
       if (!before) return false
       this.#delete.run(account, name)
@@ -176,9 +179,8 @@ export class SqliteCharacterStore implements CharacterStore {
     mayReplace: boolean,
   ): Promise<boolean> {
     const { name, digest, about, source } = character
-    const write = (upload: string | null): boolean => {
-      this.#findCache.forget()
-      return withAuditRecords(this.#database, (record) => {
+    const write = (upload: string | null): Promise<boolean> =>
+      this.#change(account, (record) => {
         const { before } = this.#check(account, character, limits, mayReplace)
         const now = unixSeconds()
         if (before !== null) this.#update.run(digest, JSON.stringify(about), now, account, name)
@@ -188,10 +190,17 @@ export class SqliteCharacterStore implements CharacterStore {
         record(by, characterEntry(action, account, name, before, digest))
         return before === null
       })
-    }
     // This check comes before the first piece, so that an account at its limit writes no pieces.
     const inPieces = isLarge(source) && this.#check(account, character, limits, mayReplace).isAdded
-    return inPieces ? await this.#pieces.withPieces(source, write) : write(null)
+    return inPieces ? await this.#pieces.withPieces(source, write) : await write(null)
+  }
+
+  /** Runs a change in one transaction, and empties the cache. */
+  #change<T>(account: number, change: (record: Recorder) => T): Promise<T> {
+    return this.#paced.run(account, () => {
+      this.#findCache.forget()
+      return withAuditRecords(this.#database, change)
+    })
   }
 
   /**

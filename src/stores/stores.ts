@@ -21,6 +21,7 @@ import { openDatabase } from '../storage/database.ts'
 import { GroupCommit } from '../storage/group-commit.ts'
 import { migrations } from '../storage/migrations.ts'
 import { OutsideChanges } from '../storage/outside-changes.ts'
+import { PacedWrites } from '../storage/paced-writes.ts'
 import type { WaitingRequest } from '../storage/postgres/request-time.ts'
 import { refuseUnfinishedMove, unfinishedMoveInFile } from '../storage/unfinished-move.ts'
 import { WalCheckpointer } from '../storage/wal.ts'
@@ -29,6 +30,7 @@ import type { Ledger } from '../usage/ledger.ts'
 import type { UsageReader } from '../usage/report.ts'
 import { SqliteLedger } from '../usage/sqlite.ts'
 import { SqliteUsageReader } from '../usage/sqlite-report.ts'
+import type { Scheduler } from '../work.ts'
 
 /** Every store of the service, over one database. */
 export interface Stores {
@@ -57,8 +59,11 @@ export interface Stores {
   check(): Promise<void>
   /** Runs the work of a request: its waits for the database share one time limit until the reply begins. */
   duringRequest?(request: WaitingRequest, work: () => void): void
-  /** Prepares for serving: another program's lock blocks the process only for a moment now, and the log is kept small. */
-  beginServing?(clock?: Clock): void
+  /**
+   * Prepares for serving: another program's lock blocks the process only for a moment now, the log is kept small, and writes that
+   * wait for the disk take turns in the scheduler.
+   */
+  beginServing?(scheduler: Scheduler, clock?: Clock): void
   close(): Promise<void>
 }
 
@@ -87,8 +92,9 @@ export function openSqliteStores(path: string, by: Actor = commandLine): Stores 
   const wal = new WalCheckpointer(database)
   const ping = database.prepare('SELECT 1')
   const checkFile = fileCheck(path)
-  const access = new SqliteAccessStore(database, changes)
-  const characters = new SqliteCharacterStore(database, changes)
+  const paced = new PacedWrites()
+  const access = new SqliteAccessStore(database, changes, paced)
+  const characters = new SqliteCharacterStore(database, changes, paced)
   return {
     access,
     plants: new SqlitePlantStore(database, commit, changes),
@@ -113,8 +119,9 @@ export function openSqliteStores(path: string, by: Actor = commandLine): Stores 
       ping.get()
       checkFile()
     },
-    beginServing(clock) {
+    beginServing(scheduler, clock) {
       waitAsService(database)
+      paced.begin(scheduler)
       wal.begin(clock)
     },
     async close() {

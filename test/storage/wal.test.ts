@@ -6,6 +6,7 @@ import { text } from 'node:stream/consumers'
 import Database from 'better-sqlite3'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { openSqliteStores } from '../../src/stores/stores.ts'
+import { Scheduler } from '../../src/work.ts'
 import { plantsIn } from '../support/account-files.ts'
 import { TestClock } from '../support/clock.ts'
 import { until } from '../support/eventually.ts'
@@ -21,7 +22,7 @@ async function serving() {
   const stores = openSqliteStores(path)
   onTestFinished(() => stores.close())
   const clock = new TestClock()
-  stores.beginServing?.(clock)
+  stores.beginServing?.(new Scheduler(), clock)
   const { id } = await stores.access.createAccount('ann')
   const walBytes = () => statSync(`${path}-wal`).size
   let names = 0

@@ -1,0 +1,46 @@
+import { setImmediate as endOfTurn } from 'node:timers/promises'
+import { expect, it } from 'vitest'
+import { PacedWrites } from '../../src/storage/paced-writes.ts'
+import { Scheduler } from '../../src/work.ts'
+
+/** Writes that each take 5 ms of the test's clock, and the number of writes that were done at the end of each turn. */
+function writesOf(isServing: boolean) {
+  let ms = 0
+  let done = 0
+  const paced = new PacedWrites()
+  if (isServing) paced.begin(new Scheduler(() => ms))
+  const write = () => {
+    ms += 5
+    return ++done
+  }
+  return { paced, write, count: () => done }
+}
+
+it('of a hundred parallel writes only as many block one turn of the event loop as fit into 15 ms', async () => {
+  const { paced, write, count } = writesOf(true)
+  const all = Promise.all(Array.from({ length: 100 }, (_, index) => paced.run(index % 7, write)))
+  expect(count()).toBe(3)
+  for (let before = 3; count() < 100; before = count()) {
+    await endOfTurn()
+    expect(count() - before).toBeLessThanOrEqual(3)
+  }
+  expect(new Set(await all).size).toBe(100)
+})
+
+it('the write of an account does not wait for all writes of another account', async () => {
+  const { paced, write, count } = writesOf(true)
+  const many = Array.from({ length: 100 }, () => paced.run(1, write))
+  await paced.run(2, write)
+  expect(count()).toBeLessThan(10)
+  await Promise.all(many)
+})
+
+it('a command writes immediately, and an error of a write reaches only its caller', async () => {
+  const { paced, write, count } = writesOf(false)
+  const failed = paced.run(1, () => {
+    throw new Error('full')
+  })
+  void paced.run(1, write)
+  expect(count()).toBe(1)
+  await expect(failed).rejects.toThrow('full')
+})
