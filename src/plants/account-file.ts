@@ -9,7 +9,7 @@ import type { PortablePlant } from './portable.ts'
 const format = 'conservatory-account'
 const version = 1
 
-/** The longest line that is read. The line of a plant has at most 6 KB, even if all its characters are escaped. */
+/** The most bytes of an incomplete line that are held in memory. A plant's line is far shorter, even with escaped characters. */
 const maxLineBytes = 1024 * 1024
 
 /** The first line of the file. It has the number of plants, so that a truncated file is recognised. */
@@ -33,7 +33,7 @@ export function lineOf(index: number): number {
 }
 
 /**
- * Reads an account's file, JSON lines with a header and then plants. The memory that it takes does not grow with the file.
+ * Reads an account's file, JSON lines with a header and then plants. The memory use does not grow with the file.
  * @param bytes the file, in pieces of any size
  * @returns the plants in the order of their lines, in batches
  * @throws AccessError that names the line of the first fault
@@ -69,7 +69,7 @@ function readLine(line: string, header: Header | undefined, number: number): Hea
   return header ? readPlant(line, number) : readHeader(line)
 }
 
-/** Splits a file into lines, without line feeds and the byte order mark; for each piece, the lines that end in it. */
+/** Splits a file into lines, without line feeds and the byte order mark. Yields together the lines that end in one piece. */
 async function* linesOf(bytes: AsyncIterable<Buffer>): AsyncGenerator<readonly string[]> {
   let rest = Buffer.alloc(0)
   let number = 0

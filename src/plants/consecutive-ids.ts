@@ -11,12 +11,12 @@ interface ConsecutiveRow {
 
 /**
  * Reads plants of one account on the assumption that their ids are consecutive: the service assigns consecutive ids. Then the
- * last id of a page is known without a count, which would take as long as reading the plants. With a count for each page, a page
- * of 100 plants from a random position would cost 34 % more CPU time (docs/performance.md).
+ * last id of a page is known. `JoinedJson` needs another query to find this id, so a page of 100 plants from a random position
+ * would cost 34 % more CPU time (docs/performance.md).
  */
 export class ConsecutiveIds {
   readonly #statement: Statement<[number, number, number, number, number], ConsecutiveRow>
-  /** Whether the last page whose end was counted had consecutive ids. */
+  /** Whether the last page that `JoinedJson` read had consecutive ids. */
   #isLikely = false
 
   /** @param plant SQL for a plant's JSON */
@@ -27,7 +27,7 @@ export class ConsecutiveIds {
       FROM plants NOT INDEXED WHERE account = ? AND id > ? AND id <= ?`)
   }
 
-  /** At most `limit` plants after an id; undefined if their ids are not consecutive, or are not expected to be consecutive. */
+  /** At most `limit` plants after an id; undefined if `JoinedJson` must read them, because the ids may have gaps. */
   read(account: number, afterId: number, limit: number): RangePart | undefined {
     if (!this.#isLikely || !Number.isFinite(afterId)) return undefined
     const end = afterId + limit
@@ -36,7 +36,7 @@ export class ConsecutiveIds {
     return { json: row.json ?? '[]', count: row.count, lastId: row.lastId ?? undefined, isLonger: row.isLonger === 1 }
   }
 
-  /** Predicts from a page, whose end was counted, whether the next page has consecutive ids. */
+  /** Predicts from a page of `JoinedJson` whether the next page has consecutive ids. */
   learn(afterId: number, limit: number, { lastId }: RangePart): void {
     if (Number.isFinite(afterId)) this.#isLikely = lastId === afterId + limit
   }

@@ -17,7 +17,7 @@ export interface DeletingStores extends AccessStores {
 export interface Deletion {
   /** The account is suspended: its keys are refused from now on. */
   onSuspended(): void
-  /** The file of an interrupted run is gone; it had plants that are deleted already. */
+  /** The file of an interrupted run is gone; some plants of this file may be deleted already. */
   onMissing(path: string): void
 }
 
@@ -85,7 +85,7 @@ async function writeFile(transfers: PlantTransfers, account: Account, folder: st
   return undefined
 }
 
-/** Removes those plants of a file from the account that have not changed. */
+/** Removes the plants of a file from the account, except plants that have changed. */
 async function removeKept(transfers: PlantTransfers, account: number, path: string, pace: Pace): Promise<void> {
   const file = await InputFile.open(path, '')
   try {

@@ -5,7 +5,7 @@ import type { Idempotency } from './plant.ts'
 /**
  * Reads the `Idempotency-Key` header (draft-ietf-httpapi-idempotency-key-header-07) of a request.
  * @param body the JSON value of the request: equal values have equal digests, however they are written
- * @throws ApiError 400 for a key that is empty, too long or not of printable ASCII
+ * @throws ApiError 400 for a key that is blank, too long or not of printable ASCII, and for two keys
  */
 export function readIdempotency(header: string | string[], body: unknown): Idempotency {
   if (typeof header !== 'string' || !/^[\x20-\x7e]{1,255}$/.test(header) || header.trim() === '') {

@@ -15,7 +15,7 @@ export class InputFile {
   }
 
   /**
-   * Opens a file; without a path, stdin. Input that can be read only once is first copied into a file without a name in the
+   * Opens a file, or stdin if there is no path. Input that can be read only once is first copied into a file without a name in the
    * folder. The system removes this file when the process ends.
    * @throws AccessError when the file cannot be read
    */

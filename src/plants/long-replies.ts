@@ -17,7 +17,7 @@ interface ListSummary {
   readonly last: Position | undefined
 }
 
-/** Streams lists that are too long for memory, with backpressure; `OpenLists` bounds how many are open. */
+/** Streams lists that are too long to be sent as one text, with backpressure; `OpenLists` bounds how many lists are open. */
 export class LongReplies {
   readonly #store: PlantStore
   readonly #guard: Guard

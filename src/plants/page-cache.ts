@@ -19,9 +19,9 @@ interface AccountPages {
 }
 
 /**
- * A cache of pages. When a plant that an account sees has changed, the next page of the account that is cached replaces all older
- * pages of the account; otherwise unused pages would stay until the cache is full. There are two generations: when the recent
- * generation is full, it replaces the older generation. A page of the older generation that is used moves to the recent one.
+ * A cache of pages. When `set` gets a page with a new version, it drops the account's pages of other versions; otherwise
+ * outdated pages would stay until the cache is full. There are two generations: when the recent generation is full, it replaces
+ * the older generation. A page of the older generation that is used moves to the recent generation.
  * Without the cache, a page that is requested again would take 2.2 times the CPU time (docs/performance.md).
  */
 export class PageCache {

@@ -85,8 +85,8 @@ export interface PlantStore {
    */
   create(account: number, plant: NewPlant, idempotency?: Idempotency, limit?: number): Promise<AddedPlant>
   /**
-   * Removes at most `maxRows` idempotency keys that were used before a time in Unix seconds, in one short transaction.
-   * @returns how many keys were removed: 0 when no such key is left
+   * Removes at most `maxRows` idempotency keys that were first used before a time in Unix seconds, in one short transaction.
+   * @returns how many keys were removed; 0 when the search has found no such key
    */
   removeExpiredKeys(before: number, maxRows: number): Promise<number>
   /**
@@ -94,7 +94,7 @@ export interface PlantStore {
    * Null if only the database knows the version.
    */
   version(account: number): PlantsVersion | null
-  /** The same version, from the database if needed. Null while a replica of an older release lives, which renews no versions. */
+  /** Like `version`, but reads the database if needed. Null while a replica of an older release runs, which renews no versions. */
   fetchVersion(account: number): Promise<PlantsVersion | null>
   /** The account's own plant with this id. */
   find(account: number, id: number): Promise<StoredPlant | undefined>
@@ -104,7 +104,7 @@ export interface PlantStore {
   remove(account: number, id: number): Promise<boolean>
   /** At most `limit` plants in order. */
   list(account: number, query: PlantQuery, limit: number): Promise<PlantPage>
-  /** Whether `listLong` reads one snapshot, even if the pages of the list are read several times. */
+  /** Whether `listLong` reads a snapshot. A snapshot moves to the newest state only when SQLite's log grows large. */
   readonly hasSnapshotLists: boolean
   /**
    * Reads plants in order, in pages. A caller that stops early must return the iterator. Without `hasSnapshotLists` the list has

@@ -104,7 +104,7 @@ async function authenticate(app: FastifyInstance, guard: Guard): Promise<void> {
       return
     }
     app.verifyBearerAuth?.(request, reply, (error) => {
-      // The package's own error means that there is no bearer token; any other error is not the caller's fault.
+      // The package's own error means that there is no bearer token. All other errors come from `guard.admit`.
       const isNoToken = error && 'code' in error && String(error.code).startsWith('FST_BEARER_AUTH_')
       done(
         isNoToken

@@ -49,7 +49,7 @@ export interface ShareRequest {
   readonly tag: string | undefined
 }
 
-/** The audit entry of a share that is granted or revoked. @param tags the tags of the shares; an empty tag is all plants */
+/** The audit entry of a share that is granted or revoked. @param tags the tags of the shares; an empty tag means all plants */
 export function shareEntry(
   action: 'share.granted' | 'share.revoked',
   { account, owner, grantee, tag }: ShareRequest,

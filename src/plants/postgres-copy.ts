@@ -22,8 +22,8 @@ for (const [letter, control] of ['b\b', 'f\f', 'n\n', 'r\r', 't\t', 'v\v']) {
 }
 
 /**
- * How many times longer than its row in COPY a line of the file may be: a control character takes six bytes in JSON, and the
- * shortest row, `1\t\t\n`, becomes a line of 28 bytes.
+ * The maximum length of a line in the file, divided by the length of its row in COPY: a control character takes six bytes in
+ * JSON, and the shortest row, `1\t\t\n`, becomes a line of 28 bytes.
  */
 const maxLineGrowth = 7
 
@@ -75,7 +75,7 @@ class LineWriter {
     this.#lines = lines
   }
 
-  /** Writes a few bytes. A loop is faster than a call of Buffer. */
+  /** Writes a few bytes. A loop is faster than a method of `Buffer`. */
   put(bytes: Buffer): void {
     for (let index = 0; index < bytes.length; index++) this.#lines[this.written++] = bytes[index] ?? 0
   }

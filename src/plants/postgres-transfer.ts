@@ -37,8 +37,8 @@ export class PostgresTransfers implements PlantTransfers {
 
   /**
    * Looks for replicas, which register with their first chat, and for connections of other processes to the database. If the
-   * server does not show its connections, a service counts as running. Connections of a pooler count as those of a service too,
-   * because they may be.
+   * server does not show its connections, a service counts as running. Connections of a pooler count as a service too, because
+   * a service may use them.
    */
   isServiceRunning(): Promise<boolean> {
     return this.#database.read(async (sql) => {
@@ -138,7 +138,7 @@ export class PostgresTransfers implements PlantTransfers {
       const renewed = renewVersions(sql, [account])
       await Promise.allSettled([locked, saved, added, renewed])
       await locked
-      // If another command has written the same batch, `added` fails too, because the ids are taken. This error is more useful.
+      // If another command has written the same batch, `added` fails too, because the ids are taken. So `saved` is checked first.
       if ((await saved).count === 0) throw importChanged()
       await added
       await renewed
@@ -234,7 +234,7 @@ export async function removeRest(sql: Transaction, account: number): Promise<boo
   return true
 }
 
-/** Locks the account: no plants can be added until the transaction ends. @throws ApiError 403 when the account was deleted */
+/** Locks the account: no other transaction can add plants until this one ends. @throws ApiError 403 when the account was deleted */
 async function lockAccount(sql: Transaction, account: number): Promise<void> {
   const rows = await sql`SELECT id FROM accounts WHERE id = ${account} FOR NO KEY UPDATE`
   if (rows.length === 0) throw accountGone(undefined)

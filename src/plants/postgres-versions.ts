@@ -6,7 +6,7 @@ import type { PlantsVersion } from './plant.ts'
 /**
  * Gives the plants of these accounts a new version, in the transaction that changes the plants. Versions are random, because
  * counted versions would repeat after a backup is restored. The rows of the versions stay locked until the transaction ends, so
- * that a version never has two states of the plants.
+ * that a version never stands for two states of the plants.
  */
 export function renewVersions(sql: Transaction, accounts: Iterable<number>) {
   const rows = [...new Set(accounts)].toSorted((a, b) => a - b).map((account) => ({ account }))
@@ -18,7 +18,7 @@ export function renewVersions(sql: Transaction, accounts: Iterable<number>) {
 
 /**
  * The version of all plants that an account sees: its own plants, and those that other accounts share with it. Null while a
- * replica of the previous release lives, which renews no versions.
+ * replica of an older release runs, which renews no versions.
  */
 export async function readVersion(sql: Queries, account: number): Promise<PlantsVersion | null> {
   const [epoch, seen] = await Promise.all([

@@ -94,7 +94,7 @@ class WritePlan {
     this.#keyed = keyed
   }
 
-  /** Whether the write needs the highest id, which is unknown until the changes so far are written. */
+  /** Whether the write needs the highest id, and this id is unknown until the changes so far are written. */
   needsReload(write: PlantWrite): boolean {
     const account = this.#accounts.get(write.account)
     return 'plant' in write && write.plant.id === undefined && account !== undefined && account.highest === undefined
@@ -146,7 +146,7 @@ class WritePlan {
   }
 }
 
-/** Locks the accounts of the writes. @returns the accounts that another transaction has locked */
+/** Locks the accounts of the writes, as far as they are free. @returns the accounts that another transaction has locked */
 async function lockedAccounts(sql: Transaction, writes: readonly PlantWrite[]): Promise<Set<number>> {
   const accounts = accountsOf(writes)
   const [existing, unlocked] = await Promise.all([

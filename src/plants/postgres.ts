@@ -187,7 +187,7 @@ async function nameOf(sql: Queries, account: number): Promise<string> {
   return row.name
 }
 
-/** The accounts that share plants with this account, by account. */
+/** The accounts that share plants with this account, sorted by id. */
 async function readSharers(sql: Queries, account: number): Promise<readonly Sharer[]> {
   return sharersOf(await sql<GrantRow[]>`SELECT owner, tag FROM grants WHERE grantee = ${account} ORDER BY owner, tag`)
 }

@@ -17,7 +17,7 @@ export interface KeyedRow {
   readonly tag: string | null
 }
 
-/** A share: the owner lets another account see its plants with this tag, or all its plants if the tag is empty. */
+/** A share: another account may see the owner's plants with this tag, or all plants of the owner if the tag is empty. */
 export interface GrantRow {
   readonly owner: number
   readonly tag: string

@@ -32,7 +32,7 @@ export class PageReader {
     this.#grants = database.prepare('SELECT owner, tag FROM grants WHERE grantee = ? ORDER BY owner, tag')
   }
 
-  /** The accounts that share plants with this account, by account. */
+  /** The accounts that share plants with this account, sorted by id. */
   sharersWith(account: number): readonly Sharer[] {
     return sharersOf(this.#grants.all(account))
   }

@@ -51,7 +51,7 @@ export class SqlitePlantStore implements PlantStore {
   /** Commits removals of expired keys, without fsync: if a power cut undoes a removal, the key is removed again. */
   readonly #cleaning: GroupCommit
   readonly #changes: OutsideChanges
-  /** A part of each version that differs in each process, because the counts in `#versions` start at 0 in each process. */
+  /** A part of each version. It is different in each process, because the counts in `#versions` start at 0 in each process. */
   readonly #epoch = randomUUID().slice(0, 8)
   readonly #versions = new Map<number, number>()
   /** For each account, the accounts that share plants with it. They are cached, because every list needs them. */
@@ -126,7 +126,7 @@ export class SqlitePlantStore implements PlantStore {
     let count = this.#versions.get(account) ?? 0
     // While no share changes, the sum is over the same accounts, and each count only grows, so a sum never repeats.
     for (const sharer of this.#sharersWith(account)) count += this.#versions.get(sharer.account) ?? 0
-    // The version has the account: a client with keys of two accounts and one cache must not get a 304 for the other account.
+    // The version names the account: a client with keys of two accounts and one cache must not get a 304 for the other account.
     return `${this.#epoch}.${account}.${this.#changes.version()}.${this.#shareChanges}.${count}`
   }
 

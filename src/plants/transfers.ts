@@ -48,8 +48,8 @@ export interface PlantTransfers {
   findByIds(account: number, plants: readonly PortablePlant[]): Promise<readonly PortablePlant[]>
   findImport(key: ImportKey): Promise<Import | undefined>
   /**
-   * Begins an import, or begins a completed import again, and adds the plant with the highest id. So plants that are added
-   * through the API meanwhile get ids above those of the file.
+   * Begins an import, or begins a completed import again, and adds the plant with the highest id. So the service assigns only
+   * ids above the ids of the file meanwhile.
    * @throws TakenId when the highest id is taken; ApiError 403 when the account was deleted
    */
   beginImport(key: ImportKey, plants: number, highest: PortablePlant | undefined, by?: Actor): Promise<void>
@@ -57,7 +57,7 @@ export interface PlantTransfers {
    * Adds the next plants of an import's file, and saves the progress in the same transaction.
    * @param at the number of plants in the file before these plants
    * @param isLast whether these plants are the last of the file. Until then, a power cut may undo some of the import
-   * @throws TakenId when an id is taken; AccessError when the progress of the import is not `at`, or the import was removed
+   * @throws TakenId when an id is taken; AccessError when the progress of the import is not `at`, or the import is undone
    */
   addPlants(key: ImportKey, at: number, plants: readonly PortablePlant[], isLast: boolean): Promise<void>
   /** Begins or continues to undo an import. Then no run adds more plants. @throws AccessError if there is no such import */
