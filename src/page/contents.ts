@@ -23,7 +23,7 @@ export interface PageContents {
 
 const browserFolder = new URL('browser/', import.meta.url)
 
-/** The libraries that the sources import by name. */
+/** The libraries that the sources, or other libraries, import by name. */
 const libraryNames = [
   ...['preact', 'preact/hooks', '@preact/signals', '@preact/signals-core', 'htm', 'htm/preact'],
   ...['marked', 'uplot', 'eventsource-parser'],
@@ -34,7 +34,7 @@ const libraries: ReadonlyMap<string, string> = new Map(
   libraryNames.map((name) => [name, `libraries/${name.replace('@', '')}/module.js`]),
 )
 
-/** Libraries whose file for browsers is not the file that Node resolves. */
+/** Libraries of which browsers get another file than the file that Node resolves. */
 const browserModules: Readonly<Record<string, string>> = { uplot: 'uplot/dist/uPlot.iife.min.js' }
 
 const mediaTypes: Readonly<Record<string, string>> = {
@@ -45,8 +45,8 @@ const mediaTypes: Readonly<Record<string, string>> = {
 }
 
 /**
- * Reads the page: the sources without their types, and the libraries that they import. Nothing is bundled: a browser gets
- * the files of the repository, so that the running code can be read.
+ * Reads the page: the sources without types and comments, and the libraries that the sources import. Nothing is bundled: a
+ * browser gets a file for each source, so that the running code can be read.
  * @throws Error if a file of the installation is missing
  */
 export async function readPage(): Promise<PageContents> {
@@ -135,7 +135,7 @@ function withPaths(path: string, source: string): string {
 /** Writes the version and the modules of the first view into the document, so that a browser requests all modules in parallel. */
 function fillIn(template: string, version: string, files: readonly PageFile[]): string {
   const entry = files.find(({ path }) => path === 'main.ts' || path === 'main.js')?.path ?? 'main.ts'
-  // Most users see the chat first. `entry` imports it only after it has read the scopes of the key.
+  // Most users see the chat first. `entry` reads the scopes of the key before it imports the chat.
   const view = entry.replace('main', 'chat/view')
   const modules = new Set([...modulesOf(entry, files), ...modulesOf(view, files)])
   modules.delete(entry)

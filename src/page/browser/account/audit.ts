@@ -43,7 +43,6 @@ interface AuditAnswer {
   readonly has_more: boolean
 }
 
-/** Records of one page. */
 const pageLength = 50
 
 const filter = new Filter<AuditFilter>({ since: '', action: '', account: '' })
@@ -149,7 +148,7 @@ function What({ before, after }: { readonly before: Facts | null; readonly after
   return html`<details><summary>${after ? 'As it was made' : 'As it was'}</summary>${table}</details>`
 }
 
-/** The form of the filter. Each change is applied immediately. */
+/** The form of the filter. The event `change` of a field applies the filter, so there is no button for it. */
 function Filters(): VNode {
   const { since, action, account } = filter.typed.value
   return html`

@@ -18,7 +18,7 @@ const scopeTexts: readonly (readonly [scope: Scope, text: string])[] = [
   ['keys', 'make and revoke keys, see the audit trail'],
 ]
 
-/** The form that makes a key. It offers only rights that the reader's own key has, since a new key may not have more. */
+/** The form that makes a key. It offers only scopes that the reader's own key may give to another key. */
 export function KeyForm({ onClose }: { readonly onClose: () => void }): VNode {
   const failure = useSignal<Failure | undefined>(undefined)
   const isSending = useSignal(false)

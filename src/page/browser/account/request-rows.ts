@@ -25,7 +25,6 @@ interface RequestsAnswer {
   readonly has_more: boolean
 }
 
-/** Requests of one page. */
 const pageLength = 50
 
 /** The list of requests. */
@@ -73,7 +72,7 @@ export function listed(id: string): LedgerRecord | undefined {
 /**
  * Loads a request again, and updates its row in the list.
  * @returns undefined if the request is of another account and does not exist any more
- * @throws Failure for a reply that is not a success, and without a reply; also if a request of the own account does not exist
+ * @throws Failure for a reply that is not a success, and if no reply comes; also if a request of the own account does not exist
  */
 export async function askRequest(id: string, signal?: AbortSignal): Promise<LedgerRecord | undefined> {
   const known = listed(id)

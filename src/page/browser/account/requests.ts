@@ -60,7 +60,7 @@ function Listed({ list }: { readonly list: RequestList }): VNode {
   `
 }
 
-/** The form of the filter. Each change is applied immediately. */
+/** The form of the filter. The event `change` of a field applies the filter, so there is no button for it. */
 function Filters(): VNode {
   const { from, to, model, state, account } = filter.typed.value
   const models = new Set(requests.answer.value?.pages.flat().map((row) => row.model))

@@ -3,7 +3,7 @@ import { dayAfter } from './period.ts'
 /** The groupings of a usage report. */
 export type Grouping = 'day' | 'model' | 'key' | 'character'
 
-/** A line of `GET /usage`. Of `day`, `model`, `key` and `character` it has only the field of its grouping. */
+/** A line of `GET /usage`. A line has only one of the fields `day`, `model`, `key` and `character`: the field of the grouping. */
 export interface UsageLine {
   readonly day?: string
   readonly model?: string
@@ -32,8 +32,8 @@ export interface UsageDay extends UsageLine {
 }
 
 /**
- * Days without use are added at the beginning and the end of a report only if it then spans at most this many days. Otherwise the
- * plot of a long period would be nearly empty.
+ * Days without use are added at the beginning and the end of a report only if the first and the last day are then at most this
+ * many days apart. Otherwise the plot of a long period would be nearly empty.
  */
 const maxEmptyDays = 366
 

@@ -39,7 +39,7 @@ export function changeKey(given: string): void {
  * Sends a request to the service.
  * @param path relative to the URL of the page, such as `plants?limit=10`
  * @returns the reply, whose status is a success
- * @throws Failure for any other reply, and without a reply
+ * @throws Failure for any other reply, and if no reply comes
  */
 export async function ask(
   path: string,
@@ -79,7 +79,7 @@ export async function ask(
 
 /**
  * Requests JSON. Its shape is not checked, because the page comes from the same service.
- * @throws Failure for a reply that is not a success, and without a complete reply
+ * @throws Failure for a reply that is not a success, and for an incomplete or missing reply
  */
 export async function getJson<T>(path: string, asking?: RequestOptions): Promise<T> {
   const { signal } = session
@@ -91,7 +91,7 @@ export async function getJson<T>(path: string, asking?: RequestOptions): Promise
   return value
 }
 
-/** The failure of a request without a reply, or with a reply that broke off. */
+/** The failure of a request whose reply is missing or incomplete. */
 export function unreachable(): Failure {
   return navigator.onLine
     ? new Failure(0, 'unreachable', 'The service does not answer. Check that it is running, then try again.')

@@ -21,7 +21,6 @@ export interface CharacterPage {
   readonly has_more: boolean
 }
 
-/** The maximum length of a page. */
 const maxPageLength = 1000
 
 /** Lists the characters after a name, in the order of the service. @throws Failure */

@@ -21,7 +21,7 @@ const storedKey = 'conservatory-key'
 /** The entry with the account whose data, such as conversations, the session storage has. */
 const storedAccount = 'conservatory-account'
 
-/** The signed-in key: null for none, undefined while the page signs in. */
+/** The signed-in key; null if no key is signed in, undefined while the page signs in. */
 export const identity = signal<Identity | null | undefined>(null)
 
 /** The reason of the last sign-out, for the sign-in form; empty for none. */
@@ -44,7 +44,7 @@ export function takeKeyFromAddress(): void {
   void signIn(key)
 }
 
-/** The key in a fragment. The operator's BOOTSTRAP_KEY may have any printable character, encoded or not. */
+/** The key in a fragment. The operator's BOOTSTRAP_KEY may have any printable ASCII character, encoded or not. */
 function keyIn(fragment: string): string | undefined {
   const [, key] = /^#key=(.*)$/s.exec(fragment) ?? []
   return key?.replaceAll(/(?:%[0-9a-f]{2})+/gi, decoded)
@@ -53,7 +53,7 @@ function keyIn(fragment: string): string | undefined {
 /** Signs in with a key. If this fails, `signOutReason` has the reason. */
 export async function signIn(given: string): Promise<void> {
   const key = given.trim()
-  // A header cannot carry such a key, so no key of the service is like this.
+  // Keys of the service have only printable ASCII characters.
   if (/[^\x20-\x7e]/.test(key)) return signOut('This key has characters in it that no key has. Copy it once more.')
   identity.value = undefined
   signOutReason.value = ''

@@ -136,7 +136,7 @@ async function store({ id, file, name, summary }: Import, signal: AbortSignal): 
   }
 }
 
-/** @throws Failure for a file that the browser cannot read; otherwise its upload would report that the service does not answer */
+/** @throws Failure for an empty file, and for an unreadable file, whose upload would report that the service does not answer */
 async function readable(file: File): Promise<void> {
   try {
     await file.slice(0, 1).arrayBuffer()

@@ -73,8 +73,8 @@ export async function refresh(name: string): Promise<void> {
   await loadLibrary()
   const before = placeOf(name)
   const known = library.value.characters
-  // The list is asked and not the route of the character: this route gives a 404 for a character that is gone, which is no
-  // failure here.
+  // Requests the list and not the character: for a character that is gone, the reply of its route is a 404, which is no failure
+  // here.
   const { data } = await listCharacters(known[before - 1]?.name ?? '', 1)
   const found = data.filter((each) => each.name === name).map(searchable)
   const { characters } = library.value

@@ -6,7 +6,8 @@ import { send } from './reply.ts'
 import type { Talk } from './talk.ts'
 
 /**
- * The text field for a message. Enter sends, Shift+Enter begins a line, and Arrow Up in an empty field edits the last message.
+ * The text field for a message. Enter sends, Shift+Enter begins a line, and Arrow Up in an empty field edits the user's last
+ * message.
  */
 export function Composer({ talk }: { readonly talk: Talk }): VNode {
   const box = useRef<HTMLTextAreaElement>(null)

@@ -21,7 +21,7 @@ const portion = 40
 /** The log follows a reply while it is scrolled to within this many pixels of its end. */
 const nearEndPx = 80
 
-/** The messages of a conversation. The log scrolls with a streamed reply while the reader is at its end. */
+/** The messages of a conversation. The log scrolls with a streamed reply while the reader is at the end of the log. */
 export function Log({ talk, onReceipt }: LogProps): VNode {
   const log = useRef<HTMLDivElement>(null)
   const top = useRef(0)

@@ -8,7 +8,7 @@ import type { Talk } from './talk.ts'
 /** The editor of a message. Escape cancels; Ctrl+Enter or ⌘+Enter saves. */
 export function Editor({ talk, message }: { readonly talk: Talk; readonly message: Message }): VNode {
   const box = useRef<HTMLTextAreaElement>(null)
-  // The cursor is set before the first key press: set later, it would move while the reader types.
+  // Sets the cursor before the first key press: a later effect could move the cursor while the reader types.
   useLayoutEffect(() => {
     box.current?.focus()
     box.current?.setSelectionRange(box.current.value.length, box.current.value.length)

@@ -15,10 +15,9 @@ export interface ChatRequest {
 /** The author of a message: the user, or the character. */
 export type Role = 'user' | 'assistant'
 
-/** The request of a reply, and the reply's headers. */
+/** The request of a reply, and the reply's headers `x-request-id`, `x-character` and `x-model`. */
 export interface Origin {
   readonly request: ChatRequest
-  /** From the headers of the reply, as are `character` and `model`. */
   readonly requestId: string | null
   readonly character: string | null
   readonly model: string | null

@@ -151,7 +151,6 @@ function endingBy(error: unknown): Ending {
 /** A streamed text, which is shown at most once per frame. */
 class StreamedText {
   whole: string
-  /** Changes at most once per frame. */
   readonly shown
   #isWaiting = false
 

@@ -11,7 +11,6 @@ import { settings } from './settings.ts'
 import { Talk } from './talk.ts'
 import { replace } from './talks.ts'
 
-/** The maximum size of a file. */
 const maxBytes = 32_000_000
 
 /** The export and import of a conversation. */

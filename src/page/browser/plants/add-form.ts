@@ -16,7 +16,7 @@ const tag = signal('')
 const isSending = signal(false)
 const failure = signal<Failure | undefined>(undefined)
 
-/** The last sent plant and its idempotency key. Sending the same plant again uses the same key, so no second plant is made. */
+/** The sent plant, until it is added, and its idempotency key. A retry uses the same key, so no second plant is added. */
 let attempt: { readonly sent: string; readonly key: string } | undefined
 
 effect(() => {

@@ -40,7 +40,7 @@ export function Filters(): VNode {
 }
 
 /**
- * Loads the plants with the typed tag. The event `search` calls it too: it comes when the button in the field clears the field.
+ * Loads the plants with the typed tag. Also handles the event `search`, which comes when the button in the field clears the field.
  */
 function chooseTag(): void {
   const wanted = typedTag.value.trim()
@@ -66,8 +66,8 @@ export function Standing(): VNode {
 }
 
 /**
- * The progress of “Load all”. The bar is no live region, otherwise screen readers would announce it after each page of plants;
- * they announce the sentence above it.
+ * The progress of “Load all”. The bar is no live region, because screen readers would announce the bar after each page of
+ * plants. They announce the sentence above the bar.
  */
 function Progress(): VNode {
   const here = plants.value.length

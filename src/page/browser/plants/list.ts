@@ -4,19 +4,18 @@ import { Failure } from '../base/failure.ts'
 import { identity } from '../base/session.ts'
 import { type Plant, type SentPlant, searchable, toPlant, withPlant } from './plant.ts'
 
-/** The number of plants in a page of the list. */
 const pageSize = 1000
 
 /** The maximum of loaded plants: a longer list would be higher than browsers can show. */
 const maxPlants = 250_000
 
-/** “Load all” waits by itself for at most this long; after a longer `retry-after` it stops. */
+/** The longest `retry-after` for which “Load all” waits; a longer `retry-after` stops “Load all”. */
 const maxPauseSeconds = 120
 
 /** The loaded plants in the order of the service. */
 export const plants = signal<readonly Plant[]>([])
 
-/** Only plants with this tag are loaded; empty for all. */
+/** Only plants with this tag are loaded; all plants if the tag is empty. */
 export const tag = signal('')
 
 /** The text in the field for the tag. */
@@ -46,7 +45,6 @@ export const found = computed(() => {
   return wanted === '' ? plants.value : plants.value.filter(({ searched }) => searched.includes(wanted))
 })
 
-/** The maximum of suggested tags. */
 const maxTags = 200
 
 /** Tags of loaded plants, as suggestions; they stay when the filter changes. */
@@ -89,7 +87,7 @@ function forget(): void {
   said.value = ''
 }
 
-/** Loads the list from its beginning. @param wanted only plants with this tag; empty for all */
+/** Loads the list from its beginning. @param wanted the tag of the plants; all plants if it is empty */
 export function reload(wanted = tag.value): void {
   stop()
   tag.value = wanted
@@ -159,7 +157,7 @@ function learnTags(page: readonly SentPlant[]): void {
 
 /**
  * Waits for the `retry-after` of a 429 while all plants are loaded.
- * @throws the error if it is another one, or the wait too long
+ * @throws the error if it is no such 429, or if its `retry-after` is too long
  */
 async function waitFor(error: unknown, signal: AbortSignal): Promise<void> {
   const { status, retryAfter } = Failure.of(error)

@@ -56,7 +56,6 @@ function Nothing(): VNode {
     <p>${may('plants:write') ? 'Add the first one: type its name above.' : 'This key may not add any: sign in with one that has the scope plants:write.'}</p></div>`
 }
 
-/** The dialog of a plant. */
 function Opened(): VNode | null {
   if (!opened.value) return null
   const { plant, toDelete } = opened.value
@@ -76,7 +75,7 @@ function close(): void {
   opened.value = undefined
 }
 
-/** Closes the dialog, and gives the focus to the table: the row or button that had it is gone with the plant. */
+/** Closes the dialog, and gives the focus to the table: the button that had the focus is gone with the plant. */
 function focusTable(): void {
   close()
   const places = ['.plants-table', '#new-name'].map((place) => document.querySelector<HTMLElement>(place))

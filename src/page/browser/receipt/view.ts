@@ -14,7 +14,7 @@ import { Sections } from './sections.ts'
 
 /** The request of a receipt. */
 export interface ReceiptProps {
-  /** The body that was sent to `/chat/completions`. The receipt is loaded again only when this is another object. */
+  /** The body for `/chat/completions`. The prompt is loaded again only when this property is another object. */
   readonly request: ChatBody
   /** The `x-request-id` of the reply; null if no request was sent. */
   readonly requestId: string | null

@@ -16,7 +16,7 @@ export function Dialog({ title, onClose, children, class: name = '' }: DialogPro
   useLayoutEffect(() => {
     const { current } = dialog
     current?.showModal()
-    // The browser does not restore the focus of a dialog that is removed while it is open.
+    // The browser restores the focus only if the dialog is closed before it is removed.
     return () => current?.close()
   }, [])
   return html`

@@ -43,7 +43,7 @@ export function clip(text: string, maxLength = 100): string {
  * line break becomes a line feed.
  */
 export function visible(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for.
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: this pattern finds control characters
   return text.replaceAll(/\r\n?/g, '\n').replaceAll(/[\0-\x08\x0b\x0c\x0e-\x1f\x7f]/g, (character) => {
     const code = character.charCodeAt(0)
     return String.fromCharCode(code === 0x7f ? 0x2421 : 0x2400 + code)

@@ -23,8 +23,7 @@ export interface Portion {
 }
 
 /**
- * Reads Markdown block by block, so that each character of a text is read once. While a text grows, only its last block is
- * read again.
+ * Reads Markdown block by block. While a text grows, only its last block is read again.
  */
 export class MarkdownReader {
   /** The fence or the table head of a block that was too long for one window; it is put before the next window. */
@@ -127,7 +126,7 @@ export class MarkdownReader {
   }
 }
 
-/** The text without an unfinished last line: `-` alone means something else than `- one`. */
+/** The text without a short unfinished last line: `-` alone means something else than `- one`. */
 function wholeLines(text: string): string {
   const end = text.lastIndexOf('\n') + 1
   return text.length - end > windowLength ? text : text.slice(0, end)
