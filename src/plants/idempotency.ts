@@ -4,7 +4,7 @@ import type { Idempotency } from './plant.ts'
 
 /**
  * Reads the `Idempotency-Key` header (draft-ietf-httpapi-idempotency-key-header-07) of a request.
- * @param body the JSON value of the request: equal values have equal digests, however they are written
+ * @param body the JSON value of the request: equal values have equal digests, even if their JSON texts differ
  * @throws ApiError 400 for a key that is blank, too long or not of printable ASCII, and for two keys
  */
 export function readIdempotency(header: string | string[], body: unknown): Idempotency {

@@ -47,7 +47,7 @@ export class PageCache {
     return page
   }
 
-  /** Caches a page, and makes room for it. */
+  /** Caches a page, unless the page is larger than a generation. */
   set(account: number, url: string, version: PlantsVersion, page: Page): void {
     const bytes = sizeOf(url, page)
     if (bytes > maxGenerationBytes) return

@@ -15,7 +15,7 @@ export function toReply({ id, name, tag }: StoredPlant, withId: boolean): Plant 
   return withId ? { id, ...reply } : reply
 }
 
-/** A position in a caller's list. The caller's plants are first, then those of other accounts by account; each group is by id. */
+/** A position in a caller's list: first the caller's plants by id, then the plants of other accounts by account and id. */
 export interface Position {
   readonly account: number
   readonly id: number

@@ -23,7 +23,7 @@ export interface GrantRow {
   readonly tag: string
 }
 
-/** An account that shares its plants: those with one of the tags, or all plants if `tags` is undefined. */
+/** An account that shares its plants with one of the tags, or all its plants if `tags` is undefined. */
 export interface Sharer {
   readonly account: number
   readonly tags: readonly string[] | undefined

@@ -4,7 +4,7 @@ import { prepareFolder } from '../storage/data-folder.ts'
 import { headerLine } from './account-file.ts'
 import type { ExportSink } from './portable.ts'
 
-/** Writes the plants of an account into a file, which gets its name when it is on disk. Without plants there is no file. */
+/** Writes the plants of an account into a file, whose name is set when all plants are on disk. Without plants there is no file. */
 export class PlantsFile implements ExportSink {
   /** The path of the complete file. */
   readonly path: string

@@ -54,7 +54,7 @@ export class SqlitePlantStore implements PlantStore {
   /** A part of each version. It is different in each process, because the counts in `#versions` start at 0 in each process. */
   readonly #epoch = randomUUID().slice(0, 8)
   readonly #versions = new Map<number, number>()
-  /** For each account, the accounts that share plants with it. They are cached, because every list needs them. */
+  /** A cache of the accounts that share plants with each account: every list needs these accounts. */
   readonly #sharers: VersionedCache<readonly Sharer[]>
   /** How often this process has changed shares. */
   #shareChanges = 0

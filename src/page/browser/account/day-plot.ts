@@ -94,7 +94,6 @@ function dayForKey(key: string, from: number | null, last: number): number | und
   return from === null ? last : Math.max(0, Math.min(last, from + step))
 }
 
-/** Whether the system's colour scheme is dark. */
 function useIsDark(): Signal<boolean> {
   const query = matchMedia('(prefers-color-scheme: dark)')
   const isDark = useSignal(query.matches)

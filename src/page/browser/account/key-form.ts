@@ -110,7 +110,6 @@ interface FieldFaultProps {
   readonly param: string
 }
 
-/** The fault of a field, below the field. */
 function FieldFault({ of: fault, param }: FieldFaultProps): VNode | null {
   if (!fault || fault.param !== param) return null
   const { value: key } = identity

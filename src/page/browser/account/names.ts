@@ -21,7 +21,6 @@ export function shown(name: string, maxLength = maxShown): string {
   })
 }
 
-/** The name to show. */
 interface NameProps {
   readonly text: string
   /** Whether up to 500 characters are shown instead of 120. */
@@ -34,7 +33,7 @@ export function Name({ text, isWhole = false }: NameProps): VNode {
   return html`<bdi class="given-name" title=${title}>${shown(text, isWhole ? maxShownAlone : maxShown)}</bdi>`
 }
 
-/** Splits a character of the ledger, such as `Fern@sha256:0d0c…`, into its name and the digest of its card, if it has one. */
+/** Splits a character of the ledger, such as `Fern@sha256:0d0c…`, into its name and, if present, the digest of its card. */
 export function characterParts(written: string): { readonly name: string; readonly digest?: string } {
   const [, name, digest] = /^(.*)@sha256:([0-9a-f]{64})$/su.exec(written) ?? []
   return name === undefined || digest === undefined ? { name: written } : { name, digest }
@@ -71,7 +70,7 @@ interface ListedKey {
   readonly name: string | null
 }
 
-/** A key's prefix, and its name if that is known. */
+/** A key's prefix, and the key's name if it is known. */
 export function KeyName({ prefix }: { readonly prefix: string }): VNode {
   const name = keyNames.value.get(prefix)
   return html`<span><code><bdi>${shown(prefix)}</bdi></code>${name && html` (<${Name} text=${name} />)`}</span>`

@@ -14,7 +14,7 @@ import { askRequest, listed } from './request-rows.ts'
 
 const asked = new LatestRequest<LedgerRecord | undefined>()
 
-/** The dialog with all fields of one request. It has its own address. */
+/** The dialog with all fields of one request. The dialog has its own address. */
 export function RequestDetails({ id }: { readonly id: string }): VNode {
   const load = () => asked.ask((signal) => askRequest(id, signal))
   useEffect(() => {

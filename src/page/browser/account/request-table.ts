@@ -62,7 +62,6 @@ function Models({ row: { model, model_used } }: { readonly row: LedgerRecord }):
   return html`<span><${Name} text=${model} />${answered && html` <span class="faint">→ <${Name} text=${model_used} /></span>`}</span>`
 }
 
-/** Token counts; an estimate has a mark. */
 function Tokens({ row }: { readonly row: LedgerRecord }): VNode {
   const mark = row.tokens_exact ? '' : html`<abbr title="Estimated: the model did not count them">≈</abbr> `
   return html`<span class="token-counts">${mark}${formatNumber(row.prompt_tokens)} + ${formatNumber(row.completion_tokens)}</span>`

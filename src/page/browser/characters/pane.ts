@@ -11,7 +11,7 @@ export interface PaneProps {
   readonly children?: ComponentChildren
 }
 
-/** A pane. Its title gets the focus when it opens, so that a screen reader announces it. */
+/** A pane. When the pane opens, its title gets the focus, so that a screen reader announces the title. */
 export function Pane({ title, back, children }: PaneProps): VNode {
   const heading = useRef<HTMLHeadingElement>(null)
   useEffect(() => heading.current?.focus(), [])

@@ -112,8 +112,8 @@ function spoken(value: unknown): string | undefined {
 }
 
 /**
- * A date in Unix milliseconds. For a date that browsers cannot parse, as older versions of SillyTavern write it, the current
- * time.
+ * A date in Unix milliseconds. Browsers cannot parse the dates of older versions of SillyTavern; such a date becomes the
+ * current time.
  */
 function timeOf(date: unknown): number {
   const time = typeof date === 'number' ? date : typeof date === 'string' ? Date.parse(date) : Number.NaN

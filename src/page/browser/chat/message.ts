@@ -17,7 +17,7 @@ export interface MessageProps extends Omit<ActionsProps, 'onLeaf'> {
   readonly label: string
 }
 
-/** A message with its buttons. While it has the focus, the arrow keys go through its texts. */
+/** A message with its buttons. While the message has the focus, the arrow keys go through its texts. */
 export function MessageItem(props: MessageProps): VNode {
   const { talk, message, isLast, label } = props
   const run = talk.run.value?.messageId === message.id ? talk.run.value : undefined

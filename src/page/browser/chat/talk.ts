@@ -34,7 +34,7 @@ interface KeptParts {
   readonly draft?: string
 }
 
-/** A conversation with a character. It lives outside of all components, so that it goes on while it is not shown. */
+/** A conversation with a character. A talk is not part of a component, so replies go on while it is not shown. */
 export class Talk {
   readonly name: string
   /** The `conversation_id` of all requests, with which the card's random choices stay the same. */

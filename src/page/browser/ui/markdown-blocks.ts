@@ -4,7 +4,7 @@ import { nodesOf, plainNode } from './markdown-nodes.ts'
 
 /** Characters that are lexed in one step: a slow phone can lex so many in a frame. */
 const windowLength = 1024
-/** The most characters of blocks of these types that are lexed whole: they have few nodes, and a cut would be visible. */
+/** Blocks of these types are lexed whole up to this many characters: they have few nodes, and a cut would be visible. */
 const maxBlockLengths: Readonly<Record<string, number>> = { paragraph: 8192, code: 16_384, table: 1536 }
 const maxBlockLength = Math.max(...Object.values(maxBlockLengths))
 

@@ -18,7 +18,7 @@ const maxPictures = 300
 /** Object URLs of pictures by digest. */
 const pictures = new Map<string, Promise<string | undefined>>()
 
-/** The picture of a character, or its first letter. It is hidden from screen readers, since the name stands beside it. */
+/** The picture of a character, or its first letter. The portrait is hidden from screen readers, since the name is beside it. */
 export function Portrait({ name, digest, hasPicture }: PortraitProps): VNode {
   const address = useSignal<string | undefined>(undefined)
   useEffect(() => {
