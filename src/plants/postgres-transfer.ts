@@ -36,7 +36,7 @@ export class PostgresTransfers implements PlantTransfers {
   }
 
   /**
-   * Looks for replicas, which register with their first chat, and for connections of other processes to the database. If the
+   * Looks for replicas, which register at their start, and for connections of other processes to the database. If the
    * server does not show its connections, a service counts as running. Connections of a pooler count as a service too, because
    * a service may use them.
    */

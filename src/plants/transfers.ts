@@ -34,7 +34,7 @@ export interface DeletionFile {
  * continues. Only commands may use these methods: the caches of a `PlantStore` in the same process would miss the writes.
  */
 export interface PlantTransfers {
-  /** The longest time of a batch while a service runs. With SQLite, all other writers wait until the batch has ended. */
+  /** The intended time of a batch while a service runs. With SQLite, all other writers wait until the batch has ended. */
   readonly maxBatchMs: number
   /** Whether a service uses this database; true if that cannot be found out. */
   isServiceRunning(): Promise<boolean>
