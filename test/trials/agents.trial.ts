@@ -26,7 +26,7 @@ afterAll(async () => {
   folder?.remove()
 })
 
-test('the program of docs/clients.md prints the text below it', async () => {
+test('the Agents SDK program of docs/clients.md prints the text that is shown below it', async () => {
   const guide = readFileSync(join(projectFolder, 'docs/clients.md'), 'utf8')
   const program = programsShownIn(guide).find(({ title }) => title === 'OpenAI Agents SDK')
   if (!program) throw new Error('there is no such program')

@@ -10,6 +10,6 @@ import { projectFolder } from '../support/process.ts'
 it.each([
   ['check', 'rules', 'ops/alerts.yaml'],
   ['test', 'rules', 'test/fixtures/alerts/induced.yaml'],
-])('promtool %s %s %s', (...words) => {
+])('promtool %s %s %s succeeds', (...words) => {
   expect(execFileSync('promtool', words, { cwd: projectFolder, encoding: 'utf8' })).toContain('SUCCESS')
 })

@@ -8,7 +8,6 @@ import { Agent, request as send } from 'undici'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { spawnService } from '../support/process.ts'
 
-/** A reply. */
 interface Said {
   readonly status: number
   readonly headers: Readonly<Record<string, unknown>>
@@ -52,7 +51,7 @@ describe('a burst of more requests than the service can answer', () => {
     expect((await ask('/chat/completions', long)).status).toBe(200)
     // This opens connections, so that all requests of a burst are sent at the same time.
     await Promise.all(Array.from({ length: 420 }, () => ask('/livez')))
-    // A large body, so that it is refused like a long conversation.
+    // The body is large, because an overloaded service refuses large bodies first.
     const plant = { name: 'Monstera', note: words.repeat(100) }
     const burst = async () => {
       const chats: Promise<Said>[] = []

@@ -10,11 +10,11 @@ import { temporaryFolder } from '../support/service.ts'
 
 /*
  * Runs the README's two commands and its curl lines on a bare Debian: minbase by debootstrap, in a chroot, only with Node, npm
- * and curl. It has no compiler and no Python, and it has libatomic1 only in cases that install it. Needs root, debootstrap and
- * the npm registry.
+ * and curl. The chroot has no compiler and no Python; some cases install libatomic1. Needs root, debootstrap and the npm
+ * registry.
  */
 
-/** The versions of Node, each with its npm; the oldest first. */
+/** The versions of Node, each with the version of its npm. The oldest version comes first. */
 const machines = [
   { node: '20.20.2', npm: '10.8.2' },
   { node: '22.23.3', npm: '10.9.4' },
@@ -34,7 +34,7 @@ const run = (command: string, args: readonly string[], cwd = folder.path): strin
     maxBuffer: 64 * 1024 ** 2,
   })
 
-/** Where a command runs in the chroot: the user, the folder, and the Node. */
+/** The user, the folder and the Node with which a command runs in the chroot. */
 interface Inside {
   readonly user: 'root' | 'gardener'
   readonly cwd: string
@@ -159,7 +159,7 @@ describe('a bare Debian', () => {
     expect(outcome(place, 'node --version').lines).toEqual([`v${oldest.node}`])
   })
 
-  it('says in one sentence which Node it needs, before anything is installed', () => {
+  it('gets an error from each command before npm ci, with the version of Node that the service needs', () => {
     const place: Inside = { user: 'root', cwd: clone('root', 'uninstalled'), machine: oldest }
     for (const command of ['node src/main.ts', './src/main.ts --help', 'npx conservatory --help', 'npm start']) {
       const { code, lines } = outcome(place, command)
@@ -174,7 +174,7 @@ describe('a bare Debian', () => {
     ...(['root', 'gardener'] as const).map((user) => ({ user, machine: oldest, libatomic: true })),
   ]
   for (const { user, machine, libatomic } of cases) {
-    it(`runs the README: Node ${machine.node}, npm ${machine.npm}, as ${user}, ${libatomic ? 'with' : 'without'} libatomic1`, async () => {
+    it(`runs the commands of the README: Node ${machine.node}, npm ${machine.npm}, as ${user}, ${libatomic ? 'with' : 'without'} libatomic1`, async () => {
       if (libatomic) {
         outcome({ user: 'root', cwd: '/', machine }, 'apt-get update -qq && apt-get install -y -qq libatomic1')
         expect(outcome({ user, cwd: '/', machine }, 'ls /usr/lib/*/libatomic.so.1').code).toBe(0)

@@ -23,7 +23,7 @@ import { projectFolder } from '../support/process.ts'
  *
  *   ATTACKERS=1,16,200     the numbers of attackers; by default 200 only in some rows, so that all rows take 20 minutes
  *   ROWS=lore              only rows whose names or groups match
- *   REPEATS=5              the number of runs; each figure is their median
+ *   REPEATS=5              the number of runs; each figure is the median of the runs
  *   ACCOUNTS=one           all attackers use one account
  *   BEFORE=../old          also runs each row on that checkout (with its node_modules), for a table of before and after
  *   TABLE=table.md         also writes the table into this file, after each row
@@ -107,7 +107,7 @@ for (const [group, rows] of Object.entries(groups)) {
   })
 }
 
-it('returns memory to the system after each attack', async () => {
+it('the service returns memory to the system after each attack', async () => {
   await allClosed()
   await Promise.all(calming)
   const kept = lines.filter(({ calm }) => isTooMuch(calm)).map(({ row, calm }) => ({ row: row.name, calm }))

@@ -102,7 +102,7 @@ async function freePort(): Promise<number> {
   return typeof address === 'object' && address !== null ? address.port : 0
 }
 
-/** The beginning of a command line that runs a program as the image's user, without capabilities and new privileges. */
+/** The beginning of a command line that runs a program as the image's user, without any capability or a way to gain one. */
 const withoutRights = [
   'setpriv',
   `--reuid=${user}`,

@@ -1,6 +1,6 @@
 /*
- * The property tests with ten times as many runs as in `npm test`: kill -9, malformed requests, and calls of accounts that share
- * plants. This takes some ten minutes. With TEST_OFTEN=100 it runs for a night.
+ * The property tests with ten times as many runs as in `npm test`: kill -9, malformed requests, and calls of several accounts,
+ * which must see only their own and shared data. The trial takes some ten minutes, and a night with TEST_OFTEN=100.
  */
 process.env['TEST_OFTEN'] ??= '10'
 await import('../service/durability.test.ts')

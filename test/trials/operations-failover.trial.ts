@@ -14,7 +14,7 @@ import { type SpawnedService, spawnService } from '../support/process.ts'
 const rounds = Number(process.env['ROUNDS'] ?? 5)
 const writers = 8
 const readers = 4
-/** The maximum duration of any reply, and the time in which writes must succeed again, in milliseconds. */
+/** Milliseconds: the maximum duration of any reply, and the longest wait of the test for acknowledged plants. */
 const longestMs = 5500
 const givenMs = 20_000
 /** The maximum durations of reads while a standby is frozen, in milliseconds: the p99, and the longest read. */
@@ -96,7 +96,7 @@ function newTally(): Tally {
 }
 
 /**
- * Sends a request for plants to a replica, and counts its reply and duration. A read must return the plant with this name.
+ * Sends a request for one plant to a replica, and counts its reply and duration. A 200 must have the plant with this name.
  * @returns the path of the plant after a 200
  */
 async function ask(tally: Tally, replica: SpawnedService, path: string, name: string, init: RequestInit = {}) {

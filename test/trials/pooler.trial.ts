@@ -12,8 +12,8 @@ import { spawnService } from '../support/process.ts'
 import { temporaryFolder } from '../support/service.ts'
 
 /*
- * Two replicas behind PgBouncer, with eight writers for 30 seconds, while a process of PostgreSQL is killed every 7 seconds.
- * Needs Debian's package pgbouncer.
+ * Replicas and commands behind PgBouncer. In the first trial, eight writers use two replicas for 30 seconds, while a process of
+ * PostgreSQL is killed every 7 seconds. Needs Debian's package pgbouncer.
  */
 
 const writingTime = 30_000
@@ -33,7 +33,7 @@ it.each<[string, Record<string, string>, string]>([
   ['transaction', {}, ''],
   ['session', { default_pool_size: '40' }, ''],
   ['session', { default_pool_size: '40' }, '?prepare=true'],
-])('pool_mode = %s with %j, …%s: no acknowledged plant is lost or duplicated', async (poolMode, more, query) => {
+])('pool_mode = %s, %j, query "%s": no acknowledged plant is lost or duplicated', async (poolMode, more, query) => {
   const databaseUrl = await server.createDatabase()
   const url = (await pgbouncerForThisTest(databaseUrl, { pool_mode: poolMode, ...more })) + query
   const direct = postgres(databaseUrl, { max: 1, onnotice: () => {}, idle_timeout: 1 })
@@ -94,7 +94,7 @@ it.each<[string, Record<string, string>, string]>([
   expect(servers > 1).toBe(poolMode === 'transaction')
 })
 
-it('pool_mode = statement: the service does not start, and says what to set', async () => {
+it('pool_mode = statement: the service does not start, and its error names this mode', async () => {
   const url = await pgbouncerForThisTest(await server.createDatabase(), { pool_mode: 'statement' })
   const folder = temporaryFolder()
   onTestFinished(folder.remove)
@@ -104,7 +104,7 @@ it('pool_mode = statement: the service does not start, and says what to set', as
 })
 
 it.each(['transaction', 'session'])(
-  'pool_mode = %s: conservatory migrate moves a database there and back',
+  'pool_mode = %s: conservatory migrate moves a database from SQLite to PostgreSQL and back',
   async (poolMode) => {
     const databaseUrl = await server.createDatabase()
     const url = await pgbouncerForThisTest(databaseUrl, { pool_mode: poolMode, default_pool_size: '40' })
@@ -124,7 +124,7 @@ it.each(['transaction', 'session'])(
   },
 )
 
-it('prints the throughput without prepared statements, in proportion to that with them', async () => {
+it('prints the throughput without prepared statements as a share of the throughput with prepared statements', async () => {
   const databaseUrl = await server.createDatabase()
   const ways = await Promise.all(
     ['true', 'false'].map(async (prepare) => {
@@ -238,7 +238,7 @@ async function killNowAndThen(direct: Sql, end: number): Promise<number> {
   return kills
 }
 
-/** Runs a query, and retries it until the server is running again. */
+/** Runs a query, and retries a failed query for some ten seconds, because the server may be restarting. */
 async function asked<T>(direct: Sql, question: (sql: Sql) => Promise<T>): Promise<T> {
   for (let tries = 0; ; tries++) {
     try {

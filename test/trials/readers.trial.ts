@@ -11,10 +11,9 @@ import { type CardReaders, dataOf, type Format, installCardReaders } from '../su
 import { jsonBytes } from '../support/cards.ts'
 
 /*
- * Three card readers of other authors, installed from npm into a temporary folder, read the service's exports, and the service
- * reads their output: RisuAI's ccardlib, character-card-utils by the author of V2, and Character Foundry. ccardlib and
- * character-card-utils read only JSON; other packages extract the JSON from pictures and archives for them. Needs the npm
- * registry.
+ * Three card readers of other authors are installed from npm into a temporary folder: RisuAI's ccardlib, character-card-utils by
+ * the author of V2, and Character Foundry. They read the service's exports, and the service reads their output. ccardlib and
+ * character-card-utils read only JSON, which other packages extract from pictures and archives. Needs the npm registry.
  */
 
 let readers: CardReaders
@@ -66,14 +65,14 @@ describe('an export has every field unchanged', () => {
     'the pictures of %s as %s, by Character Foundry',
     (_name, _format, { pictures }, bytes) => {
       const { card, assets } = readers.foundry.parseCard(new Uint8Array(bytes))
-      // Foundry does not list pictures in data: URLs, which V3 allows. They are taken from the card that it has read.
+      // Foundry does not list pictures in data: URLs, which V3 allows. These pictures are taken from the card itself.
       const linked = listIn(card.data, 'assets').filter(isFields).map(inlined)
       const listed = assets.map(({ name, data }) => [name, Buffer.from(data)])
       expect(Object.fromEntries([...linked, ...listed])).toMatchObject(pictures)
     },
   )
 
-  // The library's check deletes null values from its argument, so it gets a copy.
+  // The library's function `check` deletes null values from its argument, so `check` gets a copy.
   test.each(converted)('%s as %s, by ccardlib', (_name, format, source, bytes) => {
     const document = readers.unpack(bytes, format)
     const from = format === 'v2' ? 'v2' : 'v3'
@@ -111,7 +110,7 @@ describe('the service reads files that other programs write:', () => {
     expect(read.card.book?.entries.length).toBe(2)
   })
 
-  // From V1, ccardlib makes a creator and a version called "Unknown". In V3 it adds empty fields and dates of 0.
+  // For a V1 card, ccardlib sets the creator and the version to "Unknown". To a V3 card, ccardlib adds empty fields and dates of 0.
   test('ccardlib, V1 and V2 as V3, and V3 as V2', () => {
     const { convert } = readers.risu.character
     const readBack = (theirs: Fields) => dataOf(readCardBytes(jsonBytes(theirs)).source.document)

@@ -7,7 +7,7 @@ import { startTavern, type Tavern } from '../support/sillytavern/program.ts'
 
 /*
  * SillyTavern, installed from npm into a temporary folder and started as a program, talks to Fern with its source "Custom
- * (OpenAI-compatible)". The trial sends the same requests to SillyTavern as SillyTavern's page. Needs the npm registry.
+ * (OpenAI-compatible)". The trial sends the requests that SillyTavern's page sends. Needs the npm registry.
  */
 
 let service: TestService

@@ -20,14 +20,14 @@ const seconds = Number(process.env['SOAK_SECONDS'] ?? 30)
 const visitors = 24
 /**
  * The maximum growth of memory, in megabytes, from the first third after the warm-up to the last third: of the resident memory,
- * which still grows in the first minute, and of the memory in use after a collection. It does not depend on the duration.
+ * and of the memory in use after a collection. The resident memory still grows in the first minute, so a short run may grow more.
  */
 const maxGrowth = { resident: seconds < 120 ? 30 : 15, inUse: 5 }
 /** Milliseconds between two samples of memory. */
 const sampleEvery = Math.min(seconds * 25, 2000)
 const limit = (seconds + 60) * 1000
 
-test('under a mixed load memory does not grow, no socket stays open, no plant is lost, and no error is logged', {
+test('under a mixed load memory does not grow, no socket stays open, no plant is lost, and no internal error is logged', {
   timeout: limit,
 }, async () => {
   const upstream = await upstreamForThisTest((response, call) => {
@@ -78,10 +78,7 @@ test('under a mixed load memory does not grow, no socket stays open, no plant is
   expect(growthOf(inUse)).toBeLessThan(maxGrowth.inUse)
 })
 
-/**
- * The growth of the median from the first third of the samples to the last third. The first quarter is the warm-up, and left
- * out.
- */
+/** The growth of the median from the first third to the last third of the samples, without the first quarter as the warm-up. */
 function growthOf(samples: readonly number[]): number {
   const settled = samples.slice(Math.floor(samples.length / 4))
   const third = Math.floor(settled.length / 3)

@@ -13,9 +13,9 @@ if (folder === undefined) throw new Error('CARDS names no folder of cards: CARDS
 const lines: readonly string[] = JSON.parse(readFileSync('test/trials/understudy.lines.json', 'utf8'))
 const files = readdirSync(folder).filter((file) => /\.(?:json|png|charx)$/i.test(file))
 
-test('there is a card', () => expect(files).not.toEqual([]))
+test('the folder CARDS has a card', () => expect(files).not.toEqual([]))
 
-test.each(files)('twenty turns with %s', async (file) => {
+test.each(files)('in twenty turns with %s all counts are within their limits', async (file) => {
   const conversation = await talk(join(folder, file), lines)
   console.log(`${logOf(conversation)}\n${rowOf(conversation)}`)
   const { turns, pointers, repeats, usersLines, gated, facts } = countsOf(conversation)

@@ -58,7 +58,7 @@ it('commits that wait for a dead standby fail in time, and release their connect
   const keys = Array.from({ length: 12 }, (_, number) => `waiting-${number}`)
   const faults = await Promise.all(keys.map((key) => insert(key).catch((error: unknown) => error)))
   const codes = faults.map((fault) => (fault instanceof ApiError ? fault.code : fault))
-  // Seven writers had a connection, and five waited for a connection.
+  // Seven writers had a connection and waited for the standby; five writers waited for a connection.
   expect(codes.toSorted()).toStrictEqual([
     ...Array.from({ length: 5 }, () => 'database_unavailable'),
     ...Array.from({ length: 7 }, () => 'write_unconfirmed'),
