@@ -10,13 +10,12 @@ import { type Asking, Caller, pairsOf } from './slices.ts'
  * Compares this service with another service in the same run: the same code under another Node (OTHER_NODE), or another checkout
  * (OTHER_CHECKOUT is its folder). LOADS=streams drives only the loads whose names match. Both services have the same plants
  * (a million if pages are read) and a card with a thousand lore entries. The CPU time of requests is compared and not their
- * rate, because it varies less with the load of the machine.
+ * rate, because the rate varies more with the load of the machine.
  */
 
-/** A command that starts a service. */
 type Command = readonly [string, ...string[]]
 
-/** How many pairs of measurements each load has. */
+/** The number of pairs of measurements of each load. */
 const pairs = 10
 
 /** A load that repeats the same request. */
@@ -102,7 +101,7 @@ async function beside(command: Command): Promise<readonly Figure[]> {
   }
 }
 
-/** Uploads the character with a thousand lore entries, which `withLore` names. */
+/** Uploads the character that `withLore` names, which has a thousand lore entries. */
 async function addCard({ url }: Measured): Promise<void> {
   const headers = { authorization: `Bearer ${benchKey}`, 'content-type': 'application/json' }
   const reply = await fetch(`${url}/characters`, { method: 'POST', headers, body: JSON.stringify(loreCard(1000)) })

@@ -26,8 +26,8 @@ export async function benchFsync(): Promise<readonly Figure[]> {
   const service = await startService('traced', {}, ['strace', '-D', '-f', '-e', calls, '-o', trace, ...serviceCommand])
   try {
     const sockets = await Promise.all(Array.from({ length: plants }, () => open(service.port)))
-    // These requests are not measured. The first write creates the database's log, with an extra sync. All of them make sure that
-    // every connection is accepted: an event loop accepts one connection in a turn, and would commit once for each.
+    // These requests are not measured. The first write creates the database's log, with an extra sync. A request on each socket
+    // makes sure that all connections are accepted: the event loop accepts one connection in a turn, and commits once in a turn.
     await Promise.all(sockets.map(post))
     const before = readFileSync(trace, 'utf8').length
     await Promise.all(sockets.map(post))

@@ -6,12 +6,13 @@ import { asked, relayEnvironment } from './relay.ts'
 
 /*
  * The cost of limits and the ledger: a service with every limit, each too high to be reached, against the same service without
- * limits. Each round measures both services in turn, and the ratio is within a round. Target: at least 0.9.
+ * limits. Each round measures both services in turn, and each ratio compares measurements of one round. Target: at least 0.9.
  * Over PostgreSQL replicas count together: most requests of plants are counted in advance, but a chat request waits for four
- * commits on disk, while the model answers immediately. Targets there: at least 0.8 for pages and 0.3 for completions.
+ * commits on disk. The model answers immediately, so the commits take most of the time of a completion. Targets over PostgreSQL:
+ * at least 0.8 for pages and 0.3 for completions.
  */
 
-/** Every limit of a request, too high to be reached. */
+/** The setting LIMITS with every limit, each too high to be reached. */
 const all = ['requests_per_minute', 'tokens_per_minute', 'chat_at_once', 'tokens_per_day', 'tokens_per_month']
   .map((name) => `${name}=1000000000000`)
   .join(',')

@@ -64,14 +64,14 @@ export async function benchList(): Promise<readonly Figure[]> {
   }
 }
 
-/** Other requests during a long list, and what they measure. */
+/** Sends other requests during a long list, and records their latencies and the memory of the service. */
 class Others {
   readonly #service: Measured
   /** The latencies of small reads during lists, in milliseconds. */
   readonly reads: number[] = []
   /** The latencies of writes that were answered before the list was complete, in milliseconds. */
   readonly writes: number[] = []
-  /** The peak memory of the service, MB. */
+  /** The highest sample of the service's memory during lists, in MB. */
   highest = 0
 
   constructor(service: Measured) {

@@ -25,7 +25,7 @@ interface Moved extends Used {
   readonly seconds: number
 }
 
-/** Moves the data to PostgreSQL and back, first without an interruption, then with kill -9 halfway. */
+/** Moves the data to PostgreSQL and back, first without an interruption, then with a kill -9 of each move. */
 export async function benchMove(): Promise<readonly Figure[]> {
   const server = await startPostgres({ fsync: 'on' })
   const folders = new Folders()
@@ -79,7 +79,7 @@ async function moveKilled(from: string, to: string): Promise<readonly Moved[]> {
   return [cut, await migrate(from, to)]
 }
 
-/** Runs the command. @param killAfter kills the command a random time after it has reported this many tenths of the rows */
+/** Runs `conservatory migrate`. @param killAfter kills the command a random time after it has reported this many tenths of the rows */
 async function migrate(from: string, to: string, killAfter?: number): Promise<Moved> {
   const begun = performance.now()
   const child = spawn(process.execPath, ['--max-old-space-size=128', main, 'migrate', '--from', from, '--to', to], {

@@ -7,8 +7,8 @@ import { asked, relayEnvironment } from './relay.ts'
 
 /*
  * The cost of observability: a service with traces that is scraped each second, against the same service without traces and
- * scrapes. Each round measures both services in turn, and the ratio is within a round. Target: at least 0.9. Counting a request
- * for the metrics cannot be switched off and is measured separately. Target: at most 1 µs.
+ * scrapes. Each round measures both services in turn, and each ratio compares measurements of one round. Target: at least 0.9.
+ * Counting a request for the metrics cannot be switched off and is measured separately. Target: at most 1 µs.
  */
 
 /** Compares the rates of two loads with and without observability: a page of plants, and whole chat completions. */

@@ -9,8 +9,8 @@ import { benchKey, startService } from './processes.ts'
  * keep one core busy. First, 8 callers that wait for their replies measure the peak rate. Then a separate process sends
  * requests whether or not earlier ones are answered: at a quarter of the peak; at three times the peak for ten seconds
  * (SECONDS); and, after a pause of two seconds, at a quarter again. The latency of a request counts from its scheduled moment.
- * Targets: a goodput of at least 0.8 of the peak; a p99 of accepted requests of at most 250 ms; and after the pause a p99 of at
- * most twice the p99 before.
+ * Targets: a goodput of at least 0.8 of the peak; a p99 of accepted requests of at most 250 ms; after the pause a p99 of at most
+ * twice the p99 before; and no reply other than 200 and 503.
  */
 
 const seconds = Number(process.env['SECONDS'] ?? 10)
@@ -37,7 +37,6 @@ const request = [
   body,
 ].join('\r\n')
 
-/** The results of the sent requests. */
 interface Offered {
   readonly goodput: number
   readonly p99: number
@@ -66,7 +65,7 @@ async function offer(port: number, rate: number, duration: number): Promise<Offe
   }
 }
 
-/** Sends a quarter of the capacity, three times the capacity and a quarter again, and reports the results. */
+/** Sends a quarter of the peak rate, three times the peak rate and a quarter again, and reports the results. */
 export async function benchOverload(): Promise<readonly Figure[]> {
   const service = await startService('conservatory')
   try {

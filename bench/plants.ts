@@ -5,7 +5,7 @@ import Database from 'better-sqlite3'
 import { writeCursor } from '../src/plants/cursor.ts'
 import { benchKey, type Measured, serviceCommand, startPackage, startService } from './processes.ts'
 
-/** The highest id of the seeded plants. It does not depend on the number of plants. */
+/** The highest id of the seeded plants, which does not depend on the number of plants. */
 export const highestId = 1_000_000
 
 /** Folders that are removed after a benchmark. */
@@ -35,7 +35,7 @@ export class Folders {
  */
 export async function seededFolder(folders: Folders, plants: number, command = serviceCommand): Promise<string> {
   const folder = folders.make()
-  // The service makes the schema and the account. They may be in the write-ahead log, which SQLite reads with the file.
+  // The service makes the schema and the account. Both may be in the write-ahead log, which SQLite reads with the file.
   await (await startService('seeding', { DATA_DIR: folder }, command)).stop()
   const database = new Database(databasePath(folder))
   database
@@ -55,7 +55,7 @@ export function databasePath(folder: string): string {
   return join(folder, 'conservatory.db')
 }
 
-/** Starts json-server with the same number of plants. */
+/** Starts json-server with this number of plants. */
 export function startJsonServer(folders: Folders, plants: number): Promise<Measured> {
   const step = highestId / plants
   const rows = Array.from({ length: plants }, (_none, index) => ({

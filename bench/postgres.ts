@@ -21,7 +21,7 @@ import { cpuSeconds, type Measured, startService } from './processes.ts'
 
 const run = promisify(execFile)
 const connections = 64
-/** Seconds of warm-up. Node still compiles for so long on a slow machine, and a replica takes more CPU time until then. */
+/** Seconds of warm-up. On a slow machine Node compiles for up to 8 s, and requests take more CPU time meanwhile. */
 const warmUp = 8
 const plant = { name: 'Monstera', tag: 'aroid' }
 const body = JSON.stringify(plant)
@@ -37,7 +37,7 @@ export async function benchPostgres(): Promise<readonly Figure[]> {
       services.push(service)
       return service
     }
-    // One after the other: the first replica makes the account and its key.
+    // The replicas start one after the other, because the first replica makes the account and its key.
     const one = await start('one replica')
     const two = await start('the other replica')
     const stranger = await start('a stranger', await server.createDatabase())

@@ -52,7 +52,7 @@ export async function startPackage(
 }
 
 /**
- * Starts the service with an empty data folder and, by default, a silent log.
+ * Starts the service, by default with an empty data folder and a silent log.
  * @param command `node src/main.ts`, unless a benchmark wraps or replaces it
  */
 export async function startService(
@@ -135,7 +135,7 @@ export interface Used {
   readonly megabytes: number
 }
 
-/** Samples the resources of a process. @returns a function that stops and returns the last sample */
+/** Samples the resources of a process. @returns a function that stops the sampling, and returns the last sample */
 export function watchUse({ pid = 0 }: ChildProcess): () => Used {
   let used: Used = { megabytes: 0, cpuSeconds: 0 }
   const look = () => {

@@ -8,7 +8,7 @@ import { type Measured, startPeer, startService } from './processes.ts'
 /*
  * Pages of 100 plants out of 1,000 and out of 1,000,000, against bare node:http that sends the same bytes and checks nothing.
  * Targets, in proportion to the bare server: 0.75; with the default log 0.55; if every tenth request is a write 0.4; for random
- * pages that are not cached 0.35, and the rate of such pages with a million plants is at least 0.85 of that with a thousand.
+ * pages that are not cached 0.35. The rate of random pages with a million plants is at least 0.85 of the rate with a thousand.
  * Against json-server: 8 times its rate.
  */
 

@@ -5,7 +5,7 @@ import { benchKey, cpuSeconds, type Measured, residentMegabytes, startPeer, star
 
 /*
  * The cost of relaying completions, against a bare relay with node:http and undici that only pipes. The service checks the key,
- * composes a character's prompt and meters the stream. Each round measures all relays in turn, and ratios are within a round.
+ * composes a character's prompt and meters the stream. Each round measures all relays in turn; a ratio compares one round.
  * A relay with Fastify that only puts a prompt before the messages shows the best possible figure.
  * Targets: for whole and for streamed completions, at least 0.75 of the bare rate with a silent log, and at least 0.6 with the
  * default log; for 500 paced streams, at most 1.4 times the CPU time per event; of 2,000 paced streams none fails, and they take
@@ -31,7 +31,7 @@ export const relayEnvironment = (upstream: Measured) => ({
   OPENAI_API_KEY: 'unused',
 })
 
-/** Seconds of warm-up. Node compiles for so long on a slow machine, which does not count for a relay that runs for months. */
+/** Seconds of warm-up. On a slow machine Node compiles for up to 8 s, which does not matter for a relay that runs for months. */
 const warmUp = 8
 
 interface Relays {

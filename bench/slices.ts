@@ -12,7 +12,7 @@ const sliceMs = 200
 const slicesOfPair = 6
 /** The number of pairs before the measurement, while Node compiles. */
 const warmUps = 4
-/** The number of connections to a service. With so many requests in a turn of the event loop, load shedding refuses none. */
+/** The number of connections to a service. With at most 12 requests in a turn of the event loop, load shedding refuses none. */
 const connections = 12
 
 /** A source of requests. */

@@ -69,7 +69,6 @@ function note(table: Table, name: string, taken: Taken): void {
   table.set(name, [...(table.get(name) ?? []), taken])
 }
 
-/** The medians of some rounds. */
 function middle(taken: readonly Taken[]): Taken {
   const of = (name: keyof Taken) => round2(median(taken.map((round) => round[name])))
   return { seconds: of('seconds'), cpuSeconds: of('cpuSeconds'), megabytes: of('megabytes') }
@@ -211,7 +210,7 @@ async function besideService(
   }
 }
 
-/** The p99 of sequential POST requests in milliseconds. After each reply it waits for 20 ms. */
+/** The p99 of sequential POST requests in milliseconds, with a pause of 20 ms after each reply. */
 async function p99(url: string, isOver: () => boolean, count = Number.POSITIVE_INFINITY): Promise<number> {
   const took: number[] = []
   const headers = { authorization: `Bearer ${benchKey}`, 'content-type': 'application/json' }
@@ -241,7 +240,7 @@ async function run(
   settings: Readonly<Record<string, string>>,
   output = '/dev/null',
 ): Promise<Taken> {
-  // Opening the output empties the file, which must not count.
+  // Opening the output empties the file. The time for this must not count.
   const out = openSync(output, 'w')
   const begun = performance.now()
   const child = spawn(program, words, {

@@ -12,13 +12,12 @@ import { atMost, type Figure } from './measure.ts'
 import { benchKey } from './processes.ts'
 
 /*
- * The code path of one request after a warm-up: the files of src/ whose functions it calls, and the number of these calls, by
+ * The code path of one request after a warm-up: the files of src/ whose functions are called, and the number of these calls, by
  * V8's precise coverage. Loading a module does not count, and neither does the client, which runs in the same process. Timers of
  * the service may run during a request, so the measurement with the fewest calls counts.
  * Targets: 26 files and 80 calls for a new plant, 60 files and 2,500 calls for a streamed completion as Fern.
  */
 
-/** A measured request. */
 interface Walk {
   readonly name: string
   readonly path: string
@@ -49,7 +48,7 @@ const walks: readonly Walk[] = [
   },
 ]
 
-/** How often a request is sent before the measurement, and how often it is measured. */
+/** The number of requests before the measurement, and the number of measured requests. */
 const warmUps = 30
 const followed = 20
 

@@ -4,8 +4,8 @@ import { Folders, seededFolder, startJsonServer } from './plants.ts'
 import { type Measured, oneCommitEachCommand, startPeer, startService } from './processes.ts'
 
 /*
- * POST /plants beside 1,000 existing plants; each is answered when it is on disk. Targets: 0.7 of bare node:http with the
- * same group commit, 5 times the same service with a transaction per request, 60 times json-server. The server that only
+ * POST /plants to a service with 1,000 plants, which replies when the new plant is on disk. Targets: 0.7 of bare node:http with
+ * the same group commit, 5 times the same service with a transaction per request, 60 times json-server. A server that only
  * returns the JSON, and stores nothing, shows the cost of durability.
  */
 

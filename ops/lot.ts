@@ -6,20 +6,19 @@ import { join } from 'node:path'
  * seed draws the same lot of the same commit.
  */
 
-/** The size of a lot. */
+/** The number of items in each lot. */
 const comments = 30
 const paragraphs = 10
 const titles = 10
 
 const project = join(import.meta.dirname, '..')
 
-/** A place and its text. */
 interface Item {
   readonly place: string
   readonly text: string
 }
 
-/** All matches of the pattern in these files. The first group of the pattern is the text. */
+/** All matches of the pattern in these files. The text is the first group of the pattern, or the whole match. */
 function items(files: string, pattern: RegExp): readonly Item[] {
   const names = globSync(files, { cwd: project, exclude: ['**/node_modules/**'] }).toSorted()
   return names.flatMap((name) => {
@@ -50,13 +49,13 @@ function draw(all: readonly Item[], count: number, random: Generator<number, nev
 
 const random = numbers(Number(process.argv[2] ?? Date.now()))
 const lots = {
-  // A block, or consecutive lines.
+  // A comment is a block, or consecutive lines with //.
   comments: draw(
     items('{src,test,bench,ops,openapi}/**/*.{ts,cjs}', /^[ \t]*(\/\*[\s\S]*?\*\/|\/\/.*(?:\n[ \t]*\/\/.*)*)/gm),
     comments,
     random,
   ),
-  // Prose: no heading, list, table or code.
+  // A paragraph is prose, and no heading, list, table or code.
   paragraphs: draw(items('{*.md,docs/**/*.md}', /(?<=\n\n)((?:[A-Z*`[].*\n)(?:(?![|#`]).+\n)*)/g), paragraphs, random),
   titles: draw(items('test/**/*.ts', /\b(?:it|test)(?:\.each\([^\n]*\))?\(\s*(['"`].*?['"`]),/g), titles, random),
 }

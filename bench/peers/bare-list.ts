@@ -3,7 +3,7 @@ import { createServer } from 'node:http'
 import Database from 'better-sqlite3'
 
 /*
- * A minimal server of a long list: `node bench/peers/bare-list.ts PORT DATABASE`. It iterates over the plants and writes
+ * A minimal server of a long list: `node bench/peers/bare-list.ts PORT DATABASE`. The server iterates over the plants and writes
  * their JSON in chunks of 64 KB, with backpressure.
  */
 

@@ -4,7 +4,8 @@ import Database from 'better-sqlite3'
 
 /*
  * A minimal durable plant store: `node bench/peers/bare-writes.ts PORT FOLDER`. It parses JSON, inserts all plants of one
- * turn of the event loop in one transaction, syncs it to disk as the service does, and then answers. It validates nothing.
+ * turn of the event loop in one transaction, syncs the transaction to disk as the service does, and then answers. It validates
+ * nothing.
  */
 
 const [port, folder = ''] = process.argv.slice(2)

@@ -3,7 +3,7 @@ import { createServer, type ServerResponse } from 'node:http'
 /*
  * A cheap upstream: `node bench/peers/upstream.ts PORT`.
  * The model "whole" answers immediately, "burst" streams 100 events immediately, and "paced-SECONDS" streams 40 events a second.
- * If the request asks for usage, a stream has one event more.
+ * If the request asks for usage, a stream has one more event.
  */
 
 const port = Number(process.argv[2])
@@ -36,7 +36,7 @@ const beginning = event({ role: 'assistant', content: '' }, null) + word.repeat(
 const burst = beginning + end
 const burstWithUsage = beginning + endWithUsage
 
-/** Sets about the real number of prompt tokens. A much lower number looks like a cut prompt, and the service would count it exactly. */
+/** Sets about the real number of prompt tokens. If the number were much too low, the service would count the prompt's tokens itself. */
 const told = (answer: string, prompt: Buffer) =>
   answer.replace('"prompt_tokens":2800', `"prompt_tokens":${Math.round(prompt.length / 4)}`)
 
