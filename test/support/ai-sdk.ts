@@ -82,7 +82,7 @@ export async function complete(model: AiSdkModel, request: ModelRequest, signal 
   return (await model.complete(request, signal)).completion
 }
 
-/** Requests a streamed answer. @returns all chunks, and the failure that ended the stream */
+/** Requests a streamed answer. @returns all chunks, and the error that ended the stream, or undefined */
 export async function stream(model: AiSdkModel, request: ModelRequest, signal = never) {
   const chunks: Chunk[] = []
   try {

@@ -17,8 +17,8 @@ export interface Balancer {
 const interval = 100
 
 /**
- * Starts a balancer, and stops it at the end of the running test. It sends requests in turn to the services whose `/readyz` was
- * 200 at the last check, on keep-alive connections.
+ * Starts a balancer, and stops it at the end of the running test. The balancer sends requests in turn to the services whose
+ * `/readyz` was 200 at the last check, on keep-alive connections.
  */
 export async function balancerForThisTest(): Promise<Balancer> {
   const ready = new Map<string, boolean>()

@@ -3,7 +3,7 @@ import type { OpenAiErrorBody } from '../../src/errors.ts'
 import type { ModelEvent } from '../../src/models/model.ts'
 import type { Chunk, Completion } from '../../src/openai/completion.ts'
 
-/** A streamed reply, parsed as strictly as the SSE format allows: any other line throws. */
+/** The events of a streamed reply. */
 export interface Streamed {
   /** The `data` of each event, unchanged, including the final `[DONE]`. */
   readonly data: readonly string[]
@@ -25,7 +25,7 @@ export async function readStream(response: Response): Promise<Streamed> {
   return parseStream(await response.text())
 }
 
-/** Reads the text of a streamed reply. */
+/** Reads the text of a streamed reply. @throws Error for an event that is neither a comment nor lines of `data: ` */
 export function parseStream(text: string): Streamed {
   const data: string[] = []
   const comments: string[] = []

@@ -1,7 +1,6 @@
 import type { Clock, Timer } from '../../src/clock.ts'
 import type { LoopMonitor } from '../../src/http/pressure.ts'
 
-/** A timer that has not fired. */
 interface Pending extends Timer {
   readonly milliseconds: number
   due: number

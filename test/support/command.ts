@@ -19,9 +19,9 @@ export interface Ended {
 type Settings = Readonly<Record<string, string>>
 
 /**
- * Runs `conservatory …` with only these settings (and the database of its data folder), and waits until it
- * ends. It runs in this process, which saves half a second. A service that starts is closed immediately, and
- * its exit code is null, so only failed starts can be tested in this way.
+ * Runs `conservatory …` in this process, which saves half a second, and waits until the command ends. The command has only these
+ * settings and the database of its data folder. If the command starts the service, the service is closed immediately and the
+ * exit code is null, so only failed starts can be tested in this way.
  */
 export async function conservatory(args: readonly string[], settings: Settings): Promise<Ended> {
   const { runCommand } = await import('../../src/command-line.ts')
@@ -66,8 +66,8 @@ export interface Served {
 }
 
 /**
- * Runs the service in this process, on a free port of loopback, until it is closed or the running test ends. It has only these
- * settings, and the database of its data folder; if they have no DATA_DIR, the folder is new.
+ * Runs the service in this process, on a free port of loopback, until it is closed or the running test ends. The service has only
+ * these settings and the database of its data folder. If the settings have no DATA_DIR, the folder is new.
  */
 export async function serveForThisTest(given: Settings): Promise<Served> {
   const { path, remove } = temporaryFolder()
@@ -122,7 +122,6 @@ async function placeOf({ DATA_DIR }: Settings): Promise<Settings> {
   return DATA_DIR === undefined ? {} : settingsOf(DATA_DIR)
 }
 
-/** The output of a command in this process. */
 interface Printed {
   readonly stdout: Buffer[]
   readonly stderr: Buffer[]

@@ -9,8 +9,8 @@ export type Part = 'header' | 'table' | 'index'
 const namesOf: Readonly<Record<Part, string>> = { header: '', table: 'plants', index: 'plants_by_tag' }
 
 /**
- * Overwrites one page of the database file in a folder, which a service may be using: the first page of the file, of the table
- * of plants, or of its index by tag. Before, the log is checkpointed; afterwards, a write makes the service read the file again.
+ * Overwrites the header of the database file in a folder, or the first page of the table of plants or of its index by tag. A
+ * service may be using the file. A write before the damage changes the file, so that the service does not read from its cache.
  */
 export function damageSqlite(folder: string, part: Part): void {
   const path = join(folder, 'conservatory.db')
@@ -24,7 +24,7 @@ export function damageSqlite(folder: string, part: Part): void {
   const size = Number(database.pragma('page_size', { simple: true }))
   database.close()
   const file = openSync(path, 'r+')
-  // Of the first page, only the header is overwritten, which identifies the file as a database; of another page, all bytes.
+  // The header has 100 bytes, and identifies the file as a database. Of another page, all bytes are overwritten.
   if (root === undefined) writeSync(file, Buffer.alloc(100, 0xa5), 0, 100, 0)
   else writeSync(file, Buffer.alloc(size, 0xa5), 0, size, (root - 1) * size)
   closeSync(file)

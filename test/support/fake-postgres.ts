@@ -5,7 +5,7 @@ export interface FakePostgres {
   /** The address, such as `127.0.0.1:40123`. */
   readonly place: string
   readonly port: number
-  /** How many connections clients have made so far. */
+  /** The number of connections so far. */
   connections(): number
   close(): Promise<void>
 }
@@ -44,7 +44,7 @@ export function refusal(code: string, text: string): Buffer {
   return message('E', `SFATAL\0VFATAL\0C${code}\0M${text}\0\0`)
 }
 
-/** Accepts every connection, and answers each query with one row of one column: for the query of the version, `version`. */
+/** Accepts every connection, and answers each query with one value: `version` to the query of the server's version, otherwise 1. */
 export function ofVersion(version: string) {
   return (socket: Socket) => {
     const ready = message('Z', 'I')

@@ -18,7 +18,7 @@ export interface ForwardProxy {
 /**
  * Starts a proxy that closes at the end of the running test.
  * @param behind the URL of the server that gets the requests for all hosts
- * @param refuse a status; with it, the proxy refuses all requests with this status
+ * @param refuse the status with which the proxy refuses all requests; by default it forwards them
  */
 export async function forwardProxyForThisTest(behind: string, refuse?: number): Promise<ForwardProxy> {
   const asked: Forwarded[] = []

@@ -9,9 +9,9 @@ import { writeFileSync } from 'node:fs'
 export interface TinyModel {
   /** The tokens of the answer, all different; `<0xF0>` is the token of the byte 0xF0. */
   readonly says: readonly string[]
-  /** Whether it repeats the answer for ever. */
+  /** Whether the model repeats the answer for ever. */
   readonly isEndless?: boolean
-  /** How much likelier the next token is than others. With 0.3 it is certain even at a high temperature, with 0.1 it is not. */
+  /** How much likelier the next token is than others. 0.3 makes the token certain even at a high temperature; 0.1 does not. */
   readonly certainty?: number
   readonly contextLength?: number
   /** The Jinja template with which the model formats a chat. */

@@ -51,7 +51,7 @@ function readChatError(text: string): Omit<ErrorReply, 'everything'> {
   return body.error
 }
 
-/** Sends these bytes over a new connection, and returns all bytes until the service closes it. */
+/** Sends these bytes over a new connection, and returns all bytes until the service closes the connection. */
 async function exchangeRaw(url: string, bytes: string | Uint8Array): Promise<string> {
   const { hostname, port } = new URL(url)
   const pieces: Buffer[] = []

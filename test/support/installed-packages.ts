@@ -5,7 +5,7 @@ import { compileCache } from './process.ts'
 import { temporaryFolder } from './service.ts'
 
 /**
- * Installs packages from npm into a separate folder, without their install scripts. They are no dependencies of the project. The
+ * Installs packages that are no dependencies of the project from npm into a separate folder, without their install scripts. The
  * caller removes the folder.
  * @param packages their names with exact versions
  */

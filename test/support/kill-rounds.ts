@@ -77,7 +77,7 @@ export async function killRounds({ rounds, writers, key, start }: KillPlan): Pro
     }
   }
 
-  /** Resolves after a random number of further acknowledged writes, from `writers` to 500 more. */
+  /** Resolves after a random number of further acknowledged writes, from `writers` to `writers` + 500. */
   const manyMore = () => {
     const enough = acknowledged.size + writers + Math.random() * 500
     return new Promise<void>((resolve) => {

@@ -6,7 +6,7 @@ import { completion, streamOf } from './upstream.ts'
 
 /*
  * Many parallel chat requests against a limit of ten in-flight requests, with clients that disconnect, upstreams that fail or
- * never answer, and kill -9. A trial uses this file too, so it must not import vitest.
+ * never answer, and kill -9.
  */
 
 /** The limit `chat_at_once` of the tests: how many chat requests may be in flight. */
@@ -154,13 +154,13 @@ function endingOf({ status, completed }: Seen): string {
   return status === 200 || status === 502 ? 'failed' : String(status)
 }
 
-/** The maximum of attempts until a request is accepted. More are needed only if ended requests still count as in flight. */
+/** The maximum of attempts of a request. More attempts are needed only if ended requests still count as in flight. */
 const maxTries = 100
 
 /**
- * Sends a hundred parallel requests to replicas, and repeats refused requests. The upstream answers nothing until the limit is
- * reached and one more request was refused, so that this happens on any machine. Then it sends as many requests as the limit
- * allows.
+ * Sends a hundred parallel requests to replicas in each round, and repeats refused requests. The upstream answers nothing until
+ * the limit is reached and one more request was refused, so that both happen on any machine. At the end of a round as many requests
+ * as the limit allows are sent to each replica.
  * @returns the results of each kind of request, and whether no ended request counted as in flight at the end
  */
 export async function crowd(urls: readonly string[], key: string, rounds: number, upstream: WatchfulUpstream) {

@@ -2,7 +2,7 @@ import { getHeapSpaceStatistics } from 'node:v8'
 import { keepNewObjectsApart } from '../../src/garbage.ts'
 
 /*
- * A process of its own: a function makes objects that are in use for long, and then objects that are garbage at once. It
+ * A program: a function makes objects that are in use for long, and then objects that are garbage immediately. The program
  * prints how much of the garbage is in V8's old space, in MB. With the argument `apart` V8 is set as in the service.
  */
 if (process.argv[2] === 'apart') keepNewObjectsApart()
@@ -27,7 +27,7 @@ for (let index = 0; index < count; index++) inUse.push(make(index))
 const before = oldMegabytes()
 let last = inUse[0]
 for (let index = 0; index < count; index++) last = make(index)
-// Printing the objects keeps V8 from leaving them out.
+// The objects are printed, so that V8 does not optimize them away.
 console.log(
   JSON.stringify({ garbageMegabytes: Math.round(oldMegabytes() - before), inUse: inUse.length, last: last?.steps[0] }),
 )

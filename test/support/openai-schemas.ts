@@ -88,7 +88,7 @@ export function faultsOfCompletion(value: unknown): readonly string[] {
 
 /**
  * The differences of a list of chunks from a stream of OpenAI. Each chunk must fit the schema, and all chunks must have the
- * same id and model. The role must come first; the `finish_reason` must come last, and only the usage after it.
+ * same id, model and time. The role must come first; the `finish_reason` must come last, and only the usage after it.
  */
 export function faultsOfStream(chunks: readonly unknown[]): readonly string[] {
   const found = chunks.flatMap((chunk, index) => faults(OpenAiChunk, chunk).map((fault) => `${index}: ${fault}`))

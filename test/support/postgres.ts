@@ -113,7 +113,7 @@ function giveToServer(folder: string): void {
   if (isRoot) execFileSync('chown', ['-R', `${nobody}:${nobody}`, folder])
 }
 
-/** Runs one of PostgreSQL's programs to its end. It refuses root, so it runs as `nobody` then. */
+/** Runs one of PostgreSQL's programs to its end: as `nobody` if this process is root, because the programs refuse root. */
 function runPostgresProgram(name: string, args: readonly string[]): void {
   const native = binariesFolder()
   execFileSync(join(native, 'bin', name), [...args], {

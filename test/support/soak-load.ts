@@ -210,7 +210,7 @@ class Load implements SoakLoad {
       })
   }
 
-  /** Opens a connection, sends the beginning of a request, and drops it. */
+  /** Opens a connection, sends the beginning of a request, and drops the connection. */
   async #sendHalf(): Promise<void> {
     const { hostname, port } = new URL(this.#url)
     const socket = connect(Number(port), hostname)

@@ -1,6 +1,6 @@
 import { chunkText, completion, json, pieces, type Script, streamOf } from './upstream.ts'
 
-/** The upstream of a soak: most answers are correct, the others are wrong in each way that the service handles. */
+/** The upstream of a soak: most answers are correct, and the others are wrong in different ways. */
 export const unsteady: Script = async (response, call) => {
   const chance = Math.random()
   const isStreamed = call.body['stream'] === true

@@ -2,9 +2,9 @@ import fs from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
 
 /*
- * Loaded into a process with --import: numbers the calls of a restore to the file system. At the call with the number STOP_AT
- * it kills the process with SIGKILL, or, if `fail:` stands before the number, lets the call fail. Without a number in STOP_AT
- * it prints each call on stderr before the call.
+ * Loaded into a process with --import: numbers the calls of rmSync, renameSync and fsyncSync. At the call with the number STOP_AT
+ * the process is killed with SIGKILL, or, if `fail:` stands before the number, the call fails. Without a number in STOP_AT
+ * each call is printed on stderr before the call.
  */
 const [, how, at] = /^(fail:)?(\d+)$/.exec(process.env['STOP_AT'] ?? '') ?? []
 let calls = 0

@@ -21,7 +21,7 @@ export const dropping: Script = (response) => void response.socket?.resetAndDest
 /** Never answers. */
 export const hanging: Script = () => {}
 
-/** Timeouts in milliseconds. For each of them, the model with its name has this timeout. */
+/** Timeouts in milliseconds. For each timeout there is a model with the name of the timeout, which has only this timeout. */
 export const limits = { firstToken: 60, total: 120, idle: 250 }
 
 /** The upstream of all models except `two` and `pre/*`. Unless a test changes this, its answers are successes. */

@@ -21,7 +21,7 @@ export interface ScriptedUpstream {
   readonly calls: UpstreamCall[]
   /** Waits until there are this many calls. @returns the last of them */
   called(count: number): Promise<UpstreamCall>
-  /** Adds scripts, one for each of the next calls. The last script is used for all further calls. */
+  /** Replaces the scripts: one for each of the next calls, and the last script also for all further calls. */
   answer(...scripts: Script[]): void
   close(): Promise<void>
 }

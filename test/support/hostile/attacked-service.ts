@@ -26,7 +26,7 @@ export interface AttackedService {
   /** The key of the bystanders' account. */
   readonly bystanderKey: string
   readonly attackerKeys: readonly string[]
-  /** The probe's measurements since the last call. @param most how many milliseconds to wait for them; then undefined */
+  /** The probe's measurements since the last call; undefined after a wait of `most` milliseconds. */
   held(most: number): Promise<Held | undefined>
   /** CPU milliseconds of the main thread since the start. */
   cpu(): number
@@ -130,7 +130,7 @@ function textOf(path: string): string {
   return existsSync(path) ? readFileSync(path, 'utf8') : ''
 }
 
-/** CPU milliseconds of a process's first thread. Its name is in brackets and may contain spaces. */
+/** CPU milliseconds of a process's first thread. In the file, the thread's name is in brackets and may contain spaces. */
 function cpuOf(pid: number): number {
   const fields = textOf(`/proc/${pid}/task/${pid}/stat`)
     .replace(/^.*\) /s, '')

@@ -3,7 +3,7 @@ import { completion } from '../upstream.ts'
 import type { Attacker } from './attacker.ts'
 import { hi, json, type Row, randomLetters, times } from './row.ts'
 
-/* Cards as JSON: the cost of uploading one, and of prompts and chats with it. */
+/* Cards as JSON: the cost of an upload, and of prompts and chats with the card. */
 
 export const card = (fields: object) => ({
   spec: 'chara_card_v3',
@@ -58,9 +58,7 @@ const long = (count: number, length: number) => () =>
     content: 'moss and fern '.repeat(length / 14),
   }))
 
-/**
- * A card with a test whose pattern takes exponential time in a backtracking engine. The command runs it while the service runs.
- */
+/** A card with a test whose pattern takes exponential time in a backtracking engine. A command runs the test beside the service. */
 const testOfCard: Row = {
   name: 'a card test with "matches": ["^(a+)+$"], by the command',
   isOfIssue: true,

@@ -178,7 +178,7 @@ async function attack(row: Row, service: WarmService, count: number, measuring: 
   }
 }
 
-/** Whether the main thread is still busy after ten seconds. */
+/** Whether the main thread is still busy after nine seconds. */
 async function isAtWork(service: AttackedService): Promise<boolean> {
   for (let look = 0; look < 30; look++) {
     const before = service.cpu()

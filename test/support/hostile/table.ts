@@ -101,7 +101,7 @@ export function cellsOf(line: Line): Readonly<Record<string, string>> {
   }
 }
 
-/** The median, the p99 and the p99.9 of latencies, and by how much the p99.9 exceeds that without attackers. */
+/** The median, the p99 and the p99.9 of latencies, and by how much the p99.9 exceeds the p99.9 without attackers. */
 function waitsOf(cost: Cost, kind: Kind): string {
   const { p50, p99, p999, refused } = cost.watched[kind]
   const above = excess(cost, kind)
