@@ -149,7 +149,7 @@ async function held({ process, stderr }: SpawnedService, most: number): Promise<
   return undefined
 }
 
-/** A data folder with the accounts for each checkout. It is copied for each row, because making the accounts takes seconds. */
+/** A data folder for each checkout, copied for each row over SQLite, because making the accounts takes seconds. */
 const stencils = new Map<string, Promise<{ readonly path: string; readonly keys: readonly string[] }>>()
 const stencilFolders: (() => void)[] = []
 

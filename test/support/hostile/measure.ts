@@ -9,7 +9,8 @@ import type { Kind, Watch, Watched } from './watch.ts'
 export interface Cost {
   readonly attackers: number
   /**
-   * CPU milliseconds of the longest stretch without a turn of the event loop, without collections. A lower bound if `isLeast`.
+   * CPU milliseconds of the longest stretch without a turn of the event loop, without collections. If `isLeast`, the main thread
+   * was too busy to report it, and this is the CPU time of the whole attack so far.
    */
   readonly held: number
   readonly isLeast: boolean
@@ -188,7 +189,7 @@ async function isAtWork(service: AttackedService): Promise<boolean> {
   return true
 }
 
-/** The median of each figure; texts are those of the last run. */
+/** The median of each figure, with the replies of the last run. */
 function medianOf(costs: readonly Cost[]): Cost {
   const last = costs.at(-1)
   if (!last) throw new Error('nothing was measured')

@@ -21,8 +21,8 @@ export const desktop = { width: 1280, height: 800 }
 /** A browser for a test file, which opens the page of a service for one test. */
 export interface PageBrowser {
   /**
-   * Opens the page. At the end of the test the console must be empty, the content security policy must not be violated, and no
-   * other host may have got a request.
+   * Opens the page. At the end of the test the console must have only the lines in `expected`, the content security policy must
+   * not be violated, and no other host may have got a request.
    */
   openPage(service: Pick<TestService, 'url' | 'key'>, screen?: PageOptions): Promise<Page>
 }
