@@ -31,9 +31,9 @@ export interface WatchfulUpstream {
   readonly url: string
   /** How often more requests than the limit were in flight; aborted requests do not count. */
   readonly tooMany: () => number
-  /** From now on the upstream answers no request, until `release` is called or more requests than the limit arrive. */
+  /** Holds answers of the kinds `answer`, `fail` and `cut`, until `release` is called or more requests than the limit arrive. */
   hold(): void
-  /** Whether the upstream holds as many requests as the limit allows. */
+  /** Whether the upstream holds as many answers as the limit allows requests. */
   readonly isFull: () => boolean
   release(): void
   close(): Promise<void>
@@ -158,7 +158,7 @@ function endingOf({ status, completed }: Seen): string {
 const maxTries = 100
 
 /**
- * Sends a hundred parallel requests to replicas in each round, and repeats refused requests. The upstream answers nothing until
+ * Sends a hundred parallel requests to replicas in each round, and repeats refused requests. The upstream holds its answers until
  * the limit is reached and one more request was refused, so that both happen on any machine. At the end of a round as many requests
  * as the limit allows are sent to each replica.
  * @returns the results of each kind of request, and whether no ended request counted as in flight at the end

@@ -76,7 +76,7 @@ export function firedIn({ lore }: Composition): readonly string[] {
   return lore.filter(({ fired }) => fired).map(({ text }) => text)
 }
 
-/** The messages of a prompt, one line each: role and content. */
+/** The messages of a prompt, one line each: the name, or otherwise the role, and the content. */
 export function promptLines({ messages }: Composition): readonly string[] {
   return messages.map(({ role, name, content }) => `${name ?? role}: ${String(content)}`)
 }

@@ -67,7 +67,7 @@ export class PlantsModel {
     return taken.length > 0
   }
 
-  /** The plants that an account sees, in the order of the list: only those with a tag, and only those after a position. */
+  /** The plants that an account sees, in the order of the list; optionally only plants with a tag, or after a position. */
   visible(
     viewer: number,
     tag?: string,

@@ -8,8 +8,8 @@ import type { Tavern } from './program.ts'
 /** SillyTavern's page in headless Chromium, with an upstream that records its requests. */
 export interface TavernPage {
   /**
-   * Plays a case as a user of the page would: it imports the card and its lorebook, and writes each message of the user. Each
-   * message of the character comes from the upstream.
+   * Plays a case as a user of the page would: imports the card and its lorebook, and enters the messages. The upstream answers
+   * with the character's message that follows a message of the user.
    * @returns the messages of the last request that the upstream got
    * @throws Error if the page sends no request
    */
