@@ -79,7 +79,7 @@ async function moveKilled(from: string, to: string): Promise<readonly Moved[]> {
   return [cut, await migrate(from, to)]
 }
 
-/** Runs `conservatory migrate`. @param killAfter kills the command a random time after it has reported this many tenths of the rows */
+/** Runs `conservatory migrate`. @param killAfter kills the command some time after it has reported this many tenths of the rows */
 async function migrate(from: string, to: string, killAfter?: number): Promise<Moved> {
   const begun = performance.now()
   const child = spawn(process.execPath, ['--max-old-space-size=128', main, 'migrate', '--from', from, '--to', to], {

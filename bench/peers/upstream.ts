@@ -36,7 +36,7 @@ const beginning = event({ role: 'assistant', content: '' }, null) + word.repeat(
 const burst = beginning + end
 const burstWithUsage = beginning + endWithUsage
 
-/** Sets about the real number of prompt tokens. If the number were much too low, the service would count the prompt's tokens itself. */
+/** Sets about the real number of prompt tokens. If the number were much too low, the service would count the tokens itself. */
 const told = (answer: string, prompt: Buffer) =>
   answer.replace('"prompt_tokens":2800', `"prompt_tokens":${Math.round(prompt.length / 4)}`)
 

@@ -63,7 +63,7 @@ export function composed(
   })
 }
 
-/** A counter as steps, one step for each text. */
+/** A token counter as steps, one step for each text. */
 function stepsOf(count: (text: string) => number) {
   return function* (text: string): Steps<number> {
     yield text.length

@@ -41,7 +41,7 @@ export const adapters: readonly Row[] = [
     adapterRow('tool arguments of 7 MB that nest', model, () =>
       toolCalls(1, `{"a":${'['.repeat(3_500_000)}${']'.repeat(3_500_000)}}`),
     ),
-    adapterRow('tool arguments of 7 MB with 500,000 fields', model, () =>
+    adapterRow('tool arguments of 5 MB with 400,000 fields', model, () =>
       toolCalls(1, JSON.stringify(Object.fromEntries(times(400_000, (index) => [`f${index}`, 1])))),
     ),
     adapterRow('a picture of 7.5 MB in a data: URL', model, () => [

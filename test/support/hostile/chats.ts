@@ -31,7 +31,7 @@ export const chats: readonly Row[] = [
   completion('a completion with 7.5 MB of words', 'understudy', () =>
     said('why are my leaves turning yellow '.repeat(227_000)),
   ),
-  completion('a completion with 7.5 MB of one emoji', 'understudy', () => said('🌿'.repeat(1_800_000))),
+  completion('a completion with 7.2 MB of one emoji', 'understudy', () => said('🌿'.repeat(1_800_000))),
   completion(
     '150,000 messages to the understudy',
     'understudy',
@@ -50,7 +50,7 @@ export const chats: readonly Row[] = [
   completion('200,000 parts of a message', 'understudy', () => [
     { role: 'user', content: times(200_000, () => ({ type: 'text', text: 'Hi' })) },
   ]),
-  completion('50,000 tool calls and their results', 'understudy', () => toolCalls(25_000)),
+  completion('25,000 tool calls and their results', 'understudy', () => toolCalls(25_000)),
 ]
 
 /** The messages of a conversation: an assistant's tool calls, their results, and a message of the user. */

@@ -83,7 +83,7 @@ export const files: readonly Row[] = [
     const chunk = pngChunk('zTXt', Buffer.concat([Buffer.from('ccv3\0\0', 'latin1'), packed(15_900_000)]))
     return png(...times(50, () => chunk))
   }),
-  fileRow('a CHARX of 4,000 files', 'charx', () =>
+  fileRow('a CHARX of 3,991 files', 'charx', () =>
     zip([
       { name: 'card.json', content: JSON.stringify(card({})) },
       ...times(3990, (index) => ({ name: `assets/${index}`, content: 'a' })),
@@ -98,13 +98,13 @@ export const files: readonly Row[] = [
     ),
   ),
   ...onBothEngines(removed),
-  fileRow('a CHARX whose card packs 1,000 times', 'charx', () =>
+  fileRow('a CHARX whose card of 200 MB is compressed', 'charx', () =>
     zip([{ name: 'card.json', content: Buffer.alloc(200 * megabyte) }]),
   ),
   fileRow('a CHARX with a card of 15 MB', 'charx', () =>
     zip([{ name: 'card.json', content: JSON.stringify(card({ description: randomLetters(15_000_000) })) }]),
   ),
-  fileRow('a file of 60 MB that is none', 'charx', () => Buffer.alloc(60 * megabyte, 'PK\x05\x06')),
+  fileRow('a file of 60 MB that is no card', 'charx', () => Buffer.alloc(60 * megabyte, 'PK\x05\x06')),
   fileRow('JSON of 15 MB of open brackets', 'json', () => Buffer.alloc(15_000_000, '[')),
-  fileRow('JSON of 60 MB', 'json', () => Buffer.alloc(60 * megabyte, ' ')),
+  fileRow('JSON of 60 MB of spaces', 'json', () => Buffer.alloc(60 * megabyte, ' ')),
 ]

@@ -84,7 +84,7 @@ const bodies: readonly Row[] = [
     isLargest: true,
   }),
   postRow(
-    'a key for 100,000 models',
+    'a key for 80,000 models',
     '/keys',
     () => json({ scopes: ['chat'], models: times(80_000, (index) => `m${index}`) }),
     { small: { scopes: ['chat'] }, isLargest: true },

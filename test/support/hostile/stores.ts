@@ -126,7 +126,7 @@ export const stores: readonly Row[] = [
     },
   }),
   ...onBoth({
-    name: 'a million requests, of a model that none had',
+    name: 'the requests of a model that none of a million requests had',
     fill: fillLedger,
     attack: get('/requests?model=none&from=2020-01-01'),
   }),

@@ -144,7 +144,7 @@ export const upstreams: readonly Row[] = [
     },
   }),
   upstreamRow({
-    name: '20 MB of random letters, without usage',
+    name: '8 MB of ten letters repeated, without usage',
     stream: false,
     answer: (response) => {
       response.end(
