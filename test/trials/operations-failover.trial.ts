@@ -8,8 +8,8 @@ import { type PostgresServer, startPair, startStandby } from '../support/postgre
 import { type SpawnedService, spawnService } from '../support/process.ts'
 
 /*
- * Two replicas of the service over a primary and its synchronous standby, with readers and writers, while one of the two servers
- * fails. Each way to fail has five rounds (ROUNDS). This takes some six minutes. Needs Debian's package pgbouncer.
+ * Two replicas of the service over a primary and its synchronous standby, with readers and writers, while the primary or the
+ * standby fails. Each way to fail has five rounds (ROUNDS). This takes some six minutes. Needs Debian's package pgbouncer.
  */
 const rounds = Number(process.env['ROUNDS'] ?? 5)
 const writers = 8

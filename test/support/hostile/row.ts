@@ -11,7 +11,7 @@ export type Attack = (attacker: Attacker) => Promise<unknown>
 /** One measured attack. */
 export interface Row {
   readonly name: string
-  /** Whether the row is always measured with 200 attackers too. */
+  /** Whether the row is by default also measured with 200 attackers. */
   readonly isOfIssue?: true
   /** Whether bodies or replies have nearly the maximum size. Such a row has higher limits. */
   readonly isLargest?: true
