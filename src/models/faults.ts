@@ -15,6 +15,14 @@ export function isUnrelatedToModel(error: Failure): boolean {
   return isCallersFault(error) || error.code === 'overloaded'
 }
 
+/**
+ * Whether a failure counts for the circuit breaker. A refused request, an overloaded service and a rate limit do not show that the
+ * model is out of order.
+ */
+export function showsBrokenModel(error: Failure): boolean {
+  return !isUnrelatedToModel(error) && error.status !== 429
+}
+
 const modelLimitCodes = new Set(['context_length_exceeded', 'unsupported_input', 'unsupported_by_model'])
 
 /**

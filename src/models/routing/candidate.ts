@@ -2,7 +2,7 @@ import { type Clock, machineClock, pause } from '../../clock.ts'
 import { ApiError, toApiError } from '../../errors.ts'
 import type { Params, Timeouts } from '../configuration/settings.ts'
 import type { ContentKind } from '../content-kinds.ts'
-import { isTransient, isUnrelatedToModel } from '../faults.ts'
+import { isTransient, showsBrokenModel } from '../faults.ts'
 import type { Model, ModelEvent, ModelReply, ModelRequest } from '../model.ts'
 import { withModel } from '../reason.ts'
 import { type Attempt, ignoreAttempts, type WatchAttempt } from './attempt.ts'
@@ -171,8 +171,8 @@ export class Candidate {
         return await attempt(retries)
       } catch (thrown) {
         const error = toApiError(thrown)
-        if (isUnrelatedToModel(error) || error.status === 429) this.breaker?.endWithoutResult()
-        else this.breaker?.recordFailure()
+        if (showsBrokenModel(error)) this.breaker?.recordFailure()
+        else this.breaker?.endWithoutResult()
         const waitMs = pauseMsBefore(error, retries)
         const mayRetry = isTransient(error) && waitMs <= maxPauseMs && this.breaker?.state !== 'open'
         if (retries >= maxRetries || !mayRetry || signal.aborted) throw error

@@ -1,5 +1,5 @@
 import { ApiError, toApiError } from '../../errors.ts'
-import { isUnrelatedToModel } from '../faults.ts'
+import { showsBrokenModel } from '../faults.ts'
 import type { ModelEvent } from '../model.ts'
 import { withModel } from '../reason.ts'
 import type { Attempt } from './attempt.ts'
@@ -93,7 +93,7 @@ export class OpenEvents implements AsyncIterableIterator<readonly ModelEvent[], 
     this.#isOver = true
     deadlines.end()
     // A model that breaks off or falls silent in an answer counts as failed, like a model that never answered.
-    if (!isUnrelatedToModel(error)) breaker?.recordFailure()
+    if (showsBrokenModel(error)) breaker?.recordFailure()
     attempt.ended(error)
     return error
   }

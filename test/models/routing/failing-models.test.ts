@@ -208,6 +208,12 @@ describe('a model that keeps failing', () => {
     for (let count = 0; count < 5; count++) expect((await post({ model: 'dead' }, own)).status).toBe(400)
     upstream.answer(failing(429))
     for (let count = 0; count < 5; count++) expect((await post({ model: 'dead' }, own)).status).toBe(429)
+    const limited = { error: { message: 'Too many requests.', type: 'rate_limit_error', code: 429 } }
+    upstream.answer(pieces([sse(chunkText({ content: 'One' })), sse(JSON.stringify(limited))]))
+    for (let count = 0; count < 5; count++) {
+      const response = await post({ model: 'dead', stream: true }, own)
+      expect([response.status, await response.text()]).toEqual([200, expect.stringContaining('rate_limit')])
+    }
     upstream.answer(failing(500), failing(500), answering('Yes.'), failing(500), failing(500), answering('Yes.'))
     const statuses: number[] = []
     for (let count = 0; count < 6; count++) {
