@@ -127,8 +127,8 @@ class AssetCarrier {
         bytes,
       )
     }
+    if (this.#inlined + bytes.length > maxInlinedBytes) return undefined
     this.#inlined += bytes.length
-    if (this.#inlined > maxInlinedBytes) return undefined
     yield bytes.length >> 2
     return dataUrl(bytes)
   }

@@ -398,7 +398,7 @@ describe('9 assets in exports', () => {
     ])
   })
 
-  test('15 a file that is too large for a data URL is left out, which is reported', () => {
+  test('15 a file that is too large for a data URL is left out, which is reported; smaller files are not', () => {
     const large = Buffer.alloc(7_000_000, 'ab1')
     const files = [{ name: 'card.json', content: jsonBytes(card([asset('embeded://big'), sound])) }]
     const source = readCardSource(
@@ -406,7 +406,8 @@ describe('9 assets in exports', () => {
     )
     const { bytes, losses } = exporting.exportCard(source, 'json')
     expect(bytes.length).toBeLessThan(10_000)
-    expect(losses).toEqual(['Files of the archive that are not in this format: 2.'])
+    expect(losses).toEqual(['Files of the archive that are not in this format: 1.'])
+    expect(JSON.stringify(assetsOf(readCardSource(bytes)))).toContain(data.toString('base64'))
   })
 
   test.each<[string, object | undefined, readonly object[]]>([
