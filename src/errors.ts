@@ -52,7 +52,7 @@ export function clientGone(cause?: unknown): ApiError {
  * @param message a more precise sentence than the default
  */
 export function overloaded(
-  message = 'More is asked than can be answered now. Try again in a second.',
+  message = 'The service has too many requests at the moment. Try again in a second.',
   headers: Readonly<Record<string, string>> = {},
 ): ApiError {
   return new ApiError(503, 'overloaded', message, { headers: { 'retry-after': '1', ...headers } })

@@ -92,7 +92,7 @@ async function remove(stores: DeletingStores, name: string, folder: string): Pro
       onSuspended() {
         isSuspended = true
       },
-      onMissing: (path) => printNotice(`The file ${path} is missing. It had plants that are deleted already.`),
+      onMissing: (path) => printNotice(`The file ${path} is missing. It may have had plants that are deleted already.`),
     })
     const kept = paths.length === 0 ? 'It had no plants.' : `Its plants are in ${paths.join(' and ')}.`
     printNotice(`The account ${shown} is deleted. ${kept}`)

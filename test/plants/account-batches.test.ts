@@ -148,7 +148,7 @@ describe('accounts delete, in batches', () => {
     await here.stores.transfers.saveDeletionFile(await idOf(here, 'ann'), { path, isComplete: true })
     const ended = await here.run('accounts', 'delete', 'ann')
     expect(ended.code).toBe(0)
-    expect(ended.stderr).toContain(`The file ${path} is missing. It had plants that are deleted already.\n`)
+    expect(ended.stderr).toContain(`The file ${path} is missing. It may have had plants that are deleted already.\n`)
   })
 
   it('leaves the account suspended, and says so, when its plants cannot be written', async () => {

@@ -249,7 +249,7 @@ describe('a request that would cost memory is refused before memory is allocated
 })
 
 /** The beginning of the message of a refusal by load shedding. */
-const overloaded = 'More is asked than can be answered now.'
+const overloaded = 'The service has too many requests at the moment.'
 
 /** Sends a request, and again after a second if the service sheds load: other tests may be using the machine. */
 async function untilTaken<T extends { readonly isOverloaded: boolean }>(send: () => Promise<T>): Promise<T> {
