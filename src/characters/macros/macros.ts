@@ -41,6 +41,8 @@ export function hasMacro(text: string): boolean {
 export const maxExpandedLength = 32 * maxExpansionLength
 /** The most characters of text without `{{…}}` that one step expands. */
 const maxLiteralLength = 64 * 1024
+/** The length of the longest match of `angled` without its last character. */
+const maxOpenAngled = '<charifnotgroup'.length
 /** Units of work for one macro, and units after which a step ends. */
 const unitsOfMacro = 60
 const unitsOfStep = 1000
@@ -318,14 +320,15 @@ class Expansion {
   }
 
   /**
-   * The end of the next part of a text without `{{…}}`. It is never inside `<USER>`, `<BOT>`, `<CHAR>` or `<GROUP>`, nor between
-   * `\` and a comma.
+   * The end of the next part of a text without `{{…}}`. It is never inside `<USER>` or another match of `angled`, nor between `\`
+   * and a comma.
    */
   #literalEnd(start: number, end: number): number {
     const cut = start + maxLiteralLength
     if (cut >= end) return end
-    const mark = /[<\\][^<\\]*$/.exec(this.#text.slice(cut - 6, cut))
-    return mark ? cut - 6 + mark.index : cut
+    const before = cut - maxOpenAngled
+    const mark = /[<\\][^<\\]*$/.exec(this.#text.slice(before, cut))
+    return mark ? before + mark.index : cut
   }
 
   /** Text without `{{…}}`, in which `<USER>` and similar macros are replaced. */
