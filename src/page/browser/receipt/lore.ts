@@ -5,14 +5,14 @@ import { clip } from '../ui/long-text.ts'
 import type { Lore } from './prompt.ts'
 
 /**
- * The reasons why a lore entry is not in the prompt. An entry with `limit` may have keys that were not searched for. The service
- * also gives this reason when a lorebook has too much text for a prompt.
+ * The reasons why a lore entry is not in the prompt. The service gives `limit` for both causes. An entry with this reason may have
+ * keys that were not searched for.
  */
 const reasons: Readonly<Record<string, string>> = {
   probability: 'its probability did not come up this time',
   group: 'another entry of its group was drawn',
   position: 'its position is nowhere in this prompt',
-  limit: 'looking for all keys would have taken too long',
+  limit: 'its lorebook has too much text, or too many keys to look for',
   budget: 'the budget of its lorebook is spent',
   context: 'the model’s context has no more room',
 }
