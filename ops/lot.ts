@@ -19,15 +19,30 @@ interface Item {
 }
 
 /** All matches of the pattern in these files. The text is the first group of the pattern, or the whole match. */
-function items(files: string, pattern: RegExp): readonly Item[] {
+function items(files: string, pattern: RegExp, above = (_before: string) => ''): readonly Item[] {
   const names = globSync(files, { cwd: project, exclude: ['**/node_modules/**'] }).toSorted()
   return names.flatMap((name) => {
     const text = readFileSync(join(project, name), 'utf8')
     return [...text.matchAll(pattern)].map((match) => {
-      const line = text.slice(0, match.index).split('\n').length
-      return { place: `${name}:${line}`, text: (match[1] ?? match[0]).trim() }
+      const before = text.slice(0, match.index)
+      const line = before.split('\n').length
+      return { place: `${name}:${line}`, text: above(before) + (match[1] ?? match[0]).trim() }
     })
   })
+}
+
+/** The titles of the `describe` blocks around a test, each followed by ` > `, as the test runner prints them. */
+function groupsAbove(before: string): string {
+  const lines = before.split('\n').toReversed()
+  let indent = lines[0]?.match(/^ */)?.[0].length ?? 0
+  const groups: string[] = []
+  for (const line of lines) {
+    const [, spaces = '', title] = /^( *)describe(?:\.\w+\(.*\))?\((['"`].*['"`]),/.exec(line) ?? []
+    if (title === undefined || spaces.length >= indent) continue
+    indent = spaces.length
+    groups.unshift(`${title} > `)
+  }
+  return groups.join('')
 }
 
 /** Pseudo-random numbers from 0 to 1 (mulberry32). */
@@ -57,7 +72,12 @@ const lots = {
   ),
   // A paragraph is prose, and no heading, list, table or code.
   paragraphs: draw(items('{*.md,docs/**/*.md}', /(?<=\n\n)((?:[A-Z*`[].*\n)(?:(?![|#`]).+\n)*)/g), paragraphs, random),
-  titles: draw(items('test/**/*.ts', /\b(?:it|test)(?:\.each\([^\n]*\))?\(\s*(['"`].*?['"`]),/g), titles, random),
+  // Also the title of a table that takes several lines: it stands after `])(`.
+  titles: draw(
+    items('test/**/*.ts', /(?:\b(?:it|test)(?:\.each\([^\n]*\))?|^[ \t]*\]\))\(\s*(['"`].*?['"`]),/gm, groupsAbove),
+    titles,
+    random,
+  ),
 }
 for (const [kind, lot] of Object.entries(lots)) {
   console.log(`# ${kind}\n`)
