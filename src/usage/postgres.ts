@@ -31,6 +31,8 @@ export class PostgresLedger implements Ledger {
   #caughtUp: { readonly promise: Promise<void>; readonly resolve: () => void; ends: number } | undefined
   /** The number of buffered entries that are being written. */
   #flushing = 0
+  /** The batches of all flushes that are being written. */
+  readonly #writing = new Set<Promise<void>>()
   #timer: NodeJS.Timeout | undefined
 
   constructor(database: PostgresDatabase) {
@@ -132,12 +134,16 @@ export class PostgresLedger implements Ledger {
   async flush(): Promise<void> {
     clearTimeout(this.#timer)
     this.#timer = undefined
+    const earlier = [...this.#writing]
     // The entries are written in batches, so a request that ends meanwhile waits for one batch only.
     for (let left = this.#failedEnds.length + this.#buffered.length; left > 0; left -= maxFlushEntries) {
       const count = Math.min(left, maxFlushEntries)
       const ends = this.#failedEnds.splice(0, count)
-      await this.#writeBuffered(ends, this.#buffered.splice(0, count - ends.length))
+      const written = this.#writeBuffered(ends, this.#buffered.splice(0, count - ends.length))
+      this.#writing.add(written)
+      await written.finally(() => this.#writing.delete(written))
     }
+    await Promise.allSettled(earlier)
   }
 
   async #writeBuffered(ends: readonly Write[], others: readonly Write[]): Promise<void> {

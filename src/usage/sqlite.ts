@@ -148,7 +148,11 @@ export class SqliteLedger implements Ledger {
     clearTimeout(this.#timer)
     this.#timer = undefined
     const batch = this.#buffered
-    if (batch.size === 0 && batch.spent.sums.length === 0) return
+    if (batch.size === 0 && batch.spent.sums.length === 0) {
+      // An earlier flush may have taken entries that are not committed yet. Commits are done in order, so an empty write waits.
+      if (this.#inProgress.size > 0) await this.#commit.run(() => undefined)
+      return
+    }
     this.#buffered = new Batch()
     this.#inProgress.add(batch)
     try {

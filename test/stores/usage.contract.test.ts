@@ -162,6 +162,24 @@ describe.each(['SQLite', 'PostgreSQL'])('the usage in %s', (engine) => {
     )
   })
 
+  it('has a recorded request after a flush, also if another flush has just begun', async () => {
+    const { ledger, usage } = openEngine().stores
+    const numbers = {
+      reservedTokens: 0,
+      promptTokens: 1,
+      completionTokens: 1,
+      firstTokenMs: null,
+      totalMs: 1,
+      retries: 0,
+    }
+    const names = { keyId: 'key', keyPrefix: 'cv_a', model: 'best', modelUsed: null, character: null, state: 'stop' }
+    ledger.record({ id: 'req_flushed', account: 1, created: 1, tokensExact: true, ...numbers, ...names })
+    const begun = ledger.flush()
+    await ledger.flush()
+    expect(await usage.find(1, 'req_flushed')).toMatchObject({ id: 'req_flushed', state: 'stop' })
+    await begun
+  })
+
   it('counts a request once that is still running while other requests are added to the sums of days', async () => {
     const { stores, sql } = openEngine()
     const created = '2026-11-19T08:00:00Z'
