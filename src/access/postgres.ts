@@ -12,6 +12,7 @@ import { type ModelList, modelsToStore } from './model-lists.ts'
 import { newKeys } from './new-key.ts'
 import { checkAdminIsLeft, limited, matchingKey, revoked, rotated, searchablePrefix, withModels } from './policy.ts'
 import { PostgresAccounts } from './postgres-accounts.ts'
+import { refusalOf } from './refusals.ts'
 import { type KeyRow, keyWithDigest, selectKeys, toKey } from './rows.ts'
 
 /** The time limit of a suspension, which may wait for other writers. */
@@ -177,6 +178,8 @@ export class PostgresAccessStore implements AccessStore {
     const known = this.#cache.get(id)
     if (known) return known
     const key = await this.readKey(id)
+    // The cache may still have the key by its digest.
+    if (refusalOf(key)) this.#cache.forget()
     return key && this.#cache.set(id, key)
   }
 
