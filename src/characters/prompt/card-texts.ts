@@ -67,7 +67,7 @@ interface OwnText {
   readonly varied: boolean
 }
 
-/** The most characters of a name in a key that is cached. A key with a longer name is expanded like any other text. */
+/** A lore key with names is expanded once and cached if neither name has more characters than this. */
 const maxKeyNamesLength = 200
 /** Units of work to put names into a key, besides its characters. */
 const unitsOfKey = 150

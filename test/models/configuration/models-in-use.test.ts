@@ -57,7 +57,7 @@ describe('the names of models.json', () => {
     ])
   })
 
-  test('are the only names, also of understudies that misbehave', async () => {
+  test('are the only way to an understudy that misbehaves', async () => {
     const service = await startTestService(
       {},
       { understudy: { adapter: 'understudy' }, odd: { adapter: 'understudy/500' } },

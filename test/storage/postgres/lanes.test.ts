@@ -188,7 +188,7 @@ describe('the time of a request', () => {
     expect(await sql`SELECT name FROM counters WHERE name IN ('late', 'other')`).toEqual([{ name: 'other' }])
   })
 
-  it('(j) also ends for a write whose lane waits for a connection', async () => {
+  it('(j) also ends while a write waits for the connection of its lane', async () => {
     const database = openDatabase(4000)
     const store = new PostgresPlantStore(database)
     const release = await hold('SELECT id FROM accounts WHERE id = 1 FOR UPDATE')
