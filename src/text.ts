@@ -129,7 +129,7 @@ function mend(object: object, name: string, value: unknown): void {
   })
 }
 
-/** The name that is most similar to a mistyped word, in any case; undefined if no name is similar. */
+/** The name most similar to a mistyped word, in capital or small letters; undefined if no name is similar. */
 export function nearest(word: string, names: readonly string[]): string | undefined {
   const written = word.toLowerCase()
   const maxEdits = Math.max(1, Math.floor(written.length / 3))

@@ -19,7 +19,10 @@ export interface Moment {
 /** The millisecond of the last moment, and how many moments of that millisecond came before it. */
 let lastMoment = { milliseconds: Number.NaN, count: 0 }
 
-/** The current time as a moment. Up to 1,000 moments of the same millisecond differ: they are counted in microseconds. */
+/**
+ * The current time as a moment. Up to 1,000 moments of the same millisecond differ in their microseconds, unless the clock goes
+ * back.
+ */
 export function nextMoment(): Moment {
   const milliseconds = Date.now()
   const count = milliseconds === lastMoment.milliseconds ? Math.min(999, lastMoment.count + 1) : 0
@@ -34,7 +37,7 @@ export function isCalendarDay(day: string): boolean {
 }
 
 /**
- * Reads a day or a moment in UTC, such as `2026-11-20` or `2026-11-20T08:00:00Z`.
+ * Reads a day in UTC, such as `2026-11-20`, or a moment with `Z` or an offset, such as `2026-11-20T08:00:00Z`.
  * @param param the name of the parameter or option, for the error
  * @param addedToDay seconds that are added to the beginning of the day if the text is a day
  * @returns Unix seconds, rounded up

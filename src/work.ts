@@ -38,7 +38,7 @@ const turnMs = 15
 const unitsPerClockRead = 2000
 /** The most units of work of one request: some 4 s, twice the work of a chat of 8 MiB. */
 const maxUnits = 400_000_000
-/** The most milliseconds from the first slice of a computation to its last, with the waits between them. */
+/** The most milliseconds from a computation's first wait for a slice to the beginning of its last slice. */
 const maxMs = 20_000
 
 /** Steps that are running, with their owner and the budget of their request. */

@@ -12,7 +12,7 @@ export interface FirstStart {
 /** What a start reports to the operator. */
 export interface Bootstrap {
   readonly first?: FirstStart
-  /** Warnings of a preset key that does not work, and of accounts without a working key of the scope `admin`. */
+  /** Warnings that the preset key does not work, and that no account has a working key of the scope `admin`. */
   readonly warnings: readonly string[]
   /** Notices of migrations, reported once. */
   readonly notices: readonly string[]
