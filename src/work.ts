@@ -1,4 +1,5 @@
 import { ApiError, overloaded } from './errors.ts'
+import { turnOfLoop } from './turn.ts'
 
 /**
  * A computation in steps. Each yield gives the cost of the step that ends there, in units of some 10 ns. One unit is one
@@ -90,9 +91,9 @@ export class Scheduler {
   /** Functions that run the next slice of waiting steps, by account. The first account of the map is next. */
   readonly #queue = new Map<number, (() => void)[]>()
   readonly #now: () => number
-  /** Milliseconds of all slices in this turn of the event loop. */
+  /** The turn of the event loop in which the last slice ran, and the milliseconds of all slices in that turn. */
+  #turn = 0
   #usedMs = 0
-  #endsTurn = false
 
   /** @param now a monotonic clock in milliseconds */
   constructor(now: () => number = performance.now.bind(performance)) {
@@ -111,7 +112,7 @@ export class Scheduler {
   }
 
   #run<T>(run: RunningSteps<T>): T | Promise<T> {
-    if (this.#queue.size === 0 && this.#usedMs < turnMs) {
+    if (this.#queue.size === 0 && this.#leftMs() > 0) {
       const first = this.#slice(run)
       if (first) return first.result
     }
@@ -131,47 +132,47 @@ export class Scheduler {
     })
   }
 
+  /** The milliseconds that slices may still take in this turn. */
+  #leftMs(): number {
+    const turn = turnOfLoop()
+    if (turn !== this.#turn) {
+      this.#turn = turn
+      this.#usedMs = 0
+    }
+    return turnMs - this.#usedMs
+  }
+
   /** Runs one slice, and counts its time. */
   #slice<T>(run: RunningSteps<T>): { readonly result: T } | undefined {
     const start = this.#now()
     try {
-      return run.slice(this.#now, start + Math.min(sliceMs, turnMs - this.#usedMs))
+      return run.slice(this.#now, start + Math.min(sliceMs, this.#leftMs()))
     } finally {
       this.#usedMs += this.#now() - start
-      this.#endTurnLater()
     }
   }
 
   #wait(account: number, next: () => void): void {
+    if (this.#queue.size === 0) setImmediate(this.#takeTurn)
     const slices = this.#queue.get(account)
     if (slices) slices.push(next)
     else this.#queue.set(account, [next])
-    this.#endTurnLater()
-  }
-
-  #endTurnLater(): void {
-    if (this.#endsTurn) return
-    this.#endsTurn = true
-    // Node runs immediates after it has polled all sockets, and polls again before the next immediates.
-    setImmediate(() => {
-      this.#endsTurn = false
-      this.#usedMs = 0
-      this.#takeTurn()
-    })
   }
 
   /** Runs slices of the accounts round-robin, until the time of the turn is used. */
-  #takeTurn(): void {
-    while (this.#usedMs < turnMs) {
+  readonly #takeTurn = (): void => {
+    while (this.#leftMs() > 0) {
       const [front] = this.#queue
       if (!front) return
       const [account, slices] = front
-      this.#queue.delete(account)
       const next = slices.shift()
-      // An account that has more slices goes to the end of the queue.
-      if (slices.length > 0) this.#queue.set(account, slices)
+      // The account goes to the end of the queue, and keeps its place there until its slice has been taken.
+      this.#queue.delete(account)
+      this.#queue.set(account, slices)
       next?.()
+      if (slices.length === 0) this.#queue.delete(account)
     }
+    if (this.#queue.size > 0) setImmediate(this.#takeTurn)
   }
 }
 

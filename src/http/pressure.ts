@@ -2,6 +2,7 @@ import underPressure from '@fastify/under-pressure'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { type Clock, machineClock } from '../clock.ts'
 import { overloaded } from '../errors.ts'
+import { turnOfLoop } from '../turn.ts'
 
 /** A clock, and the delay of the event loop. */
 export interface LoopMonitor extends Clock {
@@ -53,22 +54,20 @@ export async function shedLoadUnderPressure(
   }, sampleIntervalMs)
   app.addHook('onClose', async () => void sampling.close())
 
-  /** The time of the first request of this turn; 0 until that request. */
+  /** The turn of the last request, the time of the first request of that turn, and the number of checks in it that passed. */
+  let turn = -1
   let turnBegan = 0
   let taken = 0
   let isShedding = false
   let lastRefusal = Number.NEGATIVE_INFINITY
-  const endTurn = () => {
-    turnBegan = 0
-  }
   const isTaken = ({ headers }: FastifyRequest): boolean => {
     const now = loop.now()
-    if (turnBegan === 0) {
+    const thisTurn = turnOfLoop()
+    if (thisTurn !== turn) {
+      turn = thisTurn
       turnBegan = now
       taken = 0
       isShedding = now - lastRefusal < calmAfterMs || isOverloaded
-      // Node runs immediates after it has read all sockets that have data.
-      setImmediate(endTurn)
     }
     const elapsed = now - turnBegan
     if (++taken <= minTakenPerTurn || elapsed <= turnBudgetMs) return true

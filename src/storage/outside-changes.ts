@@ -1,4 +1,5 @@
 import type { Database, Statement } from 'better-sqlite3'
+import { turnOfLoop } from '../turn.ts'
 
 /**
  * Detects writes to the database file by other connections, such as a command beside the service. SQLite is asked once in a turn
@@ -8,7 +9,8 @@ import type { Database, Statement } from 'better-sqlite3'
 export class OutsideChanges {
   readonly #dataVersion: Statement<[], number>
   #version = 0
-  #isFresh = false
+  /** The turn of the event loop in which SQLite was last asked. */
+  #turn = -1
 
   constructor(database: Database) {
     // `data_version` changes with every commit of another connection (sqlite.org/pragma.html#pragma_data_version).
@@ -17,12 +19,10 @@ export class OutsideChanges {
 
   /** A number that changes after each write by another connection. */
   version(): number {
-    if (!this.#isFresh) {
+    const turn = turnOfLoop()
+    if (turn !== this.#turn) {
+      this.#turn = turn
       this.#version = this.#dataVersion.get() ?? 0
-      this.#isFresh = true
-      setImmediate(() => {
-        this.#isFresh = false
-      })
     }
     return this.#version
   }

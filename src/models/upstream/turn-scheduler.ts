@@ -1,3 +1,5 @@
+import { turnOfLoop } from '../../turn.ts'
+
 /**
  * Units that are read in one turn of the event loop before other pieces wait. A unit is about one JSON value (`cost-counter.ts`).
  * At up to 3 µs for each unit, these are some 25 ms.
@@ -18,9 +20,10 @@ export function unitsOf(bytes: number): number {
  * read synchronously. A piece with more units than a turn may read gets a turn for itself.
  */
 export class TurnScheduler {
+  /** The turn of the event loop in which a piece was last read, and the units of all pieces in that turn. */
+  #turn = 0
   #taken = 0
-  #endsTurn = false
-  readonly #waiting: { readonly units: number; readonly go: () => void }[] = []
+  readonly #waiting: { readonly turn: number; readonly units: number; readonly go: () => void }[] = []
 
   /**
    * Asks for the time to read a piece of so many units.
@@ -31,28 +34,38 @@ export class TurnScheduler {
       this.#count(units)
       return undefined
     }
-    return new Promise((go) => this.#waiting.push({ units, go }))
+    if (this.#waiting.length === 0) setImmediate(this.#next)
+    return new Promise((go) => this.#waiting.push({ turn: turnOfLoop(), units, go }))
   }
 
   #fits(units: number): boolean {
-    return this.#taken === 0 || this.#taken + units <= maxUnitsPerTurn
+    const taken = this.#takenInTurn()
+    return taken === 0 || taken + units <= maxUnitsPerTurn
   }
 
   #count(units: number): void {
-    this.#taken += units
-    if (this.#endsTurn) return
-    this.#endsTurn = true
-    setImmediate(() => this.#next())
+    this.#taken = this.#takenInTurn() + units
   }
 
-  #next(): void {
-    this.#taken = 0
-    this.#endsTurn = false
-    for (let [first] = this.#waiting; first && this.#fits(first.units); [first] = this.#waiting) {
+  #takenInTurn(): number {
+    const turn = turnOfLoop()
+    if (turn !== this.#turn) {
+      this.#turn = turn
+      this.#taken = 0
+    }
+    return this.#taken
+  }
+
+  readonly #next = (): void => {
+    // Pieces that never wait may fill turn after turn, so a piece that has waited since an earlier turn goes nevertheless.
+    let mayGo = this.#waiting[0]?.turn !== turnOfLoop()
+    for (let [first] = this.#waiting; first && (mayGo || this.#fits(first.units)); [first] = this.#waiting) {
+      mayGo = false
       this.#waiting.shift()
       this.#count(first.units)
       first.go()
     }
+    if (this.#waiting.length > 0) setImmediate(this.#next)
   }
 }
 
