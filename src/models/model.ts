@@ -36,7 +36,10 @@ export type ComposedParts = Pick<Composition, 'sections' | 'lore' | 'dropped'>
 /** A whole reply. */
 export interface ModelReply {
   readonly completion: Completion
-  /** The upstream's own JSON, if there is an upstream: the caller gets this JSON unchanged. */
+  /**
+   * The upstream's own JSON, if the adapter relays it. A chat completion sends this JSON unchanged, or with a counted usage in
+   * place of an empty one.
+   */
   readonly bytes?: Buffer
 }
 
@@ -46,7 +49,10 @@ export type ModelEvent = ChunkEvent | Passage
 /** An event that has been parsed. */
 export interface ChunkEvent {
   readonly chunk: Chunk
-  /** The upstream's own JSON text, if the event has one: the caller gets this text unchanged. */
+  /**
+   * The upstream's own JSON text, if the event has one; a missing role is added. A chat completion sends this text unchanged if
+   * the chunk has no usage.
+   */
   readonly text?: string
 }
 
@@ -63,7 +69,8 @@ export interface Passage {
 
 /**
  * The contract of adapters: a language model, or a stand-in for one. Requests and replies have OpenAI's shapes, so that the
- * answers of most upstreams pass through unchanged. Failures are thrown as `ApiError`; an aborted signal ends the work.
+ * answers of most upstreams pass through unchanged. `complete` and `stream` throw failures as `ApiError`; an aborted signal ends
+ * the work.
  */
 export interface Model {
   /** Request parameters that this model never honours; `x-ignored-params` names them. Null: the model honours all parameters. */

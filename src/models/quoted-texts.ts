@@ -5,7 +5,7 @@ const publicNames = new Set(['model', 'role', 'type'])
 
 /** This many consecutive words of the request are a quote. */
 const wordsOfQuote = 3
-/** A single word with this many letters is a quote. */
+/** A single word of the request with at least this many characters is a quote. */
 const longWord = 8
 
 const words = /[\p{L}\p{N}]+/gu

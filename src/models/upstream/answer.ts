@@ -56,8 +56,8 @@ function bufferOf(bytes: Uint8Array): Buffer {
  * Parses the JSON of a whole answer. A long answer is parsed in steps, and without its log probabilities.
  * @param secrets texts that no error may repeat
  * @returns the value, or a promise of the value for a long answer
- * @throws ApiError 502 for a body that is not JSON or has too many values; the error in the body (`errorInside`); 400
- *   `too_complex` and 503 `overloaded` of the work
+ * @throws ApiError 502 for a body that is not JSON, and for a long one with too many or too deeply nested values; the error in
+ *   the body (`errorInside`); 400 `too_complex` and 503 `overloaded` of the work
  */
 export function readAnswer(bytes: Buffer, work: Work, secrets: readonly string[]): unknown {
   const text = bytes.toString('utf8')

@@ -28,8 +28,8 @@ export class UpstreamConnections {
   }
 
   /**
-   * Sends a POST, and resolves when status and headers of the answer have come. If a reused connection turns out to be closed,
-   * the request is sent again immediately: upstreams may close idle connections at any time.
+   * Sends a POST, and resolves when status and headers of the answer have come. If a reused direct connection turns out to be
+   * closed, the request is sent again immediately: upstreams may close idle connections at any time.
    * @throws undici's errors, and the signal's reason
    */
   post(
@@ -47,7 +47,7 @@ export class UpstreamConnections {
   }
 
   async #send(request: Dispatcher.DispatchOptions, signal: AbortSignal): Promise<UpstreamResponse> {
-    // The pool is loaded with the first request, so that a service without an upstream starts faster.
+    // The pool is opened with the first request. After a failure to open it, the next request tries again.
     this.#pool ??= openOrigin(this.#origin, this.#proxy, this.#connectTimeoutMs, loadPool).catch((error: unknown) => {
       this.#pool = undefined
       throw error

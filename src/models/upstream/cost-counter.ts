@@ -4,7 +4,7 @@ import { unitsOf } from './turn-scheduler.ts'
 
 /**
  * The most units of JSON that may be parsed in one synchronous call. A package of the AI SDK takes up to 3 µs for each unit, in
- * total about 130 ms. The longest tool call that a model can write has fewer units. A JSON string is one value, however long.
+ * total about 120 ms. The longest tool call that a model can write has fewer units. A JSON string is one value, however long.
  */
 export const maxUnitsAtOnce = 40_000
 

@@ -24,7 +24,7 @@ export function decompressed(response: UpstreamAnswer): UpstreamAnswer {
   const createDecompressor = decompressors.get(coding)
   if (!createDecompressor) {
     void response.return()
-    throw invalidAnswer(new Error('the answer is packed in a way that is not known here'))
+    throw invalidAnswer(new Error('the answer has an unknown content-encoding'))
   }
   const decompressor = createDecompressor()
   // `pipeline` destroys the decompressor when the connection fails, and ends the answer when the decompressor's reader stops.

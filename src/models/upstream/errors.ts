@@ -99,7 +99,7 @@ function sentenceOf({ message }: UpstreamErrorBody, secrets: readonly string[]):
   return /\p{L}/u.test(sentence) ? sentence : undefined
 }
 
-/** Reads an answer that is not a 200; a slow body is read in part. */
+/** Reads an answer that is not a 200; only the start of a slow or long body is read. */
 export async function readRefusal(response: UpstreamAnswer): Promise<UpstreamRefusal> {
   return { status: response.status, ...waitIn(response.headers), body: await readStart(response) }
 }

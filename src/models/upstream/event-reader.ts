@@ -32,8 +32,8 @@ interface ReadEventGroup extends EventGroup {
 const longEventBytes = 256 * 1024
 
 /**
- * Splits bytes into events. An event without anything that the service needs passes unread, because parsing it would cost as much
- * as relaying it. All other events are parsed.
+ * Splits bytes into events. Once a choice has begun, an event without anything that the service needs passes unread, because
+ * parsing costs much time (`unread-passages.ts`). All other events are parsed.
  */
 export class EventReader {
   readonly #decoder = new TextDecoder()

@@ -22,9 +22,9 @@ const statuses: Readonly<Record<string, number>> = {
 }
 
 /**
- * The error that an upstream reports in a 200, translated like a reply with the error's own status; undefined if there is no
- * error. An upstream sends the error in place of the answer (LM Studio, OpenRouter, vLLM), in a choice, or as the finish reason
- * of a choice.
+ * The error that an upstream reports in a 200, as `refusalFrom` translates it with the error's own status; undefined if there is
+ * no error. An upstream sends the error in place of the answer (LM Studio, OpenRouter, vLLM), in a choice, or as the finish
+ * reason of a choice.
  * @param secrets texts that must not be repeated even if the upstream quotes them
  */
 export function errorInside(value: unknown, secrets: readonly string[]): ApiError | undefined {
