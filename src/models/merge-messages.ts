@@ -9,7 +9,8 @@ const opening: Message = { role: 'user', content: '[Start a new chat]' }
 
 /**
  * Merges messages for chat templates that require alternating roles. Neighbours of one role are joined by a blank line, and a
- * neutral user message goes before a conversation that the assistant begins. Tool calls and results stay as they are.
+ * neutral user message goes before a conversation that the assistant begins. Messages with tool calls or results, and named
+ * messages of users and assistants, stay as they are.
  */
 export function* mergeMessages(messages: readonly Message[]): Steps<readonly Message[]> {
   const merged: Message[] = []

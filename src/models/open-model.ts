@@ -13,7 +13,7 @@ export interface AdapterOptions {
   readonly proxies?: Proxies
 }
 
-/** Opens the adapter of a model's settings. Each adapter is a file of its own with a line here. */
+/** Opens the adapter of a model's settings. */
 export function openModel(
   settings: AdapterSettings,
   { dataDirectory, proxies: allProxies = noProxies }: AdapterOptions,

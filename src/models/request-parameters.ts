@@ -52,8 +52,8 @@ function withDefaults<T extends object>(sent: T, defaults: Readonly<Record<strin
 }
 
 /**
- * The bounds of the reply to a fitted request, under OpenAI's names, even if `rename` has changed these names for the upstream.
- * Limits and the context window are checked with OpenAI's names.
+ * The bounds of the reply to a fitted request, under OpenAI's names. The maximum tokens are found even if `rename` has changed
+ * their names for the upstream. Limits and the context window are checked with OpenAI's names.
  */
 export function replyBounds(body: CompletionRequest, { params }: ParameterSettings): ReplyBounds {
   const bound = (name: string): number | null => {

@@ -47,7 +47,8 @@ export class Breaker {
 
   /**
    * Lets a request through, or throws. After the request, the caller must call `recordSuccess`, `recordFailure` or
-   * `endWithoutResult`. During a stream, the caller must also call `recordFirstEvent` when the first event has come.
+   * `endWithoutResult`. For a stream, the caller must call `recordFirstEvent` when the first event has come; after that, an end
+   * without a result need not be reported.
    * @throws ApiError 503 `model_unavailable` with `Retry-After`
    */
   admit(): void {
@@ -83,7 +84,10 @@ export class Breaker {
     this.#endProbe()
   }
 
-  /** Ends a request that says nothing about the model: the client left, the request was at fault, or a rate limit refused it. */
+  /**
+   * Ends a request whose failure does not show whether the model works: the client left, the request was at fault, a rate limit
+   * refused it, or this service was overloaded.
+   */
   endWithoutResult(): void {
     this.#endProbe()
   }

@@ -85,8 +85,8 @@ export class Candidate {
   /**
    * Asks for a whole reply.
    * @param mayWait whether to wait for the probe of another request
-   * @throws ApiError of the last attempt; 503 `model_unavailable` if the breaker is open; the signal's reason after an abort in a
-   *   pause
+   * @throws ApiError of the last attempt; 503 `model_unavailable` if the breaker is open; the signal's reason after an abort while
+   *   no attempt runs
    */
   async complete(
     request: ModelRequest,
@@ -119,8 +119,8 @@ export class Candidate {
   /**
    * Resolves when the first event has come. A failure before the first event may be retried; a later failure ends the stream.
    * @param mayWait whether to wait for the probe of another request
-   * @throws ApiError of the last attempt; 503 `model_unavailable` if the breaker is open; the signal's reason after an abort in a
-   *   pause
+   * @throws ApiError of the last attempt; 503 `model_unavailable` if the breaker is open; the signal's reason after an abort while
+   *   no attempt runs
    */
   async open(request: ModelRequest, signal: AbortSignal, mayWait = false): Promise<OpenedStream> {
     return this.#withRetries(signal, mayWait, async (retries) => {

@@ -23,8 +23,8 @@ type Step = IteratorResult<readonly ModelEvent[], undefined>
 const ended: Step = { done: true, value: undefined }
 
 /**
- * The events of a stream that has begun. The class restarts the stream's deadlines, and reports its end to the breaker and the
- * attempt. The class is not a generator: one more generator would make each event noticeably more expensive.
+ * The events of a stream that has begun. The class restarts the idle deadline, and reports the end of the stream to the breaker
+ * and the attempt. The class is not a generator: one more generator would make each event noticeably more expensive.
  */
 export class OpenEvents implements AsyncIterableIterator<readonly ModelEvent[], undefined> {
   #first: readonly ModelEvent[] | undefined

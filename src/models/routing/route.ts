@@ -84,8 +84,8 @@ export class Route {
 
   /**
    * Resolves when the first event has come; after that, no other candidate is asked.
-   * @throws ApiError at the first failure that every model would have. If all candidates fail: the last failure that is not a
-   *   limit of one model, or, if all failures are such limits, the last one
+   * @throws ApiError at the first failure that every model would have, and at the first failure after the signal has aborted. If
+   *   all candidates fail: the last failure that is not a limit of one model, or, if all failures are such limits, the last one
    */
   open(
     requestFor: RequestFor,
