@@ -32,7 +32,7 @@ import { fold, shortened } from './words.ts'
 const minAnswerScore = 1.8
 /** The minimum score of a passage that is offered as the nearest match, or that answers a follow-up question. */
 const minNearScore = 0.85
-/** The minimum score of a sentence about the character. Such a sentence has no question in the card that could match. */
+/** The minimum score of a sentence about the character. It is low, because no line of the user before the sentence can match. */
 const minSelfScore = 0.35
 /** The minimum score of a good answer, as a share of the best score. */
 const minShareOfBest = 0.5
@@ -42,8 +42,9 @@ const minShareOfChosen = 0.8
 const shareOfPrevious = { partly: 0.6, wholly: 1 }
 
 /**
- * The character's reply: a passage of the prompt, found by search, or a stock phrase if no passage is an answer.
- * The same prompt, seed and choice give the same reply. Without a seed, choice 0 is the best answer.
+ * The character's reply: a tool's result, small talk, an answer about the conversation, a passage of the prompt that a search
+ * finds, or a stock phrase if no passage is an answer. The same prompt, seed and choice give the same reply. Without a seed,
+ * choice 0 is the best answer.
  */
 export function* answerAs(
   persona: Persona,

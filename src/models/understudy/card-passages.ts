@@ -167,7 +167,10 @@ export class CardReader {
     return [...ofProse, ...ofDialogue.map((each) => ({ ...each, cue: `${cue}\n${each.cue}`, hint }))]
   }
 
-  /** Turns each sentence about the character into the first person. Leaves out a sentence that cannot be turned. */
+  /**
+   * Turns each sentence about the character into the first person. A sentence that is too long stays as it is; a sentence that
+   * cannot be turned is left out. The result is empty for a text that instructs a model.
+   */
   *#turned(prose: string): Steps<string> {
     if (isInstruction(prose)) return ''
     const turned: string[] = []
@@ -272,7 +275,7 @@ function isPhrase(key: string): boolean {
   return wordsOf(key).filter(({ term }) => term !== null).length > 1
 }
 
-/** Splits a text into parts that are short enough for one reply. */
+/** Splits a text into parts of whole sentences that are short enough for one reply. A longer sentence is a part of its own. */
 function partsOf(text: string): readonly string[] {
   if (text.length <= maxLorePartLength) return [text]
   const parts: string[] = []
@@ -330,7 +333,10 @@ function sentencesOf(text: string): readonly string[] {
     .filter((sentence) => sentence.length <= maxSentenceLength && !/\b(must|write|user)\b/i.test(sentence))
 }
 
-/** Turns a sentence that addresses the model into the first person: "You are a baker" becomes "I am a baker". */
+/**
+ * Turns a sentence that addresses the model into the first person: "You are a baker" becomes "I am a baker". Null for a sentence
+ * that instructs the model.
+ */
 function addressedInFirstPerson(sentence: string): string | null {
   if (/\b(?:never|always|do not|don't|will|should|answer|reply|stay)\b/i.test(sentence)) return null
   return sentence

@@ -2,7 +2,7 @@ import { userNameMark } from './user-name-mark.ts'
 
 /*
  * Turns a text about a character into the character's words: "Mallow keeps bees, and her house is small" becomes "I keep bees,
- * and my house is small". Only plain English sentences can be turned; the other sentences are left out.
+ * and my house is small". Only plain English sentences can be turned; other sentences about the character are left out.
  */
 
 /** The character that a text is about. */
@@ -84,7 +84,10 @@ function patternsOf(names: readonly string[], { subject, object, possessive, ref
 
 const adverb =
   '(?:(?:always|often|never|sometimes|also|still|usually|just|only|once|now|rarely|seldom|even|then|\\w+ly) )'
-/** Verbs that may begin a second clause: "keeps bees and sells honey". Other words with the same ending count as nouns. */
+/**
+ * Verbs that may begin a second clause: "keeps bees and sells honey". Other words that end in "s" count as verbs only before a
+ * word that often follows a verb (`followsVerb`).
+ */
 const verbs = new RegExp(
   `^(?:${`is has does goes says tells asks gives takes makes keeps sells loves likes hates wants needs knows thinks believes feels
   lives works runs walks sits stands speaks talks sings writes reads teaches learns helps treats wears carries holds brings
@@ -144,9 +147,9 @@ function firstPersonOf(verb: string): string {
 }
 
 /**
- * Turns a sentence about the subject into the first person; null if that is not safe. A sentence that does not mention the
- * subject is kept, with "you" for the user's name.
- * @param isAbout whether the sentence is about the subject even if it does not mention the subject
+ * Turns a sentence about the subject into the first person; null if that is not safe. A sentence in the first person stays as it
+ * is. A sentence that does not mention the subject is kept, with "you" for the user's name.
+ * @param isAbout whether the sentence is about the subject even if it does not mention the subject; then `fragment` turns it
  */
 export function inFirstPerson(sentence: string, { pronouns, patterns }: Subject, isAbout = false): string | null {
   if (/\b(?:I|I'm|I've|my|me)\b/.test(sentence.replace(/["“][^"”]*["”]/g, ''))) return sentence

@@ -5,8 +5,8 @@ import { userNameMark } from './user-name-mark.ts'
 import { fold, isWeak, shortened, wordsOf } from './words.ts'
 
 /*
- * Answers questions about the conversation itself. Sentences of the user are repeated in the second person: "my dog is called
- * Rex" becomes "your dog is called Rex".
+ * Answers questions about the conversation itself. Sentences of the user are quoted, or repeated in the second person: "my dog is
+ * called Rex" becomes "your dog is called Rex".
  */
 
 const asksName = /\b(?:what(?:'s| is| was) my name|(?:know|remember|recall|forgot|forgotten|say) my name|who am i)\b/
@@ -49,7 +49,7 @@ function recalledText(context: ReplyContext, asked: string): string | undefined 
 
 const maxRecalledLength = 600
 
-/** The user's last statement that shares a significant word with the question. */
+/** The user's last statement that shares a significant word, or two weak words, with the question. */
 function statementAbout({ conversation }: ReplyContext, question: string): string | undefined {
   const asked = new Set(termsIn(question))
   const sentences = conversation.earlier.flatMap(

@@ -19,7 +19,10 @@ interface ReadCard {
   readonly search: Search
   /** Passages by the exact words of the question that they answer. */
   readonly answers: ReadonlyMap<string, Passage>
-  /** Passages of the card's examples that answer small talk. */
+  /**
+   * Passages of the card's examples, by the kind of small talk that they answer. The kind `greeting` is not used: it also has the
+   * passages that answer no small talk.
+   */
   readonly smallTalk: ReadonlyMap<SmallTalk, readonly Passage[]>
 }
 
@@ -76,7 +79,10 @@ function* readCues({ passages }: Material, { name, nickname }: Card): Steps<Pick
 const unitsOfCue = 2000
 const unitsOfLetter = 50
 
-/** Leaves only passages whose source is in the prompt: examples that were not dropped, and fired lore of all books. */
+/**
+ * Leaves only passages whose source is in the prompt: examples that were not dropped, fired lore of all books, and the card's
+ * other texts.
+ */
 export function* narrowToPrompt(
   card: ReadCard,
   composition: ComposedParts | undefined,

@@ -32,7 +32,11 @@ export interface Reply {
   readonly usage: Usage
 }
 
-/** Makes the reply to a request. */
+/**
+ * Makes the reply to a request.
+ * @throws ApiError 400 for a `tool_choice` that cannot be followed, and for a schema that cannot be filled; errors of the work;
+ *   the signal's reason
+ */
 export async function makeReply(request: ModelRequest, tokenizer: Tokenizer, signal: AbortSignal): Promise<Reply> {
   const { body, work } = request
   if (functionsOf(body).hasOthers) request.onIgnored?.('tools')
@@ -58,7 +62,7 @@ export async function makeReply(request: ModelRequest, tokenizer: Tokenizer, sig
   }
 }
 
-/** The caller's own messages in a prompt: the user has neither written nor read the card's messages. */
+/** The caller's own messages in a prompt: the user has not written the card's messages, and may not have read them. */
 function callersMessages({ sections }: ComposedParts): readonly Message[] {
   return sections.flatMap(({ section, messages }) => (section === 'conversation' ? (messages ?? []) : []))
 }
@@ -148,7 +152,7 @@ export function completionOf(identity: Identity, choices: readonly Choice[], usa
 }
 
 /**
- * The events of a streamed reply: for each choice its role, its text word by word, and its end; then the usage.
+ * The events of a streamed reply: for each choice its role, its text or its call word by word, and its end; then the usage.
  * @param words the words of each choice
  */
 export function* eventsOf(

@@ -2,7 +2,7 @@ import { numberIn, type Schema } from './schema.ts'
 
 /**
  * A number that fits a schema: 0 if 0 fits, else the bound nearest to 0 (`between`), or for integers and `multipleOf` the nearest
- * step. Variants give different numbers, if the schema allows enough.
+ * step. Variants give different numbers if the range is wide enough on one side of the first number.
  */
 export function numberFor(schema: Schema, isInteger: boolean, variant: number): number {
   const [low, isAboveLow] = bound(schema, 'minimum', 'exclusiveMinimum', Math.max, -Infinity)

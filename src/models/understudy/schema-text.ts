@@ -30,7 +30,10 @@ export function* formattedText(schema: Schema, variant: number): Steps<string | 
   return yield* textForPattern(pattern, numberIn(schema, 'minLength') ?? 0, variant)
 }
 
-/** Cuts or fills a text to the lengths of a schema, counted in code points as JSON Schema does. */
+/**
+ * Cuts or fills a text to the lengths of a schema, counted in code points as JSON Schema does.
+ * @throws SchemaTooLargeError for a text that would be too long
+ */
 export function fillText(schema: Schema, text: string): string {
   const minLength = numberIn(schema, 'minLength') ?? 0
   const maxLength = numberIn(schema, 'maxLength') ?? Infinity

@@ -22,13 +22,13 @@ import { fillText, formattedText } from './schema-text.ts'
 export interface TextSource {
   /** The next text for a property that may have any text. */
   next(): string
-  /** Whether the conversation names this value of an `enum`. Such a value is chosen. */
+  /** Whether the question names this value of an `enum`. Such a value is chosen. */
   mentions(value: string): boolean
 }
 
 /** Maximum depth of a value. A schema that needs a deeper value is refused. */
 const maxDepth = 100
-/** Maximum letters of a value that is looked for in the conversation; no question is longer. */
+/** Maximum letters of a value that is looked for in the question; no question is longer. */
 const maxMentionLength = 2000
 /** Depth from which a branch without members is preferred to the first branch, so that recursive schemas end. */
 const depthOfShortBranches = 8
@@ -37,12 +37,12 @@ const depthOfShortBranches = 8
 const unitsOfPart = 300
 const unitsOfLevel = 10
 const unitsOfMember = 20
-/** Units of work for each letter of a value that is looked for in the conversation. */
+/** Units of work for each letter of a value that is looked for in the question. */
 const unitsOfLetter = 10
 
 /**
  * Makes a small value that fits a JSON Schema: required properties, minimum items, the first branch, the number nearest to 0.
- * Ignores `not`, `if`, `contains`, `dependent…`, `propertyNames` and uncommon `format`s.
+ * Ignores `not`, `if`, `contains`, `dependent…`, `propertyNames`, `patternProperties` and uncommon `format`s.
  * @throws SchemaTooLargeError if this value is too large
  */
 export function valueFor(schema: unknown, texts: TextSource): Steps<Json> {
@@ -54,7 +54,7 @@ class ValueMaker {
   readonly #texts: TextSource
   /** Letters of the value so far. */
   #letters = 0
-  /** The value of an `enum` that the conversation names, by the array of the `enum`. */
+  /** The value of an `enum` that the question names, by the array of the `enum`. */
   readonly #mentioned = new Map<readonly unknown[], unknown>()
 
   constructor(document: unknown, texts: TextSource) {
@@ -62,7 +62,10 @@ class ValueMaker {
     this.#texts = texts
   }
 
-  /** Makes a value for this part of the schema. Variants differ, because the items of an array may have to be unique. */
+  /**
+   * Makes a value for this part of the schema. Variants of texts, numbers, booleans and enums differ, because the items of an
+   * array may have to be unique.
+   */
   *make(schema: unknown, depth: number, variant: number): Steps<Json> {
     if (depth > maxDepth) throw new SchemaTooLargeError('its smallest value nests too deep')
     this.#grow(lettersOfPart)
@@ -127,7 +130,7 @@ class ValueMaker {
     return isJson(chosen) ? this.#given(chosen) : null
   }
 
-  /** The first choice that the conversation names. */
+  /** The first choice that the question names. */
   *#mentionedOf(choices: readonly unknown[]): Steps<unknown> {
     for (const choice of choices) {
       if (typeof choice !== 'string' || choice === '') continue
@@ -200,7 +203,7 @@ function without(schema: Schema, keyword: string): Schema {
   return Object.fromEntries(Object.entries(schema).filter(([name]) => name !== keyword))
 }
 
-/** Whether a value of this branch has no members. */
+/** Whether it is certain that a value of this branch has no members. */
 function endsSoon(branch: unknown): boolean {
   if (!isObject(branch)) return true
   return (

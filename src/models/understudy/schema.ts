@@ -56,7 +56,11 @@ export function asTypes(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? asList(value) : [value]
 }
 
-/** Resolves a reference within the document (`#`, `#/$defs/name`); undefined if it points to nothing. */
+/**
+ * Resolves a reference within the document (`#`, `#/$defs/name`); undefined if it points to nothing. An anchor (`#name`) is not
+ * supported, and counts as `#`.
+ * @throws SchemaTooLargeError for too long a reference
+ */
 export function resolve(document: unknown, reference: string): unknown {
   if (!reference.startsWith('#')) return undefined
   if (reference.length > maxReferenceLength) throw new SchemaTooLargeError('a reference in it is too long')
@@ -112,7 +116,7 @@ function* joinKeyword(keyword: string, one: unknown, other: unknown): Steps<unkn
   }
 }
 
-/** The bound or the multiple that satisfies both schemas; undefined for other keywords. */
+/** The bound or the multiple that satisfies both schemas, except some multiples of fractions; undefined for other keywords. */
 function joinNumbers(keyword: string, one: number, other: number): number | undefined {
   if (/^(min|exclusiveMin)/.test(keyword)) return Math.max(one, other)
   if (/^(max|exclusiveMax)/.test(keyword)) return Math.min(one, other)
@@ -174,7 +178,7 @@ function partsOf(value: unknown): readonly unknown[] {
 /** Letters that each part of a value counts, even if it has no text: making, writing and tokenizing a part has a cost too. */
 export const lettersOfPart = 5
 
-/** A value as a list; empty for any other value. */
+/** The value if it is an array; an empty array for any other value. */
 function asList(value: unknown): readonly unknown[] {
   if (!Array.isArray(value)) return []
   membersOf(value)

@@ -1,7 +1,7 @@
 import { introducedName } from './conversation.ts'
 import { fold, wordsOf } from './words.ts'
 
-/** Kinds of polite or emotional messages, which are not looked up in the card. */
+/** Kinds of polite, emotional or personal messages. Only for `who` and `help`, the card is searched for an answer. */
 export type SmallTalk =
   | 'greeting'
   | 'introduction'
@@ -81,7 +81,7 @@ const patterns: readonly (readonly [SmallTalk, RegExp])[] = [
   ],
 ]
 
-/** Words for neural models. An understudy is not such a model, so its replies must not have these words. */
+/** Words for neural models. An understudy is not such a model, so its stock phrases must not repeat these words. */
 const misleading =
   /\b(?:ai|a\.i\.|artificial|neural|language model|large language|llms?|gpt\S*|chatgpt|chatbots?|machine learning|deep learning|transformers?)\b/i
 

@@ -10,7 +10,10 @@ import { isMisleading, moodOf, type SmallTalk, smallTalkOf } from './small-talk.
 import { userNameMark } from './user-name-mark.ts'
 import { shortened } from './words.ts'
 
-/** An unsaid answer to this kind of small talk from the card's examples; null if there is none. */
+/**
+ * An unsaid answer to this kind of small talk from the card's examples; null if there is none, and for greetings, `nature` and
+ * `assent`. The answer to an introduction must contain the user's name.
+ */
 export function* answerFromExamples(context: ReplyContext, smallTalk: SmallTalk): Steps<string | null> {
   if (smallTalk === 'greeting' || smallTalk === 'nature' || smallTalk === 'assent') return null
   const answers = (context.smallTalk.get(smallTalk) ?? [])
@@ -55,8 +58,8 @@ function isOfSelf({ source }: Passage): boolean {
 
 /**
  * A greeting of the card that was not said yet, selected by seed and choice; null if there is none.
- * @param hasName whether the message introduces the user by name. Then the greeting must contain the user's name, and there is no
- *   such greeting after the character's first reply
+ * @param hasName whether the message introduces the user by name. Then the greeting must contain the user's name, and after the
+ *   character's first reply the result is null
  */
 function* cardGreeting(context: ReplyContext, hasName: boolean): Steps<string | null> {
   const { material, conversation } = context
@@ -66,7 +69,7 @@ function* cardGreeting(context: ReplyContext, hasName: boolean): Steps<string | 
   return greetings[variantOf(context, greetings.length) % greetings.length] ?? null
 }
 
-/** Answers an action without words: with an action of the character, and a passage unless the user leaves. */
+/** Answers an action without words: with an action of the character, after which the talk continues unless the user leaves. */
 export function* reactToAction(context: ReplyContext): Steps<string> {
   const { action } = context.conversation
   const kind = /\b(?:hug|kiss|pat|cuddle|hold|stroke|embrace|caress|take)\w*\b/i.test(action)
@@ -188,7 +191,7 @@ function* pointerOf(context: ReplyContext): Steps<string> {
 /** Longest line from which a topic is taken. */
 const maxTopicCueLength = 200
 
-/** Says that an understudy answers without a card, and repeats the question. */
+/** Says that an understudy answers without a card, and repeats the question unless it asks about neural models. */
 export function answerWithoutCard(
   name: string | null,
   conversation: Conversation,

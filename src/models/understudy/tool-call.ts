@@ -69,7 +69,7 @@ export function* fittingValue(schema: unknown, texts: TextSource, param: string)
   }
 }
 
-/** Texts for a value: first the texts in `first`, then the names in the question one by one, then the whole question. */
+/** Texts for a value: first the texts in `first`, then the names in the question one by one, then the start of the question. */
 export function textsOf(question: string, ...first: readonly string[]): TextSource {
   const rest = shortened(question) || 'text'
   const texts = [...first, ...namesIn(question)]

@@ -26,7 +26,7 @@ const ignoredParameters = { has: (name: string) => !honoured.has(name) }
 
 /**
  * The embedded default model: a stand-in that plays any character from its card by retrieval. It has no neural network, needs no
- * other service, and gives the same reply to the same request.
+ * other service, and gives the same answer to the same request.
  */
 export function createUnderstudy(): Model {
   return {

@@ -21,7 +21,7 @@ const stopWords = new Set(
   s t re ve ll d m`.split(/\s+/),
 )
 
-/** Weak words: they find nothing alone, but help to choose between hits of other words. */
+/** Weak words: they count little, but help to choose between hits of other words. */
 const weakWords = new Set(
   `ask bad become begin best better bit bring buy change come day deal end ever explain favourite favorite few feel
   find first get give go good got great happen help hold hear idea keep kind know last leave little live long look
@@ -48,7 +48,7 @@ export function wordsOf(text: string): readonly Word[] {
   return Array.from(text.matchAll(word), ({ 0: found, index }) => ({ text: found, index, term: termOf(found) }))
 }
 
-/** Whether a term is too weak to find anything alone. */
+/** Whether a term is the stem of a weak word. */
 export function isWeak(term: string): boolean {
   return weakWords.has(term)
 }
