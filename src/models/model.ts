@@ -22,8 +22,8 @@ export interface ModelRequest {
   /** Starts to count the bytes of an upstream's answer that are in memory; by default these bytes are not counted. */
   readonly openHeld?: (() => HeldBytes) | undefined
   /**
-   * Called with each parameter that the model ignores or changes for this request. All calls come before the answer, or before
-   * its first event.
+   * Called with each parameter that the model ignores or changes for this request. The calls come before the answer, or before its
+   * first event; only the calls for further choices of a stream may come later.
    */
   readonly onIgnored?: (parameter: string) => void
   /** W3C trace context as headers for the upstream. An attempt that is traced replaces the caller's headers by its own. */

@@ -65,7 +65,7 @@ function piecesOf(body: NonNullable<Response['body']>): Pieces {
 
 /**
  * Passes events on in groups. Each group is read in one turn of the event loop.
- * @throws ApiError 502 for too large an event, too many events, or too long a stream
+ * @throws ApiError 502 for too large an event, too many events, or too long a stream; 503 if there is no room for an event
  */
 async function* boundedEvents(pieces: Pieces, held: Pick<HeldBytes, 'set'> | undefined): AsyncIterable<Uint8Array> {
   const counter = new EventCostCounter()

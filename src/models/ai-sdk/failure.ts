@@ -68,7 +68,7 @@ function hostIn(error: unknown): string | undefined {
   return URL.parse(String(field(error, 'url')))?.host
 }
 
-/** The parts of an error that the log may have: its name, its status and the network's code. */
+/** The parts of an error that the log may have: its name, its status, the network's code and the host. */
 function withoutWords(error: unknown): Error {
   const code = networkCode(error)
   const status = field(error, 'statusCode')

@@ -40,7 +40,6 @@ export function createFetch({ baseUrl, connectTimeoutMs, proxies = noProxies }: 
       const url = new URL(typeof input === 'string' || input instanceof URL ? input : input.url)
       if (init?.method !== 'POST') throw new Error('Only POST requests go to a model.')
       if (origin !== undefined && url.origin !== origin) throw new Error('A model is asked at its base URL only.')
-      // undici is loaded with the first request, so that a service without such a model starts faster.
       const [{ fetch }, { boundedAnswer }] = await Promise.all([import('undici'), import('./bounded-answer.ts')])
       const dispatcher = await outbound.dispatcherFor(url)
       const ask = { ...init, redirect: 'manual' as const, dispatcher }

@@ -51,7 +51,10 @@ export function fileFromUrl(
   return { type: 'file', mediaType, data: { type: 'url', url: address } }
 }
 
-/** Makes a file part from base64, as OpenAI's `input_audio.data` and `file.file_data` have it. */
+/**
+ * Makes a file part from base64, as OpenAI's `input_audio.data` and `file.file_data` have it.
+ * @throws ApiError 400 for a text that is not base64
+ */
 export function fileFromBase64(data: string, mediaType: string, param: string): LanguageModelV4FilePart {
   if (!/^[A-Za-z0-9+/_-]+={0,2}$/.test(data)) throw invalidField(param, 'is not base64')
   return { type: 'file', mediaType: misspelt.get(mediaType) ?? mediaType, data: { type: 'data', data } }

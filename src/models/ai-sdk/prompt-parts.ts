@@ -46,7 +46,7 @@ export function refusalOf(message: Message): string {
   return [message.refusal ?? '', ...partsOf(message).map((part) => part.refusal ?? '')].join('')
 }
 
-/** Translates the content of a user message. */
+/** Translates the content of a user message. @throws ApiError 400 for a part that cannot be sent */
 export function userContent(
   message: Message,
   supported: SupportedUrls,
@@ -60,7 +60,7 @@ export function userContent(
   return markLast(parts, message)
 }
 
-/** Translates a `tool` message, or an older `function` message. */
+/** Translates a `tool` message, or an older `function` message. @throws ApiError 400 for a file that cannot be sent */
 export function toolResult(message: Message, toolNames: ReadonlyMap<string, string>): LanguageModelV4ToolResultPart {
   const id = message.tool_call_id ?? olderId(message.name ?? '')
   const files = partsOf(message).filter(({ type }) => type !== 'text')

@@ -16,17 +16,22 @@ import { opaqueMetadata, signedReasoning } from './extra-content.ts'
 import type { SupportedUrls } from './media.ts'
 import { olderId, plainParts, plainText, refusalOf, textParts, toolResult, userContent } from './prompt-parts.ts'
 
-/** A neutral user message, for a conversation that would begin with the assistant. */
+/**
+ * A neutral user message: for a conversation that would begin with the assistant, for the end of example dialogues, and for a prompt
+ * of system messages only.
+ */
 export const startOfChat = '[Start a new chat]'
 
 /**
  * Translates OpenAI's messages to the AI SDK's prompt (`LanguageModelV4Prompt`), in a form that every provider takes:
- * - System messages before the conversation are one system text. A later system message stays in its place, as a user message:
- *   the providers' APIs have one system text, at the top, and moving the message there would change its meaning.
+ * - System messages before the conversation are one system text; a part with `cache_control` ends a text. A later system message
+ *   becomes a user message, in its place or after the tool results that follow: the providers' APIs have one system text, at the
+ *   top, and moving the message there would change its meaning.
  * - Example dialogues (system messages named `example_user` and `example_assistant`) become turns. A line after them says where
  *   the real conversation begins.
  * - The conversation begins with the user (Anthropic requires it), and neighbours of one role are joined. Parallel tool results
  *   need this too: they must be in one message.
+ * @throws ApiError 400 for contents and arguments of calls that cannot be translated
  */
 export function* toPrompt(messages: readonly Message[], supported: SupportedUrls): Steps<LanguageModelV4Prompt> {
   const writer = new PromptWriter(supported)
