@@ -17,7 +17,7 @@ export class WeightsError extends Error {}
  *
  * Only downloads follow redirects, because hubs of weights redirect to their storage. This is safe: the address comes from the
  * operator and not from a request, and only the model reads the file. A redirect from https to http is not followed.
- * @throws WeightsError if the download fails; the signal's reason if it aborts
+ * @throws WeightsError if the download fails; the signal's reason if it aborts; errors of the file system
  */
 export async function download(
   url: URL,
@@ -87,7 +87,9 @@ async function writeBody({ body }: Response, handle: FileHandle, progress: Progr
 
 function brokenOff(error: unknown, url: URL): WeightsError {
   if (error instanceof WeightsError) return error
-  return new WeightsError(`The download of ${shown(url)} broke off; the next attempt continues it.`, { cause: error })
+  return new WeightsError(`The download of ${shown(url)} broke off; the next attempt continues it or starts again.`, {
+    cause: error,
+  })
 }
 
 /** Sends the request. This function, and not `fetch`, follows the redirects, because each redirect is checked first. */

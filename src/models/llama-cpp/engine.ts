@@ -8,7 +8,7 @@ import type { Sampling } from './request.ts'
 
 /** Maximum context window if the settings do not set it: the window of the model's training can take many gigabytes. */
 const defaultWindowTokens = 8192
-/** Extra tokens of the context, so that node-llama-cpp never shifts the context: a shift removes messages silently. */
+/** Extra tokens of the context, so that node-llama-cpp has no need to shift the context: a shift removes messages silently. */
 const spareTokens = 64
 
 /** A conversation, and its tokens. */

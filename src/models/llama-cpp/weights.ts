@@ -22,7 +22,7 @@ const downloads = new Map<string, Promise<void>>()
 /**
  * Downloads a model's GGUF file if it is missing, checks it, and returns its path. A relative path starts at the folder. A
  * downloaded file that fails the check is deleted; a file of the operator is never deleted.
- * @throws WeightsError that says what is wrong with the file
+ * @throws WeightsError that says why the file cannot be used; the signal's reason if it aborts; errors of the file system
  */
 export async function findWeights(settings: LlamaCppSettings, options: WeightsOptions): Promise<string> {
   const url = /^https?:\/\//i.test(settings.model) ? URL.parse(settings.model) : null
