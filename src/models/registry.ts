@@ -212,7 +212,7 @@ export class ModelRegistry {
     const prefix = longestPrefix(prefixes, name)
     const model = prefix === undefined ? undefined : opened.get(prefix)
     if (!model || prefix === undefined) return undefined
-    // The upstream of OPENAI_BASE_URL has the prefix `*`, which is no name to show: the id itself is the name.
+    // The prefix `*` is no name to show, so the id itself is the name.
     return new Route(
       name,
       [this.#candidateOf(model, name.slice(prefix.length - 1), prefix === '*' ? name : prefix)],

@@ -49,7 +49,7 @@ function readIfThere(path: string): string | undefined {
 }
 
 /**
- * The models without a `models.json`: the understudies, and the upstream of OPENAI_BASE_URL.
+ * The models without a `models.json`: the understudies, and the upstream of OPENAI_BASE_URL or OPENAI_API_KEY.
  * @param defaultModel the model that `default` stands for
  * @throws ConfigError if `defaultModel` is not the id of a model
  */
