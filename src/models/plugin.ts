@@ -110,7 +110,7 @@ export const modelsPlugin: FastifyPluginAsyncTypebox<ModelsOptions> = async (
         operationId: 'getModel',
         summary: 'Get a model',
         description:
-          'Returns a model of the list by its id, or a character as a model (`character/Fern`). An id that your key may not use is a 404.',
+          'Returns a model by its id, even if the list does not show it, or a character as a model (`character/Fern`). An id that your key may not use is a 404.',
         tags: ['chat'],
         security,
         params: Type.Object({ id: Type.String({ examples: ['understudy'] }) }),

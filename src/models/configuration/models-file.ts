@@ -27,7 +27,7 @@ export const ModelsFile = Type.Object(
       Type.Union([FallbackSettings, UnderstudySettings, OpenAiSettings, LlamaCppSettings, AiSdkSettings]),
       {
         description:
-          'Models by the ids in requests. A name that ends in "/*" takes every id with this beginning, and sends the rest of the id upstream.',
+          'Models by the ids in requests. A name that ends in "/*" takes every id with this beginning, and sends the rest of the id upstream. The name "*" takes every other id.',
       },
     ),
   },

@@ -54,7 +54,7 @@ export const Params = Type.Object(
     drop: Type.Optional(
       Type.Array(Type.String({ minLength: 1 }), {
         uniqueItems: true,
-        description: 'Parameters that are not sent upstream; x-ignored-params names them.',
+        description: 'Parameters that are not sent upstream; x-ignored-params names those that the caller sent.',
       }),
     ),
   },
