@@ -34,7 +34,7 @@ export class Deadlines {
 
   /** Starts the deadline of the whole answer. */
   startTotal(): void {
-    this.#total = this.#timer(this.#limitsMs.total, 'did not finish its answer')
+    this.#total = this.#timer(this.#limitsMs.total, 'has not finished its answer')
   }
 
   /** Starts the deadline of a stream's first event. */
@@ -46,7 +46,7 @@ export class Deadlines {
   startIdle(): void {
     this.#silence?.close()
     this.isWaitingForReader = true
-    this.#silence = this.#timer(this.#limitsMs.idle, 'fell silent', () => this.isWaitingForReader)
+    this.#silence = this.#timer(this.#limitsMs.idle, 'was silent', () => this.isWaitingForReader)
   }
 
   /** To be called when the reader asks for the next event: restarts the idle deadline. */
