@@ -63,7 +63,7 @@ export interface Passage {
   readonly events: number
   /** Bytes of the first event. */
   readonly firstLength: number
-  /** The chunks of the events that were parsed. Every chunk that begins or ends a choice is one of them. */
+  /** The chunks of the events that were parsed. Every chunk that begins or ends a requested choice is one of them. */
   readonly read: readonly Chunk[]
 }
 

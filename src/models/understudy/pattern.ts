@@ -31,7 +31,8 @@ const byPlainness = [
 
 /**
  * Makes a text that matches a pattern, with at least `minLength` characters if the pattern's repeats allow it; undefined for a
- * pattern that is too long or not supported. Each variant chooses other letters, if the pattern allows other letters.
+ * pattern that is too long or not supported. Each variant chooses other letters from the pattern's sets and classes, if they have
+ * others.
  */
 export function* textForPattern(pattern: string, minLength: number, variant: number): Steps<string | undefined> {
   if (pattern.length > maxPatternLength) return undefined
