@@ -1,4 +1,4 @@
-/** If the texts of a request have more characters, they are not searched, and the upstream's sentence is dropped. */
+/** If the texts of a request have this many characters or more, they are not searched, and the upstream's sentence is dropped. */
 const maxRequestLength = 64 * 1024
 /** Properties of a request whose texts may reach the log: words of the protocol, and names of models. */
 const publicNames = new Set(['model', 'role', 'type'])
