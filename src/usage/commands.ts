@@ -27,9 +27,9 @@ export function addUsageCommands(program: Command, withStores: WithStores<UsedSt
     .command('usage')
     .option(
       '--from <day>',
-      'the first day, or a moment such as 2026-11-01T08:00:00Z; 29 days before the last day without it',
+      'the first day, or a moment such as 2026-11-01T08:00:00Z; the default is 29 days before the last day',
     )
-    .option('--to <day>', 'the last day, or a moment, which is not included; now without it')
+    .option('--to <day>', 'the last day, or the moment of the end (exclusive); the default is now')
     .addOption(new Option('--by <what>', 'what each line sums up').choices(operatorGroupings).default('day'))
     .option('--account <name>', 'only the usage of this account')
     .option('--json', 'print JSON')

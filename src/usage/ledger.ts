@@ -42,8 +42,8 @@ export interface Ledger extends Prunable {
   begin(entry: LedgerEntry): Promise<void>
   /**
    * Records the end of a request and its spent tokens; resolves when the record survives a crash of the process.
-   * @throws when the record cannot be written now; the record then stays in memory, its tokens count against the limits, and it
-   *   is written as soon as possible
+   * @throws when the record cannot be written now; the record then stays in memory, and is written as soon as possible.
+   *   Until then its tokens, or over PostgreSQL its reserved tokens, count against the limits
    */
   finish(entry: LedgerEntry): Promise<void>
   /** Buffers the record of an ended request, and writes it within moments. A crash may lose the latest records. */
@@ -57,7 +57,7 @@ export interface Ledger extends Prunable {
   interruptRunning(): Promise<number>
   /**
    * Adds at most `maxRequests` ended requests to the sums of their days, in one short transaction.
-   * @returns how many requests were added: 0 when no request is left
+   * @returns how many requests were added: 0 when no request is left, or when another replica adds the rest
    */
   addToDaySums(maxRequests: number): Promise<number>
   /** Writes the records that are in memory. */

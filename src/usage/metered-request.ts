@@ -111,8 +111,9 @@ export class MeteredRequest {
 
   /**
    * Settles the reservation, and records the usage. Only the first call for a request counts.
-   * @returns a promise that the reply must wait for before it ends: then the usage is recorded, and counts that replicas share
-   *   are written. It never rejects. Undefined if the reply need not wait
+   * @returns a promise that the reply must wait for before it ends; undefined if the reply need not wait. The promise resolves
+   *   when the usage under a limit for a day or a month, and the counts that replicas share, are written, or when a write has
+   *   failed. It never rejects
    */
   end(end: End): Promise<void> | undefined {
     const outcome = this.#outcome

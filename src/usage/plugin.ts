@@ -36,7 +36,7 @@ export const usagePlugin: FastifyPluginAsyncTypebox<UsageOptions> = async (app, 
 }
 
 /**
- * Writes the records to the database that the ledger still has in memory. A failure is ignored: the ledger tries again, and the
+ * Writes the records that the ledger still has in memory to the database. A failure is ignored: the ledger tries again, and the
  * reply has only the records that are written.
  */
 const flushed = ({ flush }: UsageOptions) => flush?.().catch(() => undefined)

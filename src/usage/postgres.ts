@@ -166,7 +166,7 @@ export class PostgresLedger implements Ledger {
   /** How many entries wait to be written. */
   readonly queued = (): number => this.#failedEnds.length + this.#buffered.length + this.#flushing
 
-  /** Stops all retries. The caller closes the database after this. */
+  /** Stops all retries and the heartbeats. The caller closes the database after this. */
   stop(): Promise<void> {
     clearTimeout(this.#timer)
     return this.#replica.leave()

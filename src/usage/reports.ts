@@ -10,8 +10,8 @@ interface Queue {
 }
 
 /**
- * Makes one report of an account at a time. A report may read millions of rows: the sums of a period, or, for a search, all its
- * requests. Many reports in parallel would take time and memory from all other requests.
+ * Makes one report of an account at a time. A report may read millions of rows: the sums of a period, or, for a search, all
+ * requests of the period. Many reports in parallel would take time and memory from all other requests.
  */
 export class Reports {
   readonly #queues = new Map<number, Queue>()

@@ -30,7 +30,7 @@ export class SqliteLedger implements Ledger {
   readonly #unsummed: Statement<[number], EndedRequest & { readonly rowid: number }>
   readonly #addToDay: Statement<[DaySum]>
   readonly #markSummed: Statement<[number]>
-  /** Entries of this turn of the event loop that callers wait for. */
+  /** Entries that callers wait for, until a commit takes them. */
   #awaited = new Batch()
   #awaitedWrite: Promise<void> | undefined
   /** Entries that no caller waits for: requests without a limit for a day or a month, and ends whose write has failed. */
@@ -73,7 +73,8 @@ export class SqliteLedger implements Ledger {
   }
 
   begin(entry: LedgerEntry): Promise<void> {
-    // Failed ends are written in the same transaction, so there are never more failed ends than requests in flight.
+    // Failed ends are written in the same transaction: if this fails, the request does not begin. So failing writes leave at most
+    // one failed end for each request that was in flight when they began to fail.
     if (this.#buffered.finished.length > 0) this.#tryFlush()
     this.#awaited.begun.push(entry)
     return this.#writeSoon()
