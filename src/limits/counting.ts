@@ -15,7 +15,7 @@ export interface Tally {
   chats: number
   /** Tokens that the chat requests in flight may still spend. */
   reserved: number
-  /** Spent tokens; undefined if they were not read, because no limit needs them. */
+  /** Spent tokens. If no limit needs them, they may not have been read; they are undefined or 0 then. */
   readonly spending: Pick<Spending, 'today' | 'thisMonth'> | undefined
 }
 

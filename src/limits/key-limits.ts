@@ -10,7 +10,7 @@ export interface AppliedLimit<Subject> {
 /** The limits of one name for one key: the key's own and its account's. All of them hold. */
 export type AppliedLimits<Subject> = readonly AppliedLimit<Subject>[]
 
-/** All limits of one key. */
+/** The limits of one key on requests, tokens and in-flight chats. */
 export interface KeyLimits<Subject> {
   readonly key: Subject
   readonly account: Subject

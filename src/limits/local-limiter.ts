@@ -24,7 +24,7 @@ const manySubjects = 10_000
 
 /**
  * Counts the requests and tokens of keys and accounts in this process alone, and refuses requests over a limit. Tokens of a day
- * and a month are read from the ledger when they are first needed, and counted in memory from then on.
+ * and a month are read from the ledger when they are first needed on a day, and counted in memory for the rest of the day.
  */
 export class LocalLimiter implements Limiter {
   readonly #settings: Limits

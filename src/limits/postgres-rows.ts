@@ -52,7 +52,7 @@ export class SharedTally implements Tally {
   chats: number
   reserved: number
   readonly spending: Tally['spending']
-  /** What this replica held when the row was read; undefined if this replica had not counted the subject. */
+  /** What this replica held when the row was read; undefined only if it held nothing. */
   readonly previous: Holding | undefined
   readonly #others: Share
 
@@ -173,7 +173,7 @@ export async function saveRows(
 }
 
 /**
- * Removes expired shares of replicas, and counts that are a day old, whose tokens have refilled. Rows that are locked are
+ * Removes expired shares of replicas, and counts that are a day old: nearly always their tokens have refilled. Rows that are locked are
  * skipped, so that no request waits.
  * @param maxRows rows of each kind
  * @returns the number of removed rows: 0 when none is left

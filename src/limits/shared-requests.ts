@@ -15,8 +15,8 @@ const maxPrefetchPart = 1 / 100
  * Admits the requests of a key on one replica. Keys that have only the limit of their account share one object. Each request is
  * taken from all limits that apply to it. The higher the demand, the more requests are prefetched: taken from the shared counts
  * in advance, so that most requests wait for no query. Prefetched requests must be used within a second, and are never more than
- * refill in that second. So in any minute all replicas together admit at most a second's refill beyond the limit. Prefetched
- * requests that are not used come back by the refill.
+ * refill in that second. So in any minute all replicas together admit at most a second's refill more than without prefetching.
+ * Prefetched requests that are not used come back by the refill.
  */
 export class SharedRequests {
   readonly #subjects: readonly string[]

@@ -30,7 +30,7 @@ export class Spending {
     return dayOf(now) === this.#day
   }
 
-  /** Counts tokens of a request that began on this day. */
+  /** Counts tokens of a request that began on `day`. */
   add(day: string, tokens: number): void {
     if (day === this.#day) this.#today += tokens
     if (monthOf(day) === monthOf(this.#day)) this.#month += tokens
