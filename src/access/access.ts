@@ -70,7 +70,7 @@ export interface NewKey {
 /** The reason of a refusal, if callers treat that reason differently; `refused` for all other reasons. */
 export type AccessErrorCode = 'refused' | 'key_ended' | 'last_admin_key'
 
-/** A refusal of a change to accounts or keys. Its message is one sentence for the operator, which says what to change. */
+/** A refusal of a change to accounts or keys. Its message is for the operator. */
 export class AccessError extends Error {
   override readonly name = 'AccessError'
   readonly code: AccessErrorCode
@@ -82,7 +82,7 @@ export class AccessError extends Error {
 }
 
 /**
- * Accounts and keys. A refusal is an `AccessError`. A change that would leave no working key of the scope `admin` is refused
+ * Accounts and keys. A refusal is an `AccessError`. A change that takes the last working key of the scope `admin` away is refused
  * with the code `last_admin_key`. Each change of an account or a key writes an audit record in its transaction. `by` is the
  * author: by default the command line, and in `createFirstAccount` the service.
  */

@@ -39,7 +39,7 @@ export function requestedPermissions({
 }
 
 /**
- * The first permission in `other` that the holder lacks; undefined if the holder has all. The scope `admin` includes all others.
+ * The first permission in `other` that the holder lacks; undefined if the holder has all. Here `admin` counts as all scopes.
  * @param holder the permissions of the key that creates, rotates or revokes the other key
  */
 export function excessOver(holder: Permissions, other: Permissions): Excess | undefined {
@@ -51,7 +51,7 @@ export function excessOver(holder: Permissions, other: Permissions): Excess | un
 }
 
 /**
- * Refuses to create a key with more permissions than its maker has. Over HTTP no new key gets the scope `admin`.
+ * Refuses to create a key with more permissions than its maker has. Over HTTP only a successor gets the scope `admin`.
  * @throws ApiError 403 `exceeds_your_key` with the field of the excess
  */
 export function checkMayMake(maker: Permissions, other: Permissions): void {

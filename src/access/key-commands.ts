@@ -20,7 +20,7 @@ interface CreateOptions {
 }
 
 const whichKey =
-  'what `keys list` shows of the key, or the first 4 characters of that or more; its id; or the whole key'
+  'the prefix that `keys list` shows, or at least its first 4 characters; the id of the key; or the whole key'
 
 /** Adds `keys …` to the command line. */
 export function addKeyCommands(program: Command, withStores: WithStores<AccessStores>): void {

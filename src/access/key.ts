@@ -9,7 +9,7 @@ const ourForm = new RegExp(`^${brand}[0-9A-Za-z]{${randomLength + checksumLength
 
 /**
  * Makes a new secret key: `cv_`, 32 random base-62 characters (190 bits), and their CRC-32 in 6 characters. So secret scanners
- * recognise a leaked key, and the service tells a mistyped key from an unknown one without the database.
+ * recognise a leaked key, and the service tells a mistyped key from an unknown one.
  */
 export function makeKey(): string {
   const random = Array.from({ length: randomLength }, () => alphabet[randomInt(alphabet.length)]).join('')

@@ -71,7 +71,7 @@ export class PostgresAccounts {
     await sql`SELECT id FROM accounts WHERE id = ${id} FOR UPDATE`
   }
 
-  /** Removes an account and its keys; the caller has removed everything else of it. */
+  /** Removes an account and its keys; the caller has removed everything else of it, except its usage. */
   async remove(sql: Transaction, { id }: Account): Promise<void> {
     await sql`DELETE FROM keys WHERE account = ${id}`
     await sql`DELETE FROM accounts WHERE id = ${id}`

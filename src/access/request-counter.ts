@@ -3,7 +3,7 @@ import type { Key } from './access.ts'
 /** How much of a limit per minute is left. */
 export interface Allowance {
   readonly limit: number
-  /** Whole requests that are left now. */
+  /** Whole requests or tokens that are left now. */
   readonly remaining: number
   /** Milliseconds until the whole limit is available again. */
   readonly resetMs: number

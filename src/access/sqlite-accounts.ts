@@ -58,7 +58,7 @@ export class SqliteAccounts {
     return holdsAdmin(this.#database.prepare<[], AdminRow>(selectAdmins).all(), unixSeconds())
   }
 
-  /** Removes an account and its keys; the caller has removed everything else of it. */
+  /** Removes an account and its keys; the caller has removed everything else of it, except its usage. */
   remove({ id }: Account): void {
     this.#database.prepare('DELETE FROM keys WHERE account = ?').run(id)
     this.#database.prepare('DELETE FROM accounts WHERE id = ?').run(id)
