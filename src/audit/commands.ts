@@ -19,7 +19,7 @@ export function addAuditCommand(program: Command, withStores: WithStores<AuditSt
     .command('audit')
     .option(
       '--since <day>',
-      'the first day in UTC, or a moment such as 2026-11-01T08:00:00Z; all records that are kept without it',
+      'the first day in UTC, or a moment such as 2026-11-01T08:00:00Z; the default is all records that are kept',
     )
     .option('--account <name>', 'only records about this account, also a deleted one')
     .addOption(new Option('--action <name>', 'only this action').choices(auditActions))

@@ -49,9 +49,9 @@ export interface AuditEntry {
   readonly target: string | null
   /** The account of the change; null for a change without an account. The name is needed only if the account is deleted. */
   readonly account: { readonly id: number; readonly name?: string } | null
-  /** The state before the change; null when the subject is new. */
+  /** Values before the change; null if there are none. */
   readonly before: Facts | null
-  /** The state after the change; null when the subject is deleted. */
+  /** Values after the change; null if there are none. */
   readonly after: Facts | null
 }
 
