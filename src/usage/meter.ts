@@ -71,7 +71,7 @@ export class Meter {
     return this.#isExact ? this.#reported?.prompt_tokens : undefined
   }
 
-  /** Whether the model has sent anything. */
+  /** Whether a text, an event or a usage was counted. */
   get hasBegun(): boolean {
     return this.#reported !== undefined || this.#textTokens + this.#events > 0
   }
