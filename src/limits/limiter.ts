@@ -13,14 +13,14 @@ export interface Limiter extends RequestCounter {
    * Admits a chat request: counts it as in flight, and reserves tokens for it.
    * @param estimate how many tokens the request may spend; called only if tokens are limited
    * @param purpose tokens of a prompt count in this minute, and in neither the day nor the month
-   * @throws ApiError 429; 503 when the counts or the spent tokens cannot be read
+   * @throws ApiError 429; 503 when PostgreSQL cannot be read; SQLite's error when it cannot be read
    */
   reserve(key: Key, estimate: () => number, purpose?: ChatPurpose): Promise<Reservation>
   /**
    * Reads the counts of a key and of its account, spent tokens included.
    * @param read must change no count. It may be called several times: the result of the last call is returned. `now` is in
    *   milliseconds
-   * @throws ApiError 503 when the counts or the spent tokens cannot be read
+   * @throws ApiError 503 when PostgreSQL cannot be read; SQLite's error when it cannot be read
    */
   readTallies<T>(key: Key, read: (tallies: Tallies, now: number) => T): Promise<T>
 }

@@ -57,7 +57,7 @@ function usedOfMinute(bucket: Tally['requests'], limit: number | undefined, now:
 /**
  * Lists every limit of the account and of the key, with how far it is used.
  * @param settings the default limits of accounts, from the setting `LIMITS`
- * @throws ApiError 503 when the counts cannot be read
+ * @throws the errors of `readTallies` and of `stored`
  */
 export async function standingsOf(
   key: Key,
