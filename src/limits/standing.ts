@@ -17,7 +17,10 @@ export interface Standing {
   readonly of: 'account' | 'key'
   /** Null without a limit. */
   readonly value: number | null
-  /** Without a limit, requests and tokens of a minute (over PostgreSQL also chats) are 0, and stored objects are null if there are more than 10,000. */
+  /**
+   * Without a limit, requests and tokens of a minute (over PostgreSQL also chats) are 0, and stored objects are null if there are
+   * more than 10,000.
+   */
   readonly used: number | null
   /** When the whole limit is free again, in Unix seconds; null without a limit, and if time refills nothing. */
   readonly resets: number | null
