@@ -18,8 +18,8 @@ export interface Standing {
   /** Null without a limit. */
   readonly value: number | null
   /**
-   * Without a limit, requests and tokens of a minute (over PostgreSQL also chats) are 0, and stored objects are null if there are
-   * more than 10,000.
+   * Without a limit, requests and tokens of a minute are 0, and stored objects are null if there are more than 10,000. Over
+   * PostgreSQL, chats are 0 if neither chats nor tokens have a limit.
    */
   readonly used: number | null
   /** When the whole limit is free again, in Unix seconds; null without a limit, and if time refills nothing. */
