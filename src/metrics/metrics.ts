@@ -11,9 +11,9 @@ const methods = new Set(['DELETE', 'GET', 'HEAD', 'OPTIONS', 'PATCH', 'POST', 'P
 type Read = () => number | Iterable<Sample>
 
 /**
- * All metrics of the service. Requests, attempts at models and tokens are recorded here; all other values are read from the parts
- * of the service at each scrape. Names and labels follow OpenTelemetry's semantic conventions, if there are any, in Prometheus'
- * spelling. Each label has a bounded number of values, and never a text of a caller.
+ * All metrics of the service. Requests, attempts at models, tokens and truncated prompts are recorded here. All other values are
+ * read from the parts of the service at each scrape. Names and labels follow OpenTelemetry's semantic conventions, if there are
+ * any, in Prometheus' spelling. Each label has a bounded number of values, and never a text of a caller.
  */
 export class Metrics implements RequestObserver {
   readonly #metrics: Metric[] = []

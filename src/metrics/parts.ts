@@ -53,7 +53,7 @@ function addBytesInFlight(metrics: Metrics, inFlight: MeasuredParts['inFlight'])
   metrics.gauge('conservatory_in_flight_bytes', 'Bytes of large bodies and replies in memory.', () => inFlight.bytes)
   metrics.counter(
     'conservatory_in_flight_refusals_total',
-    'Bodies and replies that were refused since the bytes in flight were at their bound.',
+    'Bodies and replies that were refused because the bytes in flight were at their bound.',
     () => inFlight.refusals,
   )
 }
