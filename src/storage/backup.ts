@@ -35,7 +35,8 @@ export interface Restored {
  * Copies the database into a file while a service goes on writing. As a test, the copy is restored to a scratch file before the
  * copy gets the name of the file, so a file under that name is a good backup.
  * @returns the number of rows of each table in the backup
- * @throws StorageError when there is no database, the file exists or cannot be written, or the copy is damaged
+ * @throws StorageError when there is no database or it cannot be opened, the file exists or cannot be written, or the copy is
+ *   damaged
  */
 export function backUp(databasePath: string, file: string): RowCounts {
   const target = resolve(file)

@@ -22,7 +22,7 @@ interface QueuedWrite {
  */
 export type Durability = 'FULL' | 'NORMAL'
 
-/** How long another program may lock the database before writes are refused. */
+/** How long another program may lock the database before a service refuses writes. A command waits longer (`write-lock.ts`). */
 const busyTimeoutMs = 5000
 const retryIntervalMs = 20
 

@@ -11,7 +11,7 @@ export interface Migration {
   readonly servesFrom?: string
 }
 
-/** Called in the transaction of the migrations, with the newest applied migration before and after. */
+/** Called in the transaction of the migrations, with the newest applied migration before and after. Not for a new database. */
 export type OnMigrated<Sql, Result> = (sql: Sql, before: string, after: string) => Result
 
 /** The schema's history. Append only: a released migration is never edited. */

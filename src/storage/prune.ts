@@ -1,7 +1,10 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { unixSeconds } from '../time.ts'
 
-/** A store whose old entries are removed: the ledger or the audit trail. */
+/**
+ * A store whose old entries are removed, such as the ledger or the audit trail. The requests that are added to the sums of their
+ * days use this interface too: then an entry is not removed, but added.
+ */
 export interface Prunable {
   /**
    * Removes up to `max` entries that are older than `before` (Unix seconds), in one short transaction.
@@ -30,7 +33,7 @@ const maxTransactionMs = 3
 const rowsPerClockCheck = 20
 
 /**
- * Removes old entries of the ledger or the audit trail at an interval, the first time after a sixtieth of the interval.
+ * Removes old entries of a store at an interval, the first time after a sixtieth of the interval.
  * @returns a function that stops the removal, and resolves when its last transaction has ended
  */
 export function pruneOld(

@@ -2,8 +2,9 @@ import type { Database } from 'better-sqlite3'
 import { StorageError } from '../errors.ts'
 
 /*
- * A move copies all data from one database to another. The target has a table `moves` until the move is complete: its row
- * `source` has the path or the hosts of the source database, and its row of each other table has the key of the last moved row.
+ * A move copies all data from one database to another. The target has a table `moves` until the move is complete. Its row
+ * `source` has the path of the source database, or its hosts and name. Each table with moved rows has a row in `moves`, with the
+ * key of the last moved row.
  */
 
 export interface UnfinishedMove {

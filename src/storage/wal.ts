@@ -12,7 +12,7 @@ const blockedIntervalMs = 5000
 /** A log above `largeBytes` is truncated. SQLite cuts the file to `keptLogBytes` when it restarts the log. */
 const largeBytes = 16_000_000
 export const keptLogBytes = 8_000_000
-/** The most pages that are checkpointed on the serving thread, which takes some milliseconds. */
+/** The most pages that the truncation of a large log checkpoints on the serving thread, which takes some milliseconds. */
 const maxPages = 500
 /** SQLite's default: the number of pages in the log at which a commit checkpoints it. */
 export const automaticPages = 1000

@@ -1,8 +1,9 @@
 import { ApiError, codeOf } from '../errors.ts'
 
 /**
- * Codes of SQLite for a full disk. A write may fail by a limit of file sizes or a quota, an fsync on file systems that allocate
- * space late, and SHMSIZE is the log's index in shared memory. The last code is PostgreSQL's disk_full.
+ * Codes of SQLite and PostgreSQL for a full disk. A limit of file sizes or a quota is SQLITE_IOERR_WRITE. On a file system that
+ * allocates space late, the fsync fails. SQLITE_IOERR_SHMSIZE is about the log's index in shared memory. 53100 is PostgreSQL's
+ * disk_full.
  */
 const noRoom = new Set(['SQLITE_FULL', 'SQLITE_IOERR_WRITE', 'SQLITE_IOERR_FSYNC', 'SQLITE_IOERR_SHMSIZE', '53100'])
 

@@ -125,7 +125,7 @@ export class PostgresDatabase {
    * @param url `postgres://…`. With several hosts, the service finds the host that writes, also after a failover
    * @param timeoutMs how long a caller waits for an answer
    * @param isPooled whether a pooler is known to stand before the server
-   * @throws StorageError when the TLS parameters of the URL are invalid
+   * @throws StorageError when the TLS parameters of the URL are invalid; Node's error when the URL cannot be parsed
    */
   constructor(url: string, timeoutMs = requestTimeoutMs, isPooled = false) {
     const { url: withoutTls, tls } = takeTls(url)
@@ -162,7 +162,7 @@ export class PostgresDatabase {
   }
 
   /**
-   * Reads, and retries when a connection was lost.
+   * Reads, and retries when a connection was lost, or for the reasons of `isConflict`.
    * @throws ApiError 503 when the database does not answer in time
    */
   read<T>(work: (sql: Queries) => Promise<T>): Promise<T> {
@@ -329,9 +329,10 @@ export class PostgresDatabase {
   }
 
   /**
-   * Ends work on the server that no caller waits for any more: this attempt, and each commit of any replica that has waited for
-   * a standby for more than 5 seconds. Such work would use up one connection after the other until the standby is back. A
-   * commit that is ended this way stays written.
+   * Ends work on the server that no caller waits for any more: this attempt, unless a pooler hides its process id, and each
+   * commit of any replica that has waited for a standby for more than 5 seconds.
+   * Such work would use up one connection after the other until the standby is back. A commit that is ended this way stays
+   * written.
    */
   #endOnServer({ pid, began }: RunningAttempt): void {
     // The same backend may have begun the next transaction by now. So only a transaction of at least half of the age is ended.

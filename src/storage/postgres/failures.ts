@@ -36,8 +36,8 @@ const losses = new Set([
 const unavailable = new Set(['57P01', '57P02', '57P03', '57014', '53000', '53200', '53300', '53400', '55P03', '25006'])
 
 /**
- * SQLSTATEs of a server that refuses the login, or does not have our tables. Only the operator can fix these faults, while the
- * service runs.
+ * SQLSTATEs of a server that refuses the login or a right, or does not have our database or tables. Only the operator can fix
+ * these faults. The service keeps running, and needs no restart after the fix.
  */
 const refusals = new Set(['28000', '28P01', '3D000', '42501', '42P01', '42703', '42804'])
 

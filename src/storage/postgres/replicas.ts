@@ -13,7 +13,7 @@ export class Replica {
   readonly #onHeartbeat: () => Promise<unknown>
   /** The first heartbeat; undefined again if it has failed. */
   #first: Promise<void> | undefined
-  /** Whether the latest heartbeat succeeded. */
+  /** Whether the latest heartbeat after the first, and `onHeartbeat` after it, succeeded; true before this heartbeat. */
   #last = Promise.resolve(true)
   #timer: NodeJS.Timeout | undefined
   #hasStarted = false
@@ -52,8 +52,9 @@ export class Replica {
         INSERT INTO replicas (id, seen, renews_versions) VALUES (${this.id}, ${time(sql)}, 1)
         ON CONFLICT (id) DO UPDATE SET seen = excluded.seen`
       await sql`DELETE FROM replicas WHERE seen < ${time(sql)} - ${24 * 60 * 60}::bigint`
-      // Replicas of the previous release do not renew the versions of plants. The epoch changes at the first heartbeat, because
-      // only such replicas may have lived before, and at every heartbeat while such a replica lives.
+      // Replicas of the previous release do not renew the versions of plants. The epoch changes at every heartbeat while
+      // such a replica lives. It also changes at the first heartbeat of each replica: before, perhaps only replicas of the
+      // previous release lived, and these do not change the epoch.
       await sql`
         UPDATE counters SET value = ${randomInt(2 ** 47)}
         WHERE name = 'plant_versions_epoch' AND (${!this.#hasStarted}::boolean OR EXISTS (${livingOlderReplicas(sql)}))`

@@ -15,7 +15,7 @@ export class Warnings {
     return this.#count
   }
 
-  /** Takes a notice of the server. A notice names no transaction, so it counts for all transactions that are ending. */
+  /** Takes a notice of the server. A notice names no transaction, so it counts for all transactions that are running. */
   readonly note = ({ code }: { readonly [field: string]: string }): void => {
     if (code === noTransaction) this.#count++
   }

@@ -6,7 +6,7 @@ import { beginTls, type Tls } from './tls.ts'
 const graceMs = 1000
 /** How long it may take to connect with TLS. */
 const tlsTimeoutMs = 2000
-/** The first letter of a server's first message: R asks for a password, E refuses, N warns, v has another protocol version. */
+/** The first letter of a server's first message: R is about the login, E refuses, N warns, v has another protocol version. */
 const greetings = /^[RENv]/
 /** The parameter of a greeting that says whether the server is read-only, with the byte after its name. */
 const roleParameter = 'in_hot_standby\0'
@@ -49,9 +49,9 @@ export class Sockets {
   }
 
   /**
-   * Connects to the host that answered last. When a connection ends that never had an answer, later connections go to the next
-   * host. The end of a connection that had an answer changes nothing: the connection may have been idle or waiting for a standby,
-   * and the next host may be that standby, which does not answer.
+   * Connects to the current host, which is the first host at the start. When a connection to it ends that never had an answer,
+   * the next host becomes the current host. The end of a connection that had an answer changes nothing: the connection may
+   * have been idle or waiting for a standby, and the next host may be that standby, which does not answer.
    */
   open(): Socket | Promise<Socket> {
     const index = this.#current
