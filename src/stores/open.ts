@@ -3,7 +3,10 @@ import type { Config } from '../config.ts'
 import type { Damage } from '../storage/damage.ts'
 import { openSqliteStores, type Stores } from './stores.ts'
 
-/** The same stores, which record every error that shows damage. */
+/**
+ * The same stores, which record errors that show damage. `transfers` and `deleteAccount` are not watched, because only commands
+ * use them.
+ */
 export function watchForDamage(stores: Stores, damage: Damage): Stores {
   const { access, plants, characters, ledger, usage, audit, check } = stores
   return {

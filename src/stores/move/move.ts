@@ -5,7 +5,10 @@ import { counted } from '../../text.ts'
 import { engineOf, placeForm } from './engine.ts'
 import { type MovableDatabase, type Row, type Table, tables, type Value } from './tables.ts'
 
-/** The number of rows of a table, and the sum of their SHA-256 digests in hex. The sum does not depend on engine and order. */
+/**
+ * The number of rows of a table, and the sum of their SHA-256 digests in hex, each of the eight 32-bit words on its own. The sum
+ * does not depend on engine and order.
+ */
 export interface TableSum {
   readonly table: string
   readonly rows: number
