@@ -299,7 +299,8 @@ export const migrations: readonly Migration[] = [
   },
   {
     // `imports` has the progress of each file that is imported into an account, by the file's SHA-256. An import writes the plant
-    // with the highest id first. `deletions` has the files with the plants of accounts that are being deleted.
+    // with the highest id first. `deletions` has the paths of the files with the plants of accounts that are
+    // being deleted.
     name: '0016-imports',
     sql: `
       CREATE TABLE imports (
@@ -327,7 +328,7 @@ export const migrations: readonly Migration[] = [
   },
 ]
 
-/** The names of the applied migrations; undefined when the database is not ours. */
+/** The names of the applied migrations; undefined without the table `migrations`: the database is new or not ours. */
 export function appliedMigrations(database: Database): readonly string[] | undefined {
   if (!database.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'migrations'").get())
     return undefined

@@ -13,7 +13,7 @@ export class PacedWrites {
   }
 
   /**
-   * Runs a transaction now if this turn has time left, otherwise in a later turn.
+   * Runs a transaction now if no other work waits and this turn has time left, otherwise when its turn comes.
    * @param account the account that writes
    * @throws ApiError 503 if the transaction could not begin within 20 s: nothing is written then; and the errors of `write`
    */

@@ -77,8 +77,8 @@ function livingOlderReplicas(sql: Queries) {
 }
 
 /**
- * The epoch of the versions of plants. It changes at each start of a replica, and after a replica has lived that does not renew
- * the versions. Null while such a replica lives.
+ * The epoch of the versions of plants. It changes at each start of a replica, and at each heartbeat while a replica lives that does
+ * not renew the versions. Null while such a replica lives.
  */
 export async function versionsEpoch(sql: Queries): Promise<number | null> {
   const [row] = await sql<{ value: number }[]>`
