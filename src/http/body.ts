@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { ApiError } from '../errors.ts'
+import { BodyPace } from './body-pace.ts'
 import { smallBytes } from './bytes-in-flight.ts'
 
 /** After a refusal, a client that still sends has this time to read the reply before its connection is closed. */
@@ -9,6 +10,9 @@ export const lingerMs = 1000
 
 /** Buffers up to this size are left to garbage collection: they may be Node's pool, which many pieces share. */
 const minFreedBytes = 8192
+
+/** The pace of all bodies, because there is one event loop. */
+const pace = new BodyPace()
 
 /** Parses a body. @returns the value for `request.body`, or a promise of it @throws the refusal of a body that is not valid */
 type ParseBody = (request: FastifyRequest, body: Buffer) => unknown
@@ -48,8 +52,10 @@ function bodyReader(parse: ParseBody) {
       try {
         if (length > limit) throw tooLarge()
         if (length > smallBytes) request.held?.set(length)
-        if (all) all.add(piece)
-        else if (!only) only = piece
+        if (all) {
+          all.add(piece)
+          pace.take(payload, piece.length)
+        } else if (!only) only = piece
         else {
           all = new GrowingBytes(announced, only, piece)
           only = undefined

@@ -1,0 +1,52 @@
+import { PassThrough, type Readable } from 'node:stream'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import fc from 'fast-check'
+import { expect, it } from 'vitest'
+import { BodyPace } from '../../src/http/body-pace.ts'
+import { turnOfLoop } from '../../src/turn.ts'
+
+const pieceBytes = 64 * 1024
+const piece = Buffer.alloc(pieceBytes)
+
+/** Reads bodies of so many pieces at one pace. @returns the pieces of each turn of the event loop, as the numbers of their bodies */
+async function turnsOf(pieces: readonly number[]): Promise<readonly (readonly number[])[]> {
+  const pace = new BodyPace()
+  const turns = new Map<number, number[]>()
+  const bodies: readonly Readable[] = pieces.map((count) => {
+    const body = new PassThrough({ highWaterMark: Number.MAX_SAFE_INTEGER })
+    for (let index = 0; index < count; index++) body.write(piece)
+    body.end()
+    return body
+  })
+  const ends = bodies.map((body, number) => {
+    body.on('data', ({ length }: Buffer) => {
+      const turn = turnOfLoop()
+      turns.set(turn, [...(turns.get(turn) ?? []), number])
+      pace.take(body, length)
+    })
+    return new Promise((resolve) => body.once('end', resolve))
+  })
+  let isOver = false
+  void Promise.all(ends).then(() => {
+    isOver = true
+  })
+  while (!isOver) await nextTurn()
+  return [...turns.values()]
+}
+
+it('the bodies of many clients share 4 MiB of each turn, and every body arrives whole', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(fc.integer({ min: 1, max: 100 }), { minLength: 1, maxLength: 80 }), async (pieces) => {
+      const turns = await turnsOf(pieces)
+      const found = pieces.map((_count, number) => turns.flat().filter((each) => each === number).length)
+      expect(found).toEqual(pieces)
+      for (const turn of turns) {
+        // Beyond the 64 pieces of a turn, each body that is not paused yet still takes the piece that has been read.
+        expect(turn.length).toBeLessThanOrEqual(64 + pieces.length)
+        // A body that was paused in this turn continues in a later one.
+        expect(turn.slice(64)).toEqual([...new Set(turn.slice(64))])
+      }
+    }),
+    { numRuns: 20 },
+  )
+})
