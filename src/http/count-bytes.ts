@@ -47,11 +47,13 @@ export function countBytes(
 
   app.addHook('onSend', (request, reply, payload, done) => {
     if ((typeof payload !== 'string' && !Buffer.isBuffer(payload)) || request.method === 'HEAD') return done()
-    // The bytes of a text are counted only if it has many characters: most texts are short.
-    if (payload.length <= smallBytes) return done()
+    // A character has at most three bytes. Most texts are short, so their bytes need not be counted.
+    if (payload.length <= smallBytes / 3) return done()
+    const bytes = Buffer.byteLength(payload)
+    if (bytes <= smallBytes) return done()
     try {
       const held = request.held ?? open(request, reply)
-      held.set(Buffer.byteLength(payload))
+      held.set(bytes)
     } catch (error) {
       for (const name of headersOfBody) reply.removeHeader(name)
       throw error

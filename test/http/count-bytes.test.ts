@@ -229,6 +229,23 @@ describe('large replies', () => {
     expect(await (await service.request('/plants?limit=300')).text()).toBe(page)
   })
 
+  it('are counted by their bytes and not by their characters', async () => {
+    const service = await serviceForThisTest(limits)
+    const names = Array.from({ length: 120 }, () => '\u6728'.repeat(255))
+    await Promise.all(names.map((name) => service.request('/plants', { json: { name } })))
+    const page = await (await service.request('/plants?limit=120')).text()
+    expect(page.length).toBeLessThan(64 * kilobyte)
+    const bytes = Buffer.byteLength(page)
+    expect(bytes).toBeGreaterThan(64 * kilobyte)
+    await untilHeld(service, 0)
+    const reader = await connectTo(service.url)
+    onTestFinished(() => void reader.socket.destroy())
+    reader.socket.pause()
+    const get = `GET /plants?limit=120 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${service.key}\r\n\r\n`
+    reader.socket.write(get.repeat(200))
+    await eventually(async () => expect((await figures(service)).bytes).toBeGreaterThanOrEqual(bytes))
+  })
+
   it('with the same card file share its bytes, which are counted once', async () => {
     const service = await serviceForThisTest(limits)
     const card = JSON.stringify({
