@@ -50,7 +50,7 @@ export class LongReplies {
   /**
    * Sends a page. The page is read twice, because the headers have its length and its last plant, and go before its text. Without
    * snapshots the two readings may differ. So a short text is kept from the first reading, and a long text is sent without its
-   * length.
+   * length. A snapshot rarely moves between the readings; if the length changes by that, the reply fails.
    */
   async #sendPage(request: FastifyRequest, reply: FastifyReply, listRequest: ListRequest): Promise<void> {
     const { query, limit } = listRequest
@@ -62,7 +62,8 @@ export class LongReplies {
     async function* texts(pages: PagesOf): AsyncIterable<string> {
       const summary = await summaryOf(pages(), isOver, hasSnapshotLists ? 0 : maxKeptBytes)
       resolve(summary)
-      yield* jsonArray(hasSnapshotLists ? pages() : failOnMore(pages(summary?.last)))
+      if (!hasSnapshotLists) yield* jsonArray(failOnMore(pages(summary?.last)))
+      else yield* ofLength(jsonArray(pages()), summary?.bytes ?? 0)
     }
     if (!list) return
     list.once('error', reject).once('close', () => resolve(undefined))
@@ -116,6 +117,17 @@ async function summaryOf(
     else kept = undefined
   }
   return { bytes, text: kept?.join(''), last }
+}
+
+/** Passes texts on. Fails if they have more or fewer bytes than the headers say: more bytes would begin the next reply. */
+async function* ofLength(texts: AsyncIterable<string>, bytes: number): AsyncIterable<string> {
+  let left = bytes
+  for await (const text of texts) {
+    left -= Buffer.byteLength(text)
+    if (left < 0) break
+    yield text
+  }
+  if (left !== 0) throw new Error('the plants of a page changed while it was sent')
 }
 
 /** Passes pages on. Fails at the end if plants were added that do not fit into the page: the client would never get them. */

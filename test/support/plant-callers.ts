@@ -30,6 +30,7 @@ export function plantServiceForThisFile(): void {
 /** A caller of `/plants` with their own account. */
 export interface Caller {
   readonly account: number
+  readonly key: string
   send(path: string, options?: RequestOptions): Promise<Response>
   /** Sends this JSON text to `POST /plants`. */
   post(text: string): Promise<Response>
@@ -56,6 +57,7 @@ export async function newCaller(scopes?: readonly Scope[]): Promise<Caller> {
   const [row] = await sql.run<{ readonly id: number }>('SELECT id FROM accounts WHERE name = ?', account)
   return {
     account: row?.id ?? 0,
+    key,
     send,
     post: (text) => send('/plants', { body: text }),
     async names(query = '') {
