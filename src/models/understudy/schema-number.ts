@@ -2,7 +2,7 @@ import { numberIn, type Schema } from './schema.ts'
 
 /**
  * A number that fits a schema: 0 if 0 fits, else the bound nearest to 0 (`between`), or for integers and `multipleOf` the nearest
- * step. Variants give different numbers if the range is wide enough on one side of the first number.
+ * step. Variants give different numbers that fit, as many as there are.
  */
 export function numberFor(schema: Schema, isInteger: boolean, variant: number): number {
   const [low, isAboveLow] = bound(schema, 'minimum', 'exclusiveMinimum', Math.max, -Infinity)
@@ -17,8 +17,17 @@ export function numberFor(schema: Schema, isInteger: boolean, variant: number): 
   const isPositive = fits(0) || low >= 0
   let count = fits(0) ? 0 : isPositive ? Math.ceil(low / step) : Math.floor(high / step)
   if (!fits(count * step)) count += isPositive ? 1 : -1
-  const upwards = fits(rounded((count + variant) * step, step))
-  return rounded((upwards ? count + variant : count - variant) * step, step)
+  const above = stepsTo(Math.floor(high / step), count, step, fits)
+  const below = stepsTo(Math.ceil(low / step), count, step, fits)
+  const index = Number.isFinite(above + below) ? variant % (above + below + 1) : variant
+  return rounded((index <= above ? count + index : count - (index - above)) * step, step)
+}
+
+/** The number of steps from `count` to the last step that fits; `last` is that step or one too far. */
+function stepsTo(last: number, count: number, step: number, fits: (value: number) => boolean): number {
+  const steps = Math.abs(last - count)
+  if (!Number.isFinite(steps) || fits(rounded(last * step, step))) return steps
+  return Math.max(0, steps - 1)
 }
 
 /** The tighter of two bounds, and whether it is excluded. In draft 4, `exclusiveMinimum: true` excludes the `minimum`. */
@@ -60,11 +69,12 @@ function between(low: number, isAboveLow: boolean, high: number, isBelowHigh: bo
   return Number.isFinite(low) ? high - (high - low) / 2 : high - 1
 }
 
+/** Adds or subtracts the variant where the range is wide enough; a later variant is a fraction of the range, and below 1. */
 function vary(start: number, variant: number, fits: (value: number) => boolean, high: number, low: number): number {
   if (fits(start + variant)) return start + variant
   if (fits(start - variant)) return start - variant
   const end = high - start > start - low ? high : low
-  return start + ((end - start) * variant) / (variant + 1)
+  return start + (end - start) / (variant + 1)
 }
 
 /** Removes errors of binary fractions: 3 * 0.1 must be 0.3. */

@@ -63,8 +63,7 @@ class ValueMaker {
   }
 
   /**
-   * Makes a value for this part of the schema. Variants of texts, numbers, booleans and enums differ, because the items of an
-   * array may have to be unique.
+   * Makes a value for this part of the schema. Variants differ, because the items of an array may have to be unique.
    */
   *make(schema: unknown, depth: number, variant: number): Steps<Json> {
     if (depth > maxDepth) throw new SchemaTooLargeError('its smallest value nests too deep')
@@ -104,9 +103,9 @@ class ValueMaker {
     }
     switch (type) {
       case 'object':
-        return yield* this.#object(schema, depth)
+        return yield* this.#object(schema, depth, variant)
       case 'array':
-        return yield* this.#array(schema, depth)
+        return yield* this.#array(schema, depth, variant)
       case 'number':
       case 'integer':
         return numberFor(schema, type === 'integer', variant)
@@ -158,14 +157,10 @@ class ValueMaker {
     if (this.#letters > maxLetters) throw new SchemaTooLargeError('its smallest value is too large')
   }
 
-  *#object(schema: Schema, depth: number): Steps<Json> {
+  *#object(schema: Schema, depth: number, variant: number): Steps<Json> {
     const properties = objectIn(schema, 'properties')
-    const names = new Set(listIn(schema, 'required').filter((name) => typeof name === 'string'))
+    const names = namesOf(schema, properties, variant)
     const minCount = numberIn(schema, 'minProperties') ?? 0
-    if (names.size < minCount) {
-      for (const name of Object.keys(properties).slice(0, Math.max(0, minCount)))
-        if (names.size < minCount) names.add(name)
-    }
     yield unitsOfMember * (names.size + membersOf(properties))
     for (let index = 1; names.size < minCount; index += 1) {
       if (index > maxLetters) throw new SchemaTooLargeError('it asks for too many properties')
@@ -175,12 +170,12 @@ class ValueMaker {
     for (const name of names) {
       this.#made(name)
       const own = Object.hasOwn(properties, name) ? properties[name] : schema['additionalProperties']
-      fields.push([name, yield* this.make(own, depth + 1, 0)])
+      fields.push([name, yield* this.make(own, depth + 1, variant)])
     }
     return Object.fromEntries(fields)
   }
 
-  *#array(schema: Schema, depth: number): Steps<Json> {
+  *#array(schema: Schema, depth: number, variant: number): Steps<Json> {
     // Before draft 2020-12, the items of a tuple were in `items`, and `additionalItems` described the rest.
     const isOldTuple = Array.isArray(schema['items'])
     const first = listIn(schema, isOldTuple ? 'items' : 'prefixItems')
@@ -189,10 +184,21 @@ class ValueMaker {
     while (values.length < (numberIn(schema, 'minItems') ?? 0)) {
       const index = values.length
       const item = index < first.length ? first[index] : schema[isOldTuple ? 'additionalItems' : 'items']
-      values.push(yield* this.make(item, depth + 1, isUnique ? index : 0))
+      values.push(yield* this.make(item, depth + 1, isUnique ? index + variant : variant))
     }
     return values
   }
+}
+
+/** The names of an object's fields: the required ones, and further properties up to `minProperties`. */
+function namesOf(schema: Schema, properties: Schema, variant: number): Set<string> {
+  const names = new Set(listIn(schema, 'required').filter((name) => typeof name === 'string'))
+  const missing = Math.max(0, (numberIn(schema, 'minProperties') ?? 0) - names.size)
+  const others = Object.keys(properties).filter((name) => !names.has(name))
+  for (const name of others.slice(0, missing)) names.add(name)
+  if (names.size > 0 || variant === 0) return names
+  // An object without fields has no variants. A property that may nest again could make the value endless.
+  return new Set(others.filter((name) => endsSoon(properties[name])).slice(0, 1))
 }
 
 function variantOf(text: string, variant: number): string {

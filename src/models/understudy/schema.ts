@@ -57,22 +57,28 @@ export function asTypes(value: unknown): readonly unknown[] {
 }
 
 /**
- * Resolves a reference within the document (`#`, `#/$defs/name`); undefined if it points to nothing. An anchor (`#name`) is not
- * supported, and counts as `#`.
+ * Resolves a reference within the document: `#`, `#/$defs/name`, or `#name` for the `$anchor` of a definition; undefined if it
+ * points to nothing.
  * @throws SchemaTooLargeError for too long a reference
  */
 export function resolve(document: unknown, reference: string): unknown {
   if (!reference.startsWith('#')) return undefined
   if (reference.length > maxReferenceLength) throw new SchemaTooLargeError('a reference in it is too long')
-  return reference
-    .slice(1)
-    .split('/')
-    .slice(1)
+  const [anchor = '', ...steps] = reference.slice(1).split('/')
+  if (anchor !== '') return steps.length === 0 ? anchored(document, anchor) : undefined
+  return steps
     .map((step) => decodeStep(step).replaceAll('~1', '/').replaceAll('~0', '~'))
     .reduce<unknown>((part, step) => {
       if (Array.isArray(part)) return part[Number(step)]
       return isObject(part) && Object.hasOwn(part, step) ? part[step] : undefined
     }, document)
+}
+
+/** The definition with this `$anchor`. */
+function anchored(document: unknown, anchor: string): unknown {
+  if (!isObject(document)) return undefined
+  const definitions = ['$defs', 'definitions'].flatMap((keyword) => Object.values(objectIn(document, keyword)))
+  return definitions.find((definition) => isObject(definition) && definition['$anchor'] === anchor)
 }
 
 function decodeStep(step: string): string {
@@ -116,13 +122,26 @@ function* joinKeyword(keyword: string, one: unknown, other: unknown): Steps<unkn
   }
 }
 
-/** The bound or the multiple that satisfies both schemas, except some multiples of fractions; undefined for other keywords. */
+/** The bound or the multiple that satisfies both schemas; undefined for other keywords. */
 function joinNumbers(keyword: string, one: number, other: number): number | undefined {
   if (/^(min|exclusiveMin)/.test(keyword)) return Math.max(one, other)
   if (/^(max|exclusiveMax)/.test(keyword)) return Math.min(one, other)
-  if (keyword !== 'multipleOf') return undefined
-  if (Number.isInteger(one / other)) return one
-  return Number.isInteger(other / one) ? other : one * other
+  return keyword === 'multipleOf' ? commonMultiple(one, other) : undefined
+}
+
+/** The most decimals of a fraction whose multiples are computed; with more, whole numbers would lose digits. */
+const maxDecimals = 9
+
+/** The lowest common multiple of two numbers, as decimal fractions; their product if it is not found. */
+function commonMultiple(one: number, other: number): number {
+  for (let scale = 1; scale <= 10 ** maxDecimals; scale *= 10) {
+    const [first, second] = [Math.round(one * scale), Math.round(other * scale)]
+    if (first / scale !== one || second / scale !== other) continue
+    let [divisor, rest] = [first, second]
+    while (rest !== 0) [divisor, rest] = [rest, divisor % rest]
+    return ((first / divisor) * second) / scale
+  }
+  return one * other
 }
 
 function* joinEnums(one: readonly unknown[], other: readonly unknown[]): Steps<readonly unknown[]> {
@@ -133,8 +152,12 @@ function* joinEnums(one: readonly unknown[], other: readonly unknown[]): Steps<r
   return joined
 }
 
+/** The types that both schemas allow: an integer is a number too. */
 function joinTypes(one: readonly unknown[], wanted: ReadonlySet<unknown>): readonly unknown[] {
-  return one.filter((type) => wanted.has(type) || (type === 'integer' && wanted.has('number')))
+  return one.flatMap((type) => {
+    if (wanted.has(type) || (type === 'integer' && wanted.has('number'))) return [type]
+    return type === 'number' && wanted.has('integer') ? ['integer'] : []
+  })
 }
 
 function joinProperties(one: Schema, other: Schema): Schema {

@@ -82,6 +82,36 @@ describe('valueFor', () => {
     )
   })
 
+  test('gives unique numbers within their range, as many as there are', () => {
+    const ranges = fc.record({ low: fc.integer({ min: -9, max: 9 }), room: fc.nat(12), isInteger: fc.boolean() })
+    fc.assert(
+      fc.property(ranges, ({ low, room, isInteger }) => {
+        const minItems = isInteger || room === 0 ? (isInteger ? room + 1 : 1) : 2 * room + 3
+        const bounds = { minimum: low, maximum: low + room }
+        const items = isInteger ? Type.Integer(bounds) : Type.Number(bounds)
+        const each = Type.Array(items, { minItems, uniqueItems: true })
+        return Value.Check(each, valueFor(JSON.parse(JSON.stringify(each)), texts))
+      }),
+    )
+  })
+
+  test.each<readonly [string, TSchema]>([
+    ['objects', Type.Object({ size: Type.Integer(), name: Type.String() })],
+    ['objects without required properties', Type.Partial(Type.Object({ name: Type.String() }))],
+    ['objects in objects', Type.Object({ inner: Type.Object({ isIn: Type.Boolean(), size: Type.Number() }) })],
+    ['arrays', Type.Array(Type.Integer(), { minItems: 2, uniqueItems: true })],
+    ['arrays of equal items', Type.Array(Type.String(), { minItems: 1 })],
+  ])('gives unique %s', (_name, items) => {
+    const each = Type.Array(items, { minItems: 4, uniqueItems: true })
+    expect([...Value.Errors(each, valueFor(JSON.parse(JSON.stringify(each)), texts))]).toEqual([])
+  })
+
+  test('unique objects that may contain themselves end', () => {
+    const tree = { type: 'object', properties: { next: { $ref: '#/$defs/tree' }, size: { type: 'integer' } } }
+    const each = { type: 'array', items: { $ref: '#/$defs/tree' }, minItems: 3, uniqueItems: true, $defs: { tree } }
+    expect(valueFor(each, texts)).toEqual([{}, { size: 1 }, { size: 2 }])
+  })
+
   test('joins allOf, resolves references, ends recursion', () => {
     const node = {
       $ref: '#/$defs/node',
@@ -118,6 +148,12 @@ describe('valueFor', () => {
     [{ type: 'array', items: { type: 'string' }, minItems: 2, uniqueItems: true, maxItems: 2 }, undefined],
     [{ type: 'array', items: { enum: ['a', 'b'] }, minItems: 2, uniqueItems: true }, ['a', 'b']],
     [{ type: 'array', prefixItems: [{ const: 1 }], items: { const: 2 }, minItems: 3 }, [1, 2, 2]],
+    [{ type: 'number', allOf: [{ type: 'integer', minimum: 2.5 }] }, 3],
+    [{ type: 'integer', allOf: [{ type: 'number', minimum: 2.5 }] }, 3],
+    [{ multipleOf: 0.4, minimum: 0.1, allOf: [{ multipleOf: 0.6 }] }, 1.2],
+    [{ multipleOf: 4, minimum: 1, allOf: [{ multipleOf: 6 }] }, 12],
+    [{ $ref: '#seven', $defs: { seven: { $anchor: 'seven', const: 7 } } }, 7],
+    [{ $ref: '#none', type: 'integer' }, 0],
     [{ enum: ['x'], default: 'y' }, 'x'],
     [{ type: 'integer', default: 'no number' }, 0],
     [
