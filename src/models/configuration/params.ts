@@ -61,6 +61,7 @@ function fitsRequest(name: string, value: unknown): boolean {
 function problemOfRename(from: string, to: unknown, targets: readonly unknown[]): string | undefined {
   const problem = problemOfName(from) ?? problemOfName(to)
   if (problem !== undefined || typeof to !== 'string') return problem
+  if (from === 'n') return 'names n, by which the service knows the number of choices in an answer'
   if (from === to) return 'is its present name'
   if (targets.indexOf(to) !== targets.lastIndexOf(to)) return `becomes ${to}, and so does another parameter`
   if (redirecting.includes(to)) return `cannot become ${to}, with which callers could redirect requests`

@@ -140,6 +140,12 @@ describe('an invalid models.json', () => {
       '.rename.a',
       'names messages, which the service needs unchanged.',
     ],
+    [
+      'a new name of n',
+      { rename: { n: 'choices' } },
+      '.rename.n',
+      'names n, by which the service knows the number of choices in an answer.',
+    ],
     ['a new name that is the present name', { rename: { a: 'a' } }, '.rename.a', 'is its present name.'],
     [
       'a new name for unchecked choices',
