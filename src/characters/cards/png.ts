@@ -1,5 +1,6 @@
 import { crc32, deflateSync } from 'node:zlib'
 import type { Fields } from '../../fields.ts'
+import { freeBytes } from '../../http/body.ts'
 import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
 import { documentInFile, maxDocumentBytes } from '../documents/json-document.ts'
@@ -218,14 +219,19 @@ function* readIfUsable(chunk: Chunk): Steps<FoundCard | undefined> {
 
 function* readCardChunk(chunk: Chunk): Steps<FoundCard> {
   const payload = textOf(chunk)
-  yield payload.length >> 2
-  const document = yield* documentInFile(yield* decodePayload(payload), chunk.data, 'card_damaged')
-  if (cardVersion(document) === undefined) {
-    throw new CardError('card_invalid', 'The picture holds JSON, but not a character card. Send a card.')
+  try {
+    yield payload.length >> 2
+    const document = yield* documentInFile(yield* decodePayload(payload), chunk.data, 'card_damaged')
+    if (cardVersion(document) === undefined) {
+      throw new CardError('card_invalid', 'The picture holds JSON, but not a character card. Send a card.')
+    }
+    const isIntact = crc32(chunk.checked) === chunk.checksum
+    const warning = "The checksum of the picture's card is wrong; the card was read nevertheless."
+    return { document, warnings: isIntact ? [] : [warning] }
+  } finally {
+    // A picture may have many packed chunks, and the next chunk is unpacked before a collection of garbage.
+    if (payload.buffer !== chunk.data.buffer) freeBytes(payload)
   }
-  const isIntact = crc32(chunk.checked) === chunk.checksum
-  const warning = "The checksum of the picture's card is wrong; the card was read nevertheless."
-  return { document, warnings: isIntact ? [] : [warning] }
 }
 
 /** The unpacked text of a chunk, after its keyword (sections 11.3.3.2 to 11.3.3.4). */
