@@ -123,7 +123,11 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
     const { allowOrigins } = await import('./http/cors.ts')
     await allowOrigins(app, config.corsOrigins)
   }
-  const shedLoad = await shedLoadUnderPressure(app, parts.loop)
+  const shedLoad = await shedLoadUnderPressure(
+    app,
+    ({ caller }) => parts.scheduler.isBehind(caller?.account.id ?? noAccount),
+    parts.loop,
+  )
   refuseUnknownRoutes(app)
   guardRequests(app, guard)
   countBytes(app, inFlight, ({ caller }) => caller?.account.id ?? noAccount)

@@ -35,6 +35,9 @@ export interface Owner {
 const sliceMs = 5
 /** The most milliseconds of all slices in one turn of the event loop. */
 const turnMs = 15
+/** An account's work comes faster than it is done if so many of its slices wait, and the oldest for so many milliseconds. */
+const minBacklog = 16
+const maxBacklogMs = 20
 /** Units of work between two readings of the clock: some 20 µs. */
 const unitsPerClockRead = 2000
 /** The most units of work of one request: some 4 s, twice the work of a chat of 8 MiB. */
@@ -83,13 +86,20 @@ export function* jsonOf(value: unknown, length: number): Steps<string> {
   return JSON.stringify(value)
 }
 
+/** A slice in the queue. */
+interface WaitingSlice {
+  /** Since when the slice waits, by the scheduler's clock. */
+  readonly since: number
+  readonly run: () => void
+}
+
 /**
  * Shares the event loop among requests. The slices of all requests wait in one queue, fair by account, and take 15 ms
  * together in a turn of the event loop (docs/decisions/0024-no-request-stops-the-others.md).
  */
 export class Scheduler {
-  /** Functions that run the next slice of waiting steps, by account. The first account of the map is next. */
-  readonly #queue = new Map<number, (() => void)[]>()
+  /** The next slices of waiting steps, by account. The first account of the map is next. */
+  readonly #queue = new Map<number, WaitingSlice[]>()
   readonly #now: () => number
   /** The turn of the event loop in which the last slice ran, and the milliseconds of all slices in that turn. */
   #turn = 0
@@ -109,6 +119,13 @@ export class Scheduler {
   workOf(owner: Owner): Work {
     const budget = { left: maxUnits }
     return { run: (param, steps) => this.#run(new RunningSteps(owner, param, budget, steps)) }
+  }
+
+  /** Whether the account's work comes faster than it is done. A burst is no reason: its slices have only begun to wait. */
+  isBehind(account: number): boolean {
+    const slices = this.#queue.get(account) ?? []
+    const [oldest] = slices
+    return slices.length >= minBacklog && oldest !== undefined && this.#now() - oldest.since > maxBacklogMs
   }
 
   #run<T>(run: RunningSteps<T>): T | Promise<T> {
@@ -152,11 +169,12 @@ export class Scheduler {
     }
   }
 
-  #wait(account: number, next: () => void): void {
+  #wait(account: number, run: () => void): void {
     if (this.#queue.size === 0) setImmediate(this.#takeTurn)
+    const slice = { since: this.#now(), run }
     const slices = this.#queue.get(account)
-    if (slices) slices.push(next)
-    else this.#queue.set(account, [next])
+    if (slices) slices.push(slice)
+    else this.#queue.set(account, [slice])
   }
 
   /** Runs slices of the accounts round-robin, until the time of the turn is used. */
@@ -169,7 +187,7 @@ export class Scheduler {
       // The account goes to the end of the queue, and keeps its place there until its slice has been taken.
       this.#queue.delete(account)
       this.#queue.set(account, slices)
-      next?.()
+      next?.run()
       if (slices.length === 0) this.#queue.delete(account)
     }
     if (this.#queue.size > 0) setImmediate(this.#takeTurn)

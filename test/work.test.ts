@@ -92,6 +92,22 @@ describe('work', () => {
     await Promise.all(greedy)
   })
 
+  it('of an account is behind if many of its slices have waited for long, and other accounts are not', async () => {
+    const clock = new Clock()
+    const scheduler = new Scheduler(clock.now)
+    const run = (account: number) => scheduler.workOf({ account }).run('messages', clock.steps(10, 1))
+    const first = Array.from({ length: 17 }, () => run(1))
+    expect(scheduler.isBehind(1)).toBe(false)
+    clock.ms += 21
+    expect(scheduler.isBehind(1)).toBe(true)
+    const few = Array.from({ length: 15 }, () => run(2))
+    clock.ms += 21
+    expect([2, 3].map((account) => scheduler.isBehind(account))).toEqual([false, false])
+    await clock.untilCalm(scheduler)
+    await Promise.all([...first, ...few])
+    expect(scheduler.isBehind(1)).toBe(false)
+  })
+
   it('gets a 400 that names the field when it exceeds its budget', async () => {
     const steps = function* (): Steps<void> {
       for (;;) yield 1_000_000

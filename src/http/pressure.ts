@@ -35,12 +35,14 @@ const refusal = overloaded()
  * Sheds load: in each turn of the event loop, requests are accepted until the turn's budget is used up, and the rest gets a
  * cheap 503 (docs/decisions/0013-under-load.md). Requests that wait for an upstream and replies that are being streamed count
  * only with the time that they use.
+ * @param isBehind whether the work of the request's account comes faster than it is done
  * @param monitor measures the event loop; by default that of the process
  * @returns a second check for a large request that has waited for the database, to be called right before its work begins;
  *   throws the same 503
  */
 export async function shedLoadUnderPressure(
   app: FastifyInstance,
+  isBehind: (request: FastifyRequest) => boolean,
   monitor?: LoopMonitor,
 ): Promise<(request: FastifyRequest) => void> {
   const loop = monitor ?? (await measuredLoop(app))
@@ -80,6 +82,12 @@ export async function shedLoadUnderPressure(
     // The route is checked second, because Fastify builds `routeOptions` anew at each access.
     if (isTaken(request) || probeRoutes.has(request.routeOptions.url ?? '')) done()
     else done(refusal)
+  })
+  // The work of earlier requests waits in slices, and does not make this turn longer. The caller is known now, and the body is not
+  // read yet.
+  app.addHook('preParsing', (request, _reply, payload, done) => {
+    if (isLarge(request.headers) && isBehind(request)) done(refusal)
+    else done(null, payload)
   })
   // A second check: the work begins with the complete body, and many bodies may be complete in one turn.
   app.addHook('preValidation', (request, _reply, done) => {
