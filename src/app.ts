@@ -107,7 +107,7 @@ export function createServer(
   return Fastify(Object.assign(options, { schemaController: { compilersFactory } }))
 }
 
-/** Registers the whole HTTP service: first the hooks of all routes, in the order in which they run, then the routes. */
+/** Registers the whole HTTP service: first the hooks of all routes, then the routes. Hooks of one kind run in their order here. */
 export async function registerService(app: FastifyInstance, parts: AppParts): Promise<void> {
   const { config, stores, guard, limiter, library, metrics, inFlight, drain = new Drain() } = parts
 

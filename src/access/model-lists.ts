@@ -60,7 +60,10 @@ export function usablePartsOf(prefix: string, user: ModelUser): ModelList {
   return [...new Set(entries)].filter((entry) => covers(prefix, entry) && mayUseModel(user, [entry]))
 }
 
-/** Whether a requested list (null for all models) allows a model that the maker's own list does not allow. */
+/**
+ * Whether the list of another key (null for all models) allows a model that the list of the acting key does not allow. The
+ * acting key makes, rotates or revokes the other key.
+ */
 export function modelsExceed(maker: ModelListOwner, requested: ModelList | null): boolean {
   const { models } = maker
   return models !== null && (requested === null || !requested.every((entry) => isCovered(entry, models)))

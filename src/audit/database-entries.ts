@@ -17,9 +17,9 @@ export function globalEntry(
 const restoredWithoutRecord = 1
 
 /**
- * Writes the audit record of a restore into the restored database. A backup from before the audit trail is marked instead, and
- * gets its record when it is next opened.
- * @param file the backup
+ * Writes the audit record of a restore into the restored database. If the backup is older than the audit trail, the database has
+ * no table for the record. Then the restored database is marked, and the record is written when it is next opened.
+ * @param file the path of the backup
  */
 export function noteRestore(database: Database, file: string): void {
   const hasTrail = database.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'audit_records'").get() !== undefined

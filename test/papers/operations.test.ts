@@ -33,7 +33,7 @@ describe('compose.yaml', () => {
     expect(services['conservatory']?.environment).not.toHaveProperty('DATABASE_URL')
   })
 
-  it('passes all existing settings to the service, and no others', () => {
+  it('passes all settings to the service except DATABASE_URL and those that the image sets, and no unknown settings', () => {
     // The image sets these settings itself, and only the replicas have a DATABASE_URL.
     const given = new Set(['HOST', 'PORT', 'DATA_DIR', 'CONFIG_DIR', 'DATABASE_URL'])
     const passed = [...settings].filter((name) => !given.has(name))
