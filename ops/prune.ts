@@ -41,9 +41,9 @@ function deletions(platform: string): readonly (readonly [pattern: string, reaso
     [`better-sqlite3/prebuilds/!(${platform}).node`, 'SQLite for other platforms'],
     ['better-sqlite3/{binding.gyp,deps,src}', "SQLite's sources: the prebuilt one is used"],
     ['node-addon-api', 'headers for compiling SQLite'],
-    ['gpt-tokenizer/{cjs,data,src}', 'the same tokenizer in other forms; esm/ is used'],
-    ['gpt-tokenizer/esm/bpeRanks/!(o200k_base).js', 'other encodings: tokens are counted in o200k_base alone'],
-    ['gpt-tokenizer/esm/{fixtures,model}', 'a module for each model that OpenAI ever had, and test data'],
+    ['gpt-tokenizer/{cjs,src}', 'code in other forms'],
+    ['gpt-tokenizer/esm/!(encodingParams|package.json)', 'code that is not used: only the pattern of words is'],
+    ['gpt-tokenizer/data/!(o200k_base.tiktoken)', 'other encodings: tokens are counted in o200k_base alone'],
     [`{${neededByTheReader.join(',')}}`, 'dependencies of Swagger UI as a plugin: the service sends its files itself'],
     [
       '@fastify/swagger-ui/static/{swagger-ui,swagger-ui-standalone-preset}.js',
