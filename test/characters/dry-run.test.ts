@@ -49,7 +49,7 @@ describe('an upload with dry_run', () => {
         digest: `sha256:${hash('sha256', text)}`,
         ignored: ['new_field'],
         refused_regexes: ['/(?=a)/'],
-        never_fire: ['entries[0]: no keys, and not constant', 'entries[1]: no keys but refused regular expressions'],
+        never_fire: ['entries[0]: no keys, and not constant', 'entries[1]: all keys are refused regular expressions'],
         warnings: ['alternate_greetings is a text and is taken as a single greeting. Write a list of texts.'],
       })
       expect(await everythingKept(sql)).toStrictEqual(before)

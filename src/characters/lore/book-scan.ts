@@ -259,8 +259,8 @@ export class BookScan implements Scanned {
   }
 
   /**
-   * Whether an entry matched after an earlier message. The service stores no conversations, so the earlier messages of the
-   * request are searched again.
+   * Whether the keys of an entry matched at an earlier point of the conversation; its conditions and its probability at that
+   * point are not checked. The service stores no conversations, so the earlier messages of the request are searched again.
    */
   *#matchedBefore(entry: LoreEntry, rules: DecoratedRules): Steps<boolean> {
     const { budget } = this.#search

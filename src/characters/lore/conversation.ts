@@ -36,10 +36,10 @@ export interface EarlierPoint {
   readonly isAnswered: boolean
 }
 
-/** The conversation that is scanned for lore: the greeting and the request's messages, except system messages. */
+/** The conversation that is scanned for lore: the greeting and the request's messages, except system and developer messages. */
 export class Conversation {
   readonly messages: readonly Message[]
-  /** The number of the character's messages, with the greeting. */
+  /** The number of the character's messages, with the greeting and a begun reply. */
   readonly characterMessages: number
   readonly budget = new ScanBudget()
   /** The number of messages before the reply; a reply that the request has begun (`begunReply`) does not count. */
@@ -88,8 +88,8 @@ export class Conversation {
   }
 
   /**
-   * The earlier points of the conversation, the newest first: one after each user message among the newest messages. The message
-   * at the end of the conversation gives no earlier point.
+   * The earlier points of the conversation, the newest first: one after each user message among the newest `maxReplayedMessages`.
+   * The last message before the reply gives no earlier point.
    * @param depth the number of messages in each window
    */
   *earlierPoints(depth: number): Steps<readonly EarlierPoint[]> {
@@ -154,7 +154,7 @@ export class Conversation {
     return { text: texts.join(''), lower: lowers.join(''), textEnds, lowerEnds }
   }
 
-  /** The text of a message that has no macros; undefined if the message may have macros. */
+  /** The text of a message that has no comments; undefined if the message may have comments. */
   #plain(index: number): string | undefined {
     const written = this.#written(index)
     return written.includes('{{') ? undefined : written

@@ -130,9 +130,9 @@ const list = (value: string) =>
 const gathering: ReadonlySet<string> = new Set(['additional_keys', 'exclude_keys', 'disable_ui_prompt'])
 
 /*
- * The decorators that the service supports. `instruct_…` and `is_user_icon` of V3 are missing, so their fallbacks count: chat
- * messages have neither an instruct template nor an icon. `end`, `priority`, `probability`, `match_full_word` and
- * `match_partial_word` are RisuAI's.
+ * The decorators that the service supports. V3's `is_user_icon`, `instruct_depth`, `reverse_instruct_depth` and
+ * `instruct_scan_depth` are missing, so their fallbacks count: chat messages have neither an icon nor an instruct template. `end`,
+ * `priority`, `probability`, `match_full_word` and `match_partial_word` are RisuAI's.
  */
 const catalogue: ReadonlyMap<string, Reader> = new Map<string, Reader>([
   ['activate', () => ({ activate: true })],

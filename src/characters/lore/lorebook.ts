@@ -81,7 +81,7 @@ export function* readBook(book: Fields, notes: ReadingNotes): Steps<Lorebook> {
   if (written.length > maxEntries) {
     throw new CardError(
       'card_too_large',
-      `The lorebook has ${written.length} entries (character_book.entries). At most ${maxEntries} are allowed.`,
+      `The lorebook has ${written.length} entries. At most ${maxEntries} are allowed.`,
     )
   }
   const budget = numberIn(book, 'token_budget') ?? 0
@@ -122,7 +122,7 @@ export function* readLorebook(document: Fields, notes: ReadingNotes = emptyNotes
   if (!isFields(entries) && !Array.isArray(entries)) {
     throw new CardError(
       'card_invalid',
-      'It is not a lorebook: it has no entries. Send an object with a list of entries; of a card, its character_book.',
+      'The document is not a lorebook: it has no entries. Send an object with a list of entries, or the character_book of a card.',
     )
   }
   if (!isWorldFile(book)) return yield* readBook(book, notes)

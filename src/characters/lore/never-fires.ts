@@ -9,8 +9,8 @@ const unitsOfEntry = 60
 const maxNameLength = 60
 
 /**
- * Reports each enabled entry that can never be in a prompt, as one text: its index in the file (from 0), its name, and the
- * reason.
+ * Reports the enabled entries that can never be in a prompt for a reason that `reasonOf` knows. The report of an entry is one
+ * text: its index in the file (from 0), its name, and the reason.
  * @param fields the JSON of the book, from which `book` was read
  */
 export function* neverFiring(fields: Fields, book: Lorebook, report: (entry: string) => void): Steps<void> {
@@ -34,7 +34,7 @@ function nameOf(entry: unknown): string {
   return name === '' ? '' : ` ${JSON.stringify(name.slice(0, maxNameLength))}`
 }
 
-/** The reason why an entry can never be in a prompt; undefined if it can be in a prompt. */
+/** The reason why an entry can never be in a prompt; undefined if no such reason is found. */
 function reasonOf(written: unknown, entry: LoreEntry | undefined, book: Lorebook): string | undefined {
   if (!isFields(written)) return 'not an object'
   if (entry === undefined) return 'no content'
@@ -52,7 +52,7 @@ function reasonOf(written: unknown, entry: LoreEntry | undefined, book: Lorebook
 
 function reasonOfKeys({ keys }: LoreEntry): string | undefined {
   if (keys.length === 0) return 'no keys, and not constant'
-  return keys.every(({ pattern }) => pattern === null) ? 'no keys but refused regular expressions' : undefined
+  return keys.every(({ pattern }) => pattern === null) ? 'all keys are refused regular expressions' : undefined
 }
 
 function reasonOfDepth(entry: LoreEntry, book: Lorebook): string | undefined {

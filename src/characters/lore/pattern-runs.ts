@@ -12,7 +12,7 @@ export type Verdict = 'found' | 'not found' | 'not yet' | 'too many states'
 export interface PatternRun {
   /** Units of work of the newest step. */
   readonly units: number
-  /** Reads more characters, until the step has spent its units, or to the end of the text or of a match. */
+  /** Reads more characters, until the step has spent its units, the text ends, or a match is found. */
   step(): Verdict
 }
 
@@ -100,8 +100,8 @@ export class DfaRun implements PatternRun {
   }
 
   /**
-   * Makes the next state. If the memory for states is full, it drops the other states first; null if it dropped them too short a
-   * time before (`charactersPerState`).
+   * Makes the next state. If the memory for states is full, it drops the other states first; null if it has read too few
+   * characters since it last dropped them (`charactersPerState`).
    */
   #makeNext(from: State, characterClass: number, character: number): State | null {
     const states = this.#states

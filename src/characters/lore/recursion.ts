@@ -10,8 +10,8 @@ export class Recursion {
   /** Texts of the card, and the persona, in which some entries search for their keys too (`LoreEntry.alsoScans`). */
   readonly fields = new Map<ScannedField, readonly ScannedText[]>()
   /**
-   * The recursion levels that entries wait for, ascending. The value is the pass that begins the level; infinite until the
-   * level begins.
+   * The recursion levels that entries wait for, ascending. The value is the pass that begins the level. It is infinite until
+   * `nextLevel` sets it, except for the first level.
    */
   readonly #levels = new Map<number, number>()
 

@@ -36,7 +36,8 @@ export class TrigramFilter {
   }
 
   /**
-   * True for every key that occurs in the text, and false for most keys that do not occur.
+   * True for every key that occurs in the text, and false for most keys that do not occur. Once the budget has no filters left,
+   * a text without a filter gives true for every key after its first searches.
    * @param key in lower case
    * @param trigrams `trigramsOf` the key
    */

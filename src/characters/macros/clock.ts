@@ -12,7 +12,7 @@ type ClockName = keyof typeof clocks
 export interface Clock {
   /** The value of a macro that has no argument. */
   readonly value: (name: ClockName) => string
-  /** The time of day at an offset such as `UTC+2`, in the form `4:05 PM`; undefined if the text is no such offset. */
+  /** The time of day at an offset such as `UTC+2`, in the form `4:05 PM`; undefined if the text is not an offset. */
   readonly timeAt: (offset: string) => string | undefined
   /** The moment in a format of Moment.js, in English; undefined for a format that is too long. */
   readonly format: (format: string) => string | undefined
@@ -72,7 +72,7 @@ const maxFormatLength = 200
 const months = 'January February March April May June July August September October November December'.split(' ')
 const weekdays = 'Sunday Monday Tuesday Wednesday Thursday Friday Saturday'.split(' ')
 
-/** The tokens of a format (Moment.js's documentation, "Format"), in English. */
+/** Most tokens of Moment.js's formats (its documentation, "Format"), in English. `gg`, `GG` and `SSSS` are missing. */
 const tokens: Readonly<Record<string, string | ((now: Date) => string | number)>> = {
   YYYY: (now) => String(now.getFullYear()).padStart(4, '0'),
   YY: (now) => two(now.getFullYear() % 100),

@@ -12,7 +12,10 @@ const maxDepth = 32
 /** The most characters of one expanded text. */
 export const maxExpansionLength = 1024 ** 2
 const maxNameLength = 64
-/** The most macros in the texts of one prompt, with nested macros: some 30 ms of work. Real cards have dozens. */
+/**
+ * The most macros in the texts of one prompt, with nested macros. Real cards have dozens. With 1,000 dice in each macro, they take
+ * some 30 ms.
+ */
 export const maxMacros = 3000
 
 const angled = /<(char|bot|user|group|charifnotgroup)>/gi

@@ -1,4 +1,4 @@
-/** A hash of a text, from 0 to 2^32 - 1 (FNV-1a with Murmur's finalizer). */
+/** A hash of a text's UTF-16 code units, from 0 to 2^32 - 1 (FNV-1a with MurmurHash3's finalizer). */
 export function hashOf(text: string): number {
   return hashAfter(text)('')
 }
