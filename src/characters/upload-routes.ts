@@ -163,7 +163,8 @@ async function whyNotRemoved(library: CharacterLibrary, account: number, name: s
 
 async function readUpload(request: FastifyRequest, workOf: WorkOf): Promise<ReadCard> {
   const { cardSteps } = await import('./library/card-bytes.ts')
-  const steps = cardSteps(Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0))
+  const bytes = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
+  const steps = cardSteps(bytes, (values) => request.held?.setWorkedOn(bytes.length, values))
   return await whileConnected(request, (signal) => workOf(request, signal).run('card', steps))
 }
 

@@ -9,6 +9,8 @@ export const smallBytes = 64 * 1024
  * and its receipt.
  */
 const workFactor = 5
+/** Bytes that a JSON value counts for in addition, because short texts and small objects take more memory than their JSON. */
+const bytesOfValue = 150
 
 /** All refusals are this one error: to make an error with its stack costs as much as the rest of a refusal. */
 const refusal = overloaded('The bodies of requests and replies have no room now. Try again in a second.')
@@ -104,10 +106,12 @@ export class HeldBytes {
 
   /**
    * Sets the bytes of a body that is worked on: multiplied for the copies that the work makes, but at most the account's share.
+   * @param values the number of JSON values in the body, as soon as it is known
    * @throws ApiError 503 when too many bytes are in flight
    */
-  setWorkedOn(bytes: number): void {
-    this.set(bytes <= smallBytes ? bytes : Math.min(workFactor * bytes, Math.max(bytes, this.#share)))
+  setWorkedOn(bytes: number, values = 0): void {
+    const worked = workFactor * bytes + bytesOfValue * values
+    this.set(bytes <= smallBytes ? bytes : Math.min(worked, Math.max(bytes, this.#share)))
   }
 
   /** Keeps the bytes held until the work is over. @returns the result of the work */

@@ -88,12 +88,14 @@ describe('the bytes in flight', () => {
     expect(inFlight.bytes).toBe(0)
   })
 
-  it('of a complete body count five times, up to the share of its account', () => {
+  it('of a complete body count five times, and 150 more for each JSON value, up to the share of its account', () => {
     const inFlight = new BytesInFlight(maxBytes)
     const held = inFlight.open(1)
     held.set(200_000)
     held.setWorkedOn(80_000)
     expect(inFlight.bytes).toBe(400_000)
+    held.setWorkedOn(80_000, 100)
+    expect(inFlight.bytes).toBe(415_000)
     held.setWorkedOn(400_000)
     expect(inFlight.bytes).toBe(500_000)
   })

@@ -120,6 +120,22 @@ describe('large bodies', () => {
     expect((await figures(service)).bytes).toBe(790 * kilobyte)
   })
 
+  it('with many values count for more than texts of the same length', async () => {
+    await start()
+    await begin(service, other, 340 * kilobyte)
+    await begin(service, third, 70 * kilobyte)
+    await untilHeld(service, 410 * kilobyte)
+    const upload = async (tags: readonly string[]) => {
+      const data = { name: 'Moss', description: 'x'.repeat(70 * kilobyte - 5 * tags.length), tags }
+      const card = { spec: 'chara_card_v3', spec_version: '3.0', data }
+      return await service.request('/characters/Moss', { method: 'PUT', json: card })
+    }
+    expect((await upload([])).status).toBe(201)
+    const refused = await upload(Array.from({ length: 1000 }, () => 'ab'))
+    expect(refused.status).toBe(503)
+    expect(await figures(service)).toEqual({ bytes: 410 * kilobyte, refusals: 1 })
+  })
+
   it('in pieces of one byte without a length are counted and read too', async () => {
     await start()
     const text = JSON.stringify(plantOf(70 * kilobyte))

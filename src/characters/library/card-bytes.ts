@@ -22,10 +22,12 @@ export interface ReadCard {
 
 /**
  * Reads a card from its bytes.
- * @throws CardError
+ * @param onValues called with the number of JSON values in the card before they become its texts and lore
+ * @throws CardError, and errors of `onValues`
  */
-export function* cardSteps(bytes: Buffer): Steps<ReadCard> {
+export function* cardSteps(bytes: Buffer, onValues?: (count: number) => void): Steps<ReadCard> {
   const source = yield* cardSourceSteps(bytes)
+  onValues?.(yield* valuesIn(source.document))
   const notes = emptyNotes()
   const card = yield* readCard(source.document, notes)
   const digest = yield* digestOf(bytes)
@@ -38,6 +40,20 @@ export function* cardSteps(bytes: Buffer): Steps<ReadCard> {
 /** Runs `cardSteps` without interruption, for commands. */
 export function readCardBytes(bytes: Buffer): ReadCard {
   return workAtOnce().run('card', cardSteps(bytes))
+}
+
+/** The number of values in a parsed JSON document: properties and items on all levels. */
+function* valuesIn(document: unknown): Steps<number> {
+  const open = [document]
+  let count = 0
+  for (let value = open.pop(); value !== undefined; value = open.pop()) {
+    if (typeof value !== 'object' || value === null) continue
+    const values: readonly unknown[] = Object.values(value)
+    for (const each of values) if (typeof each === 'object') open.push(each)
+    count += values.length
+    yield values.length
+  }
+  return count
 }
 
 /** Bytes that one step hashes: this takes about a millisecond. */
