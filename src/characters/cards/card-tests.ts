@@ -57,7 +57,8 @@ function readTest(item: unknown): CardTest | string {
   )
   if (!includes || !excludes || !patterns) return 'expects something else than lists of texts'
   if (includes.length + excludes.length + patterns.length === 0) return 'expects nothing'
-  if (patterns.some((pattern) => pattern.length > maxPatternLength)) return 'has a pattern that is too long'
+  if (patterns.some((pattern) => pattern.length > maxPatternLength))
+    return `has a pattern of more than ${maxPatternLength} characters`
   const matches: RE2JS[] = []
   for (const pattern of patterns) {
     const compiled = compile(pattern)

@@ -35,7 +35,7 @@ export interface Card {
   /** The id of the model that the card asks for (`extensions.conservatory.model`). */
   readonly model?: string
   readonly book?: Lorebook
-  /** Tags, by which entries of world books can be restricted to some characters. */
+  /** Tags, by which lore entries can be restricted to some characters. */
   readonly tags?: readonly string[]
 }
 

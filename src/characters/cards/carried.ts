@@ -70,8 +70,10 @@ class AssetCarrier {
     return [
       ...(container === 'png' && this.#format !== 'charx' ? ['The picture of the card is not in this format.'] : []),
       ...(left > 0 ? [`Files of the archive that are not in this format: ${left}.`] : []),
-      ...(this.#isIconLost ? ['The main icon is not a PNG, so the picture is a plain grey one.'] : []),
-      ...(this.#missing > 0 ? [`Assets whose files are missing: ${this.#missing}.`] : []),
+      ...(this.#isIconLost ? ['The main icon is not an intact PNG, so the picture is a plain grey one.'] : []),
+      ...(this.#missing > 0
+        ? [`Assets whose files are missing or do not fit into this format: ${this.#missing}.`]
+        : []),
     ]
   }
 

@@ -5,8 +5,8 @@ import { isSlashForm } from '../lore/keys.ts'
 import { cardVersion, pygmalionNames, specs } from './versions.ts'
 
 /*
- * Converts cards between V2 and V3 without loss: a conversion back gives a deeply equal card. Only a V3 card that lacks required
- * fields gets them.
+ * Converts cards between V2 and V3 without loss: a conversion back gives a deeply equal card. The exception is a V3 card that
+ * lacks required fields: it comes back with them.
  *
  * Fields that the other version does not define stay in their places, as unknown fields. Every change (`spec`, lore that loses
  * its decorators, a required field that is added) is noted in `data.extensions.conservatory.conversion` with the value before and

@@ -18,8 +18,8 @@ export interface ExportedCard {
 }
 
 /**
- * Writes a card's file. An unedited source in its own format is returned byte for byte. In other exports, texts stay verbatim and
- * unknown fields stay in their places.
+ * Writes a card's file. An unedited source in its own format is returned byte for byte. In other exports, unknown fields and texts
+ * are unchanged, but in V2 lore has no decorators.
  * @param now milliseconds; the modification date of an edited card
  * @throws CardError if the file would be too large or nested too deeply to be read again
  */
@@ -28,7 +28,7 @@ export function* exportSteps(source: CardSource, format: ExportFormat, now = Dat
   const written = format === 'v2' ? yield* toVersion(source.document, 'v2') : yield* version3(source, now)
   const carried = yield* carryAssets(source, written, format)
   const bytes = yield* writers[format](carried, source)
-  // `bytes` has copies of the packed files. A file that the source archive stores unpacked is a view of the source, which stays.
+  // `bytes` has copies of the packed files. A view of the source (a PNG asset without base64) is not freed.
   for (const { packed } of carried.files) if (packed.buffer !== source.bytes.buffer) freeBytes(packed)
   if (bytes.length > maxFileBytes) {
     throw new CardError('card_too_large', `The file would be larger than ${maxFileBytes} bytes. Choose another format.`)

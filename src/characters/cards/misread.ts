@@ -11,7 +11,7 @@ import { foreignCharacter } from './foreign.ts'
  * nevertheless. Each warning is a sentence that says what to change.
  */
 
-/** Fields whose value is a text in every version. */
+/** Fields whose value is a text in each version that has them. */
 const texts = [
   ...['name', 'nickname', 'description', 'personality', 'scenario', 'first_mes', 'mes_example'],
   ...['creator_notes', 'system_prompt', 'post_history_instructions', 'creator'],
@@ -71,7 +71,7 @@ export function* reportBook(book: Fields, path: string, report: (sentence: strin
 }
 
 const asCardBook =
-  'Import it into SillyTavern with the character, and export that as a card; or put it into the folder lorebooks/ of the service.'
+  'Import it into SillyTavern with the character, and export the character as a card; or put it into the folder lorebooks/ of the service.'
 const worldNaming = '`key` is not read in a card. Name it `keys`.'
 
 /** The faults of one entry. */
@@ -95,7 +95,8 @@ const switchesOfEntry = ['enabled', 'constant', 'selective', 'case_sensitive', '
 
 function* typesOfEntry(entry: Fields): Iterable<string> {
   for (const name of textsOfEntry) {
-    if (hasOther(valueIn(entry, name))) yield `\`${name}\` has values that are not texts; they are not read.`
+    if (hasOther(valueIn(entry, name)))
+      yield `\`${name}\` has values that are not texts; they are not read. Write only texts.`
   }
   for (const name of switchesOfEntry) {
     const value = valueIn(entry, name)
@@ -128,7 +129,7 @@ function reportTypes(data: Fields, report: (sentence: string) => void): void {
 function faultOfList(value: unknown, what: string): string | undefined {
   if (isEmptyValue(value)) return undefined
   if (typeof value === 'string') return `is a text and is ${what}. Write a list of texts.`
-  if (hasOther(value)) return 'has values that are not texts; they are not read. Write texts alone.'
+  if (hasOther(value)) return 'has values that are not texts; they are not read. Write only texts.'
   return Array.isArray(value) ? undefined : 'is not a list and is not read. Write a list of texts.'
 }
 

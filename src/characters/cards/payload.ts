@@ -6,7 +6,10 @@ const maxBase64Length = 24 * 1024 * 1024
 /** Bytes of base64 that one step checks or decodes. */
 const maxPieceBytes = 1024 * 1024
 
-/** The bytes in the text of a PNG chunk: plain JSON, or base64 of the standard or the URL alphabet, with or without padding. */
+/**
+ * The bytes in the text of a PNG chunk: plain JSON, or base64 of the standard or the URL alphabet, with or without padding.
+ * @throws CardError if the text is too long, encrypted by RisuAI, or not base64
+ */
 export function* decodePayload(payload: Buffer): Steps<Buffer> {
   if (payload.length > maxBase64Length) {
     throw new CardError(

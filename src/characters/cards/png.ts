@@ -136,7 +136,10 @@ function* keepChunks(bytes: Buffer, keeps: (chunk: Chunk) => boolean): Steps<Buf
   return Buffer.concat(parts)
 }
 
-/** The bytes of the first asset with this path in a picture's text chunks; undefined for none. */
+/**
+ * The bytes of the first asset with this path in a picture's text chunks; undefined for none.
+ * @throws CardError when the picture or the text of the asset is damaged
+ */
 export function* embeddedAsset(bytes: Buffer, path: string): Steps<Buffer | undefined> {
   for (const chunk of chunksOf(bytes)) {
     yield unitsOfChunk
@@ -175,7 +178,11 @@ export function placeholderPicture(): Buffer {
 function* chunksOf(bytes: Buffer): Generator<Chunk> {
   let offset = signature.length
   for (let count = 0; offset < bytes.length; count++) {
-    if (count === maxChunks) throw new CardError('card_too_large', `The picture has more than ${maxChunks} chunks.`)
+    if (count === maxChunks)
+      throw new CardError(
+        'card_too_large',
+        `The picture has more than ${maxChunks} chunks. Use a picture with fewer chunks.`,
+      )
     const length = offset + chunkOverhead <= bytes.length ? bytes.readUInt32BE(offset) : Number.POSITIVE_INFINITY
     const end = offset + chunkOverhead + length
     if (length > maxChunkBytes || end > bytes.length) {
@@ -229,7 +236,7 @@ function* readCardChunk(chunk: Chunk): Steps<FoundCard> {
     const warning = "The checksum of the picture's card is wrong; the card was read nevertheless."
     return { document, warnings: isIntact ? [] : [warning] }
   } finally {
-    // A picture may have many packed chunks, and the next chunk is unpacked before a collection of garbage.
+    // If this chunk is unusable, the V2 chunk may be unpacked next, before a garbage collection.
     if (payload.buffer !== chunk.data.buffer) freeBytes(payload)
   }
 }

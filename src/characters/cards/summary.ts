@@ -40,7 +40,7 @@ export function creatorNotes(document: Fields, languages: readonly string[]): st
   return found ?? (inLanguage('en') || notes)
 }
 
-/** The fields that only the model gets: they would spoil the story for the user. */
+/** The fields that a reply has only for a caller who may read the whole card: they would spoil the story for other users. */
 const hidden = [
   'nickname',
   'description',

@@ -49,7 +49,7 @@ export function isZip(bytes: Buffer): boolean {
 
 /**
  * Lists an archive's files without unpacking any.
- * @throws CardError when the archive is damaged, has too many files, or has files that overlap
+ * @throws CardError when the archive is damaged, split or in Zip64 format, has too many files, or has files that overlap
  */
 export function listZip(bytes: Buffer): readonly ZipEntry[] {
   const end = findEnd(bytes) ?? fail('it has no end record')
@@ -61,7 +61,8 @@ export function listZip(bytes: Buffer): readonly ZipEntry[] {
   if (bytes.readUInt32LE(end + 4) !== 0 || count === 0xffff || bytes.readUInt32LE(end + 16) === 0xffffffff) {
     throw new CardError('card_unsupported', 'The archive is split or in Zip64 format. Pack it as an ordinary zip.')
   }
-  if (count > maxEntries) throw new CardError('card_too_large', `The archive has more than ${maxEntries} files.`)
+  if (count > maxEntries)
+    throw new CardError('card_too_large', `The archive has more than ${maxEntries} files. Leave some out.`)
   if (directoryStart < 0 || shift < 0) fail('its directory is not where its end record says')
   const entries: ZipEntry[] = []
   let offset = directoryStart

@@ -373,7 +373,7 @@ describe('9 assets in exports', () => {
       { ...dead, uri: 'ccdefault:' },
       asset('https://x.example/a.png', { name: 'far' }),
     ])
-    expect(losses).toEqual(['Assets whose files are missing: 1.'])
+    expect(losses).toEqual(['Assets whose files are missing or do not fit into this format: 1.'])
   })
 
   test.each([
@@ -381,7 +381,7 @@ describe('9 assets in exports', () => {
     ['damaged PNG', own.subarray(0, 50)],
   ])('9 a main icon that is a %s becomes a data URL, and the picture is plain, which is reported', (_kind, icon) => {
     const { bytes, losses } = exporting.exportCard(archive(icon, asset('embeded://i.png'), sound), 'png')
-    expect(losses).toEqual(['The main icon is not a PNG, so the picture is a plain grey one.'])
+    expect(losses).toEqual(['The main icon is not an intact PNG, so the picture is a plain grey one.'])
     expect(JSON.stringify(assetsOf(readCardSource(bytes)))).toContain(`base64,${icon.toString('base64')}`)
   })
 
@@ -438,7 +438,9 @@ describe('9 assets in exports', () => {
 
   test('9 URIs in a JSON card that point to nothing are replaced by valid URIs', () => {
     const source = readCardSource(jsonBytes(card([dead, sound])))
-    expect(exporting.exportCard(source, 'charx').losses).toEqual(['Assets whose files are missing: 2.'])
+    expect(exporting.exportCard(source, 'charx').losses).toEqual([
+      'Assets whose files are missing or do not fit into this format: 2.',
+    ])
     expect(JSON.stringify(assetsOf(readCardSource(exportCard(source, 'png'))))).not.toContain('embeded:')
   })
 })
