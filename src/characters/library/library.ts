@@ -125,9 +125,10 @@ export class CharacterLibrary {
       this.rescan().then(
         () => {
           const after = [this.#public, this.#worldBooks, this.unreadable.map(faultKey).join('\n')]
-          if (after.some((part, index) => part !== before[index])) this.report('the characters have changed')
+          if (after.some((part, index) => part !== before[index]))
+            this.report('the characters or lorebooks have changed')
         },
-        (error: unknown) => this.#logger?.error({ err: error }, 'the characters cannot be read again'),
+        (error: unknown) => this.#logger?.error({ err: error }, 'the characters and lorebooks cannot be read again'),
       )
     }
     for (const folder of this.#folders) folder.watch(onChange)
@@ -171,7 +172,7 @@ export class CharacterLibrary {
     return await findCharacter(this.#store, this.#public, account, name)
   }
 
-  /** The bytes of a character's source; 0 when the character was removed since it was found. */
+  /** The number of bytes of a character's source; 0 when the character was removed since it was found. */
   async size(account: number | null, { name, digest }: Pick<Character, 'name' | 'digest'>): Promise<number> {
     const found = await findCharacter(this.#store, this.#public, account, pinnedName(name, digest))
     return (await found?.size()) ?? 0

@@ -32,7 +32,7 @@ export interface FolderReading<T> {
 
 /** Milliseconds without a further change after which a changed folder is scanned. */
 const quietMs = 250
-/** Milliseconds after its last write in which an unreadable file is not reported, because it may be half written. */
+/** Milliseconds after the last write to a file in which it is not reported as unreadable, because it may be half written. */
 const settledMs = 2000
 /** Milliseconds between checks whether the folder exists. */
 const checkIntervalMs = 2000
@@ -149,7 +149,7 @@ export class WatchedFolder<T> {
 
   /**
    * Watches the folder at the path, if it was made, removed or replaced since the last check.
-   * @returns whether it was, so that it must be scanned; false also if the system cannot watch the folder
+   * @returns whether the folder must be scanned; false also if the system cannot watch it
    */
   async #attach(changed: () => void): Promise<boolean> {
     const stats = await stat(this.path, { bigint: true }).catch(() => undefined)
@@ -184,7 +184,7 @@ function refused<T>(file: string, error: unknown, before: FileState<T> | undefin
   return before && 'reason' in before && before.reason === reason ? before : { signature: '', file, reason }
 }
 
-/** The reason why a file is not read: a fault of the card, an error of the system (no permission), or a bug of the service. */
+/** The reason why a file is not read: a fault of its content, an error of the system (no permission), or a bug of the service. */
 function reasonOf(error: unknown): string {
   if (error instanceof ApiError) return error.message
   if (error instanceof Error && 'code' in error) return `It cannot be read (${error.code}).`
