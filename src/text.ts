@@ -73,6 +73,14 @@ export function* withoutControlsInSteps(text: string): Steps<string> {
   return isChanged ? pieces.join('') : text
 }
 
+/**
+ * A text in lower case. The Greek final sigma becomes the ordinary one, since `toLowerCase` chooses between them by the letters
+ * around, and a word would differ from the same letters inside a longer word. The length may differ from that of the text.
+ */
+export function lowerCaseOf(text: string): string {
+  return text.toLowerCase().replaceAll('ς', 'σ')
+}
+
 /** A copy of a text. A slice would keep the whole text that it was cut from in memory. */
 export function copyOf(text: string): string {
   return Buffer.from(text).toString()

@@ -4,7 +4,7 @@ import { entriesFor, type Speaker } from './audience.ts'
 import type { Conversation, EarlierPoint } from './conversation.ts'
 import type { DecoratedRules, LoreEntry, ScannedField } from './entry.ts'
 import { allowsGlance, lacksAllKeys } from './glance.ts'
-import { otherKeysAllow } from './key-match.ts'
+import { keyRulesOf, otherKeysAllow } from './key-match.ts'
 import type { Lorebook } from './lorebook.ts'
 import type { Recursion } from './recursion.ts'
 import { firstKeyIn, type KeySearch, type LoreKey, type ScannedText, scannedTextsOf } from './scanned-text.ts'
@@ -187,7 +187,10 @@ export class BookScan implements Scanned {
   #afterDraw(match: Match): Verdict {
     const probability = match.rules.probability ?? match.entry.probability
     const { conversation, random } = this.#request
-    const draw = isTimed(match.entry) ? this.#drawAtTurn(match.entry, conversation.length) : random()
+    const draw =
+      isTimed(match.entry) || dependsOnHistory(match.rules)
+        ? this.#drawAtTurn(match.entry, conversation.length)
+        : random()
     if (probability >= 100 || draw * 100 < probability) return match
     this.dropped.push({ match, reason: 'probability' })
     return 'never'
@@ -228,7 +231,7 @@ export class BookScan implements Scanned {
     if (known !== undefined || entry.keys.length === 0) return known
     // Earlier passes have searched the older texts.
     const texts = pass === this.#firstPassOf(entry) ? this.#textsOf(entry, rules) : this.#recursion.newest
-    const key = yield* firstKeyIn(entry.keys, texts, entry, this.#search)
+    const key = yield* firstKeyIn(entry.keys, texts, keyRulesOf(entry, rules), this.#search)
     if (key) this.#primary.set(entry, key.written)
     return key?.written
   }
@@ -259,18 +262,17 @@ export class BookScan implements Scanned {
   }
 
   /**
-   * Whether the keys of an entry matched at an earlier point of the conversation; its conditions and its probability at that
-   * point are not checked. The service stores no conversations, so the earlier messages of the request are searched again.
+   * Whether an entry matched at an earlier turn. The service stores no conversations, so the earlier messages of the request are
+   * searched again.
    */
   *#matchedBefore(entry: LoreEntry, rules: DecoratedRules): Steps<boolean> {
     const { budget } = this.#search
-    for (const { window } of yield* this.#request.conversation.earlierPoints(this.#depthOf(entry, rules))) {
+    for (const field of entry.alsoScans) yield* this.#readField(field)
+    for (const point of yield* this.#request.conversation.earlierPoints(this.#depthOf(entry, rules))) {
       if (budget.unitsLeft <= 0) return false
       if (budget.isStepOver) yield budget.takeSpentUnits()
-      if (lacksAllKeys(window, entry.keys)) continue
-      const texts = [window]
-      if (!(yield* firstKeyIn(entry.keys, texts, entry, this.#search))) continue
-      if (yield* otherKeysAllow(entry, rules, texts, this.#search, [])) return true
+      if (!point.isAnswered || !this.#conditionsHold(entry, rules, point)) continue
+      if (yield* this.#matchedAt(entry, rules, point)) return true
     }
     return false
   }
@@ -307,7 +309,7 @@ export class BookScan implements Scanned {
     const texts = [window, ...fields]
     if (!entry.constant) {
       if (fields.length === 0 && lacksAllKeys(window, entry.keys)) return false
-      if (!(yield* firstKeyIn(entry.keys, texts, entry, this.#search))) return false
+      if (!(yield* firstKeyIn(entry.keys, texts, keyRulesOf(entry, rules), this.#search))) return false
     }
     if (!(yield* otherKeysAllow(entry, rules, texts, this.#search, []))) return false
     const probability = rules.probability ?? entry.probability

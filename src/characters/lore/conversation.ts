@@ -1,4 +1,5 @@
 import { type Message, textOf } from '../../openai/completion-request.ts'
+import { lowerCaseOf } from '../../text.ts'
 import type { Steps } from '../../work.ts'
 import { withoutComments } from '../macros/macros.ts'
 import { ScanBudget } from './scan-budget.ts'
@@ -141,7 +142,7 @@ export class Conversation {
       const plain = this.#texts[index] ?? this.#plain(index) ?? (yield* withoutComments(this.#written(index)))
       this.#texts[index] = plain
       const text = `${plain}${border}`
-      const lower = `${plain.toLowerCase()}${border}`
+      const lower = `${lowerCaseOf(plain)}${border}`
       texts.push(text)
       lowers.push(lower)
       textEnd += text.length

@@ -28,13 +28,17 @@ export interface LoreEntry {
   readonly logic: SelectiveLogic
   readonly constant: boolean
   readonly caseSensitive: boolean
+  /** Whether keys must stand between word borders; decorators (`DecoratedRules`) may decide otherwise. */
   readonly wholeWords: boolean
   readonly insertionOrder: number
-  /** If lore exceeds its budget or the context window, the entries with the lowest priority are dropped first. */
+  /**
+   * If lore exceeds its budget or the context window, the entries with the lowest priority are dropped first. Decorators may decide
+   * otherwise.
+   */
   readonly priority: number
   readonly scanDepth: number | undefined
   readonly place: LorePlace
-  /** In percent. */
+  /** In percent; decorators may decide otherwise. */
   readonly probability: number
   readonly excludeRecursion: boolean
   readonly preventRecursion: boolean
@@ -108,7 +112,6 @@ export function* readEntry(entry: Fields, index: number, notes: ReadingNotes): S
   const readKeys = (texts: readonly string[]) => keysOf(texts, allowsPatterns, notes)
   const insertionOrder = numberIn(entry, 'insertion_order') ?? 0
   const decorators = yield* readRules(chains, readKeys, isPattern, notes)
-  const first = decorators[0]
   const keys = yield* readKeys(written)
   const hasSecondary = valueIn(entry, 'selective') === true && !isPattern
   const secondaryKeys = hasSecondary ? yield* readKeys(commaSeparated(entry, 'secondary_keys')) : []
@@ -123,12 +126,12 @@ export function* readEntry(entry: Fields, index: number, notes: ReadingNotes): S
     constant: valueIn(entry, 'constant') === true && !isPattern,
     caseSensitive: booleanIn(extensions, 'case_sensitive') ?? valueIn(entry, 'case_sensitive') === true,
     // In SillyTavern, an entry without a value follows the global setting, which is on by default.
-    wholeWords: first?.wholeWords ?? booleanIn(extensions, 'match_whole_words') ?? isFromSillyTavern(extensions),
+    wholeWords: booleanIn(extensions, 'match_whole_words') ?? isFromSillyTavern(extensions),
     insertionOrder,
-    priority: first?.priority ?? numberIn(entry, 'priority') ?? insertionOrder,
+    priority: numberIn(entry, 'priority') ?? insertionOrder,
     scanDepth: numberIn(extensions, 'scan_depth'),
     place: placeOf(entry, extensions),
-    probability: first?.probability ?? probabilityOf(extensions),
+    probability: probabilityOf(extensions),
     excludeRecursion: valueIn(extensions, 'exclude_recursion') === true,
     preventRecursion: valueIn(extensions, 'prevent_recursion') === true,
     recursionLevel: recursionLevelOf(extensions),
@@ -185,7 +188,7 @@ function* keysOf(texts: readonly string[], allowsPatterns: boolean, notes: Readi
 /**
  * Kinds of replies that the service can tell apart. SillyTavern's other kinds (`swipe`, `quiet` …) look the same in a request.
  */
-const knownReplies: ReadonlySet<string> = new Set(['normal', 'continue'])
+export const knownReplies: ReadonlySet<string> = new Set(['normal', 'continue'])
 /** A tag as SillyTavern writes it: an id that only the installation of the book's author can resolve. */
 const tagId = /^(?:[0-9a-f]{8}-[0-9a-f-]{27}|\d{10,})$/i
 

@@ -30,7 +30,8 @@ export function* groupLosers<T extends { readonly entry: LoreEntry }>(
   for (const [group, all] of byGroup(found)) {
     const members = all.filter((match) => !losers.has(match))
     const winners = taken.has(group) ? [] : winnersOf(group, members, isSticky, seed)
-    taken.add(group)
+    // All members may have lost in other groups; then an entry of a later pass can still be chosen.
+    if (winners.length > 0) taken.add(group)
     const staying = new Set(winners)
     for (const member of members) if (!staying.has(member)) losers.add(member)
     budget.unitsLeft -= unitsOfMatch * (2 * all.length + 2)

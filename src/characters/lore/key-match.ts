@@ -1,6 +1,11 @@
 import type { Steps } from '../../work.ts'
 import type { DecoratedRules, LoreEntry } from './entry.ts'
-import { firstKeyIn, type KeySearch, type LoreKey, type ScannedText } from './scanned-text.ts'
+import { firstKeyIn, type KeyRules, type KeySearch, type LoreKey, type ScannedText } from './scanned-text.ts'
+
+/** How the keys of an entry are searched for, by its decorators or by its fields. */
+export function keyRulesOf(entry: LoreEntry, { wholeWords }: DecoratedRules): KeyRules {
+  return wholeWords === undefined ? entry : { caseSensitive: entry.caseSensitive, wholeWords }
+}
 
 /**
  * Whether the secondary keys and the keys of decorators allow a match.
@@ -13,36 +18,38 @@ export function* otherKeysAllow(
   search: KeySearch,
   matched: string[],
 ): Steps<boolean> {
-  for (const keys of rules.additional) if (!(yield* found(entry, keys, texts, search, matched))) return false
-  if (rules.excluded.length > 0 && (yield* firstKeyIn(rules.excluded, texts, entry, search))) return false
-  return entry.constant || (yield* secondariesAllow(entry, texts, search, matched))
+  const how = keyRulesOf(entry, rules)
+  for (const keys of rules.additional) if (!(yield* found(how, keys, texts, search, matched))) return false
+  if (rules.excluded.length > 0 && (yield* firstKeyIn(rules.excluded, texts, how, search))) return false
+  return entry.constant || (yield* secondariesAllow(entry, how, texts, search, matched))
 }
 
 function* secondariesAllow(
   entry: LoreEntry,
+  how: KeyRules,
   texts: readonly ScannedText[],
   search: KeySearch,
   matched: string[],
 ): Steps<boolean> {
   const { secondaryKeys, logic } = entry
   if (secondaryKeys.length === 0) return true
-  if (logic === 'any') return yield* found(entry, secondaryKeys, texts, search, matched)
-  if (logic === 'not any') return (yield* firstKeyIn(secondaryKeys, texts, entry, search)) === undefined
+  if (logic === 'any') return yield* found(how, secondaryKeys, texts, search, matched)
+  if (logic === 'not any') return (yield* firstKeyIn(secondaryKeys, texts, how, search)) === undefined
   for (const key of secondaryKeys) {
-    if (!(yield* firstKeyIn([key], texts, entry, search))) return logic !== 'all'
+    if (!(yield* firstKeyIn([key], texts, how, search))) return logic !== 'all'
   }
   return logic === 'all'
 }
 
 /** Whether one of the keys occurs. The first key that occurs is added to `matched`. */
 function* found(
-  entry: LoreEntry,
+  how: KeyRules,
   keys: readonly LoreKey[],
   texts: readonly ScannedText[],
   search: KeySearch,
   matched: string[],
 ): Steps<boolean> {
-  const key = yield* firstKeyIn(keys, texts, entry, search)
+  const key = yield* firstKeyIn(keys, texts, how, search)
   if (key) matched.push(key.written)
   return key !== undefined
 }

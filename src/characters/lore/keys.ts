@@ -1,5 +1,5 @@
 import { RE2JS } from 're2js'
-import { withoutControls } from '../../text.ts'
+import { lowerCaseOf, withoutControls } from '../../text.ts'
 import { hasMacro } from '../macros/macros.ts'
 import { LorePattern } from './pattern.ts'
 import type { LoreKey } from './scanned-text.ts'
@@ -42,7 +42,7 @@ export function readKey(raw: string, allowsPatterns: boolean, patterns: PatternC
 
 /** A key that is searched for literally. */
 export function plainKey(text: string): LoreKey {
-  const lower = text.toLowerCase()
+  const lower = lowerCaseOf(text)
   return { written: text, text, lower, trigrams: trigramsOf(lower) }
 }
 

@@ -3,7 +3,7 @@ import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
 import { type LoreEntry, type ReadingNotes, readEntry } from './entry.ts'
 import { foreignBook } from './foreign-book.ts'
-import { isTimed } from './timers.ts'
+import { isTimed, mayNeedReplay } from './timers.ts'
 
 /** A lorebook, prepared for scans: of a card, of a request, or of the operator for all characters (world book). */
 export interface Lorebook {
@@ -94,7 +94,7 @@ export function* readBook(book: Fields, notes: ReadingNotes): Steps<Lorebook> {
     name: textIn(book, 'name'),
     entries: read,
     hasTimers: read.some(isTimed),
-    timed: read.filter((entry) => isTimed(entry) || entry.groups.length > 0),
+    timed: read.filter(mayNeedReplay),
     levels: [...new Set(read.map(({ recursionLevel }) => recursionLevel))]
       .filter((level) => level !== 0)
       .sort((a, b) => a - b),

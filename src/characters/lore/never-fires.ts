@@ -1,6 +1,6 @@
 import { type Fields, isFields, listIn, textIn, valueIn } from '../../fields.ts'
 import type { Steps } from '../../work.ts'
-import { isDisabled, type LoreEntry } from './entry.ts'
+import { isDisabled, knownReplies, type LoreEntry } from './entry.ts'
 import type { Lorebook } from './lorebook.ts'
 
 /** Units of work to check one entry. */
@@ -39,15 +39,21 @@ function reasonOf(written: unknown, entry: LoreEntry | undefined, book: Lorebook
   if (!isFields(written)) return 'not an object'
   if (entry === undefined) return 'no content'
   const all = entry.decorators
+  if (isForUnknownReplies(entry)) return 'only for kinds of replies that the service does not know (triggers)'
   if (entry.place.section === 'nowhere' && all.every(({ position, depth }) => !position && depth === undefined)) {
     return 'placed at an outlet (position 7), which does not exist here'
   }
   if (all.some(({ activate }) => activate)) return undefined
   if (all.every(({ dontActivate }) => dontActivate)) return '@@dont_activate without @@activate'
-  if (entry.probability <= 0) return 'a probability of 0'
+  if (all.every(({ probability }) => (probability ?? entry.probability) <= 0)) return 'a probability of 0'
   if (entry.recursionLevel > 0 && !book.recursive) return 'delay_until_recursion in a book without recursion'
   if (entry.constant) return undefined
   return reasonOfKeys(entry) ?? reasonOfDepth(entry, book)
+}
+
+function isForUnknownReplies({ audience }: LoreEntry): boolean {
+  const replies = audience?.replies ?? []
+  return replies.length > 0 && !replies.some((reply) => knownReplies.has(reply))
 }
 
 function reasonOfKeys({ keys }: LoreEntry): string | undefined {

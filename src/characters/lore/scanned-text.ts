@@ -1,3 +1,4 @@
+import { lowerCaseOf } from '../../text.ts'
 import type { Steps } from '../../work.ts'
 import type { LorePattern } from './pattern.ts'
 import { placeOf, type ScanBudget } from './scan-budget.ts'
@@ -7,7 +8,7 @@ import { TrigramFilter } from './trigram-filter.ts'
 export interface LoreKey {
   /** As it is written in the lorebook, without spaces around it. */
   readonly written: string
-  /** The text of a key that is searched for literally, and the same in lower case. Absent for a regular expression. */
+  /** The text of a key that is searched for literally, and its `lowerCaseOf`. Absent for a regular expression. */
   readonly text?: string
   readonly lower?: string
   /** Hashes of trigrams that every text with the key contains (`trigramsOf`). */
@@ -43,7 +44,7 @@ export class ScannedText {
   readonly #filter: TrigramFilter
 
   /** @param whole a text that contains this one, and whose filter is used for both */
-  constructor(text: string, budget: ScanBudget, lower = text.toLowerCase(), whole?: ScannedText) {
+  constructor(text: string, budget: ScanBudget, lower = lowerCaseOf(text), whole?: ScannedText) {
     this.text = text
     this.#lower = lower
     this.#budget = budget
@@ -82,6 +83,8 @@ export class ScannedText {
   surelyLacks({ lower = '', trigrams = [], pattern }: LoreKey): boolean {
     this.#budget.unitsLeft -= unitsOfLookup
     if (pattern !== undefined) return pattern === null
+    // A key whose macros expand to nothing is blank, and would occur everywhere.
+    if (lower === '') return true
     if (lower.length > this.#lower.length) return true
     return !this.#filter.mayContain(lower, trigrams)
   }
@@ -123,6 +126,13 @@ export function* scannedTextsOf(text: string, budget: ScanBudget): Steps<readonl
   return parts
 }
 
+/** How keys are searched for. */
+export interface KeyRules {
+  readonly caseSensitive: boolean
+  /** Whether a key must stand between word borders. */
+  readonly wholeWords: boolean
+}
+
 /** The budget of a search for keys, and the function that expands the keys. */
 export interface KeySearch {
   readonly budget: ScanBudget
@@ -139,7 +149,7 @@ export interface KeySearch {
 export function* firstKeyIn(
   keys: readonly LoreKey[],
   texts: readonly ScannedText[],
-  { caseSensitive, wholeWords }: { readonly caseSensitive: boolean; readonly wholeWords: boolean },
+  { caseSensitive, wholeWords }: KeyRules,
   { budget, expand }: KeySearch,
 ): Steps<LoreKey | undefined> {
   for (let k = 0, key = keys[0]; key && budget.unitsLeft > 0; key = keys[++k]) {

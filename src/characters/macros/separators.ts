@@ -11,7 +11,7 @@ export interface Separators {
 /** The number of characters that one step reads. */
 const charactersOfStep = 1000
 
-/** Finds the separators from `start` to `end`. A backslash escapes the next character. */
+/** Finds the separators from `start` to `end`. A backslash escapes the next character, but not a nested macro. */
 export function* separatorsIn(text: string, pairs: readonly Pair[], start: number, end: number): Steps<Separators> {
   const colons: number[] = []
   const commas: number[] = []
@@ -30,7 +30,7 @@ export function* separatorsIn(text: string, pairs: readonly Pair[], start: numbe
       continue
     }
     const character = text[place]
-    if (character === '\\') place++
+    if (character === '\\' && pair?.open !== place + 1) place++
     else if (character === ',') commas.push(place)
     else if (character === ':' && text[place + 1] === ':') colons.push(place++)
   }

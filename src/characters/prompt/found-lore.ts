@@ -136,10 +136,14 @@ function inOrder(a: Lore, b: Lore): number {
   return a.entry.insertionOrder - b.entry.insertionOrder || a.bookIndex - b.bookIndex || a.entry.index - b.entry.index
 }
 
+function priorityOf({ entry, rules }: Lore): number {
+  return rules.priority ?? entry.priority
+}
+
 /** The order in which entries are dropped: the lowest priority first. Among equal priorities, the last entry is dropped first. */
 export function dropOrder(lore: readonly Lore[]): readonly Lore[] {
   return lore.toSorted(
-    (a, b) => a.entry.priority - b.entry.priority || b.bookIndex - a.bookIndex || b.entry.index - a.entry.index,
+    (a, b) => priorityOf(a) - priorityOf(b) || b.bookIndex - a.bookIndex || b.entry.index - a.entry.index,
   )
 }
 

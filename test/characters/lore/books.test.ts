@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Card } from '../../../src/characters/cards/card.ts'
 import { type Lorebook, readLorebook } from '../../../src/characters/lore/lorebook.ts'
+import { readRequestBooks } from '../../../src/characters/lore/request-books.ts'
 import { atOnce } from '../../support/composed.ts'
 import { assistant, cardOf, cardWithLore, composed, firedIn, user } from '../../support/lore-cards.ts'
 
@@ -63,6 +64,17 @@ describe('6.3 books of one prompt are scanned together', () => {
     expect(fired({ entries: [of('OWN')] }, world, 'tea')).toEqual(['WORLD'])
   })
 
+  test('6.6 a group whose members lost in other groups is free for lore of a later pass', () => {
+    const own = {
+      entries: [
+        entry('tea', 'A wins.', { extensions: { group: 'one', group_override: true } }),
+        entry('tea', 'LOST', { extensions: { group: 'one, two' } }),
+        entry('wins', 'LATER', { extensions: { group: 'two' } }),
+      ],
+    }
+    expect(fired(own, bookOf([]), 'tea')).toEqual(['A wins.', 'LATER'])
+  })
+
   test('6.6 a sticky entry wins its group over entries of other books', () => {
     const sticky = entry('tea', '@@scan_depth 1\nSTICKY', { extensions: { group: 'g', sticky: 5 } })
     const other = entry('milk', '@@scan_depth 1\nOTHER', { extensions: { group: 'g', group_override: true } })
@@ -76,6 +88,14 @@ describe('6.3 books of one prompt are scanned together', () => {
 })
 
 describe('15 the books of a request', () => {
+  test('15 keep the timers of an entry with @@disable_ui_prompt', () => {
+    const sticky = (content: string) => entry('tea', `@@scan_depth 1\n${content}`, { extensions: { sticky: 9 } })
+    const document = { entries: [sticky('ON'), sticky('@@disable_ui_prompt system_prompt\nON TOO')] }
+    const { books } = atOnce(readRequestBooks([document], true))
+    const turns = [user('tea'), assistant('Hm'), user('milk')]
+    expect(firedIn(composed(cardWithLore([]), turns, { texts: { books, seesCard: true } }))).toEqual(['ON', 'ON TOO'])
+  })
+
   const card = cardWithLore([{ keys: ['tea'], content: 'The secret door.', extensions: { group: 'g' } }])
   const own = bookOf([
     entry('secret', 'FOUND'),

@@ -114,6 +114,32 @@ describe('7.2 decorators', () => {
       [user('x'), assistant('y'), user('tea')],
       true,
     ],
+    [
+      'keep_activate_after_match does not count a turn at which a condition was not met',
+      '@@keep_activate_after_match\n@@activate_only_after 1\n@@scan_depth 1',
+      talk,
+      false,
+    ],
+    [
+      'keep_activate_after_match does not count a turn whose draw failed',
+      '@@keep_activate_after_match\n@@probability 0\n@@scan_depth 1',
+      talk,
+      false,
+    ],
+    [
+      'dont_activate_after_match lets a constant entry fire at the first turn',
+      '@@dont_activate_after_match',
+      'x',
+      true,
+      { keys: [], constant: true },
+    ],
+    [
+      'dont_activate_after_match does not let a constant entry fire at a later turn',
+      '@@dont_activate_after_match',
+      talk,
+      false,
+      { keys: [], constant: true },
+    ],
     ['scan_depth 1 scans only the newest message', '@@scan_depth 1', talk, false],
     ['is_greeting fires for the active greeting', '@@is_greeting 0', [assistant('GREETING'), user('tea')], true],
     ['is_greeting does not fire for another greeting', '@@is_greeting 1', [assistant('GREETING'), user('tea')], false],
@@ -146,6 +172,15 @@ describe('7.2 decorators', () => {
       ).toEqual(expected ? ['BODY'] : [])
     })
   }
+
+  test.each(['@@@probability 0', '@@@match_full_word'])(
+    '7.2 the fallback %s of a position has no effect where the position exists',
+    (fallback) => {
+      const entries = [{ keys: ['tea'], content: `@@position personality\n${fallback}\nBODY` }]
+      expect(fired(entries, 'steam', {}, { personality: 'Calm.' })).toEqual(['BODY'])
+      expect(fired(entries, 'steam')).toEqual([])
+    },
+  )
 
   test('7.2 is_greeting follows the greeting that the request names', () => {
     const data = { first_mes: 'A', alternate_greetings: ['B'] }

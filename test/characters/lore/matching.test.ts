@@ -101,6 +101,26 @@ describe('6 matching', () => {
       ['LORE1', 'LORE0', 'LORE2'],
     ],
     ['6.3 blank keys never match', [{ keys: [' ', ''] }], ' a b ', []],
+    [
+      '6.3 a key whose macros expand to nothing never matches',
+      [
+        { keys: ['{{// note}}'] },
+        { keys: ['{{persona}}'], extensions: { match_whole_words: true } },
+        { keys: ['tea'], selective: true, secondary_keys: ['{{// note}}'] },
+      ],
+      'tea',
+      [],
+    ],
+    ['6.3 a Greek word matches inside a longer word', [{ keys: ['ΟΔΟΣ'] }], 'ΟΔΟΣΑ', ['LORE0']],
+    [
+      '6.3 a Greek word matches with its case',
+      [
+        { keys: ['ΟΔΟΣ'], case_sensitive: true },
+        { keys: ['οδος'], case_sensitive: true },
+      ],
+      'ΟΔΟΣΑ',
+      ['LORE0'],
+    ],
     ['6.3 keys may occur inside a word', [{ keys: ['ea'] }], 'steam', ['LORE0']],
     [
       '6.3 no literal key matches across two messages',

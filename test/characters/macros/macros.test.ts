@@ -42,6 +42,7 @@ describe('12 macros', () => {
     ['untrimmed values between ::', '[{{random::A:: B ::C}}]', '[ B ]'],
     ['an escaped comma', '{{random:A\\,a}}', 'A,a'],
     ['macros only in the chosen value', '{{random:{{char}},{{user}} {{reverse:ab}},C}}', 'Ada ba'],
+    ['a backslash before a nested macro does not divide it', '{{random::C:\\{{user}}::{{random::a::b}}}}', 'b'],
     ['commas of a nested macro do not separate values', '{{random:{{random:x,y}}}}', 'y'],
     ['dice', '{{roll:20}} {{roll:d20}} {{roll:2d6}} {{roll 20}}', '11 11 8 11'],
     ['invalid dice', '[{{roll:x}}{{roll:0}}{{roll:1001d6}}{{roll:9999999999999d6}}{{roll:d1000000001}}]', '[]'],
