@@ -64,7 +64,9 @@ export const CharacterSummary = Type.Object(
     greetings: Type.Integer(),
     lore_entries: Type.Integer(),
     regexes: Type.Integer(),
-    refused_regexes: Type.Array(Type.String(), { description: 'Regular expressions that never match here, and why.' }),
+    refused_regexes: Type.Array(Type.String(), {
+      description: 'Regular expressions that are refused, and never match here.',
+    }),
     remote_assets: Type.Integer({
       description: 'The number of assets with a web address; the service never fetches them.',
     }),

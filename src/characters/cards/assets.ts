@@ -1,8 +1,9 @@
 import { type Fields, isFields, listIn, textIn } from '../../fields.ts'
 import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
+import { decodePayload } from './payload.ts'
 import { pictureFacts } from './pictures.ts'
-import { embeddedAsset } from './png.ts'
+import { assetTexts } from './png.ts'
 import type { CardSource } from './source.ts'
 import { dataOf } from './summary.ts'
 import { listZip, unzip, type ZipEntry } from './zip.ts'
@@ -11,11 +12,14 @@ import { listZip, unzip, type ZipEntry } from './zip.ts'
 export const maxAssetBytes = 16 * 1024 * 1024
 /** Units of work for each file of an archive, and for each asset. */
 const unitsOfFile = 100
+/** Units of work to unpack a file, besides its bytes. */
+const unitsOfUnzip = 3000
 
 /** Finds the bytes of a card's assets: in its archive, in its picture's chunks, and in data URLs. */
 export class Assets {
   readonly #source: CardSource
   #files: ReadonlyMap<string, ZipEntry> | undefined
+  #texts: ReadonlyMap<string, Buffer> | undefined
 
   constructor(source: CardSource) {
     this.#source = source
@@ -47,8 +51,14 @@ export class Assets {
     const path = /^embedd?ed:\/\/([\s\S]+)$/.exec(uri)?.[1]
     if (path !== undefined) return container === 'charx' ? yield* this.#unzipped(path) : undefined
     const chunk = /^__asset:([\s\S]+)$/.exec(uri)?.[1]
-    if (chunk !== undefined) return container === 'png' ? yield* embeddedAsset(bytes, chunk) : undefined
+    if (chunk !== undefined) return container === 'png' ? yield* this.#embedded(chunk) : undefined
     return yield* bytesOfDataUrl(uri)
+  }
+
+  *#embedded(path: string): Steps<Buffer | undefined> {
+    this.#texts ??= yield* assetTexts(this.#source.bytes)
+    const text = this.#texts.get(path)
+    return text && (yield* decodePayload(text))
   }
 
   *#unzipped(path: string): Steps<Buffer | undefined> {
@@ -59,8 +69,8 @@ export class Assets {
     }
     // `ZipEntry.name` has the bytes of a name as Latin-1 characters, so the bytes of the path are converted in the same way.
     const file = this.#files.get(Buffer.from(path).toString('latin1'))
-    if (!file) return undefined
-    yield file.size >> 3
+    if (!file || file.size > maxAssetBytes) return undefined
+    yield unitsOfUnzip + (file.size >> 3)
     return unzip(file, maxAssetBytes)
   }
 

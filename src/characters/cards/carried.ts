@@ -5,7 +5,7 @@ import { Assets, dataUrl, isIcon, standardIcon } from './assets.ts'
 import { countAssets } from './charx.ts'
 import { pictureFacts } from './pictures.ts'
 import { isPlaceholder, pictureOf, strippedLength } from './png.ts'
-import type { CardSource, ExportFormat } from './source.ts'
+import { type CardSource, type ExportFormat, maxFileBytes } from './source.ts'
 import { type ZipFile, zipFile } from './zip-writer.ts'
 
 /** A card and its assets, prepared for an export. */
@@ -27,6 +27,11 @@ const unitsOfAsset = 100
 const localLink = /^(?:embedd?ed:\/\/|__asset:)/
 /** The URI of the default asset of a type (V3, "assets"). It replaces a URI that would point to nothing. */
 const standard = 'ccdefault:'
+
+/** The refusal of a file that the service could not read again. */
+export function tooLargeFile(): CardError {
+  return new CardError('card_too_large', `The file would be larger than ${maxFileBytes} bytes. Choose another format.`)
+}
 
 /** Prepares a card and its assets for an export. @param document the card, converted for the format of the export */
 export function* carryAssets(source: CardSource, document: Fields, format: ExportFormat): Steps<CarriedAssets> {
@@ -54,7 +59,10 @@ class AssetCarrier {
   /** The picture of a PNG source, if it goes into an archive. */
   #own: Buffer | undefined
   #inlined = 0
-  #carried = 0
+  /** Bytes of `files`. */
+  #packed = 0
+  /** The paths of the source's files that are in the new file, with their new URIs. Several assets may name one file. */
+  readonly #carried = new Map<string, string>()
   #missing = 0
   #isIconLost = false
 
@@ -66,7 +74,7 @@ class AssetCarrier {
 
   get losses(): readonly string[] {
     const { container, bytes } = this.#source
-    const left = container === 'charx' ? countAssets(bytes) - this.#carried : 0
+    const left = container === 'charx' ? countAssets(bytes) - this.#carried.size : 0
     return [
       ...(container === 'png' && this.#format !== 'charx' ? ['The picture of the card is not in this format.'] : []),
       ...(left > 0 ? [`Files of the archive that are not in this format: ${left}.`] : []),
@@ -92,7 +100,8 @@ class AssetCarrier {
       return undefined
     }
     this.#shown = icon.asset
-    if (localLink.test(textIn(icon.asset, 'uri'))) this.#carried++
+    const path = localPath(icon.asset)
+    if (path !== undefined) this.#carried.set(path, standard)
     return icon.bytes
   }
 
@@ -108,11 +117,15 @@ class AssetCarrier {
 
   *#relinked(asset: Fields, index: number): Steps<Fields> {
     if (asset === this.#shown) return { ...asset, uri: standard, ext: 'png' }
-    if (!localLink.test(textIn(asset, 'uri').trim())) return asset
+    const path = localPath(asset)
+    if (path === undefined) return asset
+    // A packed file can serve several assets. The text of a data URL is not kept, and each asset has its own.
+    const known = this.#format === 'charx' ? this.#carried.get(path) : undefined
+    if (known !== undefined) return { ...asset, uri: known }
     const bytes = this.#format === 'v2' ? undefined : yield* this.#assets.read(asset)
     const uri = bytes && (yield* this.#carry(bytes, asset, index))
     if (uri !== undefined) {
-      this.#carried++
+      this.#carried.set(path, this.#format === 'charx' ? uri : standard)
       return { ...asset, uri }
     }
     if (this.#source.container !== 'charx' || !(yield* this.#assets.read(asset))) this.#missing++
@@ -136,7 +149,10 @@ class AssetCarrier {
   }
 
   *#pack(name: string, bytes: Buffer): Steps<string> {
-    this.files.push(yield* zipFile(name, bytes))
+    const file = yield* zipFile(name, bytes)
+    this.#packed += file.packed.length
+    if (this.#packed > maxFileBytes) throw tooLargeFile()
+    this.files.push(file)
     return `embeded://${name}`
   }
 
@@ -152,6 +168,12 @@ class AssetCarrier {
     const hasMain = assets.some((asset) => isFields(asset) && isIcon(asset) && textIn(asset, 'name') === 'main')
     return [...assets, { ...standardIcon, uri, name: hasMain ? 'picture' : 'main' }]
   }
+}
+
+/** The path of a file in the card's own file to which an asset's URI points; undefined for other URIs. */
+function localPath(asset: Fields): string | undefined {
+  const uri = textIn(asset, 'uri').trim()
+  return localLink.test(uri) ? uri.replace(localLink, '') : undefined
 }
 
 function* isIntactPng(bytes: Buffer): Steps<boolean> {

@@ -3,7 +3,7 @@ import { freeBytes } from '../../http/body.ts'
 import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
 import { documentInFile, maxDocumentBytes } from '../documents/json-document.ts'
-import { listZip, unzip, type ZipEntry } from './zip.ts'
+import { listZip, maxEntries, unzip, type ZipEntry } from './zip.ts'
 import { writeZip, type ZipFile, zipFile } from './zip-writer.ts'
 
 /** The name of the card in a CHARX archive: exactly this, at the root (Character Card V3, "CHARX"). */
@@ -46,6 +46,13 @@ export function* writeCharx(document: Buffer, archive?: Buffer, files: readonly 
   const start = entries.reduce((first, entry) => Math.min(first, entry.start), archive?.length ?? 0)
   const others = entries.filter((entry) => entry.name !== cardName)
   yield entries.length * unitsOfEntry
+  const count = 1 + others.length + files.length
+  if (count > maxEntries) {
+    throw new CardError(
+      'card_too_large',
+      `The archive would have more than ${maxEntries} files. Choose another format.`,
+    )
+  }
   const card = yield* zipFile(cardName, document)
   const written = writeZip([card, ...others, ...files], archive?.subarray(0, entries.length > 0 ? start : 0))
   for (const bytes of [card.packed, document]) freeBytes(bytes)

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
-import { type Fields, isFields, textsIn, valueIn } from '../../fields.ts'
+import { type Fields, isFields, textIn, textsIn, valueIn } from '../../fields.ts'
 import type { Steps } from '../../work.ts'
+import { splitDecorators } from '../lore/decorators.ts'
 import { isSlashForm } from '../lore/keys.ts'
 import { cardVersion, pygmalionNames, specs } from './versions.ts'
 
@@ -158,9 +159,12 @@ function* additions(document: Fields, version: WrittenVersion): Steps<readonly C
   return changes
 }
 
-/** Whether an entry without `use_regex` has a regular expression as a key (docs/cards.md, 6.4). */
+/** Whether an entry without `use_regex` has a regular expression as a key, also of a decorator (docs/cards.md, 6.4). */
 function hasPattern(entry: Fields): boolean {
-  return [...textsIn(entry, 'keys'), ...textsIn(entry, 'secondary_keys')].some((key) => isSlashForm(key.trim()))
+  const decorators = splitDecorators(textIn(entry, 'content')).chains.flat()
+  const lists = decorators.filter(({ name }) => name === 'additional_keys' || name === 'exclude_keys')
+  const keys = [...textsIn(entry, 'keys'), ...textsIn(entry, 'secondary_keys')]
+  return [...keys, ...lists.flatMap(({ value }) => value.split(','))].some((key) => isSlashForm(key.trim()))
 }
 
 function headerChanges(document: Fields, version: WrittenVersion): readonly Change[] {
@@ -189,7 +193,9 @@ function upgradeV1(document: Fields, version: WrittenVersion): Fields {
     .map(([name, theirs]) => [name, valueIn(document, theirs)] as const)
     .filter(([, value]) => typeof value === 'string')
   const required = { ...requiredFields, ...(version === 'v3' ? { group_only_greetings: [] } : {}) }
-  const data = { ...required, ...Object.fromEntries(fromPygmalion), ...document }
+  // A required field that is null counts as missing.
+  const given = Object.entries(document).filter(([name, value]) => value !== null || !Object.hasOwn(required, name))
+  const data = { ...required, ...Object.fromEntries(fromPygmalion), ...Object.fromEntries(given) }
   return { ...specs[version], data }
 }
 

@@ -3,7 +3,7 @@ import { freeBytes } from '../../http/body.ts'
 import { type Steps, workAtOnce } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
 import { writeJsonDocument } from '../documents/json-document.ts'
-import { type CarriedAssets, carryAssets } from './carried.ts'
+import { type CarriedAssets, carryAssets, tooLargeFile } from './carried.ts'
 import { writeCharx } from './charx.ts'
 import { toBackfill, toVersion } from './conversion.ts'
 import { type CardText, placeholderPicture, writePngCards } from './png.ts'
@@ -30,9 +30,7 @@ export function* exportSteps(source: CardSource, format: ExportFormat, now = Dat
   const bytes = yield* writers[format](carried, source)
   // `bytes` has copies of the packed files. A view of the source (a PNG asset without base64) is not freed.
   for (const { packed } of carried.files) if (packed.buffer !== source.bytes.buffer) freeBytes(packed)
-  if (bytes.length > maxFileBytes) {
-    throw new CardError('card_too_large', `The file would be larger than ${maxFileBytes} bytes. Choose another format.`)
-  }
+  if (bytes.length > maxFileBytes) throw tooLargeFile()
   return { bytes, losses: carried.losses }
 }
 

@@ -26,7 +26,7 @@ const lists = [
 /** Fields of V2 and V3 that V1 does not have. */
 const laterFields = [
   ...['system_prompt', 'post_history_instructions', 'alternate_greetings', 'character_book', 'nickname'],
-  ...['creator_notes', 'group_only_greetings', 'extensions'],
+  ...['group_only_greetings', 'extensions'],
 ]
 /** Units of work to check one entry. */
 const unitsOfEntry = 20

@@ -56,7 +56,7 @@ function* decodeBase64(digits: Buffer): Steps<Buffer> {
     const whole = text.length - (text.length % 4)
     length += decoded.write(text.slice(0, whole), length, 'base64')
     rest = text.slice(whole)
-    yield maxPieceBytes >> 3
+    yield text.length >> 3
   }
   length += decoded.write(rest, length, 'base64')
   return decoded.subarray(0, length)
@@ -65,8 +65,9 @@ function* decodeBase64(digits: Buffer): Steps<Buffer> {
 /** Whether a character of a Latin-1 text matches, in steps. */
 function* hasMatch(bytes: Buffer, pattern: RegExp): Steps<boolean> {
   for (let start = 0; start < bytes.length; start += maxPieceBytes) {
-    if (pattern.test(bytes.toString('latin1', start, start + maxPieceBytes))) return true
-    yield maxPieceBytes >> 3
+    const text = bytes.toString('latin1', start, start + maxPieceBytes)
+    if (pattern.test(text)) return true
+    yield text.length >> 3
   }
   return false
 }

@@ -137,15 +137,17 @@ function* keepChunks(bytes: Buffer, keeps: (chunk: Chunk) => boolean): Steps<Buf
 }
 
 /**
- * The bytes of the first asset with this path in a picture's text chunks; undefined for none.
- * @throws CardError when the picture or the text of the asset is damaged
+ * The texts of the assets in a picture's chunks, by path. Of several assets with one path, it is the first.
+ * @throws CardError when the picture is damaged
  */
-export function* embeddedAsset(bytes: Buffer, path: string): Steps<Buffer | undefined> {
+export function* assetTexts(bytes: Buffer): Steps<ReadonlyMap<string, Buffer>> {
+  const texts = new Map<string, Buffer>()
   for (const chunk of chunksOf(bytes)) {
     yield unitsOfChunk
-    if (assetPath(chunk) === path) return yield* decodePayload(textOf(chunk))
+    const path = assetPath(chunk)
+    if (path !== undefined && !texts.has(path)) texts.set(path, textOf(chunk))
   }
-  return undefined
+  return texts
 }
 
 /** The path of the asset in a text chunk (V3, "PNG/APNG"); older files of RisuAI lack the colon. */

@@ -1,4 +1,5 @@
 import { type Fields, isFields, textIn, valueIn } from '../../fields.ts'
+import { pygmalionNames } from './versions.ts'
 
 /** The public facts of a card, besides its name and greetings. */
 export interface CardAbout {
@@ -52,10 +53,18 @@ const hidden = [
   'character_book',
 ]
 
-/** The hidden fields of a card, unchanged. */
+/** Pygmalion's names of V1's fields, by the usual names. */
+const namesInV1: ReadonlyMap<string, string> = new Map(Object.entries(pygmalionNames))
+
+/** The hidden fields of a card by their usual names; the values are unchanged. */
 export function hiddenFields(document: Fields): Record<string, unknown> {
   const data = dataOf(document)
-  return Object.fromEntries(hidden.filter((name) => Object.hasOwn(data, name)).map((name) => [name, data[name]]))
+  const names = hidden.map((name) => [name, Object.hasOwn(data, name) ? name : namesInV1.get(name)] as const)
+  return Object.fromEntries(
+    names.flatMap(([name, theirs]) =>
+      theirs !== undefined && Object.hasOwn(data, theirs) ? [[name, data[theirs]] as const] : [],
+    ),
+  )
 }
 
 /** The most tags of a character in a list. More tags would make lists long, and not help to find a character. */

@@ -36,7 +36,8 @@ const endLength = 22
 const centralLength = 46
 const localLength = 30
 const maxCommentBytes = 0xffff
-const maxEntries = 4_000
+/** The most files of an archive that is read or written. */
+export const maxEntries = 4_000
 /** The largest allowed ratio of a file's size to its packed size. Text has about 5, a zip bomb about 1000. */
 const maxRatio = 200
 /** Section 4.4.4: bit 0 is encryption, 6 strong encryption, 13 an encrypted directory. */
@@ -79,7 +80,7 @@ export function listZip(bytes: Buffer): readonly ZipEntry[] {
 /**
  * Unpacks a file.
  * @throws CardError if the file is encrypted, packed in an unknown way or damaged, or if packed content unpacks to more than
- *   `maxBytes` or to more than 200 times its packed size
+ *   its declared size or to more than 200 times its packed size, or if it is larger than `maxBytes`
  */
 export function unzip(entry: ZipEntry, maxBytes: number): Buffer {
   if ((entry.flags & encryptionFlags) !== 0) {
@@ -89,10 +90,26 @@ export function unzip(entry: ZipEntry, maxBytes: number): Buffer {
     throw new CardError('card_unsupported', 'The archive is packed in an unusual way. Pack it as an ordinary zip.')
   }
   if (!entry.isConsistent) fail('its directory and its files disagree')
-  const maxInflatedBytes = Math.min(maxBytes, Math.max(1, entry.packed.length * maxRatio))
-  const content = entry.method === 0 ? entry.packed : inflate(entry.packed, 'none', maxInflatedBytes)
+  if (entry.size > maxBytes)
+    throw new CardError('card_too_large', `A file of the archive is larger than ${maxBytes} bytes. Shorten it.`)
+  const content = entry.method === 0 ? entry.packed : inflateEntry(entry)
   if (content.length !== entry.size || crc32(content) !== entry.checksum) fail('a checksum or a length is wrong')
   return content
+}
+
+/** The fewest bytes of output that Node's zlib takes as a limit. */
+const minOutputBytes = 64
+
+/** Unpacks a file up to its declared size: callers know that size before, and charge the work by it. */
+function inflateEntry({ packed, size }: ZipEntry): Buffer {
+  const most = Math.max(1, packed.length * maxRatio)
+  if (size >= most) return inflate(packed, 'none', most)
+  try {
+    return inflate(packed, 'none', Math.max(minOutputBytes, size + 1))
+  } catch (error) {
+    if (error instanceof CardError && error.code === 'card_too_large') fail('a checksum or a length is wrong')
+    throw error
+  }
 }
 
 /** Whether a file of this size packs so well that `unzip` would refuse it. */

@@ -133,9 +133,9 @@ export class WatchedFolder<T> {
         this.#changed?.()
         return before
       }
-      // A file that is not a card is read again only after a change. A file that the system refused is read at the next scan.
-      const isRefused = error instanceof Error && 'syscall' in error
-      return isRefused ? refused(file, error, before) : { signature, file, reason: reasonOf(error) }
+      // A file that is not a card is read again only after a change. A file that the system refused, or that had to wait too
+      // long for its slices of the event loop, is read at the next scan.
+      return isPassing(error) ? refused(file, error, before) : { signature, file, reason: reasonOf(error) }
     }
   }
 
@@ -178,10 +178,16 @@ function signatureOf({ ino, size, mtimeNs, ctimeNs }: BigIntStats): string {
   return [ino, size, mtimeNs, ctimeNs].join(':')
 }
 
-/** The state of a file that the system refused to read. Its empty signature makes each scan read the file again. */
+/** The state of a file that could not be read now. Its empty signature makes each scan read the file again. */
 function refused<T>(file: string, error: unknown, before: FileState<T> | undefined): FileState<T> {
   const reason = reasonOf(error)
   return before && 'reason' in before && before.reason === reason ? before : { signature: '', file, reason }
+}
+
+/** Whether an error is not one of the file, so that the next scan may read it. */
+function isPassing(error: unknown): boolean {
+  if (error instanceof ApiError) return error.status >= 500
+  return error instanceof Error && 'syscall' in error
 }
 
 /** The reason why a file is not read: a fault of its content, an error of the system (no permission), or a bug of the service. */

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { readCard } from '../../../src/characters/cards/card.ts'
 import { type CardSummary, describeCard } from '../../../src/characters/cards/description.ts'
+import { hiddenFields } from '../../../src/characters/cards/summary.ts'
 import { CardError } from '../../../src/characters/documents/card-error.ts'
 import { emptyNotes, type Lorebook, readLorebook } from '../../../src/characters/lore/lorebook.ts'
 import { atOnce } from '../../support/composed.ts'
@@ -73,6 +74,7 @@ describe('1 detection', () => {
       example_dialogue: 'E',
     })
     expect(card).toMatchObject({ name: 'M', description: 'D', greetings: ['G'], scenario: 'S', examples: 'E' })
+    expect(hiddenFields({ char_name: 'M', char_persona: 'D' })).toEqual({ description: 'D' })
   })
 
   test.each([

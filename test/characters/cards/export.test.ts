@@ -103,6 +103,13 @@ describe('10 into another format and back', () => {
     )
   })
 
+  test('10 a required field of V1 that is null counts as missing', () => {
+    const document = { name: 'Moss', description: 'D', first_mes: 'Hello.', personality: null, other: null }
+    for (const version of ['v2', 'v3'] as const) {
+      expect(toVersion(document, version)['data']).toMatchObject({ name: 'Moss', personality: '', other: null })
+    }
+  })
+
   test('10 numbers that JSON.stringify would lose are kept', () => {
     const bytes = writeJsonDocument({ ...cardOfV3, numbers: [-0, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY] })
     expect(Object.entries(readCardSource(bytes).document)).toContainEqual(['numbers', [-0, Infinity, -Infinity]])
@@ -334,117 +341,6 @@ test('a conversion does not change its input', () => {
   deepStrictEqual(document, before)
 })
 
-describe('9 assets in exports', () => {
-  const data = Buffer.from('sound')
-  const own = png(pngChunk('tEXt', 'Comment\0kept'))
-  const jpeg = Buffer.from('ffd8ffe000040000ffc0001108002000400301220002110103110100000000000000', 'hex')
-  const asset = (uri: string, more: object = {}) => ({ type: 'icon', name: 'main', ext: 'png', uri, ...more })
-  const sound = asset('embeded://s.mp3', { type: 'x_sound', name: 'bell', ext: 'mp3' })
-  const dead = asset('embeded://gone.png', { type: 'emotion', name: 'sad' })
-  const card = (assets: readonly object[]) => ({ ...cardOfV3, data: { ...cardOfV3.data, assets } })
-  const archive = (icon: Buffer, ...assets: readonly object[]) =>
-    readCardSource(
-      zip([
-        { name: 'card.json', content: jsonBytes(card(assets)) },
-        { name: 'i.png', content: icon },
-        { name: 's.mp3', content: data },
-      ]),
-    )
-  const assetsOf = (source: CardSource) => Object.getOwnPropertyDescriptor(source.document['data'], 'assets')?.value
-
-  test('9 an archive becomes a picture: its main icon, and the other files as data URLs', () => {
-    const source = archive(
-      own,
-      asset('embeded://i.png'),
-      sound,
-      dead,
-      asset('https://x.example/a.png', { name: 'far' }),
-    )
-    const { bytes, losses } = exporting.exportCard(source, 'png')
-    expect(chunksIn(bytes).map(({ type, data: each }) => `${type} ${each.toString('latin1', 0, 5)}`)).toEqual([
-      ...chunksIn(own)
-        .slice(0, -1)
-        .map(({ type, data: each }) => `${type} ${each.toString('latin1', 0, 5)}`),
-      ...['tEXt ccv3\0', 'tEXt chara', 'IEND '],
-    ])
-    expect(assetsOf(readCardSource(bytes))).toEqual([
-      asset('ccdefault:'),
-      { ...sound, uri: `data:application/octet-stream;base64,${data.toString('base64')}` },
-      { ...dead, uri: 'ccdefault:' },
-      asset('https://x.example/a.png', { name: 'far' }),
-    ])
-    expect(losses).toEqual(['Assets whose files are missing or do not fit into this format: 1.'])
-  })
-
-  test.each([
-    ['JPEG', jpeg],
-    ['damaged PNG', own.subarray(0, 50)],
-  ])('9 a main icon that is a %s becomes a data URL, and the picture is plain, which is reported', (_kind, icon) => {
-    const { bytes, losses } = exporting.exportCard(archive(icon, asset('embeded://i.png'), sound), 'png')
-    expect(losses).toEqual(['The main icon is not an intact PNG, so the picture is a plain grey one.'])
-    expect(JSON.stringify(assetsOf(readCardSource(bytes)))).toContain(`base64,${icon.toString('base64')}`)
-  })
-
-  test('9 an archive becomes JSON with its files as data URLs, and V2 without them', () => {
-    const source = archive(own, asset('embeded://i.png'), sound)
-    expect(exportLosses(source, 'json')).toEqual([])
-    expect(JSON.stringify(assetsOf(readCardSource(exportCard(source, 'json'))))).toContain(
-      `data:image/png;base64,${own.toString('base64')}`,
-    )
-    expect(exportLosses(source, 'v2')).toEqual(['Files of the archive that are not in this format: 2.'])
-    expect(assetsOf(readCardSource(exportCard(source, 'v2')))).toEqual([
-      asset('ccdefault:'),
-      { ...sound, uri: 'ccdefault:' },
-    ])
-  })
-
-  test('15 a file that is too large for a data URL is left out, which is reported; smaller files are not', () => {
-    const large = Buffer.alloc(7_000_000, 'ab1')
-    const files = [{ name: 'card.json', content: jsonBytes(card([asset('embeded://big'), sound])) }]
-    const source = readCardSource(
-      zip([...files, { name: 'big', content: large, method: 0 }, { name: 's.mp3', content: data }]),
-    )
-    const { bytes, losses } = exporting.exportCard(source, 'json')
-    expect(bytes.length).toBeLessThan(10_000)
-    expect(losses).toEqual(['Files of the archive that are not in this format: 1.'])
-    expect(JSON.stringify(assetsOf(readCardSource(bytes)))).toContain(data.toString('base64'))
-  })
-
-  test.each<[string, object | undefined, readonly object[]]>([
-    ['lists no assets', undefined, [asset('embeded://assets/icon/images/main.png')]],
-    ['lists the picture as its icon', [asset('ccdefault:')], [asset('embeded://assets/icon/images/main.png')]],
-    [
-      'has another main icon',
-      [asset('__asset:7')],
-      [asset('embeded://assets/icon/other/0.png'), asset('embeded://assets/icon/images/main.png', { name: 'picture' })],
-    ],
-  ])('9 the picture of a PNG becomes an icon in an archive if the card %s', (_what, assets, expected) => {
-    const written = { ...cardOfV3, data: { ...cardOfV3.data, ...(assets ? { assets } : {}) } }
-    const chunk = pngChunk('tEXt', `chara-ext-asset_:7\0${data.toString('base64')}`)
-    const source = readCardSource(png(pngChunk('tEXt', 'Comment\0kept'), chunk, cardChunk('ccv3', written)))
-    const { bytes, losses } = exporting.exportCard(source, 'charx')
-    expect(losses).toEqual([])
-    expect(assetsOf(readCardSource(bytes))).toEqual(expected)
-    const main = listZip(bytes).find(({ name }) => name === 'assets/icon/images/main.png')
-    expect(main && unzip(main, 10_000).equals(own)).toBe(true)
-    const back = exporting.exportCard(readCardSource(bytes), 'png').bytes
-    if (assets === undefined) expect(chunksIn(back).slice(0, 3)).toEqual(chunksIn(own).slice(0, 3))
-  })
-
-  test('9 the plain picture of a card without a picture is not exported as an asset', () => {
-    const source = readCardSource(exportCard(readCardSource(jsonBytes(cardOfV3)), 'png'))
-    expect(listZip(exportCard(source, 'charx')).map(({ name }) => name)).toEqual(['card.json'])
-  })
-
-  test('9 URIs in a JSON card that point to nothing are replaced by valid URIs', () => {
-    const source = readCardSource(jsonBytes(card([dead, sound])))
-    expect(exporting.exportCard(source, 'charx').losses).toEqual([
-      'Assets whose files are missing or do not fit into this format: 2.',
-    ])
-    expect(JSON.stringify(assetsOf(readCardSource(exportCard(source, 'png'))))).not.toContain('embeded:')
-  })
-})
-
 describe('10 V3 has all required fields', () => {
   const lore = (fields: object) => ({ ...cardOfV2, data: { ...cardOfV2.data, character_book: { entries: [fields] } } })
 
@@ -455,6 +351,8 @@ describe('10 V3 has all required fields', () => {
       { use_regex: true, enabled: false },
     ],
     [{ keys: ['a'], secondary_keys: ['/b/'] }, { use_regex: true }],
+    [{ keys: ['a'], content: '@@additional_keys b, /c/\nx' }, { use_regex: true }],
+    [{ keys: ['a'], content: '@@depth 1\n@@exclude_keys /c/\nx' }, { use_regex: true }],
     [{ keys: ['/a/'], use_regex: false }, { use_regex: false }],
     [
       { keys: null, content: 'x' },

@@ -10,6 +10,7 @@ import type { Character } from '../../../src/characters/library/character.ts'
 import { CharacterLibrary, type LibraryOptions } from '../../../src/characters/library/library.ts'
 import { starterFolder } from '../../../src/characters/library/public-cards.ts'
 import { WatchedFolder } from '../../../src/characters/library/watched-folder.ts'
+import { overloaded } from '../../../src/errors.ts'
 import type { Stores } from '../../../src/stores/stores.ts'
 import { TestClock } from '../../support/clock.ts'
 import { cardIn } from '../../support/lore-cards.ts'
@@ -42,27 +43,28 @@ async function libraryOver(options: Partial<LibraryOptions>): Promise<CharacterL
 /** A clock in the future, so that no file counts as just written. */
 const longAfterwards = () => Date.now() + 3_600_000
 
-test('the next scan reads a file again that the system refused to read, but not a file that is not a card', async () => {
-  const path = folder({ 'fern.json': 'fern', 'moss.json': 'moss' })
+test('the next scan reads a file again that the system refused to read, or that had to wait, but not a file that is not a card', async () => {
+  const path = folder({ 'fern.json': 'fern', 'ivy.json': 'ivy', 'moss.json': 'moss' })
   const reads: string[] = []
   const read = (bytes: Buffer) => {
     const text = bytes.toString()
     reads.push(text)
     if (text === 'moss') throw new CardError('card_invalid', 'It is no card.')
-    if (reads.filter((each) => each === text).length < 3)
+    if (text === 'ivy' && reads.filter((each) => each === text).length < 2) throw overloaded('Too busy.')
+    if (text === 'fern' && reads.filter((each) => each === text).length < 3)
       throw Object.assign(new Error('no'), { code: 'EMFILE', syscall: 'open' })
     return text
   }
   const watched = new WatchedFolder(path, { extensions: ['.json'], maxFileBytes: 100, read, now: longAfterwards })
   const reasons = () => watched.unreadable.map(({ reason }) => reason)
   expect(await watched.scan()).toBe(true)
-  expect(reasons()).toEqual(['It cannot be read (EMFILE).', 'It is no card.'])
-  // The system still refuses the file, so nothing has changed.
-  expect(await watched.scan()).toBe(false)
+  expect(reasons()).toEqual(['It cannot be read (EMFILE).', 'Too busy.', 'It is no card.'])
   expect(await watched.scan()).toBe(true)
-  expect([watched.files.map(({ value }) => value), reasons()]).toEqual([['fern'], ['It is no card.']])
+  expect(reasons()).toEqual(['It cannot be read (EMFILE).', 'It is no card.'])
+  expect(await watched.scan()).toBe(true)
+  expect([watched.files.map(({ value }) => value), reasons()]).toEqual([['fern', 'ivy'], ['It is no card.']])
   expect(await watched.scan()).toBe(false)
-  expect(reads).toEqual(['fern', 'moss', 'fern', 'fern'])
+  expect(reads).toEqual(['fern', 'ivy', 'moss', 'fern', 'ivy', 'fern'])
 })
 
 /** Stores with two accounts, 1 and 2, and a way to upload. */
