@@ -165,6 +165,15 @@ const lore: readonly Row[] = [
     { isOfIssue: true },
   ),
   cardRow({
+    name: '1,000 lore entries whose key may expand to nothing',
+    fields: () =>
+      bookOf(
+        [entry({ keys: [], constant: true, content: 'moss and fern '.repeat(500) })].concat(
+          times(1000, () => entry({ keys: ['{{random::zzz::}}'], extensions: { match_whole_words: true } })),
+        ),
+      ),
+  }),
+  cardRow({
     name: '20,000 lore entries that find one another',
     fields: () =>
       bookOf(

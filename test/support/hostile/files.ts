@@ -47,6 +47,22 @@ const removed = fileRow('a card of 60 MB that comes and goes', 'png', () => Buff
   },
 })
 
+/** Uploads a card, and exports it in another format. */
+function exportRow(name: string, type: 'png' | 'charx', format: string, bytes: () => Buffer): Row {
+  return fileRow(name, type, bytes, {
+    maxAttackers: 16,
+    prepare: () => {
+      const body = bytes()
+      return async (attacker) => {
+        await attacker.send('/characters/Moss', { method: 'PUT', body, headers: { 'content-type': types[type] } })
+        await attacker.send(`/characters/Moss?format=${format}`)
+      }
+    },
+  })
+}
+
+const assetAt = (uri: string) => ({ type: 'emotion', name: 'a', ext: 'bin', uri })
+
 export const files: readonly Row[] = [
   fileRow('a PNG of 90,000 chunks', 'png', () =>
     png(...times(90_000, () => pngChunk('tEXt', 'a\0b')), cardChunk('ccv3', card({}))),
@@ -105,6 +121,18 @@ export const files: readonly Row[] = [
     zip([{ name: 'card.json', content: JSON.stringify(card({ description: randomLetters(15_000_000) })) }]),
   ),
   fileRow('a file of 60 MB that is no card', 'charx', () => Buffer.alloc(60 * megabyte, 'PK\x05\x06')),
+  exportRow('exports of an archive whose 10,000 assets name a file of a false size', 'charx', 'json', () => {
+    const assets = times(10_000, () => assetAt('embeded://a'))
+    const content = Buffer.alloc(3_000_000, 'ab')
+    return zip([
+      { name: 'card.json', content: JSON.stringify(card({ assets })) },
+      { name: 'a', content, size: 2 ** 31 },
+    ])
+  }),
+  exportRow('exports as CHARX of a PNG whose 60 assets name the same 5 MB', 'png', 'charx', () => {
+    const chunk = pngChunk('tEXt', `chara-ext-asset_:a\0${Buffer.from(randomLetters(5_000_000)).toString('base64')}`)
+    return png(chunk, cardChunk('ccv3', card({ assets: times(60, () => assetAt('__asset:a')) })))
+  }),
   fileRow('JSON of 15 MB of open brackets', 'json', () => Buffer.alloc(15_000_000, '[')),
   fileRow('JSON of 60 MB of spaces', 'json', () => Buffer.alloc(60 * megabyte, ' ')),
 ]
