@@ -125,7 +125,7 @@ export const files: readonly Row[] = [
     const assets = times(10_000, () => assetAt('embeded://a'))
     const content = Buffer.alloc(3_000_000, 'ab')
     return zip([
-      { name: 'card.json', content: JSON.stringify(card({ assets })) },
+      { name: 'card.json', content: JSON.stringify(card({ assets })), method: 0 },
       { name: 'a', content, size: 2 ** 31 },
     ])
   }),
