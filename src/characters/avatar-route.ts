@@ -68,7 +68,7 @@ export function avatarRoute(
 async function makeAvatar(source: CardSource, work: Work): Promise<CardFile> {
   const { avatarSteps } = await import('./cards/avatar.ts')
   const { bytes, type } = await work.run('name', avatarSteps(source))
-  // A picture that is stored unpacked in an archive is a view of the source, so it is copied before the source is freed.
+  // A picture that is stored uncompressed in an archive is a view of the source, so it is copied before the source is freed.
   const own = bytes.buffer === source.bytes.buffer ? Buffer.from(bytes) : bytes
   freeBytes(source.bytes)
   return { bytes: own, losses: [], type }

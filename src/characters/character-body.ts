@@ -13,7 +13,7 @@ import { listBody } from './schemas.ts'
 export interface Viewer {
   /** Whether the caller may read the whole card. */
   readonly isReadable: boolean
-  /** ISO 639-1 codes, in the order of preference. */
+  /** Language codes of two or three letters, such as `en`, in the order of preference. */
   readonly languages: readonly string[]
   /** The caller's own upload of this name; undefined for none. */
   readonly stored: StoredCharacter | undefined
@@ -56,7 +56,7 @@ function* greetingsOf(persona: Parameters<typeof shownGreetings>[0], conversatio
   return greetings
 }
 
-/** The languages of an `Accept-Language` header (RFC 9110, section 12.5.4), the preferred one first. */
+/** The languages of an `Accept-Language` header (RFC 9110, section 12.5.4), without regions, the preferred one first. */
 export function languagesOf(header: string | undefined): readonly string[] {
   return (header ?? '')
     .split(',')

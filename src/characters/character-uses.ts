@@ -6,7 +6,7 @@ import { dayBegin } from './policy.ts'
 const writeDelayMs = 60_000
 /** The most versions of one write. */
 const batchSize = 500
-/** The most versions that are remembered as recorded today. After that all are forgotten, and may be recorded a second time. */
+/** The most versions that are remembered as recorded today. Then all are forgotten, and a version may be recorded again. */
 const maxRememberedVersions = 100_000
 
 /**

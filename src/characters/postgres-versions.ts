@@ -97,8 +97,8 @@ export async function purge(
   if (surplus.length === 0) return { removed: [], ...progress }
   const removed = await withAuditRecords(database, async (sql, record) => {
     const versions = listed(sql, surplus)
-    // An upload that makes one of these versions current again writes the character's row, in every release. So the rows are
-    // locked.
+    // The rows of the characters are locked, because an upload that makes one of these versions current again writes such a row.
+    // Replicas of older releases write it too.
     await sql`
       SELECT name FROM characters
       WHERE (account, name) IN (SELECT account, name FROM ${versions}) ORDER BY account, name FOR UPDATE`

@@ -23,10 +23,10 @@ const listed = {
     }),
   ),
   created: Type.Optional(
-    Type.Integer({ description: 'The time of the upload in Unix seconds; only uploads have it.' }),
+    Type.Integer({ description: 'The time of the first upload in Unix seconds; only uploads have it.' }),
   ),
   updated: Type.Optional(
-    Type.Integer({ description: 'The time of the upload in Unix seconds; only uploads have it.' }),
+    Type.Integer({ description: 'The time of the last upload in Unix seconds; only uploads have it.' }),
   ),
 }
 
@@ -64,9 +64,7 @@ export const CharacterSummary = Type.Object(
     greetings: Type.Integer(),
     lore_entries: Type.Integer(),
     regexes: Type.Integer(),
-    refused_regexes: Type.Array(Type.String(), {
-      description: 'Regular expressions that are refused, and never match here.',
-    }),
+    refused_regexes: Type.Array(Type.String(), { description: 'Refused regular expressions, which match nothing.' }),
     remote_assets: Type.Integer({
       description: 'The number of assets with a web address; the service never fetches them.',
     }),
@@ -131,7 +129,8 @@ export const CharacterBody = Type.Object(
     warnings: Type.Optional(Type.Array(Type.String())),
     card: Type.Optional(
       Type.Record(Type.String(), Type.Unknown(), {
-        description: "The texts for the model, unchanged from the card. Missing for a card of the operator's folder.",
+        description:
+          "The texts for the model, unchanged from the card. Only keys with the scope `admin` get them for a card of the operator's folder.",
       }),
     ),
   },

@@ -265,7 +265,7 @@ function newestText(conversation: readonly Message[], speaker: Message['role'] |
 
 const keyName = /\{\{(char|user)\}\}|<(char|bot|user)>/gi
 
-/** The texts of a persona's card, expanded for its user. They are cached as long as the card object. */
+/** The texts of a persona's card, expanded for its user. They are cached at most as long as the card object exists. */
 export function textsOf(card: Card, { name, userName }: Persona, settings: PromptSettings): CardTexts {
   return textsByUser.get(settings, card, `${userName}\n${name ?? ''}`, (cache) => {
     return new CardTexts(card, name ?? '', userName, settings, cache)

@@ -13,16 +13,15 @@ import { injectionsOf, insertInjections, isOfConversation, isPrefill } from './i
 import { examplesOf, leadOf, loreBesideExamples, postHistoryMessage, postHistoryOf } from './segments.ts'
 import type { PromptSettings } from './settings.ts'
 
-/** The most characters of these texts of a prompt together: main prompt, definition with its lore, post-history and prefill. */
+/** The most characters of these texts together: main prompt, persona, definition with its lore, post-history and prefill. */
 const maxPromptLength = 8 * maxExpansionLength
 
 /**
- * Composes a prompt, in the order of `docs/cards.md`: main prompt, the request's own system messages, lore and the character's
- * definition, example dialogues, the conversation with its injections, post-history, prefill. Except for its caches it is a pure
- * function: equal requests give equal messages, unless the card uses the time or random draws.
- * @throws ApiError 400 for a greeting that does not exist, for texts that are too long, and for a prompt that does not fit the
- *   model's
- *   context
+ * Composes a prompt, in this order: main prompt, the request's own system messages, lore and the character's definition, example
+ * dialogues, the conversation with its injections, post-history, prefill or begun reply. Except for its caches it is a pure
+ * function: equal requests give equal messages, unless a text or a lorebook uses the time or random draws.
+ * @throws ApiError 400 for a greeting that does not exist, for texts that are too long or have too many macros, and for a prompt
+ *   that does not fit the model's context
  * @throws TokenCounterNeeded if tokens must be counted and the request has no counter
  */
 export function* compose(request: CompositionRequest): Steps<Composition> {
@@ -163,7 +162,8 @@ function* assembled(
   const after = beside.length === 0 ? [] : yield* loreBeside(texts, context, beside, 'after_examples')
   const length = conversation.filter(isOfConversation).length
   const injections = yield* injectionsOf(texts, context, lore, length)
-  // The model continues a reply that the request has begun. So the begun reply comes last, after a prefill of the card.
+  // The model continues a reply that the request has begun, so the begun reply comes last. The card's prefills become messages
+  // before post-history.
   const prefills = begun ? [] : injections.filter(isPrefill)
   const inserted = prefills.length > 0 ? injections.filter((injection) => !isPrefill(injection)) : injections
   const postHistory = yield* postHistoryOf(texts, context, lore)
@@ -275,7 +275,7 @@ function reportOf({ entry, book, keys, body }: Lore, dropped?: DropReason): Lore
   }
 }
 
-/** Reasons for which a dropped entry is counted. Entries that are dropped for other reasons are left out as the card intends. */
+/** Reasons for which a dropped entry is counted. Entries that are dropped for other reasons are left out as the book intends. */
 const lossy: ReadonlySet<DropReason> = new Set(['budget', 'limit', 'context'])
 
 function countsOf(lore: FoundLore, whole: PromptParts, fitting: PromptParts): DroppedCounts {

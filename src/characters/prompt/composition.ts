@@ -49,7 +49,7 @@ export interface CompositionRequest {
   readonly now?: Date
 }
 
-/** One section of a prompt: a text of the card or the operator, or messages. */
+/** One section of a prompt: a text or messages. */
 export interface Section {
   readonly section: SectionName
   readonly text?: string

@@ -13,7 +13,7 @@ interface CachedText {
 const overheadOfText = 100
 const overheadOfKey = 200
 /**
- * The most characters, with the overheads above, that are cached for one card and all its users. The next request after that
+ * After so many characters, with the overheads above, no further text is cached for a card and all its users. The next request
  * begins with an empty cache.
  */
 const maxKeptLength = 4 * 1024 ** 2

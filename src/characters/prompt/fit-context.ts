@@ -11,7 +11,7 @@ import type { ExampleBlock } from './segments.ts'
 export interface PromptParts {
   readonly lore: readonly Lore[]
   readonly examples: readonly ExampleBlock[]
-  /** The greeting and the request's messages, except its leading system messages. */
+  /** The greeting and the request's messages. With a character, the request's leading system messages are not among them. */
   readonly conversation: readonly Message[]
 }
 
@@ -65,7 +65,7 @@ function* bytesOf(text: string): Steps<number> {
 /** Units of work for each message, besides the count of its texts. */
 const unitsOfMessage = 15
 
-/** Tokens of a conversation. */
+/** Tokens of all messages of a prompt. */
 function* tokensIn(messages: readonly Message[], countSteps: CountSteps): Steps<number> {
   let sum = tokensPerReply
   for (const message of messages) sum += yield* tokensOf(message, countSteps)
@@ -86,14 +86,14 @@ interface Counting {
   readonly countAll: (parts: PromptParts) => Steps<number>
 }
 
-/** The most exact counts that may find too many tokens. After these, the next counts come after 2, 4, 8 … drops. */
+/** If more exact counts than this have found too many tokens, the next counts come after 2, 4, 8 … drops. */
 const maxFailedCounts = 8
 
 /**
  * Drops parts step by step until the rest fits.
  * @param total tokens of the whole prompt
  * @param room tokens of the context without the reply
- * @returns the parts that fit; or, if the prompt does not fit without all parts that may be dropped, its number of tokens then
+ * @returns the parts that fit; if the prompt is too long even after all drops, the number of tokens that are left
  */
 function* dropUntilFits(
   parts: PromptParts,

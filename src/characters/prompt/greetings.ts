@@ -51,7 +51,7 @@ export function* activeGreeting(
   return { index: named ?? spoken ?? (inserts ? firstGreeting(texts.card) : undefined), inserts }
 }
 
-/** The index of the first greeting that is not blank: some cards have an empty `first_mes` and alternate greetings. */
+/** The first greeting that is not blank, else 0. Some cards have an empty `first_mes` and alternate greetings. */
 function firstGreeting({ greetings }: Card): number {
   return Math.max(
     0,
@@ -75,7 +75,7 @@ export function* greetingMessage(texts: CardTexts, context: ExpansionContext, in
 const unitsOfShown = 20
 
 /**
- * Passes the greetings of a card to `onText` one by one, as they are in prompts for a user without a name.
+ * Passes the greetings of a card to `onText` one by one, as they are in prompts for requests without a user name.
  * @param conversationId the conversation id of the later chat request, if any
  */
 export function* shownGreetings(
@@ -104,7 +104,7 @@ function keyOf(index: number): string {
   return `greeting/${index}`
 }
 
-/** The context of one greeting, with random draws of its own. These are also used in texts of the card that its macros insert. */
+/** The context of one greeting, with random draws of its own. Texts of the card that its macros insert use these draws too. */
 function greetingContext(context: ExpansionContext, index: number): ExpansionContext {
   return { ...context, random: seededRandom(`${context.seed}/greeting/${index}`), ownTexts: new Map() }
 }
