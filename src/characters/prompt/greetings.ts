@@ -51,7 +51,7 @@ export function* activeGreeting(
   return { index: named ?? spoken ?? (inserts ? firstGreeting(texts.card) : undefined), inserts }
 }
 
-/** The first greeting that is not blank, else 0. Some cards have an empty `first_mes` and alternate greetings. */
+/** The index of the first greeting that is not blank, else 0. Some cards have an empty `first_mes` and alternate greetings. */
 function firstGreeting({ greetings }: Card): number {
   return Math.max(
     0,
