@@ -89,6 +89,19 @@ describe('4.1 a persona', () => {
     },
   }
 
+  test('4.1 is not in the prompt of a later request, also if the operator’s prompt has it and the card repeats that prompt', async () => {
+    const environment = { SYSTEM_PROMPT: 'With: {{persona}}.', POST_HISTORY_PROMPT: 'To: {{persona}}.' }
+    const repeating = { system_prompt: '{{original}} Calm.', post_history_instructions: '{{original}} Short.' }
+    const { told } = await stage(repeating, environment)
+    const first = await told({ persona: 'Alice, PIN 1234' })
+    expect([first[0], first.at(-1)]).toEqual([
+      'system: With: Alice, PIN 1234. Calm.\n\nAlice, PIN 1234',
+      'system: To: Alice, PIN 1234. Short.',
+    ])
+    const second = await told({})
+    expect([second[0], second.at(-1)]).toEqual(['system: With: . Calm.', 'system: To: . Short.'])
+  })
+
   test('4.1 stands between the lore and the description, and lore with match_persona_description searches it', async () => {
     const { told, receipt } = await stage(card)
     const body = { persona: '{{user}} is a gardener. {{persona}}', user_name: 'Ada' }

@@ -66,6 +66,11 @@ export interface DecoratedRules extends Decorators {
   readonly excluded: readonly LoreKey[]
 }
 
+/** Whether decorators choose the place of an entry's body, instead of `LoreEntry.place`. */
+export function choosesPlace({ position, depth, reverseDepth }: Decorators): boolean {
+  return position !== undefined || depth !== undefined || reverseDepth !== undefined
+}
+
 /** The characters and replies that an entry is for, by SillyTavern's `characterFilter` and `triggers`. */
 export interface Audience {
   /** Names and tags of characters, in lower case; an empty list allows all. */

@@ -1,6 +1,6 @@
 import { type Fields, isFields, listIn, textIn, valueIn } from '../../fields.ts'
 import type { Steps } from '../../work.ts'
-import { isDisabled, knownReplies, type LoreEntry } from './entry.ts'
+import { choosesPlace, isDisabled, knownReplies, type LoreEntry } from './entry.ts'
 import type { Lorebook } from './lorebook.ts'
 
 /** Units of work to check one entry. */
@@ -40,7 +40,7 @@ function reasonOf(written: unknown, entry: LoreEntry | undefined, book: Lorebook
   if (entry === undefined) return 'no content'
   const all = entry.decorators
   if (isForUnknownReplies(entry)) return 'only for kinds of replies that the service does not know (triggers)'
-  if (entry.place.section === 'nowhere' && all.every(({ position, depth }) => !position && depth === undefined)) {
+  if (entry.place.section === 'nowhere' && !all.some(choosesPlace)) {
     return 'placed at an outlet (position 7), which does not exist here'
   }
   if (all.some(({ activate }) => activate)) return undefined

@@ -137,9 +137,14 @@ export class CardTexts {
     return this.#cache.text(key) !== undefined
   }
 
+  /** Takes the memory of a value that another cache keeps from the card's budget. @returns whether the value may be cached */
+  mayCache(characters: number): boolean {
+    return this.#cache.mayCache(characters)
+  }
+
   /** A text with its macros expanded, neither trimmed nor cached. */
-  *expandLine(raw: string, context: ExpansionContext): Steps<string> {
-    return yield* this.#expandNow(raw, context, context.unknown, {})
+  *expandLine(raw: string, context: ExpansionContext, more: Partial<MacroEnvironment> = {}): Steps<string> {
+    return yield* this.#expandNow(raw, context, context.unknown, more)
   }
 
   /** The body of a lore entry in which other entries' keys are searched: the text that is sent, with hidden keys. */

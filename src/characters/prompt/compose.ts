@@ -112,17 +112,21 @@ class Composed implements Composition {
 
 /** The prompt without a character: the request's messages. */
 function* composeWithoutCharacter(request: CompositionRequest): Steps<Composition> {
-  const { messages, contextWindow } = request
-  const parts = { lore: [], examples: [], conversation: messages }
+  const { messages, contextWindow, overflow } = request
+  // The leading system messages are the instructions for the whole conversation, and never dropped.
+  const first = overflow === undefined ? 0 : messages.findIndex(isOfConversation)
+  const leading = first === -1 ? messages : messages.slice(0, first)
+  const parts = { lore: [], examples: [], conversation: first === -1 ? [] : messages.slice(first) }
   const assemble = function* ({ conversation }: PromptParts) {
     yield 1
-    return conversation
+    return [...leading, ...conversation]
   }
   const fitting =
     contextWindow === undefined ? parts : yield* fitToContext(parts, { ...request, contextWindow, assemble })
+  const sent = [...leading, ...fitting.conversation]
   return {
-    messages: fitting.conversation,
-    sections: [{ section: 'conversation', messages: fitting.conversation }],
+    messages: sent,
+    sections: [{ section: 'conversation', messages: sent }],
     lore: [],
     dropped: countsOf({ kept: [], dropped: [] }, parts, fitting),
     unknownMacros: [],

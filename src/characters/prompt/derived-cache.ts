@@ -1,10 +1,21 @@
+import { type Message, textOf } from '../../openai/completion-request.ts'
 import type { Steps } from '../../work.ts'
 import type { CardTexts, ExpansionContext } from './card-texts.ts'
+import type { Section } from './composition.ts'
+import { overheadOfText } from './expanded-text-cache.ts'
 
 /** A value made from a card's texts, and the unknown macros in them. */
 interface Derived<T> {
   readonly made: T
   readonly unknown: ReadonlySet<string>
+}
+
+/** The memory of messages or sections, in characters. */
+export function lengthOfAll(values: readonly (Message | Section)[]): number {
+  return values.reduce((sum, value) => {
+    const text = 'role' in value ? textOf(value) : (value.text ?? '')
+    return sum + overheadOfText + text.length
+  }, 0)
 }
 
 /**
@@ -13,11 +24,16 @@ interface Derived<T> {
  */
 export class DerivedCache<T> {
   readonly #maxEntries: number
+  readonly #lengthOf: (value: T) => number
   readonly #maps = new WeakMap<CardTexts, Map<string | number, Derived<T>>>()
 
-  /** @param maxEntries the most values for one `CardTexts`; the next value empties its cache */
-  constructor(maxEntries: number) {
+  /**
+   * @param maxEntries the most values for one `CardTexts`; the next value empties its cache
+   * @param lengthOf the memory of a value in characters (`lengthOfAll`), which counts in the budget of the card
+   */
+  constructor(maxEntries: number, lengthOf: (value: T) => number) {
     this.#maxEntries = maxEntries
+    this.#lengthOf = lengthOf
   }
 
   /** The cached value of a key; undefined for none. Adds the value's unknown macros to the context. */
@@ -44,6 +60,7 @@ export class DerivedCache<T> {
   }
 
   #set(owner: CardTexts, key: string | number, value: Derived<T>): void {
+    if (!owner.mayCache(this.#lengthOf(value.made))) return
     const map = this.#maps.get(owner) ?? new Map<string | number, Derived<T>>()
     this.#maps.set(owner, map)
     if (map.size >= this.#maxEntries) map.clear()

@@ -9,8 +9,8 @@ interface CachedText {
   readonly unknown: readonly string[]
 }
 
-/** The memory of a cached text, and of a cached key, besides its characters, counted as characters. */
-const overheadOfText = 100
+/** The memory of a cached text or message, and of a cached key, besides its characters, counted as characters. */
+export const overheadOfText = 100
 const overheadOfKey = 200
 /**
  * After so many characters, with the overheads above, no further text is cached for a card and all its users. The next request
@@ -27,8 +27,12 @@ class CacheBudget {
     return this.#spent >= maxKeptLength
   }
 
-  /** Takes characters from the budget. @returns whether any budget was left before */
+  /**
+   * Takes the characters of one value from the budget.
+   * @returns whether the value may be cached: some budget was left before, and the value alone does not exceed the budget
+   */
   spend(characters: number): boolean {
+    if (characters > maxKeptLength) return false
     const fits = !this.isSpent
     this.#spent += characters
     return fits
@@ -52,6 +56,11 @@ export class ExpandedTextCache {
   /** Caches a text, if the card's budget is not spent. */
   setText(key: string | LoreEntry, cached: CachedText): void {
     if (this.#budget.spend(cached.text.length + overheadOfText)) this.#texts.set(key, cached)
+  }
+
+  /** Takes the memory of a value that another cache keeps from the budget. @returns whether the value may be cached */
+  mayCache(characters: number): boolean {
+    return this.#budget.spend(characters)
   }
 
   key(key: LoreKey): LoreKey | undefined {
@@ -82,7 +91,7 @@ export class UserCache<T> {
     const byCard = this.#bySettings.get(settings) ?? new WeakMap<Card, CachedUsers<T>>()
     this.#bySettings.set(settings, byCard)
     let users = byCard.get(card)
-    if (!users || users.budget.isSpent || users.values.size > maxKeptUsers) {
+    if (!users || users.budget.isSpent || users.values.size >= maxKeptUsers) {
       users = { budget: new CacheBudget(), values: new Map() }
       byCard.set(card, users)
     }

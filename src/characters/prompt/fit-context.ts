@@ -11,7 +11,7 @@ import type { ExampleBlock } from './segments.ts'
 export interface PromptParts {
   readonly lore: readonly Lore[]
   readonly examples: readonly ExampleBlock[]
-  /** The greeting and the request's messages. With a character, the request's leading system messages are not among them. */
+  /** The greeting and the request's messages. If messages may be dropped, the leading system messages are not among them. */
   readonly conversation: readonly Message[]
 }
 

@@ -2,7 +2,7 @@ import type { Steps } from '../../work.ts'
 import type { Speaker } from '../lore/audience.ts'
 import type { DropReason, Match, Scanned, ScanRequest } from '../lore/book-scan.ts'
 import { begunReply, type Conversation } from '../lore/conversation.ts'
-import type { LoreEntry, ScannedField } from '../lore/entry.ts'
+import { choosesPlace, type LoreEntry, type ScannedField } from '../lore/entry.ts'
 import type { Lorebook } from '../lore/lorebook.ts'
 import { decoratorContext, scanBooks } from '../lore/scan.ts'
 import { maxScanDepth } from '../lore/scan-depth-cache.ts'
@@ -173,7 +173,7 @@ function* expandAll(
 
 /** Whether an entry has no place in prompts. */
 function isNowhere({ entry, rules }: Match): boolean {
-  return entry.place.section === 'nowhere' && rules.position === undefined && rules.depth === undefined
+  return entry.place.section === 'nowhere' && !choosesPlace(rules)
 }
 
 function* keepWithinBudget(lore: readonly Lore[], book: Lorebook, request: CompositionRequest): Steps<FoundLore> {

@@ -7,7 +7,7 @@ import { type Clock, clockAt } from '../macros/clock.ts'
 import { seededRandom } from '../macros/seeded-random.ts'
 import { type CardTexts, type ExpansionContext, expansionContextOf, textsOf } from './card-texts.ts'
 import type { CompositionRequest } from './composition.ts'
-import { DerivedCache } from './derived-cache.ts'
+import { DerivedCache, lengthOfAll } from './derived-cache.ts'
 import { derivedAtOnce } from './segments.ts'
 import { defaultUserName, type Persona } from './settings.ts'
 
@@ -21,7 +21,7 @@ export interface ActiveGreeting {
 /** The value of `greeting` in a request whose conversation has no greeting. */
 export const noGreeting = -1
 
-const greetingCache = new DerivedCache<Message>(32)
+const greetingCache = new DerivedCache<Message>(32, (message) => lengthOfAll([message]))
 
 /**
  * The active greeting: the greeting that the request names, else the greeting that the character's first message repeats, else
@@ -178,7 +178,9 @@ function headsOf(greetings: readonly string[]): (string | undefined)[] {
 
 /** The literal beginning of a greeting, before its first macro. */
 function headOf(greeting: string): string {
-  const start = greeting.slice(0, maxHeadLength)
+  const cut = greeting.slice(0, maxHeadLength)
+  // The cut may be inside a character; half of it would not be found in any text.
+  const start = /[\uD800-\uDBFF]$/.test(cut) ? cut.slice(0, -1) : cut
   const macro = start.search(/\{\{|</)
   return withoutControls(macro === -1 ? start : start.slice(0, macro)).trim()
 }

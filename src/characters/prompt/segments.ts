@@ -4,7 +4,7 @@ import { readExamples, type Utterance } from '../cards/examples.ts'
 import { withoutComments } from '../macros/macros.ts'
 import { type CardTexts, type ExpansionContext, system } from './card-texts.ts'
 import type { Section, SectionName } from './composition.ts'
-import { DerivedCache } from './derived-cache.ts'
+import { DerivedCache, lengthOfAll } from './derived-cache.ts'
 import type { Lore } from './found-lore.ts'
 
 /** The system messages about the character, before the conversation, and the sections that they are made of. */
@@ -19,11 +19,13 @@ export interface Lead {
 /** One block of an example dialogue; the first message is its separator. */
 export type ExampleBlock = readonly Message[]
 
-const leadCache = new DerivedCache<Lead>(32)
-const examplesCache = new DerivedCache<readonly ExampleBlock[]>(1)
-const loreBesideExamplesCache = new DerivedCache<readonly Message[]>(32)
-const loreCache = new DerivedCache<Message>(256)
-const postHistoryCache = new DerivedCache<Message>(8)
+const leadCache = new DerivedCache<Lead>(32, ({ main, character, sections }) =>
+  lengthOfAll([...[main, character].filter((message) => message !== null), ...sections]),
+)
+const examplesCache = new DerivedCache<readonly ExampleBlock[]>(1, (blocks) => lengthOfAll(blocks.flat()))
+const loreBesideExamplesCache = new DerivedCache<readonly Message[]>(32, lengthOfAll)
+const loreCache = new DerivedCache<Message>(256, (message) => lengthOfAll([message]))
+const postHistoryCache = new DerivedCache<Message>(8, (message) => lengthOfAll([message]))
 
 /** Units of work to compare one entry with one place, and the number of places in the lead. */
 const unitsOfPlaced = 10
@@ -100,9 +102,10 @@ function disables({ rules }: Lore): boolean {
 /** The card's main prompt, else the operator's. */
 function* mainPrompt(texts: CardTexts, context: ExpansionContext, allowsOperators: boolean): Steps<string> {
   const { card, settings } = texts
-  const original = allowsOperators ? yield* texts.expand('operator_prompt', settings.systemPrompt, context) : ''
+  const key = 'operator_prompt'
+  const text = allowsOperators ? yield* texts.expand(key, settings.systemPrompt, context) : ''
   const own = card.systemPrompt
-  return own.trim() === '' ? original : yield* overriding(texts, context, 'system_prompt', own, original)
+  return own.trim() === '' ? text : yield* overriding(texts, context, 'system_prompt', own, { key, text })
 }
 
 /** The card's text after the conversation, else the operator's. */
@@ -110,9 +113,10 @@ export function* postHistoryOf(texts: CardTexts, context: ExpansionContext, lore
   const { card, settings } = texts
   const isOff = lore.some(({ rules }) => rules.disables?.includes('post_history_instructions'))
   const prompt = settings.postHistoryPrompt ?? ''
-  const original = isOff || prompt === '' ? '' : yield* texts.expand('operator_post_history', prompt, context)
+  const key = 'operator_post_history'
+  const text = isOff || prompt === '' ? '' : yield* texts.expand(key, prompt, context)
   const own = card.postHistory ?? ''
-  return own.trim() === '' ? original : yield* overriding(texts, context, 'post_history', own, original)
+  return own.trim() === '' ? text : yield* overriding(texts, context, 'post_history', own, { key, text })
 }
 
 /** The text after the conversation, as a message. */
@@ -120,15 +124,25 @@ export function postHistoryMessage(texts: CardTexts, context: ExpansionContext, 
   return postHistoryCache.derive(texts, text, context, () => derivedAtOnce(() => system(text)))
 }
 
+/** A text of the operator in this request, and its key in the cache. */
+interface Original {
+  readonly key: string
+  readonly text: string
+}
+
 /** The card's text in place of the operator's, which the card can insert with `{{original}}`. */
-function overriding(
+function* overriding(
   texts: CardTexts,
   context: ExpansionContext,
   key: string,
   own: string,
-  original: string,
+  original: Original,
 ): Steps<string> {
-  return texts.expand(`${key}/${original === ''}`, own, context, { original })
+  const more = { original: original.text }
+  // If the operator's text is another one in each request (`{{persona}}`, `{{time}}`), so is a text that contains it.
+  const isSame = original.text === '' || texts.isCached(original.key)
+  if (!isSame) return (yield* texts.expandLine(own, context, more)).trim()
+  return yield* texts.expand(`${key}/${original.text === ''}`, own, context, more)
 }
 
 /** The example dialogues, in blocks that begin with a separator. */

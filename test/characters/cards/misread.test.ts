@@ -31,6 +31,7 @@ test.each<[object, object, RegExp | undefined]>([
   [{ keys: ['/(?=a)/', 'plain'] }, {}, undefined],
   [{ extensions: { probability: 0, useProbability: true } }, {}, /probability of 0/],
   [{ extensions: { position: 7 } }, {}, /outlet/],
+  [{ extensions: { position: 7 }, content: '@@reverse_depth 1\nLore.' }, {}, undefined],
   [{ extensions: { triggers: ['quiet'] } }, {}, /triggers/],
   [{ extensions: { triggers: ['quiet', 'continue'] } }, {}, undefined],
   [{ content: '@@position personality\n@@@probability 0\nLore.' }, {}, undefined],

@@ -142,6 +142,13 @@ describe('4.3 greeting', () => {
       expect(composed(dated, [assistant(said), user('Hi')]).lore.map(({ text }) => text)).toEqual(['0'])
     })
 
+    test('is recognised if its 200th character is the first half of an emoji', () => {
+      const greeting = `${'x'.repeat(199)}🌱 Welcome.`
+      const turns = [user('[Start]'), assistant(greeting), user('Hi')]
+      const { messages } = composed(cardWithLore([], {}, { first_mes: greeting }), turns)
+      expect(messages.filter(({ role }) => role !== 'system')).toEqual(turns)
+    })
+
     test('is not recognised in a text that only resembles it', () => {
       for (const other of [
         'At noon, Ada. And so on, at length, for as long as it takes to be no time',
@@ -377,6 +384,13 @@ describe('4.5 context limit', () => {
     const { messages } = composed(card, said, { contextWindow: 40, count, overflow: 'drop-oldest' })
     expect(JSON.stringify(messages)).toContain('DESCRIPTION')
     expect(messages.at(-1)).toEqual(user('tea'))
+  })
+
+  test('4.5 without a character too, leading system messages are never dropped', () => {
+    const turns = [{ role: 'system' as const, content: 'RULES' }, user(words(30)), assistant(words(30)), user('tea')]
+    const more = { name: null, contextWindow: 30, count, overflow: 'drop-oldest' as const }
+    expect(composed(null, turns, more).messages).toEqual([turns[0], turns[3]])
+    expect(() => composed(null, turns.slice(0, 1), { ...more, contextWindow: 3 })).toThrow(/tokens/)
   })
 
   test("4.5 the reply's tokens are reserved", () => {

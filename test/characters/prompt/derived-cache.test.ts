@@ -15,7 +15,7 @@ it('a cached value and its unknown macros are equal to newly made ones', () => {
   let expected = 0
   fc.assert(
     fc.property(fc.array(kind, { minLength: 6, maxLength: 6 }), fc.array(asked, { maxLength: 20 }), (kinds, all) => {
-      const cache = new DerivedCache<string>(3)
+      const cache = new DerivedCache<string>(3, (text) => text.length)
       const card = cardWithLore([])
       for (const [index, { user: userName, key, wasVaried }] of all.entries()) {
         const persona = { name: 'Moss', card, userName }
@@ -46,7 +46,7 @@ it('a cached value and its unknown macros are equal to newly made ones', () => {
   expect(made).toBeLessThan(expected)
 })
 
-it('for each user, the cached example dialogues and messages of a card are equal to those of a newly read card', () => {
+it('for each user, the cached texts, dialogues and messages of a card are equal to those of a newly read card', () => {
   const parts = [
     '<START>\n',
     '\n',
@@ -57,6 +57,7 @@ it('for each user, the cached example dialogues and messages of a card are equal
     '{{weather}} ',
     '{{// {{user}}: no }}',
     '<bot>: {{description}}',
+    '{{original}}',
   ]
   const text = fc.array(fc.constantFrom(...parts), { maxLength: 8 }).map((all) => all.join(''))
   const entry = fc.record({
@@ -69,9 +70,12 @@ it('for each user, the cached example dialogues and messages of a card are equal
     userName: fc.constantFrom('Ada', 'Bea'),
     words: fc.constantFrom('tea', 'cup'),
     conversationId: fc.constantFrom('one', 'two'),
-    persona: fc.constantFrom(undefined, 'A gardener'),
+    persona: fc.constantFrom(undefined, 'A gardener', 'A nurse'),
+    hour: fc.nat(3),
     seed: fc.nat(100),
   })
+  const operators = fc.constantFrom('MAIN', 'For {{persona}}.', 'At {{isotime}}.', '{{random:a,b}}')
+  const both = fc.record({ systemPrompt: operators, postHistoryPrompt: operators })
   const texts = fc.record({
     mes_example: text,
     first_mes: text,
@@ -79,8 +83,9 @@ it('for each user, the cached example dialogues and messages of a card are equal
     system_prompt: text,
     post_history_instructions: text,
   })
+  const used = fc.array(entry, { maxLength: 4 })
   fc.assert(
-    fc.property(texts, fc.array(entry, { maxLength: 4 }), fc.array(asked, { maxLength: 6 }), (data, entries, all) => {
+    fc.property(texts, used, both, fc.array(asked, { maxLength: 6 }), (data, entries, prompts, all) => {
       const card = cardWithLore(entries, {}, data)
       const compose = (each: (typeof all)[number], from: typeof card) => {
         let draw = each.seed
@@ -93,8 +98,8 @@ it('for each user, the cached example dialogues and messages of a card are equal
           userName,
           conversationId,
           random,
-          settings,
-          now: new Date(0),
+          settings: prompts,
+          now: new Date(each.hour * 3_600_000),
           ...(persona === undefined ? {} : { texts: { persona, books: [], seesCard: true } }),
         })
         return { messages, sections, unknownMacros: unknownMacros.toSorted() }

@@ -10,6 +10,7 @@ import {
   textsOf,
 } from '../../../src/characters/prompt/card-texts.ts'
 import { UserCache } from '../../../src/characters/prompt/expanded-text-cache.ts'
+import { examplesOf } from '../../../src/characters/prompt/segments.ts'
 import { atOnce } from '../../support/composed.ts'
 import { cardOf } from '../../support/lore-cards.ts'
 import { often } from '../../support/often.ts'
@@ -103,4 +104,27 @@ it('users share the budget of their card: once it is spent, no text is cached, a
   const second = cachesFor('Ada')
   expect(second).not.toBe(first)
   expect(second('b')).toBe(true)
+})
+
+it('a text that alone exceeds the budget is not cached, and takes nothing from the budget', () => {
+  const cache = new UserCache<(key: string, length: number) => boolean>()
+  const caches = cache.get(settings, cardOf({}), 'Ada', (texts) => (key, length) => {
+    texts.setText(key, { text: 'x'.repeat(length), unknown: [] })
+    return texts.text(key) !== undefined
+  })
+  expect([caches('a', 5 * 1024 ** 2), caches('b', 1000)]).toEqual([false, true])
+})
+
+it('the example dialogues of many users are cached within the budget of their card', () => {
+  const lines = 20_000
+  const card = cardOf({ mes_example: `<START>\n${'Moss: x\n'.repeat(lines)}` })
+  const examplesFor = (userName: string) => {
+    const persona = { name: 'Moss', card, userName }
+    return atOnce(examplesOf(textsOf(card, persona, settings), expansionContextOf(persona, {})))
+  }
+  const first = examplesFor('Ada')
+  expect(examplesFor('Ada')).toBe(first)
+  // Each user takes some 100 characters for each line, and the budget has 4 million.
+  for (const user of ['Bea', 'Cid', 'Dan']) examplesFor(user)
+  expect(examplesFor('Ada')).not.toBe(first)
 })

@@ -135,6 +135,21 @@ const texts: readonly Row[] = [
   ),
 ]
 
+/** Prompts of one card for many users: each user's texts are cached. */
+const manyUsers: Row = {
+  name: '60,000 lines of example dialogue, for 20 names of users',
+  warm,
+  prepare: () => {
+    const body = json(card({ mes_example: 'Moss:x\n'.repeat(60_000) }))
+    return async (attacker) => {
+      await attacker.send('/characters/Moss', { method: 'PUT', body, headers: { 'content-type': 'application/json' } })
+      for (let user = 0; user < 20; user++) {
+        await attacker.post('/chat/prompt', json({ ...play('Moss'), user_name: `User ${user}` }))
+      }
+    }
+  },
+}
+
 const lore: readonly Row[] = [
   cardRow(
     {
@@ -255,4 +270,4 @@ const unknown: readonly Row[] = [
   ),
 ]
 
-export const cards: readonly Row[] = [...texts, ...lore, ...unknown, testOfCard]
+export const cards: readonly Row[] = [...texts, ...lore, ...unknown, manyUsers, testOfCard]
