@@ -49,7 +49,11 @@ export async function serveMetrics(metrics: Metrics, host: string, port: number)
   await new Promise<void>((resolve, reject) => {
     server.once('error', (error) => {
       const reason = codeOf(error) || error.message
-      reject(new Error(`METRICS_PORT ${port} on ${host} cannot be listened on (${reason}). Set it to another.`))
+      reject(
+        new Error(
+          `METRICS_PORT ${port} on ${host} cannot be listened on (${reason}). Set METRICS_PORT to another port.`,
+        ),
+      )
     })
     server.listen(port, host, resolve)
   })

@@ -42,7 +42,7 @@ export function backUp(databasePath: string, file: string): RowCounts {
   const target = resolve(file)
   if (!existsSync(databasePath))
     throw new StorageError(`There is no database ${databasePath} to back up. Check DATA_DIR.`)
-  if (existsSync(target)) throw new StorageError(`${target} is there already. Name a file that is not.`)
+  if (existsSync(target)) throw new StorageError(`${target} exists already. Name a file that does not exist.`)
   const database = openSource(databasePath)
   try {
     makeWritable(dirname(target))

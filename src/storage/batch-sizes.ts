@@ -1,6 +1,9 @@
 import { Histogram } from '../instruments.ts'
 
-/** The histogram of how many writes of plants share a commit; the same for every database engine. */
+/**
+ * The histogram of how many writes share a commit; the same for every database engine. Over PostgreSQL these are the writes of
+ * plants, and over SQLite also those of shares and of the audit trail.
+ */
 export function batchSizes(): Histogram {
   return new Histogram({
     name: 'conservatory_commit_batch_size',

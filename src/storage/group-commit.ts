@@ -27,8 +27,8 @@ const busyTimeoutMs = 5000
 const retryIntervalMs = 20
 
 /**
- * Group commit over SQLite: all writes of one turn of the event loop share one transaction, and so one fsync. Writes are done
- * in the order of their arrival. Each caller gets its own answer after the commit.
+ * Group commit over SQLite: all writes of one turn of the event loop share one transaction, and so at most one fsync. Writes are
+ * done in the order of their arrival. Each caller gets its own answer after the commit.
  */
 export class GroupCommit {
   readonly #database: Database
@@ -58,7 +58,7 @@ export class GroupCommit {
     this.#durability = durability
   }
 
-  /** How many transactions were rolled back. When this number changes, a cache that was updated by writes may be wrong. */
+  /** How many transactions were rolled back or could not begin. When this number changes, a cache that was updated by writes may be wrong. */
   get rollbacks(): number {
     return this.#rollbacks
   }

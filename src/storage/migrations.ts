@@ -322,7 +322,8 @@ export const migrations: readonly Migration[] = [
     `,
   },
   {
-    // The tokens that the upstream has read and those of the prompt, such as "2048/8190"; null if it has read the whole prompt.
+    // The tokens of the prompt by the upstream's count and by ours, such as "2048/8190", if the upstream counted under half of ours;
+    // otherwise null.
     name: '0017-truncated-prompts',
     sql: 'ALTER TABLE requests ADD COLUMN upstream_truncated TEXT;',
   },

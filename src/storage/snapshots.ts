@@ -3,7 +3,10 @@ import Database from 'better-sqlite3'
 /** The open snapshots of this process, by database file. */
 const open = new Map<string, Set<Database.Database>>()
 
-/** Opens a read-only connection for a long list or an export, which reads one snapshot while others write. */
+/**
+ * Opens a read-only connection for a long list or an export. While others write, it reads one snapshot until `refreshSnapshots`
+ * moves it to a newer state.
+ */
 export function openSnapshot(path: string): Database.Database {
   const database = new Database(path, { readonly: true })
   // A list reads each page of the file once, so a large cache would have no hits. So the cache has 1 MB instead of 16 MB.

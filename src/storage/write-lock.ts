@@ -4,7 +4,8 @@ import { printNotice } from '../print.ts'
 
 /*
  * SQLite lets one connection write at a time, and a connection that waits for the write lock blocks its whole process. So the
- * service waits only for a moment, and serves other requests before it tries again. A command has nothing else to do, and waits.
+ * service waits only for a moment. Then a group commit serves other requests before it tries again, and any other write fails with
+ * SQLITE_BUSY. A command has nothing else to do, and waits.
  */
 
 /** How long a connection of a service waits for the write lock. */

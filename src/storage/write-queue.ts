@@ -1,6 +1,6 @@
 import type { Metric } from '../instruments.ts'
 
-/** The writes of plants that wait for their commit. */
+/** The writes of plants that wait for their commit; over SQLite also the few writes of shares and of the audit trail. */
 export interface WriteQueue {
   readonly length: number
   /** Since when the oldest write waits, by `performance.now()`; undefined when the queue is empty. */

@@ -18,7 +18,7 @@ export function addStorageCommands(program: Command, config: () => Config): void
   }
   program
     .command('backup')
-    .argument('[file]', 'where the backup goes; it must not be there yet')
+    .argument('[file]', 'the file of the backup, which must not exist yet')
     .option('--to <folder>', 'instead of a file: a folder, in which the backup is named for its time')
     .option('--keep <number>', 'with --to: how many of the newest backups stay; all of them without it', readKeep)
     .description('copy the database while the service runs, and test that the copy can be restored')
@@ -50,7 +50,7 @@ export function addStorageCommands(program: Command, config: () => Config): void
   program
     .command('check')
     .option('--json', 'print one JSON object: whether all is good, and what is not')
-    .description('look for damage, orphans and wrong counters while the service runs; exit code 1 where there are any')
+    .description('look for damage, orphans and wrong counters while the service runs; exit code 1 if there are any')
     .action(async ({ json }: { json?: true }) => {
       const { runCheck } = await import('./check/run.ts')
       await runCheck(config(), json)

@@ -193,7 +193,7 @@ describe('/metrics', () => {
     const taken = new URL(service.metricsUrl ?? '').port
     const starting = serviceForThisTest({ METRICS_PORT: taken })
     await expect(starting).rejects.toThrow(
-      `METRICS_PORT ${taken} on 127.0.0.1 cannot be listened on (EADDRINUSE). Set it to another.`,
+      `METRICS_PORT ${taken} on 127.0.0.1 cannot be listened on (EADDRINUSE). Set METRICS_PORT to another port.`,
     )
   })
 })

@@ -31,7 +31,7 @@ describe('a backup', () => {
     expect(count).toBeLessThanOrEqual(50 + written)
     expect(readdirSync(join(folder, 'out'))).toEqual(['backup.db'])
     const again = await conservatory(['backup', file], { DATA_DIR: folder })
-    expect(again).toMatchObject({ code: 1, stderr: `${file} is there already. Name a file that is not.\n` })
+    expect(again).toMatchObject({ code: 1, stderr: `${file} exists already. Name a file that does not exist.\n` })
 
     const running = await conservatory(['restore', file, '--force'], { DATA_DIR: folder })
     expect(running).toMatchObject({ code: 1 })

@@ -86,7 +86,7 @@ interface Pool {
   sql: Sql<Types>
   readonly max: number
   readonly sockets: Sockets
-  /** Work that no caller waits for any more, and that still has a connection. */
+  /** Work that no caller waits for any more, and that has not ended. */
   readonly abandoned: Set<Promise<unknown>>
 }
 

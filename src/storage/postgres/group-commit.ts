@@ -169,7 +169,7 @@ export class PostgresGroupCommit<Write, Answer> {
 
   #enqueue(lane: Lane<Write, Answer>, queued: QueuedWrite<Write, Answer>): void {
     if (lane !== this.#shared && lane.queue.length >= maxQueuedWrites) {
-      this.#refuse(queued, databaseUnavailable(new Error('as many writes of this account wait as may')))
+      this.#refuse(queued, databaseUnavailable(new Error('the queue of this account is full')))
       return
     }
     lane.queue.push(queued)

@@ -137,7 +137,10 @@ export class Sockets {
     return this.#hosts[index] ?? { host: 'localhost', port: 5432 }
   }
 
-  /** Ends all connections, for example when their server is read-only now and another server writes. */
+  /**
+   * Ends all connections, for example when their server is read-only now and another server writes. Then the next host becomes the
+   * current host.
+   */
   endAll(): void {
     for (const socket of this.#open) {
       this.#unproven.add(socket)
@@ -147,7 +150,7 @@ export class Sockets {
 
   /**
    * Ends the connections that receive no bytes during the grace period. Their server may be lost, or their commit may wait for
-   * a dead standby, and such connections must not use up the pool. Idle connections are ended too, which costs nothing.
+   * a dead standby, and such connections must not use up the pool. Idle connections are ended too, which costs only new connections.
    * @param isNeeded whether the connections should still be ended after the grace period
    */
   endSilent(isNeeded: () => boolean): void {

@@ -31,9 +31,10 @@ const request = Buffer.from([0, 0, 0, 8, 4, 210, 22, 47])
 
 /**
  * Removes the TLS parameters from a database's URL, and reads them as libpq does (postgresql.org/docs/current/libpq-ssl.html),
- * with four differences. Without `sslmode` there is no TLS, unless `sslrootcert` is `system` (libpq prefers TLS). Without
+ * with five differences. Without `sslmode` there is no TLS, unless `sslrootcert` is `system` (libpq prefers TLS). Without
  * `sslrootcert` the authorities of Node are trusted (libpq reads a file in the home folder). `sslmode=allow` is refused.
- * `sslnegotiation=direct` may be given with `sslmode=prefer` (libpq refuses both together).
+ * `sslnegotiation=direct` may be given with `sslmode=prefer` (libpq refuses both together). Any other value of `sslnegotiation`
+ * means `postgres` (libpq refuses unknown values).
  * @throws StorageError that names DATABASE_URL and the fault in it
  */
 export function takeTls(url: string): UrlWithoutTls {

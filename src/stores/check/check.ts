@@ -6,14 +6,14 @@ import { rulesFor, tableRules } from './rules.ts'
 /** A value of a key. */
 export type KeyValue = string | number | bigint | Uint8Array | null
 
-/** A database to check. A check runs many short statements, so that no snapshot is open for long. */
+/** A database to check. The rules for rows are checked in many short statements, so that no snapshot is open for long. */
 export interface CheckedDatabase {
   readonly engine: 'SQLite' | 'PostgreSQL'
   /** The existing tables, with the columns of their primary keys. */
   readonly tables: ReadonlyMap<string, readonly string[]>
   /** Tables of the schema that do not exist. */
   readonly missing: readonly string[]
-  /** The engine's own checks of its files, indexes and foreign keys. */
+  /** Over SQLite, its own checks of the file, the indexes and the foreign keys; over PostgreSQL, a check of the indexes. */
   integrity(): AsyncIterable<Finding>
   /** Runs a statement with a `?` for each value. */
   query<Row extends object>(sql: string, values: readonly KeyValue[]): Promise<readonly Row[]>

@@ -1,6 +1,6 @@
 /*
- * Rules for the rows of a database, in SQL that both engines understand. `r` is the checked row. A rule is left out when an
- * older schema does not have its tables.
+ * Rules for the rows of a database. Rules without an `engine` are in SQL that both engines understand. `r` is the checked row. A
+ * rule is left out when an older schema does not have its tables.
  */
 
 /** A fault of a database. */
@@ -19,7 +19,7 @@ export interface RowRule {
   readonly others: readonly string[]
   /** An SQL condition that is true for a row with the fault. */
   readonly fault: string
-  /** The end of the sentence that begins with the number of rows. */
+  /** The end of the sentence, after the name of the table and the number of rows. */
   readonly says: string
   /** The engine that the rule is for; by default both engines. */
   readonly engine?: 'SQLite' | 'PostgreSQL'
