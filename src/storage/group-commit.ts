@@ -58,7 +58,10 @@ export class GroupCommit {
     this.#durability = durability
   }
 
-  /** How many transactions were rolled back or could not begin. When this number changes, a cache that was updated by writes may be wrong. */
+  /**
+   * How many transactions were rolled back or could not begin. When this number changes, a cache that was updated by writes may be
+   * wrong.
+   */
   get rollbacks(): number {
     return this.#rollbacks
   }

@@ -322,7 +322,7 @@ export const migrations: readonly Migration[] = [
     `,
   },
   {
-    // The tokens of the prompt by the upstream's count and by ours, such as "2048/8190", if the upstream counted under half of ours;
+    // The prompt's tokens by the upstream's count and by ours, such as "2048/8190", if the upstream counted under half of ours;
     // otherwise null.
     name: '0017-truncated-prompts',
     sql: 'ALTER TABLE requests ADD COLUMN upstream_truncated TEXT;',

@@ -14,7 +14,10 @@ const maxTracesPerSecond = 100
 /** How long the service waits at its stop until the last spans are sent. */
 const closeTimeoutMs = 1000
 
-/** Traces requests and their attempts at models, with OpenTelemetry's names. Spans contain no texts, keys or paths. */
+/**
+ * Traces requests and their attempts at models, with OpenTelemetry's names. Spans contain no texts, keys or paths of a request; its
+ * `tracestate` is in them as it came.
+ */
 export class Tracer {
   readonly #exporter: OtlpExporter
   #second = 0
