@@ -7,6 +7,7 @@ import type { Steps } from '../work.ts'
 const minCachedLength = 256
 const maxCachedTexts = 16384
 const maxCachedWords = 16384
+const maxCachedMessages = 16384
 
 /** Units of work of a cached text or message. */
 export const unitsOfText = 30
@@ -20,7 +21,8 @@ export class TokenCountCache {
   /** The keys are digests, so that no conversation stays in memory. */
   readonly #texts = new Map<string, number>()
   /** The keys are message objects: the messages that a card adds are the same frozen objects in each request with the card. */
-  readonly #messages = new WeakMap<Message, number>()
+  #messages = new WeakMap<Message, number>()
+  #messageCount = 0
 
   /** The number of tokens of a word; undefined for a word that is not cached. */
   ofWord(word: string): number | undefined {
@@ -49,6 +51,12 @@ export class TokenCountCache {
 
   /** Caches the number of tokens of a message, and returns it. */
   setMessage(message: Message, count: number): number {
+    // A map of a million keys holds the thread for half a second when it grows.
+    if (this.#messageCount === maxCachedMessages) {
+      this.#messages = new WeakMap()
+      this.#messageCount = 0
+    }
+    this.#messageCount++
     this.#messages.set(message, count)
     return count
   }

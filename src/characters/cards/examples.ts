@@ -1,3 +1,4 @@
+import { ApiError } from '../../errors.ts'
 import type { Steps } from '../../work.ts'
 
 /** The names of the character and the user in a card's texts. */
@@ -14,6 +15,8 @@ export interface Utterance {
 
 /** Separators between a name and an utterance; the second is used in Chinese and Japanese texts. */
 const colons: ReadonlySet<string> = new Set([':', '：'])
+/** The most utterances and blocks of one dialogue: each is a message of the prompt, and a request may have as many messages. */
+const maxParts = 10_000
 /** Units of work for each line, besides its characters; and the units after which a step ends. */
 const unitsOfLine = 60
 const unitsOfStep = 1000
@@ -23,6 +26,7 @@ const unitsOfStep = 1000
  * speaker's name and a colon, `:` or `：`.
  * @param expand expands the macros of a line; called after the split into lines, so that a line break in a name cannot split a
  *   line
+ * @throws ApiError 400 `card_too_large` for more than 10,000 utterances and blocks
  */
 export function* readExamples(
   examples: string,
@@ -44,9 +48,11 @@ export function* readExamples(
   yield examples.length >> 3
   const blocks: Utterance[][] = []
   let units = 0
+  const countPart = partCounter()
   for (const block of examples.replaceAll('\r', '').split(/<START>/i)) {
     const trimmed = block.trim()
     if (trimmed === '') continue
+    countPart()
     const utterances: Lines[] = []
     for (const raw of trimmed.split('\n')) {
       const line = yield* expand(raw)
@@ -57,12 +63,28 @@ export function* readExamples(
       }
       const said = line.trimStart()
       const spoken = spokenBy(said)
-      if (spoken) utterances.push({ speaker: spoken.speaker, lines: [said.slice(spoken.name.length + 1)] })
-      else continueLast(utterances, line)
+      if (spoken) {
+        countPart()
+        utterances.push({ speaker: spoken.speaker, lines: [said.slice(spoken.name.length + 1)] })
+      } else continueLast(utterances, line)
     }
     blocks.push(utterances.map(({ speaker, lines }) => ({ speaker, text: lines.join('\n').trim() })))
   }
   return blocks
+}
+
+/** A function that counts one more utterance or block. */
+function partCounter(): () => void {
+  let parts = 0
+  return () => {
+    if (++parts <= maxParts) return
+    throw new ApiError(
+      400,
+      'card_too_large',
+      `The example dialogues of the card have more than ${maxParts} utterances and blocks, more than one prompt may have. Use another card.`,
+      { param: 'character' },
+    )
+  }
 }
 
 /** The lines of one utterance. */

@@ -84,7 +84,7 @@ const heavy: readonly (readonly [string, number, (size: number) => CompositionRe
   ],
   [
     'examples',
-    5000,
+    1500,
     (size) => requestFor({ mes_example: '<START>\nAda: Hi\nMoss: Ho\n'.repeat(size) }, [user('Hello')]),
   ],
   ['unclosed braces', 50_000, (size) => requestFor({ description: '{{a '.repeat(size) }, [user('Hello')])],
