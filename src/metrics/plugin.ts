@@ -44,7 +44,10 @@ export async function serveMetrics(metrics: Metrics, host: string, port: number)
       ]),
     )
     if (isKnown && isRead) response.writeHead(200, { 'content-type': contentType }).end(metrics.write())
-    else response.writeHead(isKnown ? 405 : 404, { 'content-type': 'text/plain' }).end('Ask for GET /metrics.\n')
+    else {
+      const allow = isKnown ? { allow: 'GET, HEAD' } : {}
+      response.writeHead(isKnown ? 405 : 404, { 'content-type': 'text/plain', ...allow }).end('Ask for GET /metrics.\n')
+    }
   })
   await new Promise<void>((resolve, reject) => {
     server.once('error', (error) => {

@@ -22,13 +22,15 @@ export interface FolderBackup {
  * @throws StorageError when the backup cannot be made; then no older backup is removed
  */
 export function backUpInto(databasePath: string, folder: string, keep?: number, now = Date.now()): FolderBackup {
-  const file = join(folder, `conservatory-${timeInName(now)}.db`)
+  const ownName = `conservatory-${timeInName(now)}.db`
+  const file = join(folder, ownName)
   const contents = backUp(databasePath, file)
-  // The names differ only in the time, so the oldest backup is first in their order.
-  const names = readdirSync(folder)
-    .filter((name) => backupName.test(name))
+  // The names differ only in the time, so the oldest backup is first in their order. The new backup always stays: after the clock
+  // was wrong, others may have later times in their names.
+  const others = readdirSync(folder)
+    .filter((name) => backupName.test(name) && name !== ownName)
     .toSorted()
-  const surplus = keep === undefined ? [] : names.slice(0, -keep)
+  const surplus = keep === undefined ? [] : others.slice(0, Math.max(0, others.length - (keep - 1)))
   const removed = surplus.map((name) => join(folder, name))
   for (const path of removed) rmSync(path)
   return { file, contents, removed }

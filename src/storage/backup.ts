@@ -1,4 +1,4 @@
-import { copyFileSync, existsSync, realpathSync, renameSync, rmSync, statSync } from 'node:fs'
+import { copyFileSync, existsSync, renameSync, rmSync, statSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import Database from 'better-sqlite3'
 import { codeOf, isDamage, StorageError } from '../errors.ts'
@@ -13,8 +13,9 @@ import {
   syncFile,
   syncFolder,
 } from './copy.ts'
-import { makeWritable, newerVersion, prepareFolder, unwritable, writeProblem } from './data-folder.ts'
+import { makeWritable, newerVersion, prepareFolder, sentenceOf, unwritable, writeProblem } from './data-folder.ts'
 import { appliedMigrations, migrations, unknownMigrations } from './migrations.ts'
+import { realPathOf } from './real-path.ts'
 import { isWindows } from './rights.ts'
 import { lockForServing } from './serve-lock.ts'
 import { removeDeadCopies } from './unfinished-copies.ts'
@@ -50,6 +51,7 @@ export function backUp(databasePath: string, file: string): RowCounts {
     return copyVerified(database, target, databasePath)
   } catch (error) {
     if (error instanceof StorageError) throw error
+    if (isDamage(error)) throw new StorageError(sentenceOf(error), { cause: error })
     const problem = writeProblem(error)
     const reason = error instanceof Error ? error.message : String(error)
     const wayOut = problem === undefined ? `${reason}. Name another place.` : `${problem}, or name another place.`
@@ -74,8 +76,7 @@ export function restore(
   force: boolean,
   note: (copy: Database.Database) => void = () => {},
 ): Restored {
-  // If the database is a symbolic link, SQLite keeps the log beside the file that the link leads to.
-  const databasePath = existsSync(database) ? realpathSync(database) : database
+  const databasePath = realPathOf(database)
   if (!statSync(file, { throwIfNoEntry: false })?.isFile()) throw new StorageError(`There is no file ${resolve(file)}.`)
   const part = `${databasePath}.part`
   for (const own of [databasePath, part]) {

@@ -1,4 +1,5 @@
 import { chmodSync, statSync } from 'node:fs'
+import { realPathOf } from './real-path.ts'
 
 /** Whether this is Windows, which has no owners and modes of files, and cannot rename a file over an open file. */
 export const isWindows = process.platform === 'win32'
@@ -13,7 +14,8 @@ export const userId = process.getuid?.()
  */
 export function closeToOthers(folder: string, databasePath: string): readonly string[] {
   if (userId === undefined) return []
-  const files = ['', '-wal', '-shm'].map((beside) => databasePath + beside)
+  const file = realPathOf(databasePath)
+  const files = ['', '-wal', '-shm'].map((beside) => file + beside)
   const sentences = files.flatMap((file) => {
     const mode = modeOf(file)
     if (mode === undefined || (mode & 0o077) === 0) return []

@@ -4,6 +4,7 @@ import { Worker } from 'node:worker_threads'
 import type { Database } from 'better-sqlite3'
 import { type Clock, type Timer, unrefClock } from '../clock.ts'
 import type { Metric } from '../instruments.ts'
+import { realPathOf } from './real-path.ts'
 import { refreshSnapshots } from './snapshots.ts'
 
 /** The intervals of the checks of the log's size: normally, and while a reader blocks the truncation of the log. */
@@ -34,6 +35,7 @@ export interface Checkpointed {
  */
 export class WalCheckpointer {
   readonly #database: Database
+  readonly #logPath: string
   readonly #checkpoint: (path: string) => Promise<Checkpointed>
   #timer: Timer | undefined
   #isOver = false
@@ -42,6 +44,7 @@ export class WalCheckpointer {
   /** @param checkpoint runs a passive checkpoint on another thread: it copies as many pages as the readers allow */
   constructor(database: Database, checkpoint = checkpointOnThread) {
     this.#database = database
+    this.#logPath = `${realPathOf(database.name)}-wal`
     this.#checkpoint = checkpoint
     this.metric = {
       name: 'conservatory_wal_bytes',
@@ -90,7 +93,7 @@ export class WalCheckpointer {
   }
 
   #bytes(): number {
-    return statSync(`${this.#database.name}-wal`, { throwIfNoEntry: false })?.size ?? 0
+    return statSync(this.#logPath, { throwIfNoEntry: false })?.size ?? 0
   }
 }
 

@@ -28,6 +28,17 @@ describe('backup --to', () => {
     expect(stderr.match(/The older backup .*20261103T023000Z\.db is removed\./g)).toHaveLength(1)
   })
 
+  it('never removes the new backup, also if others have later times in their names', () => {
+    const data = folderForThisTest()
+    makeDatabase(data, ['a'])
+    const to = join(data, 'out')
+    for (const year of [2031, 2032]) backUpInto(fileIn(data), to, undefined, Date.UTC(year, 0, 1))
+    const { file, removed } = backUpInto(fileIn(data), to, 2, Date.UTC(2026, 0, 1))
+    expect(removed).toEqual([join(to, 'conservatory-20310101T000000Z.db')])
+    expect(plantsIn(file)).toStrictEqual(['a'])
+    expect(backUpInto(fileIn(data), to, 1, Date.UTC(2026, 0, 2)).removed).toHaveLength(2)
+  })
+
   it('removes nothing when the backup fails', async () => {
     const data = folderForThisTest()
     makeDatabase(data, ['a'])

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process'
-import { chmodSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, readdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
 import { expect, it, onTestFinished } from 'vitest'
@@ -95,6 +95,15 @@ it.each([
   const warning = `Others may write to the data folder ${folder} (mode ${mode.padStart(4, '0')}). Let its owner run: chmod go-w ${folder}`
   expect(closeToOthers(folder, join(folder, 'conservatory.db'))).toEqual(count === 0 ? [] : [warning])
   expect(modeOf(folder)).toBe(mode)
+})
+
+it('the files beside a database to which a symbolic link leads are closed to others', () => {
+  const folder = folderForThisTest()
+  const real = join(folder, 'real.db')
+  for (const beside of ['', '-wal', '-shm']) writeFileSync(real + beside, '', { mode: 0o644 })
+  symlinkSync(real, join(folder, 'conservatory.db'))
+  expect(closeToOthers(folder, join(folder, 'conservatory.db'))).toHaveLength(3)
+  expect(['', '-wal', '-shm'].map((beside) => modeOf(real + beside))).toEqual(['600', '600', '600'])
 })
 
 it('the start removes the rights of other users from a database and the files beside it, and reports the change', async () => {

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { statSync } from 'node:fs'
+import { statSync, symlinkSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import Database from 'better-sqlite3'
@@ -17,14 +17,16 @@ import { compileCache, projectFolder } from '../support/process.ts'
 const million = 1_000_000
 
 /** Stores that serve with a test clock, an account, and functions to write and to measure the log. */
-async function serving() {
+/** A service's stores. @param target the file to which the database is a symbolic link; by default the database is the file itself */
+async function serving(target?: string) {
   const path = join(folderForThisTest(), 'conservatory.db')
+  if (target !== undefined) symlinkSync(target, path)
   const stores = openSqliteStores(path)
   onTestFinished(() => stores.close())
   const clock = new TestClock()
   stores.beginServing?.(new Scheduler(), clock)
   const { id } = await stores.access.createAccount('ann')
-  const walBytes = () => statSync(`${path}-wal`).size
+  const walBytes = () => statSync(`${target ?? path}-wal`).size
   let names = 0
   /** Writes this number of bytes in names, in many commits. */
   const write = async (bytes: number) => {
@@ -45,6 +47,13 @@ async function serving() {
 }
 
 describe('(p) the log beside a SQLite file', () => {
+  it('(p) is measured beside the file to which a symbolic link leads', async () => {
+    const { write, walBytes, gauge } = await serving(join(folderForThisTest(), 'real.db'))
+    await write(100_000)
+    expect(walBytes()).toBeGreaterThan(100_000)
+    expect(gauge()).toBe(walBytes())
+  })
+
   it('(p) stays under 64 MB while the reader of a whole list has stopped; afterwards the list is complete', async () => {
     const { stores, id, walBytes, write, pass } = await serving()
     await Promise.all(Array.from({ length: 1200 }, (_, index) => stores.plants.create(id, { name: `first ${index}` })))
