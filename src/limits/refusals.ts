@@ -2,10 +2,10 @@ import type { Headers } from '../access/request-counter.ts'
 import { ApiError } from '../errors.ts'
 import type { LimitName } from '../limit-values.ts'
 
-/** The 429 for a limit that is reached. @param wait milliseconds until a retry may succeed */
+/** The 429 for a request that would exceed a limit. @param wait milliseconds until a retry may succeed */
 export function exceeded(name: LimitName, limit: number, wait: number, headers: Headers = {}): ApiError {
   const seconds = wholeSeconds(wait)
-  const message = `The limit ${name} of ${limit} is reached. Try again in ${seconds} s.`
+  const message = `The request would exceed the limit ${name} of ${limit}. Try again in ${seconds} s.`
   return refusal(message, seconds, headers)
 }
 

@@ -43,7 +43,7 @@ it('requests_per_minute counts plants and chat together, and each interface show
   expect(refusedPlants.headers.get('retry-after')).toMatch(/^(1?\d|20)$/)
   expect(refusedPlants.headers.get('ratelimit')).toMatch(/^"requests_per_minute";r=0;t=(5\d|60)$/)
   expect((await expectError(refusedPlants, 'plants', 429)).message).toMatch(
-    /^The limit requests_per_minute of 3 is reached\. Try again in \d+ s\.$/,
+    /^The request would exceed the limit requests_per_minute of 3\. Try again in \d+ s\.$/,
   )
   const refusedChat = await chat(service, key)
   expect(refusedChat.headers.get('retry-after')).toMatch(/^(1?\d|20)$/)
@@ -105,7 +105,7 @@ it('the receipt of a prompt counts in the minute and as a chat in flight, but in
   const none = await makeLimitedKey(service.dataDirectory, { chat_at_once: 0 })
   const full = await receipt(none)
   expect([full.status, full.headers.get('retry-after')]).toEqual([429, '1'])
-  expect((await readChatError(full)).message).toMatch(/^The limit chat_at_once of 0 is reached/)
+  expect((await readChatError(full)).message).toMatch(/^The request would exceed the limit chat_at_once of 0/)
 })
 
 it('a limit of the settings holds for the whole account, and a new key does not lift it', async () => {
@@ -133,13 +133,15 @@ it('a limit of the settings holds for the whole account, and a new key does not 
   expect((await plants(service, lower)).status).toBe(200)
   const ofKey = await plants(service, lower)
   expect(ofKey.headers.get('ratelimit-policy')).toBe('"requests_per_minute";q=2;w=60')
-  expect((await expectError(ofKey, 'plants', 429)).message).toMatch(/^The limit requests_per_minute of 2 is reached/)
+  expect((await expectError(ofKey, 'plants', 429)).message).toMatch(
+    /^The request would exceed the limit requests_per_minute of 2/,
+  )
   expect((await plants(service, higher)).status).toBe(200)
   expect((await plants(service, higher)).status).toBe(200)
   const ofAccount = await plants(service, higher)
   expect(ofAccount.headers.get('ratelimit-policy')).toBe('"requests_per_minute";q=9;w=60')
   expect((await expectError(ofAccount, 'plants', 429)).message).toMatch(
-    /^The limit requests_per_minute of 9 is reached/,
+    /^The request would exceed the limit requests_per_minute of 9/,
   )
   expect((await service.request('/plants')).status).toBe(429)
 })

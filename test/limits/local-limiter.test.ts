@@ -43,14 +43,14 @@ describe('a limiter', () => {
     const none = keyOf('none', 1, {}, { requests_per_minute: 2 })
     expect(limiter.admit(own)?.remaining).toBe(0)
     expect(await refusal(() => limiter.admit(own))).toStrictEqual([
-      'The limit requests_per_minute of 1 is reached. Try again in 60 s.',
+      'The request would exceed the limit requests_per_minute of 1. Try again in 60 s.',
       '60',
     ])
     // A refused request takes nothing from the account; an admitted request does. The limit with the fewest left is shown.
     expect(limiter.admit(higher)).toMatchObject({ limit: 2, remaining: 0 })
     for (const key of [higher, none]) {
       expect(await refusal(() => limiter.admit(key))).toStrictEqual([
-        'The limit requests_per_minute of 2 is reached. Try again in 30 s.',
+        'The request would exceed the limit requests_per_minute of 2. Try again in 30 s.',
         '30',
       ])
     }
@@ -70,11 +70,17 @@ describe('a limiter', () => {
     const large = keyOf('large', 1, { chat_at_once: 9, tokens_per_minute: 900, tokens_per_day: 900 }, ofAccount)
     const first = await limiter.reserve(small, () => 50)
     expect(first.allowance).toMatchObject({ limit: 60, remaining: 10 })
-    expect((await refusal(() => limiter.reserve(small, () => 1)))[0]).toMatch(/^The limit chat_at_once of 1 /)
-    expect((await refusal(() => limiter.reserve(large, () => 51)))[0]).toMatch(/^The limit tokens_per_day of 100 /)
+    expect((await refusal(() => limiter.reserve(small, () => 1)))[0]).toMatch(
+      /^The request would exceed the limit chat_at_once of 1\./,
+    )
+    expect((await refusal(() => limiter.reserve(large, () => 51)))[0]).toMatch(
+      /^The request would exceed the limit tokens_per_day of 100\./,
+    )
     const second = await limiter.reserve(large, () => 50)
     expect(second.allowance).toMatchObject({ limit: 100, remaining: 0 })
-    expect((await refusal(() => limiter.reserve(large, () => 1)))[0]).toMatch(/^The limit chat_at_once of 2 /)
+    expect((await refusal(() => limiter.reserve(large, () => 1)))[0]).toMatch(
+      /^The request would exceed the limit chat_at_once of 2\./,
+    )
     first.settle(0)
     second.settle(0)
     expect((await limiter.reserve(large, () => 100)).allowance).toMatchObject({ limit: 100, remaining: 0 })
@@ -86,7 +92,9 @@ describe('a limiter', () => {
     const key = keyOf('one', 1, {}, limits)
     const prompt = await limiter.reserve(key, () => 60, 'prompt')
     expect(prompt).toMatchObject({ tokens: 60, hasSpendingLimit: false, allowance: { limit: 100, remaining: 40 } })
-    expect((await refusal(() => limiter.reserve(key, () => 1)))[0]).toMatch(/^The limit chat_at_once of 1 /)
+    expect((await refusal(() => limiter.reserve(key, () => 1)))[0]).toMatch(
+      /^The request would exceed the limit chat_at_once of 1\./,
+    )
     prompt.settle(55)
     const spent = await limiter.readTallies(key, (tallies, now) => [
       tallies.account.chats,
@@ -114,7 +122,7 @@ describe('a limiter', () => {
     const limited = keyOf('two', 1, {}, { chat_at_once: 2 })
     const second = await limiter.reserve(limited, () => 1)
     expect(await refusal(() => limiter.reserve(limited, () => 1))).toStrictEqual([
-      'The limit chat_at_once of 2 is reached. Try again in 1 s.',
+      'The request would exceed the limit chat_at_once of 2. Try again in 1 s.',
       '1',
     ])
     first.settle(0)
@@ -158,7 +166,7 @@ describe('a limiter', () => {
     const key = keyOf('one', 1)
     const first = await limiter.reserve(key, () => 50)
     expect((await refusal(() => limiter.reserve(key, () => 20)))[0]).toMatch(
-      /^The limit tokens_per_day of 100 is reached/,
+      /^The request would exceed the limit tokens_per_day of 100/,
     )
     first.settle(5)
     const second = await limiter.reserve(key, () => 55)
@@ -177,7 +185,7 @@ describe('a limiter', () => {
     clock.now += 30_000
     await spend(10)
     clock.now += 86_400_000
-    expect((await refusal(() => spend(10)))[0]).toMatch(/^The limit tokens_per_month of 25 /)
+    expect((await refusal(() => spend(10)))[0]).toMatch(/^The request would exceed the limit tokens_per_month of 25\./)
     clock.now += 3_600_000
     await spend(5)
     expect((await refusal(() => spend(1)))[1]).toBe(String(2 * 86_400 - 3600))
