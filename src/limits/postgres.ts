@@ -82,7 +82,8 @@ export class PostgresCounts implements SharedCounts {
       readsSpending,
     }
     await this.#claims.add(claim).catch((error: unknown) => {
-      // It is unknown whether the write happened. The request is refused in any case. If the write took tokens, they refill.
+      // It is unknown whether the write happened. The request is refused in any case. If the write took tokens, they refill, and
+      // a chat that it counted is free at the end of the lease.
       throw error instanceof ApiError && error.code === 'write_unconfirmed' ? databaseUnavailable(error.cause) : error
     })
     if (!decided) throw new Error('the claim was not decided')

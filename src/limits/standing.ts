@@ -18,15 +18,15 @@ export interface Standing {
   /** Null without a limit. */
   readonly value: number | null
   /**
-   * Without a limit, requests and tokens of a minute are 0, and stored objects are null if there are more than 10,000. Over
-   * PostgreSQL, chats are 0 if neither chats nor tokens have a limit.
+   * Without a limit, requests and tokens of a minute are 0, and stored objects or bytes are null if there are more than 10,000.
+   * Over PostgreSQL, chats are 0 if neither chats nor tokens have a limit.
    */
   readonly used: number | null
   /** When the whole limit is free again, in Unix seconds; null without a limit, and if time refills nothing. */
   readonly resets: number | null
 }
 
-/** Without a limit, a count of stored objects stops beyond this number. */
+/** Without a limit, a higher number of stored objects or bytes is not shown, so that a count may stop here. */
 const maxUnlimitedCount = 10_000
 
 interface Use {
@@ -89,7 +89,7 @@ export async function standingsOf(
   )
 }
 
-/** Counts what an account stores. To count millions of plants takes seconds, so the count stops early without a limit. */
+/** Counts what an account stores. To count millions of plants takes seconds, so without a limit that count stops early. */
 async function usedOfStored(
   count: StoredCounts[StoredName],
   account: number,

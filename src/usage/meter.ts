@@ -37,7 +37,7 @@ export class Meter {
   /** Bytes of the first event, which has nearly no text. In every event, this number of bytes counts as JSON around the text. */
   #envelope = 0
 
-  /** Takes the usage of a parsed chunk. Its texts are counted by `countText`. */
+  /** Takes the usage of a parsed chunk. Its texts are counted by `countText`, or with the bytes of its passage. */
   countChunk(chunk: Pick<Chunk, 'choices' | 'usage'>): void {
     this.setUsage(usageIn(chunk), true)
   }

@@ -50,8 +50,7 @@ export class Metering {
   /**
    * Admits a request. The caller must call `end` of the metered request, however the chat request ends.
    * @param outcome is filled while the request is in flight
-   * @throws ApiError 429 when a limit is reached, 503 when the counts cannot be read; and the ledger's error when the request
-   *   cannot be recorded
+   * @throws the errors of `Limiter.reserve` and of `Ledger.begin`
    */
   async enter(request: RequestToMeter, outcome = new Outcome()): Promise<MeteredRequest> {
     const { limiter, ledger } = this.#options

@@ -108,7 +108,7 @@ function addUsageRoute(app: TypedInstance, options: UsageOptions, reports: Repor
         operationId: 'getUsage',
         summary: 'Sum up the use of your account',
         description:
-          'Sums up the ended chat requests of all keys of your account, as far back as the ledger is kept. Days are in order, other lines by their tokens, highest first. With `has_more` there are more lines than shown: ask for a shorter time.',
+          'Sums up the ended chat requests of all keys of your account, by default of the last 30 days, at most as far back as the ledger is kept. Days are in order, other lines by their tokens, highest first. With `has_more` there are more lines than shown: ask for a shorter time.',
         tags: ['usage'],
         security,
         querystring: UsageQuery,

@@ -8,7 +8,7 @@ import { type Spent, SpentTokens } from './spent.ts'
 
 /** The time for which entries are buffered before they are written. */
 const flushDelayMs = 200
-/** Maximum entries in the buffer. While the database does not answer, the oldest are dropped, with their spent tokens. */
+/** Maximum buffered entries of `record`. While the database does not answer, the oldest are dropped, with their spent tokens. */
 const maxBuffered = 10_000
 /** Maximum buffered entries that are written together. */
 const maxFlushEntries = 500
@@ -29,7 +29,7 @@ export class PostgresLedger implements Ledger {
   #failedEnds: Write[] = []
   /** Resolves when all failed ends are written; undefined if there are no failed ends. */
   #caughtUp: { readonly promise: Promise<void>; readonly resolve: () => void; ends: number } | undefined
-  /** The number of buffered entries that are being written. */
+  /** The number of failed ends and buffered entries that are being written. */
   #flushing = 0
   /** The batches of all flushes that are being written. */
   readonly #writing = new Set<Promise<void>>()
@@ -43,8 +43,8 @@ export class PostgresLedger implements Ledger {
 
   async begin(entry: LedgerEntry): Promise<void> {
     await this.#replica.live()
-    // No request begins before the failed ends are written. So an outage leaves at most one failed end for each request that was
-    // in flight when the outage began.
+    // A request that begins first writes the failed ends that wait. So an outage leaves at most one failed end for each request
+    // that was in flight when the outage began.
     if (this.#failedEnds.length > 0) await this.flush()
     await this.#writes.add({ kind: 'begun', entry })
   }
@@ -63,7 +63,7 @@ export class PostgresLedger implements Ledger {
     }
   }
 
-  /** Resolves when no failed end waits to be written: then all spent tokens are recorded. */
+  /** Resolves when all failed ends are written, and so their spent tokens. The buffer of `record` may still have entries. */
   async caughtUp(): Promise<void> {
     await this.#caughtUp?.promise
   }

@@ -37,6 +37,6 @@ export class Reports {
 }
 
 function tooMany(): ApiError {
-  const message = `${maxReports} usage reports of your account are being made. Try again when they are done.`
+  const message = `${maxReports} usage reports or searches of your account are in progress. Try again when they are done.`
   return overloaded(message)
 }

@@ -19,7 +19,10 @@ export const RequestBody = Type.Object(
     prompt_tokens: Type.Integer(),
     completion_tokens: Type.Integer(),
     tokens_exact: Type.Boolean({ description: 'Whether the model counted the tokens; otherwise they are estimated.' }),
-    first_token_ms: orNull('integer', 'Milliseconds until the first token.'),
+    first_token_ms: orNull(
+      'integer',
+      'Milliseconds until the first event of a stream; null for a whole reply, and if no event came.',
+    ),
     total_ms: Type.Integer({ description: 'Milliseconds.' }),
     retries: Type.Integer(),
     state: Type.String({

@@ -9,7 +9,7 @@ import { SpentTokens } from './spent.ts'
 
 /** The time for which entries are buffered before they are written. */
 const flushDelayMs = 200
-/** Maximum entries in the buffer. While the disk is full, the oldest are dropped; their tokens stay counted. */
+/** Maximum buffered entries of `record`. While the disk is full, the oldest are dropped; their tokens stay counted. */
 const maxBuffered = 10_000
 
 const columns = `
@@ -251,7 +251,9 @@ export class SqliteLedger implements Ledger {
 
 /** Entries that are written together. */
 class Batch {
+  /** Entries that become new rows: requests that begin, and the whole requests of `record`. */
   begun: LedgerEntry[] = []
+  /** Ends of requests that have a row. */
   readonly finished: LedgerEntry[] = []
   readonly spent = new SpentTokens()
   /** The number of rollbacks before the transaction that wrote this batch; undefined until it is written. */
