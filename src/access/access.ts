@@ -83,8 +83,8 @@ export class AccessError extends Error {
 
 /**
  * Accounts and keys. A refusal is an `AccessError`. A change that takes the last working key of the scope `admin` away is refused
- * with the code `last_admin_key`. Each change of an account or a key writes an audit record in its transaction. `by` is the
- * author: by default the command line, and in `createFirstAccount` the service.
+ * with the code `last_admin_key`. Each change of an account or a key, except `noteUses`, writes an audit record in its transaction.
+ * `by` is the author: by default the command line, and in `createFirstAccount` the service.
  */
 export interface AccessStore {
   /** Refuses a name that is taken or malformed. */

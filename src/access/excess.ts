@@ -56,7 +56,7 @@ export function excessOver(holder: Permissions, other: Permissions): Excess | un
  */
 export function checkMayMake(maker: Permissions, other: Permissions): void {
   if (other.scopes.includes('admin')) {
-    const command = 'conservatory keys create --scopes admin'
+    const command = 'conservatory keys create --account NAME --scopes admin'
     throw exceeds({ param: 'scopes', message: `The scope "admin" is given by the command line alone: ${command}.` })
   }
   checkMayRotate(maker, other)

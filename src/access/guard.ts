@@ -99,7 +99,7 @@ export class Guard {
     if (!key) {
       await this.#failures.slow(request.from)
       const reason = isMistyped(secret)
-        ? 'The key is mistyped or cut off: its checksum is wrong. Paste it again.'
+        ? 'The key is mistyped or cut off. Paste it again.'
         : 'The key is not known here. Check it, or ask the operator for one.'
       throw unauthorized('invalid_api_key', reason)
     }

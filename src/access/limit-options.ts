@@ -11,13 +11,13 @@ import {
 import type { AccountLimitChanges, LimitChanges } from './access.ts'
 import { limited } from './policy.ts'
 
-const names = `a limit, as often as there are limits: ${limitNames.join(', ')}`
+const names = `one of ${limitNames.join(', ')}; repeat the option for each limit`
 
 /** The help of `--limit` for accounts. */
-export const accountLimitHelp = `${names}; none is no limit, default is that of LIMITS`
+export const accountLimitHelp = `${names}; none means no limit, default means the limit of LIMITS`
 
 /** The help of `--limit` for keys. */
-export const keyLimitHelp = `${names}; with none or default it has no limit of its own`
+export const keyLimitHelp = `${names}; with none or default the key has no limit of its own`
 
 /** Collects the values of a repeated `--limit name=value`. @throws InvalidArgumentError for an invalid limit */
 export function withLimit(value: string, before: readonly string[] = []): readonly string[] {

@@ -36,5 +36,5 @@ export function* newKeys(request: KeyRequest, account: Account): Generator<NewKe
     yield { key, secret }
     if (request.secret !== undefined) throw new AccessError('That key, or one that begins like it, exists already.')
   }
-  throw new AccessError('No unused key prefix was found; revoke and delete old keys.')
+  throw new AccessError('No unused prefix was found for the key. Try again.')
 }

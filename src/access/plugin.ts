@@ -194,5 +194,9 @@ function toConflict(error: unknown): never {
 }
 
 function unknownKey(): ApiError {
-  return new ApiError(404, 'unknown_key', 'Your account has no key with this id. GET /keys lists those it has.')
+  return new ApiError(
+    404,
+    'unknown_key',
+    'Your account has no working key with this id. GET /keys lists the working keys.',
+  )
 }

@@ -15,7 +15,7 @@ export function accountNamed(name: string): string {
   const trimmed = name.trim()
   if (/^[\p{L}\p{N}][\p{L}\p{N} ._@-]{0,99}$/u.test(trimmed)) return trimmed
   throw new AccessError(
-    `${JSON.stringify(name)} cannot be an account's name; use up to 100 letters, digits, spaces and . _ @ -`,
+    `${JSON.stringify(name)} cannot be an account's name; use up to 100 letters, digits, spaces and . _ @ -, and begin with a letter or a digit`,
   )
 }
 

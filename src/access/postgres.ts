@@ -202,7 +202,8 @@ export class PostgresAccessStore implements AccessStore {
     const noted = JSON.stringify([...uses].map(([id, moment]) => ({ id, moment })))
     await this.#database.transaction(async (sql) => {
       await withoutStandby(sql)
-      // The latest use of all replicas wins. All replicas update in one order, so that they do not deadlock.
+      // The latest use of all replicas wins. The order makes deadlocks of replicas less likely. The planner may still join in
+      // another order, and then a deadlock is retried.
       await sql`
         UPDATE keys SET last_used = noted.moment
         FROM (SELECT id, moment FROM json_to_recordset(${noted}::text::json) AS x(id text, moment bigint) ORDER BY id) AS noted

@@ -74,12 +74,12 @@ const answers: readonly Answer[] = [
   [
     'accounts limit',
     2,
-    `The option --limit <name=value> is missing: a limit, as often as there are limits: ${limits}; none is no limit, default is that of LIMITS. See: conservatory accounts limit --help`,
+    `The option --limit <name=value> is missing: one of ${limits}; repeat the option for each limit; none means no limit, default means the limit of LIMITS. See: conservatory accounts limit --help`,
   ],
   [
     'accounts limit a',
     2,
-    `The option --limit <name=value> is missing: a limit, as often as there are limits: ${limits}; none is no limit, default is that of LIMITS. See: conservatory accounts limit --help`,
+    `The option --limit <name=value> is missing: one of ${limits}; repeat the option for each limit; none means no limit, default means the limit of LIMITS. See: conservatory accounts limit --help`,
   ],
   [
     'accounts limit a --limit plants',
@@ -204,12 +204,12 @@ const answers: readonly Answer[] = [
   [
     'keys limit',
     2,
-    `The option --limit <name=value> is missing: a limit, as often as there are limits: ${limits}; with none or default it has no limit of its own. See: conservatory keys limit --help`,
+    `The option --limit <name=value> is missing: one of ${limits}; repeat the option for each limit; with none or default the key has no limit of its own. See: conservatory keys limit --help`,
   ],
   [
     'keys limit cv_ab12',
     2,
-    `The option --limit <name=value> is missing: a limit, as often as there are limits: ${limits}; with none or default it has no limit of its own. See: conservatory keys limit --help`,
+    `The option --limit <name=value> is missing: one of ${limits}; repeat the option for each limit; with none or default the key has no limit of its own. See: conservatory keys limit --help`,
   ],
   [
     'keys limit cv_ab12 --limit chat=1',
