@@ -53,7 +53,7 @@ export function toRecord(row: AuditRow): AuditRecord {
   return { object: 'audit_record', id, at, actor: { kind, key, account }, from, action, target, ...facts }
 }
 
-/** The refusal of a page after a record that does not exist, or that the caller may not see. */
+/** The refusal of a page after a record that does not exist, does not match the filters, or is not for the caller to see. */
 export function unknownAfter(): Error {
   return invalidField('after', 'is not the id of a record of this list', 'The value of')
 }

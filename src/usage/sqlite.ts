@@ -19,7 +19,7 @@ const columns = `
 /** Values in the order of the statement's parameters: named parameters cost more. */
 type Values = (string | number | null)[]
 
-/** The ledger in SQLite. Its commits survive a crash of the process, but not a power cut (docs/decisions/0016). */
+/** The ledger in SQLite. Its commits survive a crash of the process; a power cut may undo the latest (docs/decisions/0016). */
 export class SqliteLedger implements Ledger {
   readonly #database: Database
   readonly #commit: GroupCommit
