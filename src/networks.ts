@@ -40,6 +40,21 @@ export function readAddress(text: string): string | undefined {
   return isIPv4(mapped) ? mapped : address
 }
 
+/**
+ * The network of one caller: an IPv4 address itself, and of an IPv6 address the first 64 bits with `/64`, because one connection
+ * has at least so many addresses (RFC 6177).
+ * @param address in the form that `readAddress` returns
+ */
+export function networkOf(address: string): string {
+  if (isIP(address) !== 6) return address
+  const [head = '', tail] = address.split('::')
+  const groups = head === '' ? [] : head.split(':')
+  const ending = tail === undefined || tail === '' ? [] : tail.split(':')
+  const zeros = tail === undefined ? 0 : 8 - groups.length - ending.length
+  const all = [...groups, ...Array<string>(zeros).fill('0'), ...ending]
+  return `${all.slice(0, 4).join(':')}::/64`
+}
+
 function familyOf(version: number): 'ipv4' | 'ipv6' {
   return version === 4 ? 'ipv4' : 'ipv6'
 }

@@ -1,6 +1,17 @@
 import { describe, expect, it } from 'vitest'
 import { readConfig } from '../src/config.ts'
-import { parseNetworks, readAddress } from '../src/networks.ts'
+import { networkOf, parseNetworks, readAddress } from '../src/networks.ts'
+
+it.each([
+  ['192.0.2.7', '192.0.2.7'],
+  ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64'],
+  ['2001:db8::1', '2001:db8:0:0::/64'],
+  ['2001:db8:0:0:ffff::', '2001:db8:0:0::/64'],
+  ['::1', '0:0:0:0::/64'],
+  ['fe80::', 'fe80:0:0:0::/64'],
+])('the network of the caller %s is %s', (address, network) => {
+  expect(networkOf(address)).toBe(network)
+})
 
 describe('TRUSTED_PROXIES', () => {
   it.each([

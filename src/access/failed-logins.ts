@@ -18,7 +18,10 @@ interface Address {
   waiting: number
 }
 
-/** Slows down attackers who guess keys: the more failures an address has, the later is its next 401. Good keys never wait. */
+/**
+ * Slows down attackers who guess keys: the more failures an address has, the later is its next 401. Good keys never wait. An IPv6
+ * network of 64 bits counts as one address (`networkOf`).
+ */
 export class FailedLogins {
   readonly #addresses = new Map<string, Address>()
   readonly #clock: Clock

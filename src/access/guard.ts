@@ -3,6 +3,7 @@ import type { FastifyInstance, FastifyRequest, onRequestHookHandler } from 'fast
 import type { Clock } from '../clock.ts'
 import { ApiError } from '../errors.ts'
 import { isRepeated } from '../http/unfit-request.ts'
+import { networkOf } from '../networks.ts'
 import type { AccessStore, Key, Scope } from './access.ts'
 import { FailedLogins } from './failed-logins.ts'
 import { digestKey, isMistyped } from './key.ts'
@@ -97,7 +98,7 @@ export class Guard {
     const digest = digestKey(secret)
     const key = await this.#store.findKey(digest)
     if (!key) {
-      await this.#failures.slow(request.from)
+      await this.#failures.slow(networkOf(request.from))
       const reason = isMistyped(secret)
         ? 'The key is mistyped or cut off. Paste it again.'
         : 'The key is not known here. Check it, or ask the operator for one.'

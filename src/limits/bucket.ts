@@ -43,13 +43,6 @@ export class Bucket {
     return count > limit ? minute : (excess * minute) / limit
   }
 
-  /** Takes `count` tokens if they are left. @returns the milliseconds that `wait` returns */
-  take(now: number, limit: number, count: number): number {
-    const wait = this.wait(now, limit, count)
-    if (wait === 0) this.#taken += count
-    return wait
-  }
-
   /** Takes tokens, whether they are left or not; a negative difference gives tokens back. */
   correct(difference: number): void {
     this.#taken = Math.max(0, this.#taken + difference)

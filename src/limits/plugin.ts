@@ -36,7 +36,7 @@ const LimitBody = Type.Object(
     }),
     value: integerOrNull('Null where there is no limit.'),
     used: integerOrNull(
-      "The current use. Tokens of a day and a month include the reservations of running requests. Requests and tokens of a minute are counted only under a limit; with PostgreSQL, chats only under a limit of chats or tokens. For plants, characters and bytes it is the account's number, or null if there is no limit and the number is over 10,000.",
+      "The current use. Tokens of a day and a month include the reservations of running requests. Requests and tokens of a minute are counted only under a limit; with PostgreSQL, chats only under a limit of chats or tokens. For plants, characters and bytes it is the account's number, or null for more than 10,000 plants without a limit.",
     ),
     resets: integerOrNull(
       'The time when the full limit is available again, in Unix seconds; null without a limit, and for limits that time does not restore.',

@@ -18,7 +18,7 @@ export interface Standing {
   /** Null without a limit. */
   readonly value: number | null
   /**
-   * Without a limit, requests and tokens of a minute are 0, and stored objects or bytes are null if there are more than 10,000.
+   * Without a limit, requests and tokens of a minute are 0, and plants are null if there are more than 10,000.
    * Over PostgreSQL, chats are 0 if neither chats nor tokens have a limit.
    */
   readonly used: number | null
@@ -26,7 +26,7 @@ export interface Standing {
   readonly resets: number | null
 }
 
-/** Without a limit, a higher number of stored objects or bytes is not shown, so that a count may stop here. */
+/** Without a limit, a higher number of plants is not shown, so that a count may stop here. */
 const maxUnlimitedCount = 10_000
 
 interface Use {
@@ -72,8 +72,8 @@ export async function standingsOf(
   for (const name of limitNames) {
     if (isTimed(name)) continue
     const { own, ofAccount } = limitsInForce(key, settings, name)
-    const isLimited = own !== undefined || ofAccount !== undefined
-    storedUse.set(name, { used: await usedOfStored(stored[name], key.account.id, isLimited), resetMs: null })
+    const isCut = name === 'plants' && own === undefined && ofAccount === undefined
+    storedUse.set(name, { used: await usedOfStored(stored[name], key.account.id, isCut), resetMs: null })
   }
   return limiter.readTallies(key, (tallies, now) =>
     limitNames.flatMap((name) => {
@@ -90,12 +90,8 @@ export async function standingsOf(
 }
 
 /** Counts what an account stores. To count millions of plants takes seconds, so without a limit that count stops early. */
-async function usedOfStored(
-  count: StoredCounts[StoredName],
-  account: number,
-  isLimited: boolean,
-): Promise<number | null> {
-  if (isLimited) return await count(account)
+async function usedOfStored(count: StoredCounts[StoredName], account: number, isCut: boolean): Promise<number | null> {
+  if (!isCut) return await count(account)
   const counted = await count(account, maxUnlimitedCount + 1)
   return counted > maxUnlimitedCount ? null : counted
 }

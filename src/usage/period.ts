@@ -13,16 +13,21 @@ const defaultDays = 30
 
 /**
  * Reads a period in UTC. A day as `from` is its beginning, and as `to` its end; a moment as `to` is not included. Without `to`
- * the period ends now; without `from` it begins 29 days before the last day.
+ * the period ends now.
  * @param now Unix seconds
+ * @param first the beginning of a period without `from`; by default 29 days before the last day
  * @throws ApiError 400 that names the parameter
  */
-export function readPeriod(written: { readonly from?: string; readonly to?: string }, now: number): Period {
+export function readPeriod(
+  written: { readonly from?: string | undefined; readonly to?: string | undefined },
+  now: number,
+  first?: number,
+): Period {
   // The current second is included.
   const until = written.to === undefined ? now + 1 : readMoment('to', written.to, secondsPerDay)
   const lastDay = startOfDay(until - 1)
-  const from =
-    written.from === undefined ? lastDay - (defaultDays - 1) * secondsPerDay : readMoment('from', written.from)
+  const defaultFrom = first ?? lastDay - (defaultDays - 1) * secondsPerDay
+  const from = written.from === undefined ? defaultFrom : readMoment('from', written.from)
   if (from < until) return { from, until }
   const param = written.from === undefined ? 'to' : 'from'
   throw invalidField(param, 'leaves no time: "from" must be before "to", and not in the future', 'The value of')

@@ -19,8 +19,6 @@ export interface UsageOptions {
   readonly flush?: () => Promise<void>
 }
 
-/** A day before all requests. */
-const firstDay = '1970-01-01'
 /** Requests in a reply, if the query has no `limit`. */
 const defaultLimit = 100
 /** Maximum lines of a reply. Callers name models, so there may be any number of lines. */
@@ -60,9 +58,9 @@ function addRequestRoutes(app: TypedInstance, options: UsageOptions, reports: Re
       },
     },
     async (request) => {
-      const { limit = defaultLimit, after: id, from = firstDay, to, model, state, account: name } = request.query
+      const { limit = defaultLimit, after: id, from, to, model, state, account: name } = request.query
       const { readPeriod } = await import('./period.ts')
-      const period = readPeriod({ from, ...(to === undefined ? {} : { to }) }, unixSeconds())
+      const period = readPeriod({ from, to }, unixSeconds(), 0)
       const account = await requestedAccount(access, callerOf(request), name)
       await flushed(options)
       const after = id === undefined ? undefined : await usage.find(account, id)

@@ -28,6 +28,11 @@ describe('the period of a report', () => {
     expect(readPeriod({ from: '2026-11-20T07:00:00.25Z' }, now).from).toBe(seconds('2026-11-20T07:00:01Z'))
   })
 
+  test('without its beginning is from a given moment, and a fault names the other parameter', () => {
+    expect(readPeriod({ to: '1970-01-01' }, now, 0)).toEqual({ from: 0, until: 86_400 })
+    expect(() => readPeriod({ to: '1960-01-01' }, now, 0)).toThrow(expect.objectContaining({ param: 'to' }))
+  })
+
   test.each([
     ['from', { from: '2026-02-30' }],
     ['from', { from: 'yesterday' }],
