@@ -7,8 +7,8 @@ import { GrowingText } from '../text.ts'
 import type { Steps, Work } from '../work.ts'
 
 /**
- * Reads the usage of a stream whose caller asked for usage. The stream ends with exactly one usage chunk: it has the usage that
- * the model sent in any chunk, else an estimate by Conservatory's tokenizer.
+ * Reads the usage of a stream whose caller asked for usage. The stream ends with exactly one usage chunk: it has the last usage
+ * that the model sent in any chunk, else an estimate by Conservatory's tokenizer.
  */
 export class UsageWatch {
   readonly #work: Work

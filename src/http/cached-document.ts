@@ -4,6 +4,7 @@ import { promisify } from 'node:util'
 import { brotliCompress, constants, gzip } from 'node:zlib'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { overloaded } from '../errors.ts'
+import { networkOf } from '../networks.ts'
 import { matchesTag } from './etag.ts'
 import { piecesOf } from './pieces.ts'
 
@@ -69,7 +70,7 @@ export class CachedDocument {
     const tag = coded ? `${this.#digest}-${coded.coding}` : this.#digest
     reply.headers({ etag: `"${tag}"`, ...this.#headers })
     if (matchesTag(request.headers['if-none-match'], tag)) return reply.code(304).send()
-    readers.enter(reply.raw, request.from)
+    readers.enter(reply.raw, networkOf(request.from))
     reply.headers({ 'content-type': this.#type, 'content-length': bytes.length })
     if (coded) reply.header('content-encoding', coded.coding)
     return reply.send(bytes.length <= pieceBytes ? bytes : Readable.from(piecesOf(bytes, pieceBytes)))
@@ -88,7 +89,7 @@ export class ReaderLimit {
   #count = 0
   readonly #counts = new Map<string, number>()
 
-  /** @param maxPerAddress the most open replies of one address, so that a slow reader cannot take all; by default `max` */
+  /** @param maxPerAddress the most open replies of one caller, so that a slow reader cannot take all; by default `max` */
   constructor(max: number, maxPerAddress = max) {
     this.#max = max
     this.#maxPerAddress = maxPerAddress
@@ -96,7 +97,7 @@ export class ReaderLimit {
 
   /**
    * Counts a reply as open until the reply is over.
-   * @param from the client's address
+   * @param from the client's address or network
    * @throws ApiError 503 when too many replies are open
    */
   enter(reply: Writable, from = ''): void {
