@@ -178,7 +178,7 @@ export const redirecting: readonly string[] = ['api_base', 'base_url', 'api_key'
 
 /** The maximum tokens of a reply; -1 means no maximum for llama.cpp's server, LM Studio and their clients. */
 const maxReplyTokens = Type.Union([Type.Literal(-1), Type.Integer({ minimum: 1, maximum: 2 ** 31 - 1 })], {
-  errorMessage: `send a whole number from 1 to ${2 ** 31 - 1}, or -1 for no end`,
+  errorMessage: `send a whole number from 1 to ${2 ** 31 - 1}, or -1 for no maximum`,
 })
 
 /** The id of a model in a request. */

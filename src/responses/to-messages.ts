@@ -35,6 +35,8 @@ class InputReader implements Conversation {
   readonly messages: Message[] = []
   readonly origins: string[] = []
   leavesReasoning = false
+  /** The calls of the newest message that has some. A copy for each call would take a time that grows with their square. */
+  #calls: ToolCall[] = []
   readonly #find: FindItem
 
   constructor(find: FindItem) {
@@ -67,9 +69,14 @@ class InputReader implements Conversation {
   /** In chat, calls that follow the assistant's text or another call are part of the same message. */
   #readCall(call: ToolCall, at: string): void {
     const last = this.messages.at(-1)
-    if (last?.role === 'assistant') {
-      this.messages[this.messages.length - 1] = { ...last, tool_calls: [...(last.tool_calls ?? []), call] }
-    } else this.add(at, { role: 'assistant', content: null, tool_calls: [call] })
+    if (last?.role !== 'assistant') {
+      this.#calls = [call]
+      this.add(at, { role: 'assistant', content: null, tool_calls: this.#calls })
+    } else if (last.tool_calls === this.#calls) this.#calls.push(call)
+    else {
+      this.#calls = [call]
+      this.messages[this.messages.length - 1] = { ...last, tool_calls: this.#calls }
+    }
   }
 
   #readResult({ call_id, output }: InputItem, at: string): void {

@@ -51,6 +51,16 @@ export const chats: readonly Row[] = [
     { role: 'user', content: times(200_000, () => ({ type: 'text', text: 'Hi' })) },
   ]),
   completion('25,000 tool calls and their results', 'understudy', () => toolCalls(25_000)),
+  postRow(
+    'a response to 19,900 calls in a row',
+    '/responses',
+    () =>
+      json({
+        model: 'understudy',
+        input: [...hi, ...times(19_900, (index) => ({ type: 'function_call', call_id: `c${index}`, name: 'f' }))],
+      }),
+    { small: { model: 'understudy', input: hi } },
+  ),
 ]
 
 /** The messages of a conversation: an assistant's tool calls, their results, and a message of the user. */
