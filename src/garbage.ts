@@ -2,9 +2,11 @@ import { getHeapStatistics, setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { type Clock, unrefClock } from './clock.ts'
 
-/** Milliseconds between two checks. The wait doubles after each collection, since the remaining memory may be in use. */
-const minWaitMs = 5000
-const maxWaitMs = 80_000
+/**
+ * Milliseconds until the next check: the first usually, and the next one after each collection in a row, since the remaining
+ * memory may be in use. The waits are short enough that memory which a large card keeps for 30 s is released within a minute.
+ */
+const waitsMs = [5000, 10_000, 20_000, 20_000, 20_000, 20_000]
 
 /** The maximum busy share of the event loop since the last check: a collection delays requests that come meanwhile. */
 const maxBusyShare = 0.05
@@ -79,20 +81,25 @@ export function keepNewObjectsApart(): void {
  */
 export function releaseIdleMemory(clock: Clock = unrefClock, user: MemoryUser = thisProcess()): void {
   let usualBytes = user.residentBytes()
-  let waitMs = minWaitMs
+  let leftBytes = usualBytes
+  let collections = 0
+  const schedule = () => void clock.setTimeout(check, waitsMs[collections] ?? 0)
   const check = () => {
     const isIdle = user.busyShare() <= maxBusyShare
-    if (isIdle && user.residentBytes() - usualBytes > minGrowthBytes) {
+    const residentBytes = user.residentBytes()
+    // Another burst has come since the last collection, and its caches have their full time.
+    if (!isIdle || residentBytes - leftBytes > minGrowthBytes) collections = 0
+    if (isIdle && residentBytes - usualBytes > minGrowthBytes) {
       user.collect()
-      const leftBytes = user.residentBytes()
-      const isLast = waitMs === maxWaitMs
+      leftBytes = user.residentBytes()
+      const isLast = collections === waitsMs.length - 1
       // Memory that remains after several collections is in use.
       usualBytes = isLast ? leftBytes : Math.min(usualBytes, leftBytes)
-      waitMs = isLast ? minWaitMs : 2 * waitMs
-    } else waitMs = minWaitMs
-    clock.setTimeout(check, waitMs)
+      collections = isLast ? 0 : collections + 1
+    } else collections = 0
+    schedule()
   }
-  clock.setTimeout(check, waitMs)
+  schedule()
 }
 
 /** This process. */

@@ -1,5 +1,6 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
+import fc from 'fast-check'
 import { describe, expect, it, vi } from 'vitest'
 import { boundGarbage, releaseIdleMemory, thisProcess } from '../src/garbage.ts'
 import { TestClock } from './support/clock.ts'
@@ -52,16 +53,34 @@ describe('memory after a burst', () => {
     expect(collect).toHaveBeenCalledTimes(2)
   })
 
+  it('is released within a minute if a cache keeps it for 30 seconds, however many bursts came before', () => {
+    fc.assert(
+      fc.property(fc.array(fc.integer({ min: 1, max: 100_000 }), { maxLength: 4 }), (pauses) => {
+        const { clock, state } = watched()
+        const expiry = clock.setTimeout(() => {
+          state.inUse = 100
+        }, 30_000)
+        for (const pause of [...pauses, 1]) {
+          clock.advance(pause)
+          Object.assign(state, { resident: 300, inUse: 200 })
+          expiry.refresh()
+        }
+        clock.advance(60_000)
+        expect(state.resident).toBe(100)
+      }),
+    )
+  })
+
   it('is in use if several collections did not free it, and is then the new baseline', () => {
     const { clock, state, collect } = watched()
     Object.assign(state, { resident: 300, inUse: 200 })
     clock.advance(200_000)
-    expect(collect).toHaveBeenCalledTimes(5)
+    expect(collect).toHaveBeenCalledTimes(6)
     clock.advance(600_000)
-    expect(collect).toHaveBeenCalledTimes(5)
+    expect(collect).toHaveBeenCalledTimes(6)
     state.resident = 300
     clock.advance(5000)
-    expect(collect).toHaveBeenCalledTimes(6)
+    expect(collect).toHaveBeenCalledTimes(7)
   })
 
   it('is freed by the function that the service calls to collect garbage', async () => {
