@@ -99,7 +99,7 @@ interface Turn {
   readonly composer: RequestComposer
   readonly work: Work
   readonly outcome: Outcome
-  /** Aborts when the client leaves, when its key ends, or when the grace period of a stopping service is over. */
+  /** Aborts when the client leaves, when its key ends, or shortly before the grace period of a stopping service is over. */
   readonly signal: AbortSignal
 }
 
@@ -170,7 +170,8 @@ async function sendStream(
 }
 
 /**
- * Checks whether the upstream has truncated the prompt, and records it. Undefined if a quick estimate is enough to exclude it.
+ * Checks whether the upstream has truncated the prompt, and records the result.
+ * @returns as `truncationOf`, mostly undefined and no promise
  */
 function recordTruncation({ composer, outcome, work }: Turn, candidate: Candidate): Promise<string | null> | undefined {
   const looking = truncationOf(outcome.meter.reportedPromptTokens, composer.promptOf(candidate), work)
@@ -193,8 +194,8 @@ function logFailures({ log, id }: FastifyRequest): ReportFailure {
 }
 
 /**
- * Logs an upstream's refusal that the caller gets as a 4xx. No other log line has it, but only the operator can remove some of
- * its causes.
+ * Logs an upstream's refusal that the caller gets as a 4xx. No other log line has the upstream's reason, and some reasons only the
+ * operator can remove.
  */
 function logRefusal({ log, id }: FastifyRequest, { status, code, cause }: ApiError): void {
   const isRefusal = status < 500 && status !== 499

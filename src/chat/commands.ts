@@ -12,8 +12,8 @@ interface TestOptions {
 }
 
 /**
- * Adds the subcommand `test` to the command `characters`. It is in this folder because it asks a model, as a chat completion
- * does.
+ * Adds the subcommand `test` to the command `characters`. The subcommand is in this folder because it asks a model, as a chat
+ * completion does.
  */
 export function addCardTestCommand(
   characters: Command,

@@ -15,8 +15,8 @@ export class OpenReplies {
   }
 
   /**
-   * A signal that aborts when the client leaves before its reply is complete, when its key ends, or when the grace
-   * period of a stopping service is over. Its reason is an `ApiError`. The signal of Node's request cannot be used: it
+   * A signal that aborts when the client leaves before its reply is complete, when its key ends, or shortly before the grace
+   * period of a stopping service is over. Its reason is an `ApiError`. Fastify's own signal of a request cannot be used: it
    * aborts as soon as the body has been read.
    */
   signalOf(reply: FastifyReply): AbortSignal {

@@ -10,7 +10,7 @@ import { personaName } from './resolve-persona.ts'
 
 /** The data from which a receipt is made. */
 export interface ReceiptParts {
-  /** The id of the model that would answer: the id in the request, or the id that the card names. */
+  /** The name of the model that would answer: as the request or the card names it; for `default`, the name of that model. */
   readonly model: string
   readonly upstreamId: string
   readonly persona: Persona

@@ -22,8 +22,8 @@ export const chatNames: SentNames = { ignored: [], nameOf: (field) => field }
 /** Writes a model's answer in the format of one interface. Each request has its own instance. */
 export interface ReplyFormat extends SentNames {
   /**
-   * Whether the answer ends with its usage; if the model does not send its usage, it is estimated. In this case every event of a
-   * stream is parsed; otherwise events may be passed on unread.
+   * Whether the answer ends with its usage; if the model sends no usage, the usage is estimated. If true, every event of a stream
+   * is parsed; if false, events may be passed on unread.
    */
   readonly includesUsage: boolean
   /** The body of a whole answer. @param usage the model's usage, or an estimate if the answer must have a usage */

@@ -108,7 +108,7 @@ export class RequestComposer {
   /**
    * The request to one candidate: the character's prompt around the caller's messages, the operator's defaults for
    * parameters that were not sent, the parameters that the model's settings change, and the model's id upstream.
-   * It is composed once for each candidate, so that the card's random choices stay the same.
+   * The request is composed once for each candidate, so that the card's random choices stay the same.
    * @throws ApiError 400 if the candidate does not accept a kind of content, if the prompt is too long for it, or if composing
    *   takes too much work; 503 under overload
    */

@@ -40,7 +40,7 @@ function checkRequest(request: CompletionRequest): void {
   checkTools(request)
 }
 
-/** A request with its model and its character. `resolveRequest` has the three ways in which a request names its character. */
+/** A request with its model and its character, as `resolveRequest` finds them. */
 export interface ResolvedRequest {
   readonly body: CompletionRequest
   readonly route: Route

@@ -87,7 +87,11 @@ async function estimateOf(prompt: readonly Message[], answer: string, work: Work
   return { prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens }
 }
 
-/** Counts tokens. If this takes too much work, it estimates them by bytes, because the reply is complete and must not fail. */
+/**
+ * Counts tokens. If the count exceeds the work budget of the request, the tokens are estimated by bytes, because the reply is
+ * complete.
+ * @throws ApiError 503 under overload, and the reason of the request's signal when it aborts
+ */
 async function counted(work: Work, steps: Steps<number>, byBytes: () => number): Promise<number> {
   try {
     return await work.run('messages', steps)

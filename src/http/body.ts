@@ -8,7 +8,7 @@ import { smallBytes } from './bytes-in-flight.ts'
 /** After a refusal, a client that still sends has this time to read the reply before its connection is closed. */
 export const lingerMs = 1000
 
-/** Buffers up to this size are left to garbage collection: they may be Node's pool, which many pieces share. */
+/** Buffers of up to this size are left to garbage collection: to free them at once would save little memory. */
 const minFreedBytes = 8192
 
 /** The pace of all bodies, because there is one event loop. */
@@ -181,8 +181,9 @@ function sumOf(blocks: readonly Buffer[]): number {
 }
 
 /**
- * Frees the memory of unused bytes at once instead of at the next garbage collection. The bytes are empty from then on. A small
- * buffer is not freed, since other bytes may be in it too; a buffer of more than 64 KiB is always freed as a whole.
+ * Frees the memory of unused bytes at once instead of at the next garbage collection. The bytes are empty from then on. A part of
+ * an `ArrayBuffer` of at most 64 KiB is not freed: the rest may hold other bytes, as in Node's pool (`Buffer.poolSize`). A larger
+ * `ArrayBuffer` is always freed as a whole.
  */
 export function freeBytes({ buffer, length }: Uint8Array): void {
   if (!(buffer instanceof ArrayBuffer)) return

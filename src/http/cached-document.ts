@@ -50,7 +50,7 @@ export class CachedDocument {
     this.#digest = hash('sha256', plain, 'base64url').slice(0, 27)
   }
 
-  /** Makes a document; zlib's threads compress it. @param type its media type */
+  /** Makes a document; threads of Node's pool compress it. @param type its media type */
   static async from(type: string, bytes: Buffer, options: DocumentOptions = {}): Promise<CachedDocument> {
     const gzipped: Coded = { coding: 'gzip', bytes: await promisify(gzip)(bytes, { level: 9 }) }
     if (!options.hasBrotli) return new CachedDocument(type, bytes, [gzipped], options)

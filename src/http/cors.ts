@@ -26,8 +26,8 @@ export const exposedHeaders: readonly string[] = [
 ]
 
 /**
- * Allows pages of other origins to call every route except `/metrics` (Fetch Standard, section 3.2). A preflight is answered before
- * the key is checked, since browsers send no key with it. All headers that a preflight names are allowed.
+ * Allows pages of other origins to call every route except `/metrics` (Fetch Standard, "CORS protocol"). A preflight is answered
+ * before the key is checked, since browsers send no key with it. All headers that a preflight names are allowed.
  * @param origins such as `https://a.example`; `*` alone allows all
  */
 export async function allowOrigins(app: FastifyInstance, origins: readonly string[]): Promise<void> {

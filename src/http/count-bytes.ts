@@ -47,7 +47,7 @@ export function countBytes(
 
   app.addHook('onSend', (request, reply, payload, done) => {
     if ((typeof payload !== 'string' && !Buffer.isBuffer(payload)) || request.method === 'HEAD') return done()
-    // A character has at most three bytes. Most texts are short, so their bytes need not be counted.
+    // A UTF-16 unit has at most three bytes in UTF-8. Most texts are short, so their bytes need not be counted.
     if (payload.length <= smallBytes / 3) return done()
     const bytes = Buffer.byteLength(payload)
     if (bytes <= smallBytes) return done()

@@ -5,7 +5,10 @@ import { commonHeaders } from './request-log.ts'
 /** Makes the body of an `ApiError` in the shape of one interface. */
 export type ErrorBody = (error: ApiError) => unknown
 
-/** Makes the error handler of a group of routes. It writes all errors in one shape, and logs unexpected errors with their cause. */
+/**
+ * Makes the error handler of a group of routes. The handler writes all errors in one shape. It logs errors with a status from 500
+ * on with their cause, except the 503 `overloaded`.
+ */
 export function errorHandler(body: ErrorBody) {
   return (thrown: unknown, request: FastifyRequest, reply: FastifyReply) => {
     const error = leftEarly(request)

@@ -2,7 +2,7 @@ import type { TObject } from '@sinclair/typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { isFields } from '../fields.ts'
 
-/** The longest value of the reply header `x-ignored-params`. Clients refuse headers beyond some 16 KiB in total. */
+/** The most characters of the names in the reply header `x-ignored-params`. Clients refuse headers beyond some 16 KiB in total. */
 const maxHeaderLength = 4096
 
 /** The value of the reply header `x-ignored-params`: the names, and `+N` for N names that do not fit. */

@@ -87,7 +87,7 @@ function refusalOf(fault: unknown): unknown {
       return new ApiError(
         400,
         'too_complex',
-        `The body has more than ${maxJsonValues} values, or an object with more than ${maxJsonProperties}. Send fewer.`,
+        `The body has more than ${maxJsonValues} values, or an object with more than ${maxJsonProperties} properties. Send fewer.`,
       )
     case 'number':
       return invalidJson(

@@ -9,7 +9,7 @@ import { commonHeaders, makeRequestId } from './request-log.ts'
 /** An error of Node's parser, with the bytes that caused the error if Node has them. */
 type ParserError = NodeJS.ErrnoException & { readonly rawPacket?: unknown }
 
-/** Connections whose error is answered: Node reports it again with every piece of data that follows. */
+/** Connections whose error is answered: Node reports the error again with every piece of data that follows. */
 const faulty = new WeakSet<Socket>()
 
 /** Answers a request for which Node's parser failed: it is not HTTP, has too large headers, or takes too long to arrive. */
@@ -27,7 +27,7 @@ function answerInTurn(app: FastifyInstance, error: ParserError, socket: Socket):
     response.once('close', () => answerInTurn(app, error, socket))
     return
   }
-  // A client would read an error in the middle of a reply as a part of it.
+  // In the middle of a reply, a client would read the error as a part of that reply.
   if (response?.headersSent) {
     socket.destroy()
     return
@@ -54,7 +54,7 @@ function answerInTurn(app: FastifyInstance, error: ParserError, socket: Socket):
 /** The refusal, and its status in words. */
 function refusalOf({ code }: ParserError): readonly [reason: string, refusal: ApiError] {
   if (code === 'HPE_HEADER_OVERFLOW') {
-    const refusal = new ApiError(431, 'headers_too_large', 'Send fewer or shorter headers.')
+    const refusal = new ApiError(431, 'headers_too_large', 'The headers are too large. Send fewer or shorter ones.')
     return ['Request Header Fields Too Large', refusal]
   }
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT') {

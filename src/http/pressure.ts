@@ -6,7 +6,7 @@ import { turnOfLoop } from '../turn.ts'
 
 /** A clock, and the delay of the event loop. */
 export interface LoopMonitor extends Clock {
-  /** The mean delay of the event loop since the last call. */
+  /** The mean delay of the event loop in the last interval of `sampleIntervalMs`. */
   delayMs(): number
 }
 
@@ -22,7 +22,7 @@ const sampleIntervalMs = 500
 const maxDelayMs = 100
 /** After this time without a refusal, load shedding ends. */
 const calmAfterMs = 1000
-/** The checks of requests that pass in each turn, however long the turn lasts: a few slow requests are no overload. */
+/** So many checks at the beginning of each turn always pass, however long the turn lasts: a few slow requests are no overload. */
 const minTakenPerTurn = 12
 
 /** These routes are never refused: a supervisor without an answer would restart a service that is only busy. */
@@ -37,7 +37,7 @@ const refusal = overloaded()
  * only with the time that they use.
  * @param isBehind whether the work of the request's account comes faster than it is done
  * @param monitor measures the event loop; by default that of the process
- * @returns a second check for a large request that has waited for the database, to be called right before its work begins;
+ * @returns a further check for a large request that has waited for the database, to be called right before its work begins;
  *   throws the same 503
  */
 export async function shedLoadUnderPressure(
@@ -56,7 +56,7 @@ export async function shedLoadUnderPressure(
   }, sampleIntervalMs)
   app.addHook('onClose', async () => void sampling.close())
 
-  /** The turn of the last request, the time of the first request of that turn, and the number of checks in it that passed. */
+  /** The turn of the last check, the time of the first check of that turn, and the number of checks in that turn. */
   let turn = -1
   let turnBegan = 0
   let taken = 0

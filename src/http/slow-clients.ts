@@ -3,8 +3,9 @@ import type { FastifyInstance } from 'fastify'
 import type { Config } from '../config.ts'
 
 /**
- * How long a connection waits for its next request. Timeouts of stalled readers are whole seconds. This time is not, so the
- * listener of `timeout` below can tell an idle connection from a stalled reader.
+ * How long a connection waits for its next request; Node adds a second before it closes the connection. Timeouts of stalled
+ * readers are whole seconds. This time is not, so the listener of `timeout` below can tell an idle connection from a stalled
+ * reader.
  */
 const keepAliveTimeoutMs = 72_500
 
@@ -25,8 +26,8 @@ export function timeLimits({ requestTimeoutSeconds }: Pick<Config, 'requestTimeo
 }
 
 /**
- * Closes the connections of clients that read nothing of their reply for `stallMs`: the reply holds memory, an upstream's
- * connection, or a snapshot of the database. A client that waits for a model has nothing to read, and is not affected.
+ * Closes the connections of clients that for `stallMs` neither read their reply nor send a byte: the reply holds memory, an
+ * upstream's connection, or a snapshot of the database. A client that waits for a model has nothing to read, and is not affected.
  */
 export function cutOffStalledReaders(app: FastifyInstance, stallMs: number): void {
   const sockets = new Set<Socket>()

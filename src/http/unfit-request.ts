@@ -44,7 +44,7 @@ function ambiguous(code: string, message: string): ApiError {
 }
 
 /**
- * Whether a request has a header more than once; Node's `headers` shows only the first.
+ * Whether a request has a header more than once. Node's `headers` shows only the first `Host` and the first `Authorization`.
  * @param headers Node's `rawHeaders`: each name is followed by its value
  * @param name in lower case
  */

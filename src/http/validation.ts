@@ -64,7 +64,7 @@ function withNumbers(integers: readonly string[], input: unknown): unknown {
 
 function firstError(check: TypeCheck<TSchema>, value: unknown): ValueError | undefined {
   let error = check.Errors(value).First()
-  // In a union without an `errorMessage`, the error of the branch that matched deepest is the most useful.
+  // In a union, the error of the branch that matched deepest is the most useful; at the same depth, an `errorMessage` is.
   while (error && error.errors.length > 0) {
     const current: ValueError = error
     const deepest = current.errors
@@ -85,7 +85,7 @@ function hasWords({ schema }: ValueError): boolean {
 
 /**
  * The refusal of a value. The sentence names the field and says what is wrong; a schema's `errorMessage` is the end of the
- * sentence. It never has the sent value, which may be a message's text.
+ * sentence. The sentence never contains the sent value, which may be a message's text.
  */
 function describe(error: ValueError | undefined, httpPart: string | undefined): ApiError {
   const where = httpPart === 'querystring' ? 'query parameter' : httpPart === 'params' ? 'path part' : 'field'
