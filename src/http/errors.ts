@@ -28,7 +28,7 @@ export function errorHandler(body: ErrorBody) {
   }
 }
 
-/** Whether the client left before its body was complete: then reading the body failed, and it is not a fault of the service. */
+/** Whether the client left before its body was complete: then reading the body failed, which is no fault of the service. */
 function leftEarly({ raw }: FastifyRequest): boolean {
   return raw.readableAborted && !raw.complete
 }
