@@ -7,10 +7,10 @@ const errorWriteMs = 1000
 
 /** The replies that are not complete, and the signals that end them early. */
 export class OpenReplies {
-  readonly #guard: Guard
+  readonly #guard: Pick<Guard, 'watch'>
   readonly #controllers = new Set<AbortController>()
 
-  constructor(guard: Guard) {
+  constructor(guard: Pick<Guard, 'watch'>) {
     this.#guard = guard
   }
 
@@ -21,6 +21,11 @@ export class OpenReplies {
    */
   signalOf(reply: FastifyReply): AbortSignal {
     const controller = new AbortController()
+    if (reply.raw.destroyed) {
+      // The client left while its key was checked; the event `close` does not come again.
+      controller.abort(clientGone())
+      return controller.signal
+    }
     this.#controllers.add(controller)
     const unwatch = this.#guard.watch(reply.request, controller)
     reply.raw.once('close', () => {

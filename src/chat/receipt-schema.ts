@@ -31,7 +31,10 @@ export const PromptReceipt = Type.Object(
       }),
     ),
     dropped: Type.Object({ lore: Type.Integer(), examples: Type.Integer(), messages: Type.Integer() }),
-    unknown_macros: Type.Array(Type.String()),
+    unknown_macros: Type.Array(Type.String(), {
+      description:
+        'Macros that the service does not know. If the caller may not read the card, only those in `persona` and `author_note`.',
+    }),
     refused_regexes: Type.Array(Type.String(), {
       description: "Regular expressions of the request's `lorebooks` that never match here.",
     }),

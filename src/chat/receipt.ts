@@ -51,9 +51,15 @@ export async function receiptOf(parts: ReceiptParts): Promise<PromptReceipt> {
       ...(dropped === undefined ? {} : { dropped }),
     })),
     dropped: { ...composition.dropped },
-    unknown_macros: [...composition.unknownMacros],
+    unknown_macros: composition.unknownMacros.filter((name) => isShown || isSentBy(body, name)),
     refused_regexes: [...cappedList(parts.refusedRegexes)],
   }
+}
+
+/** Whether a caller has sent an unknown macro in a text about the user, so that its name tells nothing of the card. */
+function isSentBy({ persona, author_note }: CompletionRequest, macro: string): boolean {
+  const sent = `${persona ?? ''}\n${author_note?.text ?? ''}`.toLowerCase()
+  return sent.includes(macro.replace(/…$/, ''))
 }
 
 /** Tokens of the whole prompt, of its sections and of each lore entry. The total counts a text in several sections only once. */

@@ -88,15 +88,15 @@ async function estimateOf(prompt: readonly Message[], answer: string, work: Work
 }
 
 /**
- * Counts tokens. If the count exceeds the work budget of the request, the tokens are estimated by bytes, because the reply is
- * complete.
- * @throws ApiError 503 under overload, and the reason of the request's signal when it aborts
+ * Counts tokens. If the count exceeds the work budget of the request, or must wait too long under overload, the tokens are
+ * estimated by bytes, because the reply is complete.
+ * @throws the reason of the request's signal when it aborts
  */
 async function counted(work: Work, steps: Steps<number>, byBytes: () => number): Promise<number> {
   try {
     return await work.run('messages', steps)
   } catch (error) {
-    if (toApiError(error).code !== 'too_complex') throw error
+    if (!['too_complex', 'overloaded'].includes(toApiError(error).code)) throw error
     return byBytes()
   }
 }

@@ -6,6 +6,7 @@ import { ApiError } from '../errors.ts'
 export const exposedHeaders: readonly string[] = [
   'Link',
   'ETag',
+  'Idempotency-Replayed',
   'Location',
   'Retry-After',
   'RateLimit',

@@ -11,7 +11,9 @@ export async function whileConnected<T>(
 ): Promise<T> {
   const gone = new AbortController()
   const abort = () => gone.abort(clientGone())
-  socket.once('close', abort)
+  // The client may have left before, and the event `close` does not come again.
+  if (socket.destroyed) abort()
+  else socket.once('close', abort)
   try {
     return await run(gone.signal)
   } finally {

@@ -208,7 +208,7 @@ describe('6 lorebooks of a request', () => {
   })
 
   test('15 reveal nothing of a card that the caller may not read', async () => {
-    const { service, receipt } = await stage({ description: 'A SECRET' })
+    const { service, receipt } = await stage({ description: 'A SECRET {{SECRET word}}' })
     const lorebooks = [
       book([
         entry('secret', 'x', { extensions: { match_character_description: true } }),
@@ -220,10 +220,11 @@ describe('6 lorebooks of a request', () => {
     const hidden = await receipt({ lorebooks, persona }, await service.makeKey('chatter', ['chat']))
     expect(hidden.lore.filter(({ fired }) => fired)).toEqual([])
     expect(hidden.unknown_macros).toEqual(['description'])
-    expect(JSON.stringify(hidden)).not.toContain('SECRET')
+    expect(JSON.stringify(hidden)).not.toMatch(/secret/i)
     const shown = await receipt({ lorebooks, persona }, await service.makeKey('operator', ['chat', 'admin']))
     expect(shown.lore.filter(({ fired }) => fired)).toHaveLength(3)
-    expect(shown.messages[0]?.content).toContain('A SECRET\n\nA SECRET')
+    expect(shown.unknown_macros).toContain('secret')
+    expect(shown.messages[0]?.content).toContain('A SECRET {{SECRET word}}\n\nA SECRET')
   })
 })
 
