@@ -110,8 +110,8 @@ export class HeldBytes {
    * @throws ApiError 503 when too many bytes are in flight
    */
   setWorkedOn(bytes: number, values = 0): void {
-    const worked = workFactor * bytes + bytesOfValue * values
-    this.set(bytes <= smallBytes ? bytes : Math.min(worked, Math.max(bytes, this.#share)))
+    const worked = (bytes <= smallBytes ? 0 : workFactor * bytes) + bytesOfValue * values
+    this.set(Math.min(worked, Math.max(bytes, this.#share)))
   }
 
   /** Keeps the bytes held until the work is over. @returns the result of the work */

@@ -8,6 +8,8 @@ const minCachedLength = 256
 const maxCachedTexts = 16384
 const maxCachedWords = 16384
 const maxCachedMessages = 16384
+/** A longer word is hardly repeated, and thousands of them would take much memory. */
+const maxCachedWordLength = 128
 
 /** Units of work of a cached text or message. */
 export const unitsOfText = 30
@@ -31,6 +33,7 @@ export class TokenCountCache {
 
   /** Caches the number of tokens of a word, and returns it. */
   setWord(word: string, count: number): number {
+    if (word.length > maxCachedWordLength) return count
     return remember(this.#words, maxCachedWords, copyOf(word), count)
   }
 

@@ -35,7 +35,7 @@ export interface Tokenizer {
  */
 const maxRunLength = 128
 const longRun = new RegExp(
-  `[\\p{L}\\p{M}]{${maxRunLength}}|[^\\s\\p{L}\\p{N}]{${maxRunLength}}|\\s{${maxRunLength}}`,
+  `[\\r\\n/]{${maxRunLength}}|[\\p{L}\\p{M}]{${maxRunLength}}|[^\\s\\p{L}\\p{N}]{${maxRunLength}}|\\s{${maxRunLength}}`,
   'gu',
 )
 

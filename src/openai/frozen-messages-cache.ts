@@ -1,4 +1,7 @@
-import type { Message } from './completion-request.ts'
+import { type Message, textOf } from './completion-request.ts'
+
+/** The most characters of the messages that are cached: each user of a card has some of them. */
+const maxKeptLength = 256 * 1024
 
 /** Frozen messages, and the value that was made from them. */
 interface FrozenMessages<T> {
@@ -29,7 +32,8 @@ export class FrozenMessagesCache<T> {
     const end = messages.findIndex((message) => !Object.isFrozen(message))
     const frozen = end === -1 ? [...messages] : messages.slice(0, end)
     const beginning = { messages: frozen, made: this.#make(frozen) }
-    this.#kept.set(first, beginning)
+    const length = frozen.reduce((sum, message) => sum + textOf(message).length, 0)
+    if (length <= maxKeptLength) this.#kept.set(first, beginning)
     return beginning
   }
 }

@@ -52,7 +52,7 @@ describe('tokenizer', () => {
     }
   })
 
-  test.each(['a', 'A', ' ', '!', '\n', '的', '👩‍🚀', 'é'])('a long run of %j is counted and split', (letter) => {
+  test.each(['a', 'A', ' ', '!', '\n', '\r/', '的', '👩‍🚀', 'é'])('a long run of %j is counted and split', (letter) => {
     const text = letter.repeat(50_000)
     expect(tokenizer.count(text)).toBeGreaterThan(300)
     expect(atOnce(tokenizer.split(text)).join('')).toBe(text)

@@ -339,7 +339,7 @@ describe('a thousand malformed requests', () => {
     expect([...statuses.values()].reduce((sum, count) => sum + count)).toBeGreaterThan(wellFormedCount)
     // Most requests are refused, and some are valid by chance: there must be both.
     for (const status of [200, 400, 404, 405, 415])
-      expect([status, (statuses.get(status) ?? 0) > often(1)]).toEqual([status, true])
+      expect([status, (statuses.get(status) ?? 0) > 0]).toEqual([status, true])
     const alive = await pool.request({ path: '/livez', method: 'GET' })
     expect([alive.statusCode, spawned.process.exitCode]).toEqual([200, null])
     expect(await alive.body.json()).toEqual({ status: 'ok' })

@@ -61,7 +61,7 @@ class AssetCarrier {
   #inlined = 0
   /** Bytes of `files`. */
   #packed = 0
-  /** The paths of the source's files that are in the new file, with their new URIs. Several assets may name one file. */
+  /** The source's files that are in the new file, by their URIs, with their new URIs. Several assets may name one file. */
   readonly #carried = new Map<string, string>()
   #missing = 0
   #isIconLost = false
@@ -128,7 +128,9 @@ class AssetCarrier {
       this.#carried.set(path, this.#format === 'charx' ? uri : standard)
       return { ...asset, uri }
     }
-    if (this.#source.container !== 'charx' || !(yield* this.#assets.read(asset))) this.#missing++
+    // Another asset may have the file; then no count of files shows that this asset lacks it.
+    const isElsewhere = this.#carried.has(path)
+    if (isElsewhere || this.#source.container !== 'charx' || !(yield* this.#assets.read(asset))) this.#missing++
     return { ...asset, uri: standard }
   }
 
@@ -170,10 +172,10 @@ class AssetCarrier {
   }
 }
 
-/** The path of a file in the card's own file to which an asset's URI points; undefined for other URIs. */
+/** The URI of an asset if it points to a file in the card's own file, in one spelling; undefined for other URIs. */
 function localPath(asset: Fields): string | undefined {
   const uri = textIn(asset, 'uri').trim()
-  return localLink.test(uri) ? uri.replace(localLink, '') : undefined
+  return localLink.test(uri) ? uri.replace(/^embedded:/, 'embeded:') : undefined
 }
 
 function* isIntactPng(bytes: Buffer): Steps<boolean> {

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { type Fields, isFields, textIn, textsIn, valueIn } from '../../fields.ts'
 import type { Steps } from '../../work.ts'
-import { splitDecorators } from '../lore/decorators.ts'
+import { itemsIn, splitDecorators } from '../lore/decorators.ts'
 import { isSlashForm } from '../lore/keys.ts'
 import { cardVersion, pygmalionNames, specs } from './versions.ts'
 
@@ -151,8 +151,8 @@ function* additions(document: Fields, version: WrittenVersion): Steps<readonly C
   const entries = valueAt(document, entriesPath).value
   if (typeof entries !== 'object' || entries === null) return changes
   for (const [key, entry] of Object.entries(entries)) {
-    yield unitsOfEntry
     if (!isFields(entry)) continue
+    yield unitsOfEntry + (textIn(entry, 'content').length >> 3)
     const path = [...entriesPath, Array.isArray(entries) ? Number(key) : key]
     fill(path, { ...entryFields, ...(isV3 ? { use_regex: hasPattern(entry) } : {}) })
   }
@@ -164,7 +164,7 @@ function hasPattern(entry: Fields): boolean {
   const decorators = splitDecorators(textIn(entry, 'content')).chains.flat()
   const lists = decorators.filter(({ name }) => name === 'additional_keys' || name === 'exclude_keys')
   const keys = [...textsIn(entry, 'keys'), ...textsIn(entry, 'secondary_keys')]
-  return [...keys, ...lists.flatMap(({ value }) => value.split(','))].some((key) => isSlashForm(key.trim()))
+  return [...keys, ...lists.flatMap(({ value }) => itemsIn(value))].some((key) => isSlashForm(key.trim()))
 }
 
 function headerChanges(document: Fields, version: WrittenVersion): readonly Change[] {

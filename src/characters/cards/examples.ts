@@ -49,10 +49,10 @@ export function* readExamples(
   const blocks: Utterance[][] = []
   let units = 0
   const countPart = partCounter()
-  for (const block of examples.replaceAll('\r', '').split(/<START>/i)) {
+  for (const block of examples.replaceAll('\r', '').split(/<START>/i, maxParts + 1)) {
+    countPart()
     const trimmed = block.trim()
     if (trimmed === '') continue
-    countPart()
     const utterances: Lines[] = []
     for (const raw of trimmed.split('\n')) {
       const line = yield* expand(raw)

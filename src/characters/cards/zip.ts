@@ -102,6 +102,8 @@ const minOutputBytes = 64
 
 /** Unpacks a file up to its declared size: callers know that size before, and charge the work by it. */
 function inflateEntry({ packed, size }: ZipEntry): Buffer {
+  // Deflated bytes are hardly longer than their content. Without a bound, megabytes of empty blocks would be read for a few bytes.
+  if (packed.length > size + (size >> 3) + 1024) fail('a checksum or a length is wrong')
   const most = Math.max(1, packed.length * maxRatio)
   if (size >= most) return inflate(packed, 'none', most)
   try {

@@ -121,7 +121,8 @@ const numeric = (make: (number: number) => Decorators, minimum = 0): Reader => {
 }
 /** The most items of a list that are read. */
 const maxParts = 1000
-const list = (value: string) =>
+/** The items of a decorator's value: trimmed, and without blank items. */
+export const itemsIn = (value: string): readonly string[] =>
   value
     .split(',', maxParts)
     .map((item) => item.trim())
@@ -156,12 +157,12 @@ const catalogue: ReadonlyMap<string, Reader> = new Map<string, Reader>([
   [
     'additional_keys',
     (value, _context, { additionalKeys = [] }) =>
-      list(value).length > 0 ? { additionalKeys: [...additionalKeys, list(value)] } : undefined,
+      itemsIn(value).length > 0 ? { additionalKeys: [...additionalKeys, itemsIn(value)] } : undefined,
   ],
   [
     'exclude_keys',
     (value, _context, { excludeKeys = [] }) =>
-      list(value).length > 0 ? { excludeKeys: [...excludeKeys, ...list(value)] } : undefined,
+      itemsIn(value).length > 0 ? { excludeKeys: [...excludeKeys, ...itemsIn(value)] } : undefined,
   ],
   [
     'disable_ui_prompt',

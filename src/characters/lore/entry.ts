@@ -92,6 +92,8 @@ export interface ReadingNotes {
 
 /** The most keys of one list that are read. */
 const maxKeys = 64
+/** The most inclusion groups of one entry. */
+const maxGroups = 20
 const standardDepth = 4
 /** The most items of a list that are read; blank items count. */
 const maxParts = 1000
@@ -140,7 +142,7 @@ export function* readEntry(entry: Fields, index: number, notes: ReadingNotes): S
     excludeRecursion: valueIn(extensions, 'exclude_recursion') === true,
     preventRecursion: valueIn(extensions, 'prevent_recursion') === true,
     recursionLevel: recursionLevelOf(extensions),
-    groups: commaSeparated(extensions, 'group'),
+    groups: commaSeparated(extensions, 'group').slice(0, maxGroups),
     groupOverride: valueIn(extensions, 'group_override') === true,
     groupWeight: Math.max(0, numberIn(extensions, 'group_weight') ?? 100),
     audience: audienceOf(entry, extensions, notes),

@@ -24,9 +24,10 @@ export function* separatorsIn(text: string, pairs: readonly Pair[], start: numbe
     }
     const pair = pairs[index]
     if (pair && pair.open === place && pair.close < end) {
+      // The characters of the nested macro are not read here.
+      looked += pair.close + 2 - place
       place = pair.close + 1
       index = firstPairFrom(pairs, place)
-      looked = place
       continue
     }
     const character = text[place]

@@ -43,7 +43,9 @@ export function* leadOf(
   // A lead is not cached if it contains lore that varies between requests, or the user's persona.
   const isCacheable = context.persona === undefined && placed.every(({ entry }) => texts.isCached(entry))
   if (!isCacheable) return yield* makeLead(texts, context, placed, isSplit)
-  const key = `${isSplit}/${placed.map(({ entry }) => texts.numberOf(entry)).join()}`
+  // The same entry may have other rules in another request: decorators depend on what is known of the greeting.
+  const rulesOf = ({ rules }: Lore) => `${rules.position ?? ''}${rules.disables?.join('+') ?? ''}`
+  const key = `${isSplit}/${placed.map((each) => `${texts.numberOf(each.entry)}${rulesOf(each)}`).join()}`
   return (
     leadCache.cached(texts, key, context) ??
     (yield* leadCache.derive(texts, key, context, () => makeLead(texts, context, placed, isSplit)))

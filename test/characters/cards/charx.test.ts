@@ -76,6 +76,13 @@ describe('15 archives', () => {
     expect(outcome(bomb)).toBe('card_damaged')
   })
 
+  test('15 zip bomb: a file with far more packed bytes than content is refused before it is unpacked', () => {
+    // Stored blocks without content (RFC 1951, section 3.2.4).
+    const empty = Buffer.alloc(500_000, Buffer.from('000000ffff', 'hex'))
+    const packed = Buffer.concat([empty, deflateRawSync(card.content ?? '')])
+    expect(outcome(zip([{ ...card, packed }]))).toBe('card_damaged')
+  })
+
   test('15 zip bomb: at most 16 MiB are unpacked', () => {
     const noise = Buffer.from(Array.from({ length: 200_000 }, (_, index) => (index * 7919) % 251))
     const content = Buffer.concat(Array<Buffer>(90).fill(noise))

@@ -94,6 +94,18 @@ describe('9 assets in exports', () => {
     ])
   })
 
+  test('9 a second asset of a file that does not fit twice is reported', () => {
+    const large = Buffer.alloc(4_000_000, 'ab1')
+    const assets = [asset('embeded://big'), asset('embeded://big', { name: 'again' })]
+    const source = readCardSource(
+      zip([
+        { name: 'card.json', content: jsonBytes(card(assets)) },
+        { name: 'big', content: large, method: 0 },
+      ]),
+    )
+    expect(exportLosses(source, 'json')).toEqual(['Assets whose files are missing or do not fit into this format: 1.'])
+  })
+
   test('15 assets that name a file of a false size cost no negative work', () => {
     const content = jsonBytes(card(Array.from({ length: 50 }, () => asset('embeded://false'))))
     const source = readCardSource(

@@ -60,10 +60,11 @@ it('for each user, the cached texts, dialogues and messages of a card are equal 
     '{{original}}',
   ]
   const text = fc.array(fc.constantFrom(...parts), { maxLength: 8 }).map((all) => all.join(''))
+  const greeted = '@@is_greeting 0\n@@@disable_ui_prompt system_prompt\nGREETED'
   const entry = fc.record({
     constant: fc.boolean(),
     keys: fc.constant(['tea']),
-    content: fc.constantFrom('BODY', 'To {{user}}', '{{random:a,b}}', '{{user}}: Ho', '{{mood}}'),
+    content: fc.constantFrom('BODY', 'To {{user}}', '{{random:a,b}}', '{{user}}: Ho', '{{mood}}', greeted),
     extensions: fc.record({ position: fc.constantFrom(0, 1, 4, 5, 6), depth: fc.nat(2) }),
   })
   const asked = fc.record({
@@ -72,6 +73,7 @@ it('for each user, the cached texts, dialogues and messages of a card are equal 
     conversationId: fc.constantFrom('one', 'two'),
     persona: fc.constantFrom(undefined, 'A gardener', 'A nurse'),
     hour: fc.nat(3),
+    greeting: fc.constantFrom(undefined, -1),
     seed: fc.nat(100),
   })
   const operators = fc.constantFrom('MAIN', 'For {{persona}}.', 'At {{isotime}}.', '{{random:a,b}}')
@@ -93,13 +95,14 @@ it('for each user, the cached texts, dialogues and messages of a card are equal 
           draw = (draw * 7 + 3) % 101
           return draw / 101
         }
-        const { userName, conversationId, persona } = each
+        const { userName, conversationId, persona, greeting } = each
         const { messages, sections, unknownMacros } = composed(from, [user(each.words)], {
           userName,
           conversationId,
           random,
           settings: prompts,
           now: new Date(each.hour * 3_600_000),
+          ...(greeting === undefined ? {} : { greeting }),
           ...(persona === undefined ? {} : { texts: { persona, books: [], seesCard: true } }),
         })
         return { messages, sections, unknownMacros: unknownMacros.toSorted() }
