@@ -7,9 +7,7 @@ import { answerScheduler, unitsOf } from '../upstream/turn-scheduler.ts'
 
 /** The most bytes of a streamed answer. */
 const maxStreamBytes = 64 * 1024 ** 2
-/**
- * The most events of a streamed answer: more than the longest answers have tokens. A package takes about 10 µs for each event.
- */
+/** The most events of a streamed answer. The longest answers have fewer tokens. A package takes about 10 µs for each event. */
 const maxEvents = 150_000
 /** The units at which a group of events goes to the package (`turn-scheduler.ts`). */
 const unitsPerGroup = 8000

@@ -72,7 +72,7 @@ describe('9 assets in exports', () => {
     ])
   })
 
-  test('15 a file that is too large for a data URL is left out, which is reported; smaller files are not', () => {
+  test('15 a file that is too large for a data URL is left out, which is reported; smaller files are exported', () => {
     const large = Buffer.alloc(7_000_000, 'ab1')
     const files = [{ name: 'card.json', content: jsonBytes(card([asset('embeded://big'), sound])) }]
     const source = readCardSource(
