@@ -27,7 +27,7 @@ export async function readSource(
   character: Pick<Character, 'name' | 'digest'>,
   work: Work,
 ): Promise<CardSource> {
-  const bytes = await library.source(account, character)
+  const bytes = await library.source(account, character, work)
   if (!bytes) throw unknownCharacter()
   const { cardSourceSteps } = await import('./cards/source.ts')
   return await work.run('name', cardSourceSteps(bytes))

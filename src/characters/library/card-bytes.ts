@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto'
 import { type Steps, workAtOnce } from '../../work.ts'
 import { avatarProblem } from '../cards/avatar.ts'
 import { type Card, readCard } from '../cards/card.ts'
@@ -8,6 +7,7 @@ import { CardError } from '../documents/card-error.ts'
 import type { ReadingNotes } from '../lore/entry.ts'
 import { emptyNotes } from '../lore/lorebook.ts'
 import { characterNameProblem } from './character.ts'
+import { digestSteps } from './digest.ts'
 
 /** The results of reading a card's bytes. */
 export interface ReadCard {
@@ -27,10 +27,9 @@ export interface ReadCard {
  */
 export function* cardSteps(bytes: Buffer, onValues?: (count: number) => void): Steps<ReadCard> {
   const source = yield* cardSourceSteps(bytes)
-  onValues?.(yield* valuesIn(source.document))
   const notes = emptyNotes()
-  const card = yield* readCard(source.document, notes)
-  const digest = yield* digestOf(bytes)
+  const card = yield* readCard(source.document, notes, onValues)
+  const digest = yield* digestSteps(bytes)
   const { has, warning } = yield* avatarProblem(source)
   const about = { ...aboutCard(source.document), avatar: has }
   const warnings = warning === null ? source.warnings : [...source.warnings, warning]
@@ -40,32 +39,6 @@ export function* cardSteps(bytes: Buffer, onValues?: (count: number) => void): S
 /** Runs `cardSteps` without interruption, for commands. */
 export function readCardBytes(bytes: Buffer): ReadCard {
   return workAtOnce().run('card', cardSteps(bytes))
-}
-
-/** The number of values in a parsed JSON document: properties and items on all levels. */
-function* valuesIn(document: unknown): Steps<number> {
-  const open = [document]
-  let count = 0
-  for (let value = open.pop(); value !== undefined; value = open.pop()) {
-    if (typeof value !== 'object' || value === null) continue
-    const values: readonly unknown[] = Object.values(value)
-    for (const each of values) if (typeof each === 'object') open.push(each)
-    count += values.length
-    yield values.length
-  }
-  return count
-}
-
-/** Bytes that one step hashes: this takes about a millisecond. */
-const digestPieceBytes = 1024 * 1024
-
-function* digestOf(bytes: Buffer): Steps<string> {
-  const digest = createHash('sha256')
-  for (let start = 0; start < bytes.length; start += digestPieceBytes) {
-    digest.update(bytes.subarray(start, start + digestPieceBytes))
-    yield digestPieceBytes >> 4
-  }
-  return digest.digest('hex')
 }
 
 /**

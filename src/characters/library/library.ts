@@ -182,10 +182,11 @@ export class CharacterLibrary {
   async source(
     account: number | null,
     { name, digest }: Pick<Character, 'name' | 'digest'>,
+    work: Work,
   ): Promise<Buffer | undefined> {
     await this.#scanned()
     const found = await findCharacter(this.#store, this.#public, account, pinnedName(name, digest))
-    return (await found?.source()) ?? undefined
+    return (await found?.source(work)) ?? undefined
   }
 
   /**
@@ -279,7 +280,7 @@ function faultKey({ file, reason }: UnreadableFile): string {
 class GoneError extends Error {}
 
 async function loadCard({ source }: FoundCharacter, work: Work) {
-  const bytes = await source()
+  const bytes = await source(work)
   if (!bytes) throw new GoneError()
   const { cardSteps } = await importReader()
   const { card } = await work.run('character', cardSteps(bytes))

@@ -1,6 +1,5 @@
-import { createHash } from 'node:crypto'
 import { readFile, stat } from 'node:fs/promises'
-import { piecesOf } from '../../http/pieces.ts'
+import type { Work } from '../../work.ts'
 import {
   type Character,
   type CharacterStore,
@@ -8,6 +7,7 @@ import {
   parseCharacterName,
   type StoredVersion,
 } from './character.ts'
+import { digestSteps } from './digest.ts'
 import type { PublicCard, PublicCards } from './public-cards.ts'
 import { wholeOf } from './source-bytes.ts'
 
@@ -18,8 +18,8 @@ export interface FoundCharacter {
   readonly digest: string
   /** The number of bytes of the source; 0 if the character was removed since it was found. */
   readonly size: () => Promise<number>
-  /** The source; null if the character was removed or changed since it was found. */
-  readonly source: () => Promise<Buffer | null>
+  /** The source; null if the character was removed or changed since it was found. `work` compares the digest of a file. */
+  readonly source: (work: Work) => Promise<Buffer | null>
 }
 
 /**
@@ -92,20 +92,10 @@ function ofAccount(store: CharacterStore, account: number, { name, digest }: Sto
   }
 }
 
-/** Bytes that are hashed in one turn of the event loop: this takes about a millisecond. */
-const digestPieceBytes = 1024 * 1024
-
-/** SHA-256 of a card's bytes, 64 hex digits. */
-async function digestOf(bytes: Buffer): Promise<string> {
-  const digest = createHash('sha256')
-  for await (const piece of piecesOf(bytes, digestPieceBytes)) digest.update(piece)
-  return digest.digest('hex')
-}
-
 function ofFolder({ name, origin, digest, file }: PublicCard): FoundCharacter {
-  const source = async () => {
+  const source = async (work: Work) => {
     const bytes = await readFile(file).catch(() => null)
-    return bytes && (await digestOf(bytes)) === digest ? bytes : null
+    return bytes && (await work.run('character', digestSteps(bytes))) === digest ? bytes : null
   }
   const size = async () => (await stat(file).catch(() => ({ size: 0 }))).size
   return { name, origin, digest, size, source }

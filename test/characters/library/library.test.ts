@@ -12,6 +12,7 @@ import { starterFolder } from '../../../src/characters/library/public-cards.ts'
 import { WatchedFolder } from '../../../src/characters/library/watched-folder.ts'
 import { overloaded } from '../../../src/errors.ts'
 import type { Stores } from '../../../src/stores/stores.ts'
+import { workAtOnce } from '../../../src/work.ts'
 import { TestClock } from '../../support/clock.ts'
 import { cardIn } from '../../support/lore-cards.ts'
 import { temporaryFolder } from '../../support/service.ts'
@@ -324,10 +325,10 @@ describe('a watched folder', () => {
     const old = await library.resolve(null, 'Moss')
     if (!old) throw new Error('no Moss')
     writeFileSync(join(path, 'moss.json'), named('Moss', 'new, and longer'))
-    expect(await library.source(null, old)).toBeUndefined()
+    expect(await library.source(null, old, workAtOnce())).toBeUndefined()
     await library.rescan()
     expect(
-      String(await library.source(null, { ...old, digest: digestOf(named('Moss', 'new, and longer')) })),
+      String(await library.source(null, { ...old, digest: digestOf(named('Moss', 'new, and longer')) }, workAtOnce())),
     ).toContain('new')
   })
 
