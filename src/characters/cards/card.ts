@@ -47,10 +47,16 @@ export const maxModelLength = 200
  * Reads a card of version 1, 2 or 3 from its parsed document. A missing field, or one of a wrong type, counts as empty, because
  * real cards have such fields. Only own properties are read.
  * @param notes receives counts and ignored fields
+ * @param onValues called with the number of JSON values in the document before they become texts and lore
  * @throws CardError if the document is not a card, is nested too deeply, or has too many lorebook entries
  */
-export function* readCard(document: Fields, notes: ReadingNotes = emptyNotes()): Steps<Card> {
-  yield* checkDocument(document, 'card')
+export function* readCard(
+  document: Fields,
+  notes: ReadingNotes = emptyNotes(),
+  onValues?: (count: number) => void,
+): Steps<Card> {
+  const values = yield* checkDocument(document, 'card')
+  onValues?.(values)
   const { spec, data } = cardData(document)
   const bookFields = valueIn(data, 'character_book')
   const book = isFields(bookFields) ? yield* readBook(bookFields, notes) : undefined

@@ -3,7 +3,7 @@ import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
 import { type LoreEntry, type ReadingNotes, readEntry } from './entry.ts'
 import { foreignBook } from './foreign-book.ts'
-import { isTimed, mayNeedReplay } from './timers.ts'
+import { isTimed } from './timers.ts'
 
 /** A lorebook, prepared for scans: of a card, of a request, or of the operator for all characters (world book). */
 export interface Lorebook {
@@ -14,8 +14,6 @@ export interface Lorebook {
   readonly isFiltered: boolean
   /** Whether some entries have `sticky` or `cooldown`. */
   readonly hasTimers: boolean
-  /** The entries with `sticky` or `cooldown`, and all entries in groups. */
-  readonly timed: readonly LoreEntry[]
   /** The recursion levels that entries wait for (`delay_until_recursion`), ascending. */
   readonly levels: readonly number[]
   /** The number of newest messages that are scanned for an entry without a scan depth of its own. */
@@ -43,9 +41,11 @@ export function emptyNotes(): ReadingNotes {
 
 /**
  * Checks the nesting of a document before other code walks it by recursion; this check itself uses no recursion.
+ * @returns the number of values in the document: properties and items on all levels
  * @throws CardError when the document nests too deeply
  */
-export function* checkDocument(document: Fields, what: 'card' | 'lorebook'): Steps<void> {
+export function* checkDocument(document: Fields, what: 'card' | 'lorebook'): Steps<number> {
+  let all = 0
   let level: object[] = [document]
   for (let depth = 0; level.length > 0; depth++) {
     if (depth > maxDepth) {
@@ -54,7 +54,9 @@ export function* checkDocument(document: Fields, what: 'card' | 'lorebook'): Ste
     const next: object[] = []
     let values = 0
     for (const each of level) {
-      values += 1 + gather(each, next)
+      const count = gather(each, next)
+      all += count
+      values += 1 + count
       if (values < valuesPerStep) continue
       yield values * unitsOfValue
       values = 0
@@ -62,6 +64,7 @@ export function* checkDocument(document: Fields, what: 'card' | 'lorebook'): Ste
     yield values * unitsOfValue
     level = next
   }
+  return all
 }
 
 /** Adds the objects and lists in `value` to `found`. @returns the number of all values in `value` */
@@ -94,7 +97,6 @@ export function* readBook(book: Fields, notes: ReadingNotes): Steps<Lorebook> {
     name: textIn(book, 'name'),
     entries: read,
     hasTimers: read.some(isTimed),
-    timed: read.filter(mayNeedReplay),
     levels: [...new Set(read.map(({ recursionLevel }) => recursionLevel))]
       .filter((level) => level !== 0)
       .sort((a, b) => a - b),

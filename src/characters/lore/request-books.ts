@@ -4,7 +4,6 @@ import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
 import type { LoreEntry } from './entry.ts'
 import { emptyNotes, type Lorebook, readLorebook } from './lorebook.ts'
-import { mayNeedReplay } from './timers.ts'
 
 /** The lorebooks of a request, and their regular expressions that are refused; these match nothing. */
 interface RequestBooks {
@@ -28,8 +27,11 @@ export function* readRequestBooks(books: readonly Fields[], seesCard: boolean): 
     try {
       const book = yield* readLorebook(document, notes)
       yield book.entries.length * unitsOfEntry
-      const entries = book.entries.map((entry) => ofRequest(entry, seesCard))
-      read.push({ ...book, name: book.name || place, entries, timed: entries.filter(mayNeedReplay) })
+      read.push({
+        ...book,
+        name: book.name || place,
+        entries: book.entries.map((entry) => ofRequest(entry, seesCard)),
+      })
     } catch (error) {
       if (!(error instanceof CardError)) throw error
       throw new ApiError(400, 'invalid_field', `The field "${place}" is not a usable lorebook: ${error.message}`, {

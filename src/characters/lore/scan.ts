@@ -56,7 +56,7 @@ function foundInGroups(scans: readonly BookScan[]): readonly Match[] {
 /** The entries that stay on or off because they fired at earlier turns. */
 function* timersOf(request: ScanRequest, books: readonly ScannedBook[], scans: readonly BookScan[]): Steps<Timers> {
   const { conversation } = request
-  const watched = new Set(timedEntries(books.flatMap(({ book }) => book.timed)))
+  const watched = new Set(timedEntries(books.flatMap(({ book }) => book.entries)))
   const timed = []
   for (const scan of scans) timed.push(...(yield* scan.history(watched)))
   const rulesAt = (length: number, then: Timers) => groupRules(request, new Set(), length, then)

@@ -87,11 +87,6 @@ export function timedEntries(entries: readonly LoreEntry[]): readonly LoreEntry[
   return entries.filter((entry) => isTimed(entry) || entry.groups.some((group) => groups.has(group)))
 }
 
-/** Whether a replay may need an entry: it has a timer, or is in a group, which it may share with an entry that has one. */
-export function mayNeedReplay(entry: LoreEntry): boolean {
-  return isTimed(entry) || entry.groups.length > 0
-}
-
 /** Whether an entry has `sticky` or `cooldown`, so that it stays on or off after it fired. */
 export function isTimed({ sticky, cooldown }: LoreEntry): boolean {
   return sticky > 0 || cooldown > 0
