@@ -88,7 +88,7 @@ export function releaseIdleMemory(clock: Clock = unrefClock, user: MemoryUser = 
     const isIdle = user.busyShare() <= maxBusyShare
     const residentBytes = user.residentBytes()
     // Another burst has come since the last collection, and its caches have their full time.
-    if (!isIdle || residentBytes - leftBytes > minGrowthBytes) collections = 0
+    if (residentBytes - leftBytes > minGrowthBytes) collections = 0
     if (isIdle && residentBytes - usualBytes > minGrowthBytes) {
       user.collect()
       leftBytes = user.residentBytes()

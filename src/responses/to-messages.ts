@@ -69,14 +69,13 @@ class InputReader implements Conversation {
   /** In chat, calls that follow the assistant's text or another call are part of the same message. */
   #readCall(call: ToolCall, at: string): void {
     const last = this.messages.at(-1)
-    if (last?.role !== 'assistant') {
-      this.#calls = [call]
-      this.add(at, { role: 'assistant', content: null, tool_calls: this.#calls })
-    } else if (last.tool_calls === this.#calls) this.#calls.push(call)
-    else {
-      this.#calls = [call]
-      this.messages[this.messages.length - 1] = { ...last, tool_calls: this.#calls }
+    if (last?.tool_calls === this.#calls) {
+      this.#calls.push(call)
+      return
     }
+    this.#calls = [call]
+    if (last?.role === 'assistant') this.messages[this.messages.length - 1] = { ...last, tool_calls: this.#calls }
+    else this.add(at, { role: 'assistant', content: null, tool_calls: this.#calls })
   }
 
   #readResult({ call_id, output }: InputItem, at: string): void {

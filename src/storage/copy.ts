@@ -1,6 +1,7 @@
-import { accessSync, closeSync, constants, existsSync, fsyncSync, openSync, realpathSync, rmSync } from 'node:fs'
+import { accessSync, closeSync, constants, existsSync, fsyncSync, openSync, rmSync } from 'node:fs'
 import Database from 'better-sqlite3'
 import { codeOf, isDamage, StorageError } from '../errors.ts'
+import { realPathOf } from './real-path.ts'
 import { isWindows } from './rights.ts'
 
 /** The number of rows of each table. */
@@ -89,9 +90,9 @@ function syncOpened(file: number): void {
   }
 }
 
-/** Whether a database has a log. SQLite keeps the log beside the file that a symbolic link leads to. */
+/** Whether a database has a log. */
 function hasLog(path: string): boolean {
-  return existsSync(`${realpathSync(path)}-wal`)
+  return existsSync(`${realPathOf(path)}-wal`)
 }
 
 /** The refusal of a file that SQLite cannot read. */

@@ -14,8 +14,8 @@ export const userId = process.getuid?.()
  */
 export function closeToOthers(folder: string, databasePath: string): readonly string[] {
   if (userId === undefined) return []
-  const file = realPathOf(databasePath)
-  const files = ['', '-wal', '-shm'].map((beside) => file + beside)
+  const path = realPathOf(databasePath)
+  const files = ['', '-wal', '-shm'].map((beside) => path + beside)
   const sentences = files.flatMap((file) => {
     const mode = modeOf(file)
     if (mode === undefined || (mode & 0o077) === 0) return []

@@ -12,15 +12,14 @@ export interface TraceContext {
   readonly state?: string
 }
 
-const form = /^(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(?:$|-)/
+/** A header of version 00 has 55 characters; later versions may have further fields. */
+const form = /^(?!ff|00.{53}.)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(?:$|-)/
 const stateForm = /^[\x20-\x7e]{1,512}$/
 
 /** Reads the headers `traceparent` and `tracestate`; undefined without a well-formed `traceparent`. */
 export function readContext(traceparent: unknown, tracestate: unknown): TraceContext | undefined {
   const [, traceId, spanId, flags] = (typeof traceparent === 'string' && form.exec(traceparent)) || []
-  // Only versions after 00 may have further fields.
-  const isLonger = typeof traceparent === 'string' && /^00-.{53}/.test(traceparent)
-  if (isLonger || traceId === undefined || spanId === undefined || flags === undefined) return undefined
+  if (traceId === undefined || spanId === undefined || flags === undefined) return undefined
   const state = typeof tracestate === 'string' && stateForm.test(tracestate) ? { state: tracestate } : {}
   return { traceId, spanId, isSampled: (Number.parseInt(flags, 16) & 1) === 1, ...state }
 }

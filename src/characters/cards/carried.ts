@@ -100,8 +100,8 @@ class AssetCarrier {
       return undefined
     }
     this.#shown = icon.asset
-    const path = localPath(icon.asset)
-    if (path !== undefined) this.#carried.set(path, standard)
+    const link = localUriOf(icon.asset)
+    if (link !== undefined) this.#carried.set(link, standard)
     return icon.bytes
   }
 
@@ -117,20 +117,20 @@ class AssetCarrier {
 
   *#relinked(asset: Fields, index: number): Steps<Fields> {
     if (asset === this.#shown) return { ...asset, uri: standard, ext: 'png' }
-    const path = localPath(asset)
-    if (path === undefined) return asset
+    const link = localUriOf(asset)
+    if (link === undefined) return asset
     // A packed file can serve several assets. The text of a data URL is not kept, and each asset has its own.
-    const known = this.#format === 'charx' ? this.#carried.get(path) : undefined
+    const known = this.#format === 'charx' ? this.#carried.get(link) : undefined
     if (known !== undefined) return { ...asset, uri: known }
-    const bytes = this.#format === 'v2' ? undefined : yield* this.#assets.read(asset)
-    const uri = bytes && (yield* this.#carry(bytes, asset, index))
+    const isArchive = this.#source.container === 'charx'
+    const bytes = this.#format !== 'v2' || isArchive ? yield* this.#assets.read(asset) : undefined
+    const uri = bytes && this.#format !== 'v2' ? yield* this.#carry(bytes, asset, index) : undefined
     if (uri !== undefined) {
-      this.#carried.set(path, this.#format === 'charx' ? uri : standard)
+      this.#carried.set(link, this.#format === 'charx' ? uri : standard)
       return { ...asset, uri }
     }
-    // Another asset may have the file; then no count of files shows that this asset lacks it.
-    const isElsewhere = this.#carried.has(path)
-    if (isElsewhere || this.#source.container !== 'charx' || !(yield* this.#assets.read(asset))) this.#missing++
+    // The files of an archive that are left out are counted in `losses`, unless another asset has the file.
+    if (!bytes || !isArchive || this.#carried.has(link)) this.#missing++
     return { ...asset, uri: standard }
   }
 
@@ -173,7 +173,7 @@ class AssetCarrier {
 }
 
 /** The URI of an asset if it points to a file in the card's own file, in one spelling; undefined for other URIs. */
-function localPath(asset: Fields): string | undefined {
+function localUriOf(asset: Fields): string | undefined {
   const uri = textIn(asset, 'uri').trim()
   return localLink.test(uri) ? uri.replace(/^embedded:/, 'embeded:') : undefined
 }

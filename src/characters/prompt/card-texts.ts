@@ -138,8 +138,8 @@ export class CardTexts {
   }
 
   /** Takes the memory of a value that another cache keeps from the card's budget. @returns whether the value may be cached */
-  mayCache(characters: number): boolean {
-    return this.#cache.mayCache(characters)
+  spend(characters: number): boolean {
+    return this.#cache.spend(characters)
   }
 
   /** A text with its macros expanded, neither trimmed nor cached. */

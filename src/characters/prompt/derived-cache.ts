@@ -10,12 +10,14 @@ interface Derived<T> {
   readonly unknown: ReadonlySet<string>
 }
 
+/** The memory of a message or a section, in characters. */
+export function lengthOf(value: Message | Section): number {
+  return overheadOfText + ('role' in value ? textOf(value) : (value.text ?? '')).length
+}
+
 /** The memory of messages or sections, in characters. */
 export function lengthOfAll(values: readonly (Message | Section)[]): number {
-  return values.reduce((sum, value) => {
-    const text = 'role' in value ? textOf(value) : (value.text ?? '')
-    return sum + overheadOfText + text.length
-  }, 0)
+  return values.reduce((sum, value) => sum + lengthOf(value), 0)
 }
 
 /**
@@ -29,7 +31,7 @@ export class DerivedCache<T> {
 
   /**
    * @param maxEntries the most values for one `CardTexts`; the next value empties its cache
-   * @param lengthOf the memory of a value in characters (`lengthOfAll`), which counts in the budget of the card
+   * @param lengthOf the memory of a value in characters, which counts in the budget of the card
    */
   constructor(maxEntries: number, lengthOf: (value: T) => number) {
     this.#maxEntries = maxEntries
@@ -60,7 +62,7 @@ export class DerivedCache<T> {
   }
 
   #set(owner: CardTexts, key: string | number, value: Derived<T>): void {
-    if (!owner.mayCache(this.#lengthOf(value.made))) return
+    if (!owner.spend(this.#lengthOf(value.made))) return
     const map = this.#maps.get(owner) ?? new Map<string | number, Derived<T>>()
     this.#maps.set(owner, map)
     if (map.size >= this.#maxEntries) map.clear()

@@ -59,7 +59,7 @@ export class ExpandedTextCache {
   }
 
   /** Takes the memory of a value that another cache keeps from the budget. @returns whether the value may be cached */
-  mayCache(characters: number): boolean {
+  spend(characters: number): boolean {
     return this.#budget.spend(characters)
   }
 

@@ -7,7 +7,7 @@ import { type Clock, clockAt } from '../macros/clock.ts'
 import { seededRandom } from '../macros/seeded-random.ts'
 import { type CardTexts, type ExpansionContext, expansionContextOf, textsOf } from './card-texts.ts'
 import type { CompositionRequest } from './composition.ts'
-import { DerivedCache, lengthOfAll } from './derived-cache.ts'
+import { DerivedCache, lengthOf } from './derived-cache.ts'
 import { derivedAtOnce } from './segments.ts'
 import { defaultUserName, type Persona } from './settings.ts'
 
@@ -21,7 +21,7 @@ export interface ActiveGreeting {
 /** The value of `greeting` in a request whose conversation has no greeting. */
 export const noGreeting = -1
 
-const greetingCache = new DerivedCache<Message>(32, (message) => lengthOfAll([message]))
+const greetingCache = new DerivedCache<Message>(32, lengthOf)
 
 /**
  * The active greeting: the greeting that the request names, else the greeting that the character's first message repeats, else

@@ -4,7 +4,7 @@ import { readExamples, type Utterance } from '../cards/examples.ts'
 import { withoutComments } from '../macros/macros.ts'
 import { type CardTexts, type ExpansionContext, system } from './card-texts.ts'
 import type { Section, SectionName } from './composition.ts'
-import { DerivedCache, lengthOfAll } from './derived-cache.ts'
+import { DerivedCache, lengthOf, lengthOfAll } from './derived-cache.ts'
 import type { Lore } from './found-lore.ts'
 
 /** The system messages about the character, before the conversation, and the sections that they are made of. */
@@ -24,8 +24,8 @@ const leadCache = new DerivedCache<Lead>(32, ({ main, character, sections }) =>
 )
 const examplesCache = new DerivedCache<readonly ExampleBlock[]>(1, (blocks) => lengthOfAll(blocks.flat()))
 const loreBesideExamplesCache = new DerivedCache<readonly Message[]>(32, lengthOfAll)
-const loreCache = new DerivedCache<Message>(256, (message) => lengthOfAll([message]))
-const postHistoryCache = new DerivedCache<Message>(8, (message) => lengthOfAll([message]))
+const loreCache = new DerivedCache<Message>(256, lengthOf)
+const postHistoryCache = new DerivedCache<Message>(8, lengthOf)
 
 /** Units of work to compare one entry with one place, and the number of places in the lead. */
 const unitsOfPlaced = 10

@@ -50,6 +50,11 @@ export class Attacker {
     return this.send(path, { method: 'POST', body, headers: { 'content-type': type } })
   }
 
+  /** Puts a body, and reads the reply. */
+  put(path: string, body: Buffer, type = 'application/json'): Promise<Answer> {
+    return this.send(path, { method: 'PUT', body, headers: { 'content-type': type } })
+  }
+
   /** Sends a request, and reads the reply; never rejects. */
   async send(path: string, sending: Sending = {}): Promise<Answer> {
     const start = performance.now()

@@ -37,11 +37,7 @@ function cardRow({ name, fields, messages, isPromptOnly }: CardRow, more: Partia
       const bytes = json(card(fields()))
       const request = json(play('Moss', messages?.() ?? hi))
       return async (attacker) => {
-        await attacker.send('/characters/Moss', {
-          method: 'PUT',
-          body: bytes,
-          headers: { 'content-type': 'application/json' },
-        })
+        await attacker.put('/characters/Moss', bytes)
         await attacker.post('/chat/prompt', request)
         if (!isPromptOnly) await attacker.post('/chat/completions', request)
       }
@@ -142,7 +138,7 @@ const manyUsers: Row = {
   prepare: () => {
     const body = json(card({ mes_example: 'Moss:x\n'.repeat(9_900) }))
     return async (attacker) => {
-      await attacker.send('/characters/Moss', { method: 'PUT', body, headers: { 'content-type': 'application/json' } })
+      await attacker.put('/characters/Moss', body)
       for (let user = 0; user < 20; user++) {
         await attacker.post('/chat/prompt', json({ ...play('Moss'), user_name: `User ${user}` }))
       }
@@ -259,12 +255,7 @@ const unknown: readonly Row[] = [
             `${'['.repeat(3_000_000)}${']'.repeat(3_000_000)}`,
           ),
         )
-        return (attacker) =>
-          attacker.send('/characters/Moss', {
-            method: 'PUT',
-            body: bytes,
-            headers: { 'content-type': 'application/json' },
-          })
+        return (attacker) => attacker.put('/characters/Moss', bytes)
       },
     },
   ),

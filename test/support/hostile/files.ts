@@ -13,20 +13,18 @@ const fileRow = (name: string, type: keyof typeof types, bytes: () => Buffer, mo
   isLargest: true,
   maxAttackers: 40,
   warm: (attacker) =>
-    attacker.send('/characters/Moss', {
-      method: 'PUT',
-      body:
-        type === 'png'
-          ? png(cardChunk('ccv3', card({})))
-          : type === 'charx'
-            ? zip([{ name: 'card.json', content: JSON.stringify(card({})) }])
-            : json(card({})),
-      headers: { 'content-type': types[type] },
-    }),
+    attacker.put(
+      '/characters/Moss',
+      type === 'png'
+        ? png(cardChunk('ccv3', card({})))
+        : type === 'charx'
+          ? zip([{ name: 'card.json', content: JSON.stringify(card({})) }])
+          : json(card({})),
+      types[type],
+    ),
   prepare: () => {
     const body = bytes()
-    return (attacker) =>
-      attacker.send('/characters/Moss', { method: 'PUT', body, headers: { 'content-type': types[type] } })
+    return (attacker) => attacker.put('/characters/Moss', body, types[type])
   },
   ...more,
 })
@@ -40,7 +38,7 @@ const removed = fileRow('a card of 60 MB that comes and goes', 'png', () => Buff
     const body = png(pngChunk('tEXt', Buffer.alloc(60 * megabyte, 'a')), cardChunk('ccv3', card({})))
     return async (attacker) => {
       for (let round = 0; round < 3; round++) {
-        await attacker.send('/characters/Moss', { method: 'PUT', body, headers: { 'content-type': types.png } })
+        await attacker.put('/characters/Moss', body, types.png)
         await attacker.send('/characters/Moss', { method: 'DELETE' })
       }
     }
@@ -54,7 +52,7 @@ function exportRow(name: string, type: 'png' | 'charx', format: string, bytes: (
     prepare: () => {
       const body = bytes()
       return async (attacker) => {
-        await attacker.send('/characters/Moss', { method: 'PUT', body, headers: { 'content-type': types[type] } })
+        await attacker.put('/characters/Moss', body, types[type])
         await attacker.send(`/characters/Moss?format=${format}`)
       }
     },
@@ -87,8 +85,7 @@ export const files: readonly Row[] = [
     prepare: () => {
       const body = png(pngChunk('tEXt', Buffer.alloc(60 * megabyte, 'a')), cardChunk('ccv3', card({})))
       return async (attacker) => {
-        const put = () =>
-          attacker.send('/characters/Moss', { method: 'PUT', body, headers: { 'content-type': types.png } })
+        const put = () => attacker.put('/characters/Moss', body, types.png)
         await put()
         await put()
       }

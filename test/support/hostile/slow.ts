@@ -46,7 +46,7 @@ export const held: readonly Row[] = [
     prepare: () => {
       const body = largeCard()
       return async (attacker) => {
-        await attacker.send('/characters/Moss', { method: 'PUT', body, headers: { 'content-type': 'image/png' } })
+        await attacker.put('/characters/Moss', body, 'image/png')
         await attacker.send('/characters/Moss?format=png', { unreadFor: 5 })
       }
     },
@@ -58,7 +58,7 @@ export const held: readonly Row[] = [
     prepare: () => {
       const body = largeCard()
       return async (attacker) => {
-        await attacker.send('/characters/Moss', { method: 'PUT', body, headers: { 'content-type': 'image/png' } })
+        await attacker.put('/characters/Moss', body, 'image/png')
         await attacker.send('/characters/Moss?format=charx')
       }
     },
@@ -70,11 +70,7 @@ export const held: readonly Row[] = [
     prepare: () => {
       const body = json(card({ description: 'moss and fern '.repeat(1_000_000) }))
       return async (attacker) => {
-        await attacker.send('/characters/Moss', {
-          method: 'PUT',
-          body,
-          headers: { 'content-type': 'application/json' },
-        })
+        await attacker.put('/characters/Moss', body)
         await attacker.send('/characters/Moss?format=charx')
         await attacker.send('/characters/Moss?format=v2')
       }
