@@ -27,8 +27,8 @@ const busyTimeoutMs = 5000
 const retryIntervalMs = 20
 
 /**
- * Group commit over SQLite: all writes of one turn of the event loop share one transaction, and so at most one fsync. Writes are
- * done in the order of their arrival. Each caller gets its own answer after the commit.
+ * Group commit over SQLite: all writes of one turn of the event loop share one transaction, and so at most one fsync besides
+ * the fsyncs of a checkpoint. Writes are done in the order of their arrival. Each caller gets its own answer after the commit.
  */
 export class GroupCommit {
   readonly #database: Database

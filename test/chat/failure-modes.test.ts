@@ -389,7 +389,7 @@ describe('templates that require strict alternation', () => {
     expect(upstream.calls[0]?.body['messages']).toEqual([...sent.slice(0, -2), user('B\n\nC')])
   })
 
-  test('the roles alternate with a character and its examples', async () => {
+  test('a request with a character and its examples has alternating roles too', async () => {
     await post({ model: 'strict', character: 'Fern', messages: [system('Be brief.'), user('A'), user('B')] })
     const sent = upstream.calls[0]?.body['messages']
     if (!Array.isArray(sent)) throw new Error('no messages')

@@ -26,7 +26,7 @@ interface End {
   /** When the client leaves: after the model is called, or after the first part of the reply. */
   readonly leave?: 'asked' | 'begun'
   readonly state: string
-  /** The timeouts of the model in milliseconds, so long that only this case exceeds them. */
+  /** The timeouts of this case's own model in milliseconds. Only the timeout that the case exceeds is set. */
   readonly timeouts?: Readonly<Record<string, number>>
   /** Tokens of prompt and completion, and whether they are exact; `some` stands for an estimate. */
   readonly tokens: readonly [prompt: number | 'some', completion: number | 'some', exact: 0 | 1]

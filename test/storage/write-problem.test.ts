@@ -43,7 +43,7 @@ describe('a file that cannot be written', () => {
 })
 
 describe.skipIf(process.platform !== 'linux')('stdout that takes nothing', () => {
-  it('ends a command with exit code 1, and names the key that could not be shown', () => {
+  it('ends a command with exit code 1, and stderr names the key that could not be shown', () => {
     const { path, remove } = temporaryFolder()
     const run = (line: string) => {
       const env = { ...process.env, ...compileCache, DATA_DIR: path, DATABASE_URL: '' }

@@ -15,7 +15,7 @@ export function dataOf(document: Fields): Fields {
   return isFields(data) ? data : document
 }
 
-/** The facts of a card that lists show. */
+/** The tags and the creator of a card, for lists of characters. */
 export function aboutCard(document: Fields): CardAbout {
   const data = dataOf(document)
   return { tags: tagsOf(valueIn(data, 'tags')), creator: textIn(data, 'creator') }
