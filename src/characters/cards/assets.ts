@@ -71,7 +71,7 @@ export class Assets {
     const file = this.#files.get(Buffer.from(path).toString('latin1'))
     if (!file || file.size > maxAssetBytes) return undefined
     yield unitsOfUnzip + (file.size >> 3)
-    return unzip(file, maxAssetBytes)
+    return yield* unzip(file, maxAssetBytes)
   }
 
   /**

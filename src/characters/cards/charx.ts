@@ -32,7 +32,7 @@ export function* readCharx(bytes: Buffer): Steps<Fields> {
   if (cards.length > 1) {
     throw new CardError('card_invalid', 'The archive has more than one card.json. Keep one of them.')
   }
-  const document = unzip(card, maxDocumentBytes)
+  const document = yield* unzip(card, maxDocumentBytes)
   yield document.length >> 2
   return yield* documentInFile(document, bytes)
 }

@@ -15,8 +15,8 @@ export interface Utterance {
 
 /** Separators between a name and an utterance; the second is used in Chinese and Japanese texts. */
 const colons: ReadonlySet<string> = new Set([':', '：'])
-/** The most utterances and blocks of one dialogue: each is a message of the prompt, and a request may have as many messages. */
-const maxParts = 10_000
+/** The most lines and blocks of the example dialogues: each may be a message, and a request may have as many messages. */
+export const maxExampleParts = 10_000
 /** Units of work for each line, besides its characters; and the units after which a step ends. */
 const unitsOfLine = 60
 const unitsOfStep = 1000
@@ -26,7 +26,7 @@ const unitsOfStep = 1000
  * speaker's name and a colon, `:` or `：`.
  * @param expand expands the macros of a line; called after the split into lines, so that a line break in a name cannot split a
  *   line
- * @throws ApiError 400 `card_too_large` for more than 10,000 utterances and blocks
+ * @throws ApiError 400 `card_too_large` for more than 10,000 lines and blocks
  */
 export function* readExamples(
   examples: string,
@@ -48,13 +48,9 @@ export function* readExamples(
   yield examples.length >> 3
   const blocks: Utterance[][] = []
   let units = 0
-  const countPart = partCounter()
-  for (const block of examples.replaceAll('\r', '').split(/<START>/i, maxParts + 1)) {
-    countPart()
-    const trimmed = block.trim()
-    if (trimmed === '') continue
+  for (const rawLines of linesOfBlocks(examples.replaceAll('\r', ''))) {
     const utterances: Lines[] = []
-    for (const raw of trimmed.split('\n')) {
+    for (const raw of rawLines) {
       const line = yield* expand(raw)
       units += unitsOfLine + (line.length >> 4)
       if (units >= unitsOfStep) {
@@ -63,28 +59,34 @@ export function* readExamples(
       }
       const said = line.trimStart()
       const spoken = spokenBy(said)
-      if (spoken) {
-        countPart()
-        utterances.push({ speaker: spoken.speaker, lines: [said.slice(spoken.name.length + 1)] })
-      } else continueLast(utterances, line)
+      if (spoken) utterances.push({ speaker: spoken.speaker, lines: [said.slice(spoken.name.length + 1)] })
+      else continueLast(utterances, line)
     }
     blocks.push(utterances.map(({ speaker, lines }) => ({ speaker, text: lines.join('\n').trim() })))
   }
   return blocks
 }
 
-/** A function that counts one more utterance or block. */
-function partCounter(): () => void {
+/** The lines of each block that is not blank. */
+function* linesOfBlocks(examples: string): Generator<readonly string[]> {
   let parts = 0
-  return () => {
-    if (++parts <= maxParts) return
-    throw new ApiError(
-      400,
-      'card_too_large',
-      `The example dialogues of the card have more than ${maxParts} utterances and blocks, more than one prompt may have. Use another card.`,
-      { param: 'character' },
-    )
+  for (const block of examples.split(/<START>/i, maxExampleParts + 1)) {
+    const trimmed = block.trim()
+    const lines = trimmed === '' ? [] : trimmed.split('\n', maxExampleParts + 1)
+    parts += 1 + lines.length
+    if (parts > maxExampleParts) throw tooManyExamples()
+    if (lines.length > 0) yield lines
   }
+}
+
+/** The error for example dialogues, or lore beside them, with more than `maxExampleParts` lines and blocks. */
+export function tooManyExamples(): ApiError {
+  return new ApiError(
+    400,
+    'card_too_large',
+    `The example dialogues of the card, or the lore beside them, have more than ${maxExampleParts} lines and blocks, more than one prompt may have. Use another card.`,
+    { param: 'character' },
+  )
 }
 
 /** The lines of one utterance. */

@@ -145,7 +145,7 @@ export function* assetTexts(bytes: Buffer): Steps<ReadonlyMap<string, Buffer>> {
   for (const chunk of chunksOf(bytes)) {
     yield unitsOfChunk
     const path = assetPath(chunk)
-    if (path !== undefined && !texts.has(path)) texts.set(path, textOf(chunk))
+    if (path !== undefined && !texts.has(path)) texts.set(path, yield* textOf(chunk))
   }
   return texts
 }
@@ -227,7 +227,7 @@ function* readIfUsable(chunk: Chunk): Steps<FoundCard | undefined> {
 }
 
 function* readCardChunk(chunk: Chunk): Steps<FoundCard> {
-  const payload = textOf(chunk)
+  const payload = yield* textOf(chunk)
   try {
     yield payload.length >> 2
     const document = yield* documentInFile(yield* decodePayload(payload), chunk.data, 'card_damaged')
@@ -244,18 +244,18 @@ function* readCardChunk(chunk: Chunk): Steps<FoundCard> {
 }
 
 /** The unpacked text of a chunk, after its keyword (sections 11.3.3.2 to 11.3.3.4). */
-function textOf({ type, data }: Chunk): Buffer {
+function* textOf({ type, data }: Chunk): Steps<Buffer> {
   const rest = data.subarray(data.indexOf(0) + 1)
   if (type === 'tEXt') return rest
-  if (type === 'zTXt') return unpack(rest[0], rest.subarray(1))
+  if (type === 'zTXt') return yield* unpack(rest[0], rest.subarray(1))
   const languageEnd = rest.indexOf(0, 2)
   const translationEnd = languageEnd === -1 ? -1 : rest.indexOf(0, languageEnd + 1)
   if (translationEnd === -1) throw new CardError('card_damaged', "The picture's card has no text. Send it again.")
   const text = rest.subarray(translationEnd + 1)
-  return rest[0] === 0 ? text : unpack(rest[1], text)
+  return rest[0] === 0 ? text : yield* unpack(rest[1], text)
 }
 
-function unpack(method: number | undefined, packed: Buffer): Buffer {
-  if (method === 0) return inflate(packed, 'zlib', maxDocumentBytes)
+function* unpack(method: number | undefined, packed: Buffer): Steps<Buffer> {
+  if (method === 0) return yield* inflate(packed, 'zlib', maxDocumentBytes)
   throw new CardError('card_unsupported', "The picture's card is packed in an unknown way. Save it without packing.")
 }

@@ -1,4 +1,5 @@
 import { crc32 } from 'node:zlib'
+import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
 import { inflate } from './inflate.ts'
 
@@ -82,7 +83,7 @@ export function listZip(bytes: Buffer): readonly ZipEntry[] {
  * @throws CardError if the file is encrypted, packed in an unknown way or damaged, or if packed content unpacks to more than
  *   its declared size or to more than 200 times its packed size, or if it is larger than `maxBytes`
  */
-export function unzip(entry: ZipEntry, maxBytes: number): Buffer {
+export function* unzip(entry: ZipEntry, maxBytes: number): Steps<Buffer> {
   if ((entry.flags & encryptionFlags) !== 0) {
     throw new CardError('card_unsupported', 'The archive is encrypted. Pack it without a password.')
   }
@@ -92,22 +93,21 @@ export function unzip(entry: ZipEntry, maxBytes: number): Buffer {
   if (!entry.isConsistent) fail('its directory and its files disagree')
   if (entry.size > maxBytes)
     throw new CardError('card_too_large', `A file of the archive is larger than ${maxBytes} bytes. Shorten it.`)
-  const content = entry.method === 0 ? entry.packed : inflateEntry(entry)
+  const content = entry.method === 0 ? entry.packed : yield* inflateEntry(entry)
   if (content.length !== entry.size || crc32(content) !== entry.checksum) fail('a checksum or a length is wrong')
   return content
 }
 
-/** The fewest bytes of output that Node's zlib takes as a limit. */
-const minOutputBytes = 64
-
-/** Unpacks a file up to its declared size: callers know that size before, and charge the work by it. */
-function inflateEntry({ packed, size }: ZipEntry): Buffer {
-  // Deflated bytes are hardly longer than their content. Without a bound, megabytes of empty blocks would be read for a few bytes.
-  if (packed.length > size + (size >> 3) + 1024) fail('a checksum or a length is wrong')
-  const most = Math.max(1, packed.length * maxRatio)
-  if (size >= most) return inflate(packed, 'none', most)
+/** Unpacks a file up to its declared size. */
+function* inflateEntry({ packed, size }: ZipEntry): Steps<Buffer> {
+  if (looksLikeBomb(size, packed.length)) {
+    throw new CardError(
+      'card_too_large',
+      `A file of the archive unpacks to more than ${maxRatio} times its packed size. Pack it with less compression.`,
+    )
+  }
   try {
-    return inflate(packed, 'none', Math.max(minOutputBytes, size + 1))
+    return yield* inflate(packed, 'none', size)
   } catch (error) {
     if (error instanceof CardError && error.code === 'card_too_large') fail('a checksum or a length is wrong')
     throw error

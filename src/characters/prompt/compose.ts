@@ -1,6 +1,7 @@
 import type { Message } from '../../openai/completion-request.ts'
 import type { Steps } from '../../work.ts'
 import type { Card } from '../cards/card.ts'
+import { maxExampleParts, tooManyExamples } from '../cards/examples.ts'
 import type { DropReason } from '../lore/book-scan.ts'
 import { begunReply, Conversation } from '../lore/conversation.ts'
 import { maxExpansionLength, tooLarge } from '../macros/macros.ts'
@@ -226,7 +227,10 @@ function isBesideExamples({ entry: { place }, rules }: Lore): boolean {
   return (place.section === 'before_examples' || place.section === 'after_examples') && !isPlacedByRule(rules)
 }
 
-/** The lore on one side of the example dialogues. */
+/**
+ * The lore on one side of the example dialogues.
+ * @throws ApiError 400 `card_too_large` for more than 10,000 messages
+ */
 function* loreBeside(
   texts: CardTexts,
   context: ExpansionContext,
@@ -237,6 +241,7 @@ function* loreBeside(
   for (const each of lore) {
     if (each.entry.place.section !== section) continue
     for (const message of yield* loreBesideExamples(texts, context, each)) beside.push(message)
+    if (beside.length > maxExampleParts) throw tooManyExamples()
   }
   return beside
 }

@@ -99,10 +99,10 @@ describe('5 readExamples', () => {
     },
     { what: 'a speaker without a text', examples: 'Ada:\nMoss: Oh', blocks: [[user(''), character('Oh')]] },
   ]
-  test('15 more than 10,000 utterances and blocks are refused', () => {
-    const read = (count: number) => atOnce(readExamples('Ada: a\n'.repeat(count), { character: 'Moss', user: 'Ada' }))
+  test.each(['Ada: a\n', 'a\n'])('15 more than 10,000 lines and blocks are refused: lines %j', (line) => {
+    const read = (count: number) => atOnce(readExamples(line.repeat(count), { character: 'Moss', user: 'Ada' }))
     expect(read(9_999)).toHaveLength(1)
-    expect(() => read(10_000)).toThrow('more than 10000 utterances and blocks')
+    expect(() => read(10_000)).toThrow('more than 10000 lines and blocks')
   })
 
   test.each(scenarios)('reads $what', ({ examples, names, blocks }) => {

@@ -300,7 +300,7 @@ describe('9 writing CHARX', () => {
     const written = exportCard(editSource(readCardSource(bytes), cardOfV3), 'charx', 0)
     const entries = listZip(written)
     expect(entries.map(({ name }) => name)).toEqual(['card.json', 'module.risum', 'assets/icon/images/main.png'])
-    expect(entries.slice(1).map((entry) => unzip(entry, 100).toString())).toEqual(['x', 'a picture'])
+    expect(entries.slice(1).map((entry) => atOnce(unzip(entry, 100)).toString())).toEqual(['x', 'a picture'])
     expect(written.toString('latin1', 0, prefix.length + 2)).toBe(`${prefix}PK`)
     expect(readCardSource(written).document).toMatchObject({ data: { modification_date: 0 } })
   })

@@ -108,6 +108,20 @@ const texts: readonly Row[] = [
     },
     { isOfIssue: true },
   ),
+  cardRow(
+    {
+      name: '4,000,000 lines of example dialogue without a speaker',
+      fields: () => ({ mes_example: 'a\n'.repeat(4_000_000) }),
+    },
+    { isLargest: true },
+  ),
+  cardRow(
+    {
+      name: '9,000 lines of example dialogue of 1.6 kB',
+      fields: () => ({ mes_example: `Moss: ${'moss and fern '.repeat(115)}\n`.repeat(9000) }),
+    },
+    { isLargest: true },
+  ),
   cardRow({ name: '20,000 {{pick}} in a card', fields: () => ({ description: '{{pick:a,b}} '.repeat(20_000) }) }),
   cardRow({
     name: '2,900 {{pick}}, about the most there may be',
@@ -184,6 +198,32 @@ const lore: readonly Row[] = [
         ),
       ),
   }),
+  cardRow({
+    name: '50 lore entries beside the examples with 9,900 utterances each',
+    fields: () =>
+      bookOf(
+        times(50, () =>
+          entry({ keys: [], constant: true, content: 'Moss:x\n'.repeat(9_900), extensions: { position: 5 } }),
+        ),
+      ),
+  }),
+  cardRow(
+    {
+      name: '4,000 lore entries of 3.5 kB among the messages',
+      fields: () =>
+        bookOf(
+          times(4000, () =>
+            entry({
+              keys: [],
+              constant: true,
+              content: 'moss and fern '.repeat(250),
+              extensions: { position: 4, depth: 1 },
+            }),
+          ),
+        ),
+    },
+    { isLargest: true },
+  ),
   cardRow({
     name: '20,000 lore entries that find one another',
     fields: () =>

@@ -1,4 +1,4 @@
-import { deflateSync } from 'node:zlib'
+import { deflateRawSync, deflateSync } from 'node:zlib'
 import { base64, cardChunk, png, pngChunk, zip } from '../containers.ts'
 import { card } from './cards.ts'
 import { json, onBothEngines, type Row, randomLetters, times } from './row.ts'
@@ -31,6 +31,12 @@ const fileRow = (name: string, type: keyof typeof types, bytes: () => Buffer, mo
 
 const bigCard = (bytes: number) => card({ description: 'moss and fern '.repeat(bytes / 14) })
 const packed = (bytes: number) => deflateSync(Buffer.alloc(bytes, '{"a":1} '))
+
+/** Eight deflated blocks that have a table of codes and no content (RFC 1951, section 3.2.7). */
+const blocksWithoutContent = Buffer.from(
+  'BMCBAAAAAAAQ/9UkAA4EAAAAAID4ryYBcCAAAAAAAMR/NQmAAwEAAAAAIP6rSQAcCAAAAAAA8V9NAuBAAAAAAACI/2oSAAcCAAAAAED8V5MAOBAAAAAAAOK/mg==',
+  'base64',
+)
 
 /** Uploads and deletes a card of 60 MB repeatedly. */
 const removed = fileRow('a card of 60 MB that comes and goes', 'png', () => Buffer.alloc(0), {
@@ -95,6 +101,19 @@ export const files: readonly Row[] = [
   fileRow('a PNG with 50 packed chunks of 16 MB each', 'png', () => {
     const chunk = pngChunk('zTXt', Buffer.concat([Buffer.from('ccv3\0\0', 'latin1'), packed(15_900_000)]))
     return png(...times(50, () => chunk))
+  }),
+  fileRow('a PNG with a packed chunk of 60 MB without content', 'png', () =>
+    png(
+      pngChunk(
+        'zTXt',
+        Buffer.concat([Buffer.from('ccv3\0\0\x78\x9c', 'latin1'), Buffer.alloc(60 * megabyte, blocksWithoutContent)]),
+      ),
+    ),
+  ),
+  fileRow('a CHARX whose card has 15 MB of packed bytes without content', 'charx', () => {
+    const content = JSON.stringify(card({}))
+    const packed = Buffer.concat([Buffer.alloc(91 * 170_000, blocksWithoutContent), deflateRawSync(content)])
+    return zip([{ name: 'card.json', content, packed }])
   }),
   fileRow('a CHARX of 3,991 files', 'charx', () =>
     zip([
