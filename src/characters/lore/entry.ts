@@ -142,7 +142,7 @@ export function* readEntry(entry: Fields, index: number, notes: ReadingNotes): S
     excludeRecursion: valueIn(extensions, 'exclude_recursion') === true,
     preventRecursion: valueIn(extensions, 'prevent_recursion') === true,
     recursionLevel: recursionLevelOf(extensions),
-    groups: commaSeparated(extensions, 'group').slice(0, maxGroups),
+    groups: groupsOf(extensions, notes),
     groupOverride: valueIn(extensions, 'group_override') === true,
     groupWeight: Math.max(0, numberIn(extensions, 'group_weight') ?? 100),
     audience: audienceOf(entry, extensions, notes),
@@ -268,6 +268,13 @@ const noRulesInAnyContext: readonly DecoratedRules[] = Array.from({ length: 8 },
   additional: [],
   excluded: [],
 }))
+
+/** The inclusion groups of an entry; the groups after the first 20 are ignored. */
+function groupsOf(extensions: Fields, { ignored }: ReadingNotes): readonly string[] {
+  const groups = commaSeparated(extensions, 'group')
+  if (groups.length > maxGroups) ignored.add(`character_book.entries[].extensions.group[${maxGroups}…]`)
+  return groups.slice(0, maxGroups)
+}
 
 /** The items of a list, or of a text with commas; trimmed, and without blank items. */
 function commaSeparated(fields: Fields, name: string): readonly string[] {

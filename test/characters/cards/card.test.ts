@@ -45,6 +45,17 @@ describe('the summary of a card', () => {
     expect(describedOf(document).ignored).toEqual(['character_book.entries[].content has too many decorators'])
     expect(cardIn(document).book?.entries[0]?.body).toBe('Body')
   })
+
+  test.each([
+    [20, []],
+    [21, ['character_book.entries[].extensions.group[20…]']],
+  ])('reports the groups after the 20th of an entry with %i groups', (count, expected) => {
+    const group = Array.from({ length: count }, (_none, index) => `g${index}`).join(',')
+    const entries = [{ keys: ['tea'], content: 'x', extensions: { group } }]
+    const document = documentOf({ character_book: { entries } })
+    expect(describedOf(document).ignored).toEqual(expected)
+    expect(cardIn(document).book?.entries[0]?.groups).toHaveLength(20)
+  })
 })
 
 describe('1 detection', () => {
