@@ -86,6 +86,11 @@ export function copyOf(text: string): string {
   return Buffer.from(text).toString()
 }
 
+/** The beginning of a text: at most `maxLength` characters, and then `…` if the text is longer. */
+export function beginningOf(text: string, maxLength: number): string {
+  return text.length <= maxLength ? text : `${copyOf(text.slice(0, maxLength))}…`
+}
+
 /** The number of pieces of a growing text that are joined into one block. */
 const piecesPerBlock = 256
 

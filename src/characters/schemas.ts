@@ -14,8 +14,10 @@ const listed = {
   name: text('The value for `character` of a chat completion.'),
   origin,
   digest: text('The SHA-256 of the card, for `name@sha256:…`.'),
-  tags: Type.Array(Type.String()),
-  creator: Type.String(),
+  tags: Type.Array(Type.String(), {
+    description: 'The first tags of the card: at most 100, with at most 2,000 characters together.',
+  }),
+  creator: text('The creator of the card; at most 200 characters, and then `…`.'),
   has_avatar: Type.Optional(
     Type.Boolean({
       description:

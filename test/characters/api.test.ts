@@ -248,6 +248,18 @@ describe('DELETE /characters/{name}', () => {
 })
 
 describe('GET /characters', () => {
+  test('shows the first tags, and the beginning of a long creator', async () => {
+    const key = await service.makeKey('long-tags', ['chat', 'characters:write'])
+    const tags = [...Array.from({ length: 150 }, (_none, index) => `t${index}`), 'é'.repeat(30_000)]
+    await call(key, 'POST', '/characters', cardText('Many', { tags, creator: `me${'🌿'.repeat(5_000)}` }))
+    await call(key, 'POST', '/characters', cardText('Long', { tags: ['first', 'é'.repeat(2_000), 'last'] }))
+    const { data } = await read(await call(key, 'GET', '/characters'))
+    expect(data).toContainEqual(
+      expect.objectContaining({ name: 'Many', tags: tags.slice(0, 100), creator: `me${'🌿'.repeat(99)}…` }),
+    )
+    expect(data).toContainEqual(expect.objectContaining({ name: 'Long', tags: ['first'] }))
+  })
+
   test("lists the caller's uploads, the folder's cards and the starters by name; of equal names only the card that is played", async () => {
     const key = await service.makeKey('lister', ['chat', 'characters:write'])
     for (const name of ['Bolt', 'Zinnia', 'alder']) {

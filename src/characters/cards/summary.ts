@@ -1,4 +1,5 @@
 import { type Fields, isFields, textIn, valueIn } from '../../fields.ts'
+import { beginningOf, copyOf } from '../../text.ts'
 import { pygmalionNames } from './versions.ts'
 
 /** The public facts of a card, besides its name and greetings. */
@@ -15,10 +16,10 @@ export function dataOf(document: Fields): Fields {
   return isFields(data) ? data : document
 }
 
-/** The tags and the creator of a card, for lists of characters. */
+/** The first tags and the creator of a card, for lists of characters. */
 export function aboutCard(document: Fields): CardAbout {
   const data = dataOf(document)
-  return { tags: tagsOf(valueIn(data, 'tags')), creator: textIn(data, 'creator') }
+  return { tags: tagsOf(valueIn(data, 'tags')), creator: beginningOf(textIn(data, 'creator'), maxCreatorLength) }
 }
 
 /** The version that the creator gave the card. */
@@ -67,15 +68,26 @@ export function hiddenFields(document: Fields): Record<string, unknown> {
   )
 }
 
-/** The most tags of a character in a list. More tags would make lists long, and not help to find a character. */
+/** The most characters of a creator in a list. A list has up to a thousand cards, and a card may have megabytes of each text. */
+const maxCreatorLength = 200
+/** The most tags of a card in a list, and their most characters together. More tags would not help to find a character. */
 const maxTags = 100
+const maxTagsLength = 2000
+/** The most tags of a card that are read; blank tags count. */
+const maxReadTags = 1000
 
-/** Tags as a list; some programs write one text with commas. */
+/** The first tags of a card; some programs write one text with commas. */
 function tagsOf(value: unknown): readonly string[] {
-  const tags: readonly unknown[] = typeof value === 'string' ? value.split(',') : Array.isArray(value) ? value : []
+  const written: readonly unknown[] =
+    typeof value === 'string' ? value.split(',', maxReadTags) : Array.isArray(value) ? value : []
+  const tags: string[] = []
+  let length = 0
+  for (const each of written.slice(0, maxReadTags)) {
+    const tag = typeof each === 'string' ? each.trim() : ''
+    if (tag === '') continue
+    length += tag.length
+    if (tags.length === maxTags || length > maxTagsLength) break
+    tags.push(copyOf(tag))
+  }
   return tags
-    .filter((tag) => typeof tag === 'string')
-    .map((tag) => tag.trim())
-    .filter((tag) => tag !== '')
-    .slice(0, maxTags)
 }

@@ -17,6 +17,9 @@ import { type FoundCharacter, findCharacter } from './lookup.ts'
 import { originOf, type PublicCard, PublicCards, starterFolder } from './public-cards.ts'
 import { type FolderFile, realPath, type UnreadableFile, WatchedFolder } from './watched-folder.ts'
 
+/** The fewest rows that are read at once to find the characters with a tag. */
+const minRowsOfSearch = 500
+
 /** The options of a library. */
 export interface LibraryOptions {
   /** The accounts' own characters. */
@@ -197,13 +200,15 @@ export class CharacterLibrary {
     await this.#scanned()
     const wanted = tag === undefined ? undefined : foldName(tag)
     const found: ListedCharacter[] = []
+    // With a small limit and a rare tag, hundreds of pages would be read.
+    const rows = wanted === undefined ? limit : Math.max(limit, minRowsOfSearch)
     for (let from = after; ; ) {
-      const page = await this.#page(account, from, limit)
+      const page = await this.#page(account, from, rows)
       found.push(
         ...page.filter(({ about }) => wanted === undefined || about.tags.some((each) => foldName(each) === wanted)),
       )
       const last = page.at(-1)
-      if (!last || page.length < limit || found.length >= limit) return found.slice(0, limit)
+      if (!last || page.length < rows || found.length >= limit) return found.slice(0, limit)
       from = last.name
     }
   }

@@ -111,6 +111,5 @@ export function isTrue(value: string): boolean {
 export function withoutIndent(text: string): string {
   const indent = /^[ \t]*(?=[^\s])/m.exec(text)?.[0].length ?? 0
   if (indent === 0) return text.trim()
-  const lines = text.split('\n').map((line) => line.slice(Math.min(indent, /^[ \t]*/.exec(line)?.[0].length ?? 0)))
-  return lines.join('\n').trim()
+  return text.replace(new RegExp(`(^|\\n)[ \\t]{1,${indent}}`, 'g'), '$1').trim()
 }

@@ -1,4 +1,5 @@
 import { ApiError } from '../../errors.ts'
+import { beginningOf } from '../../text.ts'
 import type { Steps } from '../../work.ts'
 import { bracePairs, firstPairFrom, type Pair } from './braces.ts'
 import { type Clock, clockAt, isClock } from './clock.ts'
@@ -147,10 +148,7 @@ class Expansion {
     anyName.lastIndex = start
     const name = anyName.exec(this.#text)?.[1]
     if (name === undefined || anyName.lastIndex > end) return
-    const lower = name.toLowerCase()
-    this.#environment.onUnknown?.(
-      lower.length > maxNameLength ? `${lower.slice(0, maxNameLength).toWellFormed()}…` : lower,
-    )
+    this.#environment.onUnknown?.(beginningOf(name.toLowerCase(), maxNameLength))
   }
 
   /** The value of a known macro; null for `{{trim}}`, and undefined for an unknown macro. */

@@ -1,4 +1,4 @@
-import { copyOf } from '../../text.ts'
+import { beginningOf, copyOf } from '../../text.ts'
 import { stem } from './stem.ts'
 
 /*
@@ -100,6 +100,5 @@ const maxEchoLength = 300
 
 /** The beginning of a text on one line, to quote it. */
 export function shortened(text: string): string {
-  const line = text.replace(/\s+/g, ' ').trim()
-  return line.length <= maxEchoLength ? line : `${line.slice(0, maxEchoLength).toWellFormed()}…`
+  return beginningOf(text.replace(/\s+/g, ' ').trim(), maxEchoLength)
 }

@@ -160,6 +160,54 @@ const manyUsers: Row = {
   },
 }
 
+/** Lists of characters that tell something of each card. */
+const longCreators: Row = {
+  name: 'lists of 10 cards whose creators have 10 MB of letters, and whose tags are commas',
+  isLargest: true,
+  warm,
+  prepare: () => {
+    const body = json(card({ creator: 'é'.repeat(5_000_000), tags: 'a,'.repeat(1_000_000) }))
+    return async (attacker) => {
+      for (let index = 0; index < 10; index++) await attacker.put(`/characters/Moss${index}`, body)
+      await attacker.send('/characters')
+      await attacker.send('/characters?tag=b')
+    }
+  },
+}
+
+/** The longest list of characters. */
+const longList: Row = {
+  name: 'lists of 1,000 cards with 100 tags of 200 letters',
+  isLargest: true,
+  maxAttackers: 4,
+  warm,
+  prepare: () => {
+    const body = json(card({ tags: times(100, (index) => String(index).padEnd(200, 'é')) }))
+    return async (attacker) => {
+      const names = times(1000, (index) => `Moss${index}`)
+      for (const name of names) await attacker.put(`/characters/${name}`, body)
+      for (let round = 0; round < 3; round++) await attacker.send('/characters?limit=1000')
+      await attacker.send('/characters?tag=b')
+    }
+  },
+}
+
+/** Replies that show one card. */
+const shown: Row = {
+  name: 'a card of 14 MB of notes and greetings that is shown',
+  isLargest: true,
+  warm,
+  prepare: () => {
+    const greetings = times(80_000, () => 'Hi {{user}}')
+    const body = json(card({ alternate_greetings: greetings, creator_notes: 'moss and fern '.repeat(900_000) }))
+    return async (attacker) => {
+      await attacker.put('/characters/Moss', body)
+      await attacker.send('/characters/Moss')
+      await attacker.send('/characters/Moss')
+    }
+  },
+}
+
 const lore: readonly Row[] = [
   cardRow(
     {
@@ -301,4 +349,13 @@ const unknown: readonly Row[] = [
   ),
 ]
 
-export const cards: readonly Row[] = [...texts, ...lore, ...unknown, manyUsers, testOfCard]
+export const cards: readonly Row[] = [
+  ...texts,
+  ...lore,
+  ...unknown,
+  manyUsers,
+  longCreators,
+  longList,
+  shown,
+  testOfCard,
+]
