@@ -38,7 +38,9 @@ const listed = {
   name: Type.Union([Type.String(), Type.Null()]),
   scopes: Type.Array(scope),
   created: Type.Integer({ description: 'Unix seconds.' }),
-  expires: moment('The end of the key in Unix seconds; of a rotated key, the end of its overlap.'),
+  expires: moment(
+    'The end of the key in Unix seconds, or null; a rotated key ends at the end of its overlap at the latest.',
+  ),
   last_used: moment('The approximate time of the last use, in Unix seconds.'),
   limits,
   models: models('The models that the key may use, within those of its account; null for all models of the account.'),

@@ -64,7 +64,7 @@ function addListRoutes(app: TypedInstance, store: AccessStore, guard: Guard): vo
         operationId: 'createKey',
         summary: 'Make a key for your account',
         description:
-          'Makes a key. Only this reply has its secret. A scope that your key lacks, a later end, a missing or higher limit, or a model beyond yours is a 403 `exceeds_your_key`. Only the command line gives the scope `admin`.',
+          'Makes a key. Only this reply has its secret. A scope that your key lacks, a later end, a missing or higher limit, or a model beyond yours is a 403 `exceeds_your_key`, and so is the scope `admin`, which only the command line gives to a new key.',
         tags: ['keys'],
         security,
         body: KeyRequestBody,
@@ -126,7 +126,7 @@ function addKeyRoutes(app: TypedInstance, store: AccessStore, guard: Guard): voi
         operationId: 'revokeKey',
         summary: "Revoke one of your account's keys",
         description:
-          'Revokes the key at once; its open streams end too. The last working key with the scope `admin` cannot be revoked. A key with more rights than yours is a 403 `exceeds_your_key`.',
+          'Revokes the key immediately; its open streams end within a second. The last working key with the scope `admin` cannot be revoked. A key with more rights than yours is a 403 `exceeds_your_key`, unless your key has the scope `admin`.',
         tags: ['keys'],
         security,
         params: KeyPath,
@@ -152,7 +152,7 @@ function addKeyRoutes(app: TypedInstance, store: AccessStore, guard: Guard): voi
     {
       schema: {
         operationId: 'rotateKey',
-        summary: 'Replace a key by a new one like it',
+        summary: 'Replace a key by a new key with the same rights',
         description:
           'Makes a key with the same scopes, name, limits, models and expiry. The old key works until the end of the overlap. A key with more rights than yours is a 403 `exceeds_your_key`.',
         tags: ['keys'],

@@ -73,7 +73,7 @@ export const CharacterSummary = Type.Object(
     has_system_prompt: Type.Boolean(),
     model: Type.Union([Type.String(), Type.Null()], {
       description:
-        'The model in the card (`extensions.conservatory.model`), which is used if the operator has set `CHARACTER_MODELS=on`.',
+        'The model in the card (`extensions.conservatory.model`), which is used if the operator has set `CHARACTER_MODELS=on` and the request names the model `default`.',
     }),
     ignored: Type.Array(Type.String(), { description: 'Fields without effect in this service; exports keep them.' }),
     never_fire: Type.Array(Type.String(), {
@@ -123,7 +123,7 @@ export const CharacterBody = Type.Object(
     has_system_prompt: Type.Boolean(),
     model: Type.Union([Type.String(), Type.Null()], {
       description:
-        'The model in the card (`extensions.conservatory.model`), which is used if the operator has set `CHARACTER_MODELS=on`.',
+        'The model in the card (`extensions.conservatory.model`), which is used if the operator has set `CHARACTER_MODELS=on` and the request names the model `default`.',
     }),
     refused_regexes: Type.Optional(Type.Array(Type.String())),
     ignored: Type.Optional(Type.Array(Type.String())),

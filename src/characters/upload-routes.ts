@@ -86,7 +86,7 @@ export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async 
         operationId: 'putCharacter',
         summary: 'Upload a character card under a name',
         description:
-          'Replaces your character of this name. Requests can pin its newest 20 versions, and older ones that were used within 90 days. With `dry_run=true` nothing is stored.',
+          'Replaces your character of this name, or adds it. Requests can pin its newest 20 versions, and older ones that were used within 90 days. With `dry_run=true` nothing is stored.',
         tags: ['characters'],
         security,
         params: CharacterPath,

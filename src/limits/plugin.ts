@@ -80,7 +80,7 @@ export const limitsPlugin: FastifyPluginAsyncTypebox<LimitsOptions> = async (app
         operationId: 'listLimits',
         summary: 'List the limits of your key and your account',
         description:
-          'Lists every limit of the account and of the key with its use, and the account and the rights of the key. Any key may ask.',
+          'Lists every limit of the account and of the key with its use, and the account, the scopes and the end of the key. Any key may ask.',
         tags: ['usage'],
         security,
         response: answers({ 200: LimitList }, ChatError, refusals),

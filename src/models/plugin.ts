@@ -73,7 +73,7 @@ export const modelsPlugin: FastifyPluginAsyncTypebox<ModelsOptions> = async (
         operationId: 'listModels',
         summary: 'List models',
         description:
-          'Lists the models that your key may use, then up to 1,000 characters as `character/NAME`. Such a model is the character, played on the model `default`; `MODEL/character/NAME` plays it on another model. `understudy` is the embedded stand-in without a neural network, which plays a character from its card, always with the same answers.',
+          'Lists the models that your key may use, without the understudies that fail on purpose (see `LIST_MISBEHAVING`). If your key may use the model `default`, up to 1,000 characters follow as `character/NAME`. Such a model is the character, played on `default`; `MODEL/character/NAME` plays the character on another model. `understudy` is the embedded stand-in without a neural network, which plays a character from its card, always with the same answers.',
         tags: ['chat'],
         security,
         response: answers({ 200: ModelList }, ChatError, refusals),

@@ -119,7 +119,8 @@ const AuthorNote = Type.Object(
 export const OwnFields = Type.Object({
   character: nullable(
     shortText(maxCharacterLength, {
-      description: 'The character that answers. A character without a card is played by its name alone.',
+      description:
+        'The character that answers. A character without a card is played by its name alone, or is a 404 if the operator has set `CHARACTERS=closed`.',
       examples: ['Fern'],
     }),
   ),
@@ -133,7 +134,7 @@ export const OwnFields = Type.Object({
       minimum: -1,
       maximum: 100_000,
       description:
-        "The greeting that opens the conversation: 0 is the card's first message, 1 the first of its alternate greetings. -1 is no greeting, for clients that leave out the oldest messages. Without this field it is the greeting that the messages begin with, otherwise the card's first message.",
+        "The greeting that opens the conversation: 0 is the card's first message, 1 the first of its alternate greetings. -1 is no greeting, for clients that leave out the oldest messages. Without this field it is the greeting that the messages begin with, otherwise the first greeting of the card that is not blank. If the operator has set `GREETING=never`, no greeting is added.",
       errorMessage: 'send a whole number from -1 on',
     }),
   ),

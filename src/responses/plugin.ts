@@ -29,7 +29,7 @@ export const responsesPlugin: FastifyPluginAsyncTypebox<ResponsesOptions> = asyn
         operationId: 'createResponse',
         summary: 'Create a response',
         description:
-          'Answers the conversation as the character, in the format of the Responses API. With `stream: true` the reply is `text/event-stream` with typed events. No response is stored: `store` is always false in the reply. For an hour, later requests can refer to the items of a response, unless it was made with `store: false`; the items are kept in memory only.',
+          'Answers the conversation as the character, in the format of the Responses API. With `stream: true` the reply is `text/event-stream` with typed events. No response is stored: `store` is always false in the reply. For up to an hour, later requests can refer to the items of a response, unless it was made with `store: false`. These items are only in the memory of one replica.',
         tags: ['chat'],
         security,
         body: ResponseRequest,

@@ -30,7 +30,7 @@ export const RequestBody = Type.Object(
     }),
     upstream_truncated: orNull(
       'string',
-      "The tokens of the prompt by the upstream's count and by ours, such as `2048/8190`, if the upstream counted under half of them: then it has cut the prompt. Otherwise null.",
+      "The tokens of the prompt by the upstream's count and by ours, such as `2048/8190`, if ours are more than 1,024 and the upstream counted less than half of them: then the upstream has cut the prompt. Otherwise null.",
     ),
   },
   {

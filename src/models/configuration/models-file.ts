@@ -21,7 +21,12 @@ import {
 export const ModelsFile = Type.Object(
   {
     $schema: Type.Optional(Type.String()),
-    default: Type.Optional(Type.String({ minLength: 1, description: 'The model for the id "default".' })),
+    default: Type.Optional(
+      Type.String({
+        minLength: 1,
+        description: 'The model for the id "default"; without this setting, the first name that is not a prefix.',
+      }),
+    ),
     models: Type.Record(
       Type.String({ minLength: 1 }),
       Type.Union([FallbackSettings, UnderstudySettings, OpenAiSettings, LlamaCppSettings, AiSdkSettings]),

@@ -18,7 +18,7 @@ export const Timeouts = Type.Object(
     idle: milliseconds('Time between two events of a stream.'),
     total: milliseconds('Time from the request to the end of the answer.'),
   },
-  { ...closed, description: 'Milliseconds.' },
+  { ...closed, description: 'Times of each attempt, in milliseconds.' },
 )
 export type Timeouts = Static<typeof Timeouts>
 
@@ -28,14 +28,21 @@ export const BreakerSettings = Type.Object(
     failures: Type.Optional(
       Type.Integer({
         minimum: 0,
-        description: 'The number of failures in a row that opens the circuit breaker; 0 for never (5).',
+        description:
+          'The number of failed attempts in a row that opens the circuit breaker, or 0 for never; the default is 5.',
       }),
     ),
     pause: Type.Optional(
-      Type.Integer({ minimum: 1, description: 'Milliseconds for which the open breaker refuses requests (10000).' }),
+      Type.Integer({
+        minimum: 1,
+        description: 'Milliseconds for which the open breaker refuses requests; the default is 10000.',
+      }),
     ),
   },
-  { ...closed, description: 'The circuit breaker, which refuses requests to a model that keeps failing.' },
+  {
+    ...closed,
+    description: 'The circuit breaker, which refuses requests to a model that keeps failing. An understudy has none.',
+  },
 )
 export type BreakerSettings = Static<typeof BreakerSettings>
 
@@ -69,7 +76,8 @@ const common = {
     Type.Integer({
       minimum: 0,
       maximum: 10,
-      description: 'How often a failed request is sent again; never after the caller has got the first byte.',
+      description:
+        'How often a failed request is sent again, never after the caller has got the first byte. The default is 2, and 0 for an understudy.',
     }),
   ),
   breaker: Type.Optional(BreakerSettings),
@@ -101,12 +109,14 @@ const common = {
   ),
   mergeMessages: Type.Optional(
     Type.Boolean({
-      description: 'Join adjacent messages of one role, for chat templates that require alternating roles.',
+      description:
+        'Whether adjacent messages of one role are joined, for chat templates that require alternating roles; the default is false.',
     }),
   ),
   overflow: Type.Optional(
     Type.Literal('drop-oldest', {
-      description: 'Leave out the oldest messages when the context is full, instead of refusing.',
+      description:
+        'Leaves out the oldest messages if the context window is too small. Without this setting, such a request is refused.',
     }),
   ),
 }
@@ -119,7 +129,7 @@ const headers = Type.Optional(
   Type.Record(Type.String(), Type.String(), { description: 'Headers of every request to the upstream.' }),
 )
 const proxy = Type.Optional(
-  Type.Boolean({ description: 'false: no requests through HTTP_PROXY or HTTPS_PROXY (true).' }),
+  Type.Boolean({ description: 'Whether requests go through HTTP_PROXY and HTTPS_PROXY; the default is true.' }),
 )
 const baseUrl = (description: string) => Type.String({ pattern: '^https?://[^\\s?#]+$', description })
 const upstreamModel = Type.String({ minLength: 1, description: 'The id of the model at the upstream.' })
@@ -143,7 +153,8 @@ export const OpenAiSettings = Type.Object(
     headers,
     streamUsage: Type.Optional(
       Type.Boolean({
-        description: 'Ask streams for their usage; false for an upstream that refuses the option (true).',
+        description:
+          'Whether streams are asked for their usage; false for an upstream that refuses the option. The default is true.',
       }),
     ),
     proxy,
@@ -159,7 +170,8 @@ export const LlamaCppSettings = Type.Object(
     adapter: Type.Literal('llama.cpp'),
     model: Type.String({
       minLength: 1,
-      description: 'The path of a GGUF file, or the http(s) address of one, which is downloaded once.',
+      description:
+        'The path of a GGUF file, or an http(s) address, from which the file is downloaded once. A relative path starts in the folder weights of the data folder.',
     }),
     sha256: Type.Optional(
       Type.String({
@@ -171,10 +183,10 @@ export const LlamaCppSettings = Type.Object(
       Type.Integer({
         minimum: 0,
         maximum: 10_000,
-        description: 'The maximum number of waiting requests (32).',
+        description: 'The maximum number of waiting requests; the default is 32.',
       }),
     ),
-    gpu: Type.Optional(Type.Boolean({ description: 'Use a GPU where there is one (true).' })),
+    gpu: Type.Optional(Type.Boolean({ description: 'Whether a GPU is used if there is one; the default is true.' })),
     proxy,
     ...common,
   },
