@@ -152,7 +152,8 @@ Services with OpenAI's interface differ in how they fail, how they count tokens,
 one behaviour of one service, from its documentation or from the report that its name links to. The other columns say:
 
 - the caller gets: the reply of Conservatory, with its [headers](interfaces.md#headers);
-- ledger: the state of the request, and the tokens of the prompt and of the answer; "about" marks an estimate;
+- ledger: the state of the request, and the tokens of the prompt and of the answer; "about" marks an estimate, and "cut" the two counts of
+  a prompt that the upstream has cut;
 - asked: how often the service sends the request to a model with \`"retries": 1\`;
 - next asked: whether the next model of a fallback list is asked;
 - counted: whether the circuit breaker counts a failure.
