@@ -136,7 +136,7 @@ async function describe(app: FastifyInstance): Promise<void> {
           name: 'chat',
           description: "Character chat, in the formats of OpenAI's chat completions and Responses API, and the models.",
         },
-        { name: 'usage', description: "The records of your account's chat requests, their use, and limits." },
+        { name: 'usage', description: 'The chat requests, the usage and the limits of your account.' },
       ],
       components: { securitySchemes },
       security: [{ bearer: [] }],

@@ -19,7 +19,7 @@ const limit: TInteger = Type.Integer({
 
 const limits = Type.Object(Object.fromEntries(limitNames.map((name) => [name, Type.Optional(limit)])), {
   additionalProperties: false,
-  description: 'The limits of the key. They apply beside the limits of the account, and raise none of those.',
+  description: 'The limits of the key. The limits of the account apply too, so a key cannot raise them.',
 })
 
 const models = (description: string) =>
@@ -65,7 +65,7 @@ export type KeyBody = Static<typeof KeyBody>
 
 /** A new key with its secret. */
 export const NewKeyBody = Type.Object(
-  { ...listed, key: Type.String({ description: 'The key with its secret, this once.' }) },
+  { ...listed, key: Type.String({ description: 'The key with its secret; no other reply has it.' }) },
   { title: 'NewKey', examples: [{ ...example, key: 'cv_…' }] },
 )
 
@@ -82,7 +82,7 @@ export const KeyRequestBody = Type.Object(
     name: Type.Optional(Type.Union([Type.String(), Type.Null()], { errorMessage: 'send a text' })),
     expires: Type.Optional(
       Type.Union([Type.Integer({ maximum: maxExpirySeconds }), Type.Null()], {
-        description: 'The end of the key in Unix seconds, in the future; by default it has none.',
+        description: 'The end of the key in Unix seconds, in the future; by default the key has no end.',
         errorMessage: 'send a moment to come as whole Unix seconds, not in quotes',
       }),
     ),
@@ -108,7 +108,7 @@ export const RotationBody = Type.Object(
     overlap_seconds: Type.Integer({
       minimum: 0,
       maximum: maxOverlapSeconds,
-      description: 'Seconds that the old key works beside the new one; 0 ends it at once.',
+      description: 'Seconds that the old key works beside the new one; 0 ends the old key immediately.',
       errorMessage: `send a whole number from 0 to ${maxOverlapSeconds}`,
     }),
   },

@@ -26,7 +26,7 @@ export function promptRoute(app: TypedInstance, options: ChatOptions, replies: O
         operationId: 'createChatPrompt',
         summary: 'Show the prompt for a model',
         description:
-          'Takes the body of a completion and asks no model. Returns the exact messages, the tokens of each part, the lore that fired, and the parts that were left out with the reason. It counts in `chat_at_once`, and the tokens of its prompt in `tokens_per_minute`, but in no day, month or report of usage.',
+          'Takes the body of a completion and asks no model. Returns the exact messages, the tokens of each part, the lore that fired, and the parts that were left out with the reason. The request counts in `chat_at_once`, and the tokens of its prompt in `tokens_per_minute`, but not in `tokens_per_day`, in `tokens_per_month` and in reports of usage.',
         tags: ['chat'],
         security,
         body: CompletionRequest,

@@ -50,7 +50,7 @@ function addRequestRoutes(app: TypedInstance, options: UsageOptions, reports: Re
         operationId: 'listRequests',
         summary: "List your account's chat requests",
         description:
-          'Lists the chat requests of all keys of your account, newest first, as far back as the ledger is kept. With `has_more` there is another page: pass `after`.',
+          'Lists the chat requests of all keys of your account, newest first, as far back as the ledger is kept. If `has_more` is true, pass the last `id` as `after` for the next page.',
         tags: ['usage'],
         security,
         querystring: RequestsQuery,
@@ -104,9 +104,9 @@ function addUsageRoute(app: TypedInstance, options: UsageOptions, reports: Repor
     {
       schema: {
         operationId: 'getUsage',
-        summary: 'Sum up the use of your account',
+        summary: 'Sum up the usage of your account',
         description:
-          'Sums up the ended chat requests of all keys of your account, by default of the last 30 days, at most as far back as the ledger is kept. Days are in order, other lines by their tokens, highest first. With `has_more` there are more lines than shown: ask for a shorter time.',
+          'Sums up the ended chat requests of all keys of your account, by default of the last 30 days, at most as far back as the ledger is kept. Days are in order, other lines by their tokens, highest first. A reply has at most 1,000 lines. If `has_more` is true, there are more lines: ask for a shorter time.',
         tags: ['usage'],
         security,
         querystring: UsageQuery,

@@ -97,7 +97,9 @@ export const RequestList = Type.Object(
   {
     object: Type.Literal('list'),
     data: Type.Array(RequestBody),
-    has_more: Type.Boolean({ description: 'Whether there are more: go on with `after`, the last `id` here.' }),
+    has_more: Type.Boolean({
+      description: 'Whether there are more requests; for the next page, pass the last `id` as `after`.',
+    }),
   },
   { title: 'RequestList' },
 )
