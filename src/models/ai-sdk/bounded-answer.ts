@@ -45,7 +45,7 @@ export async function boundedAnswer(response: Response, { isStream, openHeld }: 
   return as(bytes)
 }
 
-/** The pieces of an answer; `return` aborts it. */
+/** The pieces of an answer; `return` aborts the answer. */
 function piecesOf(body: NonNullable<Response['body']>): Pieces {
   const reader = body.getReader()
   const end = () => reader.cancel().catch(() => {})

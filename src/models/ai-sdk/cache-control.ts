@@ -24,7 +24,7 @@ export function cacheOptions(...things: readonly unknown[]): { readonly provider
   return cacheControl ? { providerOptions: { anthropic: { cacheControl } } } : {}
 }
 
-/** Marks the last part of a message that has `cache_control`, unless the part has a mark of its own. */
+/** Marks the last part if the message has `cache_control`. A mark that the part already has stays. */
 export function markLast<T extends { providerOptions?: SharedV4ProviderOptions }>(parts: T[], message: unknown): T[] {
   const last = parts.at(-1)
   const cacheControl = cacheControlOf(message)

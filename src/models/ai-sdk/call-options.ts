@@ -16,7 +16,10 @@ import { toPrompt } from './prompt.ts'
 /** OpenAI's values of `reasoning_effort`, which the AI SDK uses too. */
 const efforts = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const
 
-/** Translates a request to the AI SDK's call options (`LanguageModelV4CallOptions`). */
+/**
+ * Translates a request to the AI SDK's call options (`LanguageModelV4CallOptions`).
+ * @throws ApiError 400 for messages or a tool choice that cannot be translated
+ */
 export function* toCallOptions(
   body: CompletionRequest,
   supported: SupportedUrls,

@@ -9,7 +9,7 @@ import type { CallOptions, LanguageModel } from './language-model.ts'
  * Translates a request into one call for each choice, and reports ignored parameters to the request.
  * @param providerOptions options for the provider's package only
  * @param adjust changes call options that the package would translate badly
- * @throws ApiError 400 for messages that cannot be translated
+ * @throws ApiError 400 for messages or a tool choice that cannot be translated; errors of the request's `work`
  */
 export async function toChoiceCalls(
   model: LanguageModel,

@@ -7,7 +7,7 @@ import { toFinishReason } from './finish-reason.ts'
 import type { StreamPart } from './language-model.ts'
 import { type DetailedUsage, toUsage } from './usage.ts'
 
-/** The most tool calls in one answer. There must be a bound, because packages search all calls for each piece of a call. */
+/** The most tool calls in one answer. Some packages search all calls for a piece that has neither an id nor an index. */
 const maxCalls = 1000
 
 type Choice = Chunk['choices'][number]

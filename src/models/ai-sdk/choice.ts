@@ -24,6 +24,7 @@ export interface TranslatedChoice extends Choice {
  * Translates a whole answer (`LanguageModelV4GenerateResult`) to a choice: text, reasoning and calls of the client's own tools.
  * Files, sources and tools that the provider itself ran are left out: OpenAI's shape has no place for them.
  * @param wantsJson whether the request asked for JSON: then the provider may mark the text that is the JSON
+ * @throws ApiError 502 for an answer that failed or was cut off
  */
 export function toChoice(result: GenerateResult, index: number, wantsJson: boolean): TranslatedChoice {
   const reasoning = textOf(result.content, 'reasoning')

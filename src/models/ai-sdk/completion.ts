@@ -28,7 +28,7 @@ export function toCompletion(
   }
 }
 
-/** The bytes of memory that a piece of a tool call's arguments takes: packages join pieces by +=, and V8 keeps each piece. */
+/** The bytes of memory that a short piece of a tool call's arguments takes: packages join pieces by +=, and V8 keeps each piece. */
 const bytesOfPiece = 64
 
 /** A part of the streamed answer to the call of a choice. */
@@ -58,7 +58,7 @@ export class CompletionStream {
     return this.#head !== undefined
   }
 
-  /** Approximate memory in bytes that packages keep of the answers until they end. */
+  /** Approximate bytes that the pieces of arguments take in packages until the answers end. Their lengths do not count. */
   get memoryBytes(): number {
     return this.#choices.reduce((sum, { argumentPieces }) => sum + bytesOfPiece * argumentPieces, 0)
   }

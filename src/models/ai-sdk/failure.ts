@@ -53,7 +53,7 @@ function ownFailure(error: unknown): ApiError | undefined {
   return undefined
 }
 
-/** The upstream's answer: an HTTP answer in an `APICallError`, or the fields of an error event in a stream's error. */
+/** The upstream's answer in a package's error: the body of an HTTP answer, or the `data` of an error event in a stream. */
 function answerIn(error: unknown): Omit<UpstreamRefusal, 'status'> {
   const body = field(error, 'responseBody')
   return {

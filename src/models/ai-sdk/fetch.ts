@@ -22,15 +22,15 @@ export interface ProviderFetch {
 
 /** Rules for the outgoing requests of a model. */
 export interface FetchRules {
-  /** The only origin to which requests may go; by default, requests may go to any origin. */
+  /** Requests may go only to the origin of this URL; by default, to any origin. */
   readonly baseUrl?: string | undefined
   readonly connectTimeoutMs?: number | undefined
   readonly proxies?: Proxies
 }
 
 /**
- * Makes the `fetch` of one provider: it follows no redirect, bounds the answers, and sends only POSTs. A request to a model is
- * always a POST; with a GET, a package could download from an address in a caller's request.
+ * Makes the `fetch` of one provider: it follows no redirect, bounds the answers, and sends only POSTs, and only to the origin of
+ * `baseUrl`. A request to a model is always a POST; with a GET, a package could download from an address in a caller's request.
  */
 export function createFetch({ baseUrl, connectTimeoutMs, proxies = noProxies }: FetchRules): ProviderFetch {
   const origin = baseUrl === undefined ? undefined : new URL(baseUrl).origin

@@ -15,7 +15,7 @@ import { RequestScope } from './request-scope.ts'
 /** A model of an AI SDK provider package, and the connections to its service. */
 export interface AiSdkModel extends Model {
   /**
-   * Loads the package and makes the provider's model, without a request to it.
+   * Loads the package and makes the provider's model, without sending a request.
    * @throws ProviderError whose message says what is wrong, or what to change
    */
   prepare(): Promise<void>
@@ -26,8 +26,8 @@ export interface AiSdkModel extends Model {
 const minSecretLength = 8
 
 /**
- * A model of any AI SDK provider, by the name of its npm package, which is loaded with the first request. Requests use the
- * package's own `doGenerate` and `doStream`, below the AI SDK's core, so the AI SDK does not retry them.
+ * A model of any AI SDK provider, by the name of its npm package. The first request, or `prepare`, loads the package. Requests
+ * use the package's own `doGenerate` and `doStream`, below the AI SDK's core, so the AI SDK does not retry them.
  */
 export function createAiSdkModel(
   settings: AiSdkSettings,

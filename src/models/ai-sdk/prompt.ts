@@ -24,14 +24,14 @@ export const startOfChat = '[Start a new chat]'
 
 /**
  * Translates OpenAI's messages to the AI SDK's prompt (`LanguageModelV4Prompt`), in a form that every provider takes:
- * - System messages before the conversation are one system text; a part with `cache_control` ends a text. A later system message
- *   becomes a user message, in its place or after the tool results that follow: the providers' APIs have one system text, at the
- *   top, and moving the message there would change its meaning.
+ * - System messages at the top are one system text; a part with `cache_control` ends a text. A system message further down, or
+ *   directly before an example dialogue, becomes a user message, in its place or after the tool results that follow: the
+ *   providers' APIs have one system text, at the top, and moving the message there would change its meaning.
  * - Example dialogues (system messages named `example_user` and `example_assistant`) become turns. A line after them says where
  *   the real conversation begins.
  * - The conversation begins with the user (Anthropic requires it), and neighbours of one role are joined. Parallel tool results
  *   need this too: they must be in one message.
- * @throws ApiError 400 for contents and arguments of calls that cannot be translated
+ * @throws ApiError 400 for content, or arguments of a call, that cannot be translated
  */
 export function* toPrompt(messages: readonly Message[], supported: SupportedUrls): Steps<LanguageModelV4Prompt> {
   const writer = new PromptWriter(supported)
@@ -53,7 +53,7 @@ export function* toPrompt(messages: readonly Message[], supported: SupportedUrls
 const unitsOfMessage = 200
 const unitsOfPart = 100
 
-/** Units of work to translate a message: each character that is parsed or checked is a unit, and each eighth other character. */
+/** Units of work to translate a message: a character that is parsed or checked costs one unit, any other character an eighth. */
 function unitsOf({ content, tool_calls: calls }: Message): number {
   let units = unitsOfMessage
   for (const call of calls ?? []) units += unitsOfPart + calledBy(call).text.length
@@ -240,5 +240,8 @@ function readArguments(text: string): unknown {
   } catch {
     // The error below says what is wrong.
   }
-  throw invalidField('messages[].tool_calls[].function.arguments', 'is not a JSON object')
+  throw invalidField(
+    'messages[].tool_calls[].function.arguments',
+    'is not a JSON object, or has too many or too deeply nested values',
+  )
 }

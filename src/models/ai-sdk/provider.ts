@@ -68,7 +68,7 @@ export function openModel(
       const understood = toLanguageModel(model)
       if (understood) return understood
       failure ??= new ProviderError(
-        `The package ${name} speaks ${versionOf(model)} of the AI SDK's language model interface; v4 and v3 are understood. Install a version of it that does.`,
+        `The package ${name} speaks ${versionOf(model)} of the AI SDK's language model interface; v4 and v3 are understood. Install a version of the package that speaks v4 or v3.`,
       )
     } catch {
       failure ??= new ProviderError(`The package ${name} does not accept its settings. Check its "options".`)

@@ -58,7 +58,10 @@ export class RequestScope implements Disposable {
     }
   }
 
-  /** Converts a thrown error. After an abort by the caller, the error is the reason of the abort, or else 499 `client_gone`. */
+  /**
+   * Converts a thrown error. After an abort by the caller, the thrown error does not count: the result is the reason of the abort
+   * if it is an `ApiError`, 504 for a `TimeoutError`, and 499 `client_gone` for any other reason.
+   */
   toApiError(error: unknown, failure: (error: unknown) => ApiError): ApiError {
     if (!this.#caller.aborted) return failure(error)
     const reason: unknown = this.#caller.reason
