@@ -33,7 +33,8 @@ const longEventBytes = 256 * 1024
 
 /**
  * Splits bytes into events. Once a choice has begun, an event without anything that the service needs passes unread, because
- * parsing costs much time (`unread-passages.ts`). All other events are parsed.
+ * parsing costs much time (`unread-passages.ts`). All other events are parsed. Every event is parsed if the reader asked for that,
+ * after a carriage return, and after a long unfinished event.
  */
 export class EventReader {
   readonly #decoder = new TextDecoder()
@@ -94,8 +95,8 @@ export class EventReader {
   }
 
   /**
-   * Reads whole events. Consecutive events become one passage. An event with usage, an event of several lines, and an event to
-   * which a role was added are never in a passage.
+   * Reads whole events. Consecutive events of one line `data: …` become one passage. An event with usage, and an event to which a
+   * role was added, are never in a passage.
    */
   #readWhole(bytes: Buffer, text: string, length: number): EventGroup {
     const events: ModelEvent[] = []

@@ -25,7 +25,7 @@ export class StreamUsage {
 
   /**
    * The request without the option, to be sent after a refusal. Undefined if the refusal does not name the option, if the request
-   * did not have the option, and if the caller sent other stream options, which may be at fault themselves.
+   * did not have the option, or if the caller sent other stream options, which may be at fault themselves.
    */
   retryWithoutUsage(asked: CompletionRequest, { body: said }: UpstreamRefusal): CompletionRequest | undefined {
     const again = withoutUsage(asked)

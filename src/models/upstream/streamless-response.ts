@@ -87,8 +87,8 @@ export class UpstreamResponse implements Dispatcher.DispatchHandler, UpstreamAns
   }
 
   /**
-   * The body as it arrives. Pieces that arrived since the last read are joined into one. A reader that stops early aborts the
-   * request.
+   * The body as it arrives. Pieces that arrived since the last read are joined into one. A reader that stops early without
+   * `drain` aborts the request.
    */
   [Symbol.asyncIterator](): AsyncIterator<Buffer, undefined> {
     return this

@@ -17,7 +17,7 @@ export function unitsOf(bytes: number): number {
 
 /**
  * Distributes the pieces of upstreams' answers among the turns of the event loop: many pieces may arrive in one turn, and each is
- * read synchronously. A piece with more units than a turn may read begins a turn, and only pieces that never wait are read beside it.
+ * read synchronously. A piece with more units than a turn may read shares its turn only with pieces that never wait.
  */
 export class TurnScheduler {
   /** The turn of the event loop in which a piece was last read, and the units of all pieces in that turn. */
