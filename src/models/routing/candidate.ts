@@ -42,9 +42,9 @@ export interface OpenedStream {
 const maxProbeWaitMs = 1000
 
 const defaultRetries = 2
-/** The first pause between two attempts, without its jitter. Each further pause is twice as long. */
+/** The first pause between two attempts, without its jitter. Each further pause is twice as long, up to the longest pause. */
 const firstPauseMs = 250
-/** The longest pause. If an upstream asks for a longer pause, the request is not retried. */
+/** The longest pause, with its jitter. If an upstream asks for a longer pause, the request is not retried. */
 const maxPauseMs = 8000
 
 /** One configured model: calls its adapter with deadlines, retries and a circuit breaker. */

@@ -24,7 +24,8 @@ const ended: Step = { done: true, value: undefined }
 
 /**
  * The events of a stream that has begun. The class restarts the idle deadline, and reports the end of the stream to the breaker
- * and the attempt. The class is not a generator: one more generator would make each event noticeably more expensive.
+ * and the attempt; an end by the reader goes only to the attempt. The class is not a generator: one more generator would make
+ * each event noticeably more expensive.
  */
 export class OpenEvents implements AsyncIterableIterator<readonly ModelEvent[], undefined> {
   #first: readonly ModelEvent[] | undefined

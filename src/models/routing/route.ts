@@ -48,7 +48,7 @@ export class Route {
 
   /**
    * Runs `work`, and keeps the candidates open until it ends, even if a reload replaces them meanwhile. If `models.json` can be
-   * reloaded, `complete` and `open` must be called inside `work`.
+   * reloaded, `complete` and `open` must be called, and their streams read, inside `work`.
    */
   async use<T>(work: () => Promise<T>): Promise<T> {
     this.#inFlight.enter()
@@ -84,8 +84,9 @@ export class Route {
 
   /**
    * Resolves when the first event has come; after that, no other candidate is asked.
-   * @throws ApiError at the first failure that every model would have, and at the first failure after the signal has aborted. If
-   *   all candidates fail: the last failure that is not a limit of one model, or, if all failures are such limits, the last one
+   * @throws ApiError at the first failure that every model would have. After the signal has aborted: the next failure, or the
+   *   signal's reason. If all candidates fail: the last failure that is not a limit of one model, or, if all failures are such
+   *   limits, the last one
    */
   open(
     requestFor: RequestFor,
