@@ -11,7 +11,7 @@ const waitsMs = [5000, 10_000, 20_000, 20_000, 20_000, 20_000]
 /** The maximum busy share of the event loop since the last check: a collection delays requests that come meanwhile. */
 const maxBusyShare = 0.05
 
-/** Bytes of growth since the last collection that are worth another one. */
+/** Bytes beyond the usual memory, or of another burst, that are worth a collection. */
 const minGrowthBytes = 32 * 1024 ** 2
 
 /** The process whose memory is released. */

@@ -27,7 +27,7 @@ const newObjects = '--max-semi-space-size=16'
 const quiet = '--disable-warning=ExperimentalWarning'
 
 if (Number(process.versions.node.split('.')[0]) >= oldestMajor) {
-  if (isToServe() && !hasAllocator()) restartInPlace()
+  if (isToServe() && !isPrepared()) restartInPlace()
   import(entry).catch(fail)
   endWithNpm((signal) => process.kill(process.pid, signal))
 } else {
@@ -46,12 +46,12 @@ function isToServe() {
   return words.length === 0 || words[0] === 'serve'
 }
 
-/** Whether the allocator's variables are set, by the operator or by a parent process; they exist only on Linux. */
-function hasAllocator() {
-  return process.platform !== 'linux' || Object.keys(allocator).some((name) => name in process.env)
+/** Whether this process has the environment of the service already; the allocator's variables exist only on Linux. */
+function isPrepared() {
+  return process.platform !== 'linux' || (process.env.NODE_OPTIONS ?? '').startsWith(newObjects)
 }
 
-/** The environment of the service. The operator's NODE_OPTIONS come last, so that they win. */
+/** The environment of the service. The operator's variables win: of two equal options Node takes the last. */
 function serviceEnvironment() {
   const options = process.env.NODE_OPTIONS
   return { ...allocator, ...process.env, NODE_OPTIONS: [newObjects, quiet, options].filter(Boolean).join(' ') }

@@ -30,6 +30,11 @@ export class SqliteAccounts {
     return this.#database.prepare<[], AccountRow>('SELECT * FROM accounts ORDER BY id').all().map(toAccount)
   }
 
+  /** The id of an account; undefined without a name, and if no account has it. */
+  idOf(name: string | null): number | undefined {
+    return name === null ? undefined : this.#byName.get(name)?.id
+  }
+
   /** @throws AccessError when no account has this name */
   named(name: string): Account {
     const row = this.#byName.get(name.trim())

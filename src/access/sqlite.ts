@@ -50,7 +50,7 @@ export class SqliteAccessStore implements AccessStore {
     models?: ModelList | null,
     by = commandLine,
   ): Promise<Account> {
-    return this.#change((record) => {
+    return this.#change(by, (record) => {
       const account = this.#accounts.create(name, limits, models)
       record(by, accountEntry('account.created', account))
       return account
@@ -59,7 +59,7 @@ export class SqliteAccessStore implements AccessStore {
 
   async createFirstAccount(request: KeyRequest, by = serviceActor()): Promise<NewKey | null> {
     // It is one transaction, so that only one of several first starts creates the account, and never without its key.
-    return this.#change((record) => {
+    return this.#change(by, (record) => {
       if (this.#accounts.list().length > 0) return null
       record(by, accountEntry('account.created', this.#accounts.create(request.account)))
       const made = this.#createKey(request)
@@ -73,14 +73,14 @@ export class SqliteAccessStore implements AccessStore {
   }
 
   async suspendAccount(name: string, by = commandLine): Promise<Account> {
-    return this.#changeWithAdminLeft((record) => {
+    return this.#changeWithAdminLeft(by, (record) => {
       const before = this.#accounts.named(name)
       return recordChange('account.suspended', before, this.#accounts.suspend(name), record, by)
     })
   }
 
   async resumeAccount(name: string, by = commandLine): Promise<Account> {
-    return this.#change((record) => {
+    return this.#change(by, (record) => {
       const before = this.#accounts.named(name)
       return recordChange('account.resumed', before, this.#accounts.resume(name), record, by)
     })
@@ -92,7 +92,7 @@ export class SqliteAccessStore implements AccessStore {
     models?: ModelList | null,
     by = commandLine,
   ): Promise<Account> {
-    return this.#change((record) => {
+    return this.#change(by, (record) => {
       const before = this.#accounts.named(name)
       return recordChange('account.limited', before, this.#accounts.limit(name, changes, models), record, by)
     })
@@ -109,7 +109,7 @@ export class SqliteAccessStore implements AccessStore {
     removeAccountData: (account: number) => boolean,
     by = commandLine,
   ): Promise<boolean> {
-    return this.#changeWithAdminLeft((record) => {
+    return this.#changeWithAdminLeft(by, (record) => {
       const account = this.#accounts.named(name)
       if (!removeAccountData(account.id)) return false
       this.#accounts.remove(account)
@@ -119,7 +119,7 @@ export class SqliteAccessStore implements AccessStore {
   }
 
   async createKey(request: KeyRequest, by = commandLine): Promise<NewKey> {
-    return this.#change((record) => {
+    return this.#change(by, (record) => {
       const made = this.#createKey(request)
       record(by, newKeyEntry(made.key))
       return made
@@ -137,7 +137,7 @@ export class SqliteAccessStore implements AccessStore {
   }
 
   async rotateKey(prefixOrKey: string, overlapSeconds: number, by = commandLine): Promise<NewKey> {
-    return this.#changeWithAdminLeft((record) => {
+    return this.#changeWithAdminLeft(by, (record) => {
       const before = this.#named(prefixOrKey)
       const { old, successor } = rotated(before, overlapSeconds, unixSeconds())
       this.#setRevoked(old)
@@ -148,7 +148,7 @@ export class SqliteAccessStore implements AccessStore {
   }
 
   async revokeKey(prefixOrKey: string, by = commandLine): Promise<Key> {
-    return this.#changeWithAdminLeft((record) => {
+    return this.#changeWithAdminLeft(by, (record) => {
       const before = this.#named(prefixOrKey)
       const key = this.#setRevoked(revoked(before, unixSeconds()))
       record(by, keyChange('key.revoked', before, key))
@@ -162,7 +162,7 @@ export class SqliteAccessStore implements AccessStore {
     models?: ModelList | null,
     by = commandLine,
   ): Promise<Key> {
-    return this.#change((record) => {
+    return this.#change(by, (record) => {
       const before = this.#named(prefixOrKey)
       const key = withModels(limited(before, changes), models)
       this.#database
@@ -197,7 +197,7 @@ export class SqliteAccessStore implements AccessStore {
   }
 
   async takeNotices(): Promise<readonly string[]> {
-    return this.#change(() => {
+    return this.#change(serviceActor(), () => {
       const notices = this.#database.prepare<[], string>('SELECT text FROM notices ORDER BY id').pluck().all()
       this.#database.exec('DELETE FROM notices')
       return notices
@@ -243,9 +243,9 @@ export class SqliteAccessStore implements AccessStore {
     return key
   }
 
-  /** Runs a change in one transaction, and empties the cache afterwards. */
-  #change<T>(change: (record: Recorder) => T): Promise<T> {
-    return this.#paced.run(noAccount, () => {
+  /** Runs a change in one transaction, in the share of the account that makes it, and empties the cache afterwards. */
+  #change<T>(by: Actor, change: (record: Recorder) => T): Promise<T> {
+    return this.#paced.run(this.#accounts.idOf(by.account) ?? noAccount, () => {
       try {
         return withAuditRecords(this.#database, change)
       } finally {
@@ -255,8 +255,8 @@ export class SqliteAccessStore implements AccessStore {
   }
 
   /** Runs a change, and refuses it if it takes away the last working key of the scope `admin`. */
-  #changeWithAdminLeft<T>(change: (record: Recorder) => T): Promise<T> {
-    return this.#change((record) => {
+  #changeWithAdminLeft<T>(by: Actor, change: (record: Recorder) => T): Promise<T> {
+    return this.#change(by, (record) => {
       const hadAdmin = this.#accounts.hasAdmin()
       const result = change(record)
       checkAdminIsLeft(hadAdmin, this.#accounts.hasAdmin())

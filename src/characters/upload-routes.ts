@@ -152,7 +152,7 @@ function readName(text: string): string {
 
 /** The error for a name that no upload of the account has: 403 for a character of the folder or a starter, else 404. */
 async function whyNotRemoved(library: CharacterLibrary, account: number, name: string): Promise<ApiError> {
-  const found = await library.resolve(account, name)
+  const found = await library.find(account, name)
   if (!found || found.origin === 'account') return unknownCharacter()
   return new ApiError(
     403,

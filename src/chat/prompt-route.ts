@@ -39,7 +39,7 @@ export function promptRoute(app: TypedInstance, options: ChatOptions, replies: O
       const signal = replies.signalOf(reply)
       const resolved = await resolvePersona(request, reply, wanted, options)
       const { route } = resolved
-      const [{ droppedHeader, RequestComposer }, { receiptOf }] = await Promise.all([
+      const [{ RequestComposer }, { receiptOf }] = await Promise.all([
         import('./request-composer.ts'),
         import('./receipt.ts'),
       ])
@@ -70,8 +70,7 @@ export function promptRoute(app: TypedInstance, options: ChatOptions, replies: O
           isShown,
         })
         tokens = receipt.tokens.total
-        reply.header('x-model', encodeURIComponent(candidate.traits.name))
-        reply.headers(droppedHeader(composed.composition.dropped))
+        reply.headers(composer.headersFor(candidate))
         if (held.allowance) reply.headers(openAiTokenHeaders(held.allowance))
         const text = await work.run('messages', jsonOf(receipt, charactersPerToken * tokens))
         return reply.type('application/json; charset=utf-8').send(text)

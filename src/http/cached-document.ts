@@ -38,7 +38,8 @@ export class CachedDocument {
   readonly #plain: Buffer
   /** The smallest first. */
   readonly #compressed: readonly Coded[]
-  readonly #headers: Readonly<Record<string, string>>
+  readonly #cacheControl: string
+  readonly #vary: string
   readonly #digest: string
 
   private constructor(type: string, plain: Buffer, compressed: readonly Coded[], options: DocumentOptions) {
@@ -46,7 +47,8 @@ export class CachedDocument {
     this.#type = type
     this.#plain = plain
     this.#compressed = compressed
-    this.#headers = { 'cache-control': cacheControl, vary }
+    this.#cacheControl = cacheControl
+    this.#vary = vary
     this.#digest = hash('sha256', plain, 'base64url').slice(0, 27)
   }
 
@@ -68,13 +70,20 @@ export class CachedDocument {
     const coded = this.#compressed.find(({ coding }) => takes(coding))
     const bytes = coded?.bytes ?? this.#plain
     const tag = coded ? `${this.#digest}-${coded.coding}` : this.#digest
-    reply.headers({ etag: `"${tag}"`, ...this.#headers })
+    reply.headers({ etag: `"${tag}"`, 'cache-control': this.#cacheControl })
+    addVary(reply, this.#vary)
     if (matchesTag(request.headers['if-none-match'], tag)) return reply.code(304).send()
     readers.enter(reply.raw, networkOf(request.from))
     reply.headers({ 'content-type': this.#type, 'content-length': bytes.length })
     if (coded) reply.header('content-encoding', coded.coding)
     return reply.send(bytes.length <= pieceBytes ? bytes : Readable.from(piecesOf(bytes, pieceBytes)))
   }
+}
+
+/** Adds names to the `Vary` header; the CORS plugin may have added `Origin` before. */
+export function addVary(reply: FastifyReply, names: string): void {
+  const before = reply.getHeader('vary')
+  reply.header('vary', before === undefined ? names : `${String(before)}, ${names}`)
 }
 
 /** All refusals are this one error: to make an error with its stack costs as much as the rest of a refusal. */

@@ -1,6 +1,6 @@
 import type { FastifyPluginAsync } from 'fastify'
 import { ApiError } from '../errors.ts'
-import { CachedDocument, once, ReaderLimit } from '../http/cached-document.ts'
+import { addVary, CachedDocument, once, ReaderLimit } from '../http/cached-document.ts'
 import { readManifest } from '../manifest.ts'
 import { prefersHtml } from './accept.ts'
 import { type PageContents, readPage } from './contents.ts'
@@ -34,6 +34,8 @@ const maxReadersPerAddress = 256
 
 /** The lifetime is a year: the path of a file contains the version of the page, so the content at a path never changes. */
 const immutable = 'public, max-age=31536000, immutable'
+/** The request headers on which the reply of `GET /` depends. */
+const documentVaries = 'accept, accept-encoding'
 
 /** `GET /`: the page for browsers, and a JSON list of routes for other clients. `GET /page/…`: the files of the page. */
 export const pagePlugin: FastifyPluginAsync<PageOptions> = async (app, { hasDocuments }) => {
@@ -49,8 +51,8 @@ export const pagePlugin: FastifyPluginAsync<PageOptions> = async (app, { hasDocu
   const page = once(async () => keep(await readPage()))
 
   app.get('/', { schema: { hide: true } }, async (request, reply) => {
-    reply.header('vary', 'accept, accept-encoding')
     if (!prefersHtml(request.headers.accept)) {
+      addVary(reply, documentVaries)
       return reply.type('application/json; charset=utf-8').send(routes)
     }
     const { document } = await page()
@@ -87,6 +89,6 @@ async function keep({ version, document, files }: PageContents): Promise<KeptPag
     )
   }
   const html = 'text/html; charset=utf-8'
-  const options = { cacheControl: 'no-cache', vary: 'accept, accept-encoding', hasBrotli: true }
+  const options = { cacheControl: 'no-cache', vary: documentVaries, hasBrotli: true }
   return { version, document: await CachedDocument.from(html, Buffer.from(document), options), files: kept }
 }

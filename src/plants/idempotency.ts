@@ -15,15 +15,29 @@ export function readIdempotency(header: string | string[], body: unknown): Idemp
       'The Idempotency-Key must be 1 to 255 printable ASCII characters, once.',
     )
   }
-  return { key: header, request: hash('sha256', canonical(body)) }
+  return { key: header, request: hash('sha256', canonicalPieces(body).join('')) }
 }
 
-/** A JSON text of the value with sorted properties. */
-function canonical(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`
-  if (typeof value !== 'object' || value === null) return JSON.stringify(value)
-  const properties = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))
-  return `{${properties.map(([name, item]) => `${JSON.stringify(name)}:${canonical(item)}`).join(',')}}`
+/**
+ * The pieces of a JSON text of the value with sorted properties. They are joined once: joined at each level of a deep value, the
+ * text would be copied a hundred times.
+ */
+function canonicalPieces(value: unknown, pieces: string[] = []): readonly string[] {
+  if (Array.isArray(value)) {
+    for (const [index, item] of value.entries()) {
+      pieces.push(index === 0 ? '[' : ',')
+      canonicalPieces(item, pieces)
+    }
+    pieces.push(value.length === 0 ? '[]' : ']')
+  } else if (typeof value === 'object' && value !== null) {
+    const properties = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))
+    for (const [index, [name, item]] of properties.entries()) {
+      pieces.push(index === 0 ? '{' : ',', JSON.stringify(name), ':')
+      canonicalPieces(item, pieces)
+    }
+    pieces.push(properties.length === 0 ? '{}' : '}')
+  } else pieces.push(JSON.stringify(value))
+  return pieces
 }
 
 /** Idempotency keys of in-flight requests. */

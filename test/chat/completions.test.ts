@@ -314,6 +314,8 @@ describe('x-ignored-params', () => {
       expect(response.headers.get('x-ignored-params')?.split(',').sort() ?? null).toEqual(ignored)
       await response.text()
     }
+    const receipt = await service.request('/chat/prompt', { json: ask('Hello', more) })
+    expect(receipt.headers.get('x-ignored-params')?.split(',').sort() ?? null).toEqual(ignored)
   })
 })
 

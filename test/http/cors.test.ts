@@ -52,6 +52,16 @@ describe('a preflight', () => {
     },
   )
 
+  test.each(['/', '/openapi.json', '/models'])(
+    'is followed by a reply that varies with the origin: %s',
+    async (path) => {
+      const response = await some.request(path, { headers: { origin: page } })
+      expect(response.headers.get('access-control-allow-origin')).toBe(page)
+      expect(response.headers.get('vary')).toMatch(/\borigin\b/i)
+      if (path !== '/models') expect(response.headers.get('vary')).toMatch(/\baccept-encoding\b/i)
+    },
+  )
+
   test('of another origin gets no header that allows the request', async () => {
     const response = await preflight(some, '/plants', 'https://other.example')
     expect(response.headers.has('access-control-allow-origin')).toBe(false)

@@ -1,4 +1,6 @@
+import { hash } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { readIdempotency } from '../../src/plants/idempotency.ts'
 import { eventually } from '../support/eventually.ts'
 import { startTestService, type TestService, temporaryFolder } from '../support/service.ts'
 import { storesForThisTest } from '../support/test-database.ts'
@@ -34,6 +36,12 @@ describe('an Idempotency-Key', () => {
       expect(await again.json()).toEqual({ name: 'Fern', tag: 'shade' })
     }
     expect((await names()).filter((name) => name === 'Fern')).toHaveLength(1)
+  })
+
+  it('is compared with a digest that stays the same in all versions', () => {
+    const body = { tag: 'shade', name: 'Fern', more: [{ b: 1, a: null }, [], {}] }
+    const text = '{"more":[{"a":null,"b":1},[],{}],"name":"Fern","tag":"shade"}'
+    expect(readIdempotency('a', body).request).toBe(hash('sha256', text))
   })
 
   it('is refused for another body with a 422, and nothing is written', async () => {

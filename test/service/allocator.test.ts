@@ -24,7 +24,7 @@ it.runIf(process.platform === 'linux')(
   'a service takes little memory for new objects and returns large buffers to the system, unless the operator sets otherwise',
   async () => {
     expect(await settingsOf({})).toEqual(['1048576', options])
-    expect(await settingsOf({ [name]: '1000000' })).toEqual(['1000000', undefined])
+    expect(await settingsOf({ [name]: '1000000' })).toEqual(['1000000', options])
     const wanted = '--max-semi-space-size=64'
     expect(await settingsOf({ NODE_OPTIONS: wanted })).toEqual(['1048576', `${options} ${wanted}`])
   },

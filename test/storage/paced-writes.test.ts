@@ -1,7 +1,8 @@
 import { setImmediate as endOfTurn } from 'node:timers/promises'
-import { expect, it } from 'vitest'
+import { expect, it, onTestFinished, vi } from 'vitest'
 import { PacedWrites } from '../../src/storage/paced-writes.ts'
 import { Scheduler } from '../../src/work.ts'
+import { startTestService } from '../support/service.ts'
 
 /** Writes that each take 5 ms of the test's clock, and the number of writes that were done at the end of each turn. */
 function writesOf(isServing: boolean) {
@@ -43,4 +44,20 @@ it('a command writes immediately, and an error of a write reaches only its calle
   void paced.run(1, write)
   expect(count()).toBe(1)
   await expect(failed).rejects.toThrow('full')
+})
+
+it('the change of a key waits in the share of the account that makes it', async () => {
+  const run = vi.spyOn(PacedWrites.prototype, 'run')
+  onTestFinished(() => run.mockRestore())
+  const service = await startTestService({ DATABASE_URL: '' })
+  onTestFinished(service.close)
+  const key = await service.makeKey('ann', ['keys', 'chat'])
+  run.mockClear()
+  const headers = { authorization: `Bearer ${key}` }
+  expect((await service.request('/keys', { headers, json: { scopes: ['chat'] } })).status).toBe(201)
+  expect((await service.request('/keys', { json: { scopes: ['chat'] } })).status).toBe(201)
+  const [ofAnn, ofOwner] = run.mock.calls.map(([account]) => account)
+  expect(ofAnn).toBeGreaterThan(0)
+  expect(ofOwner).toBeGreaterThan(0)
+  expect(ofAnn).not.toBe(ofOwner)
 })

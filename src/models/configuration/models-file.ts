@@ -7,7 +7,7 @@ import { OwnFields, ownFields } from '../../openai/completion-request.ts'
 import { nearest } from '../../text.ts'
 import { adapterProblem } from './adapters.ts'
 import { isFallback, type ModelSettings, type ModelsConfiguration, namesCharacter } from './model-settings.ts'
-import { paramsProblems } from './params.ts'
+import { fitsRequest, isReadByService, paramsProblems } from './params.ts'
 import {
   AiSdkSettings,
   FallbackSettings,
@@ -190,7 +190,10 @@ function faultsOfDefaults({ defaults }: Fields, path: string): readonly string[]
   const wrong = ownFields
     .filter((name) => name in defaults && !Value.Check(OwnFields.properties[name], defaults[name]))
     .map((name) => fault(`${path}.defaults.${name}`, `is not valid; give ${expectedOf(OwnFields.properties[name])}`))
-  return [...forbidden, ...wrong]
+  const unreadable = Object.entries(defaults)
+    .filter(([name, value]) => isReadByService(name) && !fitsRequest(name, value))
+    .map(([name]) => fault(`${path}.defaults.${name}`, 'is not a valid value of this parameter'))
+  return [...forbidden, ...wrong, ...unreadable]
 }
 
 /** The values that a field takes, in the words of the request's error message. */

@@ -20,6 +20,11 @@ const bounds = ['max_tokens', 'max_completion_tokens']
 /** Other parameters that the service reads. No rename may write an unchecked value to them. */
 const readByService = ['n', 'stop', 'stream_options', 'tools', 'tool_choice', 'response_format']
 
+/** Whether the service reads a parameter, so that its value must be valid. */
+export function isReadByService(name: string): boolean {
+  return bounds.includes(name) || readByService.includes(name)
+}
+
 /** Faults of a model's `params` that its schema cannot find. @param params any value: the schema reports a wrong shape */
 export function paramsProblems(params: unknown): readonly Problem[] {
   if (!isFields(params)) return []
@@ -45,15 +50,15 @@ function valuesIn(key: 'set' | 'cap', values: unknown): readonly Problem[] {
     const place = `${key}.${name}`
     const problem = problemOfName(name)
     if (problem !== undefined) return [{ place, problem }]
-    const isRead = bounds.includes(name) || readByService.includes(name)
     // The schema reports a cap that is not a number.
-    const isChecked = isRead && (key === 'set' || typeof value === 'number')
+    const isChecked = isReadByService(name) && (key === 'set' || typeof value === 'number')
     const fits = !isChecked || (fitsRequest(name, value) && (key === 'set' || Number(value) > 0))
     return problemsOf(place, fits ? undefined : 'is not a valid value of this parameter')
   })
 }
 
-function fitsRequest(name: string, value: unknown): boolean {
+/** Whether a value is valid for a parameter of completions; any value of another parameter is valid. */
+export function fitsRequest(name: string, value: unknown): boolean {
   const schema = Object.entries(CompletionRequest.properties).find(([each]) => each === name)?.[1]
   return schema === undefined || Value.Check(schema, value)
 }

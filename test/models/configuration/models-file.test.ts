@@ -321,6 +321,11 @@ describe('an invalid models.json', () => {
     ['an unknown overflow', model({ overflow: 'drop' }), 'models.a.overflow is "drop"; give "drop-oldest".'],
     ['defaults that are no object', model({ defaults: [canary] }), /^models\.a\.defaults is not valid/],
     ['a default for stream', model({ defaults: { stream: true } }), 'models.a.defaults.stream can have no default.'],
+    [
+      'a default of the wrong type',
+      model({ defaults: { n: '2' } }),
+      'models.a.defaults.n is not a valid value of this parameter.',
+    ],
     ...params.map(
       ([what, value, place, problem]) =>
         [what, model({ params: value }), `models.a.params${place} ${problem}`] as const,
