@@ -102,6 +102,8 @@ export interface AccessStore {
   createKey(request: KeyRequest, by?: Actor): Promise<NewKey>
   /** All keys, or the keys of one account, oldest first; keys of one second by their ids. Refuses an unknown account. */
   listKeys(account?: string): Promise<readonly Key[]>
+  /** At most `limit` keys of an account in the order of `listKeys`, ended keys included. @param after the key before the first one */
+  keysAfter(account: number, after: KeyPosition | undefined, limit: number): Promise<readonly Key[]>
   /**
    * Creates a successor of a key. The old key goes on working for `overlapSeconds`; with 0 it ends at once. Finds the key as
    * `revokeKey` does. Refuses an unknown key, several matching keys, and with the code `key_ended` a key that has ended or has a
@@ -132,6 +134,9 @@ export interface AccessStore {
   /** Writes when keys were last used: Unix seconds by the keys' ids. */
   noteUses(uses: ReadonlyMap<string, number>): Promise<void>
 }
+
+/** The position of a key in the list of its account. */
+export type KeyPosition = Pick<Key, 'created' | 'id'>
 
 /** The store that commands on accounts and keys need. */
 export interface AccessStores {

@@ -69,11 +69,28 @@ export const NewKeyBody = Type.Object(
   { title: 'NewKey', examples: [{ ...example, key: 'cv_…' }] },
 )
 
-/** All working keys of an account. */
+/** A page of the working keys of an account. */
 export const KeyList = Type.Object(
-  { object: Type.Literal('list'), data: Type.Array(KeyBody), has_more: Type.Literal(false) },
+  { object: Type.Literal('list'), data: Type.Array(KeyBody), has_more: Type.Boolean() },
   { title: 'KeyList' },
 )
+
+/** The query of the list of keys. */
+export const KeyListQuery = Type.Object({
+  limit: Type.Optional(
+    Type.Integer({
+      description:
+        'The maximum number of keys; the default is 1,000. Keys with long lists of models come on shorter pages.',
+      minimum: 1,
+      maximum: 1000,
+      errorMessage: 'send a whole number from 1 to 1000, once',
+      examples: [20],
+    }),
+  ),
+  after: Type.Optional(
+    Type.String({ description: 'The id of the last key of the previous page.', errorMessage: 'send it once' }),
+  ),
+})
 
 /** The body of a request for a new key. */
 export const KeyRequestBody = Type.Object(

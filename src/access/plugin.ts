@@ -1,14 +1,24 @@
+import { setImmediate as endOfTurn } from 'node:timers/promises'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from '@sinclair/typebox'
 import type { FastifyReply } from 'fastify'
 import { ApiError, invalidField } from '../errors.ts'
 import { answers, refusals, security, type TypedInstance } from '../http/openapi-fields.ts'
 import { ChatError } from '../openai/completion.ts'
-import { AccessError, type AccessStore, type Key, keyNameProblem, type NewKey } from './access.ts'
+import { AccessError, type AccessStore, type Key, type KeyPosition, keyNameProblem, type NewKey } from './access.ts'
 import { actorOf } from './actor.ts'
 import { checkMayMake, checkMayRevoke, checkMayRotate, permissionsOf, requestedPermissions } from './excess.ts'
 import { callerOf, type Guard, requireScope } from './guard.ts'
-import { KeyBody, KeyList, KeyPath, KeyRequestBody, keyBody, NewKeyBody, RotationBody } from './key-body.ts'
+import {
+  KeyBody,
+  KeyList,
+  KeyListQuery,
+  KeyPath,
+  KeyRequestBody,
+  keyBody,
+  NewKeyBody,
+  RotationBody,
+} from './key-body.ts'
 import { type ModelList, modelListOf, modelListProblem } from './model-lists.ts'
 import { hasEnded, isPast } from './refusals.ts'
 
@@ -37,23 +47,33 @@ export const keysPlugin: FastifyPluginAsyncTypebox<KeysOptions> = async (app, { 
 
 /** Adds the routes of an account's keys: listing them, and creating one. */
 function addListRoutes(app: TypedInstance, store: AccessStore, guard: Guard): void {
+  const positionOf = async (account: number, id: string | undefined): Promise<KeyPosition | undefined> => {
+    if (id === undefined) return undefined
+    const key = await store.readKey(id)
+    if (key?.account.id === account) return key
+    throw invalidField('after', 'is not the id of a key of your account', 'The parameter')
+  }
+
   app.get(
     '',
     {
       schema: {
         operationId: 'listKeys',
         summary: "List your account's keys",
-        description: 'Lists the working keys, oldest first (keys of one second by their ids), without their secrets.',
+        description:
+          'Lists the working keys, oldest first (keys of one second by their ids), without their secrets. If `has_more` is true, pass the last `id` as `after` for the next page.',
         tags: ['keys'],
         security,
-        response: answers({ 200: KeyList }, ChatError, refusals),
+        querystring: KeyListQuery,
+        response: answers({ 200: KeyList }, ChatError, [...refusals, 400]),
       },
     },
     async (request) => {
       await guard.settle()
-      const keys = await store.listKeys(callerOf(request).account.name)
-      const data = keys.filter((key) => !hasEnded(key)).map(keyBody)
-      return { object: 'list' as const, data, has_more: false as const }
+      const { account } = callerOf(request)
+      const { limit = maxKeys, after } = request.query
+      const { keys, hasMore } = await workingKeys(store, account.id, await positionOf(account.id, after), limit)
+      return { object: 'list' as const, data: keys.map(keyBody), has_more: hasMore }
     },
   )
 
@@ -92,9 +112,38 @@ function addListRoutes(app: TypedInstance, store: AccessStore, guard: Guard): vo
   )
 }
 
+/** The most keys of a page, and the keys that are read in one turn of the event loop. */
+const maxKeys = 1000
+const keysOfTurn = 100
+/** The most entries of all lists of models on a page: a list may have 25 kB. */
+const maxModelsOfPage = 10_000
+
+/** At most `limit` working keys of an account, fewer if they have long lists of models, and whether more follow. */
+async function workingKeys(
+  store: AccessStore,
+  account: number,
+  after: KeyPosition | undefined,
+  limit: number,
+): Promise<{ readonly keys: readonly Key[]; readonly hasMore: boolean }> {
+  const keys: Key[] = []
+  let models = 0
+  for (let from = after; ; ) {
+    const read = await store.keysAfter(account, from, keysOfTurn)
+    for (const key of read) {
+      if (hasEnded(key)) continue
+      models += key.models?.length ?? 0
+      if (keys.length === limit || models > maxModelsOfPage) return { keys, hasMore: true }
+      keys.push(key)
+    }
+    if (read.length < keysOfTurn) return { keys, hasMore: false }
+    from = read.at(-1)
+    await endOfTurn()
+  }
+}
+
 /** Adds the routes of one key. */
 function addKeyRoutes(app: TypedInstance, store: AccessStore, guard: Guard): void {
-  // Reads one key: an account may have any number of keys, and reading all of them would block other requests.
+  // Reads one key: an account may have any number of keys.
   const find = async ({ account }: Key, id: string): Promise<Key> => {
     await guard.settle()
     const key = await store.readKey(id)

@@ -5,7 +5,16 @@ import type { PostgresDatabase, Transaction } from '../storage/postgres/database
 import { ShortLivedCache } from '../storage/postgres/short-lived-cache.ts'
 import { withoutStandby } from '../storage/postgres/standby.ts'
 import { unixSeconds } from '../time.ts'
-import type { AccessStore, Account, AccountLimitChanges, Key, KeyRequest, LimitChanges, NewKey } from './access.ts'
+import type {
+  AccessStore,
+  Account,
+  AccountLimitChanges,
+  Key,
+  KeyPosition,
+  KeyRequest,
+  LimitChanges,
+  NewKey,
+} from './access.ts'
 import { accountChange, accountEntry, keyChange, newKeyEntry } from './entries.ts'
 import { digestKey } from './key.ts'
 import { type ModelList, modelsToStore } from './model-lists.ts'
@@ -126,6 +135,16 @@ export class PostgresAccessStore implements AccessStore {
         ORDER BY keys.created, keys.id`
       return rows.map(toKey)
     })
+  }
+
+  async keysAfter(account: number, after: KeyPosition | undefined, limit: number): Promise<readonly Key[]> {
+    const { created = 0, id = '' } = after ?? {}
+    const rows = await this.#database.read(
+      (sql) => sql<KeyRow[]>`
+        ${sql.unsafe(selectKeys)} WHERE keys.account = ${account} AND (keys.created, keys.id) > (${created}, ${id})
+        ORDER BY keys.created, keys.id LIMIT ${limit}`,
+    )
+    return rows.map(toKey)
   }
 
   rotateKey(prefixOrKey: string, overlapSeconds: number, by = commandLine): Promise<NewKey> {

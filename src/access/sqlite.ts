@@ -8,7 +8,16 @@ import { VersionedCache } from '../storage/versioned-cache.ts'
 import { inTransaction } from '../storage/write-lock.ts'
 import { unixSeconds } from '../time.ts'
 import { noAccount } from '../work.ts'
-import type { AccessStore, Account, AccountLimitChanges, Key, KeyRequest, LimitChanges, NewKey } from './access.ts'
+import type {
+  AccessStore,
+  Account,
+  AccountLimitChanges,
+  Key,
+  KeyPosition,
+  KeyRequest,
+  LimitChanges,
+  NewKey,
+} from './access.ts'
 import { accountChange, accountEntry, keyChange, newKeyEntry } from './entries.ts'
 import { digestKey } from './key.ts'
 import { type ModelList, modelsToStore } from './model-lists.ts'
@@ -24,6 +33,7 @@ export class SqliteAccessStore implements AccessStore {
   readonly #keyByDigest: Statement<[string], KeyRow>
   readonly #matchingKeys: Statement<{ digest: string; given: string; beginning: string | null }, KeyRow>
   readonly #keyById: Statement<[string], KeyRow>
+  readonly #keysAfter: Statement<[account: number, created: number, id: string, limit: number], KeyRow>
   readonly #noteUse: Statement<[number, string]>
   /** Keys by digest and by id. Unknown keys are not cached, since an attacker can invent any number of them. */
   readonly #cache: VersionedCache<Key>
@@ -41,6 +51,8 @@ export class SqliteAccessStore implements AccessStore {
         OR substr(keys.prefix, 1, length($beginning)) = $beginning
       ORDER BY keys.prefix`)
     this.#keyById = database.prepare(`${selectKeys} WHERE keys.id = ?`)
+    this.#keysAfter = database.prepare(`
+      ${selectKeys} WHERE keys.account = ? AND (keys.created, keys.id) > (?, ?) ORDER BY keys.created, keys.id LIMIT ?`)
     this.#noteUse = database.prepare('UPDATE keys SET last_used = ? WHERE id = ?')
   }
 
@@ -134,6 +146,11 @@ export class SqliteAccessStore implements AccessStore {
       .prepare<[number], KeyRow>(`${selectKeys} WHERE keys.account = ? ORDER BY keys.created, keys.id`)
       .all(this.#accounts.named(account).id)
       .map(toKey)
+  }
+
+  async keysAfter(account: number, after: KeyPosition | undefined, limit: number): Promise<readonly Key[]> {
+    const { created = 0, id = '' } = after ?? {}
+    return this.#keysAfter.all(account, created, id, limit).map(toKey)
   }
 
   async rotateKey(prefixOrKey: string, overlapSeconds: number, by = commandLine): Promise<NewKey> {

@@ -23,20 +23,20 @@ export function readIdempotency(header: string | string[], body: unknown): Idemp
  * text would be copied a hundred times.
  */
 function canonicalPieces(value: unknown, pieces: string[] = []): readonly string[] {
-  if (Array.isArray(value)) {
-    for (const [index, item] of value.entries()) {
-      pieces.push(index === 0 ? '[' : ',')
-      canonicalPieces(item, pieces)
-    }
-    pieces.push(value.length === 0 ? '[]' : ']')
-  } else if (typeof value === 'object' && value !== null) {
-    const properties = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))
-    for (const [index, [name, item]] of properties.entries()) {
-      pieces.push(index === 0 ? '{' : ',', JSON.stringify(name), ':')
-      canonicalPieces(item, pieces)
-    }
-    pieces.push(properties.length === 0 ? '{}' : '}')
-  } else pieces.push(JSON.stringify(value))
+  if (typeof value !== 'object' || value === null) {
+    pieces.push(JSON.stringify(value))
+    return pieces
+  }
+  const isList = Array.isArray(value)
+  const entries = isList ? value.entries() : Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))
+  pieces.push(isList ? '[' : '{')
+  let separator = ''
+  for (const [name, item] of entries) {
+    pieces.push(separator, isList ? '' : `${JSON.stringify(name)}:`)
+    canonicalPieces(item, pieces)
+    separator = ','
+  }
+  pieces.push(isList ? ']' : '}')
   return pieces
 }
 

@@ -327,6 +327,11 @@ export const migrations: readonly Migration[] = [
     name: '0017-truncated-prompts',
     sql: 'ALTER TABLE requests ADD COLUMN upstream_truncated TEXT;',
   },
+  {
+    // The pages of an account's keys.
+    name: '0018-keys-by-account',
+    sql: 'CREATE INDEX keys_by_account ON keys (account, created, id);',
+  },
 ]
 
 /** The names of the applied migrations; undefined without the table `migrations`: the database is new or not ours. */

@@ -43,6 +43,48 @@ async function list(key = admin): Promise<readonly KeyBody[]> {
   return body.data
 }
 
+describe('GET /keys', () => {
+  const page = async (query: string, key: string): Promise<{ data: KeyBody[]; has_more: boolean }> =>
+    JSON.parse(await (await ask(`/keys${query}`, {}, key)).text())
+
+  it('lists the working keys in pages', async () => {
+    const panel = await service.makeKey('paged', ['keys', 'chat'])
+    for (let count = 0; count < 104; count++) await ask('/keys', { json: { scopes: ['chat'] } }, panel)
+    const whole = await page('', panel)
+    expect([whole.data.length, whole.has_more]).toEqual([105, false])
+    await ask(`/keys/${whole.data[100]?.id}`, { method: 'DELETE' }, panel)
+    const ids = whole.data.map(({ id }) => id).filter((_id, index) => index !== 100)
+    const found: string[] = []
+    for (let query = '?limit=30', hasMore = true; hasMore; query = `?limit=30&after=${found.at(-1)}`) {
+      const { data, has_more } = await page(query, panel)
+      expect(data.length).toBe(has_more ? 30 : 14)
+      found.push(...data.map(({ id }) => id))
+      hasMore = has_more
+    }
+    expect(found).toEqual(ids)
+    expect(await page(`?after=${whole.data[100]?.id}`, panel)).toMatchObject({
+      data: whole.data.slice(101),
+      has_more: false,
+    })
+  })
+
+  it('ends a page early if the keys have long lists of models', async () => {
+    const panel = await service.makeKey('long-lists', ['keys', 'chat'])
+    const models = Array.from({ length: 100 }, (_none, index) => `model-${index}`)
+    for (let count = 0; count < 101; count++) await ask('/keys', { json: { scopes: ['chat'], models } }, panel)
+    const first = await page('', panel)
+    expect(first.has_more).toBe(true)
+    const rest = await page(`?after=${first.data.at(-1)?.id}`, panel)
+    expect([first.data.length + rest.data.length, rest.has_more]).toEqual([102, false])
+  })
+
+  it.each(['limit=0', 'limit=1001', 'after=key_0', 'after=other'])('refuses %s', async (query) => {
+    const other = (await list())[0]?.id ?? ''
+    const panel = await service.makeKey('refused', ['keys'])
+    await expectError(await ask(`/keys?${query.replace('other', other)}`, {}, panel), 'chat', 400)
+  })
+})
+
 describe('POST /keys', () => {
   it('creates a working key of the caller’s account, and shows it once', async () => {
     const expires = Math.floor(Date.now() / 1000) + 3600

@@ -59,8 +59,15 @@ export async function loadKeys(): Promise<void> {
   isLoading.value = true
   failure.value = undefined
   try {
-    const { data } = await getJson<{ readonly data: readonly Key[] }>('keys')
-    if (identity.value) keys.value = data
+    const loaded: Key[] = []
+    for (let query = ''; ; ) {
+      const page = await getJson<{ readonly data: readonly Key[]; readonly has_more: boolean }>(`keys${query}`)
+      loaded.push(...page.data)
+      const last = page.data.at(-1)
+      if (!page.has_more || !last) break
+      query = `?after=${encodeURIComponent(last.id)}`
+    }
+    if (identity.value) keys.value = loaded
   } catch (error) {
     failure.value = Failure.of(error)
   } finally {
