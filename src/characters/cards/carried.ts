@@ -6,7 +6,7 @@ import { countAssets } from './charx.ts'
 import { pictureFacts } from './pictures.ts'
 import { isPlaceholder, pictureOf, strippedLength } from './png.ts'
 import { type CardSource, type ExportFormat, maxFileBytes } from './source.ts'
-import { type ZipFile, zipFile } from './zip-writer.ts'
+import { lengthOf, storedFile, type ZipFile, zipFile } from './zip-writer.ts'
 
 /** A card and its assets, prepared for an export. */
 export interface CarriedAssets {
@@ -57,7 +57,7 @@ class AssetCarrier {
   /** The asset that becomes the picture of the exported file. */
   #shown: Fields | undefined
   /** The picture of a PNG source, if it goes into an archive. */
-  #own: Buffer | undefined
+  #own: readonly Buffer[] | undefined
   #inlined = 0
   /** Bytes of `files`. */
   #packed = 0
@@ -139,10 +139,8 @@ class AssetCarrier {
     if (this.#format === 'charx') {
       const extension = pictureFacts(bytes)?.type.slice('image/'.length) ?? plainWord(textIn(asset, 'ext'), 'bin')
       const kind = pictureFacts(bytes) ? 'images' : 'other'
-      return yield* this.#pack(
-        `assets/${plainWord(textIn(asset, 'type'), 'other')}/${kind}/${index}.${extension}`,
-        bytes,
-      )
+      const name = `assets/${plainWord(textIn(asset, 'type'), 'other')}/${kind}/${index}.${extension}`
+      return this.#add(yield* zipFile(name, bytes))
     }
     if (this.#inlined + bytes.length > maxInlinedBytes) return undefined
     this.#inlined += bytes.length
@@ -150,18 +148,18 @@ class AssetCarrier {
     return dataUrl(bytes)
   }
 
-  *#pack(name: string, bytes: Buffer): Steps<string> {
-    const file = yield* zipFile(name, bytes)
-    this.#packed += file.packed.length
+  /** Adds a file to the archive. @returns its URI */
+  #add(file: ZipFile): string {
+    this.#packed += lengthOf(file.packed)
     if (this.#packed > maxFileBytes) throw tooLargeFile()
     this.files.push(file)
-    return `embeded://${name}`
+    return `embeded://${file.name}`
   }
 
   /** The list of assets with the picture of a PNG source, if it goes into an archive; undefined if nothing is added. */
   *addPicture(assets: readonly unknown[]): Steps<readonly unknown[] | undefined> {
     if (!this.#own) return undefined
-    const uri = yield* this.#pack('assets/icon/images/main.png', this.#own)
+    const uri = this.#add(yield* storedFile('assets/icon/images/main.png', this.#own))
     const isSourcePicture = (asset: unknown) =>
       isFields(asset) && isIcon(asset) && textIn(asset, 'uri').trim() === standard
     const place = assets.findIndex(isSourcePicture)

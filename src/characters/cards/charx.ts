@@ -54,8 +54,9 @@ export function* writeCharx(document: Buffer, archive?: Buffer, files: readonly 
     )
   }
   const card = yield* zipFile(cardName, document)
-  const written = writeZip([card, ...others, ...files], archive?.subarray(0, entries.length > 0 ? start : 0))
-  for (const bytes of [card.packed, document]) freeBytes(bytes)
+  const kept = others.map((entry) => ({ ...entry, packed: [entry.packed] }))
+  const written = yield* writeZip([card, ...kept, ...files], archive?.subarray(0, entries.length > 0 ? start : 0))
+  for (const bytes of [...card.packed, document]) freeBytes(bytes)
   return written
 }
 

@@ -28,8 +28,10 @@ export function* exportSteps(source: CardSource, format: ExportFormat, now = Dat
   const written = format === 'v2' ? yield* toVersion(source.document, 'v2') : yield* version3(source, now)
   const carried = yield* carryAssets(source, written, format)
   const bytes = yield* writers[format](carried, source)
-  // `bytes` has copies of the packed files. A view of the source (a PNG asset without base64) is not freed.
-  for (const { packed } of carried.files) if (packed.buffer !== source.bytes.buffer) freeBytes(packed)
+  // `bytes` has copies of the packed files. Views of the source (its picture, a PNG asset without base64) are not freed.
+  for (const piece of carried.files.flatMap(({ packed }) => packed)) {
+    if (piece.buffer !== source.bytes.buffer) freeBytes(piece)
+  }
   if (bytes.length > maxFileBytes) throw tooLargeFile()
   return { bytes, losses: carried.losses }
 }

@@ -2,6 +2,7 @@ import { crc32, deflateSync } from 'node:zlib'
 import type { Fields } from '../../fields.ts'
 import { freeBytes } from '../../http/body.ts'
 import type { Steps } from '../../work.ts'
+import { crc32Steps, joinBytes } from '../documents/bytes.ts'
 import { CardError } from '../documents/card-error.ts'
 import { documentInFile, maxDocumentBytes } from '../documents/json-document.ts'
 import { inflate } from './inflate.ts'
@@ -80,21 +81,21 @@ export function* readPngCard(bytes: Buffer): Steps<FoundCard> {
 export function* writePngCards(picture: Buffer, texts: readonly CardText[]): Steps<Buffer> {
   const parts: Buffer[] = [signature]
   for (const chunk of chunksOf(picture)) {
-    if (chunk.type !== 'IEND' && cardKeyword(chunk) === undefined) parts.push(...chunkParts(chunk.type, chunk.data))
-    yield unitsOfChunk + (chunk.data.length >> 5)
+    if (chunk.type !== 'IEND' && cardKeyword(chunk) === undefined)
+      parts.push(...(yield* chunkSteps(chunk.type, chunk.data)))
+    yield unitsOfChunk
   }
   for (const { keyword, document } of texts) {
     const text = Buffer.from(`${keyword}\0${document.toString('base64')}`, 'latin1')
     yield text.length >> 3
-    parts.push(...chunkParts('tEXt', text))
-    yield text.length >> 3
+    parts.push(...(yield* chunkSteps('tEXt', text)))
   }
-  parts.push(...chunkParts('IEND', Buffer.alloc(0)))
-  return Buffer.concat(parts)
+  parts.push(...chunkParts('IEND'))
+  return yield* joinBytes(parts)
 }
 
-/** A card's picture without the card and its assets; other text chunks stay. */
-export function* pictureOf(bytes: Buffer): Steps<Buffer> {
+/** The pieces of a card's picture without the card and its assets; other text chunks stay. */
+export function* pictureOf(bytes: Buffer): Steps<readonly Buffer[]> {
   return yield* keepChunks(bytes, (chunk) => cardKeyword(chunk) === undefined && assetPath(chunk) === undefined)
 }
 
@@ -104,7 +105,7 @@ export function* pictureOf(bytes: Buffer): Steps<Buffer> {
  * @throws CardError when the picture is damaged
  */
 export function* strippedPicture(bytes: Buffer): Steps<Buffer> {
-  return yield* keepChunks(bytes, ({ type }) => shownChunks.has(type))
+  return yield* joinBytes(yield* keepChunks(bytes, ({ type }) => shownChunks.has(type)))
 }
 
 /**
@@ -126,14 +127,15 @@ const shownChunks: ReadonlySet<string> = new Set([
   ...['acTL', 'fcTL', 'fdAT'],
 ])
 
-function* keepChunks(bytes: Buffer, keeps: (chunk: Chunk) => boolean): Steps<Buffer> {
+/** The pieces of a picture with only some of its chunks. The data are views of the picture. */
+function* keepChunks(bytes: Buffer, keeps: (chunk: Chunk) => boolean): Steps<readonly Buffer[]> {
   const parts: Buffer[] = [signature]
   for (const chunk of chunksOf(bytes)) {
-    if (chunk.type !== 'IEND' && keeps(chunk)) parts.push(...chunkParts(chunk.type, chunk.data))
-    yield unitsOfChunk + (chunk.data.length >> 5)
+    if (chunk.type !== 'IEND' && keeps(chunk)) parts.push(...(yield* chunkSteps(chunk.type, chunk.data)))
+    yield unitsOfChunk
   }
   parts.push(...chunkParts('IEND'))
-  return Buffer.concat(parts)
+  return parts
 }
 
 /**
@@ -201,12 +203,22 @@ function* chunksOf(bytes: Buffer): Generator<Chunk> {
   }
 }
 
+/** The parts of a small chunk. */
 function chunkParts(type: string, data: Buffer = Buffer.alloc(0)): readonly Buffer[] {
+  return partsOf(type, data, crc32(data, crc32(type)))
+}
+
+/** The parts of a chunk that may be large. */
+function* chunkSteps(type: string, data: Buffer): Steps<readonly Buffer[]> {
+  return partsOf(type, data, yield* crc32Steps(data, crc32(type)))
+}
+
+function partsOf(type: string, data: Buffer, checksum: number): readonly Buffer[] {
   const head = Buffer.alloc(8)
   head.writeUInt32BE(data.length, 0)
   head.write(type, 4, 'latin1')
   const tail = Buffer.alloc(4)
-  tail.writeUInt32BE(crc32(data, crc32(head.subarray(4))), 0)
+  tail.writeUInt32BE(checksum, 0)
   return [head, data, tail]
 }
 
@@ -234,7 +246,7 @@ function* readCardChunk(chunk: Chunk): Steps<FoundCard> {
     if (cardVersion(document) === undefined) {
       throw new CardError('card_invalid', 'The picture holds JSON, but not a character card. Send a card.')
     }
-    const isIntact = crc32(chunk.checked) === chunk.checksum
+    const isIntact = (yield* crc32Steps(chunk.checked)) === chunk.checksum
     const warning = "The checksum of the picture's card is wrong; the card was read nevertheless."
     return { document, warnings: isIntact ? [] : [warning] }
   } finally {

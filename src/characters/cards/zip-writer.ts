@@ -1,14 +1,14 @@
-import { constants, crc32, deflateRawSync } from 'node:zlib'
-import { freeBytes } from '../../http/body.ts'
+import { constants, deflateRawSync } from 'node:zlib'
 import type { Steps } from '../../work.ts'
+import { crc32Steps, joinBytes } from '../documents/bytes.ts'
 import { pictureFacts } from './pictures.ts'
 import { looksLikeBomb, type ZipEntry } from './zip.ts'
 
-/** A file to write into an archive. */
-export type ZipFile = Pick<
-  ZipEntry,
-  'name' | 'method' | 'flags' | 'checksum' | 'size' | 'packed' | 'header' | 'trailer'
->
+/** A file to write into an archive. Its packed bytes come in pieces, because a copy of 60 MB would be for one step only. */
+export interface ZipFile
+  extends Pick<ZipEntry, 'name' | 'method' | 'flags' | 'checksum' | 'size' | 'header' | 'trailer'> {
+  readonly packed: readonly Buffer[]
+}
 
 /** APPNOTE.TXT, section 4.4.4, bit 3: the sizes come after the file. This writer puts them before it, and clears the bit. */
 const sizesFollow = 0x0008
@@ -20,32 +20,46 @@ const firstDay = 0x0021
  * readers suspect a zip bomb.
  */
 export function* zipFile(name: string, content: Buffer): Steps<ZipFile> {
-  const deflated = pictureFacts(content) ? content : yield* deflate(content)
-  yield content.length >> 3
-  const isDeflated = deflated.length < content.length && !looksLikeBomb(content.length, deflated.length)
+  const stored = yield* storedFile(name, [content])
+  if (pictureFacts(content)) return stored
+  const packed = yield* deflate(content)
+  const length = lengthOf(packed)
+  if (length >= content.length || looksLikeBomb(content.length, length)) return stored
+  return { ...stored, method: deflated, header: headerOf(deflated), packed }
+}
+
+/** Stores a file without packing it. */
+export function* storedFile(name: string, content: readonly Buffer[]): Steps<ZipFile> {
+  let checksum = 0
+  for (const piece of content) checksum = yield* crc32Steps(piece, checksum)
+  const size = lengthOf(content)
+  return { name, method: 0, flags: 0, checksum, size, packed: content, header: headerOf(0), trailer: Buffer.alloc(0) }
+}
+
+/** The method of deflated files (section 4.4.5). */
+const deflated = 8
+
+/** A header in the directory, without a name and sizes. */
+function headerOf(method: number): Buffer {
   const header = Buffer.alloc(46)
   header.writeUInt32LE(0x02014b50, 0)
   header.writeUInt16LE(20, 4)
   header.writeUInt16LE(20, 6)
-  header.writeUInt16LE(isDeflated ? 8 : 0, 10)
+  header.writeUInt16LE(method, 10)
   header.writeUInt16LE(firstDay, 14)
-  return {
-    name,
-    method: isDeflated ? 8 : 0,
-    flags: 0,
-    checksum: crc32(content),
-    size: content.length,
-    packed: isDeflated ? deflated : content,
-    header,
-    trailer: Buffer.alloc(0),
-  }
+  return header
+}
+
+/** The number of bytes in these pieces. */
+export function lengthOf(pieces: readonly Buffer[]): number {
+  return pieces.reduce((sum, { length }) => sum + length, 0)
 }
 
 /** Bytes that one step packs: this takes a few milliseconds. Deflate finds no repetitions across pieces. */
 const maxPieceBytes = 256 * 1024
 
 /** Packs bytes as one stream (RFC 1951), in pieces that end on byte boundaries. */
-function* deflate(content: Buffer): Steps<Buffer> {
+function* deflate(content: Buffer): Steps<readonly Buffer[]> {
   const packed: Buffer[] = []
   let start = 0
   for (; start + maxPieceBytes < content.length; start += maxPieceBytes) {
@@ -54,21 +68,19 @@ function* deflate(content: Buffer): Steps<Buffer> {
     yield 2 * maxPieceBytes
   }
   packed.push(deflateRawSync(content.subarray(start)))
-  const whole = Buffer.concat(packed)
-  for (const piece of packed) freeBytes(piece)
-  return whole
+  return packed
 }
 
 /** Writes an archive (APPNOTE.TXT, section 4.3.6). @param prefix bytes before the archive, such as a picture */
-export function writeZip(files: readonly ZipFile[], prefix: Buffer = Buffer.alloc(0)): Buffer {
+export function* writeZip(files: readonly ZipFile[], prefix: Buffer = Buffer.alloc(0)): Steps<Buffer> {
   const parts: Buffer[] = [prefix]
   const directory: Buffer[] = []
   let offset = prefix.length
   for (const file of files) {
     const local = localPart(file)
-    parts.push(local, file.packed)
+    parts.push(local, ...file.packed)
     directory.push(centralPart(file, offset))
-    offset += local.length + file.packed.length
+    offset += local.length + lengthOf(file.packed)
   }
   const directoryBytes = Buffer.concat(directory)
   const end = Buffer.alloc(22)
@@ -77,7 +89,7 @@ export function writeZip(files: readonly ZipFile[], prefix: Buffer = Buffer.allo
   end.writeUInt16LE(files.length, 10)
   end.writeUInt32LE(directoryBytes.length, 12)
   end.writeUInt32LE(offset, 16)
-  return Buffer.concat([...parts, directoryBytes, end])
+  return yield* joinBytes([...parts, directoryBytes, end])
 }
 
 /** A file's local header (section 4.3.7), made from a part of its header in the directory (section 4.3.12), and its name. */
@@ -102,6 +114,6 @@ function centralPart(file: ZipFile, offset: number): Buffer {
 
 function writeSizes(header: Buffer, offset: number, { checksum, packed, size }: ZipFile): void {
   header.writeUInt32LE(checksum, offset)
-  header.writeUInt32LE(packed.length, offset + 4)
+  header.writeUInt32LE(lengthOf(packed), offset + 4)
   header.writeUInt32LE(size, offset + 8)
 }

@@ -1,5 +1,5 @@
-import { crc32 } from 'node:zlib'
 import type { Steps } from '../../work.ts'
+import { crc32Steps } from '../documents/bytes.ts'
 import { CardError } from '../documents/card-error.ts'
 import { inflate } from './inflate.ts'
 
@@ -94,7 +94,8 @@ export function* unzip(entry: ZipEntry, maxBytes: number): Steps<Buffer> {
   if (entry.size > maxBytes)
     throw new CardError('card_too_large', `A file of the archive is larger than ${maxBytes} bytes. Shorten it.`)
   const content = entry.method === 0 ? entry.packed : yield* inflateEntry(entry)
-  if (content.length !== entry.size || crc32(content) !== entry.checksum) fail('a checksum or a length is wrong')
+  if (content.length !== entry.size || (yield* crc32Steps(content)) !== entry.checksum)
+    fail('a checksum or a length is wrong')
   return content
 }
 
