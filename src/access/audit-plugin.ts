@@ -1,10 +1,11 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import type { AuditTrail } from '../audit/record.ts'
+import type { AuditRecord, AuditTrail } from '../audit/record.ts'
 import { ApiError } from '../errors.ts'
 import { answers, refusals, security } from '../http/openapi-fields.ts'
 import { ChatError } from '../openai/completion.ts'
 import { AuditList, AuditQuery } from './audit-schemas.ts'
 import { callerOf, type Guard, requireScope } from './guard.ts'
+import { readPage } from './pages.ts'
 
 /** What the route of the audit trail needs. */
 export interface AuditOptions {
@@ -24,7 +25,7 @@ export const auditPlugin: FastifyPluginAsyncTypebox<AuditOptions> = async (app, 
         operationId: 'listAuditRecords',
         summary: 'List the audit trail',
         description:
-          'Lists changes of keys, accounts, shares, characters, the database and the models, oldest first. For the next page pass the id of the last record as `after`. A key with the scope `admin` gets all records, a key with `keys` those of its own account.',
+          'Lists changes of keys, accounts, shares, characters, the database and the models, oldest first. If `has_more` is true, pass the id of the last record as `after` for the next page; a page of long records has fewer than `limit`. A key with the scope `admin` gets all records, a key with `keys` those of its own account.',
         tags: ['keys'],
         security,
         querystring: AuditQuery,
@@ -37,8 +38,12 @@ export const auditPlugin: FastifyPluginAsyncTypebox<AuditOptions> = async (app, 
       const isOperator = scopes.includes('admin')
       if (account !== undefined && !isOperator) throw othersAccounts()
       const scope = isOperator ? { accountName: account } : { accountName: own.name, accountId: own.id }
-      const records = await audit.list({ ...filters, ...scope, limit: limit + 1 })
-      return { object: 'list', data: records.slice(0, limit), has_more: records.length > limit }
+      const { items, hasMore } = await readPage<AuditRecord>({
+        limit,
+        read: (last, count) => audit.list({ ...filters, ...(last && { after: last.id }), ...scope, limit: count }),
+        lengthOf: ({ before, after }) => JSON.stringify([before, after]).length,
+      })
+      return { object: 'list', data: items, has_more: hasMore }
     },
   )
 }

@@ -1,4 +1,3 @@
-import { setImmediate as endOfTurn } from 'node:timers/promises'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from '@sinclair/typebox'
 import type { FastifyReply } from 'fastify'
@@ -20,6 +19,7 @@ import {
   RotationBody,
 } from './key-body.ts'
 import { type ModelList, modelListOf, modelListProblem } from './model-lists.ts'
+import { readPage } from './pages.ts'
 import { hasEnded, isPast } from './refusals.ts'
 
 /** What the routes of keys need. */
@@ -72,8 +72,13 @@ function addListRoutes(app: TypedInstance, store: AccessStore, guard: Guard): vo
       await guard.settle()
       const { account } = callerOf(request)
       const { limit = maxKeys, after } = request.query
-      const { keys, hasMore } = await workingKeys(store, account.id, await positionOf(account.id, after), limit)
-      return { object: 'list' as const, data: keys.map(keyBody), has_more: hasMore }
+      const start = await positionOf(account.id, after)
+      const { items, hasMore } = await readPage<Key>({
+        limit,
+        read: (last, count) => store.keysAfter(account.id, last ?? start, count),
+        lengthOf: (key) => (hasEnded(key) ? undefined : JSON.stringify(key.models).length),
+      })
+      return { object: 'list' as const, data: items.map(keyBody), has_more: hasMore }
     },
   )
 
@@ -112,34 +117,8 @@ function addListRoutes(app: TypedInstance, store: AccessStore, guard: Guard): vo
   )
 }
 
-/** The most keys of a page, and the keys that are read in one turn of the event loop. */
+/** The most keys of a page. */
 const maxKeys = 1000
-const keysOfTurn = 100
-/** The most entries of all lists of models on a page: a list may have 25 kB. */
-const maxModelsOfPage = 10_000
-
-/** At most `limit` working keys of an account, fewer if they have long lists of models, and whether more follow. */
-async function workingKeys(
-  store: AccessStore,
-  account: number,
-  after: KeyPosition | undefined,
-  limit: number,
-): Promise<{ readonly keys: readonly Key[]; readonly hasMore: boolean }> {
-  const keys: Key[] = []
-  let models = 0
-  for (let from = after; ; ) {
-    const read = await store.keysAfter(account, from, keysOfTurn)
-    for (const key of read) {
-      if (hasEnded(key)) continue
-      models += key.models?.length ?? 0
-      if (keys.length === limit || models > maxModelsOfPage) return { keys, hasMore: true }
-      keys.push(key)
-    }
-    if (read.length < keysOfTurn) return { keys, hasMore: false }
-    from = read.at(-1)
-    await endOfTurn()
-  }
-}
 
 /** Adds the routes of one key. */
 function addKeyRoutes(app: TypedInstance, store: AccessStore, guard: Guard): void {

@@ -15,7 +15,7 @@ import type { ModelListing, ModelRegistry } from './registry.ts'
 export interface ModelsOptions {
   readonly guard: Guard
   readonly models: ModelRegistry
-  readonly library: Pick<CharacterLibrary, 'list' | 'resolve'>
+  readonly library: Pick<CharacterLibrary, 'find' | 'list'>
   /** Whether the routes are the alias under `/v1`, which is not part of the contract and not in the OpenAPI document. */
   readonly isAlias?: boolean
 }
@@ -97,7 +97,7 @@ export const modelsPlugin: FastifyPluginAsyncTypebox<ModelsOptions> = async (
     if (id === '') throw unknownRoute(app)
     const { route, character } = models.resolveRequested(id, caller)
     if (character === null) return listed(models.listing(route))
-    const found = await library.resolve(caller.account.id, character)
+    const found = await library.find(caller.account.id, character)
     if (!found) throw models.notFound(id, caller)
     return listed({ id, ownedBy: owners[found.origin] })
   }

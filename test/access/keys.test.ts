@@ -70,12 +70,12 @@ describe('GET /keys', () => {
 
   it('ends a page early if the keys have long lists of models', async () => {
     const panel = await service.makeKey('long-lists', ['keys', 'chat'])
-    const models = Array.from({ length: 100 }, (_none, index) => `model-${index}`)
-    for (let count = 0; count < 101; count++) await ask('/keys', { json: { scopes: ['chat'], models } }, panel)
+    const models = Array.from({ length: 100 }, (_none, index) => `model-${index}`.padEnd(255, 'é'))
+    for (let count = 0; count < 60; count++) await ask('/keys', { json: { scopes: ['chat'], models } }, panel)
     const first = await page('', panel)
     expect(first.has_more).toBe(true)
     const rest = await page(`?after=${first.data.at(-1)?.id}`, panel)
-    expect([first.data.length + rest.data.length, rest.has_more]).toEqual([102, false])
+    expect([first.data.length + rest.data.length, rest.has_more]).toEqual([61, false])
   })
 
   it.each(['limit=0', 'limit=1001', 'after=key_0', 'after=other'])('refuses %s', async (query) => {

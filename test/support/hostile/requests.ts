@@ -90,6 +90,21 @@ const bodies: readonly Row[] = [
     { small: { scopes: ['chat'] }, isLargest: true },
   ),
   {
+    name: 'lists of 400 keys with 100 models of 255 letters, and their audit records',
+    maxAttackers: 16,
+    prepare: () => {
+      const models = times(100, (index) => `model ${index}`.padEnd(255, 'é'))
+      const body = json({ scopes: ['chat'], models })
+      return async (attacker) => {
+        for (let index = 0; index < 400; index++) await attacker.post('/keys', body)
+        for (let round = 0; round < 3; round++) {
+          await attacker.send('/keys')
+          await attacker.send('/audit?limit=1000')
+        }
+      }
+    },
+  },
+  {
     name: 'a keyed plant with 80,000 unknown properties',
     isLargest: true,
     prepare: () => {
