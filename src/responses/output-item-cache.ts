@@ -4,7 +4,7 @@ import type { OutputItem } from '../openai/response.ts'
 const keptMs = 3_600_000
 /** Maximum characters of all items, which take some 32 MB of memory, and of the items of one account. */
 const maxCharacters = 16 * 1024 ** 2
-const maxAccountCharacters = maxCharacters / 4
+export const maxAccountCharacters = maxCharacters / 4
 
 interface CachedItem {
   readonly account: number
@@ -42,11 +42,11 @@ export class OutputItemCache {
     this.#evict(account)
   }
 
-  /** An output item of the same account; undefined if the account has no such item, or it is not kept any more. */
-  find(account: number, id: string): OutputItem | undefined {
+  /** An output item of the same account, and its characters; undefined if the account has no such item, or it is not kept any more. */
+  find(account: number, id: string): Pick<CachedItem, 'item' | 'characters'> | undefined {
     const kept = this.#items.get(id)
     if (!kept || kept.account !== account || kept.expiresAtMs <= this.#now()) return undefined
-    return kept.item
+    return kept
   }
 
   #add(kept: CachedItem): void {

@@ -2,9 +2,10 @@ import { ApiError, invalidField } from '../errors.ts'
 import type { ContentPart, Message } from '../openai/completion-request.ts'
 import type { InputItem, InputPart, ResponseRequest } from '../openai/response-request.ts'
 import type { ToolCall } from '../openai/tool-fields.ts'
+import { maxAccountCharacters } from './output-item-cache.ts'
 
-/** Finds an output item of an earlier response. */
-export type FindItem = (id: string) => InputItem | undefined
+/** Finds an output item of an earlier response, and its characters. */
+export type FindItem = (id: string) => { readonly item: InputItem; readonly characters: number } | undefined
 
 /** The messages of an input, and the origin of each. */
 export interface Conversation {
@@ -38,6 +39,8 @@ class InputReader implements Conversation {
   /** The calls of the newest message that has some. A copy for each call would take a time that grows with their square. */
   #calls: ToolCall[] = []
   readonly #find: FindItem
+  /** The characters of all items that references have brought. */
+  #referred = 0
 
   constructor(find: FindItem) {
     this.#find = find
@@ -84,9 +87,17 @@ class InputReader implements Conversation {
   }
 
   #readReference(id: string, at: string): void {
-    const item = this.#find(id)
-    if (!item) throw notKept(at)
-    this.read(item, at)
+    const found = this.#find(id)
+    if (!found) throw notKept(at)
+    // All items of an account have fewer characters, so only repeated references can have more.
+    this.#referred += found.characters
+    if (this.#referred > maxAccountCharacters) {
+      throw invalidField(
+        'input',
+        `refers to items of more than ${maxAccountCharacters} characters: refer to each item once`,
+      )
+    }
+    this.read(found.item, at)
   }
 }
 

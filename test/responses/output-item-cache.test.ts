@@ -16,10 +16,10 @@ test('an item is kept for an hour, only for its account', () => {
   const kept = new OutputItemCache(() => now)
   const item = itemOf('a', 10)
   kept.keep(1, [item])
-  expect(kept.find(1, 'a')).toBe(item)
+  expect(kept.find(1, 'a')?.item).toBe(item)
   expect(kept.find(2, 'a')).toBeUndefined()
   now += 3_599_999
-  expect(kept.find(1, 'a')).toBe(item)
+  expect(kept.find(1, 'a')?.item).toBe(item)
   now += 1
   expect(kept.find(1, 'a')).toBeUndefined()
 })

@@ -327,6 +327,14 @@ describe('an output item of a response', () => {
     expect(upstream.calls[1]?.body['messages']).toEqual([user, { role: 'assistant', content: 'Hello there.' }, user])
   })
 
+  test('to items of too many characters together is refused', async () => {
+    upstream.answer(json(completion('x'.repeat(1_500_000))))
+    const reference = { type: 'item_reference', id: await itemOf(await post({})) }
+    expect((await post({ input: [reference, reference, user] })).status).toBe(200)
+    const error = await readChatError(await post({ input: [reference, reference, reference, user] }))
+    expect(error).toMatchObject({ code: 'invalid_field', param: 'input' })
+  })
+
   test('is not kept with store: false', async () => {
     const id = await itemOf(await post({ store: false }))
     const error = await readChatError(await post({ input: [{ type: 'item_reference', id }] }))
