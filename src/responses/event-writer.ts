@@ -2,7 +2,16 @@ import { eventOf } from '../chat/stream-writer.ts'
 import type { Call, OutputItem, OutputMessage, Reasoning } from '../openai/response.ts'
 import { GrowingText } from '../text.ts'
 import { type MessageParts, readMessageParts } from './message-parts.ts'
-import { cutReason, emptyCall, emptyMessage, emptyReasoning, setArguments, textPart } from './output.ts'
+import {
+  cutReason,
+  emptyCall,
+  emptyMessage,
+  emptyReasoning,
+  maxResponseLength,
+  setArguments,
+  textPart,
+  tooLongAnswer,
+} from './output.ts'
 
 /** A part of an item whose text still grows. */
 interface OpenText {
@@ -33,15 +42,20 @@ export class EventWriter {
   #open: OpenText | undefined
   /** Calls by their index in the chunks. Pieces of several calls may come in any order, so all calls end together. */
   readonly #calls = new Map<number, OpenCall>()
+  /** The characters of all texts and arguments so far. */
+  #length = 0
 
   /** One event with its sequence number. */
   event(type: string, rest: object): string {
     return eventOf(JSON.stringify({ type, sequence_number: this.#sequence++, ...rest }), type)
   }
 
-  /** The events that a delta of the model's message causes. */
+  /** The events that a delta of the model's message causes. @throws ApiError 502 beyond `maxResponseLength` characters */
   add(delta: unknown): string {
     const { thought, text, refusal, calls } = readMessageParts(delta)
+    this.#length += thought.length + text.length + refusal.length
+    for (const call of calls) this.#length += call.text.length
+    if (this.#length > maxResponseLength) throw tooLongAnswer()
     let events = this.#addText('reasoning_text', thought)
     events += this.#addText('output_text', text)
     events += this.#addText('refusal', refusal)

@@ -1,7 +1,20 @@
 import { randomUUID } from 'node:crypto'
+import { ApiError } from '../errors.ts'
 import type { Completion } from '../openai/completion.ts'
 import type { Call, OutputItem, OutputMessage, Reasoning } from '../openai/response.ts'
 import { readMessageParts } from './message-parts.ts'
+
+/** The most characters of the texts and arguments in a response: the last events of a stream repeat them four times. */
+export const maxResponseLength = 2 * 1024 ** 2
+
+/** The error of an answer that is longer. */
+export function tooLongAnswer(): ApiError {
+  return new ApiError(
+    502,
+    'upstream_error',
+    `The model's answer has more than ${maxResponseLength} characters, more than a response may have. Ask for a shorter answer, or ask by POST /chat/completions.`,
+  )
+}
 
 /** A unique id like OpenAI's, with the kind of the object as its prefix. */
 export function idOf(kind: 'resp' | 'msg' | 'fc' | 'ctc' | 'rs'): string {
@@ -31,11 +44,13 @@ export function emptyReasoning(): Reasoning {
   return { type: 'reasoning', id: idOf('rs'), status: 'in_progress', summary: [], content: [] }
 }
 
-/** The output items of a whole completion. */
+/** The output items of a whole completion. @throws ApiError 502 for more than `maxResponseLength` characters */
 export function outputOf({ choices }: Completion): readonly OutputItem[] {
   const [choice] = choices
   if (!choice) return []
   const { thought, text, refusal, calls } = readMessageParts(choice.message)
+  const lengths = [thought, text, refusal, ...calls.map((call) => call.text)].map(({ length }) => length)
+  if (lengths.reduce((sum, length) => sum + length, 0) > maxResponseLength) throw tooLongAnswer()
   const status = cutReason(choice.finish_reason) ? 'incomplete' : 'completed'
   const output: OutputItem[] = []
   if (thought !== '') {

@@ -349,6 +349,19 @@ describe('an output item of a response', () => {
   })
 })
 
+test.each([true, false])('an answer of too many characters is a 502: stream %s', async (stream) => {
+  const text = 'x'.repeat(1_100_000)
+  const events = sse(chunkText({ content: text }), chunkText({ content: text }), '[DONE]')
+  upstream.answer(stream ? pieces([events]) : json(completion(text + text)))
+  const response = await post({ stream })
+  const said = await response.text()
+  expect(said).toContain('more than 2097152 characters')
+  expect(said).toContain('upstream_error')
+  expect(response.status).toBe(stream ? 200 : 502)
+  expect(said.includes('response.failed')).toBe(stream)
+  expect(said.includes('response.completed')).toBe(false)
+})
+
 test('a parameter in an upstream’s error has the name that was sent', async () => {
   for (const [param, own] of [
     ['max_completion_tokens', 'max_output_tokens'],

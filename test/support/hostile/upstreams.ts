@@ -10,6 +10,8 @@ const megabyte = 1024 ** 2
 
 interface UpstreamRow {
   readonly name: string
+  /** Whether the request is one of the Responses API. */
+  readonly isResponse?: boolean
   readonly model?: string
   readonly stream?: boolean
   /** Writes the whole reply. */
@@ -19,11 +21,12 @@ interface UpstreamRow {
 /** The messages of a chat before the attack, with a normal answer: loading a package must not count as part of the attack. */
 const warming = [{ role: 'user', content: 'Warming up' }] as const
 
-const upstreamRow = ({ name, model = 'relay', stream = true, answer }: UpstreamRow): Row =>
-  postRow(`${model}: ${name}`, path, () => json({ model, messages: hi, stream }), {
+const upstreamRow = ({ name, isResponse = false, model = 'relay', stream = true, answer }: UpstreamRow): Row => {
+  const asked = (messages: readonly object[]) => (isResponse ? { model, input: messages } : { model, messages })
+  return postRow(`${model}: ${name}`, isResponse ? '/responses' : path, () => json({ ...asked(hi), stream }), {
     isLargest: true,
     maxAttackers: 40,
-    small: { model, messages: warming },
+    small: asked(warming),
     upstream: (request, response) => {
       response.on('error', () => {})
       void bodyOf(request).then((body) => {
@@ -33,6 +36,7 @@ const upstreamRow = ({ name, model = 'relay', stream = true, answer }: UpstreamR
       })
     },
   })
+}
 
 async function bodyOf(request: IncomingMessage): Promise<string> {
   let text = ''
@@ -93,6 +97,21 @@ const blockOf = (content_block: object, index = 0) =>
   JSON.stringify({ type: 'content_block_start', index, content_block })
 
 export const upstreams: readonly Row[] = [
+  upstreamRow({
+    name: 'a response of 15 MB, streamed',
+    isResponse: true,
+    answer: events(chunk({ content: 'moss and fern '.repeat(360) }), 3000),
+  }),
+  upstreamRow({
+    name: 'a response of 15 MB, whole',
+    isResponse: true,
+    stream: false,
+    answer: filler(
+      '{"id":"a","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"',
+      15,
+      '"}}]}',
+    ),
+  }),
   upstreamRow({ name: '300,000 tiny events', answer: events(chunk({ content: 'a' }), 300_000) }),
   upstreamRow({
     name: '1,000,000 comments before the first event',
