@@ -28,6 +28,9 @@ interface ReadEventGroup extends EventGroup {
   readonly events: readonly ReadEvent[]
 }
 
+/** The first byte of a JSON object. */
+const openBrace = 0x7b
+
 /** An unfinished event of more bytes goes to the parser; otherwise it would be scanned again with each piece. */
 const longEventBytes = 256 * 1024
 
@@ -67,6 +70,11 @@ export class EventReader {
   read(bytes: Buffer): EventGroup {
     const all = this.#rest ? Buffer.concat([this.#rest, bytes]) : bytes
     this.#rest = undefined
+    // A body that begins with a brace has no events. It may be the plain JSON of an error, which is read at its end.
+    if (!this.#roles.hasBegun && all[0] === openBrace && all.length <= longEventBytes) {
+      this.#rest = all
+      return { events: [], isDone: false }
+    }
     // In latin1 each byte is one character, so indices are the same. Searching a string is much faster than searching bytes.
     const text = all.toString('latin1')
     // Carriage returns are rare, so only the parser handles lines that end with one.
