@@ -33,7 +33,9 @@ export class RequestScope implements Disposable {
 
   /** Holds bytes until the request ends. */
   hold(held: HeldBytes | undefined): HeldBytes | undefined {
-    if (held) this.#held.push(held)
+    // A package that ignores the signal may go on after the request has ended. A released count stays at 0.
+    if (this.#own.signal.aborted) held?.release()
+    else if (held) this.#held.push(held)
     return held
   }
 

@@ -1,6 +1,8 @@
 import { gzipSync } from 'node:zlib'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { BytesInFlight } from '../../../src/http/bytes-in-flight.ts'
+import type { ProviderFetch } from '../../../src/models/ai-sdk/fetch.ts'
+import { createAiSdkModel } from '../../../src/models/ai-sdk/model.ts'
 import {
   asked,
   complete,
@@ -11,7 +13,7 @@ import {
   vendorForThisTest,
 } from '../../support/ai-sdk.ts'
 import { eventsOf, recorded } from '../../support/replay.ts'
-import { pieces, type Script } from '../../support/upstream.ts'
+import { pieces, type Script, upstreamForThisTest } from '../../support/upstream.ts'
 
 const megabyte = 1024 ** 2
 const tooMuch = {
@@ -148,5 +150,34 @@ test('the pieces of a call’s arguments count as bytes in flight until the answ
   expect(error).toMatchObject({ status: 503, code: 'overloaded' })
   expect(chunks.length).toBeGreaterThan(4000)
   expect(chunks.length).toBeLessThan(12_000)
+  expect(inFlight.bytes).toBe(0)
+})
+
+test('an answer that comes after the client left counts no bytes, even if the package ignores the signal', async () => {
+  const inFlight = new BytesInFlight(8 * megabyte)
+  const left = Promise.withResolvers<void>()
+  const read = Promise.withResolvers<number>()
+  const upstream = await upstreamForThisTest(async (response) => {
+    await left.promise
+    response.end('a'.repeat(megabyte))
+  })
+  const createDeaf = ({ fetch }: Pick<ProviderFetch, 'fetch'>) => {
+    const doGenerate = async () => {
+      const answer = await fetch(upstream.url, { method: 'POST', body: '{}' })
+      read.resolve((await answer.text()).length)
+    }
+    return {
+      languageModel: () => ({ specificationVersion: 'v4', supportedUrls: {}, doGenerate, doStream: doGenerate }),
+    }
+  }
+  const model = createAiSdkModel({ adapter: 'deaf', model: 'm' }, async () => ({ createDeaf }))
+  onTestFinished(() => model.close())
+  const client = new AbortController()
+  const failure = failureFrom(complete(model, { ...asked(), openHeld: () => inFlight.open(1) }, client.signal))
+  await upstream.called(1)
+  client.abort()
+  expect(await failure).toMatchObject({ code: 'client_gone' })
+  left.resolve()
+  expect(await read.promise).toBe(megabyte)
   expect(inFlight.bytes).toBe(0)
 })
