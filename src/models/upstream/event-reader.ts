@@ -7,7 +7,7 @@ import { ChoiceRoles } from './choice-roles.ts'
 import { costOf, EventCostCounter, maxUnitsAtOnce } from './cost-counter.ts'
 import { invalidAnswer, tooLarge } from './errors.ts'
 import { errorInside } from './inside-error.ts'
-import { dataPrefix, eventEnd, unreadPassage } from './unread-passages.ts'
+import { dataPrefix, eventEnd, UnreadPassages } from './unread-passages.ts'
 
 /** The data of the event that ends a stream. */
 const done = '[DONE]'
@@ -107,6 +107,7 @@ export class EventReader {
    * role was added, are never in a passage.
    */
   #readWhole(bytes: Buffer, text: string, length: number): EventGroup {
+    const unread = new UnreadPassages(text, length)
     const events: ModelEvent[] = []
     let read: Chunk[] = []
     let start = 0
@@ -122,7 +123,7 @@ export class EventReader {
     }
     while (at < length) {
       if (this.#roles.hasBegun) {
-        const run = unreadPassage(text, at, length)
+        const run = unread.next(at)
         at = run.end
         count += run.events
       }

@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { expect, it } from 'vitest'
+import { expect, it, vi } from 'vitest'
 import { EventReader } from '../../../src/models/upstream/event-reader.ts'
 import { often } from '../../support/often.ts'
 
@@ -63,3 +63,15 @@ it('events pass unread with the same result as if each were parsed, and the serv
     { numRuns: often(500) },
   )
 })
+
+it.each([':\n\n', 'event: a\n\n'])(
+  'many events without data are searched once for what the service needs: %j',
+  (other) => {
+    const reader = new EventReader(false, [])
+    reader.read(Buffer.from(event({ index: 0, delta: { role: 'assistant', content: '' } }, {}, false)))
+    using exec = vi.spyOn(RegExp.prototype, 'exec')
+    reader.read(Buffer.from(other.repeat(1000)))
+    const searches = exec.mock.contexts.filter((pattern) => String(pattern).includes('finish_reason'))
+    expect(searches).toHaveLength(1)
+  },
+)
