@@ -78,9 +78,12 @@ export function toolResult(message: Message, toolNames: ReadonlyMap<string, stri
   }
 }
 
+/** The most characters of a name in an id. OpenAI's names have no more, and the work for a longer name would grow with it. */
+const maxNameInId = 64
+
 /** The id that connects a `function` message with its `function_call`, which have no ids themselves. */
 export function olderId(name: string): string {
-  return `function_${name.replace(/[^A-Za-z0-9_-]/g, '_')}`
+  return `function_${name.slice(0, maxNameInId).replace(/[^A-Za-z0-9_-]/g, '_')}`
 }
 
 function partsOf({ content }: Message): readonly ContentPart[] {

@@ -7,7 +7,7 @@ import type {
 } from '@ai-sdk/provider'
 import { invalidField } from '../../errors.ts'
 import { field, isFields } from '../../fields.ts'
-import { readJson } from '../../json.ts'
+import { jsonSteps } from '../../json.ts'
 import type { Message } from '../../openai/completion-request.ts'
 import type { ToolCall } from '../../openai/tool-fields.ts'
 import { calledBy } from '../../openai/tools.ts'
@@ -40,23 +40,25 @@ export function* toPrompt(messages: readonly Message[], supported: SupportedUrls
   let next = 0
   for (const [index, message] of messages.entries()) {
     if (next <= index) next = nextOfConversation(messages, index)
+    yield unitsOf(message)
     if (isResult(message)) writer.addResult(message)
     else if (isSystem(message) && isResult(messages[next])) writer.hold(message)
     else if (isSystem(message)) writer.addSystem(message, messages[index + 1])
-    else writer.addTurn(message, index > lastUser)
-    yield unitsOf(message)
+    else yield* writer.addTurn(message, index > lastUser)
   }
   return writer.end()
 }
 
-/** Units of work for a message, and for each of its parts and calls. */
+/** Units of work for a message, and for each of its parts and calls. They are yielded before the work. */
 const unitsOfMessage = 200
 const unitsOfPart = 100
 
-/** Units of work to translate a message: a character that is parsed or checked costs one unit, any other character an eighth. */
-function unitsOf({ content, tool_calls: calls }: Message): number {
+/**
+ * Units of work to translate a message without its calls: a character that is parsed or checked costs one unit, any other
+ * character an eighth.
+ */
+function unitsOf({ content }: Message): number {
   let units = unitsOfMessage
-  for (const call of calls ?? []) units += unitsOfPart + calledBy(call).text.length
   if (!Array.isArray(content)) return units + ((content?.length ?? 0) >> 3)
   for (const { text, image_url: image, file, input_audio: audio } of content) {
     const letters = image?.url.length ?? file?.file_data?.length ?? audio?.data.length ?? 0
@@ -102,13 +104,18 @@ class PromptWriter {
   }
 
   /** Adds a turn of the conversation. @param isInToolLoop whether no user message follows */
-  addTurn(message: Message, isInToolLoop: boolean): void {
+  *addTurn(message: Message, isInToolLoop: boolean): Steps<void> {
     this.#release()
     if (this.#isExample) append(this.#prompt, user(startOfChat))
     this.#isExample = false
     if (message.role === 'assistant') {
-      for (const call of callsOf(message)) this.#toolNames.set(call.id, calledBy(call).name)
-      append(this.#prompt, { role: 'assistant', content: assistantContent(message, isInToolLoop) })
+      const calls = callsOf(message)
+      const content = assistantContent(message, isInToolLoop && calls.length > 0)
+      for (const call of calls) {
+        this.#toolNames.set(call.id, calledBy(call).name)
+        content.push(yield* toolCall(call))
+      }
+      append(this.#prompt, { role: 'assistant', content })
     } else append(this.#prompt, { role: 'user', content: userContent(message, this.#supported) })
   }
 
@@ -196,17 +203,12 @@ function systemMessages(
   return [{ role: 'user', content: isMarked ? parts : [{ ...first, text: `[System note]\n${first.text}` }, ...rest] }]
 }
 
+/** The content of an assistant message without its calls. @param isReasoned whether the signed reasoning belongs to it */
 function assistantContent(
   message: Message,
-  isInToolLoop: boolean,
+  isReasoned: boolean,
 ): (LanguageModelV4ReasoningPart | LanguageModelV4TextPart | LanguageModelV4ToolCallPart)[] {
-  const calls = callsOf(message)
-  return [
-    ...(isInToolLoop && calls.length > 0 ? signedReasoning(message) : []),
-    ...plainParts(message),
-    ...textParts(refusalOf(message)),
-    ...calls.map(toolCall),
-  ]
+  return [...(isReasoned ? signedReasoning(message) : []), ...plainParts(message), ...textParts(refusalOf(message))]
 }
 
 /** The calls of an assistant message, including OpenAI's older `function_call`. */
@@ -219,23 +221,24 @@ function callsOf(message: Message): readonly ToolCall[] {
   return [...calls, { id: olderId(name), type: 'function', function: { name, arguments: given } }]
 }
 
-function toolCall(call: ToolCall): LanguageModelV4ToolCallPart {
-  const { name } = calledBy(call)
+function* toolCall(call: ToolCall): Steps<LanguageModelV4ToolCallPart> {
+  const { name, text } = calledBy(call)
+  yield unitsOfPart + name.length + text.length
   const extra = opaqueMetadata(field(call, 'extra_content'))
   return {
     type: 'tool-call',
     toolCallId: call.id,
     toolName: name,
     // The input of a provider's call must be an object.
-    input: call.type === 'custom' ? { input: call.custom.input } : readArguments(call.function.arguments),
+    input: call.type === 'custom' ? { input: call.custom.input } : yield* readArguments(call.function.arguments),
     ...(extra === undefined ? {} : { providerOptions: extra }),
   }
 }
 
-function readArguments(text: string): unknown {
+function* readArguments(text: string): Steps<unknown> {
   if (text.trim() === '') return {}
   try {
-    const value = readJson(text, { depth: 100, duplicates: 'last' })
+    const value = yield* jsonSteps(text, { depth: 100, duplicates: 'last' })
     if (isFields(value)) return value
   } catch {
     // The error below says what is wrong.

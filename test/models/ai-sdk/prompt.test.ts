@@ -133,6 +133,34 @@ describe('the prompt', () => {
     ])
   })
 
+  describe('is written in steps, whose cost is known before them', () => {
+    const turn = (more: object): Message[] => [
+      { role: 'user', content: 'Go.' },
+      Object.assign({ role: 'assistant' as const, content: null }, more),
+    ]
+    const given = `{"a":[${Array(10_000).fill(1).join()}]}`
+    const call = (index: number) => ({ id: `c${index}`, type: 'function', function: { name: 'f', arguments: given } })
+
+    test.each<[string, object, number]>([
+      ['the calls of one message', { tool_calls: Array.from({ length: 40 }, (_, index) => call(index)) }, 40],
+      ['an older call', { function_call: { name: 'f', arguments: given } }, 1],
+    ])('%s', (_what, more, calls) => {
+      const steps = promptSteps(turn(more), {})
+      const costs = [...steps]
+      // Two messages, and for each call one step before it and two within its arguments.
+      expect(costs).toHaveLength(2 + 3 * calls)
+      expect(costs.reduce((sum, cost) => sum + cost)).toBeGreaterThan(calls * given.length)
+    })
+
+    test('a long name of an older call', () => {
+      const name = 'f'.repeat(1_000_000)
+      const costs = [...promptSteps(turn({ function_call: { name, arguments: '{}' } }), {})]
+      expect(costs.reduce((sum, cost) => sum + cost)).toBeGreaterThan(name.length)
+      const [, written] = toPrompt(turn({ function_call: { name, arguments: '{}' } }), {})
+      expect(written).toMatchObject({ content: [{ toolName: name, toolCallId: `function_${name.slice(0, 64)}` }] })
+    })
+  })
+
   test('parameters that are null are not sent', () => {
     const options = toCallOptions(
       { ...asked().body, temperature: null, stop: null, seed: null, tools: null, tool_choice: 'auto', user: null },

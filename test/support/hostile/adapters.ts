@@ -44,6 +44,12 @@ export const adapters: readonly Row[] = [
     adapterRow('tool arguments of 5 MB with 400,000 fields', model, () =>
       toolCalls(1, JSON.stringify(Object.fromEntries(times(400_000, (index) => [`f${index}`, 1])))),
     ),
+    adapterRow('40 tool calls with 99,000 values each', model, () =>
+      toolCalls(40, `{"a":[${Array(99_000).fill(1).join()}]}`),
+    ),
+    adapterRow('900 tool calls with 4,000 values each', model, () =>
+      toolCalls(900, `{"a":[${Array(4000).fill(1).join()}]}`),
+    ),
     adapterRow('a picture of 7.5 MB in a data: URL', model, () => [
       { role: 'user', content: [picture(`data:image/png;base64,${'A'.repeat(7_500_000)}`)] },
     ]),
