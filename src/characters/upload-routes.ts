@@ -164,7 +164,9 @@ async function whyNotRemoved(library: CharacterLibrary, account: number, name: s
 async function readUpload(request: FastifyRequest, workOf: WorkOf): Promise<ReadCard> {
   const { cardSteps } = await import('./library/card-bytes.ts')
   const bytes = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
-  const steps = cardSteps(bytes, (values) => request.held?.setWorkedOn(bytes.length, values))
+  const steps = cardSteps(bytes, (unpacked, values) => {
+    request.held?.setWorkedOn(Math.max(bytes.length, unpacked), values)
+  })
   return await whileConnected(request, (signal) => workOf(request, signal).run('card', steps))
 }
 

@@ -3,6 +3,7 @@ import { freeBytes } from '../../http/body.ts'
 import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
 import { documentInFile, maxDocumentBytes } from '../documents/json-document.ts'
+import type { OnMemory } from './inflate.ts'
 import { listZip, maxEntries, unzip, type ZipEntry } from './zip.ts'
 import { writeZip, type ZipFile, zipFile } from './zip-writer.ts'
 
@@ -15,7 +16,7 @@ const unitsOfEntry = 300
  * Reads the card of a CHARX archive. No other file of the archive is unpacked.
  * @throws CardError
  */
-export function* readCharx(bytes: Buffer): Steps<Fields> {
+export function* readCharx(bytes: Buffer, onMemory?: OnMemory): Steps<Fields> {
   const entries = listZip(bytes)
   yield entries.length * unitsOfEntry
   const cards = entries.filter(isCard)
@@ -32,7 +33,7 @@ export function* readCharx(bytes: Buffer): Steps<Fields> {
   if (cards.length > 1) {
     throw new CardError('card_invalid', 'The archive has more than one card.json. Keep one of them.')
   }
-  const document = yield* unzip(card, maxDocumentBytes)
+  const document = yield* unzip(card, maxDocumentBytes, onMemory)
   yield document.length >> 2
   return yield* documentInFile(document, bytes)
 }

@@ -10,18 +10,27 @@ const outputBytesOfStep = 64 * 1024
 /** Units of work for a byte of input that gives no output, such as a table of codes: a block without content may have one. */
 const unitsOfBareByte = 12
 
+/** Called with the bytes of memory for unpacked content, before they are used. */
+export type OnMemory = (bytes: number) => void
+
 /**
  * Unpacks deflated bytes (RFC 1951), with or without a zlib wrapper (RFC 1950), in steps. Node's zlib would unpack megabytes of
  * blocks without content in one step, which takes 40 ms for each megabyte.
  * @param maxBytes limit of the output; unpacking stops there, whatever size a header declares
- * @throws CardError when the output is larger or the input is damaged
+ * @throws CardError when the output is larger or the input is damaged, and errors of `onMemory`
  */
-export function* inflate(packed: Buffer, wrapper: 'none' | 'zlib', maxBytes: number): Steps<Buffer> {
+export function* inflate(
+  packed: Buffer,
+  wrapper: 'none' | 'zlib',
+  maxBytes: number,
+  onMemory?: OnMemory,
+): Steps<Buffer> {
   const stream = new ZStream()
   zlibInflateInit2(stream, wrapper === 'zlib' ? 15 : -15)
   stream.input = packed
   // An output that fits into one buffer is not copied again. The packed bytes of a card are about a fifth of its bytes.
   stream.output = new Uint8Array(Math.min(maxBytes + 1, Math.max(minBufferBytes, 8 * packed.length)))
+  onMemory?.(stream.output.length)
   for (;;) {
     const { next_in: read, next_out: written } = stream
     stream.avail_in = Math.min(inputBytesOfStep, packed.length - read)
@@ -34,8 +43,10 @@ export function* inflate(packed: Buffer, wrapper: 'none' | 'zlib', maxBytes: num
       throw new CardError('card_too_large', `The packed card unpacks to more than ${maxBytes} bytes. Shorten it.`)
     }
     if (status === Z_STREAM_END) return Buffer.from(stream.output.buffer, 0, stream.next_out)
-    if (stream.next_out === stream.output.length) stream.output = doubled(stream.output, maxBytes + 1)
-    else if ((status !== Z_OK && status !== Z_BUF_ERROR) || input + output === 0) {
+    if (stream.next_out === stream.output.length) {
+      onMemory?.(Math.min(maxBytes + 1, 2 * stream.output.length))
+      stream.output = doubled(stream.output, maxBytes + 1)
+    } else if ((status !== Z_OK && status !== Z_BUF_ERROR) || input + output === 0) {
       throw new CardError('card_damaged', 'The packed card cannot be unpacked: it is damaged. Send it again.')
     }
   }

@@ -5,7 +5,7 @@ import type { Steps } from '../../work.ts'
 import { crc32Steps, joinBytes } from '../documents/bytes.ts'
 import { CardError } from '../documents/card-error.ts'
 import { documentInFile, maxDocumentBytes } from '../documents/json-document.ts'
-import { inflate } from './inflate.ts'
+import { inflate, type OnMemory } from './inflate.ts'
 import { decodePayload } from './payload.ts'
 import { cardVersion } from './versions.ts'
 
@@ -55,7 +55,7 @@ export function isPng(bytes: Buffer): boolean {
  * Reads the card in a picture: the first `ccv3` chunk. If it is missing or unusable, the first `chara` chunk is read.
  * @throws CardError if there is no card, or no readable card
  */
-export function* readPngCard(bytes: Buffer): Steps<FoundCard> {
+export function* readPngCard(bytes: Buffer, onMemory?: OnMemory): Steps<FoundCard> {
   const chunks = new Map<string, Chunk>()
   for (const chunk of chunksOf(bytes)) {
     yield unitsOfChunk
@@ -65,13 +65,13 @@ export function* readPngCard(bytes: Buffer): Steps<FoundCard> {
   const version3 = chunks.get('ccv3')
   const version2 = chunks.get('chara')
   if (version3 === undefined) {
-    if (version2) return yield* readCardChunk(version2)
+    if (version2) return yield* readCardChunk(version2, onMemory)
     throw new CardError('card_not_found_in_image', 'The picture holds no card. Send the original file of the card.')
   }
   try {
-    return yield* readCardChunk(version3)
+    return yield* readCardChunk(version3, onMemory)
   } catch (error) {
-    const fallback = error instanceof CardError && version2 ? yield* readIfUsable(version2) : undefined
+    const fallback = error instanceof CardError && version2 ? yield* readIfUsable(version2, onMemory) : undefined
     if (fallback === undefined) throw error
     return { ...fallback, warnings: ["The picture's V3 card is unusable; its V2 copy was read.", ...fallback.warnings] }
   }
@@ -229,17 +229,17 @@ function cardKeyword({ type, data }: Chunk): string | undefined {
   return ['ccv3', 'chara'].find((keyword) => start.startsWith(`${keyword}\0`))
 }
 
-function* readIfUsable(chunk: Chunk): Steps<FoundCard | undefined> {
+function* readIfUsable(chunk: Chunk, onMemory: OnMemory | undefined): Steps<FoundCard | undefined> {
   try {
-    return yield* readCardChunk(chunk)
+    return yield* readCardChunk(chunk, onMemory)
   } catch (error) {
     if (error instanceof CardError) return undefined
     throw error
   }
 }
 
-function* readCardChunk(chunk: Chunk): Steps<FoundCard> {
-  const payload = yield* textOf(chunk)
+function* readCardChunk(chunk: Chunk, onMemory: OnMemory | undefined): Steps<FoundCard> {
+  const payload = yield* textOf(chunk, onMemory)
   try {
     yield payload.length >> 2
     const document = yield* documentInFile(yield* decodePayload(payload), chunk.data, 'card_damaged')
@@ -256,18 +256,18 @@ function* readCardChunk(chunk: Chunk): Steps<FoundCard> {
 }
 
 /** The unpacked text of a chunk, after its keyword (sections 11.3.3.2 to 11.3.3.4). */
-function* textOf({ type, data }: Chunk): Steps<Buffer> {
+function* textOf({ type, data }: Chunk, onMemory?: OnMemory): Steps<Buffer> {
   const rest = data.subarray(data.indexOf(0) + 1)
   if (type === 'tEXt') return rest
-  if (type === 'zTXt') return yield* unpack(rest[0], rest.subarray(1))
+  if (type === 'zTXt') return yield* unpack(rest[0], rest.subarray(1), onMemory)
   const languageEnd = rest.indexOf(0, 2)
   const translationEnd = languageEnd === -1 ? -1 : rest.indexOf(0, languageEnd + 1)
   if (translationEnd === -1) throw new CardError('card_damaged', "The picture's card has no text. Send it again.")
   const text = rest.subarray(translationEnd + 1)
-  return rest[0] === 0 ? text : yield* unpack(rest[1], text)
+  return rest[0] === 0 ? text : yield* unpack(rest[1], text, onMemory)
 }
 
-function* unpack(method: number | undefined, packed: Buffer): Steps<Buffer> {
-  if (method === 0) return yield* inflate(packed, 'zlib', maxDocumentBytes)
+function* unpack(method: number | undefined, packed: Buffer, onMemory?: OnMemory): Steps<Buffer> {
+  if (method === 0) return yield* inflate(packed, 'zlib', maxDocumentBytes, onMemory)
   throw new CardError('card_unsupported', "The picture's card is packed in an unknown way. Save it without packing.")
 }

@@ -4,6 +4,7 @@ import { CardError } from '../documents/card-error.ts'
 import { jsonDocumentSteps } from '../documents/json-document.ts'
 import { readCharx } from './charx.ts'
 import { notACardMessage } from './foreign.ts'
+import type { OnMemory } from './inflate.ts'
 import { type FoundCard, isPng, readPngCard } from './png.ts'
 import { cardVersion, versionWarnings } from './versions.ts'
 import { isZip } from './zip.ts'
@@ -31,14 +32,14 @@ export const maxFileBytes = 64 * 1024 * 1024
 
 /**
  * Reads the card in a JSON, PNG or CHARX file.
- * @throws CardError for every other file; the message quotes nothing of the file
+ * @throws CardError for every other file; the message quotes nothing of the file; and errors of `onMemory`
  */
-export function* cardSourceSteps(bytes: Buffer): Steps<CardSource> {
+export function* cardSourceSteps(bytes: Buffer, onMemory?: OnMemory): Steps<CardSource> {
   if (bytes.length > maxFileBytes) {
     throw new CardError('card_too_large', `The file is larger than ${maxFileBytes} bytes. Send a smaller one.`)
   }
   const container = containerOf(bytes)
-  const { document, warnings } = yield* readContainer(bytes, container)
+  const { document, warnings } = yield* readContainer(bytes, container, onMemory)
   if (cardVersion(document) === undefined) {
     throw new CardError('card_invalid', notACardMessage(document))
   }
@@ -55,9 +56,9 @@ export function editSource(source: CardSource, document: Fields): CardSource {
   return { ...source, document, isEdited: true }
 }
 
-function* readContainer(bytes: Buffer, container: Container): Steps<FoundCard> {
-  if (container === 'png') return yield* readPngCard(bytes)
-  const document = yield* container === 'json' ? jsonDocumentSteps(bytes) : readCharx(bytes)
+function* readContainer(bytes: Buffer, container: Container, onMemory?: OnMemory): Steps<FoundCard> {
+  if (container === 'png') return yield* readPngCard(bytes, onMemory)
+  const document = yield* container === 'json' ? jsonDocumentSteps(bytes) : readCharx(bytes, onMemory)
   return { document, warnings: [] }
 }
 

@@ -1,7 +1,7 @@
 import type { Steps } from '../../work.ts'
 import { crc32Steps } from '../documents/bytes.ts'
 import { CardError } from '../documents/card-error.ts'
-import { inflate } from './inflate.ts'
+import { inflate, type OnMemory } from './inflate.ts'
 
 /*
  * Zip archives, as far as cards need them. Section numbers are those of PKWARE's APPNOTE.TXT, version 6.3.10
@@ -83,7 +83,7 @@ export function listZip(bytes: Buffer): readonly ZipEntry[] {
  * @throws CardError if the file is encrypted, packed in an unknown way or damaged, or if packed content unpacks to more than
  *   its declared size or to more than 200 times its packed size, or if it is larger than `maxBytes`
  */
-export function* unzip(entry: ZipEntry, maxBytes: number): Steps<Buffer> {
+export function* unzip(entry: ZipEntry, maxBytes: number, onMemory?: OnMemory): Steps<Buffer> {
   if ((entry.flags & encryptionFlags) !== 0) {
     throw new CardError('card_unsupported', 'The archive is encrypted. Pack it without a password.')
   }
@@ -93,14 +93,14 @@ export function* unzip(entry: ZipEntry, maxBytes: number): Steps<Buffer> {
   if (!entry.isConsistent) fail('its directory and its files disagree')
   if (entry.size > maxBytes)
     throw new CardError('card_too_large', `A file of the archive is larger than ${maxBytes} bytes. Shorten it.`)
-  const content = entry.method === 0 ? entry.packed : yield* inflateEntry(entry)
+  const content = entry.method === 0 ? entry.packed : yield* inflateEntry(entry, onMemory)
   if (content.length !== entry.size || (yield* crc32Steps(content)) !== entry.checksum)
     fail('a checksum or a length is wrong')
   return content
 }
 
 /** Unpacks a file up to its declared size. */
-function* inflateEntry({ packed, size }: ZipEntry): Steps<Buffer> {
+function* inflateEntry({ packed, size }: ZipEntry, onMemory: OnMemory | undefined): Steps<Buffer> {
   if (looksLikeBomb(size, packed.length)) {
     throw new CardError(
       'card_too_large',
@@ -108,7 +108,7 @@ function* inflateEntry({ packed, size }: ZipEntry): Steps<Buffer> {
     )
   }
   try {
-    return yield* inflate(packed, 'none', size)
+    return yield* inflate(packed, 'none', size, onMemory)
   } catch (error) {
     if (error instanceof CardError && error.code === 'card_too_large') fail('a checksum or a length is wrong')
     throw error

@@ -22,13 +22,17 @@ export interface ReadCard {
 
 /**
  * Reads a card from its bytes.
- * @param onValues called with the number of JSON values in the card before they become its texts and lore
- * @throws CardError, and errors of `onValues`
+ * @param onMemory called with the bytes of unpacked content, and with the number of JSON values before they become texts and lore
+ * @throws CardError, and errors of `onMemory`
  */
-export function* cardSteps(bytes: Buffer, onValues?: (count: number) => void): Steps<ReadCard> {
-  const source = yield* cardSourceSteps(bytes)
+export function* cardSteps(bytes: Buffer, onMemory?: (unpackedBytes: number, values: number) => void): Steps<ReadCard> {
+  let unpacked = 0
+  const source = yield* cardSourceSteps(bytes, (size) => {
+    unpacked = size
+    onMemory?.(unpacked, 0)
+  })
   const notes = emptyNotes()
-  const card = yield* readCard(source.document, notes, onValues)
+  const card = yield* readCard(source.document, notes, (values) => onMemory?.(unpacked, values))
   const digest = yield* digestSteps(bytes)
   const { has, warning } = yield* avatarProblem(source)
   const about = { ...aboutCard(source.document), avatar: has }

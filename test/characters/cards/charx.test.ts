@@ -92,6 +92,18 @@ describe('15 archives', () => {
     expect(outcome(zip([{ ...card, content, packed }]))).toBe('card_too_large')
   })
 
+  test('15 the memory for unpacked content is told before it is used, and may be refused', () => {
+    const content = jsonBytes({ ...cardOfV3, padding: Array.from({ length: 90_000 }, (_none, index) => index) })
+    const archive = zip([{ ...card, content }])
+    const told: number[] = []
+    expect([...cardSourceSteps(archive, (bytes) => told.push(bytes))]).not.toHaveLength(0)
+    expect(told.at(-1)).toBeGreaterThanOrEqual(content.length)
+    const refuse = () => {
+      throw new Error('too much')
+    }
+    expect(() => [...cardSourceSteps(archive, refuse)]).toThrow('too much')
+  })
+
   test('15 bombs next to the card are not unpacked', () => {
     expect(outcome(zip([{ name: 'a.bin', content: Buffer.alloc(10 * 1024 * 1024) }, card]))).toBe('taken')
   })
