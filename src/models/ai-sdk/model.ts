@@ -107,11 +107,14 @@ function baseUrlOf({ adapter, baseUrl, options }: AiSdkSettings): string | undef
 
 /** Texts that no error may repeat. */
 function secretsOf({ apiKey, headers, options }: AiSdkSettings): readonly string[] {
-  const others = [...Object.values(headers ?? {}), ...Object.values(options ?? {})]
-  return [
-    ...(apiKey === undefined ? [] : [apiKey]),
-    ...others.filter((value) => typeof value === 'string').filter((value) => value.length >= minSecretLength),
-  ]
+  const others = textsIn([headers, options]).filter((text) => text.length >= minSecretLength)
+  return apiKey === undefined ? others : [apiKey, ...others]
+}
+
+/** All texts in a value of the settings, at any depth. */
+function textsIn(value: unknown): readonly string[] {
+  if (typeof value === 'string') return [value]
+  return typeof value === 'object' && value !== null ? Object.values(value).flatMap(textsIn) : []
 }
 
 /** Returns a function that loads the package and makes the provider's model, once. */

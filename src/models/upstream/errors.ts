@@ -1,5 +1,6 @@
 import { ApiError, type ApiErrorDetails, clientGone } from '../../errors.ts'
 import { field } from '../../fields.ts'
+import { beginningOf } from '../../text.ts'
 import { UpstreamReason, withCause } from '../reason.ts'
 import { readErrorBody, type UpstreamErrorBody } from './error-body.ts'
 import { isOperatorsAccount, meansContextTooLong, meansUnsupportedInput } from './error-patterns.ts'
@@ -184,16 +185,22 @@ function seconds(retryAfter: string | undefined): string | undefined {
   return Number.isNaN(date) ? undefined : String(Math.max(0, Math.ceil((date - Date.now()) / 1000)))
 }
 
-/** Removes addresses, keys and markup from an upstream's message. */
+/** The most characters in which keys are searched, because a search may take a time that grows with their square. */
+const maxSearchedLength = 4 * maxMessageLength
+
+/** The beginning of an upstream's message, without addresses, keys and markup. */
 export function cleaned(message: string, secrets: readonly string[]): string {
   const known = secrets.reduce((text, secret) => text.replaceAll(secret, '…'), message)
-  return known
-    .slice(0, maxMessageLength)
+  // A word that the end of the search cuts is left out: the beginning of a key could not be recognised.
+  const end = known.length <= maxSearchedLength ? known.length : known.lastIndexOf(' ', maxSearchedLength)
+  const text = known
+    .slice(0, Math.max(0, end))
     .replace(/<[^>]*>/g, '')
     .replace(/\b[a-z][a-z0-9+.-]*:\/\/\S+/gi, '…')
     .replace(/\b(?:sk|pk)[-_]\S+|\bbearer\s+\S+/gi, '…')
     .replace(/\b(?:key|api[-_]?key|token|secret)\b(?:\s*[=:]\s*\S+|[-_ ]+(?=\S*[\d…])\S+)/gi, '…')
     .replace(/\b[A-Za-z0-9_-]{32,}\b/g, '…')
+  return beginningOf(text, maxMessageLength)
 }
 
 /** The pieces of an answer as they come; `return` aborts the answer. */

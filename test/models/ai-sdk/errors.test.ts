@@ -122,12 +122,16 @@ test('a stream is read however the network splits its bytes', async () => {
 
 test('an error contains no secret, no address and no prompt', async () => {
   const header = 'header-canary-0987654321'
-  const words = `bad key ${canaryKey} and ${header} at https://api.example/v1?key=${canaryKey} for Why are my leaves yellow?`
+  const nested = 'nested-canary-0987654321'
+  const words = `bad key ${canaryKey}, ${nested} and ${header} at https://api.example/v1?key=${canaryKey} for Why are my leaves yellow?`
   const scripts: Script[] = [400, 401, 404, 413, 422, 429, 500, 200].map((status) =>
     json({ type: 'error', error: { type: 'x', message: words, code: status, status: 'X' } }, status),
   )
   for (const vendor of ['anthropic', 'google'] as const) {
-    const { model, upstream } = await vendorForThisTest(vendor, scripts, { headers: { 'x-secret': header } })
+    const { model, upstream } = await vendorForThisTest(vendor, scripts, {
+      headers: { 'x-secret': header },
+      options: { more: { deeper: [nested] } },
+    })
     for (const _script of scripts) {
       const error = await failureFrom(complete(model, asked()))
       expect(everything(error)).not.toMatch(/canary|api\.example/)
