@@ -1,6 +1,6 @@
 import { setImmediate as endOfTurn } from 'node:timers/promises'
 
-/** The most items that are read in one turn of the event loop: an item may have 50 kB, since a key may have a long list of models. */
+/** The items that are read in one turn of the event loop. An item may have 50 kB, because a key may have a long list of models. */
 const itemsOfTurn = 50
 /** The most characters of a page. */
 const maxLength = 1024 ** 2
@@ -9,7 +9,7 @@ const maxLength = 1024 ** 2
 interface PageOptions<Item> {
   /** The most items of the page. */
   readonly limit: number
-  /** Reads at most `count` items after an item; undefined for the beginning of the page. */
+  /** Reads at most `count` items after an item; without an item, from the beginning of the page. */
   readonly read: (last: Item | undefined, count: number) => Promise<readonly Item[]>
   /** About the characters of an item in the reply; undefined for an item that the page leaves out. */
   readonly lengthOf: (item: Item) => number | undefined
@@ -23,8 +23,7 @@ export async function readPage<Item>({ limit, read, lengthOf }: PageOptions<Item
   const items: Item[] = []
   let length = 0
   for (let last: Item | undefined; ; ) {
-    const count = Math.min(itemsOfTurn, limit + 1 - items.length)
-    const next = await read(last, count)
+    const next = await read(last, itemsOfTurn)
     for (const item of next) {
       const own = lengthOf(item)
       if (own === undefined) continue
@@ -33,7 +32,7 @@ export async function readPage<Item>({ limit, read, lengthOf }: PageOptions<Item
       if (isFull) return { items, hasMore: true }
       items.push(item)
     }
-    if (next.length < count) return { items, hasMore: false }
+    if (next.length < itemsOfTurn) return { items, hasMore: false }
     last = next.at(-1)
     await endOfTurn()
   }
