@@ -131,7 +131,7 @@ class GrowingBytes {
     const last = this.#block.subarray(0, this.#used)
     if (this.#full.length === 0) return last
     this.#full.push(last)
-    return this.#join(sumOf(this.#full))
+    return this.#join(lengthOf(this.#full))
   }
 
   /** Frees the memory at once. */
@@ -153,7 +153,7 @@ class GrowingBytes {
   /** Adds a block of up to a megabyte, or the final block for all announced bytes. */
   #addBlock(needed: number): void {
     if (this.#used > 0) this.#full.push(this.#block)
-    const received = sumOf(this.#full)
+    const received = lengthOf(this.#full)
     if (received >= blockBytes && received >= this.#announced / 4) {
       this.#block = this.#join(this.#announced)
       this.#used = received
@@ -176,7 +176,8 @@ class GrowingBytes {
   }
 }
 
-function sumOf(blocks: readonly Buffer[]): number {
+/** The number of bytes in these blocks. */
+export function lengthOf(blocks: readonly Buffer[]): number {
   return blocks.reduce((sum, { length }) => sum + length, 0)
 }
 

@@ -1,4 +1,5 @@
 import { type Fields, isFields, textIn, valueIn } from '../../fields.ts'
+import { lengthOf } from '../../http/body.ts'
 import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
 import { Assets, dataUrl, isIcon, standardIcon } from './assets.ts'
@@ -6,7 +7,7 @@ import { countAssets } from './charx.ts'
 import { pictureFacts } from './pictures.ts'
 import { isPlaceholder, pictureOf, strippedLength } from './png.ts'
 import { type CardSource, type ExportFormat, maxFileBytes } from './source.ts'
-import { lengthOf, storedFile, type ZipFile, zipFile } from './zip-writer.ts'
+import { storedFile, type ZipFile, zipFile } from './zip-writer.ts'
 
 /** A card and its assets, prepared for an export. */
 export interface CarriedAssets {

@@ -7,7 +7,7 @@ const minBufferBytes = 64 * 1024
 /** The most bytes that one step reads, and the most that it writes. */
 const inputBytesOfStep = 4 * 1024
 const outputBytesOfStep = 64 * 1024
-/** Units of work for a byte of input that gives no output, such as a table of codes: a block without content may have one. */
+/** Units of work for a byte of input without output. Such bytes may be a table of codes, the most expensive input. */
 const unitsOfBareByte = 12
 
 /** Called with the bytes of memory for unpacked content, before they are used. */
@@ -25,12 +25,16 @@ export function* inflate(
   maxBytes: number,
   onMemory?: OnMemory,
 ): Steps<Buffer> {
+  const bufferOf = (bytes: number) => {
+    const size = Math.min(bytes, maxBytes + 1)
+    onMemory?.(size)
+    return new Uint8Array(size)
+  }
   const stream = new ZStream()
   zlibInflateInit2(stream, wrapper === 'zlib' ? 15 : -15)
   stream.input = packed
   // An output that fits into one buffer is not copied again. The packed bytes of a card are about a fifth of its bytes.
-  stream.output = new Uint8Array(Math.min(maxBytes + 1, Math.max(minBufferBytes, 8 * packed.length)))
-  onMemory?.(stream.output.length)
+  stream.output = bufferOf(Math.max(minBufferBytes, 8 * packed.length))
   for (;;) {
     const { next_in: read, next_out: written } = stream
     stream.avail_in = Math.min(inputBytesOfStep, packed.length - read)
@@ -44,17 +48,11 @@ export function* inflate(
     }
     if (status === Z_STREAM_END) return Buffer.from(stream.output.buffer, 0, stream.next_out)
     if (stream.next_out === stream.output.length) {
-      onMemory?.(Math.min(maxBytes + 1, 2 * stream.output.length))
-      stream.output = doubled(stream.output, maxBytes + 1)
+      const larger = bufferOf(2 * stream.output.length)
+      larger.set(stream.output)
+      stream.output = larger
     } else if ((status !== Z_OK && status !== Z_BUF_ERROR) || input + output === 0) {
       throw new CardError('card_damaged', 'The packed card cannot be unpacked: it is damaged. Send it again.')
     }
   }
-}
-
-/** A buffer with the same beginning and twice the length, or `maxBytes`. */
-function doubled(bytes: Uint8Array, maxBytes: number): Uint8Array<ArrayBuffer> {
-  const larger = new Uint8Array(Math.min(maxBytes, 2 * bytes.length))
-  larger.set(bytes)
-  return larger
 }

@@ -1,10 +1,11 @@
 import { constants, deflateRawSync } from 'node:zlib'
+import { lengthOf } from '../../http/body.ts'
 import type { Steps } from '../../work.ts'
 import { crc32Steps, joinBytes } from '../documents/bytes.ts'
 import { pictureFacts } from './pictures.ts'
 import { looksLikeBomb, type ZipEntry } from './zip.ts'
 
-/** A file to write into an archive. Its packed bytes come in pieces, because a copy of 60 MB would be for one step only. */
+/** A file to write into an archive. Its packed bytes are pieces, so that they are copied only once, into the archive. */
 export interface ZipFile
   extends Pick<ZipEntry, 'name' | 'method' | 'flags' | 'checksum' | 'size' | 'header' | 'trailer'> {
   readonly packed: readonly Buffer[]
@@ -48,11 +49,6 @@ function headerOf(method: number): Buffer {
   header.writeUInt16LE(method, 10)
   header.writeUInt16LE(firstDay, 14)
   return header
-}
-
-/** The number of bytes in these pieces. */
-export function lengthOf(pieces: readonly Buffer[]): number {
-  return pieces.reduce((sum, { length }) => sum + length, 0)
 }
 
 /** Bytes that one step packs: this takes a few milliseconds. Deflate finds no repetitions across pieces. */

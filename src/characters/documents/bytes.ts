@@ -1,21 +1,27 @@
+import { createHash } from 'node:crypto'
 import { crc32 } from 'node:zlib'
+import { lengthOf } from '../../http/body.ts'
 import type { Steps } from '../../work.ts'
 
-/** Bytes that one step copies or reads, in some 0.3 ms. */
+/** Bytes that one step copies or reads, in some 0.3 ms, or hashes, in about a millisecond. */
 const bytesOfStep = 1024 ** 2
 
 /** Units of work to copy or read bytes. */
-const unitsOf = (bytes: number) => bytes >> 5
+const unitsOf = (bytes: Buffer) => bytes.length >> 5
+
+/** The pieces of bytes, one for each step, without a copy. */
+function* piecesOf(bytes: Buffer): Generator<Buffer> {
+  for (let start = 0; start < bytes.length; start += bytesOfStep) yield bytes.subarray(start, start + bytesOfStep)
+}
 
 /** Joins bytes in steps: in one step, 60 MB would take 50 ms. */
 export function* joinBytes(parts: readonly Buffer[]): Steps<Buffer> {
-  const whole = Buffer.allocUnsafeSlow(parts.reduce((sum, { length }) => sum + length, 0))
+  const whole = Buffer.allocUnsafeSlow(lengthOf(parts))
   let end = 0
   for (const part of parts) {
-    for (let start = 0; start < part.length; start += bytesOfStep) {
-      const copied = part.copy(whole, end, start, start + bytesOfStep)
-      end += copied
-      yield unitsOf(copied)
+    for (const piece of piecesOf(part)) {
+      end += piece.copy(whole, end)
+      yield unitsOf(piece)
     }
   }
   return whole
@@ -24,10 +30,19 @@ export function* joinBytes(parts: readonly Buffer[]): Steps<Buffer> {
 /** The CRC-32 of bytes (as in PNG and zip), in steps. @param before the checksum of the bytes before them */
 export function* crc32Steps(bytes: Buffer, before = 0): Steps<number> {
   let checksum = before
-  for (let start = 0; start < bytes.length; start += bytesOfStep) {
-    const piece = bytes.subarray(start, start + bytesOfStep)
+  for (const piece of piecesOf(bytes)) {
     checksum = crc32(piece, checksum)
-    yield unitsOf(piece.length)
+    yield unitsOf(piece)
   }
   return checksum
+}
+
+/** SHA-256 of bytes in steps, 64 hex digits. */
+export function* digestSteps(bytes: Buffer): Steps<string> {
+  const digest = createHash('sha256')
+  for (const piece of piecesOf(bytes)) {
+    digest.update(piece)
+    yield bytesOfStep >> 4
+  }
+  return digest.digest('hex')
 }

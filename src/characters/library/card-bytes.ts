@@ -3,11 +3,11 @@ import { avatarProblem } from '../cards/avatar.ts'
 import { type Card, readCard } from '../cards/card.ts'
 import { type CardSource, cardSourceSteps } from '../cards/source.ts'
 import { aboutCard, type CardAbout } from '../cards/summary.ts'
+import { digestSteps } from '../documents/bytes.ts'
 import { CardError } from '../documents/card-error.ts'
 import type { ReadingNotes } from '../lore/entry.ts'
 import { emptyNotes } from '../lore/lorebook.ts'
 import { characterNameProblem } from './character.ts'
-import { digestSteps } from './digest.ts'
 
 /** The results of reading a card's bytes. */
 export interface ReadCard {

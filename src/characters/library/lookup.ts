@@ -1,5 +1,6 @@
 import { readFile, stat } from 'node:fs/promises'
 import type { Work } from '../../work.ts'
+import { digestSteps } from '../documents/bytes.ts'
 import {
   type Character,
   type CharacterStore,
@@ -7,7 +8,6 @@ import {
   parseCharacterName,
   type StoredVersion,
 } from './character.ts'
-import { digestSteps } from './digest.ts'
 import type { PublicCard, PublicCards } from './public-cards.ts'
 import { wholeOf } from './source-bytes.ts'
 
