@@ -1,6 +1,6 @@
 import { Type } from '@sinclair/typebox'
 import { callerOf } from '../access/guard.ts'
-import { freeBytes } from '../http/body.ts'
+import { freeBytes } from '../bytes.ts'
 import { matchesTag } from '../http/etag.ts'
 import { answers, refusals, security, type TypedInstance } from '../http/openapi-fields.ts'
 import { ChatError } from '../openai/completion.ts'

@@ -1,5 +1,5 @@
+import { freeBytes } from '../bytes.ts'
 import { type Clock, pause } from '../clock.ts'
-import { freeBytes } from '../http/body.ts'
 import type { Work } from '../work.ts'
 import { CardError } from './documents/card-error.ts'
 import type { CharacterKey, CharacterStore, VersionKey } from './library/character.ts'

@@ -1,15 +1,13 @@
 import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { freeBytes, lengthOf } from '../bytes.ts'
 import { ApiError } from '../errors.ts'
 import { BodyPace } from './body-pace.ts'
 import { smallBytes } from './bytes-in-flight.ts'
 
 /** After a refusal, a client that still sends has this time to read the reply before its connection is closed. */
 export const lingerMs = 1000
-
-/** Buffers of up to this size are left to garbage collection: to free them at once would save little memory. */
-const minFreedBytes = 8192
 
 /** The pace of all bodies, because there is one event loop. */
 const pace = new BodyPace()
@@ -174,20 +172,4 @@ class GrowingBytes {
     }
     return whole
   }
-}
-
-/** The number of bytes in these blocks. */
-export function lengthOf(blocks: readonly Buffer[]): number {
-  return blocks.reduce((sum, { length }) => sum + length, 0)
-}
-
-/**
- * Frees the memory of unused bytes at once instead of at the next garbage collection. The bytes are empty from then on. A part of
- * an `ArrayBuffer` of at most 64 KiB is not freed: the rest may hold other bytes, as in Node's pool (`Buffer.poolSize`). A larger
- * `ArrayBuffer` is always freed as a whole.
- */
-export function freeBytes({ buffer, length }: Uint8Array): void {
-  if (!(buffer instanceof ArrayBuffer)) return
-  const isOwn = buffer.byteLength === length && length > minFreedBytes
-  if (isOwn || buffer.byteLength > smallBytes) buffer.transfer(0)
 }

@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { freeBytes } from './body.ts'
+import { freeBytes } from '../bytes.ts'
 import { type BytesInFlight, type HeldBytes, smallBytes } from './bytes-in-flight.ts'
 
 declare module 'fastify' {

@@ -1,9 +1,10 @@
 import { isUtf8 } from 'node:buffer'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { freeBytes } from '../bytes.ts'
 import { ApiError } from '../errors.ts'
 import { JsonFault, jsonSteps, maxJsonProperties, maxJsonValues, readJson } from '../json.ts'
 import type { Work } from '../work.ts'
-import { freeBytes, takeBodies } from './body.ts'
+import { takeBodies } from './body.ts'
 import { whileConnected } from './while-connected.ts'
 
 /** The deepest nesting of a request body. */

@@ -1,5 +1,5 @@
+import { freeBytes } from '../../bytes.ts'
 import { ApiError } from '../../errors.ts'
-import { freeBytes } from '../../http/body.ts'
 import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
 import { Assets } from './assets.ts'

@@ -1,5 +1,5 @@
+import { lengthOf } from '../../bytes.ts'
 import { type Fields, isFields, textIn, valueIn } from '../../fields.ts'
-import { lengthOf } from '../../http/body.ts'
 import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
 import { Assets, dataUrl, isIcon, standardIcon } from './assets.ts'

@@ -1,5 +1,5 @@
+import { freeBytes } from '../../bytes.ts'
 import { type Fields, isFields, valueIn } from '../../fields.ts'
-import { freeBytes } from '../../http/body.ts'
 import { type Steps, workAtOnce } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
 import { writeJsonDocument } from '../documents/json-document.ts'

@@ -1,7 +1,6 @@
 import { constants, deflateRawSync } from 'node:zlib'
-import { lengthOf } from '../../http/body.ts'
+import { crc32Steps, joinBytes, lengthOf } from '../../bytes.ts'
 import type { Steps } from '../../work.ts'
-import { crc32Steps, joinBytes } from '../documents/bytes.ts'
 import { pictureFacts } from './pictures.ts'
 import { looksLikeBomb, type ZipEntry } from './zip.ts'
 

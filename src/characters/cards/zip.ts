@@ -1,5 +1,5 @@
+import { crc32Steps } from '../../bytes.ts'
 import type { Steps } from '../../work.ts'
-import { crc32Steps } from '../documents/bytes.ts'
 import { CardError } from '../documents/card-error.ts'
 import { inflate, type OnMemory } from './inflate.ts'
 

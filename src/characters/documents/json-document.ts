@@ -1,5 +1,5 @@
+import { freeBytes } from '../../bytes.ts'
 import { type Fields, isFields } from '../../fields.ts'
-import { freeBytes } from '../../http/body.ts'
 import { JsonFault, jsonSteps, maxJsonProperties, maxJsonValues } from '../../json.ts'
 import { type Steps, workAtOnce } from '../../work.ts'
 import { CardError, type CardErrorCode } from './card-error.ts'

@@ -1,6 +1,6 @@
 import { basename, join, relative } from 'node:path'
+import { freeBytes } from '../../bytes.ts'
 import type { Config } from '../../config.ts'
-import { freeBytes } from '../../http/body.ts'
 import { noAccount, type Work, workAtOnce } from '../../work.ts'
 import type { Lorebook } from '../lore/lorebook.ts'
 import { CardCache, memoryOf } from './card-cache.ts'

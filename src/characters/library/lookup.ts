@@ -1,6 +1,6 @@
 import { readFile, stat } from 'node:fs/promises'
+import { digestSteps } from '../../bytes.ts'
 import type { Work } from '../../work.ts'
-import { digestSteps } from '../documents/bytes.ts'
 import {
   type Character,
   type CharacterStore,

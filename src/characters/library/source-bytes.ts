@@ -1,4 +1,4 @@
-import { freeBytes } from '../../http/body.ts'
+import { freeBytes } from '../../bytes.ts'
 
 /** The source of a stored card, which a reader gets in pieces. */
 export interface SourceBytes {

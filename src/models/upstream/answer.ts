@@ -1,5 +1,5 @@
+import { freeBytes } from '../../bytes.ts'
 import { field, isFields } from '../../fields.ts'
-import { freeBytes } from '../../http/body.ts'
 import type { HeldBytes } from '../../http/bytes-in-flight.ts'
 import { JsonFault, jsonSteps } from '../../json.ts'
 import type { Chunk, Completion } from '../../openai/completion.ts'
