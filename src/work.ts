@@ -76,16 +76,6 @@ class RunningSteps<T> {
   }
 }
 
-/**
- * Writes a value as JSON in one step. The cost is yielded before that step, so the step begins in a new slice when the current
- * slice has no time left.
- * @param length the approximate number of characters
- */
-export function* jsonOf(value: unknown, length: number): Steps<string> {
-  yield length
-  return JSON.stringify(value)
-}
-
 /** A slice in the queue. */
 interface WaitingSlice {
   /** Since when the slice waits, by the scheduler's clock. */

@@ -6,6 +6,7 @@ import { ApiError } from '../errors.ts'
 import { takeBodies } from '../http/body.ts'
 import { answers, refusals, security } from '../http/openapi-fields.ts'
 import { whileConnected } from '../http/while-connected.ts'
+import { jsonBytes } from '../json-writer.ts'
 import { ChatError } from '../openai/completion.ts'
 import type { Work } from '../work.ts'
 import { avatarRoute } from './avatar-route.ts'
@@ -80,7 +81,9 @@ export const charactersPlugin: FastifyPluginAsyncTypebox<CharactersOptions> = as
       if (!character) throw unknownCharacter()
       const { format } = request.query
       const size = await library.size(account, character)
-      if (format === undefined) return await bodyOf(request, character, size, options)
+      if (format === undefined) {
+        return reply.type(contentTypes.json).send(await bodyOf(request, character, size, options))
+      }
       if (!mayRead(caller, character)) throw hiddenCard()
       const file = await openFiles.open(reply.raw, account, `${character.digest} ${format}`, size, async (signal) => {
         const work = workOf(request, signal)
@@ -96,7 +99,7 @@ export const charactersPlugin: FastifyPluginAsyncTypebox<CharactersOptions> = as
   await app.register(uploadRoutes, { guard, library, store, inFlight, workOf, bodyLimit, limits })
 }
 
-/** The description of a character for a caller. @param size the bytes of its source, which count as in flight while it is read */
+/** The JSON of a character for a caller. @param size the bytes of its source, which count as in flight while it is read */
 async function bodyOf(
   request: FastifyRequest<{ Querystring: { conversation_id?: string } }>,
   character: Character,
@@ -118,7 +121,7 @@ async function bodyOf(
       const source = await readSource(library, account, character, work)
       const body = await work.run('name', publicBody(character, source, viewer))
       freeBytes(source.bytes)
-      return body
+      return await work.run('name', jsonBytes(body))
     }),
   )
 }

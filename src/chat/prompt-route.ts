@@ -1,19 +1,16 @@
 import { callerOf } from '../access/guard.ts'
 import { mayRead } from '../characters/library/character.ts'
 import { answers, refusals, security, type TypedInstance } from '../http/openapi-fields.ts'
+import { jsonBytes } from '../json-writer.ts'
 import { promptEstimate } from '../limits/estimate.ts'
 import { openAiTokenHeaders } from '../limits/headers.ts'
 import { ChatError } from '../openai/completion.ts'
 import { CompletionRequest } from '../openai/completion-request.ts'
-import { jsonOf } from '../work.ts'
 import type { OpenReplies } from './open-replies.ts'
 import type { ChatOptions } from './options.ts'
 import { PromptReceipt } from './receipt-schema.ts'
 import { requestTextsOf } from './request-texts.ts'
 import { resolvePersona, resolveRequest } from './resolve-persona.ts'
-
-/** Characters of a receipt per token of its prompt, on average. */
-const charactersPerToken = 4
 
 /** Registers `POST /chat/prompt`: the receipt of a prompt, for which no model is asked. */
 export function promptRoute(app: TypedInstance, options: ChatOptions, replies: OpenReplies): void {
@@ -56,7 +53,7 @@ export function promptRoute(app: TypedInstance, options: ChatOptions, replies: O
         () => promptEstimate(composed.request.body),
         'prompt',
       )
-      // A receipt that fails costs as much as the estimate.
+      // If the receipt fails, the estimate counts.
       let tokens = held.tokens
       try {
         const model = { model: route.name, upstreamId: candidate.traits.upstreamId }
@@ -72,8 +69,8 @@ export function promptRoute(app: TypedInstance, options: ChatOptions, replies: O
         tokens = receipt.tokens.total
         reply.headers(composer.headersFor(candidate))
         if (held.allowance) reply.headers(openAiTokenHeaders(held.allowance))
-        const text = await work.run('messages', jsonOf(receipt, charactersPerToken * tokens))
-        return reply.type('application/json; charset=utf-8').send(text)
+        const bytes = await work.run('messages', jsonBytes(receipt))
+        return reply.type('application/json; charset=utf-8').send(bytes)
       } finally {
         await held.settle(tokens)
       }

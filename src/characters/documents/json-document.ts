@@ -1,6 +1,7 @@
 import { freeBytes } from '../../bytes.ts'
 import { type Fields, isFields } from '../../fields.ts'
 import { JsonFault, jsonSteps, maxJsonProperties, maxJsonValues } from '../../json.ts'
+import { jsonBytes } from '../../json-writer.ts'
 import { type Steps, workAtOnce } from '../../work.ts'
 import { CardError, type CardErrorCode } from './card-error.ts'
 
@@ -51,87 +52,8 @@ export function readJsonDocument(bytes: Buffer): Fields {
  * Writes a JSON object, so that `jsonDocumentSteps` reads the same values.
  * @throws CardError if the JSON would be too large or nested too deeply to be read again
  */
-export function* writeJsonDocument(document: Fields): Steps<Buffer> {
-  const writer = new Writer()
-  yield* writer.writeFields(document, 1)
-  const bytes = writer.end()
-  yield bytes.length >> 3
-  return bytes
-}
-
-/** The most characters that are collected before they are encoded, unless a single value is longer. */
-const maxPieceLength = 64 * 1024
-
-/** Writes JSON in pieces, up to `maxDocumentBytes`. */
-class Writer {
-  readonly #pieces: Buffer[] = []
-  #length = 0
-  #text = ''
-
-  end(): Buffer {
-    this.#cut()
-    const whole = Buffer.concat(this.#pieces)
-    for (const piece of this.#pieces.splice(0)) freeBytes(piece)
-    return whole
-  }
-
-  *writeFields(fields: Fields, depth: number): Steps<void> {
-    let before = '{'
-    for (const name of Object.keys(fields)) {
-      this.#text += `${before}${JSON.stringify(name)}:`
-      before = ','
-      const value = fields[name]
-      if (isContainer(value)) yield* this.#writeContainer(value, depth + 1)
-      else if (this.#writeScalar(value)) yield this.#cut()
-    }
-    this.#text += before === '{' ? '{}' : '}'
-  }
-
-  *#writeArray(items: readonly unknown[], depth: number): Steps<void> {
-    let before = '['
-    for (const item of items) {
-      this.#text += before
-      before = ','
-      if (isContainer(item)) yield* this.#writeContainer(item, depth + 1)
-      else if (this.#writeScalar(item)) yield this.#cut()
-    }
-    this.#text += before === '[' ? '[]' : ']'
-  }
-
-  *#writeContainer(value: Fields | readonly unknown[], depth: number): Steps<void> {
-    if (depth > maxNesting) throw tooDeep()
-    if (isFields(value)) yield* this.writeFields(value, depth)
-    else yield* this.#writeArray(value, depth)
-    if (this.#text.length > maxPieceLength) yield this.#cut()
-  }
-
-  /** Adds a value to the collected text. @returns whether the text is long enough for a piece */
-  #writeScalar(value: unknown): boolean {
-    this.#text += writtenScalar(value)
-    return this.#text.length > maxPieceLength
-  }
-
-  /** Encodes the collected text. @returns the cost in units of work */
-  #cut(): number {
-    const piece = Buffer.from(this.#text)
-    this.#text = ''
-    this.#length += piece.length
-    checkSize(this.#length)
-    this.#pieces.push(piece)
-    return piece.length
-  }
-}
-
-function isContainer(value: unknown): value is Fields | readonly unknown[] {
-  return typeof value === 'object' && value !== null
-}
-
-/** Like `JSON.stringify`, but keeps numbers that JSON can express and `JSON.stringify` changes: -0, and infinite numbers. */
-function writtenScalar(value: unknown): string {
-  if (Object.is(value, -0)) return '-0'
-  if (value === Number.POSITIVE_INFINITY) return '1e999'
-  if (value === Number.NEGATIVE_INFINITY) return '-1e999'
-  return JSON.stringify(value)
+export function writeJsonDocument(document: Fields): Steps<Buffer> {
+  return jsonBytes(document, { checkBytes: checkSize, checkDepth })
 }
 
 function decode(bytes: Buffer, fault: CardErrorCode): string {
@@ -169,6 +91,10 @@ function refusalOf({ kind, position }: JsonFault, text: string, fault: CardError
 
 function tooDeep(): CardError {
   return new CardError('card_invalid', `The card's JSON is nested deeper than ${maxNesting} levels. Flatten it.`)
+}
+
+function checkDepth(depth: number): void {
+  if (depth > maxNesting) throw tooDeep()
 }
 
 function checkSize(bytes: number): void {
