@@ -75,6 +75,33 @@ test('a short request passes', async () => {
   expect(response.status).toBe(200)
 })
 
+test('tools are estimated by the bytes of their JSON', () => {
+  const text = fc.string({ unit: 'grapheme' }).filter((each) => JSON.stringify(each).length === each.length + 2)
+  const value = fc.letrec((tie) => ({
+    any: fc.oneof(
+      text,
+      fc.integer(),
+      fc.boolean(),
+      fc.constant(null),
+      fc.array(tie('any')),
+      fc.dictionary(text, tie('any')),
+    ),
+  })).any
+  const containers = (json: unknown): number =>
+    typeof json === 'object' && json !== null
+      ? 1 + Object.values(json).reduce((sum: number, each) => sum + containers(each), 0)
+      : 0
+  fc.assert(
+    fc.property(fc.array(value), (tools) => {
+      const bytes = Buffer.byteLength(JSON.stringify(tools))
+      const request = { messages: [], tools }
+      // A comma counts after each value, so a container has one comma more than its JSON.
+      expect(promptEstimate(request)).toBeGreaterThanOrEqual(Math.floor(bytes / 3))
+      expect(promptEstimate(request)).toBeLessThanOrEqual(Math.ceil((bytes + containers(tools)) / 3))
+    }),
+  )
+})
+
 test("a card's frozen messages are estimated like copies that were never estimated before", () => {
   const message = fc.record(
     {
