@@ -19,6 +19,8 @@ export interface JsonBounds {
   readonly onLoneSurrogate?: () => void
   /** Names of properties whose values are read, but neither kept nor counted. */
   readonly drops?: ReadonlySet<string>
+  /** The values that are left to several texts together. Each value that is read takes one. */
+  readonly shared?: { left: number }
 }
 
 /** The faults of a text. */
@@ -134,6 +136,7 @@ class Reader {
     if (code <= space) code = this.#skipSpace()
     const isDropped = this.#bounds.drops !== undefined && this.#isDropping
     if (!isDropped && ++this.#values > maxJsonValues) throw this.#fault('count')
+    if (this.#bounds.shared && --this.#bounds.shared.left < 0) throw this.#fault('count')
     if (code === quote) this.#add(this.#readString())
     else if (code === openBrace) this.#open({}, false, closeBrace)
     else if (code === openBracket) this.#open([], true, closeBracket)

@@ -7,7 +7,7 @@ import type {
 } from '@ai-sdk/provider'
 import { invalidField } from '../../errors.ts'
 import { field, isFields } from '../../fields.ts'
-import { jsonSteps } from '../../json.ts'
+import { jsonSteps, maxJsonValues } from '../../json.ts'
 import type { Message } from '../../openai/completion-request.ts'
 import type { ToolCall } from '../../openai/tool-fields.ts'
 import { calledBy } from '../../openai/tools.ts'
@@ -49,6 +49,12 @@ export function* toPrompt(messages: readonly Message[], supported: SupportedUrls
   return writer.end()
 }
 
+/**
+ * The most JSON values in the arguments of all calls of a request. Packages write them as JSON in one step: four million values
+ * held the thread for 80 ms.
+ */
+const maxArgumentValues = 4 * maxJsonValues
+
 /** Units of work for a message, and for each of its parts and calls. They are yielded before the work. */
 const unitsOfMessage = 200
 const unitsOfPart = 100
@@ -75,6 +81,8 @@ class PromptWriter {
   readonly #toolNames = new Map<string, string>()
   /** System messages that came between a tool call and its results. The results must follow the call directly. */
   readonly #held: LanguageModelV4Message[] = []
+  /** The JSON values that are left to the arguments of the next calls. */
+  readonly #values = { left: maxArgumentValues }
   #isExample = false
 
   constructor(supported: SupportedUrls) {
@@ -113,7 +121,7 @@ class PromptWriter {
       const content = assistantContent(message, isInToolLoop && calls.length > 0)
       for (const call of calls) {
         this.#toolNames.set(call.id, calledBy(call).name)
-        content.push(yield* toolCall(call))
+        content.push(yield* toolCall(call, this.#values))
       }
       append(this.#prompt, { role: 'assistant', content })
     } else append(this.#prompt, { role: 'user', content: userContent(message, this.#supported) })
@@ -221,7 +229,7 @@ function callsOf(message: Message): readonly ToolCall[] {
   return [...calls, { id: olderId(name), type: 'function', function: { name, arguments: given } }]
 }
 
-function* toolCall(call: ToolCall): Steps<LanguageModelV4ToolCallPart> {
+function* toolCall(call: ToolCall, values: { left: number }): Steps<LanguageModelV4ToolCallPart> {
   const { name, text } = calledBy(call)
   yield unitsOfPart + name.length + text.length
   const extra = opaqueMetadata(field(call, 'extra_content'))
@@ -230,21 +238,22 @@ function* toolCall(call: ToolCall): Steps<LanguageModelV4ToolCallPart> {
     toolCallId: call.id,
     toolName: name,
     // The input of a provider's call must be an object.
-    input: call.type === 'custom' ? { input: call.custom.input } : yield* readArguments(call.function.arguments),
+    input:
+      call.type === 'custom' ? { input: call.custom.input } : yield* readArguments(call.function.arguments, values),
     ...(extra === undefined ? {} : { providerOptions: extra }),
   }
 }
 
-function* readArguments(text: string): Steps<unknown> {
+function* readArguments(text: string, shared: { left: number }): Steps<unknown> {
   if (text.trim() === '') return {}
   try {
-    const value = yield* jsonSteps(text, { depth: 100, duplicates: 'last' })
+    const value = yield* jsonSteps(text, { depth: 100, duplicates: 'last', shared })
     if (isFields(value)) return value
   } catch {
     // The error below says what is wrong.
   }
   throw invalidField(
     'messages[].tool_calls[].function.arguments',
-    'is not a JSON object, or has too many or too deeply nested values',
+    `is not a JSON object, is nested too deeply, or has too many values: at most ${maxJsonValues}, and ${maxArgumentValues} in all calls`,
   )
 }

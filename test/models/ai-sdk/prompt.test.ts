@@ -142,7 +142,7 @@ describe('the prompt', () => {
     const call = (index: number) => ({ id: `c${index}`, type: 'function', function: { name: 'f', arguments: given } })
 
     test.each<[string, object, number]>([
-      ['the calls of one message', { tool_calls: Array.from({ length: 40 }, (_, index) => call(index)) }, 40],
+      ['the calls of one message', { tool_calls: Array.from({ length: 39 }, (_, index) => call(index)) }, 39],
       ['an older call', { function_call: { name: 'f', arguments: given } }, 1],
     ])('%s', (_what, more, calls) => {
       const steps = promptSteps(turn(more), {})
@@ -150,6 +150,13 @@ describe('the prompt', () => {
       // Two messages, and for each call one step before it and two within its arguments.
       expect(costs).toHaveLength(2 + 3 * calls)
       expect(costs.reduce((sum, cost) => sum + cost)).toBeGreaterThan(calls * given.length)
+    })
+
+    test('at most 400,000 values in the arguments of all calls', () => {
+      const message = turn({ tool_calls: Array.from({ length: 40 }, (_, index) => call(index)) })
+      expect(() => [...promptSteps(message, {})]).toThrow(
+        'has too many values: at most 100000, and 400000 in all calls',
+      )
     })
 
     test('a long name of an older call', () => {
