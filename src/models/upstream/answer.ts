@@ -13,6 +13,9 @@ import { errorInside } from './inside-error.ts'
  */
 export const maxAnswerBytes = 16 * 1024 ** 2
 
+/** How many times each byte of a whole answer counts as in flight. */
+const countedTimes = 3
+
 /** A whole answer of more bytes is parsed in steps; for an event of more bytes, the cost of parsing it is checked first. */
 export const maxBytesAtOnce = 16 * 1024
 
@@ -21,7 +24,7 @@ const droppedProperties = new Set(['logprobs'])
 
 /**
  * Reads a whole answer.
- * @param held counts each byte twice, because the value that is parsed from the bytes takes as much memory again
+ * @param held counts each byte three times: the bytes, their text, and the value that is parsed from the text
  * @param onPiece called with each piece; may throw
  * @throws ApiError 502 for more than `maxAnswerBytes`, 503 if there is no room for the bytes; errors of `pieces` and `onPiece`
  */
@@ -37,7 +40,7 @@ export async function readWhole(
       all.push(piece)
       size += piece.length
       if (size > maxAnswerBytes) throw tooLarge()
-      held?.set(2 * size)
+      held?.set(countedTimes * size)
       onPiece?.(piece)
     }
     const only = all.length === 1 ? all.pop() : undefined

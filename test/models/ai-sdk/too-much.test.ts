@@ -110,7 +110,7 @@ describe.each<Vendor>(['anthropic', 'google'])('an answer of %s', (vendor) => {
       return held
     }
     await complete(model, { ...asked(), openHeld })
-    expect(Math.max(...seen)).toBe(2 * body.length)
+    expect(Math.max(...seen)).toBe(3 * body.length)
     expect(inFlight.bytes).toBe(0)
     const failure = await failureFrom(complete(model, { ...asked(), openHeld }))
     expect(failure).toMatchObject({ status: 503, code: 'overloaded', headers: { 'retry-after': '1' } })
