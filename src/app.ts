@@ -101,13 +101,13 @@ export function createServer(
     // With true, Node itself would refuse a request that has no `Host`, and its reply would have no body.
     http: { ...http, requireHostHeader: false, ServerResponse },
   }
-  // The compilers are set here: later, Fastify would already have loaded its own, 3 MB that nothing uses.
+  // The compilers are set here, because otherwise Fastify loads its own compilers: 3 MB that nothing uses.
   // Fastify's types allow only its own compilers, hence Object.assign.
   const compilersFactory = { buildValidator: () => validatorCompiler, buildSerializer: () => serializerCompiler }
   return Fastify(Object.assign(options, { schemaController: { compilersFactory } }))
 }
 
-/** Registers the whole HTTP service: first the hooks of all routes, then the routes. Hooks of one kind run in their order here. */
+/** Registers the whole HTTP service: first the hooks of all routes, then the routes. Hooks of one kind run in this order. */
 export async function registerService(app: FastifyInstance, parts: AppParts): Promise<void> {
   const { config, stores, guard, limiter, library, metrics, inFlight, drain = new Drain() } = parts
 

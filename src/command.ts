@@ -18,7 +18,7 @@ export class PlainCommand extends Command {
 
   #sentence(message: string, code: string | undefined): string {
     if (code === 'commander.missingMandatoryOptionValue') {
-      // If a required option is mistyped, commander reports it as missing, before it reports the unknown one.
+      // If a required option is mistyped, commander reports that the option is missing, and not that the word is unknown.
       const mistyped = this.args.find((word) => word.startsWith('--'))?.replace(/=.*/s, '')
       if (mistyped !== undefined) {
         const meant = nearest(

@@ -20,7 +20,7 @@ export interface Config {
   readonly databaseUrl: string | undefined
   readonly bootstrapKey: string | undefined
   readonly upstream: Upstream | undefined
-  /** The model that the id `default` stands for. It is set only without a `models.json`. */
+  /** The model that the id `default` stands for. Beside a `models.json` this setting is a fault. */
   readonly defaultModel: string | undefined
   /** Whether `GET /models` lists the understudies that misbehave on purpose. */
   readonly listMisbehaving: 'on' | 'off'
@@ -90,7 +90,7 @@ export class ConfigError extends Error {
 }
 
 const minBootstrapKeyLength = 16
-/** The characters that an HTTP header can carry: printable ASCII. */
+/** Matches a text that every HTTP header can carry: printable ASCII. */
 export const fitsHeader = /^[\x20-\x7e]+$/
 
 /** The data folder. No other setting is read, so the folder is known even if other settings have faults. */
@@ -212,7 +212,7 @@ function readUpstream(baseUrl: string | undefined, apiKey: string | undefined, f
   return { baseUrl: url, apiKey }
 }
 
-/** The URL without slashes at its end; undefined if it has a query, a user name or a password, or is not http(s). */
+/** The URL without slashes at its end; undefined if it has a query, a fragment, a user name or a password, or is not http(s). */
 export function plainAddress(text: string): string | undefined {
   const url = URL.parse(text)
   const isPlain = url !== null && url.href === `${url.origin}${url.pathname}`

@@ -30,7 +30,7 @@ export class StorageError extends Error {
   override readonly name = 'StorageError'
 }
 
-/** A `StorageError` that may pass soon, such as that of a database which is starting. A start may wait for it. */
+/** A `StorageError` whose cause may pass soon, such as a database that is starting. A start of the service may retry. */
 export class StorageNotReady extends StorageError {}
 
 /**

@@ -3,15 +3,15 @@ import { runInNewContext } from 'node:vm'
 import { type Clock, unrefClock } from './clock.ts'
 
 /**
- * Milliseconds until the next check: the first usually, and the next one after each collection in a row, since the remaining
- * memory may be in use. The waits are short enough that memory which a large card keeps for 30 s is released within a minute.
+ * Waits until the next check. The first wait is the usual one. After each collection in a row the next wait follows, because
+ * the memory that is left may be in use. A large card is cached for 30 s, and its memory is released within a minute.
  */
 const waitsMs = [5000, 10_000, 20_000, 20_000, 20_000, 20_000]
 
-/** The maximum busy share of the event loop since the last check: a collection delays requests that come meanwhile. */
+/** A collection needs an event loop that was busy for at most this share of the time, because it delays requests. */
 const maxBusyShare = 0.05
 
-/** Bytes beyond the usual memory, or of another burst, that are worth a collection. */
+/** So much more memory than usual is worth a collection; so much more than after the last collection is another burst. */
 const minGrowthBytes = 32 * 1024 ** 2
 
 /** The process whose memory is released. */
@@ -66,9 +66,9 @@ export function boundGarbage(clock: Clock = unrefClock, heap: Heap = thisHeap): 
 
 /**
  * Lets V8 make all objects in the new space. By default V8 makes objects in the old space if earlier objects of the same code
- * lived long, as those of the first requests do, which wait for connections and for compiled code. Each later request would
- * then leave garbage in the old space, which keeps the rest of the request in memory too: a completion costs 9 to 14 % more CPU
- * time (docs/decisions/0023-bytes-in-flight.md).
+ * lived long. The first requests live long, because they wait for connections and for compiled code. Then each later request
+ * leaves garbage in the old space, which keeps the rest of the request in memory too, and costs CPU time
+ * (docs/decisions/0023-bytes-in-flight.md).
  */
 export function keepNewObjectsApart(): void {
   setFlagsFromString('--no-allocation-site-pretenuring')
@@ -87,7 +87,7 @@ export function releaseIdleMemory(clock: Clock = unrefClock, user: MemoryUser = 
   const check = () => {
     const isIdle = user.busyShare() <= maxBusyShare
     const residentBytes = user.residentBytes()
-    // Another burst has come since the last collection, and its caches have their full time.
+    // Another burst has come since the last collection, so the waits begin again: its caches need their full time.
     if (residentBytes - leftBytes > minGrowthBytes) collections = 0
     if (isIdle && residentBytes - usualBytes > minGrowthBytes) {
       user.collect()

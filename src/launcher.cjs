@@ -12,8 +12,9 @@ const oldestMajor = 24
 const entry = existsSync(join(__dirname, 'entry.ts')) ? './entry.ts' : './entry.js'
 
 /**
- * For glibc: it returns freed buffers of 1 MiB and more to the system, and the free end of its heap beyond 16 MiB. By default
- * glibc raises the first threshold up to 32 MB, and keeps a hundred MB after a burst (docs/decisions/0023-bytes-in-flight.md).
+ * With these settings glibc returns freed buffers of 1 MiB and more to the system, and the free end of its heap beyond 16 MiB.
+ * By default glibc raises the first threshold up to 32 MB, and keeps a hundred MB after a burst
+ * (docs/decisions/0023-bytes-in-flight.md).
  */
 const allocator = { MALLOC_MMAP_THRESHOLD_: '1048576', MALLOC_TRIM_THRESHOLD_: '16777216' }
 
@@ -23,7 +24,7 @@ const allocator = { MALLOC_MMAP_THRESHOLD_: '1048576', MALLOC_TRIM_THRESHOLD_: '
  */
 const newObjects = '--max-semi-space-size=16'
 
-/** Node prints a warning that `stripTypeScriptTypes` is experimental; `page/contents.ts` needs it. */
+/** `page/contents.ts` calls `stripTypeScriptTypes`, and Node would warn that this function is experimental. */
 const quiet = '--disable-warning=ExperimentalWarning'
 
 if (Number(process.versions.node.split('.')[0]) >= oldestMajor) {
@@ -46,7 +47,7 @@ function isToServe() {
   return words.length === 0 || words[0] === 'serve'
 }
 
-/** Whether this process has the environment of the service already; the allocator's variables exist only on Linux. */
+/** Whether this process need not be replaced: it has the environment already, or without Linux there is no glibc to read it. */
 function isPrepared() {
   return process.platform !== 'linux' || (process.env.NODE_OPTIONS ?? '').startsWith(newObjects)
 }
@@ -60,7 +61,7 @@ function serviceEnvironment() {
 /** Executes the same command again in this process: glibc and V8 read their settings only at the very beginning. */
 function restartInPlace() {
   const args = [process.execPath, ...process.execArgv, ...process.argv.slice(1)]
-  // Node's warning that execve is experimental is never printed: it would be, after this turn of the event loop.
+  // Node would print the warning that execve is experimental after this turn of the event loop, so it is never printed.
   process.execve?.(process.execPath, args, serviceEnvironment())
 }
 
@@ -95,7 +96,7 @@ function runWith(node) {
   })
 }
 
-/** npm runs a command in a shell, and a signal ends only the shell. Without this the service would go on, and keep its port. */
+/** npm runs a command in a shell, and a signal ends only the shell. So the service checks whether its parent still runs. */
 function endWithNpm(end) {
   if (process.env.npm_lifecycle_event === undefined) return
   const parent = process.ppid

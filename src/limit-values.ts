@@ -23,7 +23,7 @@ export type WrittenLimits = Readonly<Partial<Record<LimitName, number | 'none' |
 /** The highest value of a limit. */
 export const maxLimit = 1_000_000_000_000
 
-/** The limits of accounts if nothing else is set. Cards stay on the disk, so they are bounded by default. */
+/** The limits of accounts if nothing else is set. Cards are large and stay on the disk, so they are bounded by default. */
 const standardLimits: Limits = { characters: 1000, character_bytes: 1024 ** 3 }
 
 /** Whether a text is the name of a limit. */

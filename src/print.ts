@@ -33,7 +33,7 @@ function shown(data: string | Uint8Array): string | Uint8Array {
   return process.stdout.isTTY ? printableLines(Buffer.from(data).toString('utf8')) : data
 }
 
-/** Prints a line on stdout. @returns the error of the write; undefined when the line is printed */
+/** Prints a line on stdout. @returns the error of the write; null or undefined when the line is printed */
 export async function printLineOrError(line: string): Promise<unknown> {
   return await new Promise((resolve) => void process.stdout.write(`${line}\n`, resolve))
 }

@@ -69,7 +69,10 @@ function isLocal(host: string): boolean {
 /** Whether a host and its port are exempt. */
 type Covers = (host: string, port: string) => boolean
 
-/** The exemptions of `NO_PROXY`: `*`, a host and its subdomains, `*.host` for subdomains only, addresses, and networks. */
+/**
+ * The exemptions of `NO_PROXY`: `*`, a host and its subdomains, `*.host` for subdomains only, addresses, and networks. Hosts and
+ * addresses may have a port.
+ */
 function readExempt(written: string, fault: (problem: string) => void): readonly Covers[] {
   const entries = written
     .toLowerCase()

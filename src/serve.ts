@@ -8,8 +8,8 @@ import { type Service, startService } from './service.ts'
 import { closeToOthers } from './storage/rights.ts'
 
 /**
- * Runs the service until SIGTERM or SIGINT, then for the drain, and then until open replies end, at most for the grace period.
- * A second signal, or a signal before the service listens, ends the process immediately.
+ * Starts the service. At SIGTERM or SIGINT the service drains, waits at most the grace period until open replies end, and stops.
+ * A second signal, or a signal before the service has started, ends the process immediately.
  * @throws Error with one clear sentence when it cannot start
  */
 export async function serve(config: Config): Promise<void> {
@@ -60,7 +60,7 @@ export async function startToServe(config: Config): Promise<{ readonly service: 
   return { service, notices: lines.join('\n') }
 }
 
-/** Milliseconds in which a repeated signal is ignored: the terminal sends Ctrl-C to all processes, and npm forwards its own. */
+/** Milliseconds in which a repeated signal is ignored: at Ctrl-C the terminal and npm both send SIGINT to this process. */
 const repeatWindowMs = 500
 
 /** Closes at the first SIGTERM or SIGINT, and ends the process at the second, with exit code 1. */
@@ -100,7 +100,7 @@ function startError(error: unknown, { host, port }: Config): Error {
  * @param page the URL of the page, if it is served
  */
 function greeting(address: string, { key }: FirstStart, page: string | undefined): string {
-  // The shell expands a preset key safely, whatever characters it has.
+  // A preset key may have any characters, and the shell would change some of them, so the command names the variable.
   const shown = key ?? '$BOOTSTRAP_KEY'
   const made = 'This is the first start. The account "owner" has been made, with one key that may do everything'
   const intro =

@@ -96,7 +96,7 @@ interface Parts {
   readonly limiter: Limiter
   readonly metering: Metering
   readonly app: FastifyInstance
-  /** Stops the metrics from reading the other parts. */
+  /** Stops measuring the delay of the event loop for the metrics. */
   readonly stopReading: () => void
 }
 
@@ -121,8 +121,8 @@ export async function startService(config: Config, { clock, loop }: TimeSources 
   const tasks: BackgroundTasks = {}
   const close = () => closeParts(parts, tasks, config.shutdownGraceSeconds * 1000)
   try {
-    // With SQLite no other process runs requests, since this one holds the folder's lock. With PostgreSQL the ledger leaves the
-    // requests of living replicas alone.
+    // Only a dead process can have left running requests: with SQLite this process has the lock of the folder, and with
+    // PostgreSQL the ledger leaves the requests of living replicas alone.
     await stores.ledger.interruptRunning()
     await registerService(app, { ...parts, config, prompt: promptSettings(config), logger: log.logger, clock, loop })
     const address = await app.listen({ host: config.host, port: config.port })
@@ -142,7 +142,6 @@ export async function startService(config: Config, { clock, loop }: TimeSources 
   }
 }
 
-/** Opens the parts of the service. */
 async function openParts(config: Config, clock: Clock | undefined): Promise<Parts> {
   const configuration = await loadModels(config)
   const log = openLog(config.logLevel)
@@ -207,7 +206,7 @@ async function startBackgroundTasks(tasks: BackgroundTasks, parts: Parts, config
   if (config.metricsPort !== undefined) {
     tasks.metricsServer = await serveMetrics(metrics, config.host, config.metricsPort)
   }
-  // The start does not wait for the characters. They are read at the first use, or soon, so that the log reports faults.
+  // The start does not wait for the characters: the first use reads them, and this timer reads them too and logs faults.
   const follow = async (): Promise<void> => {
     await library.load()
     library.watch()

@@ -194,8 +194,8 @@ function logFailures({ log, id }: FastifyRequest): ReportFailure {
 }
 
 /**
- * Logs an upstream's refusal that the caller gets as a 4xx. No other log line has the upstream's reason, and only the operator can
- * remove some of these reasons.
+ * Logs an upstream's refusal that the caller gets as a 4xx. No other log line has the upstream's reason, and some of these
+ * reasons only the operator can remove.
  */
 function logRefusal({ log, id }: FastifyRequest, { status, code, cause }: ApiError): void {
   const isRefusal = status < 500 && status !== 499

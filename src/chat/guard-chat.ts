@@ -6,7 +6,7 @@ import type { ChatOptions } from './options.ts'
 
 /**
  * Adds the hooks that all routes of a chat interface need, such as authentication and the scope `chat`.
- * @returns the open replies of these routes. Shortly before the end of a stop's grace period, the service ends them
+ * @returns the open replies of these routes. A service that stops ends them shortly before its grace period is over
  */
 export function guardChat(app: TypedInstance, { guard, shutdownGraceMs }: ChatOptions): OpenReplies {
   const replies = new OpenReplies(guard)

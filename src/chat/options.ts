@@ -25,8 +25,8 @@ export interface ChatOptions {
   /** Whether a card may name the model that plays its character. */
   readonly characterModels: 'on' | 'off'
   /**
-   * Load shedding: throws a 503 for a large request if the process is overloaded. Call it after a wait for the database, before
-   * the work of the request begins.
+   * Load shedding: throws a 503 for a large request if the process is overloaded. To be called after a wait for the database,
+   * before the work of the request begins.
    */
   readonly shedLoad: (request: FastifyRequest) => void
   /** Makes the work of a request. The work ends when the signal aborts. */
@@ -40,6 +40,6 @@ export interface ChatOptions {
   readonly clock: Clock
   /** Milliseconds that open replies may take when the service stops. */
   readonly shutdownGraceMs: number
-  /** True for the `/v1` alias, which is outside the contract and not in the OpenAPI document. */
+  /** True for the `/v1` alias, which is not in the OpenAPI document. */
   readonly isAlias?: boolean
 }

@@ -10,7 +10,7 @@ import { personaName } from './resolve-persona.ts'
 
 /** The data from which a receipt is made. */
 export interface ReceiptParts {
-  /** The name of the model that would answer: as the request or the card names it; for `default`, the name of that model. */
+  /** The model that would answer, by its name in the request or the card; for `default`, the name that `default` stands for. */
   readonly model: string
   readonly upstreamId: string
   readonly persona: Persona
@@ -56,7 +56,7 @@ export async function receiptOf(parts: ReceiptParts): Promise<PromptReceipt> {
   }
 }
 
-/** Whether a caller has sent an unknown macro in a text about the user, so that its name tells nothing of the card. */
+/** Whether the caller's own persona or author's note has an unknown macro: then its name tells nothing about the card. */
 function isSentBy({ persona, author_note }: CompletionRequest, macro: string): boolean {
   const sent = `${persona ?? ''}\n${author_note?.text ?? ''}`.toLowerCase()
   return sent.includes(macro.replace(/…$/, ''))

@@ -45,7 +45,7 @@ export async function sendEvents(
     await relay.passAll(await opening)
     const used = usage && !writer.isGone ? await usage.chunk() : null
     if (used) meter.setUsage(used.usage, false)
-    // `await` is used only for a promise: otherwise the end is written in the same turn as the last event.
+    // Only a promise is awaited: without one, the end is written in the same turn as the last event.
     const looking = truncation()
     const truncated = looking ? await looking : null
     const kept = tellEnd(relay.reason)

@@ -17,7 +17,7 @@ export class UsageWatch {
   #last: Chunk | undefined
   readonly #text = new GrowingText()
 
-  /** @param work the request's work, to which the estimate is added */
+  /** @param work counts the tokens of an estimate, within the budget of the request */
   constructor(work: Work) {
     this.#work = work
   }

@@ -17,7 +17,7 @@ export class Bucket {
     this.#at = at
   }
 
-  /** The arguments of a new bucket that continues this one. */
+  /** The arguments for the constructor of a bucket that continues this one. */
   get state(): { readonly taken: number; readonly at: number } {
     return { taken: this.#taken, at: this.#at }
   }

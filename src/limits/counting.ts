@@ -73,7 +73,7 @@ export function takePlace(limits: KeyLimits<Tally>, requested: RequestedTokens, 
   return lowestAllowance(tokens, ({ limit, subject }) => subject.tokens.left(now, limit))
 }
 
-/** The allowance of the limit with the fewest left; if both have equally many left, that of the key. Undefined without a limit. */
+/** The allowance of the limit with the fewest left; of two equal ones, that of the key. Undefined without a limit. */
 export function lowestAllowance<Subject>(
   limits: AppliedLimits<Subject>,
   left: (applied: AppliedLimit<Subject>) => Allowance,

@@ -12,7 +12,7 @@ export interface Limiter extends RequestCounter {
   /**
    * Admits a chat request: counts it as in flight, and reserves tokens for it.
    * @param estimate how many tokens the request may spend; called only if tokens are limited
-   * @param purpose tokens of a prompt count in this minute, and in neither the day nor the month
+   * @param purpose by default `answer`; for `prompt`, the tokens count only in this minute, and not in the day or the month
    * @throws ApiError 429; 503 when PostgreSQL cannot be read; SQLite's error when it cannot be read
    */
   reserve(key: Key, estimate: () => number, purpose?: ChatPurpose): Promise<Reservation>

@@ -96,7 +96,7 @@ export const limitsPlugin: FastifyPluginAsyncTypebox<LimitsOptions> = async (app
   )
 }
 
-/** The key in the reply. A key may have two ends, its expiry and the end of its overlap: the earlier one counts. */
+/** The key in the reply. A key may have two ends, its expiry and the end of its overlap with a new key: the earlier counts. */
 function toLimitedKey({ account, prefix, name, scopes, expires, revoked }: Key): Static<typeof LimitedKey> {
   const ends = [expires, revoked].filter((end) => end !== null)
   return {

@@ -130,7 +130,7 @@ export async function countRows(
   const tallies = rows.map((row) => {
     const others = sumOf(sharesOf.get(row.subject) ?? [])
     const previous = holdings.get(row.subject)
-    // The holding is copied, since it changes while the transaction runs.
+    // The holding is copied, since requests that end while the transaction runs change it.
     return new SharedTally(row, others, previous && { ...previous }, spentBy.get(row.subject) ?? [])
   })
   return { tallies: new Map(tallies.map((tally) => [tally.subject, tally])), now: clock[0]?.now ?? 0 }
@@ -173,7 +173,7 @@ export async function saveRows(
 }
 
 /**
- * Removes expired shares of replicas, and counts that are a day old: nearly always their tokens have refilled. Rows that are locked are
+ * Removes expired shares of replicas, and counts that are a day old: nearly always their tokens have refilled. Locked rows are
  * skipped, so that no request waits.
  * @param maxRows rows of each kind
  * @returns the number of removed rows: 0 when none is left

@@ -14,7 +14,7 @@ export interface SharedLimiterOptions {
   /** The default limits of accounts, from the setting `LIMITS`. */
   readonly settings: Limits
   readonly counts: SharedCounts
-  /** The clock for the demand of requests in a second, and for the lifetime of prefetched requests; by default the machine's. */
+  /** Measures the requests of each second, and the lifetime of prefetched requests; by default the machine's clock. */
   readonly clock?: Clock
   /** Resolves when the ledger has written every end of a request that it failed to write before. */
   readonly caughtUp?: () => Promise<void>

@@ -8,7 +8,7 @@ import type { SharedCounts } from './shared-counts.ts'
 
 /** Requests that are prefetched and not used within this time are dropped. */
 const prefetchLifetimeMs = 1000
-/** The part of the remaining requests that one replica may prefetch: less than one request of a low limit, which stays exact. */
+/** The part of the remaining requests that one replica may prefetch: with under 100 left none, so a low limit stays exact. */
 const maxPrefetchPart = 1 / 100
 
 /**
@@ -59,7 +59,7 @@ export class SharedRequests {
         )
         return left && { ...left, remaining: left.remaining + --this.#prefetched }
       }
-      // It throws if the last known buckets have no request left: so a flood of requests does not become a flood of queries.
+      // A 429 is thrown if the last known buckets have no request left: so many requests in excess do not cause many queries.
       takeRequest(inForce, now + this.#clockOffsetMs, headersOf)
     }
     return this.#takeFromShared(now, limits, headersOf)

@@ -18,7 +18,7 @@ export class Subject implements Tally {
   }
 
   /**
-   * The tokens that the subject has spent on the day of this time, read from the ledger when this resolves.
+   * The tokens that the subject has spent on the day and in the month of `now`. Resolves when the ledger has been read.
    * @throws the ledger's error when it cannot be read; the next call reads it again
    */
   async loadSpending(spent: SpentBetween, now: number): Promise<Spending> {

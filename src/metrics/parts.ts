@@ -17,7 +17,7 @@ export interface MeasuredParts {
 /** The interval at which Node measures the delay of the event loop, in milliseconds. */
 const delayResolutionMs = 20
 
-/** Adds the metrics of the parts, the event loop and the process. @returns a function to call when the service ends */
+/** Adds the metrics of the parts, the event loop and the process. @returns a function that stops measuring the event loop */
 export function addPartMetrics(metrics: Metrics, { stores, models, limiter, inFlight }: MeasuredParts): () => void {
   for (const metric of stores.metrics) metrics.add(metric)
   metrics.gauge('conservatory_chats_in_progress', 'Chat requests in flight.', () => limiter.inFlightChats)

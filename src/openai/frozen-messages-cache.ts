@@ -1,6 +1,6 @@
 import { type Message, textOf } from './completion-request.ts'
 
-/** The most characters of the messages that are cached: each user of a card has some of them. */
+/** The most characters of a cached beginning: a card has such a beginning for each of its users. */
 const maxKeptLength = 256 * 1024
 
 /** Frozen messages, and the value that was made from them. */
@@ -10,9 +10,9 @@ interface FrozenMessages<T> {
 }
 
 /**
- * Caches a value that is made from the frozen messages at the beginning of a conversation. All requests with a card begin with
- * the same messages, which are most of a prompt. Without this cache, a whole completion costs 4.4 % more CPU time
- * (docs/performance.md).
+ * Caches a value that is made from the frozen messages at the beginning of a conversation. The messages that come from a card are
+ * frozen, and all requests of one user with this card begin with them. They are most of a prompt: without this cache, a whole
+ * completion costs 4.4 % more CPU time (docs/performance.md).
  */
 export class FrozenMessagesCache<T> {
   readonly #make: (messages: readonly Message[]) => T

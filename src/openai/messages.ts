@@ -6,8 +6,8 @@ import { calledBy, checkKind } from './tools.ts'
 const maxPartsInAll = 20_000
 
 /**
- * Checks the rules that the schema of messages cannot express: the fields that a role needs, tool results that answer a
- * call, and the number of parts and calls of all messages together.
+ * Checks the rules that the schema of messages cannot express: the fields that a role or a part needs, tool results that answer
+ * a call, the schemes of URLs, and the number of parts and calls of all messages together.
  * @throws ApiError 400 that names the message
  */
 export function checkMessages(messages: readonly Message[]): void {

@@ -37,7 +37,7 @@ const Content = Type.Union([Type.String(), Type.Array(InputPart, { maxItems: max
   errorMessage: `send a text or an array of at most ${maxParts} parts`,
 })
 
-/** One item of an input: a message, a call of a tool, its result, or a reference to an item of an earlier response. */
+/** One item of an input: a message, a tool call, its result, reasoning, or a reference to an item of an earlier response. */
 export const InputItem = Type.Object(
   {
     type: nullable(text()),

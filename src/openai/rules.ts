@@ -2,7 +2,7 @@ import { Kind, type SchemaOptions, type TSchema, Type, TypeRegistry } from '@sin
 
 /* The kinds of fields that requests have. Each kind has the end of an error message that says what to send. */
 
-/** One of these words: a plain enum in JSON Schema, with a readable error message. */
+/** One of these words, with an error message that lists them. */
 export const oneOf = <const T extends readonly string[]>(...words: T) =>
   Type.Unsafe<T[number]>({
     ...Type.Union(words.map((word) => Type.Literal(word))),

@@ -7,7 +7,7 @@ import { readMessageParts } from './message-parts.ts'
 /** The most characters of the texts and arguments in a response: the last events of a stream repeat them four times. */
 export const maxResponseLength = 2 * 1024 ** 2
 
-/** The error of an answer that is longer. */
+/** The error of an answer with more than `maxResponseLength` characters. */
 export function tooLongAnswer(): ApiError {
   return new ApiError(
     502,

@@ -108,8 +108,8 @@ function formatOf({ type, name, description, schema, strict }: Format) {
 function toolsOf(tools: readonly Tool[], choice: ToolChoice | undefined, parallel: boolean | null | undefined) {
   const all = tools.map((tool, index) => toolOf(tool, `tools[${index}]`))
   if (all.length === 0) {
-    // Chat refuses `tool_choice` and `parallel_tool_calls` without tools, but clients of the Responses API always send them. So
-    // values that demand no tool are dropped. Any other `tool_choice` is passed on, so that it is refused.
+    // OpenAI's chat completions refuse `tool_choice` and `parallel_tool_calls` without tools, but clients of the Responses API
+    // always send them. So values that demand no tool are dropped. Any other `tool_choice` is passed on, never dropped.
     return choice === undefined || choice === 'auto' || choice === 'none' ? {} : { tool_choice: choiceOf(choice) }
   }
   return {

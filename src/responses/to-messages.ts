@@ -89,7 +89,7 @@ class InputReader implements Conversation {
   #readReference(id: string, at: string): void {
     const found = this.#find(id)
     if (!found) throw notKept(at)
-    // All items of an account have fewer characters, so only repeated references can have more.
+    // The kept items of an account have no more characters in all, so only repeated references can exceed the bound.
     this.#referred += found.characters
     if (this.#referred > maxAccountCharacters) {
       throw invalidField(
@@ -114,7 +114,7 @@ function notKept(at: string): ApiError {
   return new ApiError(
     400,
     'item_not_found',
-    `The field "${at}.id" refers to an item that is not kept here: items are kept for an hour, in memory alone, and not with \`store: false\`. Send the items themselves, which clients do with \`store: false\`.`,
+    `The field "${at}.id" refers to an item that is not kept here: items are kept for up to an hour, in memory alone, and not with \`store: false\`. Send the items themselves, which clients do with \`store: false\`.`,
     { param: `${at}.id` },
   )
 }

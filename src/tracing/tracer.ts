@@ -6,7 +6,7 @@ import { childOf, readContext, type TraceContext, writeContext } from './context
 import { attributes, OtlpExporter, type OtlpOptions, timeNow } from './otlp.ts'
 
 /**
- * Requests beyond this number are not traced: at ten thousand requests a second, writing the spans would cost more than
+ * Further requests of the same second are not traced: at ten thousand requests a second, writing the spans would cost more than
  * answering the requests.
  */
 const maxTracesPerSecond = 100
@@ -15,8 +15,8 @@ const maxTracesPerSecond = 100
 const closeTimeoutMs = 1000
 
 /**
- * Traces requests and their attempts at models, with OpenTelemetry's names. Spans contain no texts, keys or paths of a request; its
- * `tracestate` is in them as it came.
+ * Traces requests and their attempts at models, with OpenTelemetry's names. Spans contain no texts, keys or paths of a request,
+ * but its header `tracestate` as it came.
  */
 export class Tracer {
   readonly #exporter: OtlpExporter

@@ -37,8 +37,8 @@ export interface LedgerEntry {
 export interface Ledger extends Prunable {
   /**
    * Records a request before a model is called; resolves when the record survives a crash of the process.
-   * @throws when the record, or an end of an earlier request, cannot be written; then the request is not
-   *   recorded, unless PostgreSQL did not confirm the write and has done it (`write_unconfirmed`)
+   * @throws when the record, or an end of an earlier request, cannot be written; then the request is not recorded. After a
+   *   `write_unconfirmed` PostgreSQL may have recorded it
    */
   begin(entry: LedgerEntry): Promise<void>
   /**

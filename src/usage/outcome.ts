@@ -9,7 +9,7 @@ export interface Answering {
   readonly name: string
   /** The name in `models.json`; for a prefix it is the pattern, such as `local/*`. */
   readonly configuredName: string
-  /** How often the model was called again. */
+  /** How often the model was asked again after a failure. */
   readonly retries: number
 }
 

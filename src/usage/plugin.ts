@@ -39,7 +39,6 @@ export const usagePlugin: FastifyPluginAsyncTypebox<UsageOptions> = async (app, 
  */
 const flushed = ({ flush }: UsageOptions) => flush?.().catch(() => undefined)
 
-/** Adds `GET /requests` and `GET /requests/{id}`. */
 function addRequestRoutes(app: TypedInstance, options: UsageOptions, reports: Reports): void {
   const { usage, access } = options
 
@@ -97,7 +96,6 @@ function addRequestRoutes(app: TypedInstance, options: UsageOptions, reports: Re
   )
 }
 
-/** Adds `GET /usage`. */
 function addUsageRoute(app: TypedInstance, options: UsageOptions, reports: Reports): void {
   app.get(
     '/usage',

@@ -89,7 +89,6 @@ export class SqliteUsageReader implements UsageReader {
     }
   }
 
-  /** Reads the first lines. */
   async #firstLines(scratch: Database, by: Grouping, maxLines: number): Promise<readonly UsageLine[]> {
     const first = new FirstLines(by, maxLines)
     let count = 0

@@ -149,7 +149,7 @@ function recorded(request: {
 const introduction = `# What upstreams do
 
 Services with OpenAI's interface differ in how they fail, how they count tokens, and how their streams begin and end. Each row is
-one behaviour of one service, from its documentation or from the report that its name links to. The other columns say:
+one behaviour of one service. The name links to the documentation or the report that describes it. The other columns say:
 
 - the caller gets: the reply of Conservatory, with its [headers](interfaces.md#headers);
 - ledger: the state of the request, and the tokens of the prompt and of the answer; "about" marks an estimate, and "cut" the two counts of

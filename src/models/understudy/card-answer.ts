@@ -32,7 +32,7 @@ import { fold, shortened } from './words.ts'
 const minAnswerScore = 1.8
 /** The minimum score of a passage that is offered as the nearest match, or that answers a follow-up question. */
 const minNearScore = 0.85
-/** The minimum score of a sentence about the character. It is low, because no line of the user before the sentence can match. */
+/** The minimum score of a sentence about the character. It is low, because no user's line belongs to the sentence. */
 const minSelfScore = 0.35
 /** The minimum score of a good answer, as a share of the best score. */
 const minShareOfBest = 0.5
@@ -172,7 +172,7 @@ function* answer(context: ReplyContext, hits: readonly Hit[], best: Hit): Steps<
   )
 }
 
-/** Repeats an answer after a phrase that says so, but only once in a conversation. */
+/** Repeats an answer after a phrase such as "As I said:", but only once in a conversation. */
 function* repeatAnswer(context: ReplyContext, text: string): Steps<string> {
   const isSaid = context.conversation.said.some((said) => repetitions.some((form) => said.startsWith(form)))
   if (isSaid)

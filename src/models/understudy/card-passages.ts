@@ -15,7 +15,7 @@ export interface Passage {
   readonly id: number
   /** The user's line before an example, the name and the one-word keys of a lorebook entry, or the name of a trait. */
   readonly cue: string
-  /** The keys of a lorebook entry with several words, one on each line. A single word of such a key is a weak match. */
+  /** The keys of several words of a lorebook entry, one on each line. They weigh less than the cue: a single word may match. */
   readonly hint: string
   readonly answer: string
   /** A passage is said only if its source is in the prompt. */
@@ -57,7 +57,7 @@ const unitsOfLetter = 4
 /** Units of work for each letter of a sentence that is turned into the first person. */
 const unitsOfTurning = 40
 
-/** The block number of a dialogue outside the card's examples. Such a dialogue is never dropped from the prompt. */
+/** The block number of a dialogue in the description, personality or scenario, which are never dropped from the prompt. */
 const neverDropped = -1
 
 type Found = Omit<Passage, 'id'>
@@ -201,7 +201,7 @@ export class CardReader {
     return found
   }
 
-  /** The sentences of a trait. A trait with the character's own name describes the personality. */
+  /** The sentences of a trait. A trait whose name is the character's name describes the personality. */
   #traitSaid(name: string, value: string): readonly string[] {
     const isOwn = [this.#names.character, this.#card.name].includes(name.trim())
     if ((isOwn || isOfPersonality(name)) && value.length <= maxSentenceLength)
@@ -241,6 +241,7 @@ export class CardReader {
   }
 }
 
+/** Whether a source is an example block. A dialogue in the description counts as one. */
 export function isExample(source: Source): source is { readonly block: number } {
   return typeof source === 'object' && 'block' in source
 }
@@ -288,7 +289,7 @@ function partsOf(text: string): readonly string[] {
   return parts
 }
 
-/** Short actions between asterisks that suit a character who is listening. */
+/** Short actions between asterisks that fit any moment: they do not name the user, and are no whole sentence. */
 function actionsIn(text: string): readonly string[] {
   return Array.from(text.matchAll(/(?<!\*)\*([^*\n]{3,80})\*(?!\*)/g), ([action]) => action).filter(
     (action) => !action.includes(userNameMark) && /^\*\p{Ll}/u.test(action),

@@ -161,7 +161,7 @@ const leadingWord = /^(?:about|explain|like|love|enjoy|prefer|hate|of|some)$/i
 const noNounBefore = /^(?:with|who|that|which|between)$/i
 const maxNounWords = 3
 
-/** A noun of a few significant words that begins at a position, and ends with the clause or before an insignificant word. */
+/** The noun at a position: up to `maxNounWords` significant words, and the noun after "of" or "in"; null if it is not clear. */
 function nounFrom(words: readonly Word[], from: number, question: string, article: string): string | null {
   const joined = (position: number) => {
     const [one, next] = [words[position - 1], words[position]]

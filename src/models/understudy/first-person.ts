@@ -265,8 +265,8 @@ export function withoutPronouns(text: string, { patterns }: Subject): string {
 }
 
 /**
- * Splits a sentence in the first person into its clauses, because a card's long lists of actions make several answers. If a
- * clause may be about something else, the sentence stays whole.
+ * Splits a sentence in the first person into its clauses, because a long list of actions makes several answers. A sentence stays
+ * whole if it has fewer than three clauses, or if a clause may be about something else.
  */
 export function clausesOf(sentence: string): readonly string[] {
   const clauses = sentence.split(nextClause)
@@ -285,6 +285,7 @@ const nextClause = new RegExp(
   `, (?:and )?(?=(?:${verbs.source.slice(4, -2).split('|').map(firstPersonOf).join('|')}) )`,
 )
 
+/** A text with a capital at its start, or after the quotation mark or asterisk at its start. */
 export function capitalised(text: string): string {
   return text.replace(/^(["“*]?)(\p{Ll})/u, (_, mark: string, letter: string) => `${mark}${letter.toUpperCase()}`)
 }

@@ -6,7 +6,7 @@ import { brokenOff } from '../upstream/errors.ts'
 
 const delaysMs = { beforeFirst: 2000, betweenWords: 100 }
 
-/** One way to misbehave, such as to change the reply of the ordinary understudy. */
+/** The methods of a misbehaving understudy. */
 interface Misbehaviour {
   complete(request: ModelRequest, signal: AbortSignal): Promise<ModelReply>
   stream(request: ModelRequest, signal: AbortSignal): AsyncIterable<readonly ModelEvent[]>

@@ -5,7 +5,7 @@ import type { Steps } from '../../work.ts'
  * from a request, and running it could take forever. Lookarounds, back references and the like are not supported.
  */
 
-/** A pattern with unsupported syntax, or for too long a text. */
+/** A pattern with unsupported syntax, or with a text that would be too long. */
 class UnknownSyntaxError extends Error {}
 
 const maxTextLength = 10_000

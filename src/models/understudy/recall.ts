@@ -49,7 +49,7 @@ function recalledText(context: ReplyContext, asked: string): string | undefined 
 
 const maxRecalledLength = 600
 
-/** The user's last statement that shares a significant word, or two weak words, with the question. */
+/** The user's last statement about themself that shares a significant word, or two weak words, with the question. */
 function statementAbout({ conversation }: ReplyContext, question: string): string | undefined {
   const asked = new Set(termsIn(question))
   const sentences = conversation.earlier.flatMap(

@@ -139,8 +139,8 @@ export function pickKeyOf({ seed, conversation }: Pick<ReplyContext, 'seed' | 'c
 const maxSeeds = 16
 
 /**
- * The position of an answer after the best answer: the index of the choice, plus the seed modulo `maxSeeds`. Without answers, the
- * seed does not count. @param among the number of answers
+ * The rank of an answer, 0 for the best: the index of the choice, plus the seed modulo `maxSeeds`.
+ * @param among the number of answers; if it is 0, the seed does not count
  */
 export function variantOf({ seed, choice }: Pick<ReplyContext, 'seed' | 'choice'>, among: number): number {
   return among === 0 ? choice : (Math.abs(seed ?? 0) % maxSeeds) + choice

@@ -97,7 +97,7 @@ function* textChoice(
   return yield* cutText(yield* inFormat(words.toWellFormed(), body, conversation.question), body, tokenizer)
 }
 
-/** Wraps the words in the JSON that the request asks for. */
+/** Wraps the words in JSON, if the request asks for JSON. */
 function* inFormat(words: string, { response_format: format }: CompletionRequest, question: string): Steps<string> {
   if (format?.type === 'json_object') return JSON.stringify({ reply: words })
   if (format?.type !== 'json_schema') return words

@@ -69,7 +69,7 @@ function between(low: number, isAboveLow: boolean, high: number, isBelowHigh: bo
   return Number.isFinite(low) ? high - (high - low) / 2 : high - 1
 }
 
-/** Adds or subtracts the variant where the range is wide enough; a later variant is a fraction of the range, and below 1. */
+/** Adds the variant, or else subtracts it. If neither fits, moves by less than 1 to the farther bound, so all variants differ. */
 function vary(start: number, variant: number, fits: (value: number) => boolean, high: number, low: number): number {
   if (fits(start + variant)) return start + variant
   if (fits(start - variant)) return start - variant

@@ -62,9 +62,7 @@ class ValueMaker {
     this.#texts = texts
   }
 
-  /**
-   * Makes a value for this part of the schema. Variants differ, because the items of an array may have to be unique.
-   */
+  /** Makes a value for this part of the schema. Variants differ, because the items of an array may have to be unique. */
   *make(schema: unknown, depth: number, variant: number): Steps<Json> {
     if (depth > maxDepth) throw new SchemaTooLargeError('its smallest value nests too deep')
     this.#grow(lettersOfPart)
@@ -197,7 +195,7 @@ function namesOf(schema: Schema, properties: Schema, variant: number): Set<strin
   const others = Object.keys(properties).filter((name) => !names.has(name))
   for (const name of others.slice(0, missing)) names.add(name)
   if (names.size > 0 || variant === 0) return names
-  // An object without fields has no variants. A property that may nest again could make the value endless.
+  // All objects without fields are equal, so a variant gets a property. It must not nest: the value could become endless.
   return new Set(others.filter((name) => endsSoon(properties[name])).slice(0, 1))
 }
 

@@ -1,7 +1,7 @@
 import { introducedName } from './conversation.ts'
 import { fold, wordsOf } from './words.ts'
 
-/** Kinds of polite, emotional or personal messages. Only for `who` and `help`, the card is searched for an answer. */
+/** Kinds of polite, emotional or personal messages. The whole prompt is searched for an answer only for `who` and `help`. */
 export type SmallTalk =
   | 'greeting'
   | 'introduction'

@@ -59,7 +59,7 @@ function isOfSelf({ source }: Passage): boolean {
 /**
  * A greeting of the card that was not said yet, selected by seed and choice; null if there is none.
  * @param hasName whether the message introduces the user by name. Then the greeting must contain the user's name, and after the
- *   character's first reply the result is null
+ *   character's first message the result is null
  */
 function* cardGreeting(context: ReplyContext, hasName: boolean): Steps<string | null> {
   const { material, conversation } = context
@@ -116,8 +116,8 @@ export function* deflect(context: ReplyContext): Steps<string> {
 }
 
 /**
- * Minimum turns before the first pointer to a topic, and between two pointers. A character that suggests topics again and again
- * seems to have nothing to say.
+ * Minimum turns before the first pointer to a topic, and from one pointer to the next. A character that suggests topics again and
+ * again seems to have nothing to say.
  */
 const turnsBeforePointers = 3
 const turnsBetweenPointers = 7

@@ -1,8 +1,8 @@
 import { stem } from './stem.ts'
 
 /*
- * A small thesaurus, groups of everyday English words for one thing: "faucet" finds a text about a tap.
- * Each line is one group, and a word may be in several groups. No word is there for one card only.
+ * A small thesaurus: each line is a group of everyday English words about one thing, so "faucet" finds a text about a tap.
+ * A word may be in several groups. No word was added for one card only.
  */
 const groups = `
   begin start commence

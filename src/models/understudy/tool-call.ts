@@ -13,7 +13,8 @@ import { fold, shortened, termsOf, wordsOf } from './words.ts'
  * The tool to call: the tool that `tool_choice` names, or for `required` the best match for the question. By default the model
  * decides, as in OpenAI's API: the understudy calls a tool that the user names, otherwise none.
  * @param question the end of the user's last message
- * @throws ApiError 400 if `tool_choice` names a tool that is no function in "tools", or requires a tool and "tools" has no function
+ * @throws ApiError 400 if `tool_choice` names a tool that is no function in "tools", or requires a tool and "tools" has no
+ *   function
  */
 export function* toolToCall(request: CompletionRequest, question: string): Steps<FunctionTool | undefined> {
   const { functions, choice = 'auto' } = functionsOf(request)
