@@ -15,7 +15,7 @@ const kinds = {
 } as const
 
 /**
- * Checks that a model takes every kind of content in the messages: nothing is left out silently.
+ * Checks that a model takes every content part of the messages: no part is left out silently.
  * @param taken the kinds that the model takes
  * @throws ApiError 400 `unsupported_input` that names the first part of another kind
  */

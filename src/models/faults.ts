@@ -16,8 +16,8 @@ export function isUnrelatedToModel(error: Failure): boolean {
 }
 
 /**
- * Whether a failure counts for the circuit breaker. A refused request, an overloaded service and a rate limit do not show that the
- * model is out of order.
+ * Whether a failure counts for the circuit breaker. A refused request, an overloaded service and a rate limit do not show that
+ * the model is out of order.
  */
 export function showsBrokenModel(error: Failure): boolean {
   return !isUnrelatedToModel(error) && error.status !== 429
@@ -35,7 +35,7 @@ export function isLimitOfOneModel({ status, code }: Failure): boolean {
 
 const transientCodes = new Set(['upstream_error', 'upstream_unreachable', 'rate_limit_exceeded', 'model_busy'])
 
-/** Whether a retry may succeed. */
+/** Whether the same model may be asked again after the failure. A timeout is not retried. */
 export function isTransient({ code }: Failure): boolean {
   return transientCodes.has(code)
 }

@@ -47,7 +47,7 @@ function canJoin(first: Message, second: Message): boolean {
   return isPlain(first) && isPlain(second) && first.role === second.role
 }
 
-/** Joins messages. Texts before the first message with content parts become one text; all parts follow it. */
+/** Joins messages. The texts before the first message with content parts become one text; all later contents follow as parts. */
 function joinMessages([first, ...others]: readonly [Message, ...Message[]]): Message {
   const { name: _name, ...rest } = first
   const all = [first, ...others]

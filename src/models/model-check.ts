@@ -28,8 +28,8 @@ const testMessages: readonly Message[] = [{ role: 'user', content: 'Say one word
 const timeoutMs = 30_000
 
 /**
- * Asks each configured model for one word, one after the other. Prefixes are not asked, because they have no model id;
- * understudies that misbehave on purpose are not asked either.
+ * Asks each configured model for one word, one after the other. Prefixes are not asked, because they have no model id.
+ * Understudies that misbehave on purpose count as `ok` without a request.
  * @throws ConfigError as `loadModels` does
  */
 export async function checkModels(config: Config, clock = machineClock): Promise<readonly ModelCheck[]> {

@@ -12,7 +12,7 @@ export interface ModelRequest {
   /** The character, for models that answer from the card itself. */
   readonly persona: Persona
   /**
-   * The parts of the prompt, for models that answer from the card. By default such a model uses the card's texts, without lore.
+   * The parts of the prompt, for models that answer from the card. Without them, such a model uses the card's texts without lore.
    */
   readonly composition?: ComposedParts
   /** Runs computations whose time grows with the request, in steps. */
@@ -22,11 +22,11 @@ export interface ModelRequest {
   /** Starts to count the bytes of an upstream's answer that are in memory; by default these bytes are not counted. */
   readonly openHeld?: (() => HeldBytes) | undefined
   /**
-   * Called with each parameter that the model ignores or changes for this request. The calls come before the answer, or before its
-   * first event; only the calls for further choices of a stream may come later.
+   * Called with each parameter that the model ignores or changes for this request. The calls come before the answer, or before
+   * its first event; only the calls for further choices of a stream may come later.
    */
   readonly onIgnored?: (parameter: string) => void
-  /** W3C trace context as headers for the upstream. An attempt that is traced replaces the caller's headers by its own. */
+  /** Headers with the W3C trace context for the upstream. An attempt that is traced replaces the request's headers by its own. */
   readonly trace?: Readonly<Record<string, string>> | undefined
 }
 
@@ -78,7 +78,7 @@ export interface Model {
   complete(request: ModelRequest, signal: AbortSignal): Promise<ModelReply>
   /** Yields the events in groups that arrived together. The last event may be a usage chunk that the request did not ask for. */
   stream(request: ModelRequest, signal: AbortSignal): AsyncIterable<readonly ModelEvent[]>
-  /** The model ids that the upstream lists. Without such a list, there are no ids or no method. */
+  /** The model ids that the upstream lists. Without such a list, this method is missing or returns no ids. */
   list?(signal: AbortSignal): Promise<readonly string[]>
   /** Waits for requests in flight, or ends them, then closes the connections or frees the memory. */
   close?(): Promise<void>

@@ -9,7 +9,7 @@ import { createUnderstudy } from './understudy/understudy.ts'
 /** What adapters need besides their settings: a folder for files, and proxies. */
 export interface AdapterOptions {
   readonly dataDirectory: string
-  /** The proxies for requests to models. */
+  /** The proxies for requests to models and for downloads of weights. */
   readonly proxies?: Proxies
 }
 
@@ -50,7 +50,7 @@ function isOpenAi(settings: AdapterSettings): settings is OpenAiSettings {
   return settings.adapter === 'openai'
 }
 
-/** Whether the settings are of weights in a file. */
+/** Whether the model is a GGUF file that runs in this process. */
 export function isLlamaCpp(settings: AdapterSettings): settings is LlamaCppSettings {
   return settings.adapter === 'llama.cpp'
 }

@@ -82,7 +82,8 @@ export class ModelRegistry {
   }
 
   /**
-   * The route of a model id: the model of this name, else the longest prefix that the id begins with.
+   * The route of a model id: the model of this name, else the longest prefix that the id begins with. `default` stands for the
+   * default model, unless a model has this name.
    * @param user the key of the request; the key needs no right to the models of a fallback, which the operator has chosen
    * @throws ApiError 404 `model_not_found` for an unknown id and for an id that the key may not use; the message lists the ids
    *   that the key may use
@@ -234,7 +235,7 @@ export class ModelRegistry {
     // The path of a file of weights is no model id, so such a model has its name in the settings as its id.
     const given = 'model' in settings && !isLlamaCpp(settings) ? settings.model : undefined
     const upstreamId = given ?? id
-    // An understudy that fails on purpose must fail at each request, so it has no retries.
+    // An understudy that fails on purpose must fail at each request, so understudies have no retries by default.
     const retries = breaker === null ? { retries: 0 } : {}
     const host = 'baseUrl' in settings && settings.baseUrl ? { host: new URL(settings.baseUrl).host } : {}
     const traits: CandidateTraits = { ...retries, ...settings, ...host, name, configuredName, upstreamId }

@@ -8,7 +8,7 @@ const minCachedLength = 256
 const maxCachedTexts = 16384
 const maxCachedWords = 16384
 const maxCachedMessages = 16384
-/** A longer word is hardly repeated, and thousands of them would take much memory. */
+/** A longer word is rarely repeated, and thousands of long words would take much memory. */
 const maxCachedWordLength = 128
 
 /** Units of work of a cached text or message. */

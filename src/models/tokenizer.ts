@@ -16,8 +16,8 @@ export interface Tokenizer {
   /** The number of tokens of a text. */
   countSteps(text: string): Steps<number>
   /**
-   * The number of tokens of a conversation by OpenAI's rule: besides the tokens of all roles, contents, names and tool calls, three
-   * for each message, one for each name, and three that begin the reply.
+   * The number of tokens of a conversation by OpenAI's rule: besides the tokens of all roles, contents, names and tool calls,
+   * three for each message, one for each name, and three that begin the reply.
    */
   countMessages(messages: readonly Message[]): Steps<number>
   /**

@@ -4,7 +4,7 @@ import { setImmediate } from 'node:timers/promises'
 const tokenCount = 199_998
 /** Slots of the hash table, more than twice the tokens: a power of two. */
 const slotCount = 2 ** 19
-/** Lines of the file that are read in one turn of the event loop: about 2 ms. */
+/** Lines of the file that are read in one turn of the event loop: about 3 ms. */
 const linesPerTurn = 4096
 /** The rank of bytes that are no token. */
 const noRank = 0x7fffffff
@@ -48,8 +48,8 @@ export class Vocabulary {
   }
 
   /**
-   * Splits the bytes of a word into tokens by byte pair encoding: of all neighbouring parts, the pair that is the token with the
-   * lowest rank is joined, until no pair is a token. The time grows with the square of the number of bytes.
+   * Splits the bytes of a word into tokens by byte pair encoding. Each step joins the two neighbouring parts whose token has the
+   * lowest rank, until no two neighbours are a token. The time grows with the square of the number of bytes.
    * @returns where each token ends
    */
   tokenEnds(word: Uint8Array): readonly number[] {

@@ -19,8 +19,8 @@ export function isFallback(settings: ModelSettings): settings is FallbackSetting
 }
 
 /**
- * Whether an id means a character on a model (`character/NAME`, `MODEL/character/NAME`). Such an id names no model behind a
- * prefix.
+ * Whether an id has the form of a character on a model (`character/NAME`, `MODEL/character/NAME`). The default model behind a
+ * prefix must not have such an id.
  */
 export function namesCharacter(id: string): boolean {
   return /(?:^|.\/)character\/./.test(id)

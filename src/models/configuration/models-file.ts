@@ -180,7 +180,7 @@ function faultsOfModel(name: string, raw: unknown, settings: unknown, path: stri
 
 /**
  * Faults for defaults of parameters that the service needs unchanged to read the answer, and for invalid values of its own
- * fields.
+ * fields and of other parameters that it reads.
  */
 function faultsOfDefaults({ defaults }: Fields, path: string): readonly string[] {
   if (!isFields(defaults)) return []

@@ -106,8 +106,8 @@ export class Engine {
   }
 
   /**
-   * A lower bound of the tokens. The texts are counted without the template, slice by slice, up to the size of the window: to
-   * format and count megabytes in one step would delay all other requests. A cut can add a few tokens, so some are subtracted.
+   * A lower bound of the tokens. The texts are counted without the template, slice by slice, up to the size of the window,
+   * because megabytes in one step would delay all other requests. A cut can add a few tokens, so some are subtracted.
    */
   async #countAtLeast(history: readonly HistoryItem[], signal: AbortSignal): Promise<number> {
     const slice = 16_384

@@ -7,8 +7,8 @@ const redrawMs = 100
 const bytesPerLine = 256 * 1024 ** 2
 
 /**
- * Shows the progress of a download: a bar on a terminal; in a file or a pipe, a line for every tenth of the download, or for every
- * 256 MiB if its size is not known.
+ * Shows the progress of a download: a bar on a terminal; in a file or a pipe, a line for every tenth of the download, or for
+ * every 256 MiB if its size is not known.
  */
 export class Progress {
   readonly #label: string

@@ -3,13 +3,13 @@ import type { ModelRequest } from '../model.ts'
 
 /** The model that an attempt asks, and the request that it sends. */
 export interface AttemptDetails {
-  /** The model's name in `models.json`; behind a prefix the pattern, such as `local/*`. */
+  /** The model's name in `models.json`; for a model behind a prefix, the prefix, such as `local/*`. */
   readonly configuredName: string
   /** The model's id at the upstream. */
   readonly upstreamId: string
   readonly request: ModelRequest
   readonly isStream: boolean
-  /** How many attempts came before this one. */
+  /** How many attempts at this model came before this one. */
   readonly retries: number
 }
 

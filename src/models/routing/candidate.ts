@@ -14,7 +14,7 @@ import { OpenEvents, type StreamContext } from './open-events.ts'
 export interface CandidateTraits {
   /** The model's name, as `x-model` shows it: the name in `models.json`; behind the prefix `*`, the id in the request. */
   readonly name: string
-  /** The name in `models.json`, if it may differ from `name`; behind a prefix the pattern, such as `local/*`. */
+  /** The name in `models.json`, if it may differ from `name`; for a model behind a prefix, the prefix, such as `local/*`. */
   readonly configuredName?: string
   /** The model's id at the upstream. */
   readonly upstreamId: string
@@ -85,8 +85,8 @@ export class Candidate {
   /**
    * Asks for a whole reply.
    * @param mayWait whether to wait for the probe of another request
-   * @throws ApiError of the last attempt; 503 `model_unavailable` if the breaker is open; the signal's reason after an abort while
-   *   no attempt runs
+   * @throws ApiError of the last attempt; 503 `model_unavailable` if the breaker refuses the request; the signal's reason after
+   *   an abort while no attempt runs
    */
   async complete(
     request: ModelRequest,
@@ -119,8 +119,8 @@ export class Candidate {
   /**
    * Resolves when the first event has come. A failure before the first event may be retried; a later failure ends the stream.
    * @param mayWait whether to wait for the probe of another request
-   * @throws ApiError of the last attempt; 503 `model_unavailable` if the breaker is open; the signal's reason after an abort while
-   *   no attempt runs
+   * @throws ApiError of the last attempt; 503 `model_unavailable` if the breaker refuses the request; the signal's reason after
+   *   an abort while no attempt runs
    */
   async open(request: ModelRequest, signal: AbortSignal, mayWait = false): Promise<OpenedStream> {
     return this.#withRetries(signal, mayWait, async (retries) => {
@@ -184,7 +184,7 @@ export class Candidate {
   /**
    * Passes the breaker.
    * @param mayWait whether to wait first for the probe of another request
-   * @throws ApiError 503 `model_unavailable` if the breaker is open; the signal's reason
+   * @throws ApiError 503 `model_unavailable` if the breaker refuses the request; the signal's reason after an abort
    */
   async #passBreaker(breaker: Breaker, mayWait: boolean, signal: AbortSignal): Promise<void> {
     if (mayWait && breaker.state === 'probing') {

@@ -165,7 +165,7 @@ export function waitIn(headers: unknown): Pick<UpstreamRefusal, 'retryAfter' | '
   return { retryAfter: text('retry-after'), retryAfterMs: text('retry-after-ms') }
 }
 
-/** The reply headers that say when to retry: in whole seconds (RFC 9110), and in milliseconds if the upstream sent these. */
+/** The reply headers that say when to retry: in whole seconds (RFC 9110), and in milliseconds if the upstream sent them too. */
 function waitOf(
   { retryAfter, retryAfterMs }: UpstreamRefusal,
   said: UpstreamErrorBody,
@@ -185,7 +185,7 @@ function seconds(retryAfter: string | undefined): string | undefined {
   return Number.isNaN(date) ? undefined : String(Math.max(0, Math.ceil((date - Date.now()) / 1000)))
 }
 
-/** The most characters in which keys are searched, because a search may take a time that grows with their square. */
+/** The most characters that are searched for keys: the time of a search may grow with the square of their number. */
 const maxSearchedLength = 4 * maxMessageLength
 
 /** The beginning of an upstream's message, without addresses, keys and markup. */
@@ -208,7 +208,7 @@ export interface Pieces extends AsyncIterable<Uint8Array> {
   return(): Promise<unknown>
 }
 
-/** The start of an error body: what comes within a second, until it has more than 64 KiB. */
+/** Reads the start of an error body: for at most a second, and until it has more than 64 KiB. */
 export async function readStart(response: Pieces): Promise<string> {
   const pieces: Uint8Array[] = []
   let size = 0

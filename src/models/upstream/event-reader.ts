@@ -36,16 +36,16 @@ const longEventBytes = 256 * 1024
 
 /**
  * Splits bytes into events. Once a choice has begun, an event without anything that the service needs passes unread, because
- * parsing costs much time (`unread-passages.ts`). All other events are parsed. Every event is parsed if the reader asked for that,
- * after a carriage return, and after a long unfinished event.
+ * parsing costs much time (`unread-passages.ts`). All other events are parsed. Every event is parsed if the reader asked for
+ * that, after a carriage return, and after a long unfinished event.
  */
 export class EventReader {
   readonly #decoder = new TextDecoder()
   readonly #parser = createParser({ onEvent: ({ data }) => this.#texts.push(data) })
   #texts: string[] = []
-  /** The bytes of an unfinished event; undefined if there are none, and once the parser gets every byte. */
+  /** The bytes that must wait for more: an unfinished event, or a body that may be plain JSON. Undefined if there are none. */
   #rest: Buffer | undefined
-  /** Once true, the parser gets every byte, and keeps unfinished events. */
+  /** Once true, the parser gets every event, and keeps unfinished events. */
   #isParsing: boolean
   /** Counts the cost of the parser's input, to refuse an event that is too expensive. */
   readonly #costs = new EventCostCounter()

@@ -20,9 +20,9 @@ export interface EventStreamOptions {
  * Reads a server-sent event stream (WHATWG HTML, section 9.2). Events that arrived together are one group. Events that came
  * before a failure are yielded before the failure is thrown; only the 503 drops the events that came with an unfinished event.
  * @param answer resolves when status and headers of the stream have come
- * @throws ApiError 502 for an invalid or too large event; 503 if there is no room for an unfinished event. Before the choices have
- *   finished, also 502 for the end of the stream and for a broken connection, 504 for a timeout, and 499 if the client has left.
- *   An error in an event is thrown as `errorInside` translates it. If `answer` rejects, the function throws that error.
+ * @throws ApiError 502 for an invalid or too large event; 503 if there is no room for an unfinished event. Before the choices
+ *   have finished, also 502 for the end of the stream and for a broken connection, 504 for a timeout, and 499 if the client has
+ *   left. An error in an event is thrown as `errorInside` translates it. If `answer` rejects, the function throws that error.
  */
 export async function* readEvents(
   answer: Promise<UpstreamAnswer>,
