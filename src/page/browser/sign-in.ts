@@ -12,7 +12,7 @@ export function SignIn(): VNode {
         <label for="key">Your key</label>
         <input id="key" name="key" type="password" autocomplete="off" spellcheck=${false} placeholder="cv_…" required autofocus
           aria-describedby="key-help" aria-invalid=${signOutReason.value ? 'true' : undefined} />
-        <p id="key-help" class="help">The service prints a key when it is started for the first time; later keys come from whoever runs it. Yours is kept in this tab until you close it or sign out.</p>
+        <p id="key-help" class="help">The service prints a key when it is started for the first time; later keys come from the operator. Your key is kept in this tab until you close it or sign out.</p>
         ${signOutReason.value && html`<p class="fault" role="alert">${signOutReason.value}</p>`}
         <button type="submit" class="main">Sign in</button>
       </form>

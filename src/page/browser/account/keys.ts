@@ -39,7 +39,7 @@ export function View(): VNode {
           <button type="button" class="main" onClick=${() => (opened.value = { what: 'form' })}>Make a key …</button>
         </span>
       </div>
-      <p class="help">Whoever has a key may do what its scopes say, in the name of this account. Give each program one of its own: it can be revoked alone.</p>
+      <p class="help">A program with a key may do what the scopes of the key allow, in the name of this account. Give each program its own key, so that you can revoke that key alone.</p>
       ${newKey.value && html`<${NewKeyPanel} key=${newKey.value.id} made=${newKey.value} />`}
       ${failure.value && html`<p class="fault" role="alert">${failure.value.message} <button type="button" onClick=${loadKeys}>Try again</button></p>`}
       ${all && html`<${List} all=${all} />`}

@@ -31,7 +31,7 @@ export interface Limit {
   readonly of: 'account' | 'key'
   /** Null if there is no limit. */
   readonly value: number | null
-  /** Null for more than 10,000 stored objects without a limit, because the service does not count so many. */
+  /** Null for more than 10,000 plants without a limit, because the service does not count so many. */
   readonly used: number | null
   /** Unix seconds; null for a limit that does not reset with time. */
   readonly resets: number | null

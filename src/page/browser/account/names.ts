@@ -53,7 +53,7 @@ identity.subscribe(() => {
   keyNames.value = new Map()
 })
 
-/** Loads the names of the account's keys. A failure is ignored: the prefixes are shown in any case. */
+/** Loads the names on the first page of the account's keys. A failure is ignored: the prefixes are shown in any case. */
 export async function loadKeyNames(): Promise<void> {
   if (!may('keys') && !may('admin')) return
   const whose = identity.value

@@ -52,7 +52,7 @@ async function exportCard(name: string, format: Format): Promise<void> {
   sayDone(`Saved.${losses === null ? '' : ` ${losses}`}`)
 }
 
-/** A file name that every system accepts. */
+/** A file name without characters that some systems refuse. */
 function fileName(name: string, extension: string): string {
   const safe = name.replaceAll(/[\p{C}/\\:*?"<>|]+/gu, '_').slice(0, 100)
   return `${safe.replace(/^\.+/, '_')}.${extension}`

@@ -35,7 +35,7 @@ export function Conversation({ talk }: { readonly talk: Talk }): VNode {
         new Failure(
           0,
           'not_loaded',
-          'The receipt could not be loaded. Check that the service is running, then try again.',
+          'The receipt could not be loaded: the service does not answer, or it has a newer page. Reload the page.',
         ),
       )
     }

@@ -15,7 +15,7 @@ export interface ChatRequest {
 /** The author of a message: the user, or the character. */
 export type Role = 'user' | 'assistant'
 
-/** The request of a reply, and the reply's headers `x-request-id`, `x-character` and `x-model`. */
+/** The request of a reply, and the reply's `x-request-id`, `x-character` and `x-model`; null without a successful reply. */
 export interface Origin {
   readonly request: ChatRequest
   readonly requestId: string | null

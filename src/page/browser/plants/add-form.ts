@@ -27,7 +27,7 @@ effect(() => {
   tag.value = ''
 })
 
-/** The form that adds a plant. The typed values stay until the plant is added. */
+/** The form that adds a plant. The typed name stays until the plant is added, and the tag stays for the next plant. */
 export function AddForm(): VNode {
   return html`
     <form class="add" aria-label="Add a plant" onSubmit=${submit}>

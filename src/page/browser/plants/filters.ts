@@ -40,7 +40,7 @@ export function Filters(): VNode {
 }
 
 /**
- * Loads the plants with the typed tag. Also handles the event `search`, which comes when the button in the field clears the field.
+ * Loads the plants with the typed tag. Also handles the event `search`, which comes when the button in the field clears it.
  */
 function chooseTag(): void {
   const wanted = typedTag.value.trim()

@@ -156,7 +156,7 @@ function learnTags(page: readonly SentPlant[]): void {
 }
 
 /**
- * Waits for the `retry-after` of a 429 while all plants are loaded.
+ * While “Load all” runs, waits for the `retry-after` of a 429.
  * @throws the error if it is no such 429, or if its `retry-after` is too long
  */
 async function waitFor(error: unknown, signal: AbortSignal): Promise<void> {

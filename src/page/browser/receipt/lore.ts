@@ -5,8 +5,8 @@ import { clip } from '../ui/long-text.ts'
 import type { Lore } from './prompt.ts'
 
 /**
- * The reasons why a lore entry is not in the prompt. The service gives `limit` for both causes. An entry with this reason may have
- * keys that were not searched for.
+ * The reasons why a lore entry is not in the prompt. The service gives `limit` for two causes: too much text, or too many keys.
+ * In the second case, not all keys of the entry may have been searched for.
  */
 const reasons: Readonly<Record<string, string>> = {
   probability: 'its probability did not come up this time',

@@ -16,7 +16,7 @@ import { Sections } from './sections.ts'
 export interface ReceiptProps {
   /** The body for `/chat/completions`. The prompt is loaded again only when this property is another object. */
   readonly request: ChatBody
-  /** The `x-request-id` of the reply; null if no request was sent. */
+  /** The `x-request-id` of the reply; null if there is no successful reply. */
   readonly requestId: string | null
 }
 

@@ -22,7 +22,7 @@ export function formatNumber(value: number): string {
   return numbers().format(value)
 }
 
-/** A moment in the reader's time zone and language. @param unixSeconds null becomes a dash */
+/** A moment in the reader's time zone and language. @param unixSeconds null and undefined become a dash */
 export function formatMoment(unixSeconds: number | null | undefined): string {
   return typeof unixSeconds === 'number' ? moments().format(unixSeconds * 1000) : '–'
 }
@@ -37,7 +37,7 @@ export function formatBytes(value: number): string {
   return value < 1_000_000 ? kilobytes().format(value / 1000) : megabytes().format(value / 1_000_000)
 }
 
-/** Milliseconds, in seconds from one second up. */
+/** Milliseconds, in seconds from one second up; null becomes a dash. */
 export function formatDuration(milliseconds: number | null): string {
   if (milliseconds === null) return '–'
   return milliseconds < 1000 ? `${Math.round(milliseconds)} ms` : `${(milliseconds / 1000).toFixed(1)} s`

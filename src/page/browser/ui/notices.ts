@@ -31,7 +31,7 @@ export function sayDone(text: string): void {
   say('done', text)
 }
 
-/** Shows a failure, unless the reader has stopped the action. The notice stays until it is dismissed or replaced by newer ones. */
+/** Shows a failure, unless the reader has stopped the action. The notice stays until it is dismissed or newer ones replace it. */
 export function sayFailure(error: unknown): void {
   const { code, message } = Failure.of(error)
   if (code !== 'stopped') say('fault', message)
