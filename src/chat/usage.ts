@@ -1,7 +1,7 @@
 import { toApiError } from '../errors.ts'
 import { bytesToToken, promptEstimate } from '../limits/estimate.ts'
 import type { ModelReply } from '../models/model.ts'
-import { type Chunk, countsOf, type Usage, usageIn } from '../openai/completion.ts'
+import { type Chunk, countsOf, type Usage, usageIn, wordsOf } from '../openai/completion.ts'
 import type { Message } from '../openai/completion-request.ts'
 import { GrowingText } from '../text.ts'
 import type { Steps, Work } from '../work.ts'
@@ -54,25 +54,6 @@ function isUsage(usage: unknown): usage is Usage {
 /** Estimates the usage of a whole answer that came without a usage. @param prompt the messages to which it is the answer */
 export function usageOf({ completion }: ModelReply, prompt: readonly Message[], work: Work): Promise<Usage> {
   return estimateOf(prompt, completion.choices.map(({ message }) => wordsOf(message)).join(''), work)
-}
-
-/** The text and tool arguments of a message or a delta. Upstreams may leave the fields out, or send values of any type. */
-function wordsOf(said: Words | null | undefined): string {
-  let words = typeof said?.content === 'string' ? said.content : ''
-  if (!Array.isArray(said?.tool_calls)) return words
-  for (const call of said.tool_calls) {
-    const written = call?.function?.arguments ?? call?.custom?.input
-    if (typeof written === 'string') words += written
-  }
-  return words
-}
-
-interface Words {
-  readonly content?: string | null
-  readonly tool_calls?: readonly {
-    readonly function?: { readonly arguments?: string }
-    readonly custom?: { readonly input?: string }
-  }[]
 }
 
 /** Counts a prompt and its answer with Conservatory's tokenizer. */

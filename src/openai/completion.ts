@@ -116,6 +116,24 @@ export function usageIn(chunk: Pick<Chunk, 'choices' | 'usage'>): unknown {
   return countsOf(ofGroq) ? ofGroq : chunk.usage
 }
 
+/** A message, or a delta of a stream, as far as its texts are read. */
+interface Words {
+  readonly content?: unknown
+  readonly tool_calls?: unknown
+}
+
+/** The text and the tool arguments of a message or a delta. Upstreams may leave the fields out, or send values of any type. */
+export function wordsOf(said: Words | null | undefined): string {
+  let words = typeof said?.content === 'string' ? said.content : ''
+  if (!Array.isArray(said?.tool_calls)) return words
+  for (const call of said.tool_calls) {
+    // A call of a custom tool has `custom` instead of `function`.
+    const written = field(field(call, 'function'), 'arguments') ?? field(field(call, 'custom'), 'input')
+    if (typeof written === 'string') words += written
+  }
+  return words
+}
+
 /** The error body of all routes except the routes of plants. */
 export const ChatError = Type.Object(
   {

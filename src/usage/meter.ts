@@ -1,5 +1,5 @@
 import type { Passage } from '../models/model.ts'
-import { type Chunk, type Counts, countsOf, usageIn } from '../openai/completion.ts'
+import { type Chunk, type Counts, countsOf, usageIn, wordsOf } from '../openai/completion.ts'
 
 /** The tokens of a request. */
 export interface Used {
@@ -7,16 +7,6 @@ export interface Used {
   readonly completionTokens: number
   /** Whether the model reported the tokens; otherwise they are estimated. */
   readonly isExact: boolean
-}
-
-/** The texts of a message, or of a streamed delta. */
-interface Texts {
-  readonly content?: string | null
-  readonly tool_calls?: readonly {
-    readonly function?: { readonly arguments?: string }
-    /** A call of a custom tool has this instead of `function`. */
-    readonly custom?: { readonly input?: string }
-  }[]
 }
 
 /** Characters per token, for estimates. */
@@ -43,11 +33,8 @@ export class Meter {
   }
 
   /** Counts parsed texts of a reply; upstreams may omit any field, or send values of other types. */
-  countText(texts: Texts | null | undefined): void {
-    let length = typeof texts?.content === 'string' ? texts.content.length : 0
-    if (Array.isArray(texts?.tool_calls)) {
-      for (const call of texts.tool_calls) length += (call?.function?.arguments ?? call?.custom?.input)?.length ?? 0
-    }
+  countText(said: Parameters<typeof wordsOf>[0]): void {
+    const { length } = wordsOf(said)
     if (length > 0) this.#textTokens += Math.ceil(length / charactersPerToken)
   }
 
