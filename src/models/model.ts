@@ -17,7 +17,7 @@ export interface ModelRequest {
   readonly composition?: ComposedParts
   /** Runs computations whose time grows with the request, in steps. */
   readonly work: Work
-  /** Whether every event of a stream must be parsed, instead of passing unread. */
+  /** Whether the caller needs the parsed answer alone, and no bytes that are passed on: every event of a stream is then parsed. */
   readonly readAll?: boolean | undefined
   /** Starts to count the bytes of an upstream's answer that are in memory; by default these bytes are not counted. */
   readonly openHeld?: (() => HeldBytes) | undefined

@@ -86,8 +86,9 @@ export function createOpenAiModel(
         const bytes = await readWhole(response, held)
         const turn = answerScheduler.take(unitsOf(bytes.length))
         if (turn) await turn
-        const completion = await readAnswer(bytes, request.work, secrets)
-        if (isCompletion(completion)) return { completion, bytes }
+        const isPassedOn = request.readAll !== true
+        const completion = await readAnswer(bytes, request.work, secrets, isPassedOn)
+        if (isCompletion(completion)) return isPassedOn ? { completion, bytes } : { completion }
       } catch (error) {
         throw failureOf(error, true)
       } finally {

@@ -58,13 +58,16 @@ function bufferOf(bytes: Uint8Array): Buffer {
 /**
  * Parses the JSON of a whole answer. A long answer is parsed in steps, and without its log probabilities.
  * @param secrets texts that no error may repeat
+ * @param isKept whether the caller still needs the bytes; otherwise the memory of a long answer is freed
  * @returns the value, or a promise of the value for a long answer
  * @throws ApiError 502 for a body that is not JSON, and for a long one with too many or too deeply nested values; the error in
  *   the body (`errorInside`); 400 `too_complex` and 503 `overloaded` of the work
  */
-export function readAnswer(bytes: Buffer, work: Work, secrets: readonly string[]): unknown {
+export function readAnswer(bytes: Buffer, work: Work, secrets: readonly string[], isKept: boolean): unknown {
   const text = bytes.toString('utf8')
-  return bytes.length <= maxBytesAtOnce ? parseAnswer(text, secrets) : readInSteps(text, work, secrets)
+  if (bytes.length <= maxBytesAtOnce) return parseAnswer(text, secrets)
+  if (!isKept) freeBytes(bytes)
+  return readInSteps(text, work, secrets)
 }
 
 async function readInSteps(text: string, work: Work, secrets: readonly string[]): Promise<unknown> {
