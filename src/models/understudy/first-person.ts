@@ -91,11 +91,11 @@ const adverb =
 const verbs = new RegExp(
   `^(?:${`is has does goes says tells asks gives takes makes keeps sells loves likes hates wants needs knows thinks believes feels
   lives works runs walks sits stands speaks talks sings writes reads teaches learns helps treats wears carries holds brings
-  leaves finds loses looks listens hears sees watches watches smiles laughs cries sleeps wakes dreams hopes fears prefers
+  leaves finds loses looks listens hears sees watches smiles laughs cries sleeps wakes dreams hopes fears prefers
   enjoys collects plays cooks bakes brews grows tends mends fixes repairs builds draws paints hunts fights protects guards
   serves leads follows travels wanders flies rides sails rolls hums counts forgives reserves distrusts diagnoses sniffs turns
-  lifts adds becomes begins seems appears remains stays tries uses refuses rushes shames skips quotes celebrates hides hates
-  spends owns calls cares trims uses answers never offers lets means blushes stutters tends honours steers trades struggles longs wishes insists
+  lifts adds becomes begins seems appears remains stays tries uses refuses rushes shames skips quotes celebrates hides
+  spends owns calls cares trims answers never offers lets means blushes stutters tends honours steers trades struggles longs wishes insists
   maintains organizes organises demonstrates converses remembers drinks refers avoids claims solves gestures sketches names`
     .split(/\s+/)
     .join('|')})$`,

@@ -124,10 +124,19 @@ function empty(understudy: Model): Misbehaviour {
     },
     async *stream(request, signal) {
       for await (const events of understudy.stream(request, signal)) {
-        yield events.filter((event) => !('chunk' in event) || event.chunk.choices.every(isWordless))
+        yield events.filter((event) => !('chunk' in event) || event.chunk.choices.every(isWordless)).map(stopped)
       }
     },
   }
+}
+
+/** The same event, whose `finish_reason` says that nothing was cut off. */
+function stopped(event: ModelEvent): ModelEvent {
+  if (!('chunk' in event)) return event
+  const choices = event.chunk.choices.map((choice) =>
+    choice.finish_reason === null ? choice : { ...choice, finish_reason: 'stop' as const },
+  )
+  return { chunk: { ...event.chunk, choices } }
 }
 
 function isWordless({ delta }: Chunk['choices'][number]): boolean {

@@ -96,7 +96,8 @@ export function* narrowToPrompt(
         (keys ?? []).map((key) => key.toLowerCase()),
       )
   }
-  const blocks = material.blocks - (composition?.dropped.examples ?? 0)
+  // The prompt may have more blocks than the reader, which reads only the beginning of long examples.
+  const blocks = Math.max(0, material.blocks - (composition?.dropped.examples ?? 0))
   const isInPrompt = ({ source }: Passage) =>
     typeof source === 'string' || (isExample(source) ? source.block < blocks : fired.has(source.entry))
   const own = material.passages.filter(isInPrompt)
@@ -191,7 +192,7 @@ function longestFixedPart(phrase: string): string {
 
 const placeholders = new RegExp(`%|[,;:]? ?${userNameMark}[.,;:!?]? ?`, 'u')
 
-/** Fills in the user's name. Without a name, forms of address are removed, and elsewhere the name becomes "the request". */
+/** Fills in the user's name. Without a name, forms of address are removed, and elsewhere the name becomes "the visitor". */
 export function withUserName(text: string, userName: string | null): string {
   if (!text.includes(userNameMark)) return text
   if (userName !== null) return text.replaceAll(userNameMark, () => userName)
@@ -199,8 +200,8 @@ export function withUserName(text: string, userName: string | null): string {
     .replace(vocativeAtEnd, '')
     .replace(vocativeAlone, '$1')
     .replace(vocativeAtStart, (_, before: string, first: string) => `${before}${first.toUpperCase()}`)
-    .replace(nameAtStart, '$1The request')
-    .replaceAll(userNameMark, 'the request')
+    .replace(nameAtStart, '$1The visitor')
+    .replaceAll(userNameMark, 'the visitor')
 }
 
 const sentenceStart = '(^|[.!?…]["”’*]?\\s+|\\n|["“*])'

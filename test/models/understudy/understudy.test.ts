@@ -123,8 +123,8 @@ describe('the understudy says', () => {
     ['A full share of the blame, {{user}}; sign here.', 'A full share of the blame; sign here.'],
     ['{{user}}! Good timing.', 'Good timing.'],
     ['Oh. {{user}}, sit down.', 'Oh. Sit down.'],
-    ['You must be {{user}}. You are late.', 'You must be the request. You are late.'],
-    ['{{user}} is here!', 'The request is here!'],
+    ['You must be {{user}}. You are late.', 'You must be the visitor. You are late.'],
+    ['{{user}} is here!', 'The visitor is here!'],
   ])('the greeting %j without the user’s name', async (greeting, said) => {
     const request = asking('hi', {}, { ...mallow, greetings: [greeting] })
     expect(await textOf({ ...request, persona: { ...request.persona, userName: 'User' } })).toBe(said)
