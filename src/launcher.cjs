@@ -49,7 +49,7 @@ function isToServe() {
 
 /** Whether this process need not be replaced: it has the environment already, or without Linux there is no glibc to read it. */
 function isPrepared() {
-  return process.platform !== 'linux' || (process.env.NODE_OPTIONS ?? '').startsWith(newObjects)
+  return process.platform !== 'linux' || (process.env.NODE_OPTIONS ?? '').startsWith(`${newObjects} ${quiet}`)
 }
 
 /** The environment of the service. The operator's variables win: of two equal options Node takes the last. */

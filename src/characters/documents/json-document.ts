@@ -76,7 +76,7 @@ function* parse(text: string, fault: CardErrorCode): Steps<unknown> {
 function refusalOf({ kind, position }: JsonFault, text: string, fault: CardErrorCode): CardError {
   if (kind === 'depth') return tooDeep()
   if (kind === 'count') {
-    const message = `The card's JSON has more than ${maxJsonValues} values, or an object with more than ${maxJsonProperties}. Shorten it.`
+    const message = `The card's JSON has more than ${maxJsonValues} values, or an object with more than ${maxJsonProperties} properties. Shorten it.`
     return new CardError('card_too_large', message)
   }
   let line = 1
