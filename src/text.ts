@@ -78,7 +78,8 @@ export function* withoutControlsInSteps(text: string): Steps<string> {
  * around, and a word would differ from the same letters inside a longer word. The length may differ from that of the text.
  */
 export function lowerCaseOf(text: string): string {
-  return text.toLowerCase().replaceAll('ς', 'σ')
+  const lower = text.toLowerCase()
+  return lower.includes('ς') ? lower.replaceAll('ς', 'σ') : lower
 }
 
 /** A copy of a text. A slice would keep the whole text that it was cut from in memory. */

@@ -173,15 +173,15 @@ function* assembled(
   const inserted = prefills.length > 0 ? injections.filter((injection) => !isPrefill(injection)) : injections
   const postHistory = yield* postHistoryOf(texts, context, lore)
   const prefill = prefills.map(({ message }) => message.content).join('\n')
-  const blocks = examples.flat()
-  yield (conversation.length + blocks.length + lore.length) * unitsOfPlacing
+  const exampleMessages = examples.reduce((sum, block) => sum + block.length, 0)
+  yield (conversation.length + exampleMessages + lore.length) * unitsOfPlacing
   const said = insertInjections(conversation, inserted)
-  // `concat` is faster than spread: with hundreds of example messages, iteration would cost more than everything else here.
+  // `concat` copies whole lists: to iterate over hundreds of example messages would cost more than everything else here.
   const messages = listOf(lead.main).concat(
     ownSystem,
     listOf(lead.character),
     before,
-    blocks,
+    ...examples,
     after,
     begun ? said.filter((message) => message !== begun) : said,
     listOf(postHistory === '' ? null : yield* postHistoryMessage(texts, context, postHistory)),
@@ -200,7 +200,7 @@ function* assembled(
     }
     add('request_system', ownSystem)
     add('lore_examples', [...before, ...after])
-    add('examples', blocks)
+    add('examples', examples.flat())
     for (const section of ['lore_at_depth', 'author_note', 'depth_note'] as const) {
       add(
         section,
