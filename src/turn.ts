@@ -7,3 +7,25 @@ import { performance } from 'node:perf_hooks'
 export function turnOfLoop(): number {
   return performance.nodeTiming.uvMetricsInfo.loopCount
 }
+
+/** A sum that begins with 0 in each turn of the event loop. */
+export class SumOfTurn {
+  #turn = 0
+  #sum = 0
+
+  /** The sum in this turn. */
+  get value(): number {
+    const turn = turnOfLoop()
+    if (turn !== this.#turn) {
+      this.#turn = turn
+      this.#sum = 0
+    }
+    return this.#sum
+  }
+
+  /** Adds an amount of this turn. @returns the sum */
+  add(amount: number): number {
+    this.#sum = this.value + amount
+    return this.#sum
+  }
+}

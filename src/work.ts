@@ -1,5 +1,5 @@
 import { ApiError, overloaded } from './errors.ts'
-import { turnOfLoop } from './turn.ts'
+import { SumOfTurn } from './turn.ts'
 
 /**
  * A computation in steps. Each yield gives the cost of the step that ends there, in units of some 10 ns. One unit is one
@@ -91,9 +91,8 @@ export class Scheduler {
   /** The next slices of waiting steps, by account. The first account of the map is next. */
   readonly #queue = new Map<number, WaitingSlice[]>()
   readonly #now: () => number
-  /** The turn of the event loop in which the last slice ran, and the milliseconds of all slices in that turn. */
-  #turn = 0
-  #usedMs = 0
+  /** The milliseconds of all slices. */
+  readonly #usedMs = new SumOfTurn()
 
   /** @param now a monotonic clock in milliseconds */
   constructor(now: () => number = performance.now.bind(performance)) {
@@ -141,12 +140,7 @@ export class Scheduler {
 
   /** The milliseconds that slices may still take in this turn. */
   #leftMs(): number {
-    const turn = turnOfLoop()
-    if (turn !== this.#turn) {
-      this.#turn = turn
-      this.#usedMs = 0
-    }
-    return turnMs - this.#usedMs
+    return turnMs - this.#usedMs.value
   }
 
   /** Runs one slice, and counts its time. */
@@ -155,7 +149,7 @@ export class Scheduler {
     try {
       return run.slice(this.#now, start + Math.min(sliceMs, this.#leftMs()))
     } finally {
-      this.#usedMs += this.#now() - start
+      this.#usedMs.add(this.#now() - start)
     }
   }
 

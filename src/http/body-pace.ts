@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream'
-import { turnOfLoop } from '../turn.ts'
+import { SumOfTurn } from '../turn.ts'
 
 /** The bytes of large bodies that are taken in one turn of the event loop, before the other bodies wait: some 4 ms. */
 const maxBytesPerTurn = 4 * 1024 ** 2
@@ -12,30 +12,20 @@ const bytesOfRead = 64 * 1024
  * paused after its next piece, and the paused bodies continue in later turns, in their order.
  */
 export class BodyPace {
-  #turn = 0
-  #taken = 0
+  /** The bytes that were taken from all bodies. */
+  readonly #taken = new SumOfTurn()
   readonly #paused: Readable[] = []
 
   /** Counts bytes that were taken from a body, and pauses the body if this turn has no bytes left. */
   take(body: Readable, bytes: number): void {
-    this.#taken = this.#takenInTurn() + bytes
-    if (this.#taken < maxBytesPerTurn) return
+    if (this.#taken.add(bytes) < maxBytesPerTurn) return
     body.pause()
     if (this.#paused.length === 0) setImmediate(this.#continue)
     this.#paused.push(body)
   }
 
-  #takenInTurn(): number {
-    const turn = turnOfLoop()
-    if (turn !== this.#turn) {
-      this.#turn = turn
-      this.#taken = 0
-    }
-    return this.#taken
-  }
-
   readonly #continue = (): void => {
-    const left = maxBytesPerTurn - this.#takenInTurn()
+    const left = maxBytesPerTurn - this.#taken.value
     // At least one body continues in each turn, even if the bodies that are not paused fill every turn.
     const count = Math.max(1, Math.floor(left / bytesOfRead))
     for (const body of this.#paused.splice(0, count)) body.resume()

@@ -1,4 +1,4 @@
-import { turnOfLoop } from '../../turn.ts'
+import { SumOfTurn, turnOfLoop } from '../../turn.ts'
 
 /**
  * Units that are read in one turn of the event loop before other pieces wait. A unit is about one JSON value (`cost-counter.ts`).
@@ -20,9 +20,8 @@ export function unitsOf(bytes: number): number {
  * read synchronously. A piece with more units than a turn may read shares its turn only with pieces that never wait.
  */
 export class TurnScheduler {
-  /** The turn of the event loop in which a piece was last read, and the units of all pieces in that turn. */
-  #turn = 0
-  #taken = 0
+  /** The units of all pieces that were read. */
+  readonly #taken = new SumOfTurn()
   readonly #waiting: { readonly turn: number; readonly units: number; readonly go: () => void }[] = []
 
   /**
@@ -31,7 +30,7 @@ export class TurnScheduler {
    */
   take(units: number): Promise<void> | undefined {
     if (units <= maxUnitsWithoutWait || (this.#waiting.length === 0 && this.#fits(units))) {
-      this.#count(units)
+      this.#taken.add(units)
       return undefined
     }
     if (this.#waiting.length === 0) setImmediate(this.#next)
@@ -39,21 +38,8 @@ export class TurnScheduler {
   }
 
   #fits(units: number): boolean {
-    const taken = this.#takenInTurn()
+    const taken = this.#taken.value
     return taken === 0 || taken + units <= maxUnitsPerTurn
-  }
-
-  #count(units: number): void {
-    this.#taken = this.#takenInTurn() + units
-  }
-
-  #takenInTurn(): number {
-    const turn = turnOfLoop()
-    if (turn !== this.#turn) {
-      this.#turn = turn
-      this.#taken = 0
-    }
-    return this.#taken
   }
 
   readonly #next = (): void => {
@@ -62,7 +48,7 @@ export class TurnScheduler {
     for (let [first] = this.#waiting; first && (mayGo || this.#fits(first.units)); [first] = this.#waiting) {
       mayGo = false
       this.#waiting.shift()
-      this.#count(first.units)
+      this.#taken.add(first.units)
       first.go()
     }
     if (this.#waiting.length > 0) setImmediate(this.#next)
