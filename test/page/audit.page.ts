@@ -115,6 +115,34 @@ describe('the audit trail', () => {
     expect((await lines(records(page).nth(4)))[1]).toBe('Drops of water | 3,000')
   })
 
+  it('names the keys of the first ten pages of keys', async () => {
+    const service = await serviceForThisTest()
+    const json = { name: 'phone', scopes: ['keys'] }
+    // Eleven keys make the next one each, and the last one revokes itself.
+    let last = { key: service.key, id: '' }
+    for (let made = 0; made < 11; made += 1) {
+      const headers = { authorization: `Bearer ${last.key}` }
+      last = JSON.parse(await (await service.request('/keys', { headers, json })).text())
+    }
+    const headers = { authorization: `Bearer ${last.key}` }
+    await service.request(`/keys/${last.id}`, { method: 'DELETE', headers })
+    const page = await pageBrowser.openPage(service)
+    const pages: string[] = []
+    await page.route(/\/keys(\?after=.*)?$/, (route) => {
+      const url = new URL(route.request().url())
+      url.searchParams.set('limit', '1')
+      pages.push(url.search)
+      return route.continue({ url: url.href })
+    })
+    await page.goto(`${service.url}/${at}`)
+    await page.getByText('14 changes shown, up to the newest.').waitFor()
+    const named = records(page).filter({ hasText: /by the key cv_\w+ \((first key|phone)\)/ })
+    await expect.poll(() => named.count()).toBe(10)
+    await page.getByRole('button', { name: 'Reload' }).click()
+    await page.locator('section[aria-busy="false"]').waitFor()
+    expect(pages).toHaveLength(10)
+  })
+
   it('comes in pages, with a button for newer records', async () => {
     const service = await serviceForThisTest()
     await record(

@@ -253,6 +253,27 @@ describe('importing cards', () => {
     await page.locator('.long-text').getByText('Newest.').waitFor()
   })
 
+  it('takes a name with spaces around it for the same name, as the service does', async () => {
+    const key = await newKey()
+    await put(key, 'Moss', { first_mes: 'Kept.' })
+    const page = await pageBrowser.openPage(service, { key, at: '#/characters//import' })
+    const files = ['one', 'two', 'three', 'four'].map((name) => fileOf(`${name}.json`, cardOf(name)))
+    await choose(page, ...files)
+    for (const [file, name] of [
+      ['one.json', ' Moss '],
+      ['two.json', ' '],
+    ] as const) {
+      await itemOf(page, file).getByRole('button', { name: 'Under another name' }).click()
+      await itemOf(page, file).getByLabel('Its name here').fill(name)
+    }
+    await page.getByRole('button', { name: /^Import all/ }).click()
+    await itemOf(page, 'three.json').getByText('Imported').waitFor()
+    await itemOf(page, 'four.json').getByText('Imported').waitFor()
+    expect(await itemOf(page, 'one.json').getByRole('button', { name: 'Replace “Moss”' }).count()).toBe(1)
+    expect(await itemOf(page, 'two.json').getByRole('button', { name: 'Import', exact: true }).isDisabled()).toBe(true)
+    expect(await (await call(key, 'GET', '/characters/Moss')).text()).toContain('Kept.')
+  })
+
   it('asks before it replaces a character whose name was taken meanwhile, and reports a starter of the same name', async () => {
     const key = await newKey()
     const page = await pageBrowser.openPage(service, { key, at: '#/characters//import', expected: [/409/] })

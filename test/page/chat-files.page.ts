@@ -110,6 +110,22 @@ describe('a conversation as a file', () => {
     await messages.nth(0).getByText('Mind the hose').waitFor()
   })
 
+  it('shows the chosen text of a message, even if texts before it are unreadable', async () => {
+    const { page, messages } = await talkToFern(pageBrowser, [says('One.')])
+    const line = { name: 'Fern', is_user: false, swipes: [null, 'One.', 'Two.', { text: 'x' }, 'Three.'] }
+    const lines = [
+      { ...line, mes: 'Two.', swipe_id: 2 },
+      { ...line, mes: 'Four.', swipe_id: 3 },
+    ]
+    await importText(page, lines.map((each) => JSON.stringify(each)).join('\n'))
+    await messages.nth(1).getByText('Four.').waitFor()
+    const read = (await exported(page)).lines.slice(1)
+    expect(read.map(({ mes, swipe_id, swipes }) => ({ mes, swipe_id, swipes }))).toEqual([
+      { mes: 'Two.', swipe_id: 1, swipes: ['One.', 'Two.', 'Three.'] },
+      { mes: 'Four.', swipe_id: 2, swipes: ['One.', 'Two.', 'Four.', 'Three.'] },
+    ])
+  })
+
   it('has a notice when it is too large for the session storage', async () => {
     const { page, messages } = await talkToFern(pageBrowser, [says('One.')])
     await importText(page, JSON.stringify({ name: 'Ada', is_user: true, mes: 'word '.repeat(900_000) }))

@@ -177,6 +177,26 @@ describe('chatting', () => {
     await messages.nth(2).getByText('Yes.').waitFor()
   })
 
+  it('copies the code of a message, and says so only if it is copied', async () => {
+    const { page, messages, say } = await talkToFern(pageBrowser, [says('```js\nwater()\n```')])
+    await say('Hello!')
+    // Over HTTP a page has no clipboard, except on localhost.
+    await page.evaluate(() => Object.defineProperty(navigator, 'clipboard', { value: undefined, configurable: true }))
+    const copying = messages.nth(2).locator('.code-block').getByRole('button')
+    await messages.nth(2).getByRole('button', { name: 'Regenerate' }).waitFor()
+    await copying.click()
+    const notice = page.locator('.notices .fault')
+    expect(await notice.locator('span').textContent()).toBe(
+      'The browser does not let this page use the clipboard. Select the text and copy it.',
+    )
+    expect(await copying.textContent()).toBe('Copy')
+    await page.evaluate(() =>
+      Object.defineProperty(navigator, 'clipboard', { value: { writeText: () => Promise.resolve() } }),
+    )
+    await copying.click()
+    await messages.nth(2).getByRole('button', { name: 'Copied' }).waitFor()
+  })
+
   it('opens the receipt of each reply', async () => {
     const { page, messages, say } = await talkToFern(pageBrowser, [says('Yes.')])
     await say('Hello!')

@@ -99,6 +99,7 @@ describe('the prompt of a character', () => {
     expect(await lore.getByRole('row', { name: 'Luck' }).textContent()).toMatch(/Left out: its probability/)
     expect(await lore.getByRole('row').count()).toBe(4)
     expect(await page.getByText('{{nonsense}}', { exact: true }).count()).toBe(1)
+    expect(await page.getByText('Unknown macros, which stand in the prompt as they are written:').count()).toBe(1)
     await page.locator('summary', { hasText: 'You are Moss.' }).focus()
     await page.keyboard.press('Enter')
     const text = await page.getByRole('region', { name: 'The system message' }).textContent()

@@ -1,7 +1,9 @@
 import type { Page, Route } from 'playwright-core'
 import { describe, expect, it } from 'vitest'
+import { gardener, says } from '../support/page/chat-page.ts'
 import { browserForThisFile } from '../support/page/page-browser.ts'
 import { serviceForThisTest } from '../support/service.ts'
+import { upstreamForThisTest } from '../support/upstream.ts'
 
 const pageBrowser = browserForThisFile()
 
@@ -49,6 +51,60 @@ describe('the page, after another account has signed in,', () => {
     expect(await page.getByText('Secret of the owner').count()).toBe(0)
     await route.continue()
     await page.getByRole('button', { name: /^Fern/ }).waitFor()
+  })
+
+  it('lists the models again', async () => {
+    const upstream = await upstreamForThisTest(says('Yes.'))
+    const service = await serviceForThisTest({}, gardener(upstream))
+    const page = await pageBrowser.openPage(service, { at: '#/chat/Fern' })
+    const options = page.getByRole('combobox', { name: 'Model' }).getByRole('option')
+    const model = options.filter({ hasText: 'gardener' })
+    await page.getByRole('button', { name: 'Settings' }).click()
+    await model.waitFor({ state: 'attached' })
+    await page.keyboard.press('Escape')
+    await signOut(page)
+    const held = Promise.withResolvers<Route>()
+    await page.route('**/models', (route) => held.resolve(route), { times: 1 })
+    await signIn(page, await service.makeKey('other'))
+    await page.getByRole('button', { name: /^Fern/ }).click()
+    await page.getByRole('button', { name: 'Settings' }).click()
+    const route = await held.promise
+    expect(await options.allTextContents()).toEqual(['The default of this service', 'Another …'])
+    await route.continue()
+    await model.waitFor({ state: 'attached' })
+  })
+
+  it.each([
+    ['models', '#/chat/Fern', 'Settings'],
+    ['limits', '#/account', 'Limits'],
+    ['keys', '#/account/keys', 'Keys'],
+  ])('does not show that the %s could not be loaded, not even for a moment', async (path, at, opener) => {
+    const service = await serviceForThisTest()
+    const other = await service.makeKey('other')
+    const page = await pageBrowser.openPage(service, { at: '#/plants', expected: [/ERR_FAILED/] })
+    await page.route(`**/${path}`, (route) => route.abort())
+    const open = async () => {
+      await page.goto(`${service.url}/${at}`)
+      await page.getByText(opener, { exact: true }).first().click()
+    }
+    await open()
+    await page.getByRole('alert').getByText('The service does not answer.').waitFor()
+    if (path === 'models') await page.keyboard.press('Escape')
+    await signOut(page)
+    await page.unroute(`**/${path}`)
+    // The page removes the alert when it begins to load, so the test looks at all that the page adds.
+    await page.evaluate(`{
+      globalThis.seen = []
+      const observer = new MutationObserver((changes) => {
+        for (const { addedNodes } of changes) for (const node of addedNodes) seen.push(node.textContent)
+      })
+      observer.observe(document.body, { childList: true, subtree: true })
+    }`)
+    await signIn(page, other)
+    const answer = page.waitForResponse(`**/${path}`)
+    await open()
+    await answer
+    expect(await page.evaluate<string>('seen.join()')).not.toContain('The service does not answer.')
   })
 })
 

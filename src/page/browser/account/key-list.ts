@@ -45,6 +45,7 @@ export const newKey = signal<NewKey | undefined>(undefined)
 effect(() => {
   if (identity.value !== null) return
   keys.value = undefined
+  failure.value = undefined
   newKey.value = undefined
 })
 
@@ -60,18 +61,23 @@ export async function loadKeys(): Promise<void> {
   failure.value = undefined
   try {
     const loaded: Key[] = []
-    for (let query = ''; ; ) {
-      const page = await getJson<{ readonly data: readonly Key[]; readonly has_more: boolean }>(`keys${query}`)
-      loaded.push(...page.data)
-      const last = page.data.at(-1)
-      if (!page.has_more || !last) break
-      query = `?after=${encodeURIComponent(last.id)}`
-    }
+    for await (const page of keyPages()) loaded.push(...page)
     if (identity.value) keys.value = loaded
   } catch (error) {
-    failure.value = Failure.of(error)
+    if (identity.value) failure.value = Failure.of(error)
   } finally {
     isLoading.value = false
+  }
+}
+
+/** Requests the valid keys of the account, page by page. @throws Failure */
+export async function* keyPages(): AsyncGenerator<readonly Key[]> {
+  for (let query = ''; ; ) {
+    const page = await getJson<{ readonly data: readonly Key[]; readonly has_more: boolean }>(`keys${query}`)
+    yield page.data
+    const last = page.data.at(-1)
+    if (!page.has_more || !last) return
+    query = `?after=${encodeURIComponent(last.id)}`
   }
 }
 

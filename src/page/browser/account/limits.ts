@@ -14,7 +14,9 @@ const isLoading = signal(false)
 
 // The next account in this tab must not see the limits.
 effect(() => {
-  if (identity.value === null) limits.value = undefined
+  if (identity.value !== null) return
+  limits.value = undefined
+  failure.value = undefined
 })
 
 /** The key and its account, and the use of their limits. */
@@ -103,7 +105,7 @@ async function load(): Promise<void> {
     const { data } = await getJson<{ readonly data: readonly Limit[] }>('limits')
     if (identity.value) limits.value = data
   } catch (error) {
-    failure.value = Failure.of(error)
+    if (identity.value) failure.value = Failure.of(error)
   } finally {
     isLoading.value = false
   }

@@ -1,9 +1,9 @@
 import { signal } from '@preact/signals'
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
-import { getJson } from '../base/api.ts'
 import { identity, may } from '../base/session.ts'
 import { cut } from '../ui/long-text.ts'
+import { keyPages } from './key-list.ts'
 
 /** The most characters of a name that are shown: in a list, and alone. A name may be as long as the body of a request. */
 const maxShown = 120
@@ -53,21 +53,24 @@ identity.subscribe(() => {
   keyNames.value = new Map()
 })
 
-/** Loads the names on the first page of the account's keys. A failure is ignored: the prefixes are shown in any case. */
+/** The most pages of keys whose names are loaded. A page has at most 1,000 keys. */
+const maxKeyPages = 10
+
+/** Loads the names on the first pages of the account's keys. A failure is ignored: the prefixes are shown in any case. */
 export async function loadKeyNames(): Promise<void> {
   if (!may('keys') && !may('admin')) return
   const whose = identity.value
   try {
-    const { data } = await getJson<{ readonly data: readonly ListedKey[] }>('keys')
-    if (identity.value === whose) keyNames.value = new Map(data.map(({ prefix, name }) => [prefix, name ?? '']))
+    let count = 0
+    for await (const page of keyPages()) {
+      if (identity.value !== whose) return
+      keyNames.value = new Map([...keyNames.value, ...page.map(({ prefix, name }) => [prefix, name ?? ''] as const)])
+      count += 1
+      if (count === maxKeyPages) return
+    }
   } catch {
     // The prefixes are enough.
   }
-}
-
-interface ListedKey {
-  readonly prefix: string
-  readonly name: string | null
 }
 
 /** A key's prefix, and the key's name if it is known. */

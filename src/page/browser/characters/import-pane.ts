@@ -17,7 +17,8 @@ import {
   importFile,
   importNew,
   imports,
-  isReady,
+  isNew,
+  nameOf,
   putAway,
   putAwayImported,
   rename,
@@ -28,7 +29,7 @@ import { Pane } from './pane.ts'
 /** The files that were dropped or chosen, each with its findings and the decision to import it. */
 export function ImportPane(): VNode {
   const all = imports.value
-  const ready = all.filter((each) => isReady(each) && !ownOf(each.name)).length
+  const ready = all.filter(isNew).length
   const hasImported = all.some(({ stage }) => stage === 'imported')
   return html`
     <${Pane} title="Import cards">
@@ -132,7 +133,7 @@ function WhatItIs({ summary }: { readonly summary: Summary }): VNode {
 
 function Decision({ item, summary }: { readonly item: Import; readonly summary: Summary }): VNode {
   const isRenaming = useSignal(false)
-  const name = item.name.trim()
+  const name = nameOf(item)
   const own = ownOf(name)
   const other = own ? undefined : listedOf(name)
   const onInput = ({ currentTarget }: Event) => {

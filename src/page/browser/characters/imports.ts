@@ -15,7 +15,7 @@ export interface Import {
   readonly sent: number
   /** The service's summary of the card, after the check. */
   readonly summary?: Summary
-  /** The name for the character. */
+  /** The name for the character, as it is typed. */
   readonly name: string
   /** The reason why the stage failed. */
   readonly failure?: Failure
@@ -60,14 +60,20 @@ export function importFile(id: number): void {
   inTurn(id, 'importing', store)
 }
 
-/** Imports all checked files that replace no character of the account. */
+/** Imports all files that are new. */
 export function importNew(): void {
-  for (const each of imports.value) if (isReady(each) && !ownOf(each.name)) importFile(each.id)
+  for (const each of imports.value) if (isNew(each)) importFile(each.id)
 }
 
-/** Whether a file is checked and can be imported. */
-export function isReady({ stage, failure }: Import): boolean {
-  return stage === 'checked' && !failure
+/** Whether a file is checked and has a name, and its import would replace no character of the account. */
+export function isNew(item: Import): boolean {
+  const name = nameOf(item)
+  return item.stage === 'checked' && !item.failure && name !== '' && !ownOf(name)
+}
+
+/** The name under which the service would store a file: it trims the typed name. */
+export function nameOf({ name }: Import): string {
+  return name.trim()
 }
 
 /** Removes a file from the list, and aborts its upload. */
@@ -117,12 +123,14 @@ async function check({ id, file }: Import, signal: AbortSignal): Promise<Partial
   return { stage: 'checked', summary, name: summary.name }
 }
 
-async function store({ id, file, name, summary }: Import, signal: AbortSignal): Promise<Partial<Import>> {
+async function store(item: Import, signal: AbortSignal): Promise<Partial<Import>> {
+  const { id, file, summary } = item
+  const name = nameOf(item)
   await readable(file)
-  const isNew = name === summary?.name && !ownOf(name)
-  const method = isNew ? 'POST' : 'PUT'
+  const isAddition = name === summary?.name && !ownOf(name)
+  const method = isAddition ? 'POST' : 'PUT'
   try {
-    const stored = await getJson<Summary>(isNew ? 'characters' : characterPath(name), {
+    const stored = await getJson<Summary>(isAddition ? 'characters' : characterPath(name), {
       ...sent(id, file, signal),
       method,
     })
@@ -131,7 +139,7 @@ async function store({ id, file, name, summary }: Import, signal: AbortSignal): 
   } catch (error) {
     // The name was taken meanwhile: after the refresh the reader is asked whether to replace the character.
     if (Failure.of(error).status === 409) await refresh(name).catch(() => {})
-    if (isNew && ownOf(name)) return { stage: 'checked' }
+    if (isAddition && ownOf(name)) return { stage: 'checked' }
     throw error
   }
 }

@@ -34,7 +34,7 @@ export function PromptPane({ name }: { readonly name: string }): VNode {
         </div>
         <p><button type="submit" class="main">Show what it is told</button></p>
       </form>
-      ${asked.value && html`<${PromptReceipt} request=${asked.value} requestId=${null} />`}
+      ${asked.value && html`<${PromptReceipt} request=${asked.value} />`}
     <//>
   `
 }

@@ -95,13 +95,17 @@ function messageOf(line: object, id: number): Message | undefined {
   if (Reflect.get(line, 'is_user') === true) return { id, role: 'user', swipes: [{ text, at }], shown: 0 }
   const texts = textsOf(Reflect.get(line, 'swipes'))
   const wanted: unknown = Reflect.get(line, 'swipe_id')
-  const shown = typeof wanted === 'number' && texts[wanted] !== undefined ? wanted : 0
-  const all = texts.length === 0 ? [text] : texts.with(shown, text)
-  return { id, role: 'assistant', swipes: all.map((each) => ({ text: each, at })), shown }
+  const chosen = typeof wanted === 'number' && wanted in texts ? wanted : 0
+  const all = texts.toSpliced(chosen, 1, text)
+  // Unreadable texts are left out only now, because `swipe_id` counts them.
+  const readable = all.filter((each) => each !== undefined)
+  const shown = all.slice(0, chosen).filter((each) => each !== undefined).length
+  return { id, role: 'assistant', swipes: readable.map((each) => ({ text: each, at })), shown }
 }
 
-function textsOf(swipes: unknown): readonly string[] {
-  return Array.isArray(swipes) ? swipes.map(spoken).filter((text) => text !== undefined) : []
+/** The texts of the list `swipes`; undefined for an unreadable text. */
+function textsOf(swipes: unknown): readonly (string | undefined)[] {
+  return Array.isArray(swipes) ? swipes.map(spoken) : []
 }
 
 /** The text of a message: a string, or the field `message` of an object, as Chub writes it. */

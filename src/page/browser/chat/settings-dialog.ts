@@ -1,9 +1,10 @@
-import { signal, useSignal } from '@preact/signals'
+import { effect, signal, useSignal } from '@preact/signals'
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { getJson } from '../base/api.ts'
 import { Failure } from '../base/failure.ts'
+import { identity } from '../base/session.ts'
 import { Dialog } from '../ui/dialog.ts'
 import { change, settings } from './settings.ts'
 import type { Talk } from './talk.ts'
@@ -18,6 +19,13 @@ const other = '\u0000other'
 /** Models that the key may use; empty before they are loaded. */
 const models = signal<readonly string[]>([])
 const failure = signal<Failure | undefined>(undefined)
+
+// The next account in this tab must not see the models.
+effect(() => {
+  if (identity.value !== null) return
+  models.value = []
+  failure.value = undefined
+})
 
 /** The settings of the chat, and the export and import of the conversation. Changes take effect at once. */
 export function SettingsDialog({ talk, onClose }: { readonly talk: Talk; readonly onClose: () => void }): VNode {
@@ -104,6 +112,6 @@ async function loadModels(): Promise<void> {
     const { data } = await getJson<{ readonly data: readonly { readonly id: string }[] }>('models')
     models.value = data.map(({ id }) => id).filter((id) => !id.startsWith('character/'))
   } catch (error) {
-    failure.value = Failure.of(error)
+    if (identity.value) failure.value = Failure.of(error)
   }
 }

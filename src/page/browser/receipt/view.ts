@@ -16,8 +16,8 @@ import { Sections } from './sections.ts'
 export interface ReceiptProps {
   /** The body for `/chat/completions`. The prompt is loaded again only when this property is another object. */
   readonly request: ChatBody
-  /** The `x-request-id` of the reply; null if there is no successful reply. */
-  readonly requestId: string | null
+  /** The `x-request-id` of the reply; null if there is no successful reply, missing if the request was not sent. */
+  readonly requestId?: string | null
 }
 
 /** A dialog with the prompt of a reply. */
@@ -33,7 +33,7 @@ export function Receipt({ request, requestId, onClose }: ReceiptProps & { readon
 export function PromptReceipt({ request, requestId }: ReceiptProps): VNode {
   const making = useLoading((signal) => makePrompt(request, signal), [request])
   const recorded = useLoading(
-    async (signal) => (requestId === null ? undefined : await recordOf(requestId, signal)),
+    async (signal) => (requestId ? await recordOf(requestId, signal) : undefined),
     [requestId],
   )
   return html`
@@ -42,14 +42,14 @@ export function PromptReceipt({ request, requestId }: ReceiptProps): VNode {
         making.value
           ? html`
             <${Summary} made=${making.value} />
-            <${Caveat} made=${making.value} isSent=${requestId !== null} differences=${knownDifferences(making.value, recorded.value)} />
+            <${Caveat} requestId=${requestId} differences=${knownDifferences(making.value, recorded.value)} />
             <${Sections} tokens=${making.value.prompt.tokens} />
             <${LeftOut} prompt=${making.value.prompt} />
             <${LoreTable} lore=${making.value.prompt.lore} />
           `
           : html`<${Waiting} loading=${making} what="the prompt" />`
       }
-      ${requestId !== null && html`<${Record} loading=${recorded} />`}
+      ${requestId && html`<${Record} loading=${recorded} />`}
       ${making.value && html`<${ExactMessages} prompt=${making.value.prompt} />`}
     </div>
   `
@@ -70,17 +70,15 @@ function Summary({ made: { prompt, madeFor } }: { readonly made: MadePrompt }): 
 }
 
 /** Explains how this prompt may differ from the prompt that was sent. */
-function Caveat(props: {
-  readonly made: MadePrompt
-  readonly isSent: boolean
-  readonly differences: readonly string[]
-}): VNode {
-  const { isSent, differences } = props
-  const general = isSent
-    ? 'The service keeps no texts: this is the same request, composed again now. What depends on the time, on dice or on chance may have been different.'
-    : 'No model was asked. What depends on the time, on dice or on chance is different with each request.'
+function Caveat(props: Pick<ReceiptProps, 'requestId'> & { readonly differences: readonly string[] }): VNode {
+  const { requestId, differences } = props
+  const general =
+    requestId === undefined
+      ? 'No model was asked. What depends on the time, on dice or on chance is different with each request.'
+      : 'The service keeps no texts: this is the same request, composed again now. What depends on the time, on dice or on chance may have been different.'
   return html`
     <div class=${differences.length > 0 ? 'caveat known' : 'caveat'}>
+      ${requestId === null && html`<p>This request has no successful reply, but a model may have got it.</p>`}
       <p>${general}</p>
       ${
         differences.length > 0 &&
@@ -111,7 +109,7 @@ function LeftOut({ prompt: { dropped, unknown_macros: macros } }: { readonly pro
       ${
         macros.length > 0 &&
         html`
-          <p>Macros that nobody knows here, which stand in the prompt as they are written:</p>
+          <p>Unknown macros, which stand in the prompt as they are written:</p>
           <ul class="tags">${macros.map((macro) => html`<li><code class="tag" dir="auto">{{${clip(macro)}}}</code></li>`)}</ul>
         `
       }

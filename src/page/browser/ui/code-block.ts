@@ -14,8 +14,7 @@ export interface CodeBlockProps {
 export function CodeBlock({ text, language }: CodeBlockProps): VNode {
   const isCopied = useSignal(false)
   const take = async () => {
-    await copy(text, 'The code')
-    isCopied.value = true
+    isCopied.value = await copy(text, 'The code')
   }
   return html`
     <div class="code-block" dir="ltr">
