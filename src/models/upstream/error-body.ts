@@ -1,11 +1,14 @@
 import { field } from '../../fields.ts'
 
-/** The most characters of an upstream's message. A longer message is cut. */
-const maxMessageLength = 4000
+/** The most characters of an upstream's message that are searched: the time of a search may grow with the square of their number. */
+export const maxSearchedLength = 4000
 
 /** The fields of an upstream's error body. */
 export interface UpstreamErrorBody {
-  /** The upstream's own message. It may contain keys and addresses, so it must be cleaned before a caller or the log gets it. */
+  /**
+   * The upstream's own message, whole: a cut may split a key. The message may contain keys and addresses, so it must be cleaned
+   * before a caller or the log gets it.
+   */
   readonly message?: string
   readonly code?: string
   /** The class of the error, which some upstreams send instead of a code. */
@@ -31,7 +34,7 @@ export function readErrorBody(body: string): UpstreamErrorBody {
   const param = field(error, 'param')
   const retryAfter = retryDelay(field(error, 'details'))
   return {
-    ...(typeof message === 'string' ? { message: message.slice(0, maxMessageLength) } : {}),
+    ...(typeof message === 'string' ? { message } : {}),
     ...(typeof code === 'string' && /^\w{1,64}$/.test(code) ? { code } : {}),
     ...(typeof type === 'string' ? { type } : {}),
     ...(typeof param === 'string' && /^[\w.[\]]{1,100}$/.test(param) ? { param } : {}),

@@ -1,4 +1,4 @@
-import type { UpstreamErrorBody } from './error-body.ts'
+import { maxSearchedLength, type UpstreamErrorBody } from './error-body.ts'
 
 /*
  * Patterns of upstreams' error messages, for faults that have no code in OpenAI's API, or that upstreams report without this
@@ -61,16 +61,20 @@ const accountIsEmpty: ReadonlySet<string | undefined> = new Set([
 
 /** Whether an upstream reports that the conversation is too long for its model. */
 export function meansContextTooLong({ message = '', code, type }: UpstreamErrorBody): boolean {
-  return contextCodes.has(code) || contextCodes.has(type) || contextTooLong.test(message)
+  return contextCodes.has(code) || contextCodes.has(type) || matches(contextTooLong, message)
 }
 
 /** Whether an upstream reports that its model does not take a kind of content in the request. */
 export function meansUnsupportedInput({ message = '' }: UpstreamErrorBody): boolean {
-  return unsupportedInput.test(message)
+  return matches(unsupportedInput, message)
 }
 
 /** Whether an upstream reports a fault of the operator's key or account with a 400 or 429. */
 export function isOperatorsAccount(status: number, { message = '', code, type }: UpstreamErrorBody): boolean {
-  if (status === 400) return operatorsAccount.test(message)
+  if (status === 400) return matches(operatorsAccount, message)
   return status === 429 && (accountIsEmpty.has(code) || accountIsEmpty.has(type))
+}
+
+function matches(pattern: RegExp, message: string): boolean {
+  return pattern.test(message.slice(0, maxSearchedLength))
 }

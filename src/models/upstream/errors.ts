@@ -2,7 +2,7 @@ import { ApiError, type ApiErrorDetails, clientGone } from '../../errors.ts'
 import { field } from '../../fields.ts'
 import { beginningOf } from '../../text.ts'
 import { UpstreamReason, withCause } from '../reason.ts'
-import { readErrorBody, type UpstreamErrorBody } from './error-body.ts'
+import { maxSearchedLength, readErrorBody, type UpstreamErrorBody } from './error-body.ts'
 import { isOperatorsAccount, meansContextTooLong, meansUnsupportedInput } from './error-patterns.ts'
 import type { UpstreamAnswer } from './streamless-response.ts'
 
@@ -83,8 +83,7 @@ function isOperatorsFault(status: number, said: UpstreamErrorBody): boolean {
 /** The error for a failure in a 200, with the upstream's message. The log does not get this message: it may quote the prompt. */
 function reportedFailure(said: UpstreamErrorBody, secrets: readonly string[], headers: ApiErrorDetails): ApiError {
   const message = sentenceOf(said, secrets) ?? 'The model reported an error instead of an answer. Ask again.'
-  const cause = new Error('the upstream reported an error within a 200')
-  return new ApiError(502, 'upstream_error', message, { ...headers, cause })
+  return new ApiError(502, 'upstream_error', message, headers)
 }
 
 /** The error for a fault of the caller, with the upstream's message as far as it may be repeated. */
@@ -184,9 +183,6 @@ function seconds(retryAfter: string | undefined): string | undefined {
   const date = /^[A-Z][a-z]{2}, [\w: ]+ GMT$/.test(retryAfter) ? Date.parse(retryAfter) : Number.NaN
   return Number.isNaN(date) ? undefined : String(Math.max(0, Math.ceil((date - Date.now()) / 1000)))
 }
-
-/** The most characters that are searched for keys: the time of a search may grow with the square of their number. */
-const maxSearchedLength = 4 * maxMessageLength
 
 /** The beginning of an upstream's message, without addresses, keys and markup. */
 export function cleaned(message: string, secrets: readonly string[]): string {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { cleaned } from '../../../src/models/upstream/errors.ts'
+import { cleaned, refusalFrom } from '../../../src/models/upstream/errors.ts'
 
 const key = 'abcdefghij'.repeat(4)
 
@@ -14,4 +14,16 @@ test.each([
 
 test('a message is cut between two characters', () => {
   expect(cleaned(`a${'🌿'.repeat(1000)}`, [])).toSatisfy((text: string) => text.isWellFormed())
+})
+
+test.each([
+  ['of a known form', key, []],
+  ['of the settings', 'garden key of Ann', ['garden key of Ann']],
+])('no part of a key %s is shown where markup makes a long message short', (_what, secret, secrets) => {
+  const markup = `<${'m'.repeat(3900)}> `
+  for (let before = 4000 - secret.length; before <= 4000; before++) {
+    const message = `${markup}${'-'.repeat(before - markup.length - 1)} ${secret} end`
+    const error = refusalFrom({ status: 400, body: JSON.stringify({ error: { message } }) }, secrets)
+    expect(error.message).not.toMatch(/abc|garden/)
+  }
 })
