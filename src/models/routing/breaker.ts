@@ -11,6 +11,9 @@ const defaults = { failures: 5, pause: 10_000 } as const
  */
 export type BreakerState = 'closed' | 'open' | 'probing'
 
+/** A probe; the promise resolves at its end. */
+export type Probe = PromiseWithResolvers<void>
+
 /**
  * Circuit breaker of one model. After some failures in a row it refuses requests at once, so that callers do not wait and the
  * model gets no more load. After a pause it lets one request through as a probe.
@@ -21,8 +24,8 @@ export class Breaker {
   readonly #pauseMs: number
   #failures = 0
   #openedAt = 0
-  /** Resolves at the end of the probe that is in flight; undefined without a probe. */
-  #probe: PromiseWithResolvers<void> | undefined
+  /** The probe that is in flight; undefined without a probe. */
+  #probe: Probe | undefined
 
   constructor(clock: Clock, { failures = defaults.failures, pause = defaults.pause }: BreakerSettings = {}) {
     this.#clock = clock
@@ -49,9 +52,10 @@ export class Breaker {
    * Lets a request through, or throws. After the request, the caller must call `recordSuccess`, `recordFailure` or
    * `endWithoutResult`. For a stream, the caller must call `recordFirstEvent` when the first event has come; after that, an end
    * without a result need not be reported.
+   * @returns the probe if the request is the probe; the caller passes it on when the request ends or its answer begins
    * @throws ApiError 503 `model_unavailable` with `Retry-After`
    */
-  admit(): void {
+  admit(): Probe | undefined {
     if (this.isRefusing) {
       const seconds = Math.max(1, Math.ceil(this.#remainingMs / 1000))
       throw new ApiError(
@@ -64,32 +68,39 @@ export class Breaker {
       )
     }
     if (this.#failures >= this.#threshold) this.#probe = Promise.withResolvers()
+    return this.#probe
   }
 
   /** Ends the probe when its answer begins, so that other requests pass. The next failure opens the breaker again. */
-  recordFirstEvent(): void {
-    if (!this.#probe) return
+  recordFirstEvent(probe: Probe | undefined): void {
+    if (!this.#isInFlight(probe)) return
     this.#failures = this.#threshold - 1
     this.#endProbe()
   }
 
+  /** Closes the breaker, also after a request that is not the probe. */
   recordSuccess(): void {
     this.#failures = 0
     this.#endProbe()
   }
 
-  recordFailure(): void {
+  recordFailure(probe?: Probe): void {
     this.#failures++
     this.#openedAt = this.#clock.now()
-    this.#endProbe()
+    this.endWithoutResult(probe)
   }
 
   /**
    * Ends a request whose failure does not show whether the model works: the client left, the request was at fault, a rate limit
    * refused it, or this service was overloaded.
    */
-  endWithoutResult(): void {
-    this.#endProbe()
+  endWithoutResult(probe: Probe | undefined): void {
+    if (this.#isInFlight(probe)) this.#endProbe()
+  }
+
+  /** Whether a request is the probe; false for a request from before the breaker opened, and for a probe before the current one. */
+  #isInFlight(probe: Probe | undefined): boolean {
+    return probe !== undefined && probe === this.#probe
   }
 
   /** Milliseconds until the next probe may pass. */

@@ -6,7 +6,7 @@ import { isTransient, showsBrokenModel } from '../faults.ts'
 import type { Model, ModelEvent, ModelReply, ModelRequest } from '../model.ts'
 import { withModel } from '../reason.ts'
 import { type Attempt, ignoreAttempts, type WatchAttempt } from './attempt.ts'
-import type { Breaker } from './breaker.ts'
+import type { Breaker, Probe } from './breaker.ts'
 import { Deadlines } from './deadlines.ts'
 import { OpenEvents, type StreamContext } from './open-events.ts'
 
@@ -123,7 +123,7 @@ export class Candidate {
    *   an abort while no attempt runs
    */
   async open(request: ModelRequest, signal: AbortSignal, mayWait = false): Promise<OpenedStream> {
-    return this.#withRetries(signal, mayWait, async (retries) => {
+    return this.#withRetries(signal, mayWait, async (retries, probe) => {
       const deadlines = new Deadlines(signal, this.#clock, this.traits.timeouts)
       deadlines.startTotal()
       deadlines.startFirstToken()
@@ -132,7 +132,7 @@ export class Candidate {
       try {
         const first = await iterator.next()
         if (first.done) throw new ApiError(502, 'upstream_error', 'The model ended without an answer. Try again.')
-        this.breaker?.recordFirstEvent()
+        this.breaker?.recordFirstEvent(probe)
         attempt.began()
         deadlines.startIdle()
         return {
@@ -163,16 +163,20 @@ export class Candidate {
     return [attempt, attempt.headers ? { ...request, trace: attempt.headers } : request]
   }
 
-  async #withRetries<T>(signal: AbortSignal, mayWait: boolean, attempt: (retries: number) => Promise<T>): Promise<T> {
+  async #withRetries<T>(
+    signal: AbortSignal,
+    mayWait: boolean,
+    attempt: (retries: number, probe: Probe | undefined) => Promise<T>,
+  ): Promise<T> {
     const maxRetries = this.traits.retries ?? defaultRetries
     for (let retries = 0; ; retries++) {
-      if (this.breaker) await this.#passBreaker(this.breaker, mayWait, signal)
+      const probe = this.breaker ? await this.#passBreaker(this.breaker, mayWait, signal) : undefined
       try {
-        return await attempt(retries)
+        return await attempt(retries, probe)
       } catch (thrown) {
         const error = toApiError(thrown)
-        if (showsBrokenModel(error)) this.breaker?.recordFailure()
-        else this.breaker?.endWithoutResult()
+        if (showsBrokenModel(error)) this.breaker?.recordFailure(probe)
+        else this.breaker?.endWithoutResult(probe)
         const waitMs = pauseMsBefore(error, retries)
         const mayRetry = isTransient(error) && waitMs <= maxPauseMs && this.breaker?.state !== 'open'
         if (retries >= maxRetries || !mayRetry || signal.aborted) throw error
@@ -184,9 +188,10 @@ export class Candidate {
   /**
    * Passes the breaker.
    * @param mayWait whether to wait first for the probe of another request
+   * @returns the probe if the request is the probe
    * @throws ApiError 503 `model_unavailable` if the breaker refuses the request; the signal's reason after an abort
    */
-  async #passBreaker(breaker: Breaker, mayWait: boolean, signal: AbortSignal): Promise<void> {
+  async #passBreaker(breaker: Breaker, mayWait: boolean, signal: AbortSignal): Promise<Probe | undefined> {
     if (mayWait && breaker.state === 'probing') {
       const probeWait = new AbortController()
       const timeout = pause(this.#clock, maxProbeWaitMs, AbortSignal.any([signal, probeWait.signal])).catch(
@@ -201,7 +206,7 @@ export class Candidate {
       probeWait.abort()
       signal.throwIfAborted()
     }
-    breaker.admit()
+    return breaker.admit()
   }
 }
 
