@@ -1,4 +1,4 @@
-import { type ContentPart, type Message, textOf } from '../openai/completion-request.ts'
+import type { ContentPart, Message } from '../openai/completion-request.ts'
 import type { Steps } from '../work.ts'
 
 /** Units of work of one message. */
@@ -47,21 +47,32 @@ function canJoin(first: Message, second: Message): boolean {
   return isPlain(first) && isPlain(second) && first.role === second.role
 }
 
-/** Joins messages. The texts before the first message with content parts become one text; all later contents follow as parts. */
+/**
+ * Joins messages. The texts before the first message with content parts become one text; all later contents follow as parts. A
+ * refusal becomes content, because its place is between the contents of the joined messages.
+ */
 function joinMessages([first, ...others]: readonly [Message, ...Message[]]): Message {
-  const { name: _name, ...rest } = first
-  const all = [first, ...others]
-  const plain = all.findIndex(({ content }) => typeof content !== 'string')
-  const texts = plain === -1 ? all : all.slice(0, plain)
-  const content = texts
-    .map(textOf)
-    .filter((text) => text !== '')
-    .join('\n\n')
-  if (plain === -1) return { ...rest, content }
-  const opening = plain === 0 ? [] : [{ type: 'text' as const, text: content }]
-  return { ...rest, content: [...opening, ...all.slice(plain).flatMap(partsOf)] }
+  const { name: _name, refusal: _refusal, ...rest } = first
+  const contents = [first, ...others].map(contentOf)
+  const partsIndex = contents.findIndex((content) => typeof content !== 'string')
+  const texts = (partsIndex === -1 ? contents : contents.slice(0, partsIndex)).filter(
+    (content) => typeof content === 'string',
+  )
+  if (partsIndex === -1) return { ...rest, content: joinTexts(texts) }
+  return { ...rest, content: [joinTexts(texts), ...contents.slice(partsIndex)].flatMap(partsOf) }
 }
 
-function partsOf({ content }: Message): readonly ContentPart[] {
-  return typeof content === 'string' ? [{ type: 'text', text: content }] : (content ?? [])
+/** A message's content, and then its refusal. */
+function contentOf({ content, refusal }: Message): string | readonly ContentPart[] {
+  if (typeof content === 'string' || !content) return joinTexts([content ?? '', refusal ?? ''])
+  return refusal ? [...content, { type: 'refusal', refusal }] : content
+}
+
+function joinTexts(texts: readonly string[]): string {
+  return texts.filter((text) => text !== '').join('\n\n')
+}
+
+function partsOf(content: string | readonly ContentPart[]): readonly ContentPart[] {
+  if (typeof content !== 'string') return content
+  return content === '' ? [] : [{ type: 'text', text: content }]
 }

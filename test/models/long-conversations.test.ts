@@ -66,15 +66,20 @@ describe('mergeMessages', () => {
     !['tool', 'function'].includes(message.role) &&
     !message.tool_calls?.length &&
     (message.name == null || isSystem(message))
-  const partsOf = ({ content }: Message): readonly ContentPart[] =>
-    typeof content === 'string' ? [{ type: 'text', text: content }] : (content ?? [])
-  const pair = ({ name: _name, ...first }: Message, second: Message): Message => ({
-    ...first,
-    content:
-      typeof first.content === 'string' && typeof second.content === 'string'
-        ? [first.content, second.content].filter((text) => text !== '').join('\n\n')
-        : [...partsOf(first), ...partsOf(second)],
-  })
+  const joined = (...texts: readonly (string | null | undefined)[]) => texts.filter((text) => text).join('\n\n')
+  const contentOf = ({ content, refusal }: Message): NonNullable<Message['content']> => {
+    if (!Array.isArray(content)) return joined(content, refusal)
+    return refusal ? [...content, { type: 'refusal', refusal }] : content
+  }
+  const partsOf = (content: ReturnType<typeof contentOf>): readonly ContentPart[] => {
+    if (typeof content !== 'string') return content
+    return content === '' ? [] : [{ type: 'text', text: content }]
+  }
+  const pair = ({ name: _name, refusal, ...first }: Message, second: Message): Message => {
+    const [one, other] = [contentOf({ ...first, refusal }), contentOf(second)]
+    const areTexts = typeof one === 'string' && typeof other === 'string'
+    return { ...first, content: areTexts ? joined(one, other) : [...partsOf(one), ...partsOf(other)] }
+  }
   /** Merges message by message. `mergeMessages` must give the same result. */
   const oneByOne = (messages: readonly Message[]) =>
     messages.reduce<readonly Message[]>((merged, message) => {
@@ -93,9 +98,10 @@ describe('mergeMessages', () => {
   )
   const role = fc.constantFrom<Message['role']>('system', 'developer', 'user', 'assistant', 'tool')
   const name = fc.option(fc.constantFrom('Ada', 'Moss'), { nil: undefined, freq: 8 })
-  const message = fc
-    .record({ role, content, name })
-    .map(({ name, ...rest }): Message => ({ ...rest, ...(name === undefined ? {} : { name }) }))
+  const refusal = fc.option(fc.string({ maxLength: 3 }), { nil: undefined, freq: 3 })
+  const message = fc.record({ role, content, name, refusal }).map(({ name, refusal, ...rest }): Message => {
+    return { ...rest, ...(name === undefined ? {} : { name }), ...(refusal === undefined ? {} : { refusal }) }
+  })
 
   test('joins several neighbours as if it joined them pair by pair', () => {
     fc.assert(
