@@ -68,6 +68,7 @@ export class UpstreamResponse implements Dispatcher.DispatchHandler, UpstreamAns
   }
 
   onResponseData(controller: Dispatcher.DispatchController, piece: Buffer): void {
+    if (this.#isDraining) return
     this.#pieces.push(piece)
     this.#size += piece.length
     if (this.#size > maxBufferedBytes) controller.pause()
@@ -113,15 +114,13 @@ export class UpstreamResponse implements Dispatcher.DispatchHandler, UpstreamAns
   drain(): void {
     if (this.#isEnded) return
     this.#isDraining = true
-    this.#controller?.resume()
+    this.#pieces = []
     const giveUp = this.#clock.setTimeout(
       () => this.#controller?.abort(new Error('the answer does not end')),
       maxDrainMs,
     )
-    this.#wake = () => {
-      this.#pieces = []
-      if (this.#isEnded) giveUp.close()
-    }
+    this.#wake = () => giveUp.close()
+    this.#controller?.resume()
   }
 
   #end(): void {
