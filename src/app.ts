@@ -179,7 +179,7 @@ async function registerChat(
   parts: AppParts,
   shared: Pick<ChatOptions, 'shedLoad' | 'workOf' | 'openHeld'>,
 ): Promise<void> {
-  const { config, guard, limiter, library, models, metering, prompt } = parts
+  const { config, stores, guard, limiter, library, models, metering, prompt } = parts
   const chat: ChatOptions = {
     guard,
     models,
@@ -196,13 +196,14 @@ async function registerChat(
     shutdownGraceMs: config.shutdownGraceSeconds * 1000,
   }
   await app.register(chatPlugin, chat)
-  await app.register(modelsPlugin, { guard, models, library })
+  const listing = { guard, models, library, store: stores.characters }
+  await app.register(modelsPlugin, listing)
   const responses = { ...chat, items: new OutputItemCache(performance.now.bind(performance)) }
   await app.register(responsesPlugin, responses)
   // Many clients add `/v1` to the base URL.
   await app.register(chatPlugin, { ...chat, prefix: '/v1', isAlias: true })
   await app.register(responsesPlugin, { ...responses, prefix: '/v1', isAlias: true })
-  await app.register(modelsPlugin, { guard, models, library, prefix: '/v1', isAlias: true })
+  await app.register(modelsPlugin, { ...listing, prefix: '/v1', isAlias: true })
 }
 
 /** Gives all database calls of a request one common deadline, if the stores support it, as those of PostgreSQL do. */

@@ -245,10 +245,10 @@ function readOrigins(written: string | undefined, faults: string[]): readonly st
   }
   for (const origin of origins) {
     const url = URL.parse(origin)
-    const isOrigin = /^https?:/.test(origin) ? url?.origin === origin : /^[a-z][a-z0-9+.-]*:\/\/[^\s/?#]+$/.test(origin)
+    const isHttp = /^https?:/i.test(origin)
+    const isOrigin = isHttp ? url?.origin === origin : /^[a-z][a-z0-9+.-]*:\/\/[^\s/?#]+$/.test(origin)
     if (isOrigin) continue
-    const advice =
-      url && /^https?:/.test(origin) ? `give ${url.origin}` : 'give a scheme and a host, such as https://a.example'
+    const advice = url && isHttp ? `give ${url.origin}` : 'give a scheme and a host, such as https://a.example'
     faults.push(`CORS_ORIGINS has ${JSON.stringify(origin)}, which is no origin; ${advice}.`)
   }
   return origins

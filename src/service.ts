@@ -265,13 +265,13 @@ async function reload({ log, itself, stores, library, models }: Parts, config: C
   try {
     const before = { models: models.names }
     await models.replace(await loadModels(config))
-    logger.info('models.json has been read again')
+    logger.info('the models have been read again')
     const entry = globalEntry('models.reloaded', before, { models: models.names })
     await stores.audit
       .record(itself, entry)
-      .catch((error: unknown) => logger.error({ err: error }, 'that models.json was read again is not on record'))
+      .catch((error: unknown) => logger.error({ err: error }, 'that the models were read again is not on record'))
   } catch (error) {
-    logger.error({ err: error }, 'models.json has faults: the models stay as they were')
+    logger.error({ err: error }, 'the models cannot be read again: they stay as they were')
   }
 }
 

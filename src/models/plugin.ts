@@ -2,7 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from '@sinclair/typebox'
 import type { Key } from '../access/access.ts'
 import { callerOf, type Guard, requireScope } from '../access/guard.ts'
-import type { ListedCharacter, Origin } from '../characters/library/character.ts'
+import type { CharacterStore, ListedCharacter, Origin } from '../characters/library/character.ts'
 import type { CharacterLibrary } from '../characters/library/library.ts'
 import { answers, refusals, security } from '../http/openapi-fields.ts'
 import { unknownRoute } from '../http/unfit-request.ts'
@@ -16,6 +16,7 @@ export interface ModelsOptions {
   readonly guard: Guard
   readonly models: ModelRegistry
   readonly library: Pick<CharacterLibrary, 'find' | 'list'>
+  readonly store: Pick<CharacterStore, 'find'>
   /** Whether the routes are the alias under `/v1`, which is not part of the contract and not in the OpenAPI document. */
   readonly isAlias?: boolean
 }
@@ -48,7 +49,7 @@ const owners: Readonly<Record<Origin, string>> = { account: 'account', folder: '
 /** The routes `GET /models` and `GET /models/:id` of OpenAI's API. Characters are listed as models too. */
 export const modelsPlugin: FastifyPluginAsyncTypebox<ModelsOptions> = async (
   app,
-  { guard, models, library, isAlias },
+  { guard, models, library, store, isAlias },
 ) => {
   const hide = isAlias === true
   const openedAt = unixSeconds()
@@ -99,7 +100,9 @@ export const modelsPlugin: FastifyPluginAsyncTypebox<ModelsOptions> = async (
     if (character === null) return listed(models.listing(route))
     const found = await library.find(caller.account.id, character)
     if (!found) throw models.notFound(id, caller)
-    return listed({ id, ownedBy: owners[found.origin] })
+    const { name, origin } = found
+    const stored = origin === 'account' ? await store.find(caller.account.id, name, 'exact') : undefined
+    return listed({ id, ownedBy: owners[origin] }, stored?.created)
   }
 
   app.get(

@@ -48,7 +48,7 @@ it('a successful SIGHUP leaves one record, and the log has a line for each recor
   expect(made.status).toBe(201)
   writeFileSync(join(folder, 'models.json'), '{')
   service.process.kill('SIGHUP')
-  await eventually(() => expect(service.stdout()).toContain('models.json has faults'))
+  await eventually(() => expect(service.stdout()).toContain('the models cannot be read again'))
   models('one', 'two')
   service.process.kill('SIGHUP')
   await eventually(async () => expect(await allRecords(stores)).toHaveLength(4))

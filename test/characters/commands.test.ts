@@ -335,7 +335,7 @@ test('the service logs the number of characters and each unreadable file after i
   const reason = expect.stringMatching(/JSON/)
   expect(JSON.parse(warning)).toMatchObject({ level: 40, file: expect.stringMatching(/broken\.json$/), reason })
   service.process.kill('SIGHUP')
-  await eventually(() => expect(logged().some((line) => line.includes('models.json has been read again'))).toBe(true))
+  await eventually(() => expect(logged().some((line) => line.includes('the models have been read again'))).toBe(true))
   expect(logged().filter((line) => line.includes('the characters are read'))).toHaveLength(2)
   expect(service.stdout()).not.toContain('CANARY')
 })

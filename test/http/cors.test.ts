@@ -143,7 +143,8 @@ describe('CORS_ORIGINS', () => {
     ['https://a.example/path', 'give https://a.example'],
     ['https://a.example/', 'give https://a.example'],
     ['https://a.example:443', 'give https://a.example'],
-    ['HTTPS://a.example', 'give'],
+    ['HTTPS://a.example', 'give https://a.example'],
+    ['https://A.example', 'give https://a.example'],
     ['a.example', 'scheme and a host'],
     ['*,https://a.example', '* alone'],
   ])('with the value %s stops the start with a sentence', (written, advice) => {

@@ -6,6 +6,7 @@ import { defaultModels } from '../../src/models/configuration/configuration.ts'
 import { readModels } from '../../src/models/configuration/models-file.ts'
 import { expectError } from '../support/http.ts'
 import { serviceForThisTest, startTestService, type TestService, temporaryFolder } from '../support/service.ts'
+import { sqlForThisTest } from '../support/test-sql.ts'
 import {
   completion,
   json,
@@ -160,6 +161,17 @@ describe('GET /models', () => {
       expect({ id, object }).toEqual({ id: decodeURIComponent(path), object: 'model' })
     },
   )
+
+  it('gives each model and each character the same time in the list and by its id', async () => {
+    const sql = await sqlForThisTest(service.dataDirectory)
+    await sql.run('UPDATE characters SET created = 1000000000 WHERE name = ?', 'Ivy')
+    const { data } = await list()
+    expect(data).toContainEqual(expect.objectContaining({ id: 'character/Ivy', created: 1_000_000_000 }))
+    for (const model of data) {
+      expect(JSON.parse(await (await ask(`/models/${model.id}`)).text())).toStrictEqual(model)
+    }
+    expect(await (await ask('/models/gpt/character/ivy')).json()).toMatchObject({ created: 1_000_000_000 })
+  })
 
   it('lists at most 1,000 characters, and says that there are more', async () => {
     const crowd = temporaryFolder()

@@ -88,14 +88,14 @@ describe('CONFIG_DIR', () => {
       await vi.waitFor(() => expect(lines().filter((line) => expected.test(line))).toHaveLength(times), soon)
     }
     put('CONFIG_DIR', 'models.json', models('of-config'))
-    await reloaded(/models\.json has been read again/, 1)
+    await reloaded(/the models have been read again/, 1)
     expect(await modelIds()).toEqual(['of-config'])
     // While the folder is gone for a moment, the models must stay as they were.
     rmSync(settings.CONFIG_DIR, { recursive: true })
-    await reloaded(/CONFIG_DIR names.*models\.json has faults/, 1)
+    await reloaded(/CONFIG_DIR names.*the models cannot be read again/, 1)
     expect(await modelIds()).toEqual(['of-config'])
     put('CONFIG_DIR', 'characters/moss.json', card('Moss', 'MOSS AGAIN'))
-    await reloaded(/models\.json has been read again/, 2)
+    await reloaded(/the models have been read again/, 2)
     expect(await modelIds()).toEqual(['of-data'])
     expect(await prompt('Moss')).toContain('MOSS AGAIN')
     expect(readdirSync(path).toSorted()).toEqual(['config', 'data'])

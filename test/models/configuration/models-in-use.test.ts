@@ -108,7 +108,7 @@ test('SIGHUP breaks no stream, keeps the old models if the new file is invalid, 
 
   write(`{"models": {"old": ${JSON.stringify({ ...adapter, apiKey: canary, retrys: canary })}}}`)
   service.process.kill('SIGHUP')
-  await until(() => service.stdout().includes('models.json has faults'))
+  await until(() => service.stdout().includes('the models cannot be read again'))
   expect(service.stdout()).toContain('models.old.retrys is not a setting of this adapter')
   expect(service.stdout()).not.toContain(canary)
   expect((await ask(service, { model: 'old' })).status).toBe(200)
@@ -119,7 +119,7 @@ test('SIGHUP breaks no stream, keeps the old models if the new file is invalid, 
   expect(upstream.calls.at(-1)?.body['model']).toBe('m2')
   expect((await ask(service, { model: 'old' })).status).toBe(404)
 
-  await until(() => service.stdout().includes('models.json has been read again'))
+  await until(() => service.stdout().includes('the models have been read again'))
 
   gate.resolve()
   const streamed = parseStream(await running.text())
@@ -142,7 +142,7 @@ test('after SIGHUP, requests in flight can retry, and go on to the next model', 
   await until(() => upstream.calls.length === 1)
   write({ other: { ...adapter, baseUrl: spare.url } })
   service.process.kill('SIGHUP')
-  await until(() => service.stdout().includes('models.json has been read again'))
+  await until(() => service.stdout().includes('the models have been read again'))
   const response = await running
   expect([response.status, response.headers.get('x-model')]).toEqual([200, 'b'])
   expect(upstream.calls).toHaveLength(3)
