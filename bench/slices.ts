@@ -13,11 +13,14 @@ const slicesOfPair = 6
 /** The number of pairs before the measurement, while Node compiles. */
 const warmUps = 4
 /** The number of connections to a service. With at most 12 requests in a turn of the event loop, load shedding refuses none. */
-const connections = 12
+const standardConnections = 12
 
 /** A source of requests. */
 export interface Asking {
-  next(): { readonly path: string; readonly body?: string }
+  /** The number of connections, by default 12. */
+  readonly connections?: number
+  /** The path, and the body of a `POST` or of another method; without a body the request is a `GET`. */
+  next(): { readonly path: string; readonly body?: string; readonly method?: string }
 }
 
 /** Connections to a service. During a slice, each connection sends its next request as soon as its last request is answered. */
@@ -25,6 +28,7 @@ export class Caller {
   readonly #pid: number
   readonly #port: number
   readonly #asking: Asking
+  readonly #connections: number
   readonly #idle: Socket[] = []
   #isOpen = false
   #answered = 0
@@ -35,11 +39,12 @@ export class Caller {
     this.#pid = pid
     this.#port = port
     this.#asking = asking
+    this.#connections = asking.connections ?? standardConnections
   }
 
   /** Opens the connections. */
   async open(): Promise<void> {
-    while (this.#idle.length < connections) this.#idle.push(await this.#connected())
+    while (this.#idle.length < this.#connections) this.#idle.push(await this.#connected())
   }
 
   /** Sends requests for one slice. @returns the CPU nanoseconds of the service, and the number of answered requests */
@@ -64,8 +69,8 @@ export class Caller {
   }
 
   #send(socket: Socket): void {
-    const { path, body } = this.#asking.next()
-    const head = `${body === undefined ? 'GET' : 'POST'} ${path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ${benchKey}\r\n`
+    const { path, body, method = body === undefined ? 'GET' : 'POST' } = this.#asking.next()
+    const head = `${method} ${path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ${benchKey}\r\n`
     const length = body === undefined ? 0 : Buffer.byteLength(body)
     const entity = body === undefined ? '' : `content-type: application/json\r\ncontent-length: ${length}\r\n`
     socket.write(`${head}${entity}\r\n${body ?? ''}`)
@@ -103,7 +108,7 @@ export class Caller {
   #next(socket: Socket): void {
     this.#answered++
     if (this.#isOpen) this.#send(socket)
-    else if (this.#idle.push(socket) === connections) this.#end?.()
+    else if (this.#idle.push(socket) === this.#connections) this.#end?.()
   }
 }
 
@@ -122,13 +127,12 @@ export interface Pair {
   readonly other: number
 }
 
-/** Warms both services up, and measures this number of pairs. */
+/** Warms both services up, and measures this number of pairs. The caller closes both. */
 export async function pairsOf(here: Caller, other: Caller, pairs: number): Promise<readonly Pair[]> {
   for (const caller of [here, other]) await caller.open()
   for (let warmUp = 0; warmUp < warmUps; warmUp++) await pairOf(here, other)
   const found: Pair[] = []
   while (found.length < pairs) found.push(await pairOf(here, other))
-  for (const caller of [here, other]) caller.close()
   return found
 }
 
