@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { jsonBytes } from '../src/json-writer.ts'
+import { jsonBytes, jsonReply } from '../src/json-writer.ts'
 import type { Steps } from '../src/work.ts'
 
 /** Runs all steps. @returns the JSON, and the number of steps */
@@ -48,6 +48,12 @@ describe('a JSON text that is written in steps', () => {
     const { json, steps } = written(jsonBytes(value))
     expect(json).toBe(JSON.stringify(value))
     expect(steps).toBeGreaterThan(json.length / 131_072)
+  })
+
+  it('is written at once for a short reply, and in steps for a long one', () => {
+    const value = { text: 'moss' }
+    expect(jsonReply(value, 65_536).next()).toEqual({ done: true, value: '{"text":"moss"}' })
+    expect(jsonReply(value, 65_537).next().done).toBe(false)
   })
 
   it('ends at the first level and the first byte beyond its bounds', () => {

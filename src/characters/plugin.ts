@@ -6,7 +6,7 @@ import { ApiError } from '../errors.ts'
 import { takeBodies } from '../http/body.ts'
 import { answers, refusals, security } from '../http/openapi-fields.ts'
 import { whileConnected } from '../http/while-connected.ts'
-import { jsonBytes } from '../json-writer.ts'
+import { jsonReply } from '../json-writer.ts'
 import { ChatError } from '../openai/completion.ts'
 import type { Work } from '../work.ts'
 import { avatarRoute } from './avatar-route.ts'
@@ -121,7 +121,7 @@ async function bodyOf(
       const source = await readSource(library, account, character, work)
       const body = await work.run('name', publicBody(character, source, viewer))
       freeBytes(source.bytes)
-      return await work.run('name', jsonBytes(body))
+      return await work.run('name', jsonReply(body, size))
     }),
   )
 }

@@ -1,7 +1,7 @@
 import { callerOf } from '../access/guard.ts'
 import { mayRead } from '../characters/library/character.ts'
 import { answers, refusals, security, type TypedInstance } from '../http/openapi-fields.ts'
-import { jsonBytes } from '../json-writer.ts'
+import { jsonReply } from '../json-writer.ts'
 import { promptEstimate } from '../limits/estimate.ts'
 import { openAiTokenHeaders } from '../limits/headers.ts'
 import { ChatError } from '../openai/completion.ts'
@@ -11,6 +11,9 @@ import type { ChatOptions } from './options.ts'
 import { PromptReceipt } from './receipt-schema.ts'
 import { requestTextsOf } from './request-texts.ts'
 import { resolvePersona, resolveRequest } from './resolve-persona.ts'
+
+/** Characters of a receipt per token of its prompt, on average. */
+const charactersPerToken = 4
 
 /** Registers `POST /chat/prompt`: the receipt of a prompt, for which no model is asked. */
 export function promptRoute(app: TypedInstance, options: ChatOptions, replies: OpenReplies): void {
@@ -69,8 +72,8 @@ export function promptRoute(app: TypedInstance, options: ChatOptions, replies: O
         tokens = receipt.tokens.total
         reply.headers(composer.headersFor(candidate))
         if (held.allowance) reply.headers(openAiTokenHeaders(held.allowance))
-        const bytes = await work.run('messages', jsonBytes(receipt))
-        return reply.type('application/json; charset=utf-8').send(bytes)
+        const json = await work.run('messages', jsonReply(receipt, charactersPerToken * tokens))
+        return reply.type('application/json; charset=utf-8').send(json)
       } finally {
         await held.settle(tokens)
       }
