@@ -14,8 +14,8 @@ export interface JsonWriterBounds {
 const maxPieceLength = 64 * 1024
 
 /**
- * Writes a value as JSON in steps, with the properties of `JSON.stringify`: 15 MB in one step would hold the thread for 25 ms. Only
- * numbers differ, because JSON can express some that `JSON.stringify` changes: -0, and infinite numbers.
+ * Writes a value as JSON in steps: 15 MB in one step would hold the thread for 25 ms. The text is that of `JSON.stringify`, but
+ * for numbers that JSON can express and `JSON.stringify` changes: -0, and infinite numbers.
  * @throws the refusals of `bounds`
  */
 export function* jsonBytes(value: object, bounds: JsonWriterBounds = {}): Steps<Buffer> {
