@@ -51,12 +51,13 @@ export function avatarRoute(
       reply.header('cache-control', 'private, no-cache')
       const known = request.headers['if-none-match']
       const unchanged = () => reply.code(304).header('etag', `"${tag}"`).send(null)
-      // A client with the right tag already has the picture. `*` matches any picture, but the character may have none.
+      // A client with the current tag has the picture already. `*` stands for any picture, so `*` is checked after the
+      // picture is made: the character may have none.
       if (known?.trim() !== '*' && matchesTag(known, tag)) return unchanged()
       const size = await found.size()
-      const file = await openFiles.open(reply.raw, account, tag, size, async (signal) => {
+      const file = await openFiles.open(reply.raw, account, tag, size, async (signal, onMemory) => {
         const work = workOf(request, signal)
-        return await makeAvatar(await readSource(library, account, found, work), work)
+        return await makeAvatar(await readSource(library, account, found, work, onMemory), work)
       })
       if (matchesTag(known, tag)) return unchanged()
       return sendBytes(reply.header('etag', `"${tag}"`).type(file.type ?? 'application/octet-stream'), file.bytes)

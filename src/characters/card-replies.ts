@@ -20,15 +20,20 @@ export function sendBytes(reply: FastifyReply, bytes: Buffer): FastifyReply {
     .send(bytes.length <= pieceBytes ? bytes : Readable.from(piecesOf(bytes, pieceBytes)))
 }
 
-/** Reads the source of a found character. @throws ApiError 404 if the character was removed or changed since it was found */
+/**
+ * Reads the source of a found character.
+ * @param onMemory called before memory for unpacked content is allocated
+ * @throws ApiError 404 if the character was removed or changed since it was found, and errors of `onMemory`
+ */
 export async function readSource(
   library: CharacterLibrary,
   account: number,
   character: Pick<Character, 'name' | 'digest'>,
   work: Work,
+  onMemory: (unpackedBytes: number) => void,
 ): Promise<CardSource> {
   const bytes = await library.source(account, character, work)
   if (!bytes) throw unknownCharacter()
   const { cardSourceSteps } = await import('./cards/source.ts')
-  return await work.run('name', cardSourceSteps(bytes))
+  return await work.run('name', cardSourceSteps(bytes, onMemory))
 }

@@ -15,13 +15,16 @@ export interface CardFile {
 interface OpenFile {
   readonly file: Promise<CardFile>
   readonly held: HeldBytes
-  /** Aborts `make`, when no reader is left. */
+  /** Aborts `make` when no reader is left. */
   readonly ending: AbortController
   readers: number
 }
 
-/** Makes a file; the signal aborts when the last reader has disconnected. */
-type MakeFile = (signal: AbortSignal) => Promise<CardFile>
+/**
+ * Makes a file. The signal aborts when the last reader has disconnected.
+ * @param onMemory to be called before memory for unpacked content is allocated; throws ApiError 503 if there is no room for it
+ */
+type MakeFile = (signal: AbortSignal, onMemory: (unpackedBytes: number) => void) => Promise<CardFile>
 
 /** The card files that are being sent. Requests of one account for one file share its bytes, which count once as in flight. */
 export class OpenFiles {
@@ -56,11 +59,11 @@ export class OpenFiles {
     const held = this.#inFlight.open(account)
     held.setWorkedOn(size)
     const ending = new AbortController()
-    const making = make(ending.signal).then((file) => {
+    const making = make(ending.signal, (unpacked) => held.setWorkedOn(Math.max(size, unpacked))).then((file) => {
       held.set(file.bytes.length)
       return file
     })
-    // All readers may disconnect before the file is made, so the bytes stay counted until then.
+    // `during` keeps the bytes counted until `make` ends, even if all readers disconnect before.
     const open: OpenFile = { file: held.during(making), held, ending, readers: 0 }
     this.#files.set(key, open)
     return open

@@ -1,5 +1,6 @@
 import { freeBytes } from '../bytes.ts'
 import { type Clock, pause } from '../clock.ts'
+import type { CountedWork } from '../http/bytes-in-flight.ts'
 import type { Work } from '../work.ts'
 import { CardError } from './documents/card-error.ts'
 import type { CharacterKey, CharacterStore, VersionKey } from './library/character.ts'
@@ -18,13 +19,13 @@ export interface PictureNotesOptions {
   /** The scheduler of the work to read cards, by account. */
   readonly workOf: (account: number) => Work
   /** Runs `use` while a card's bytes are counted as in flight. */
-  readonly during: <T>(account: number, bytes: number, use: () => Promise<T>) => Promise<T>
+  readonly during: <T>(account: number, bytes: number, use: CountedWork<T>) => Promise<T>
   readonly onFailure: (error: unknown) => void
 }
 
 /**
- * Checks once after the start whether uploads from before 0.2.0 have a picture, and records the result. For later uploads, the
- * upload records it.
+ * Checks once after the start whether uploads from before 0.2.0 have a picture, and records the result. For a later upload,
+ * the result is stored with the card.
  * @returns a function that stops the checks, and resolves when no check is running
  */
 export function notePictures(options: PictureNotesOptions): () => Promise<void> {
@@ -67,7 +68,7 @@ async function notePage(
   return page.at(-1) ?? null
 }
 
-/** Whether a stored card has a picture; undefined if the card is deleted meanwhile. A card that cannot be read has none. */
+/** Whether a stored card has a picture; undefined if the card is deleted meanwhile. An unreadable card has no picture. */
 async function hasPicture(
   { store, workOf, during }: PictureNotesOptions,
   { account, name, digest }: VersionKey,
@@ -75,11 +76,11 @@ async function hasPicture(
   const source = await store.source(account, name, digest)
   if (!source) return undefined
   const { cardSteps } = await import('./library/card-bytes.ts')
-  return during(account, source.length, async () => {
+  return during(account, source.length, async (onMemory) => {
     const bytes = await wholeOf(source)
     if (!bytes) return undefined
     try {
-      const { about } = await workOf(account).run('character', cardSteps(bytes))
+      const { about } = await workOf(account).run('character', cardSteps(bytes, onMemory))
       return about.avatar
     } catch (error) {
       if (error instanceof CardError) return false

@@ -31,7 +31,7 @@ const contentTypes = {
 export const charactersPlugin: FastifyPluginAsyncTypebox<CharactersOptions> = async (app, options) => {
   const { guard, library, store, inFlight, workOf, bodyLimit, limits } = options
   const openFiles = new OpenFiles(inFlight)
-  // Bodies are taken as bytes: a card is stored unchanged, and its reader accepts more than the JSON parser of other routes.
+  // Bodies are taken as bytes, because a card is stored unchanged, and its reader accepts more than Fastify's JSON parser.
   app.removeAllContentTypeParsers()
   takeBodies(app, cardTypes, workedOn)
   app.addHook('onRequest', guard.admitApiKey)
@@ -85,10 +85,16 @@ export const charactersPlugin: FastifyPluginAsyncTypebox<CharactersOptions> = as
         return reply.type(contentTypes.json).send(await bodyOf(request, character, size, options))
       }
       if (!mayRead(caller, character)) throw hiddenCard()
-      const file = await openFiles.open(reply.raw, account, `${character.digest} ${format}`, size, async (signal) => {
-        const work = workOf(request, signal)
-        return await makeFile(await readSource(library, account, character, work), format, work)
-      })
+      const file = await openFiles.open(
+        reply.raw,
+        account,
+        `${character.digest} ${format}`,
+        size,
+        async (signal, onMemory) => {
+          const work = workOf(request, signal)
+          return await makeFile(await readSource(library, account, character, work, onMemory), format, work)
+        },
+      )
       return sendFile(reply, character.name, format, file)
     },
   )
@@ -115,13 +121,13 @@ async function bodyOf(
     stored: await store.find(account, character.name, 'exact'),
     conversationId: request.query.conversation_id,
   }
-  return inFlight.during(account, size, () =>
+  return inFlight.during(account, size, (onMemory) =>
     whileConnected(request, async (signal) => {
       const work = workOf(request, signal)
-      const source = await readSource(library, account, character, work)
+      const source = await readSource(library, account, character, work, onMemory)
       const body = await work.run('name', publicBody(character, source, viewer))
       freeBytes(source.bytes)
-      return await work.run('name', jsonReply(body, size))
+      return await work.run('name', jsonReply(body))
     }),
   )
 }

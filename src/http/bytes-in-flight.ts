@@ -1,24 +1,24 @@
 import { overloaded } from '../errors.ts'
 
-/** The most bytes of a body or a reply that is neither counted nor refused. Most are so small, and cost only one comparison. */
+/** A body or a reply of up to this size is not counted and never refused. Most are smaller, and cost only one comparison. */
 export const smallBytes = 64 * 1024
 
 /**
- * The bytes of a body are multiplied by this factor while the body is worked on, since the work makes copies. A card is unpacked,
- * and becomes a text, values, and pieces for the disk. A chat becomes a text, values, texts that are searched for lore, a prompt,
- * and its receipt.
+ * While a body is worked on, its bytes are multiplied by this factor, because the work makes copies. A card is unpacked, and
+ * becomes a text, values, and pieces for the disk. A chat becomes a text, values, texts that are searched for lore, a prompt, and
+ * the receipt of the prompt.
  */
 const workFactor = 5
 /** Bytes that a JSON value counts for in addition, because short texts and small objects take more memory than their JSON. */
 const bytesOfValue = 150
 
-/** All refusals are this one error: to make an error with its stack costs as much as the rest of a refusal. */
+/** All refusals share this error, because making an error with its stack costs as much as the rest of a refusal. */
 const refusal = overloaded('The bodies of requests and replies have no room now. Try again in a second.')
 
 /**
- * Counts the bytes that requests hold in memory: bodies from their first byte until their reply is over, and replies until they
- * are read. All bytes together never exceed the bound, and the bytes of one account never exceed half of it. The last quarter of
- * the bound is only for a request whose account held nothing before (docs/decisions/0023-bytes-in-flight.md).
+ * Counts the bytes that requests hold in memory: a body from its first byte to the end of the reply, and a reply until the client
+ * has read it. All bytes together never exceed the bound, and the bytes of one account never exceed half of the bound. The last
+ * quarter of the bound is only for a request whose account held nothing before (docs/decisions/0023-bytes-in-flight.md).
  */
 export class BytesInFlight {
   readonly #maxBytes: number
@@ -40,7 +40,7 @@ export class BytesInFlight {
     return this.#refusals
   }
 
-  /** Opens the count of one request's bytes, 0 at first. @returns the count, to be released when the request is over */
+  /** Opens a count for the bytes of one request. @returns the count, 0 at first, to be released when the request is over */
   open(account: number): HeldBytes {
     let isFirst = false
     const holds = () => this.#accounts.get(account) ?? 0
@@ -63,21 +63,28 @@ export class BytesInFlight {
   }
 
   /**
-   * Counts the bytes of an account's card, multiplied as for work on a body, while the card is read.
+   * Counts the bytes of an account's card while the card is read. The bytes are multiplied as for a body that is worked on.
    * @throws ApiError 503 when too many bytes are in flight
    */
-  readonly during = async <T>(account: number, bytes: number, work: () => Promise<T>): Promise<T> => {
+  readonly during = async <T>(account: number, bytes: number, work: CountedWork<T>): Promise<T> => {
     const held = this.open(account)
     held.setWorkedOn(bytes)
     try {
-      return await work()
+      return await work((unpacked) => held.setWorkedOn(Math.max(bytes, unpacked)))
     } finally {
       held.release()
     }
   }
 }
 
-/** The bytes that one request holds, with a count of their users: the reply, and work that goes on after the client left. */
+/**
+ * Reads a card whose bytes count as in flight.
+ * @param onMemory to be called before memory for unpacked content is allocated. It throws ApiError 503 if there is no room for
+ *   the memory
+ */
+export type CountedWork<T> = (onMemory: (unpackedBytes: number) => void) => Promise<T>
+
+/** The bytes that one request holds, and the number of their users: the reply, and work that goes on without the client. */
 export class HeldBytes {
   readonly #share: number
   readonly #change: (before: number, after: number) => void
@@ -94,8 +101,9 @@ export class HeldBytes {
   }
 
   /**
-   * Sets the bytes that the request holds in total. Up to `smallBytes` count as 0, and so does any number after the last release.
-   * @throws ApiError 503 when too many bytes are in flight; then the number does not change
+   * Sets the bytes that the request holds in total. Numbers up to `smallBytes` count as 0. After the last release, all
+   * numbers count as 0.
+   * @throws ApiError 503, with the number unchanged, when too many bytes are in flight
    */
   set(bytes: number): void {
     const counted = this.#users === 0 || bytes <= smallBytes ? 0 : bytes
@@ -105,16 +113,29 @@ export class HeldBytes {
   }
 
   /**
-   * Sets the bytes of a body that is worked on: multiplied for the copies that the work makes, but at most the account's share.
+   * Sets the bytes of a body that is worked on. They are multiplied for the copies that the work makes, up to the share.
    * @param values the number of JSON values in the body, as soon as it is known
    * @throws ApiError 503 when too many bytes are in flight
    */
   setWorkedOn(bytes: number, values = 0): void {
     const worked = (bytes <= smallBytes ? 0 : workFactor * bytes) + bytesOfValue * values
-    this.set(Math.min(worked, Math.max(bytes, this.#share)))
+    this.#setCapped(worked, bytes)
   }
 
-  /** Keeps the bytes held until the work is over. @returns the result of the work */
+  /**
+   * Sets the bytes of an answer that is in memory several times. Each copy counts, but together at most as the account's share.
+   * @throws ApiError 503 when too many bytes are in flight
+   */
+  setCopies(bytes: number, copies: number): void {
+    this.#setCapped(copies * bytes, bytes)
+  }
+
+  /** Sets a multiple of the real bytes, but at most the account's share, because a larger number would never fit. */
+  #setCapped(multiple: number, bytes: number): void {
+    this.set(Math.min(multiple, Math.max(bytes, this.#share)))
+  }
+
+  /** Holds the bytes until the work is over. @returns the result of the work */
   async during<T>(work: Promise<T>): Promise<T> {
     this.#users++
     try {
@@ -124,7 +145,7 @@ export class HeldBytes {
     }
   }
 
-  /** Ends one use; called once for the reply. After the last use no bytes are held. */
+  /** Ends one use of the bytes. The reply is one use. After the last use no bytes are held. */
   release(): void {
     this.#users--
     if (this.#users === 0) this.set(0)

@@ -40,7 +40,7 @@ async function note(characters: CharacterStore): Promise<readonly unknown[]> {
     store: characters,
     clock,
     workOf: workAtOnce,
-    during: (_account, _bytes, use) => use(),
+    during: (_account, _bytes, use) => use(() => {}),
     onFailure: (error) => failures.push(error),
   })
   for (const wait of [minute, between]) {

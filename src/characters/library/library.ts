@@ -1,6 +1,7 @@
 import { basename, join, relative } from 'node:path'
 import { freeBytes } from '../../bytes.ts'
 import type { Config } from '../../config.ts'
+import type { CountedWork } from '../../http/bytes-in-flight.ts'
 import { noAccount, type Work, workAtOnce } from '../../work.ts'
 import type { Lorebook } from '../lore/lorebook.ts'
 import { CardCache, memoryOf } from './card-cache.ts'
@@ -24,7 +25,7 @@ const minRowsOfSearch = 500
 export interface LibraryOptions {
   /** The accounts' own characters. */
   readonly store: CharacterStore
-  /** Folders of cards. If cards have the same name, the card of the first folder counts, and any card counts before a starter. */
+  /** Folders of cards. If cards have the same name, the card of the first folder counts. A starter counts last. */
   readonly folders?: readonly string[]
   /** Folders of world books, which apply to every character. If files have the same name, the file of the first folder counts. */
   readonly lorebooks?: readonly string[]
@@ -42,7 +43,7 @@ export interface LibraryOptions {
 }
 
 /** See `BytesInFlight.during`. */
-type Holding = <T>(account: number, bytes: number, work: () => Promise<T>) => Promise<T>
+type Holding = <T>(account: number, bytes: number, work: CountedWork<T>) => Promise<T>
 
 /** The library logs counts, file names and reasons, never the content of a card. */
 export interface LibraryLogger {
@@ -73,7 +74,7 @@ export class CharacterLibrary {
   #isClosed = false
 
   constructor({ store, folders = [], lorebooks = [], maxCardBytes, logger, onUse, ...options }: LibraryOptions) {
-    const { workOf = workAtOnce, during = (_account, _bytes, work) => work(), now = Date.now } = options
+    const { workOf = workAtOnce, during = (_account, _bytes, work) => work(() => {}), now = Date.now } = options
     this.#during = during
     this.#cache = new CardCache(cacheBytes)
     this.#store = store
@@ -92,7 +93,7 @@ export class CharacterLibrary {
     return this.#worldBooks
   }
 
-  /** Unreadable files, and hidden ones: cards with the name of another card, and lorebook files with the name of another file. */
+  /** Unreadable files, and hidden files: cards with another card's name, and lorebook files with another file's name. */
   get unreadable(): readonly UnreadableFile[] {
     const folders = [...this.#folders, ...this.#lorebooks]
     return [...folders.flatMap(({ unreadable }) => unreadable), ...this.#public.hidden, ...this.#hiddenBooks]
@@ -106,7 +107,7 @@ export class CharacterLibrary {
 
   /** Reads the changes in the folders. */
   async rescan(): Promise<void> {
-    // A new scan begins after the running one, which may have read a file before its latest change.
+    // The running scan may have read a file before its latest change, so a new scan begins after the running scan.
     const scan = async () => {
       const changes = await Promise.all(this.#folders.map((folder) => folder.scan()))
       if (changes.includes(true)) this.#public = new PublicCards(this.#folders.flatMap(({ files }) => files))
@@ -146,8 +147,8 @@ export class CharacterLibrary {
   }
 
   /**
-   * Resolves a name to a character, with the order of `findCharacter`. `name@sha256:…` pins a version.
-   * @param account whose uploads are searched; null for none
+   * Resolves a name to a character, in the order of `findCharacter`. `name@sha256:…` pins a version.
+   * @param account the account whose uploads are searched; null to search no uploads
    * @returns undefined for an unknown name
    */
   async resolve(account: number | null, name: string): Promise<Character | undefined> {
@@ -158,7 +159,9 @@ export class CharacterLibrary {
       if (!found) return undefined
       const { origin, digest } = found
       const load = async () =>
-        this.#during(account ?? noAccount, await found.size(), () => loadCard(found, this.#workOf(account)))
+        this.#during(account ?? noAccount, await found.size(), (onMemory) =>
+          loadCard(found, this.#workOf(account), onMemory),
+        )
       const card = await this.#cache.get(account, digest, load).catch(undefinedIfGone)
       if (card) {
         if (origin === 'account' && account !== null) this.#onUse?.({ account, name: found.name, digest })
@@ -200,7 +203,7 @@ export class CharacterLibrary {
     await this.#scanned()
     const wanted = tag === undefined ? undefined : foldName(tag)
     const found: ListedCharacter[] = []
-    // With a small limit and a rare tag, hundreds of pages would be read.
+    // For a tag, larger pages are read: to find a rare tag with pages of a small `limit`, hundreds of pages would be read.
     const rows = wanted === undefined ? limit : Math.max(limit, minRowsOfSearch)
     for (let from = after; ; ) {
       const page = await this.#page(account, from, rows)
@@ -260,7 +263,7 @@ export class CharacterLibrary {
     this.#hiddenBooks = hidden
   }
 
-  /** Logs the numbers of characters and lorebooks, and each unreadable file that the last report did not have for this reason. */
+  /** Logs the numbers of characters and lorebooks, and unreadable files. A file is logged again only for another reason. */
   report(message = 'the characters are read'): void {
     const { unreadable } = this
     this.#logger?.info({ characters: this.#public.listed.length, lorebooks: this.#worldBooks.length }, message)
@@ -276,7 +279,6 @@ function importReader() {
   return import('./card-bytes.ts')
 }
 
-/** A map key for an unreadable file with its reason. */
 function faultKey({ file, reason }: UnreadableFile): string {
   return `${file}\n${reason}`
 }
@@ -284,11 +286,11 @@ function faultKey({ file, reason }: UnreadableFile): string {
 /** Thrown if the source of a character was removed or changed since the character was found. */
 class GoneError extends Error {}
 
-async function loadCard({ source }: FoundCharacter, work: Work) {
+async function loadCard({ source }: FoundCharacter, work: Work, onMemory: (unpackedBytes: number) => void) {
   const bytes = await source(work)
   if (!bytes) throw new GoneError()
   const { cardSteps } = await importReader()
-  const { card } = await work.run('character', cardSteps(bytes))
+  const { card } = await work.run('character', cardSteps(bytes, onMemory))
   const memory = memoryOf(card, bytes.length)
   freeBytes(bytes)
   return { card, bytes: memory }
@@ -298,7 +300,7 @@ function undefinedIfGone(error: unknown): undefined {
   if (!(error instanceof GoneError)) throw error
 }
 
-/** Creates the library of a service with these settings, or of a command; it reads nothing yet. */
+/** Creates the library of a service or of a command. It reads no file yet. */
 export function createLibrary(
   {
     configDirectory,

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { deflateRawSync, deflateSync } from 'node:zlib'
 import { base64, cardChunk, png, pngChunk, zip } from '../containers.ts'
 import { card } from './cards.ts'
@@ -65,6 +66,13 @@ function exportRow(name: string, type: 'png' | 'charx', format: string, bytes: (
   })
 }
 
+/** A card of 15.7 MB in an archive of 90 kB. The random digits keep it below the ratio at which archives are refused. */
+function packedCard(): Buffer {
+  const fields = { creator_notes: 'a"中'.repeat(2_600_000), extensions: { x: randomBytes(61_000).toString('hex') } }
+  const content = JSON.stringify(card(fields))
+  return zip([{ name: 'card.json', content, packed: deflateRawSync(content) }])
+}
+
 const assetAt = (uri: string) => ({ type: 'emotion', name: 'a', ext: 'bin', uri })
 
 export const files: readonly Row[] = [
@@ -114,6 +122,15 @@ export const files: readonly Row[] = [
     const content = JSON.stringify(card({}))
     const packed = Buffer.concat([Buffer.alloc(91 * 170_000, blocksWithoutContent), deflateRawSync(content)])
     return zip([{ name: 'card.json', content, packed }])
+  }),
+  fileRow('a CHARX of 90 kB whose card of 15.7 MB is shown', 'charx', packedCard, {
+    prepare: () => {
+      const body = packedCard()
+      return async (attacker) => {
+        await attacker.put('/characters/Moss', body, types.charx)
+        for (let round = 0; round < 3; round++) await attacker.send('/characters/Moss')
+      }
+    },
   }),
   fileRow('a CHARX of 3,991 files', 'charx', () =>
     zip([
