@@ -8,14 +8,15 @@ export interface JsonWriterBounds {
   readonly checkDepth?: (depth: number) => void
   /** Called with the bytes so far, after each piece. */
   readonly checkBytes?: (bytes: number) => void
+  /** Whether numbers stay that JSON can express and `JSON.stringify` changes: -0, and infinite numbers (1e999). */
+  readonly keepsNumbers?: boolean
 }
 
 /** The most characters that one step writes, in some 0.3 ms. */
 const maxPieceLength = 64 * 1024
 
 /**
- * Writes a value as JSON in steps: 15 MB in one step would hold the thread for 25 ms. The text is that of `JSON.stringify`, but
- * for numbers that JSON can express and `JSON.stringify` changes: -0, and infinite numbers.
+ * Writes a value as JSON in steps, with the text of `JSON.stringify`: 15 MB in one step would hold the thread for 25 ms.
  * @throws the refusals of `bounds`
  */
 export function* jsonBytes(value: object, bounds: JsonWriterBounds = {}): Steps<Buffer> {
@@ -27,11 +28,27 @@ export function* jsonBytes(value: object, bounds: JsonWriterBounds = {}): Steps<
 /**
  * Writes a reply as JSON. A short reply is written by `JSON.stringify`, in one step: in several steps a receipt would cost 25 %
  * more CPU time.
- * @param length the approximate number of characters
  */
-export function* jsonReply(value: object, length: number): Steps<string | Buffer> {
-  return length <= maxPieceLength ? JSON.stringify(value) : yield* jsonBytes(value)
+export function* jsonReply(value: object): Steps<string | Buffer> {
+  return isShort(value) ? JSON.stringify(value) : yield* jsonBytes(value)
 }
+
+/** Whether the texts, names and other values of a value have at most `maxPieceLength` characters, without escapes. */
+function isShort(value: object): boolean {
+  const waiting: object[] = [value]
+  let left = maxPieceLength
+  for (let next = waiting.pop(); next; next = waiting.pop()) {
+    for (const [name, each] of Object.entries(next)) {
+      left -= name.length + (typeof each === 'string' ? each.length : lengthOfScalar)
+      if (left < 0) return false
+      if (typeof each === 'object' && each !== null) waiting.push(each)
+    }
+  }
+  return true
+}
+
+/** The approximate number of characters of a number, a boolean or null, or of the brackets of a container. */
+const lengthOfScalar = 4
 
 /** Writes JSON in pieces. */
 class Writer {
@@ -63,8 +80,11 @@ class Writer {
     for (const name of Object.keys(fields)) {
       const value = fields[name]
       if (value === undefined) continue
-      this.#text += `${before}${JSON.stringify(name)}:`
+      this.#text += before
       before = ','
+      const nameSteps = this.#add(name, depth)
+      if (nameSteps) yield* nameSteps
+      this.#text += ':'
       const steps = this.#add(value, depth)
       if (steps) yield* steps
     }
@@ -86,7 +106,7 @@ class Writer {
   #add(value: unknown, depth: number): Steps<void> | undefined {
     if (typeof value === 'object' && value !== null) return this.write(value, depth + 1)
     if (typeof value === 'string' && value.length > maxPieceLength) return this.#writeLongText(value)
-    this.#text += writtenScalar(value)
+    this.#text += this.#bounds.keepsNumbers ? writtenScalar(value) : (JSON.stringify(value) ?? 'null')
     return this.#text.length > maxPieceLength ? this.#encode() : undefined
   }
 
@@ -95,7 +115,7 @@ class Writer {
     for (let start = 0, end = 0; start < text.length; start = end) {
       end = start + maxPieceLength
       // A piece never ends between the two surrogates of a character.
-      if (isHighSurrogate(text.charCodeAt(end - 1))) end++
+      if ((text.codePointAt(end - 1) ?? 0) > 0xffff) end++
       this.#text += JSON.stringify(text.slice(start, end)).slice(1, -1)
       yield* this.#encode()
     }
@@ -113,10 +133,7 @@ class Writer {
   }
 }
 
-function isHighSurrogate(code: number): boolean {
-  return code >= 0xd800 && code <= 0xdbff
-}
-
+/** Like `JSON.stringify`, but keeps -0 and infinite numbers. */
 function writtenScalar(value: unknown): string {
   if (Object.is(value, -0)) return '-0'
   if (value === Number.POSITIVE_INFINITY) return '1e999'

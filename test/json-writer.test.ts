@@ -36,12 +36,19 @@ describe('a JSON text that is written in steps', () => {
     )
   })
 
+  it('has numbers like JSON.stringify, unless all numbers of JSON are kept', () => {
+    const numbers = [-0, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, 1.5]
+    expect(written(jsonBytes(numbers)).json).toBe(JSON.stringify(numbers))
+    expect(written(jsonBytes(numbers, { keepsNumbers: true })).json).toBe('[-0,1e999,-1e999,1.5]')
+  })
+
   it('leaves out properties without a value', () => {
     expect(written(jsonBytes({ a: undefined, b: [undefined], c: null })).json).toBe('{"b":[null],"c":null}')
   })
 
   it.each([
     ['one long text', { text: 'moss '.repeat(400_000) }],
+    ['one long name', { ['moss '.repeat(400_000)]: 1 }],
     ['many short texts', Array.from({ length: 200_000 }, () => 'moss fern')],
     ['many objects', Array.from({ length: 60_000 }, (_, id) => ({ id, name: 'moss', tags: [] }))],
   ])('has a step for every 64 KiB: %s', (_name, value) => {
@@ -51,9 +58,11 @@ describe('a JSON text that is written in steps', () => {
   })
 
   it('is written at once for a short reply, and in steps for a long one', () => {
-    const value = { text: 'moss' }
-    expect(jsonReply(value, 65_536).next()).toEqual({ done: true, value: '{"text":"moss"}' })
-    expect(jsonReply(value, 65_537).next().done).toBe(false)
+    const first = (value: object) => jsonReply(value).next()
+    expect(first({ text: 'moss', list: [1] })).toEqual({ done: true, value: '{"text":"moss","list":[1]}' })
+    expect(first({ text: 'a'.repeat(70_000) }).done).toBe(false)
+    expect(first({ ['a'.repeat(70_000)]: 1 }).done).toBe(false)
+    expect(first({ numbers: Array(20_000).fill(1) }).done).toBe(false)
   })
 
   it('ends at the first level and the first byte beyond its bounds', () => {

@@ -2,6 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { callerOf } from '../access/guard.ts'
 import type { Persona } from '../characters/prompt/settings.ts'
 import { ApiError, toApiError } from '../errors.ts'
+import { jsonReply } from '../json-writer.ts'
 import { promptEstimate, replyEstimate } from '../limits/estimate.ts'
 import { UpstreamReason } from '../models/reason.ts'
 import type { Candidate } from '../models/routing/candidate.ts'
@@ -67,6 +68,7 @@ async function answerAs(
     trace: request.trace,
     openHeld: () => options.openHeld(request),
     readAll: format.includesUsage,
+    isRewritten: format.isRewritten,
   }
   const texts = await requestTextsOf(request, body, resolved, work)
   const sources = { settings: options.prompt, worldBooks: options.library.worldBooks, texts }
@@ -138,8 +140,11 @@ async function sendWhole(turn: Turn, metered: MeteredRequest): Promise<FastifyRe
   const looking = recordTruncation(turn, answer.candidate)
   const truncated = looking && (await looking)
   if (truncated) reply.header('x-upstream-truncated', truncated)
+  const whole = format.whole(answer, usage)
+  const isWritten = typeof whole === 'string' || Buffer.isBuffer(whole)
+  const json = isWritten ? whole : await work.run('messages', jsonReply(whole))
   await metered.end(recordedReason(choices[0]?.finish_reason))
-  return reply.type('application/json; charset=utf-8').send(format.whole(answer, usage))
+  return reply.type('application/json; charset=utf-8').send(json)
 }
 
 /** Asks for the answer as a stream, and sends the stream as it comes. Resolves when the stream is over. */

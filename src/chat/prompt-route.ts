@@ -12,9 +12,6 @@ import { PromptReceipt } from './receipt-schema.ts'
 import { requestTextsOf } from './request-texts.ts'
 import { resolvePersona, resolveRequest } from './resolve-persona.ts'
 
-/** Characters of a receipt per token of its prompt, on average. */
-const charactersPerToken = 4
-
 /** Registers `POST /chat/prompt`: the receipt of a prompt, for which no model is asked. */
 export function promptRoute(app: TypedInstance, options: ChatOptions, replies: OpenReplies): void {
   app.post(
@@ -72,7 +69,7 @@ export function promptRoute(app: TypedInstance, options: ChatOptions, replies: O
         tokens = receipt.tokens.total
         reply.headers(composer.headersFor(candidate))
         if (held.allowance) reply.headers(openAiTokenHeaders(held.allowance))
-        const json = await work.run('messages', jsonReply(receipt, charactersPerToken * tokens))
+        const json = await work.run('messages', jsonReply(receipt))
         return reply.type('application/json; charset=utf-8').send(json)
       } finally {
         await held.settle(tokens)

@@ -26,8 +26,13 @@ export interface ReplyFormat extends SentNames {
    * is parsed; if false, events may be passed on unread.
    */
   readonly includesUsage: boolean
-  /** The body of a whole answer. @param usage the model's usage, or an estimate if the answer must have a usage */
-  whole(reply: ModelReply, usage: Usage | undefined): string | Buffer
+  /** Whether `whole` always writes a body of its own, and never passes on the bytes of the upstream. */
+  readonly isRewritten: boolean
+  /**
+   * The body of a whole answer: its JSON, or the object to write as JSON.
+   * @param usage the model's usage, or an estimate if the answer must have a usage
+   */
+  whole(reply: ModelReply, usage: Usage | undefined): string | Buffer | object
   /** The server-sent events for one event of the model; empty if the client gets no event for it. */
   chunk(event: ChunkEvent): string
   /** The end of a stream in which every choice has ended. @param usage a chunk with nothing but usage; null for no usage */
@@ -43,6 +48,7 @@ export function chatReplyFormat({ stream_options: options }: CompletionRequest):
   return {
     ...chatNames,
     includesUsage: options?.include_usage === true,
+    isRewritten: false,
     whole: (reply, usage) => (usage && isEmptyUsage(reply.completion.usage) ? withUsage(reply, usage) : wholeOf(reply)),
     chunk: ({ chunk, text }) => {
       // Usage is sent in one chunk at the end, and only if the caller asked for it.

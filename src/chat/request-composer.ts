@@ -57,7 +57,7 @@ export class RequestComposer {
   readonly #persona: Persona
   readonly #sources: PromptSources
   readonly #work: Work
-  readonly #more: Pick<ModelRequest, 'trace' | 'openHeld' | 'readAll'>
+  readonly #more: Pick<ModelRequest, 'trace' | 'openHeld' | 'readAll' | 'isRewritten'>
   readonly #composed = new Map<Candidate, ComposedRequest>()
   /** Parameters that the candidate's adapter has reported as not honoured. */
   readonly #ignoredBy = new Map<Candidate, Set<string>>()
@@ -74,7 +74,7 @@ export class RequestComposer {
     persona: Persona,
     sources: PromptSources,
     work: Work,
-    more: Pick<ModelRequest, 'trace' | 'openHeld' | 'readAll'> = {},
+    more: Pick<ModelRequest, 'trace' | 'openHeld' | 'readAll' | 'isRewritten'> = {},
     names: SentNames = chatNames,
   ) {
     this.#names = names

@@ -1,9 +1,9 @@
 import type { ModelReply } from '../models/model.ts'
 import type { Usage } from '../openai/completion.ts'
 
-/** The JSON of a whole answer: the upstream's own bytes, if there are any. */
-export function wholeOf({ bytes, completion }: ModelReply): string | Buffer {
-  return bytes ?? JSON.stringify(completion)
+/** A whole answer: the upstream's own bytes, if there are any, or else the completion. */
+export function wholeOf({ bytes, completion }: ModelReply): Buffer | object {
+  return bytes ?? completion
 }
 
 /**
@@ -13,10 +13,10 @@ export function wholeOf({ bytes, completion }: ModelReply): string | Buffer {
 const usageProperty = /"usage"\s*:\s*(null|\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})/g
 
 /**
- * The JSON of a whole answer with this usage in place of the empty one. Other bytes stay, if the empty usage is found in them.
+ * A whole answer with this usage in place of the empty one. Other bytes stay, if the empty usage is found in them.
  */
-export function withUsage({ bytes, completion }: ModelReply, usage: Usage): string {
-  const changed = () => JSON.stringify({ ...completion, usage })
+export function withUsage({ bytes, completion }: ModelReply, usage: Usage): string | object {
+  const changed = () => ({ ...completion, usage })
   if (!bytes) return changed()
   const text = bytes.toString('utf8')
   const property = `"usage":${JSON.stringify(usage)}`

@@ -17,8 +17,10 @@ export interface ModelRequest {
   readonly composition?: ComposedParts
   /** Runs computations whose time grows with the request, in steps. */
   readonly work: Work
-  /** Whether the caller needs the parsed answer alone, and no bytes that are passed on: every event of a stream is then parsed. */
+  /** Whether every event of a stream must be parsed, instead of passing unread. */
   readonly readAll?: boolean | undefined
+  /** Whether the reply is written anew from the parsed answer, so that the bytes of a whole answer are not needed. */
+  readonly isRewritten?: boolean | undefined
   /** Starts to count the bytes of an upstream's answer that are in memory; by default these bytes are not counted. */
   readonly openHeld?: (() => HeldBytes) | undefined
   /**

@@ -37,11 +37,12 @@ export function responseReplyFormat(
     ignored,
     nameOf,
     includesUsage: true,
+    isRewritten: true,
     whole({ completion }, usage) {
       const output = outputOf(completion)
       keep(output)
       head = headOf(completion)
-      return JSON.stringify(response({ reason: completion.choices[0]?.finish_reason, usage }, output))
+      return response({ reason: completion.choices[0]?.finish_reason, usage }, output)
     },
     chunk({ chunk }) {
       if (!hasBegun) head = { ...headOf(chunk), ...head }

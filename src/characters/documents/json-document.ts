@@ -24,8 +24,8 @@ export function* jsonDocumentSteps(bytes: Buffer, fault: CardErrorCode = 'card_i
 }
 
 /**
- * Reads a JSON object that is a part of a file, or was unpacked from the file. Frees the memory of unpacked bytes after they are
- * decoded.
+ * Reads a JSON object that is a part of a file, or was unpacked from the file. Unpacked bytes have their own memory, which is
+ * freed after the bytes are decoded.
  * @throws CardError as `jsonDocumentSteps`
  */
 export function* documentInFile(bytes: Buffer, file: Buffer, fault: CardErrorCode = 'card_invalid'): Steps<Fields> {
@@ -53,7 +53,7 @@ export function readJsonDocument(bytes: Buffer): Fields {
  * @throws CardError if the JSON would be too large or nested too deeply to be read again
  */
 export function writeJsonDocument(document: Fields): Steps<Buffer> {
-  return jsonBytes(document, { checkBytes: checkSize, checkDepth })
+  return jsonBytes(document, { checkBytes: checkSize, checkDepth, keepsNumbers: true })
 }
 
 function decode(bytes: Buffer, fault: CardErrorCode): string {

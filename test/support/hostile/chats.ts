@@ -52,6 +52,22 @@ export const chats: readonly Row[] = [
   ]),
   completion('25,000 tool calls and their results', 'understudy', () => toolCalls(25_000)),
   postRow(
+    'a tool with 90,000 numbers of 23 digits, passed on',
+    '/chat/completions',
+    () => {
+      const numbers = times(90_000, (index) => 1.23456789e-300 * (1 + index * 1e-7))
+      const parameters = { type: 'object', x: numbers }
+      return json(chat('relay', hi, { tools: [{ type: 'function', function: { name: 'f', parameters } }] }))
+    },
+    { small: chat('relay', hi), isLargest: true },
+  ),
+  prompt('/chat/prompt with a picture of 7.5 MB', 'understudy', () => [
+    {
+      role: 'user',
+      content: [{ type: 'image_url', image_url: { url: `data:image/png;base64,${'A'.repeat(largest)}` } }],
+    },
+  ]),
+  postRow(
     'a response to 19,900 calls in a row',
     '/responses',
     () =>
