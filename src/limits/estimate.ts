@@ -4,7 +4,7 @@ import { minTokensPerMessage } from '../openai/messages.ts'
 
 /** Tokens of a reply whose request sets no maximum. */
 const longReply = 1024
-/** Bytes of a token. Prose has four and more, so the estimate is rather too high. */
+/** Bytes of a token, for estimates. A token of prose has four or more bytes, so the estimate is rather too high. */
 export const bytesToToken = 3
 /** Tokens of a part that is not text: an image, a sound. */
 const otherPart = 1000
@@ -14,7 +14,7 @@ const counted = new FrozenMessagesCache(sizeOf)
 /** Fields of a request that a model reads besides the messages. */
 const readBeside = ['tools', 'functions', 'response_format', 'prediction'] as const
 
-/** Estimates the tokens of a prompt, rather too high: one for three bytes, four for a message, 1,000 for an image or a sound. */
+/** A rather too high estimate of a prompt's tokens: one for three bytes, four for a message, 1,000 for an image or a sound. */
 export function promptEstimate(request: { readonly messages: readonly Message[] }): number {
   const { messages } = request
   const beginning = counted.of(messages)
@@ -46,7 +46,8 @@ function bytesBesideText(message: Message): number {
 }
 
 /**
- * Bytes of a text, or of any other value as JSON whose texts have no escapes; 0 for null and undefined. Writing the JSON would
+ * Bytes of a text, or of any other value as JSON whose texts have no escapes; 0 for null and undefined. The result is rather too
+ * high: each number counts with the most bytes that it may have, and each container with one comma more. Writing the JSON would
  * take several times as long.
  */
 function bytesOf(value: unknown): number {
@@ -58,9 +59,14 @@ function bytesOf(value: unknown): number {
 const bracketBytes = 2
 const quoteBytes = 2
 const commaBytes = 1
+/** The most bytes of an integer of up to six digits, and of any other number. To write the number would take a microsecond. */
+const bytesOfSmallInteger = 7
+const bytesOfNumber = 24
 
 function bytesOfJson(value: unknown): number {
   if (typeof value === 'string') return quoteBytes + Buffer.byteLength(value)
+  if (typeof value === 'number')
+    return Number.isSafeInteger(value) && Math.abs(value) < 1e6 ? bytesOfSmallInteger : bytesOfNumber
   if (typeof value !== 'object' || value === null) return String(value).length
   let bytes = bracketBytes
   if (Array.isArray(value)) {
@@ -76,7 +82,7 @@ function bytesOfJson(value: unknown): number {
 
 /** The tokens that a reply may have: for each choice the request's maximum, or 1,024 by default. */
 export function replyEstimate(request: Pick<CompletionRequest, 'max_completion_tokens' | 'max_tokens' | 'n'>): number {
-  // The upstream obeys one of the two parameters, and we do not know which. -1 means no maximum, like a missing parameter.
+  // An upstream obeys one of the two parameters, but it is unknown which one. -1 means no maximum, like a missing parameter.
   const allowed = Math.max(request.max_completion_tokens ?? 0, request.max_tokens ?? 0, 0)
   return (allowed || longReply) * (request.n ?? 1)
 }

@@ -30,19 +30,15 @@ export function createOpenAiModel(
   const connectTimeout = timeouts?.connect ?? defaultConnectTimeoutMs
   const connections = new UpstreamConnections(url.origin, connectTimeout, clock, proxies.of(url))
   const streamUsage = new StreamUsage(isAskedForUsage)
-  const headers = {
-    'content-type': 'application/json',
-    ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }),
-    // Lower-case names, so that configured headers replace the headers above.
-    ...Object.fromEntries(Object.entries(configuredHeaders ?? {}).map(([name, value]) => [name.toLowerCase(), value])),
-  }
-
+  const headers = headersOf(apiKey, configuredHeaders)
   // A short value is no secret, and removing it would damage ordinary sentences.
   const secrets = [apiKey ?? '', ...Object.values(configuredHeaders ?? {})].filter((value) => value.length >= 8)
 
-  const post = ({ trace }: ModelRequest, body: CompletionRequest, signal: AbortSignal): Promise<UpstreamAnswer> => {
-    const sent = trace ? { ...headers, ...trace } : headers
-    return connections.post(url.pathname, sent, requestBytes(body), signal).then(decompressed)
+  const post = async (request: ModelRequest, body: CompletionRequest, signal: AbortSignal): Promise<UpstreamAnswer> => {
+    const sent = request.trace ? { ...headers, ...request.trace } : headers
+    const written = request.work.run('messages', requestBytes(body))
+    const bytes = written instanceof Promise ? await written : written
+    return decompressed(await connections.post(url.pathname, sent, bytes, signal))
   }
 
   const accepted = (answer: UpstreamAnswer): UpstreamAnswer | Promise<never> =>
@@ -86,7 +82,7 @@ export function createOpenAiModel(
         const bytes = await readWhole(response, held)
         const turn = answerScheduler.take(unitsOf(bytes.length))
         if (turn) await turn
-        const isPassedOn = request.readAll !== true
+        const isPassedOn = request.isRewritten !== true
         const completion = await readAnswer(bytes, request.work, secrets, isPassedOn)
         if (isCompletion(completion)) return isPassedOn ? { completion, bytes } : { completion }
       } catch (error) {
@@ -111,6 +107,19 @@ export function createOpenAiModel(
     },
 
     close: () => connections.close(),
+  }
+}
+
+/** The headers of each request to the upstream. */
+function headersOf(
+  apiKey: string | undefined,
+  configured: OpenAiSettings['headers'],
+): Readonly<Record<string, string>> {
+  return {
+    'content-type': 'application/json',
+    ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }),
+    // Lower-case names, so that configured headers replace the headers above.
+    ...Object.fromEntries(Object.entries(configured ?? {}).map(([name, value]) => [name.toLowerCase(), value])),
   }
 }
 

@@ -1,5 +1,6 @@
 import type { CompletionRequest } from '../../openai/completion-request.ts'
 import { FrozenMessagesCache } from '../../openai/frozen-messages-cache.ts'
+import type { Steps } from '../../work.ts'
 
 /** The JSON of frozen messages, with a comma between every two messages. */
 const written = new FrozenMessagesCache((messages) =>
@@ -8,15 +9,25 @@ const written = new FrozenMessagesCache((messages) =>
 
 const opening = Buffer.from('{"messages":[')
 
+/** After a JSON text of more characters, the step ends. */
+const maxLengthOfStep = 16 * 1024
+
 /**
- * Writes a request as the JSON bytes that go upstream. The JSON of frozen messages at the beginning (those of a card) is cached.
+ * Writes a request as the JSON bytes for the upstream, message by message. The JSON of the frozen messages at the beginning,
+ * which come from a card, is cached.
  */
-export function requestBytes({ messages, ...rest }: CompletionRequest): Buffer {
+export function* requestBytes({ messages, ...rest }: CompletionRequest): Steps<Buffer> {
   const beginning = written.of(messages)
-  const own = messages.slice(beginning?.messages.length ?? 0).map((message) => JSON.stringify(message))
+  const own: string[] = []
+  for (const message of messages.slice(beginning?.messages.length ?? 0)) {
+    const json = JSON.stringify(message)
+    own.push(json)
+    if (json.length > maxLengthOfStep) yield json.length >> 3
+  }
   const comma = beginning && own.length > 0 ? ',' : ''
-  // The JSON of the other properties without its opening brace, so only `}` if there are no others.
+  // The JSON of the other properties without its opening brace. If there are no other properties, this is only `}`.
   const others = JSON.stringify(rest).slice(1)
+  if (others.length > maxLengthOfStep) yield others.length >> 3
   const end = Buffer.from(`${comma}${own.join(',')}]${others === '}' ? '' : ','}${others}`)
   return Buffer.concat(beginning ? [opening, beginning.made, end] : [opening, end])
 }
