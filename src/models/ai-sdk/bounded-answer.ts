@@ -9,26 +9,28 @@ import { answerScheduler, unitsOf } from '../upstream/turn-scheduler.ts'
 const maxStreamBytes = 64 * 1024 ** 2
 /** The most events of a streamed answer. The longest answers have fewer tokens. A package takes about 10 µs for each event. */
 const maxEvents = 150_000
-/** The units at which a group of events goes to the package (`turn-scheduler.ts`). */
+/** A group of events goes to the package when the group has this number of units (`turn-scheduler.ts`). */
 const unitsPerGroup = 8000
 
 /** The context of a package's call that its `fetch` needs. */
 export interface AnswerContext {
   readonly isStream: boolean
-  /** Starts to count the bytes of an answer that are in memory; the end of the request ends the count. */
-  readonly openHeld: () => Pick<HeldBytes, 'set'> | undefined
+  /** Opens a count of the answer's bytes in memory. The count ends with the request. */
+  readonly openHeld: () => Pick<HeldBytes, 'set' | 'setCopies'> | undefined
 }
 
 /**
- * Bounds an upstream's answer before the package gets it: packages parse an answer, or an event of a stream, in one synchronous
- * call. The answer also waits for its turn of the event loop (`turn-scheduler.ts`). Of an error's body, only the start is read.
- * @throws ApiError 502 for an answer over a bound, 503 if there is no room for its bytes. A stream fails with these errors later.
+ * Bounds an upstream's answer before the package gets the answer, because packages parse a whole answer, or an event of a stream,
+ * in one synchronous call. The answer also waits for its turn of the event loop (`turn-scheduler.ts`). Only the start of an
+ * error's body is read.
+ * @throws ApiError 502 for an answer over a bound, 503 if there is no room for its bytes. A stream fails with these errors later,
+ *   while it is read
  */
 export async function boundedAnswer(response: Response, { isStream, openHeld }: AnswerContext): Promise<Response> {
   const { body, status, statusText } = response
   if (!body) return response
   const headers = new Headers(response.headers)
-  // undici's `fetch` has decompressed the body.
+  // undici's `fetch` has already decompressed the body.
   headers.delete('content-encoding')
   headers.delete('content-length')
   const as = (bounded: string | Buffer | ReadableStream) => new Response(bounded, { status, statusText, headers })

@@ -8,15 +8,15 @@ import { invalidAnswer, tooLarge } from './errors.ts'
 import { errorInside } from './inside-error.ts'
 
 /**
- * The most bytes of an upstream's whole answer, and of one event, which is parsed in one synchronous call. Answers of text have
- * far less than a megabyte; answers with pictures in base64 have a few megabytes.
+ * The most bytes of an upstream's whole answer, and of one event of a stream. An event is parsed in one synchronous call. Answers
+ * of text have far less than a megabyte, and answers with pictures in base64 have a few megabytes.
  */
 export const maxAnswerBytes = 16 * 1024 ** 2
 
-/** How many times each byte of a whole answer counts as in flight. */
-const countedTimes = 3
+/** The copies of a whole answer that are in memory together: the bytes, their text, and the value. */
+const copies = 3
 
-/** A whole answer of more bytes is parsed in steps; for an event of more bytes, the cost of parsing it is checked first. */
+/** A whole answer of more bytes is parsed in steps. Before an event of more bytes is parsed, the cost of parsing is checked. */
 export const maxBytesAtOnce = 16 * 1024
 
 /** Long properties of completions that this service never reads. */
@@ -30,7 +30,7 @@ const droppedProperties = new Set(['logprobs'])
  */
 export async function readWhole(
   pieces: AsyncIterable<Uint8Array>,
-  held?: Pick<HeldBytes, 'set'>,
+  held?: Pick<HeldBytes, 'setCopies'>,
   onPiece?: (piece: Uint8Array) => void,
 ): Promise<Buffer> {
   const all: Uint8Array[] = []
@@ -40,13 +40,13 @@ export async function readWhole(
       all.push(piece)
       size += piece.length
       if (size > maxAnswerBytes) throw tooLarge()
-      held?.set(countedTimes * size)
+      held?.setCopies(size, copies)
       onPiece?.(piece)
     }
     const only = all.length === 1 ? all.pop() : undefined
     return only ? bufferOf(only) : Buffer.concat(all, size)
   } finally {
-    // These pieces are copied or refused by now, so their memory is freed without waiting for a garbage collection.
+    // By now these pieces are copied or refused. Their memory is freed at once, and not by a later garbage collection.
     for (const piece of all) freeBytes(piece)
   }
 }
@@ -60,7 +60,7 @@ function bufferOf(bytes: Uint8Array): Buffer {
  * @param secrets texts that no error may repeat
  * @param isKept whether the caller still needs the bytes; otherwise the memory of a long answer is freed
  * @returns the value, or a promise of the value for a long answer
- * @throws ApiError 502 for a body that is not JSON, and for a long one with too many or too deeply nested values; the error in
+ * @throws ApiError 502 for a body that is not JSON, and for a long body with too many or too deeply nested values; the error in
  *   the body (`errorInside`); 400 `too_complex` and 503 `overloaded` of the work
  */
 export function readAnswer(bytes: Buffer, work: Work, secrets: readonly string[], isKept: boolean): unknown {
@@ -105,14 +105,14 @@ function checked(value: unknown, secrets: readonly string[]): unknown {
   return value
 }
 
-/** Whether a value is a completion, as far as this service reads it. */
+/** Whether a value is a completion. Only the fields that this service reads are checked. */
 export function isCompletion(value: unknown): value is Completion {
   return (
     hasChoices(value) && value.choices.length > 0 && value.choices.every((choice) => isFields(field(choice, 'message')))
   )
 }
 
-/** Whether a value is a chunk, as far as this service reads it. */
+/** Whether a value is a chunk. Only the fields that this service reads are checked. */
 export function isChunk(value: unknown): value is Chunk {
   return hasChoices(value)
 }

@@ -1,6 +1,6 @@
 import type { Chunk } from '../../openai/completion.ts'
 
-/** Adds a missing role to the first chunk of each choice: some servers send no role, but clients need it to build a message. */
+/** Adds a missing role to the first chunk of each choice: some servers send no role, but clients need the role of a message. */
 export class ChoiceRoles {
   readonly #begun = new Set<number>()
 

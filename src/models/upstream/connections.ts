@@ -16,7 +16,7 @@ export class UpstreamConnections {
   #pool: Promise<Dispatcher> | undefined
 
   /**
-   * @param connectTimeoutMs how long connecting may take; the caller's signal has all other deadlines
+   * @param connectTimeoutMs how long connecting may take; the caller's signal aborts at all other deadlines
    * @param clock measures how long an answer takes to end after its reader has finished
    * @param proxy the address of a proxy; undefined for direct connections
    */
@@ -28,8 +28,8 @@ export class UpstreamConnections {
   }
 
   /**
-   * Sends a POST, and resolves when status and headers of the answer have come. If a reused direct connection turns out to be
-   * closed, the request is sent again immediately: upstreams may close idle connections at any time.
+   * Sends a POST, and resolves when the status and the headers of the answer have arrived. If a reused direct connection turns
+   * out to be closed, the request is sent again immediately, because upstreams may close idle connections at any time.
    * @throws undici's errors, and the signal's reason
    */
   post(
@@ -41,7 +41,7 @@ export class UpstreamConnections {
     return this.#send({ path, method: 'POST', headers, body }, signal)
   }
 
-  /** Sends a GET in the same way. */
+  /** Sends a GET, and resolves and retries as `post` does. */
   get(path: string, headers: Readonly<Record<string, string>>, signal: AbortSignal): Promise<UpstreamResponse> {
     return this.#send({ path, method: 'GET', headers }, signal)
   }

@@ -3,12 +3,13 @@ import { tooLarge } from './errors.ts'
 import { unitsOf } from './turn-scheduler.ts'
 
 /**
- * The most units of JSON that may be parsed in one synchronous call. A package of the AI SDK takes up to 3 µs for each unit, in
- * total about 120 ms. The longest tool call that a model can write has fewer units. A JSON string is one value, however long.
+ * The most units of JSON that may be parsed in one synchronous call. A unit is about one JSON value. A package of the AI SDK
+ * takes up to 3 µs for each unit, so about 120 ms in total. The longest tool call that a model can write has fewer units, because
+ * a JSON string of any length is one value.
  */
 export const maxUnitsAtOnce = 40_000
 
-/** Units of an array or object. Each comma in it, and so each further value, is one unit more. */
+/** Units of an array or object. Each comma in the array or object adds one unit, so each further value does. */
 const unitsOfContainer = 5
 
 /** The kinds of bytes that matter to JSON and to event streams; all other bytes are plain. */
@@ -29,7 +30,8 @@ kinds[0x0a] = lineFeed
 
 /**
  * Estimates the cost of parsing JSON while its bytes arrive, by counting its arrays, objects and values. In an event stream some
- * lines are not JSON, such as `event: {"`. No JSON string contains a line break, so such a line makes only its own count wrong.
+ * lines are not JSON, such as `event: {"`. Such a line makes only its own count wrong: at each line break the counter leaves a
+ * JSON string, because no JSON string contains a line break.
  */
 export class CostCounter {
   /** Units so far. */
@@ -62,7 +64,6 @@ export class CostCounter {
     return bytes.length
   }
 
-  /** Counts all bytes. */
   countAll(bytes: Uint8Array): void {
     for (let at = 0; at < bytes.length; ) at = this.next(bytes, at)
   }
@@ -101,7 +102,7 @@ export class EventCostCounter {
 
   /**
    * Counts to the end of the event.
-   * @returns the index after the event, and the event's units; if the event goes on, the length of the bytes, and undefined
+   * @returns the index after the event, and the event's units; if the event has not ended, the length of the bytes, and undefined
    * @throws ApiError 502 for an event of too many bytes or units
    */
   next(bytes: Uint8Array, start: number): { readonly end: number; readonly units: number | undefined } {

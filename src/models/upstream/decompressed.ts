@@ -11,8 +11,8 @@ const decompressors: ReadonlyMap<string, () => Transform> = new Map<string, () =
 ])
 
 /**
- * Decompresses an answer: some gateways compress without being asked to. The answer is decompressed no faster than its reader
- * reads, so the reader's bounds hold for the decompressed bytes.
+ * Decompresses an answer: some gateways compress although the request did not ask for it. The answer is decompressed no faster
+ * than its reader reads. So the reader's bounds hold for the decompressed bytes.
  * @throws ApiError 502 for an unknown coding
  */
 export function decompressed(response: UpstreamAnswer): UpstreamAnswer {

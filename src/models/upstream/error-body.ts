@@ -1,13 +1,13 @@
 import { field } from '../../fields.ts'
 
-/** The most characters of an upstream's message that are searched: the time of a search may grow with the square of their number. */
+/** The most characters of an upstream's message to search. The time of a search may grow with the square of this number. */
 export const maxSearchedLength = 4000
 
 /** The fields of an upstream's error body. */
 export interface UpstreamErrorBody {
   /**
-   * The upstream's own message, whole: a cut may split a key. The message may contain keys and addresses, so it must be cleaned
-   * before a caller or the log gets it.
+   * The upstream's message. It may contain keys and addresses, so it must be cleaned before a caller or the log gets it. The
+   * message is not shortened before that, because a cut could split a key, and a part of a key is not recognized.
    */
   readonly message?: string
   readonly code?: string
@@ -18,11 +18,11 @@ export interface UpstreamErrorBody {
   readonly retryAfter?: string
 }
 
-/** Reads an upstream's JSON error body. For a body in another form, all fields are absent. */
-export function readErrorBody(body: string): UpstreamErrorBody {
-  let parsed: unknown
+/** Reads an upstream's JSON error body, or a parsed error. For a body in another form, all fields are absent. */
+export function readErrorBody(body: string | { readonly error: unknown }): UpstreamErrorBody {
+  let parsed: unknown = body
   try {
-    parsed = JSON.parse(body)
+    if (typeof body === 'string') parsed = JSON.parse(body)
   } catch {
     return {}
   }
@@ -46,6 +46,7 @@ export function readErrorBody(body: string): UpstreamErrorBody {
 function retryDelay(details: unknown): string | undefined {
   if (!Array.isArray(details)) return undefined
   const delays = details.map((detail: unknown) => field(detail, 'retryDelay'))
-  const seconds = delays.flatMap((delay) => /^(\d{1,6}(?:\.\d{1,9})?)s$/.exec(String(delay))?.[1] ?? [])[0]
+  const texts = delays.filter((delay) => typeof delay === 'string')
+  const seconds = texts.flatMap((delay) => /^(\d{1,6}(?:\.\d{1,9})?)s$/.exec(delay)?.[1] ?? [])[0]
   return seconds === undefined ? undefined : String(Math.ceil(Number(seconds)))
 }

@@ -1,8 +1,9 @@
 import { maxSearchedLength, type UpstreamErrorBody } from './error-body.ts'
 
 /*
- * Patterns of upstreams' error messages, for faults that have no code in OpenAI's API, or that upstreams report without this
- * code. The sources of most messages are in docs/upstreams.md and, for Anthropic and Google, in test/fixtures/.
+ * Patterns of upstreams' error messages. They are for faults that have no code in OpenAI's API, and for faults that upstreams
+ * report without this code. The sources of most messages are in docs/upstreams.md and, for Anthropic and Google, in
+ * test/fixtures/.
  */
 
 /**
@@ -51,7 +52,7 @@ const operatorsAccount = /API key (?:not valid|not found|expired)|enable billing
 
 /**
  * Codes of a 429 for an account without credit or billing. Other 429s are rate limits. Google sends the same message for both
- * faults; this message counts as a rate limit.
+ * faults, and this message counts as a rate limit.
  */
 const accountIsEmpty: ReadonlySet<string | undefined> = new Set([
   'insufficient_quota',

@@ -6,7 +6,7 @@ import { maxSearchedLength, readErrorBody, type UpstreamErrorBody } from './erro
 import { isOperatorsAccount, meansContextTooLong, meansUnsupportedInput } from './error-patterns.ts'
 import type { UpstreamAnswer } from './streamless-response.ts'
 
-/** Statuses of an upstream that mean a fault of the caller. The caller gets the same status, unless an error pattern matches. */
+/** Statuses of an upstream for a fault of the caller. The caller gets the same status, unless an error pattern matches. */
 const callersStatuses = new Set([400, 404, 409, 413, 422])
 
 /** How many bytes of an upstream's error body are read. */
@@ -25,15 +25,20 @@ export function upstreamFailure(status: number, code: string, message: string, c
 /** An upstream's answer that is not a success. */
 export interface UpstreamRefusal {
   readonly status: number
-  /** The headers `retry-after` and `retry-after-ms`, as they came. */
+  /** The headers `retry-after` and `retry-after-ms`, unchanged. */
   readonly retryAfter?: string | undefined
   readonly retryAfterMs?: string | undefined
-  /** The start of the body, in any form. */
-  readonly body: string
-  /** Whether the error was in a 200, so only its own message says what went wrong. */
+  /** The start of the body, in any form, or the parsed error in the body of a 200. */
+  readonly body: string | { readonly error: unknown }
+  /** Whether the error was in the body of a 200. Then only the error's message says what went wrong. */
   readonly isInside?: boolean
-  /** The host that a provider package asked; the settings may not have it. */
+  /** The host to which a provider package sent the request. The settings may not contain this host. */
   readonly host?: string | undefined
+}
+
+/** A refusal whose body is not parsed yet. */
+export interface ReadRefusal extends UpstreamRefusal {
+  readonly body: string
 }
 
 /**
@@ -86,21 +91,21 @@ function reportedFailure(said: UpstreamErrorBody, secrets: readonly string[], he
   return new ApiError(502, 'upstream_error', message, headers)
 }
 
-/** The error for a fault of the caller, with the upstream's message as far as it may be repeated. */
+/** The error for a fault of the caller, with the cleaned message of the upstream. */
 function callersError(code: string, said: UpstreamErrorBody, secrets: readonly string[], status = 400): ApiError {
   const message = sentenceOf(said, secrets) ?? 'The model refused the request.'
   const param = said.param ?? (code === 'context_length_exceeded' ? 'messages' : undefined)
   return new ApiError(status, code, message, param === undefined ? {} : { param })
 }
 
-/** An upstream's message as far as it may be repeated; undefined if no word is left. */
+/** The cleaned message of an upstream; undefined if no word is left. */
 function sentenceOf({ message }: UpstreamErrorBody, secrets: readonly string[]): string | undefined {
   const sentence = message === undefined ? '' : cleaned(message, secrets).trim()
   return /\p{L}/u.test(sentence) ? sentence : undefined
 }
 
-/** Reads an answer that is not a 200; only the start of a slow or long body is read. */
-export async function readRefusal(response: UpstreamAnswer): Promise<UpstreamRefusal> {
+/** Reads an answer that is not a 200. Only the start of a slow or long body is read. */
+export async function readRefusal(response: UpstreamAnswer): Promise<ReadRefusal> {
   return { status: response.status, ...waitIn(response.headers), body: await readStart(response) }
 }
 
@@ -115,7 +120,7 @@ export function failureOf(error: unknown, isAnswering = false): ApiError {
   if (name === 'TimeoutError' || /TIMEOUT|TIMEDOUT/.test(networkCode(error) ?? '')) {
     return upstreamFailure(504, 'upstream_timeout', 'The model took too long to answer. Try again.', cause)
   }
-  // undici also throws an AbortError when a proxy refuses a tunnel, but that error has a code.
+  // undici also throws an AbortError when a proxy refuses a tunnel, but only that AbortError has a code.
   if (name === 'AbortError' && networkCode(error) === undefined) return clientGone(cause)
   if (isAnswering) return brokenOff(cause)
   return upstreamFailure(502, 'upstream_unreachable', "The model's service cannot be reached. Try again later.", cause)
@@ -144,7 +149,7 @@ export function tooLarge(): ApiError {
   return upstreamFailure(502, 'upstream_error', 'The model sent more at once than this service accepts. Ask again.')
 }
 
-/** The code of the network error (`ECONNREFUSED`, `UND_ERR_SOCKET` …), which other errors may wrap. */
+/** The code of a network error (`ECONNREFUSED`, `UND_ERR_SOCKET` …). Other errors may wrap the network error as their cause. */
 export function networkCode(error: unknown): string | undefined {
   let current = error
   for (let depth = 0; depth < 8 && current instanceof Error; depth += 1) {
@@ -164,7 +169,7 @@ export function waitIn(headers: unknown): Pick<UpstreamRefusal, 'retryAfter' | '
   return { retryAfter: text('retry-after'), retryAfterMs: text('retry-after-ms') }
 }
 
-/** The reply headers that say when to retry: in whole seconds (RFC 9110), and in milliseconds if the upstream sent them too. */
+/** The reply headers that say when to retry: in whole seconds (RFC 9110), and in milliseconds if the upstream sent these too. */
 function waitOf(
   { retryAfter, retryAfterMs }: UpstreamRefusal,
   said: UpstreamErrorBody,
@@ -177,29 +182,39 @@ function waitOf(
   return wait === undefined ? {} : { 'retry-after': wait }
 }
 
-/** A `Retry-After` in seconds. Its other form, a date, is converted to seconds from now (RFC 9110, section 10.2.3). */
+/** The most seconds of a `Retry-After`: the number has at most six digits. */
+const maxWaitSeconds = 999_999
+
+/** A `Retry-After` in seconds. A date, the other form of the header, becomes seconds from now (RFC 9110, section 10.2.3). */
 function seconds(retryAfter: string | undefined): string | undefined {
   if (retryAfter === undefined || /^\d{1,6}$/.test(retryAfter)) return retryAfter
   const date = /^[A-Z][a-z]{2}, [\w: ]+ GMT$/.test(retryAfter) ? Date.parse(retryAfter) : Number.NaN
-  return Number.isNaN(date) ? undefined : String(Math.max(0, Math.ceil((date - Date.now()) / 1000)))
+  return Number.isNaN(date)
+    ? undefined
+    : String(Math.min(maxWaitSeconds, Math.max(0, Math.ceil((date - Date.now()) / 1000))))
 }
 
 /** The beginning of an upstream's message, without addresses, keys and markup. */
 export function cleaned(message: string, secrets: readonly string[]): string {
   const known = secrets.reduce((text, secret) => text.replaceAll(secret, '…'), message)
-  // A word that the end of the search cuts is left out: the beginning of a key could not be recognised.
-  const end = known.length <= maxSearchedLength ? known.length : known.lastIndexOf(' ', maxSearchedLength)
+  // A text that is too long is cut where no key can be split, because no pattern matches the beginning of a key.
+  const end = known.length <= maxSearchedLength ? known.length : endOfWord(known.slice(0, maxSearchedLength))
   const text = known
-    .slice(0, Math.max(0, end))
-    .replace(/<[^>]*>/g, '')
-    .replace(/\b[a-z][a-z0-9+.-]*:\/\/\S+/gi, '…')
+    .slice(0, end)
+    .replace(/<[^<>]*>/g, '')
+    .replace(/\b[a-z][a-z0-9+.-]{0,30}:\/\/\S+/gi, '…')
     .replace(/\b(?:sk|pk)[-_]\S+|\bbearer\s+\S+/gi, '…')
-    .replace(/\b(?:key|api[-_]?key|token|secret)\b(?:\s*[=:]\s*\S+|[-_ ]+(?=\S*[\d…])\S+)/gi, '…')
+    .replace(/\b(?:key|api[-_]?key|token|secret)\b(?:\s*[=:]\s*\S+|[-_ ]{1,8}(?=\S{0,200}[\d…])\S+)/gi, '…')
     .replace(/\b[A-Za-z0-9_-]{32,}\b/g, '…')
   return beginningOf(text, maxMessageLength)
 }
 
-/** The pieces of an answer as they come; `return` aborts the answer. */
+/** The index after the last character that cannot be a part of a key; 0 if all characters can. */
+function endOfWord(text: string): number {
+  return text.length - (/[\w.~+/=-]*$/.exec(text)?.[0].length ?? 0)
+}
+
+/** The pieces of an answer as they arrive; `return` aborts the answer. */
 export interface Pieces extends AsyncIterable<Uint8Array> {
   return(): Promise<unknown>
 }
@@ -216,7 +231,7 @@ export async function readStart(response: Pieces): Promise<string> {
       if (size > maxErrorBodyBytes) break
     }
   } catch {
-    // The status is enough: the part of the body that has come is used.
+    // The part of the body that has arrived is used. Even without a body, the status is enough.
   } finally {
     clearTimeout(giveUp)
   }

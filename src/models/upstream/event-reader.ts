@@ -19,7 +19,7 @@ export interface EventGroup {
   readonly failure?: unknown
 }
 
-/** A parsed event. An event to which a role was added cannot be in a passage, which consists of the upstream's own bytes. */
+/** A parsed event. An event with an added role cannot be in a passage, because a passage consists of the upstream's bytes. */
 interface ReadEvent extends ChunkEvent {
   readonly isMended?: true
 }
@@ -31,19 +31,19 @@ interface ReadEventGroup extends EventGroup {
 /** The first byte of a JSON object. */
 const openBrace = 0x7b
 
-/** An unfinished event of more bytes goes to the parser; otherwise it would be scanned again with each piece. */
+/** An unfinished event of more bytes goes to the parser. Otherwise the event would be scanned again with each piece. */
 const longEventBytes = 256 * 1024
 
 /**
  * Splits bytes into events. Once a choice has begun, an event without anything that the service needs passes unread, because
- * parsing costs much time (`unread-passages.ts`). All other events are parsed. Every event is parsed if the reader asked for
- * that, after a carriage return, and after a long unfinished event.
+ * parsing costs much time (`unread-passages.ts`). All other events are parsed. Every event is parsed if `readAll` is true, after
+ * a carriage return, and after a long unfinished event.
  */
 export class EventReader {
   readonly #decoder = new TextDecoder()
   readonly #parser = createParser({ onEvent: ({ data }) => this.#texts.push(data) })
   #texts: string[] = []
-  /** The bytes that must wait for more: an unfinished event, or a body that may be plain JSON. Undefined if there are none. */
+  /** The bytes that must wait for more bytes: an unfinished event, or a body that may be plain JSON. Undefined without any. */
   #rest: Buffer | undefined
   /** Once true, the parser gets every event, and keeps unfinished events. */
   #isParsing: boolean
@@ -103,8 +103,8 @@ export class EventReader {
   }
 
   /**
-   * Reads whole events. Consecutive events of one line `data: …` become one passage. An event with usage, and an event to which a
-   * role was added, are never in a passage.
+   * Reads whole events. Consecutive events, each of one line `data: …`, become one passage. An event with usage, and an event
+   * with an added role, are never in a passage.
    */
   #readWhole(bytes: Buffer, text: string, length: number): EventGroup {
     const unread = new UnreadPassages(text, length)

@@ -17,9 +17,10 @@ export interface EventStreamOptions {
 }
 
 /**
- * Reads a server-sent event stream (WHATWG HTML, section 9.2). Events that arrived together are one group. Events that came
- * before a failure are yielded before the failure is thrown; only the 503 drops the events that came with an unfinished event.
- * @param answer resolves when status and headers of the stream have come
+ * Reads a server-sent event stream (WHATWG HTML, section 9.2). Events that arrived together are one group. Events that arrived
+ * before a failure are yielded before the failure is thrown. Only the 503 drops events: those that arrived together with the
+ * unfinished event.
+ * @param answer resolves when the status and the headers of the stream have arrived
  * @throws ApiError 502 for an invalid or too large event; 503 if there is no room for an unfinished event. Before the choices
  *   have finished, also 502 for the end of the stream and for a broken connection, 504 for a timeout, and 499 if the client has
  *   left. An error in an event is thrown as `errorInside` translates it. If `answer` rejects, the function throws that error.
@@ -38,7 +39,7 @@ export async function* readEvents(
       const group = reader.read(bytes)
       held?.set(2 * reader.unfinishedBytes)
       progress.add(group)
-      // This must come before the yield: a reader that has the last events may not ask for more.
+      // This must be before the yield: after the last events, the reader may never resume this generator.
       if (group.isDone) response.drain()
       if (group.events.length > 0) yield group.events
       if (group.failure) throw group.failure
@@ -54,12 +55,12 @@ export async function* readEvents(
   if (progress.isIncomplete) throw brokenOff()
 }
 
-/** Whether a broken or silent connection loses nothing, because every choice has its finish reason. */
+/** Whether a failure or a timeout of the connection loses nothing, because every choice has its finish reason. */
 function losesNothing(error: unknown, { isComplete }: ChoiceProgress): boolean {
   return isComplete && (!(error instanceof ApiError) || error.code === 'upstream_timeout')
 }
 
-/** The events that only the end of the connection completes: the last event may lack its blank line. */
+/** The events that are complete only at the end of the connection: the last event may have no blank line after it. */
 function* lastEvents(reader: EventReader, progress: ChoiceProgress): Iterable<readonly ModelEvent[]> {
   const group = reader.end()
   progress.add(group)
@@ -93,8 +94,8 @@ class ChoiceProgress {
   }
 
   /**
-   * Whether an ended stream is incomplete. Some services send fewer choices than the request asked for, and then `[DONE]`. Such a
-   * stream is complete if it has a choice, and all its choices are finished.
+   * Whether an ended stream is incomplete. Some services send fewer choices than the request asked for, and then `[DONE]`. A
+   * stream with `[DONE]` is complete if it has at least one choice, and all its choices have their finish reason.
    */
   get isIncomplete(): boolean {
     return this.isDone ? !this.#hasFinished(1) : !this.isComplete

@@ -22,15 +22,15 @@ const statuses: Readonly<Record<string, number>> = {
 }
 
 /**
- * The error that an upstream reports in a 200, as `refusalFrom` translates it with the error's own status; undefined if there is
- * no error. An upstream sends the error in place of the answer (LM Studio, OpenRouter, vLLM), in a choice, or as the finish
- * reason of a choice.
+ * The error that an upstream reports in the body of a 200; undefined if there is no error. `refusalFrom` translates the error
+ * with the status that the error names. An upstream sends the error in place of the answer (LM Studio, OpenRouter, vLLM), in a
+ * choice, or as the finish reason of a choice.
  * @param secrets texts that must not be repeated even if the upstream quotes them
  */
 export function errorInside(value: unknown, secrets: readonly string[]): ApiError | undefined {
   const error = isFields(value) ? reportedIn(value) : undefined
   if (error === undefined) return undefined
-  return refusalFrom({ status: statusOf(error), body: JSON.stringify({ error }), isInside: true }, secrets)
+  return refusalFrom({ status: statusOf(error), body: { error }, isInside: true }, secrets)
 }
 
 function reportedIn(value: Fields): unknown {
@@ -46,7 +46,7 @@ function reportedIn(value: Fields): unknown {
 function statusOf(error: unknown): number {
   const named = ['code', 'status', 'status_code', 'http_status_code', 'type'].map((name) => field(error, name))
   for (const name of named) {
-    const number = Number(name)
+    const number = typeof name === 'string' || typeof name === 'number' ? Number(name) : Number.NaN
     if (number >= 400 && number < 600) return number
   }
   for (const name of named) {

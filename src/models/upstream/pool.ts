@@ -1,7 +1,7 @@
 import { Client, type Dispatcher, Pool } from 'undici'
 import { errorsOfReusedConnections } from './reused-connections.ts'
 
-/** Counts the requests of its connection, to know whether a broken connection had been reused. */
+/** A client that counts the requests on its connection, to know whether a broken connection had been reused. */
 class CountingClient extends Client {
   #requests = 0
 

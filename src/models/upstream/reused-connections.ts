@@ -3,15 +3,15 @@ import { field } from '../../fields.ts'
 /** Error codes of a connection that the other side has closed. */
 const closedCodes: ReadonlySet<unknown> = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE'])
 
-/** The errors of reused connections that broke. `pool.ts` adds these errors; connections to proxies add none. */
+/** The errors of reused connections that broke. `pool.ts` adds these errors, but not for connections to proxies. */
 export const errorsOfReusedConnections = new WeakSet<Error>()
 
 /** The most retries of one request: several idle connections may be closed, but the retries must end. */
 const maxReplacements = 5
 
 /**
- * Retries at once if a reused direct connection turns out to be closed before the answer has begun. Upstreams may close idle
- * connections at any time, so this is no failure of the upstream.
+ * Retries immediately if a reused direct connection turns out to be closed before the answer has begun. Upstreams may close idle
+ * connections at any time, so a closed connection is no failure of the upstream.
  */
 export async function retryOnClosedConnection<T>(ask: () => Promise<T>): Promise<T> {
   for (let replaced = 0; ; replaced++) {

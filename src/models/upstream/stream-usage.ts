@@ -1,7 +1,7 @@
 import type { CompletionRequest } from '../../openai/completion-request.ts'
-import type { UpstreamRefusal } from './errors.ts'
+import type { ReadRefusal } from './errors.ts'
 
-/** The most models that are remembered: callers choose the model ids behind a prefix, so the number of ids has no bound. */
+/** The most models that are remembered. Callers choose the model ids behind a prefix, so the number of ids has no bound. */
 const maxModels = 1000
 
 /**
@@ -12,7 +12,7 @@ export class StreamUsage {
   readonly #isAsked: boolean
   readonly #refusing = new Set<string>()
 
-  /** @param isAsked false for a service that the operator knows to refuse the option */
+  /** @param isAsked false for a service that refuses the option, as the operator has set */
   constructor(isAsked = true) {
     this.#isAsked = isAsked
   }
@@ -25,15 +25,15 @@ export class StreamUsage {
 
   /**
    * The request without the option, to be sent after a refusal. Undefined if the refusal does not name the option, if the request
-   * did not have the option, or if the caller sent other stream options, which may be at fault themselves.
+   * did not have the option, or if the caller sent other stream options: then these may have caused the refusal.
    */
-  retryWithoutUsage(asked: CompletionRequest, { body: said }: UpstreamRefusal): CompletionRequest | undefined {
+  retryWithoutUsage(asked: CompletionRequest, { body: said }: ReadRefusal): CompletionRequest | undefined {
     const again = withoutUsage(asked)
     const isOnlyOption = asked.stream_options?.include_usage === true && again.stream_options === undefined
     return isOnlyOption && /stream_options|include_usage/i.test(said) ? again : undefined
   }
 
-  /** To be called when the request without the option has succeeded: later requests to its model do not get the option. */
+  /** To be called when a request without the option has succeeded. Later requests to the same model do not get the option. */
   rememberRefusal({ model }: CompletionRequest): void {
     if (this.#refusing.size >= maxModels) this.#refusing.clear()
     this.#refusing.add(model)

@@ -2,10 +2,10 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { Dispatcher } from 'undici'
 import type { Clock } from '../../clock.ts'
 
-/** When more bytes of an answer than this wait for their reader, reading from the upstream pauses. */
+/** When more bytes of an answer wait for the reader, reading from the upstream pauses. */
 const maxBufferedBytes = 256 * 1024
 
-/** An answer whose reader has finished must end within this time. Otherwise it is aborted, and its connection is not reused. */
+/** How long an answer may go on after its reader has finished. Then the answer is aborted, and its connection is closed. */
 const maxDrainMs = 1000
 
 /** An upstream's answer, as its reader sees it. */
@@ -14,13 +14,13 @@ export interface UpstreamAnswer extends AsyncIterable<Buffer> {
   readonly headers: IncomingHttpHeaders
   /** Aborts the answer. */
   return(): Promise<unknown>
-  /** To be called when the reader needs no more: the rest of the answer is read and dropped. */
+  /** To be called when the reader needs no further bytes. The rest of the answer is read and dropped. */
   drain(): void
 }
 
 /**
- * An upstream's answer as it arrives. The class is undici's handler itself: with undici's stream object in between, a stream of
- * 100 events would cost 47 % more CPU time (docs/performance.md).
+ * An upstream's answer as it arrives. The class implements undici's handler. With undici's stream object between the handler and
+ * the reader, a stream of 100 events would cost 47 % more CPU time (docs/performance.md).
  */
 export class UpstreamResponse implements Dispatcher.DispatchHandler, UpstreamAnswer {
   status = 0

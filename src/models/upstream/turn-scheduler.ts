@@ -1,13 +1,13 @@
 import { SumOfTurn, turnOfLoop } from '../../turn.ts'
 
 /**
- * Units that are read in one turn of the event loop before other pieces wait. A unit is about one JSON value (`cost-counter.ts`).
- * At up to 3 µs for each unit, these are some 25 ms.
+ * The units that are read in one turn of the event loop. Further pieces wait. A unit is about one JSON value (`cost-counter.ts`).
+ * At up to 3 µs for each unit, these units take some 25 ms.
  */
 const maxUnitsPerTurn = 8000
-/** A piece with no more units than this never waits: it is a few events of an ordinary stream, which arrive one by one. */
+/** A piece with no more units never waits. In an ordinary stream, a piece is a few events and has fewer units. */
 const maxUnitsWithoutWait = 100
-/** The number of bytes that cost one unit. It is not small, because relaying bytes and reading long strings is cheap. */
+/** The number of bytes that cost one unit. Relaying bytes and reading long strings is cheap, so the number is not small. */
 const bytesPerUnit = 32
 
 /** The units that the bytes of an answer cost, whatever they contain. */
@@ -16,8 +16,9 @@ export function unitsOf(bytes: number): number {
 }
 
 /**
- * Distributes the pieces of upstreams' answers among the turns of the event loop: many pieces may arrive in one turn, and each is
- * read synchronously. A piece with more units than a turn may read shares its turn only with pieces that never wait.
+ * Distributes the pieces of upstreams' answers among the turns of the event loop, because many pieces may arrive in one turn, and
+ * each piece is read synchronously. A piece with more units than the bound of a turn shares its turn only with pieces that never
+ * wait.
  */
 export class TurnScheduler {
   /** The units of all pieces that were read. */
@@ -43,7 +44,7 @@ export class TurnScheduler {
   }
 
   readonly #next = (): void => {
-    // Pieces that never wait may fill turn after turn, so a piece that has waited since an earlier turn goes nevertheless.
+    // Pieces that never wait may fill every turn. So a piece that has waited since an earlier turn goes even if the turn is full.
     let mayGo = this.#waiting[0]?.turn !== turnOfLoop()
     for (let [first] = this.#waiting; first && (mayGo || this.#fits(first.units)); [first] = this.#waiting) {
       mayGo = false

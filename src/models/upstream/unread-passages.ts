@@ -3,7 +3,7 @@ export const eventEnd = '\n\n'
 /** The start of an event's line. */
 export const dataPrefix = 'data: '
 
-/** Matches what the service needs from an event. A delta whose text is `error` matches too; such an event is parsed in vain. */
+/** Matches what the service needs from an event. A delta with the text `error` matches too, and is parsed without need. */
 const neededByService = /"finish_reason"\s*:\s*[^\sn]|"usage"\s*:\s*\{|"error"/g
 
 /**
@@ -13,7 +13,7 @@ const neededByService = /"finish_reason"\s*:\s*[^\sn]|"usage"\s*:\s*\{|"error"/g
 export class UnreadPassages {
   readonly #text: string
   readonly #length: number
-  /** The index of the next text that the service needs; kept, because a search may read the whole text. */
+  /** The index of the next match of `neededByService`. The index is stored, because a search may read the whole text. */
   #limit = -1
 
   /** @param length the end of the last whole event in the text */

@@ -98,7 +98,7 @@ describe.each<Vendor>(['anthropic', 'google'])('an answer of %s', (vendor) => {
   test('counts as bytes in flight until it is passed on, and is refused if there is no room', async () => {
     const inFlight = new BytesInFlight(8 * megabyte)
     const body = answer(vendor, ['a'.repeat(megabyte)])
-    const { model } = await vendorForThisTest(vendor, [said(body), said(answer(vendor, ['a'.repeat(3 * megabyte)]))])
+    const { model } = await vendorForThisTest(vendor, [said(body), said(answer(vendor, ['a'.repeat(5 * megabyte)]))])
     const seen: number[] = []
     const openHeld = () => {
       const held = inFlight.open(1)

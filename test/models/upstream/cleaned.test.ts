@@ -12,6 +12,13 @@ test.each([
   expect(text.length).toBeLessThanOrEqual(1001)
 })
 
+test.each([
+  ['in a script without spaces', '错误：上下文太长'.repeat(600), '错误：上下文太长'],
+  ['in lines', 'Error\n'.repeat(1000), 'Error\nError'],
+])('a long message %s is shown in part', (_what, message, part) => {
+  expect(cleaned(message, [])).toContain(part)
+})
+
 test('a message is cut between two characters', () => {
   expect(cleaned(`a${'🌿'.repeat(1000)}`, [])).toSatisfy((text: string) => text.isWellFormed())
 })

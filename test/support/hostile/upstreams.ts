@@ -14,6 +14,8 @@ interface UpstreamRow {
   readonly isResponse?: boolean
   readonly model?: string
   readonly stream?: boolean
+  /** The status of the reply, by default 200. */
+  readonly status?: number
   /** Writes the whole reply. */
   readonly answer: (response: ServerResponse) => void
 }
@@ -21,7 +23,14 @@ interface UpstreamRow {
 /** The messages of a chat before the attack, with a normal answer: loading a package must not count as part of the attack. */
 const warming = [{ role: 'user', content: 'Warming up' }] as const
 
-const upstreamRow = ({ name, isResponse = false, model = 'relay', stream = true, answer }: UpstreamRow): Row => {
+const upstreamRow = ({
+  name,
+  isResponse = false,
+  model = 'relay',
+  stream = true,
+  status = 200,
+  answer,
+}: UpstreamRow): Row => {
   const asked = (messages: readonly object[]) => (isResponse ? { model, input: messages } : { model, messages })
   return postRow(`${model}: ${name}`, isResponse ? '/responses' : path, () => json({ ...asked(hi), stream }), {
     isLargest: true,
@@ -31,7 +40,7 @@ const upstreamRow = ({ name, isResponse = false, model = 'relay', stream = true,
       response.on('error', () => {})
       void bodyOf(request).then((body) => {
         if (body.includes(warming[0].content)) return answerWell(request, response)
-        response.writeHead(200, { 'content-type': stream ? 'text/event-stream' : 'application/json' })
+        response.writeHead(status, { 'content-type': stream ? 'text/event-stream' : 'application/json' })
         answer(response)
       })
     },
@@ -112,6 +121,15 @@ export const upstreams: readonly Row[] = [
       '"}}]}',
     ),
   }),
+  ...['relay', 'claude'].map((model) =>
+    upstreamRow({
+      name: 'an error message of 4,000 open brackets',
+      model,
+      stream: false,
+      status: 400,
+      answer: (response) => response.end(JSON.stringify({ error: { message: '<'.repeat(4000) } })),
+    }),
+  ),
   upstreamRow({ name: '300,000 tiny events', answer: events(chunk({ content: 'a' }), 300_000) }),
   upstreamRow({
     name: '1,000,000 comments before the first event',
