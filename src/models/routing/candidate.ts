@@ -178,7 +178,7 @@ export class Candidate {
         if (showsBrokenModel(error)) this.breaker?.recordFailure(probe)
         else this.breaker?.endWithoutResult(probe)
         const waitMs = pauseMsBefore(error, retries)
-        const mayRetry = isTransient(error) && waitMs <= maxPauseMs && this.breaker?.state !== 'open'
+        const mayRetry = isTransient(error) && waitMs <= maxPauseMs && (this.breaker?.state ?? 'closed') === 'closed'
         if (retries >= maxRetries || !mayRetry || signal.aborted) throw error
         await pause(this.#clock, waitMs, signal)
       }

@@ -35,7 +35,7 @@ function modelForThisTest() {
     return answer.promise
   }
   const model: Model = { ignoredParameters: new Set(), complete, async *stream() {} }
-  const candidate = new Candidate({ name: 'm', upstreamId: 'm', retries: 0 }, model, breaker, undefined, clock)
+  const candidate = new Candidate({ name: 'm', upstreamId: 'm', retries: 1 }, model, breaker, undefined, clock)
   /** Resolves when the model is asked. */
   const ask = async () => {
     const asked = Promise.withResolvers<PromiseWithResolvers<ModelReply>>()

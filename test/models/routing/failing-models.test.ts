@@ -124,7 +124,7 @@ describe('a deadline', () => {
       response.end(sse(chunkText({}, 'stop'), '[DONE]'))
     })
     const response = await post({ model: 'idle', stream: true }, timed)
-    // Waits until several idle deadlines have passed without progress.
+    // Advances the clock until no piece was sent during five idle deadlines.
     for (let held = 0, before = -1; held < 5; ) {
       await meanwhile()
       held = sent === before ? held + 1 : 0
@@ -152,7 +152,7 @@ describe('a deadline', () => {
     const [line] = await once(deaf.stdout, 'data')
     const port = Number(String(line))
     for (let index = 0; index < 8; index++) fillers.push(connect(port, '127.0.0.1').on('error', () => {}))
-    // All sockets have asked for a connection when the first one is connected, so the queue is full then.
+    // When the first socket is connected, the system has the requests of all sockets, so the queue is full.
     if (fillers[0]) await once(fillers[0], 'connect')
     const own = await serviceForThisTest(
       {},
