@@ -1,3 +1,4 @@
+import { field } from '../fields.ts'
 import type { ContentPart, Message } from '../openai/completion-request.ts'
 import type { Steps } from '../work.ts'
 
@@ -42,8 +43,11 @@ function isSystem(role: Message['role']): boolean {
 }
 
 function canJoin(first: Message, second: Message): boolean {
-  const isPlain = ({ role, tool_calls, name }: Message) =>
-    role !== 'tool' && role !== 'function' && !tool_calls?.length && (name == null || isSystem(role))
+  const isPlain = (message: Message) => {
+    const { role, tool_calls: calls, name } = message
+    const hasCalls = (calls?.length ?? 0) > 0 || field(message, 'function_call') != null
+    return role !== 'tool' && role !== 'function' && !hasCalls && (name == null || isSystem(role))
+  }
   return isPlain(first) && isPlain(second) && first.role === second.role
 }
 

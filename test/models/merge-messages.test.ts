@@ -49,3 +49,9 @@ test('a message without content adds nothing', () => {
 test('a refusal that is not merged stays as it is', () => {
   expect(merged(refused)).toStrictEqual([refused])
 })
+
+test("a message with OpenAI's older function_call stays as it is", () => {
+  const first: Message = { role: 'assistant', content: 'Let me look.' }
+  const call = { role: 'assistant' as const, content: null, function_call: { name: 'look', arguments: '{}' } }
+  expect(merged(first, call)).toStrictEqual([first, call])
+})
