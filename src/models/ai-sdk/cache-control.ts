@@ -3,14 +3,14 @@ import { field } from '../../fields.ts'
 
 /*
  * Anthropic's `cache_control` (platform.claude.com/docs/en/build-with-claude/prompt-caching) marks the end of a prompt prefix
- * that is cached for the next request. OpenAI's shapes have no field for the mark; clients of OpenRouter and LiteLLM put
+ * that is cached for the next request. OpenAI's shapes have no field for this mark. So clients of OpenRouter and LiteLLM put
  * `cache_control` into a content part, a message, a tool or the request itself.
  */
 
-/** A mark, with the lifetime of the cache entry, as Anthropic's API takes it. */
+/** A mark in the form of Anthropic's API. `ttl` is the lifetime of the cache entry. */
 type CacheControl = { readonly type: 'ephemeral'; readonly ttl?: '5m' | '1h' }
 
-/** The `cache_control` of the first object that has one; undefined if there is none, or its type is unknown to Anthropic. */
+/** The first `cache_control` in these objects; undefined if there is none, or if Anthropic does not know its type. */
 export function cacheControlOf(...things: readonly unknown[]): CacheControl | undefined {
   const found = things.map((thing) => field(thing, 'cache_control')).find((control) => control != null)
   if (field(found, 'type') !== 'ephemeral') return undefined
@@ -24,7 +24,7 @@ export function cacheOptions(...things: readonly unknown[]): { readonly provider
   return cacheControl ? { providerOptions: { anthropic: { cacheControl } } } : {}
 }
 
-/** Marks the last part if the message has `cache_control`. A mark that the part already has stays. */
+/** Marks the last part if the message has `cache_control`. If the part already has a mark, that mark stays. */
 export function markLast<T extends { providerOptions?: SharedV4ProviderOptions }>(parts: T[], message: unknown): T[] {
   const last = parts.at(-1)
   const cacheControl = cacheControlOf(message)

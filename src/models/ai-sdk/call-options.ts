@@ -73,7 +73,7 @@ function responseFormat(format: CompletionRequest['response_format']): CallOptio
 
 function toTool(offered: FunctionTool): LanguageModelV4FunctionTool {
   const { function: tool } = offered
-  // A tool without parameters takes an empty object; Anthropic refuses a schema without a type.
+  // A tool without parameters takes an empty object. The schema gets a type, because Anthropic refuses a schema without a type.
   const inputSchema = { type: 'object', ...(tool.parameters ?? { properties: {} }) }
   return {
     type: 'function',
@@ -84,7 +84,7 @@ function toTool(offered: FunctionTool): LanguageModelV4FunctionTool {
   }
 }
 
-/** Whether a value may be a JSON Schema; only the provider can check more. */
+/** Whether a value may be a JSON Schema. Only the provider can check the schema itself. */
 function isSchema(value: unknown): value is JSONSchema7 {
   return typeof value === 'object' && value !== null
 }

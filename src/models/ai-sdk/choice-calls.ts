@@ -23,14 +23,16 @@ export async function toChoiceCalls(
   const adjusted = await adjust(translated)
   if (translated.reasoning !== adjusted.reasoning) request.onIgnored?.('reasoning_effort')
   const options = { ...adjusted, ...(request.trace ? { headers: request.trace } : {}) }
-  // The APIs give one choice, so each choice is a call. Each call has its own seed; with one seed, the choices would be the same.
+  // The providers' APIs return one choice, so each choice is a call. Each call has another seed: with the same seed, all choices
+  // would be the same.
   return Array.from({ length: body.n ?? 1 }, (_, index) =>
     options.seed === undefined ? options : { ...options, seed: options.seed + index },
   )
 }
 
 /**
- * Begins a call when the event loop has time: the provider's package translates the call synchronously.
+ * Begins a call when the scheduler of the event loop has time for it, because the provider's package translates the call
+ * synchronously.
  * @param begin calls the model
  */
 export async function beginCall<T>({ work }: ModelRequest, begin: () => PromiseLike<T>): Promise<T> {
@@ -42,10 +44,10 @@ function* inOneStep<T>(begin: () => T): Steps<T> {
   return begin()
 }
 
-/** Units of work for a call: so many that the clock is checked before the next call. */
+/** Units of work for a call. After this number of units, the scheduler reads the clock, so it does so before the next call. */
 const unitsOfCall = 2000
 
-/** Reports what the call options cannot express. The provider's answer reports what the provider ignores. */
+/** Reports the parameters that the call options cannot express. The provider's answer reports the parameters that it ignores. */
 function reportUntranslated(model: LanguageModel, request: ModelRequest): void {
   const { body } = request
   if (body.reasoning_effort != null && (!model.takesReasoning || effortOf(body) === undefined)) {

@@ -7,12 +7,12 @@ import { toFinishReason } from './finish-reason.ts'
 import type { StreamPart } from './language-model.ts'
 import { type DetailedUsage, toUsage } from './usage.ts'
 
-/** The most tool calls in one answer. Some packages search all calls for a piece that has neither an id nor an index. */
+/** The most tool calls in one answer. For a piece without an id and an index, some packages search all calls. */
 const maxCalls = 1000
 
 type Choice = Chunk['choices'][number]
 
-/** A piece of a choice, with two fields that OpenAI's API does not have. */
+/** A piece of a choice. OpenAI's API does not have the fields `reasoning_content` and `extra_content`. */
 export interface TranslatedDelta extends Choice {
   readonly delta: Choice['delta'] & {
     readonly reasoning_content?: string
@@ -22,13 +22,13 @@ export interface TranslatedDelta extends Choice {
 
 interface OpenCall {
   readonly index: number
-  /** The arguments that have been sent to the caller. */
+  /** The arguments that the caller has already got. */
   readonly sent: GrowingText
 }
 
 /**
- * Translates one streamed answer (`LanguageModelV4StreamPart`) to the pieces of one choice. Files, sources and tools that the
- * provider itself runs are left out: OpenAI's shape has no place for them.
+ * Translates one streamed answer (`LanguageModelV4StreamPart`) to the pieces of one choice. Files, sources, and calls of tools
+ * that the provider runs are left out, because OpenAI's shape has no place for them.
  */
 export class ChoiceStream {
   readonly #index: number
@@ -42,7 +42,7 @@ export class ChoiceStream {
   #hasText = false
   #finish: LanguageModelV4FinishReason | undefined
   usage: DetailedUsage | undefined
-  /** Pieces of arguments so far. */
+  /** The number of pieces of arguments so far. */
   argumentPieces = 0
 
   constructor(index: number) {
@@ -50,7 +50,7 @@ export class ChoiceStream {
   }
 
   /**
-   * The pieces for a part, often no piece or one. A piece with the role comes before the first piece.
+   * Translates a part to pieces, often to no piece or one piece. A piece with the role comes before the first piece.
    * @throws ApiError 502 for too many calls
    */
   next(part: StreamPart): readonly TranslatedDelta[] {
@@ -134,7 +134,7 @@ export class ChoiceStream {
     return this.#piece({ tool_calls: [{ index: call.index, function: { arguments: text } }] })
   }
 
-  /** Ends a call: sends the rest of the arguments, after those that came in pieces. */
+  /** Ends a call: sends the arguments that have not been sent in pieces before. */
   #endCall(
     id: string,
     name: string,

@@ -5,14 +5,14 @@ import { type MessageExtra, opaqueMetadata, type SignedReasoning } from './extra
 import { toFinishReason } from './finish-reason.ts'
 import type { Content, GenerateResult } from './language-model.ts'
 
-/** A tool call, with the metadata that its provider needs back. */
+/** A tool call, with the metadata that the client must send back to the provider. */
 export interface TranslatedCall extends FunctionCall {
   readonly extra_content?: SharedV4ProviderMetadata
 }
 
 type Choice = Completion['choices'][number]
 
-/** A whole choice, with two fields that OpenAI's API does not have. */
+/** A whole choice. OpenAI's API does not have the fields `reasoning_content` and `extra_content`. */
 export interface TranslatedChoice extends Choice {
   readonly message: Choice['message'] & {
     readonly reasoning_content?: string
@@ -21,9 +21,9 @@ export interface TranslatedChoice extends Choice {
 }
 
 /**
- * Translates a whole answer (`LanguageModelV4GenerateResult`) to a choice: text, reasoning and calls of the client's own tools.
- * Files, sources and tools that the provider itself ran are left out: OpenAI's shape has no place for them.
- * @param wantsJson whether the request asked for JSON: then the provider may mark the text that is the JSON
+ * Translates a whole answer (`LanguageModelV4GenerateResult`) to a choice: text, reasoning, and calls of the client's own tools.
+ * Files, sources, and calls of tools that the provider ran are left out, because OpenAI's shape has no place for them.
+ * @param wantsJson whether the request asked for JSON. Then the provider may say which text is the JSON
  * @throws ApiError 502 for an answer that failed or was cut off
  */
 export function toChoice(result: GenerateResult, index: number, wantsJson: boolean): TranslatedChoice {

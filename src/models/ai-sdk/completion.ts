@@ -9,8 +9,9 @@ import { warnedParameters } from './parameters.ts'
 import { sumOf, toUsage } from './usage.ts'
 
 /**
- * Joins the answers to the calls of one request, one for each choice, and reports to the request what the provider ignored.
- * @param model the model's name, if the provider sends no name
+ * Joins the answers to the calls of one request, one call for each choice. Reports the parameters that the provider ignored to
+ * the request.
+ * @param model the model's name, for a provider that sends no name
  */
 export function toCompletion(
   request: ModelRequest,
@@ -28,10 +29,10 @@ export function toCompletion(
   }
 }
 
-/** The bytes of memory that a short piece of a tool call's arguments takes: packages join pieces by +=, and V8 keeps each piece. */
+/** The memory of a short piece of a tool call's arguments, in bytes: packages join pieces with +=, and V8 keeps each piece. */
 const bytesOfPiece = 64
 
-/** A part of the streamed answer to the call of a choice. */
+/** A part of the streamed answer for one choice. */
 export interface AnswerPart {
   readonly index: number
   /** Undefined at the end of the answer. */
@@ -46,7 +47,7 @@ export class CompletionStream {
   #modelId: string | undefined
   #head: Envelope<'chat.completion.chunk'> | undefined
 
-  /** @param model the model's name, if the provider sends no name */
+  /** @param model the model's name, for a provider that sends no name */
   constructor(request: ModelRequest, model: string) {
     this.#request = request
     this.#model = model
@@ -58,7 +59,9 @@ export class CompletionStream {
     return this.#head !== undefined
   }
 
-  /** Approximate bytes that the pieces of arguments take in packages until the answers end. Their lengths do not count. */
+  /**
+   * Approximate bytes that packages keep for pieces of arguments until the answers end. The lengths of pieces are not counted.
+   */
   get memoryBytes(): number {
     return this.#choices.reduce((sum, { argumentPieces }) => sum + bytesOfPiece * argumentPieces, 0)
   }
@@ -78,8 +81,9 @@ export class CompletionStream {
   }
 
   /**
-   * The events for a part of a choice's answer, or for its end. Reports to the request what the provider ignores.
-   * @param part undefined for the end
+   * The events for a part of a choice's answer, or for the end of the answer. Reports the parameters that the provider ignores to
+   * the request.
+   * @param part undefined for the end of the answer
    * @throws the error that the provider reports; ApiError 502 for an answer that ends too early
    */
   #next(index: number, part: StreamPart | undefined): readonly ModelEvent[] {

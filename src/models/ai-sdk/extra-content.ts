@@ -3,12 +3,12 @@ import { field } from '../../fields.ts'
 import type { Message } from '../../openai/completion-request.ts'
 
 /*
- * Some providers need metadata back with the next request of a tool loop, but OpenAI's shapes have no field for the metadata:
+ * Some providers send metadata that the next request of a tool loop must contain, but OpenAI's shapes have no field for it:
  * - Gemini's thought signatures of tool calls (ai.google.dev/gemini-api/docs/thought-signatures). Google's OpenAI-compatible API
  *   names the field `extra_content`.
  * - Claude's signed thinking (platform.claude.com/docs/en/build-with-claude/extended-thinking, "Preserving thinking blocks").
- * The client gets this metadata as `extra_content` of the call and of the message. Every client that returns assistant messages
- * unchanged sends the metadata back.
+ * The client gets this metadata as `extra_content` of the tool call and of the message. A client that returns assistant messages
+ * unchanged also sends the metadata back.
  */
 
 /** Reasoning with the provider's signature. */
@@ -23,8 +23,8 @@ export interface MessageExtra {
 }
 
 /**
- * Names of the metadata that clients may send back: opaque texts. Any other metadata would act as options, which only the
- * operator may set.
+ * Matches the names of metadata that clients may send back. The values of these names are opaque texts. Any other metadata would
+ * act as provider options, which only the operator may set.
  */
 const opaqueNames = /signature|redacted|encrypted/i
 

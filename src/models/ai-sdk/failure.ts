@@ -14,10 +14,10 @@ import {
 import { ProviderError } from './provider.ts'
 
 /**
- * The error for what a provider package threw, or put into its stream. The package's own error contains the request, the address
- * and the upstream's words, so it is not passed on: the message and the cause come from the shared mapping of upstream errors.
- * The package's errors are recognized by names and fields (`AI_APICallError`, `statusCode` …), because a package has its own
- * copies of the AI SDK's classes.
+ * Translates an error that a provider package threw, or put into its stream. The package's error contains the request, the
+ * address and texts of the upstream, so it is not passed on. The message and the cause come from the shared mapping of upstream
+ * errors. The package's errors are recognized by names and fields (`AI_APICallError`, `statusCode` …), because a package has its
+ * own copies of the AI SDK's classes.
  * @param secrets texts that must not be repeated even if the upstream quotes them
  * @param isAnswering whether the answer had begun
  */
@@ -63,7 +63,7 @@ function answerIn(error: unknown): Omit<UpstreamRefusal, 'status'> {
   }
 }
 
-/** The host that the package asked. Only the package may know this address. */
+/** The host to which the package sent the request. The settings may not contain this host. */
 function hostIn(error: unknown): string | undefined {
   return URL.parse(String(field(error, 'url')))?.host
 }

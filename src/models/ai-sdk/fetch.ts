@@ -6,15 +6,15 @@ import { loadPool } from '../upstream/connections.ts'
 import { retryOnClosedConnection } from '../upstream/reused-connections.ts'
 import type { AnswerContext } from './bounded-answer.ts'
 
-/** Brings the context of a model call to the `fetch` below. The package between them does not pass the context on. */
+/** Brings the context of a model call to the `fetch` below. The package, which calls `fetch`, does not pass the context on. */
 const answerContext = new AsyncLocalStorage<AnswerContext>()
 
-/** Runs `ask`, which calls a package. The `fetch` of this package bounds the answer as the context says. */
+/** Runs `ask`, which calls a package. The `fetch` of this package uses the context to bound the answer. */
 export function withAnswerContext<T>(context: AnswerContext, ask: () => T): T {
   return answerContext.run(context, ask)
 }
 
-/** The `fetch` of a provider package, which is its only way to the network, and the connections behind it. */
+/** The `fetch` of a provider package, and its connections. A package reaches the network only through this `fetch`. */
 export interface ProviderFetch {
   fetch(input: RequestInfo, init?: RequestInit): Promise<Response>
   close(): Promise<void>
@@ -29,8 +29,9 @@ export interface FetchRules {
 }
 
 /**
- * Makes the `fetch` of one provider: it follows no redirect, bounds the answers, and sends only POSTs, and only to the origin of
- * `baseUrl`. A request to a model is always a POST; with a GET, a package could download from an address in a caller's request.
+ * Makes the `fetch` of one provider. This `fetch` follows no redirect, bounds the answers, and sends only POSTs, and only to the
+ * origin of `baseUrl`. A request to a model is always a POST. With a GET, a package could download from an address in a caller's
+ * request.
  */
 export function createFetch({ baseUrl, connectTimeoutMs, proxies = noProxies }: FetchRules): ProviderFetch {
   const origin = baseUrl === undefined ? undefined : new URL(baseUrl).origin

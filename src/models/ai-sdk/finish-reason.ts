@@ -18,7 +18,7 @@ export function toFinishReason(reason: LanguageModelV4FinishReason, hasCalls: bo
     case 'content-filter':
       return 'content_filter'
     case 'other':
-      // The provider's reason is one that the AI SDK does not know. The answer has ended normally if it has content.
+      // The AI SDK does not know the provider's reason. If the answer has content, it has ended normally.
       if (reason.raw !== undefined && !isEmpty) return hasCalls ? 'tool_calls' : 'stop'
       throw brokenOff()
     default:

@@ -18,9 +18,9 @@ import type {
 } from '@ai-sdk/provider'
 
 /*
- * The AI SDK's language model interface (package @ai-sdk/provider, `language-model/v4` and `language-model/v3`): v4 is
- * implemented by providers of its current major version, v3 by providers of the version before. v3 has another form of files,
- * and no call option `reasoning`.
+ * The AI SDK's language model interface (package @ai-sdk/provider, `language-model/v4` and `language-model/v3`). Providers of the
+ * AI SDK's current major version implement v4, and providers of the previous major version implement v3. v3 has another form of
+ * files, and no call option `reasoning`.
  */
 
 /** A piece of a whole answer. */
@@ -42,7 +42,7 @@ export interface GenerateResult
 
 /** A provider's model, whichever version it implements. */
 export interface LanguageModel {
-  /** Whether the model takes `reasoning`, to which `reasoning_effort` is translated. */
+  /** Whether the model takes the call option `reasoning`, the translation of `reasoning_effort`. */
   readonly takesReasoning: boolean
   readonly supportedUrls: LanguageModelV4['supportedUrls']
   generate(options: CallOptions): PromiseLike<GenerateResult>
@@ -98,7 +98,7 @@ function toV3({ prompt, reasoning: _reasoning, ...options }: LanguageModelV4Call
   return { ...options, prompt: toV3Prompt(prompt) }
 }
 
-/** Converts files to the form of v3. Prompts of this service contain no other part that v3 lacks. */
+/** Converts files to the form of v3. All other parts in the prompts of this service have the same form in v3. */
 function toV3Prompt(prompt: LanguageModelV4Prompt): LanguageModelV3Prompt {
   return prompt.map(toV3Message)
 }

@@ -1,7 +1,7 @@
 import type { LanguageModelV4FilePart } from '@ai-sdk/provider'
 import { invalidField } from '../../errors.ts'
 
-/** The addresses that a provider's own service fetches, by media type. A type may be `*`, `image/*` and the like. */
+/** Patterns of the addresses that a provider's service fetches, by media type. A type may have wildcards: `*` or `image/*`. */
 export type SupportedUrls = Readonly<Record<string, readonly RegExp[]>>
 
 /** Media types by the extension of a file name: the types of images, sounds and documents that models take. */
@@ -28,7 +28,7 @@ const misspelt = new Map([
 
 /**
  * Makes a file part from the URL of an OpenAI content part. A `data:` URL becomes its bytes. An address is passed on, and the
- * provider's own service fetches it; this service never does, because a request could make it connect to any host.
+ * provider's service fetches the file. This service never fetches a file, because a request could make it connect to any host.
  * @param kind the kind of the content part, for a URL from which the media type cannot be read
  * @param param the field, for the error message
  * @throws ApiError 400 for an invalid URL, and for an address that the provider's service does not fetch
@@ -52,7 +52,7 @@ export function fileFromUrl(
 }
 
 /**
- * Makes a file part from base64, as OpenAI's `input_audio.data` and `file.file_data` have it.
+ * Makes a file part from base64, the form of OpenAI's `input_audio.data` and `file.file_data`.
  * @throws ApiError 400 for a text that is not base64
  */
 export function fileFromBase64(data: string, mediaType: string, param: string): LanguageModelV4FilePart {
@@ -60,7 +60,7 @@ export function fileFromBase64(data: string, mediaType: string, param: string): 
   return { type: 'file', mediaType: misspelt.get(mediaType) ?? mediaType, data: { type: 'data', data } }
 }
 
-/** The media type of a `format` of OpenAI's `input_audio`. */
+/** The media type for a `format` of OpenAI's `input_audio`. */
 export function audioType(format: string): string {
   return typesByEnding.get(format.toLowerCase()) ?? `audio/${format.toLowerCase()}`
 }
@@ -73,7 +73,7 @@ export function typeOfName(name: string): string | undefined {
 /** Maximum characters of a `data:` URL before its content. */
 const maxHeadLength = 1000
 
-/** Reads a `data:` URL (RFC 2397). */
+/** Makes a file part from a `data:` URL (RFC 2397). */
 function fileFromDataUrl(url: string, kind: 'image' | 'file', param: string): LanguageModelV4FilePart {
   const comma = url.indexOf(',')
   if (comma === -1 || comma > maxHeadLength) throw invalidField(param, 'is not a whole data: URL')

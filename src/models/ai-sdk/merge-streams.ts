@@ -1,14 +1,14 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 
-/** The number of values waiting for the reader at which the sources pause (backpressure). */
+/** When this number of values waits for the reader, the sources pause (backpressure). */
 const maxWaiting = 256
 
-/** A source of values: passes them to `take`, awaits each promise that `take` returns, and resolves after the last value. */
+/** A source passes its values to `take`, awaits each promise that `take` returns, and resolves after its last value. */
 export type Source<T> = (take: (value: T) => Promise<void> | undefined) => Promise<void>
 
 /**
- * Yields the values of several sources, grouped by turn of the event loop: yielding each value alone would cost more than all
- * other work on it. The first failure is thrown after the values that came before it.
+ * Yields the values of several sources in groups, one group for each turn of the event loop. To yield each value alone would cost
+ * more than all other work on the value. The first failure is thrown after the values that came before the failure.
  */
 export async function* merge<T>(sources: readonly Source<T>[]): AsyncIterable<readonly T[]> {
   let waiting: T[] = []

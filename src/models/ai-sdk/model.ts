@@ -22,12 +22,13 @@ export interface AiSdkModel extends Model {
   close(): Promise<void>
 }
 
-/** A header or option with fewer characters is no secret. A key is a secret whatever its length. */
+/** A header or an option with fewer characters is not treated as a secret. A key of any length is a secret. */
 const minSecretLength = 8
 
 /**
- * A model of any AI SDK provider, by the name of its npm package. The first request, or `prepare`, loads the package. Requests
- * use the package's own `doGenerate` and `doStream`, below the AI SDK's core, so the AI SDK does not retry them.
+ * Makes a model of any AI SDK provider. `settings.adapter` is the name of the provider's npm package. The first request, or
+ * `prepare`, loads the package. Requests call the package's `doGenerate` and `doStream` directly. The AI SDK's core, which would
+ * retry requests, is not used.
  */
 export function createAiSdkModel(
   settings: AiSdkSettings,
@@ -99,13 +100,13 @@ export function createAiSdkModel(
   }
 }
 
-/** The base URL of a model; undefined if only the package knows its service. */
+/** The base URL of a model; undefined if only the package knows the URL. */
 function baseUrlOf({ adapter, baseUrl, options }: AiSdkSettings): string | undefined {
   const otherUrl = options?.['baseURL']
   return baseUrl ?? (typeof otherUrl === 'string' ? otherUrl : dialectOf(adapter).baseUrl)
 }
 
-/** Texts that no error may repeat. */
+/** Texts in the settings that no error may repeat. */
 function secretsOf({ apiKey, headers, options }: AiSdkSettings): readonly string[] {
   const others = textsIn([headers, options]).filter((text) => text.length >= minSecretLength)
   return apiKey === undefined ? others : [apiKey, ...others]
@@ -144,7 +145,7 @@ function opener(
   }
 }
 
-/** The parts of the streamed answer to one call. @param index the number of its choice */
+/** The parts of the streamed answer for one choice. @param index the index of the choice */
 function partsOf(
   answer: () => Promise<{ readonly stream: ReadableStream<StreamPart> }>,
   index: number,
@@ -163,7 +164,7 @@ function toProviderOptions(options: NonNullable<AiSdkSettings['providerOptions']
   return copy
 }
 
-/** Merges a request's options for the provider with the operator's; the operator's win. */
+/** Merges a request's options for the provider with the operator's options. The operator's value of an option has priority. */
 function withOwn(options: Readonly<SharedV4ProviderOptions>, own: SharedV4ProviderOptions): SharedV4ProviderOptions {
   const names = new Set([...Object.keys(options), ...Object.keys(own)])
   return Object.fromEntries([...names].map((name) => [name, { ...options[name], ...own[name] }]))

@@ -4,7 +4,7 @@ import { cacheControlOf } from './cache-control.ts'
 import type { CallOptions } from './language-model.ts'
 import { limitThinking } from './thinking.ts'
 
-/** Request parameters that have a field in the AI SDK's call options, or need none. */
+/** Request parameters that have a field in the AI SDK's call options, or that need no such field. */
 const translated = [
   'model',
   'messages',
@@ -27,7 +27,7 @@ const translated = [
 
 /** The differences of one provider package from the AI SDK's common interface. */
 interface Dialect {
-  /** The provider's address. It is set here so that no environment variable that the package reads can replace it. */
+  /** The provider's address. The package reads environment variables, and this value keeps them from replacing the address. */
   readonly baseUrl?: string
   /** Parameters that `options` translates to the provider's own options. */
   readonly takes: readonly string[]
@@ -70,7 +70,7 @@ export function dialectOf(adapter: string): Dialect {
 }
 
 /**
- * The parameters that a provider package cannot get. The result has only the method `has`, because there may be any number of
+ * The parameters that do not reach a provider package. The result has only the method `has`, because there may be any number of
  * parameter names.
  */
 export function ignoredParameters(adapter: string): Pick<ReadonlySet<string>, 'has'> {
@@ -93,7 +93,7 @@ const parametersByFeature: ReadonlyMap<string, readonly string[]> = new Map([
   ['reasoning', ['reasoning_effort']],
 ])
 
-/** The parameters of a request that the provider warns of, because it left them out or changed them. */
+/** The parameters of a request that the provider left out or changed, as its warnings say. */
 export function warnedParameters(
   warnings: readonly (SharedV4Warning | SharedV3Warning)[],
   body: CompletionRequest,

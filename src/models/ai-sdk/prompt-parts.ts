@@ -4,7 +4,7 @@ import { type ContentPart, type Message, textOf } from '../../openai/completion-
 import { cacheOptions, markLast } from './cache-control.ts'
 import { audioType, fileFromBase64, fileFromUrl, type SupportedUrls, typeOfName } from './media.ts'
 
-/** A text as parts of a prompt; no part for an empty text, which most APIs refuse. */
+/** A text as parts of a prompt. An empty text becomes no part, because most APIs refuse an empty text. */
 export function textParts(
   text: string,
   more: Pick<LanguageModelV4TextPart, 'providerOptions'> = {},
@@ -13,7 +13,7 @@ export function textParts(
 }
 
 /**
- * The text of `plainText` in parts: a part ends after each content part with `cache_control`.
+ * The text of `plainText`, split into parts: a part ends after each content part with `cache_control`.
  * @throws ApiError 400 for an image, a sound or a file
  */
 export function plainParts(message: Message): LanguageModelV4TextPart[] {
@@ -41,7 +41,7 @@ export function plainText(message: Message): string {
   return textOf(message)
 }
 
-/** The refusal of an assistant message, from its own field and its content parts. */
+/** The refusal of an assistant message, from its field `refusal` and its content parts. */
 export function refusalOf(message: Message): string {
   return [message.refusal ?? '', ...partsOf(message).map((part) => part.refusal ?? '')].join('')
 }
@@ -73,15 +73,15 @@ export function toolResult(message: Message, toolNames: ReadonlyMap<string, stri
     output:
       files.length === 0
         ? { type: 'text', value: text }
-        : // Addresses of files are refused here: some packages would download from them.
+        : // Addresses of files are refused here, because some packages would download the files.
           { type: 'content', value: [...textParts(text), ...files.map((part) => filePart(part, {}))] },
   }
 }
 
-/** The most characters of a name in an id. OpenAI's names have no more, and the work for a longer name would grow with it. */
+/** The most characters of a name in an id. OpenAI's names are not longer. A longer name would make more work. */
 const maxNameInId = 64
 
-/** The id that connects a `function` message with its `function_call`, which have no ids themselves. */
+/** The id that connects a `function` message with its `function_call`. OpenAI's older API has no ids for them. */
 export function olderId(name: string): string {
   return `function_${name.slice(0, maxNameInId).replace(/[^A-Za-z0-9_-]/g, '_')}`
 }

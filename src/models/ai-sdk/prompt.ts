@@ -7,7 +7,7 @@ import type {
 } from '@ai-sdk/provider'
 import { invalidField } from '../../errors.ts'
 import { field, isFields } from '../../fields.ts'
-import { jsonSteps, maxJsonValues } from '../../json.ts'
+import { jsonSteps, maxJsonProperties, maxJsonValues } from '../../json.ts'
 import type { Message } from '../../openai/completion-request.ts'
 import type { ToolCall } from '../../openai/tool-fields.ts'
 import { calledBy } from '../../openai/tools.ts'
@@ -17,26 +17,27 @@ import type { SupportedUrls } from './media.ts'
 import { olderId, plainParts, plainText, refusalOf, textParts, toolResult, userContent } from './prompt-parts.ts'
 
 /**
- * A neutral user message: for a conversation that would begin with the assistant, for the end of example dialogues, and for a prompt
- * of system messages only.
+ * A neutral user message. It is for a conversation that would begin with the assistant, for the end of example dialogues, and for
+ * a prompt of only system messages.
  */
 export const startOfChat = '[Start a new chat]'
 
 /**
  * Translates OpenAI's messages to the AI SDK's prompt (`LanguageModelV4Prompt`), in a form that every provider takes:
- * - System messages at the top are one system text; a part with `cache_control` ends a text. A system message further down, or
- *   directly before an example dialogue, becomes a user message, in its place or after the tool results that follow: the
- *   providers' APIs have one system text, at the top, and moving the message there would change its meaning.
- * - Example dialogues (system messages named `example_user` and `example_assistant`) become turns. A line after them says where
- *   the real conversation begins.
- * - The conversation begins with the user (Anthropic requires it), and neighbours of one role are joined. Parallel tool results
- *   need this too: they must be in one message.
+ * - System messages at the top are joined to one system text. After a part with `cache_control`, a new system text begins.
+ * - A system message further down, or directly before an example dialogue, becomes a user message: the providers' APIs have a
+ *   system text only at the top, and the message would have another meaning there. The user message is in the place of the system
+ *   message, or after the tool results that follow.
+ * - Example dialogues (system messages named `example_user` and `example_assistant`) become turns. After these turns, a user
+ *   message says that the real conversation begins.
+ * - The conversation begins with the user, because Anthropic requires this. Adjacent messages of one role are joined, because
+ *   parallel tool results must be in one message.
  * @throws ApiError 400 for content, or arguments of a call, that cannot be translated
  */
 export function* toPrompt(messages: readonly Message[], supported: SupportedUrls): Steps<LanguageModelV4Prompt> {
   const writer = new PromptWriter(supported)
   const lastUser = messages.findLastIndex(({ role }) => role === 'user')
-  // The index of the next message that is not a system message; found once for all messages before it.
+  // The index of the next message that is not a system message. It is searched only once for all messages before that message.
   let next = 0
   for (const [index, message] of messages.entries()) {
     if (next <= index) next = nextOfConversation(messages, index)
@@ -50,18 +51,18 @@ export function* toPrompt(messages: readonly Message[], supported: SupportedUrls
 }
 
 /**
- * The most JSON values in the arguments of all calls of a request. Packages write them as JSON in one step: four million values
- * held the thread for 80 ms.
+ * The most JSON values in the arguments of all calls of a request. Packages write the arguments as JSON in one synchronous step:
+ * four million values blocked the thread for 80 ms.
  */
 const maxArgumentValues = 4 * maxJsonValues
 
-/** Units of work for a message, and for each of its parts and calls. They are yielded before the work. */
+/** Units of work for a message, and for each of its parts and calls. These units are yielded before the work. */
 const unitsOfMessage = 200
 const unitsOfPart = 100
 
 /**
- * Units of work to translate a message without its calls: a character that is parsed or checked costs one unit, any other
- * character an eighth.
+ * Units of work to translate a message without its calls. A character that is parsed or checked costs one unit. Any other
+ * character costs an eighth of a unit.
  */
 function unitsOf({ content }: Message): number {
   let units = unitsOfMessage
@@ -81,7 +82,7 @@ class PromptWriter {
   readonly #toolNames = new Map<string, string>()
   /** System messages that came between a tool call and its results. The results must follow the call directly. */
   readonly #held: LanguageModelV4Message[] = []
-  /** The JSON values that are left to the arguments of the next calls. */
+  /** How many JSON values the arguments of further calls may still have. */
   readonly #values = { left: maxArgumentValues }
   #isExample = false
 
@@ -157,11 +158,11 @@ function isResult(message: Message | undefined): boolean {
   return message?.role === 'tool' || message?.role === 'function'
 }
 
-/** Adds a message, or joins it to a last message of the same role. An empty message is left out, because most APIs refuse it. */
+/** Adds a message, or joins it to the last message if both have one role. Skips an empty message, which most APIs refuse. */
 function append(prompt: LanguageModelV4Prompt, message: LanguageModelV4Message): void {
   if (message.content.length === 0) return
   const last = prompt.at(-1)
-  // A cached prefix must not change, so nothing is joined to its last message.
+  // A cached prefix must not change, so nothing is joined to the last message of a cached prefix.
   if (last?.role === 'system' && message.role === 'system' && !last.providerOptions) {
     prompt.splice(-1, 1, { ...message, content: `${last.content}\n\n${message.content}` })
   } else if (last?.role === 'user' && message.role === 'user') addAll(last.content, message.content)
@@ -170,7 +171,7 @@ function append(prompt: LanguageModelV4Prompt, message: LanguageModelV4Message):
   else prompt.push(message)
 }
 
-/** Pushes part by part: a message may have more parts than a JavaScript call may have arguments. */
+/** Pushes each part alone, because a message may have more parts than a JavaScript call may have arguments. */
 function addAll<T>(parts: T[], more: readonly T[]): void {
   for (const part of more) parts.push(part)
 }
@@ -186,9 +187,9 @@ function exampleSpeaker(message: Message | undefined): 'user' | 'assistant' | un
 }
 
 /**
- * Translates a system message. At the top of the prompt, each part is a system message, so a cached prefix ends with a message.
- * Elsewhere, and before an example dialogue, the result is one user message. The text of the user message begins with
- * `[System note]`, unless it is in `[brackets]`.
+ * Translates a system message. At the top of the prompt, each part becomes a system message, so that a cached prefix ends at the
+ * end of a message. Elsewhere, and before an example dialogue, the result is one user message. The text of the user message
+ * begins with `[System note]`, unless the whole text is in `[brackets]`.
  */
 function systemMessages(
   message: Message,
@@ -197,7 +198,8 @@ function systemMessages(
 ): readonly LanguageModelV4Message[] {
   const text = plainText(message)
   const parts = plainParts(message)
-  const isLeading = before.every(({ role }) => role === 'system') && !isBeforeExample
+  // After the first other message, no message has the role `system`.
+  const isLeading = (before.at(-1)?.role ?? 'system') === 'system' && !isBeforeExample
   if (isLeading) {
     return parts.map(({ text: content, providerOptions }) => ({
       role: 'system',
@@ -211,7 +213,7 @@ function systemMessages(
   return [{ role: 'user', content: isMarked ? parts : [{ ...first, text: `[System note]\n${first.text}` }, ...rest] }]
 }
 
-/** The content of an assistant message without its calls. @param isReasoned whether the signed reasoning belongs to it */
+/** The content of an assistant message without its calls. @param isReasoned whether to include the message's signed reasoning */
 function assistantContent(
   message: Message,
   isReasoned: boolean,
@@ -254,6 +256,6 @@ function* readArguments(text: string, shared: { left: number }): Steps<unknown> 
   }
   throw invalidField(
     'messages[].tool_calls[].function.arguments',
-    `is not a JSON object, is nested too deeply, or has too many values: at most ${maxJsonValues}, and ${maxArgumentValues} in all calls`,
+    `is not a JSON object, is nested too deeply, or has too many values: at most ${maxJsonValues}, ${maxJsonProperties} in one object, and ${maxArgumentValues} in all calls`,
   )
 }

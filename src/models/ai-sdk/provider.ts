@@ -2,7 +2,7 @@ import { howToInstall } from '../configuration/adapters.ts'
 import { networkCode } from '../upstream/errors.ts'
 import { type LanguageModel, toLanguageModel } from './language-model.ts'
 
-/** Options of a provider package's factory: every package takes the named options, and has some of its own. */
+/** Options of a provider package's factory. Every package takes the first four options. A package may have further options. */
 export interface ProviderOptions {
   readonly apiKey?: string
   readonly baseURL?: string
@@ -14,7 +14,7 @@ export interface ProviderOptions {
 /** A function of a provider package that makes a provider, such as `createAnthropic`. */
 export type ProviderFactory = (options: ProviderOptions) => unknown
 
-/** Loads a package; tests replace it. */
+/** Loads a package. Tests replace this function. */
 export type ImportPackage = (name: string) => Promise<unknown>
 
 /** An error whose message tells the operator in one or two sentences why a provider cannot be used. */
@@ -87,9 +87,9 @@ function whyNotLoaded(adapter: string, error: unknown): string {
 }
 
 /**
- * The exported functions named `create…`. A package can have several, for language models and for other things, and the order of
- * a module's exports has no meaning. Functions whose name after `create` is part of the package's name come first, the
- * longest name before the others.
+ * The exported functions named `create…`. A package can have several such functions, for language models and for other things,
+ * and the order of a module's exports has no meaning. So the functions whose name after `create` is a part of the package's name
+ * come first, and of these the function with the longest name.
  */
 function factoriesOf(module: object, adapter: string): readonly ProviderFactory[] {
   const likeness = (name: string) => {

@@ -3,7 +3,7 @@ import type { HeldBytes } from '../../http/bytes-in-flight.ts'
 import { failureOf } from '../upstream/errors.ts'
 import type { StreamPart } from './language-model.ts'
 
-/** The lifetime of one request. When the caller's signal aborts, or the scope is disposed, all its work ends. */
+/** The lifetime of one request. All work of the request ends when the caller's signal aborts, or when the scope is disposed. */
 export class RequestScope implements Disposable {
   readonly #caller: AbortSignal
   readonly #own = new AbortController()
@@ -33,7 +33,7 @@ export class RequestScope implements Disposable {
 
   /** Holds bytes until the request ends. */
   hold(held: HeldBytes | undefined): HeldBytes | undefined {
-    // A package that ignores the signal may go on after the request has ended. A released count stays at 0.
+    // A package that ignores the signal may go on after the request has ended. A new count is then released, and stays at 0.
     if (this.#own.signal.aborted) held?.release()
     else if (held) this.#held.push(held)
     return held
@@ -61,8 +61,8 @@ export class RequestScope implements Disposable {
   }
 
   /**
-   * Converts a thrown error. After an abort by the caller, the thrown error does not count: the result is the reason of the abort
-   * if it is an `ApiError`, 504 for a `TimeoutError`, and 499 `client_gone` for any other reason.
+   * Converts a thrown error. After an abort by the caller, the result depends only on the reason of the abort: an `ApiError` is
+   * the result itself, a `TimeoutError` becomes a 504, and any other reason becomes the 499 `client_gone`.
    */
   toApiError(error: unknown, failure: (error: unknown) => ApiError): ApiError {
     if (!this.#caller.aborted) return failure(error)

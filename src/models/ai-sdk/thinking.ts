@@ -12,20 +12,20 @@ const shares = new Map([
   ['xhigh', 0.9],
   ['max', 0.95],
 ])
-/** A larger share would leave no room for an answer. */
+/** Thinking may use at most this share of a reply. A larger share would leave no room for an answer. */
 const maxShare = 0.95
 
 /**
  * Keeps the thinking of Claude's older models, which have a thinking budget, within the tokens of the reply. Without this
- * function, the package would compute the budget from the model's maximum, and add it to the tokens of the reply. If the reply
- * has too few tokens for thinking, `reasoning` is left out.
+ * function, the package would compute the budget from the model's maximum, and add the budget to the tokens of the reply. If the
+ * reply has too few tokens for thinking, `reasoning` is left out.
  * @param modelId the model's id at the upstream
  */
 export async function limitThinking(options: CallOptions, modelId: string): Promise<CallOptions> {
   const { maxOutputTokens, reasoning, providerOptions } = options
   const own = providerOptions?.['anthropic']
   const share = shares.get(reasoning ?? '')
-  // The operator's own settings of thinking win.
+  // If the operator has set `thinking` or `effort`, these settings count.
   if (maxOutputTokens === undefined || share === undefined || own?.['thinking'] != null || own?.['effort'] != null) {
     return options
   }

@@ -155,7 +155,7 @@ describe('the prompt', () => {
     test('at most 400,000 values in the arguments of all calls', () => {
       const message = turn({ tool_calls: Array.from({ length: 40 }, (_, index) => call(index)) })
       expect(() => [...promptSteps(message, {})]).toThrow(
-        'has too many values: at most 100000, and 400000 in all calls',
+        'has too many values: at most 100000, 20000 in one object, and 400000 in all calls',
       )
     })
 
