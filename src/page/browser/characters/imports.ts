@@ -57,7 +57,9 @@ export function rename(id: number, name: string): void {
 
 /** Imports a file. It replaces a character of the same name. */
 export function importFile(id: number): void {
-  inTurn(id, 'importing', store)
+  const item = imports.value.find((each) => each.id === id)
+  const mayReplace = item !== undefined && ownOf(nameOf(item)) !== undefined
+  inTurn(id, 'importing', (each, signal) => store(each, signal, mayReplace))
 }
 
 /** Imports all files that are new. */
@@ -123,9 +125,12 @@ async function check({ id, file }: Import, signal: AbortSignal): Promise<Partial
   return { stage: 'checked', summary, name: summary.name }
 }
 
-async function store(item: Import, signal: AbortSignal): Promise<Partial<Import>> {
+/** Imports a file. @param mayReplace whether the reader has agreed that the file replaces the character of the same name */
+async function store(item: Import, signal: AbortSignal, mayReplace: boolean): Promise<Partial<Import>> {
   const { id, file, summary } = item
   const name = nameOf(item)
+  // Another file of the list may have taken the name after the click. Then the reader is asked first.
+  if (!mayReplace && ownOf(name)) return { stage: 'checked' }
   await readable(file)
   const isAddition = name === summary?.name && !ownOf(name)
   const method = isAddition ? 'POST' : 'PUT'
