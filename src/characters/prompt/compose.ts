@@ -4,6 +4,7 @@ import type { Card } from '../cards/card.ts'
 import { maxExampleParts, tooManyExamples } from '../cards/examples.ts'
 import type { DropReason } from '../lore/book-scan.ts'
 import { begunReply, Conversation } from '../lore/conversation.ts'
+import { choosesPlace } from '../lore/entry.ts'
 import { maxExpansionLength, tooLarge } from '../macros/macros.ts'
 import { type CardTexts, type ExpansionContext, expansionContextOf, requestTextsOf, textsOf } from './card-texts.ts'
 import type { Composition, CompositionRequest, DroppedCounts, LoreReport, Section } from './composition.ts'
@@ -29,7 +30,7 @@ export function* compose(request: CompositionRequest): Steps<Composition> {
   yield request.messages.length
   if (request.persona.name !== null) return yield* composeForCharacter(request, request.persona.name)
   if (request.texts === undefined) return yield* composeWithoutCharacter(request)
-  // Without a character, a request's persona, note and lorebooks have the same places in the prompt as with one.
+  // Without a character, a request's persona, note and lorebooks have the same places in the prompt as with a character.
   const { greeting: _greeting, ...others } = request
   return yield* composeForCharacter({ ...others, settings: settingsWithoutCharacter }, nameWithoutCharacter)
 }
@@ -75,7 +76,7 @@ function* composeForCharacter(request: CompositionRequest, name: string): Steps<
   return new Composed(yield* assemble(fitting), lore, parts, fitting, greeting, context)
 }
 
-/** A prompt of a character. Only receipts need the sections and the report of lore, so both are made when they are read. */
+/** A prompt of a character. Only receipts need the sections and the report of lore, so both are made only when they are read. */
 class Composed implements Composition {
   readonly messages: readonly Message[]
   readonly dropped: DroppedCounts
@@ -114,7 +115,7 @@ class Composed implements Composition {
 /** The prompt without a character: the request's messages. */
 function* composeWithoutCharacter(request: CompositionRequest): Steps<Composition> {
   const { messages, contextWindow, overflow } = request
-  // The leading system messages are the instructions for the whole conversation, and never dropped.
+  // The leading system messages are the instructions for the whole conversation, so they are never dropped.
   const first = overflow === undefined ? 0 : messages.findIndex(isOfConversation)
   const leading = first === -1 ? messages : messages.slice(0, first)
   const parts = { lore: [], examples: [], conversation: first === -1 ? [] : messages.slice(first) }
@@ -167,8 +168,8 @@ function* assembled(
   const after = beside.length === 0 ? [] : yield* loreBeside(texts, context, beside, 'after_examples')
   const length = conversation.filter(isOfConversation).length
   const injections = yield* injectionsOf(texts, context, lore, length)
-  // The model continues a reply that the request has begun, so the begun reply comes last. The card's prefills become messages
-  // before post-history.
+  // If the request has begun a reply, the model must continue it, so the begun reply comes last. The card's prefills are then
+  // ordinary messages before post-history.
   const prefills = begun ? [] : injections.filter(isPrefill)
   const inserted = prefills.length > 0 ? injections.filter((injection) => !isPrefill(injection)) : injections
   const postHistory = yield* postHistoryOf(texts, context, lore)
@@ -176,7 +177,7 @@ function* assembled(
   const exampleMessages = examples.reduce((sum, block) => sum + block.length, 0)
   yield (conversation.length + exampleMessages + lore.length) * unitsOfPlacing
   const said = insertInjections(conversation, inserted)
-  // `concat` copies whole lists: to iterate over hundreds of example messages would cost more than everything else here.
+  // `concat` copies whole lists. Iterating over hundreds of example messages would cost more than the rest of this function.
   const messages = listOf(lead.main).concat(
     ownSystem,
     listOf(lead.character),
@@ -217,14 +218,13 @@ function* assembled(
 /** Units of work to place one message or entry. */
 const unitsOfPlacing = 10
 
-/** A list of one message; an empty list without a message. */
 function listOf(message: Message | null | undefined): readonly Message[] {
   return message ? [message] : []
 }
 
 /** Whether an entry's place is next to the example dialogues. */
 function isBesideExamples({ entry: { place }, rules }: Lore): boolean {
-  return (place.section === 'before_examples' || place.section === 'after_examples') && !isPlacedByRule(rules)
+  return (place.section === 'before_examples' || place.section === 'after_examples') && !choosesPlace(rules)
 }
 
 /**
@@ -244,10 +244,6 @@ function* loreBeside(
     if (beside.length > maxExampleParts) throw tooManyExamples()
   }
   return beside
-}
-
-function isPlacedByRule({ position, depth, reverseDepth }: Lore['rules']): boolean {
-  return position !== undefined || depth !== undefined || reverseDepth !== undefined
 }
 
 function sectionsOf(
@@ -284,7 +280,7 @@ function reportOf({ entry, book, keys, body }: Lore, dropped?: DropReason): Lore
   }
 }
 
-/** Reasons for which a dropped entry is counted. Entries that are dropped for other reasons are left out as the book intends. */
+/** The reasons for which `DroppedCounts` counts a dropped entry. For the other reasons, the book itself leaves the entry out. */
 const lossy: ReadonlySet<DropReason> = new Set(['budget', 'limit', 'context'])
 
 function countsOf(lore: FoundLore, whole: PromptParts, fitting: PromptParts): DroppedCounts {
