@@ -37,12 +37,12 @@ const longConversation = JSON.stringify({
   messages: [...conversation, { role: 'user', content: 'And now?' }],
 })
 
-/** Uploads of a character, whose card changes each time. */
+/** Uploads of a character. Each upload has another card than the upload before. */
 function uploads(): Asking {
   const card = JSON.stringify(loreCard(1000))
   const bodies = [card, `${card} `]
   let sent = 0
-  // A service refuses large requests of an account of which many wait.
+  // Only two, because a service refuses large requests of an account if many requests of the account wait.
   return {
     connections: 2,
     next: () => ({ path: '/characters/Fern%20moss', body: bodies[sent++ % 2] ?? card, method: 'PUT' }),

@@ -3,8 +3,8 @@ import { connect, type Socket } from 'node:net'
 import { benchKey, type Measured } from './processes.ts'
 
 /*
- * Sends requests to two services in turn, in slices of a fifth of a second. So other programs slow down both services equally,
- * and neither service is idle long enough for a collection of its garbage. Only the CPU time of the services is measured.
+ * Sends requests to two services in turn, in slices of a fifth of a second. With such short slices, other programs slow down
+ * both services equally, and neither service is idle long enough to collect garbage. Only CPU time of the services is measured.
  */
 
 /** The duration of a slice, and the number of slices of each service in a pair. */
@@ -42,7 +42,6 @@ export class Caller {
     this.#connections = asking.connections ?? standardConnections
   }
 
-  /** Opens the connections. */
   async open(): Promise<void> {
     while (this.#idle.length < this.#connections) this.#idle.push(await this.#connected())
   }

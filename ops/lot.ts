@@ -2,11 +2,11 @@ import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 /*
- * Draws comments, paragraphs and test titles by lot, for a reader who does not know the code: `node ops/lot.ts SEED`. The same
- * seed draws the same lot of the same commit.
+ * Prints random comments, paragraphs and test titles, for a reader who does not know the code: `node ops/lot.ts SEED`. The same
+ * seed gives the same texts of the same commit.
  */
 
-/** The number of items in each lot. */
+/** The number of texts of each kind. */
 const comments = 30
 const paragraphs = 10
 const titles = 10
@@ -72,7 +72,7 @@ const lots = {
   ),
   // A paragraph is prose, and no heading, list, table or code.
   paragraphs: draw(items('{*.md,docs/**/*.md}', /(?<=\n\n)((?:[A-Z*`[].*\n)(?:(?![|#`]).+\n)*)/g), paragraphs, random),
-  // Also the title of a table that takes several lines: it stands after `])(`.
+  // The title of a test with a table of several lines comes after `])(`.
   titles: draw(
     items('test/**/*.ts', /(?:\b(?:it|test)(?:\.each\([^\n]*\))?|^[ \t]*\]\))\(\s*(['"`].*?['"`]),/gm, groupsAbove),
     titles,

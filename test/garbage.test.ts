@@ -71,7 +71,7 @@ describe('memory after a burst', () => {
     )
   })
 
-  it('is in use if several collections did not free it, and is then the new baseline', () => {
+  it('counts as in use if several collections did not free it, and is then the new baseline', () => {
     const { clock, state, collect } = watched()
     Object.assign(state, { resident: 300, inUse: 200 })
     clock.advance(200_000)

@@ -4,8 +4,8 @@ import { controlCharacters, type NameRule, nameProblem } from '../text.ts'
 import type { ModelList } from './model-lists.ts'
 
 /**
- * What a key may be allowed to do. `keys` manages the keys of its own account. `admin` is for the operator, and includes `keys`.
- * Only the command line and the very first start give `admin` to a key; a rotation passes it on to the successor.
+ * The scopes that a key may have. `keys` manages the keys of the key's account. `admin` is for the operator, and includes `keys`.
+ * Only the command line and the very first start give `admin` to a key. A rotation passes `admin` on to the successor.
  */
 export const scopes = ['plants:read', 'plants:write', 'chat', 'characters:write', 'keys', 'admin'] as const
 export type Scope = (typeof scopes)[number]
@@ -19,7 +19,7 @@ export interface Account {
   /** Unix seconds; null when the account is not suspended. */
   readonly suspended: number | null
   readonly limits: AccountLimits
-  /** The models that the keys of the account may use; null for all. */
+  /** The models that the keys of the account may use; null for all models. */
   readonly models: ModelList | null
 }
 
@@ -32,12 +32,12 @@ export interface Key {
   readonly scopes: readonly Scope[]
   readonly created: number
   readonly expires: number | null
-  /** When the key stops working: in the past for a revoked key, in the future for a rotated key whose overlap still runs. */
+  /** When the key stops working: in the past for a revoked key, in the future for a rotated key that still works. */
   readonly revoked: number | null
-  /** About when the key was last used: written at intervals, not with each request. */
+  /** The approximate time of the last use: it is written at intervals, not with each request. */
   readonly lastUsed: number | null
   readonly limits: Limits
-  /** The key's own list, which applies in addition to the account's; null for all. */
+  /** The key's list of models, which applies in addition to the account's list; null for all models. */
   readonly models: ModelList | null
 }
 
@@ -58,7 +58,7 @@ export interface KeyRequest {
 
 /** Changes of a key's limits: null removes a limit, and limits without an entry stay. */
 export type LimitChanges = Readonly<Partial<Record<LimitName, number | null>>>
-/** Changes of an account's limits. `none` means no limit, also when the settings have one. */
+/** Changes of an account's limits: like `LimitChanges`, and `none` means no limit, even if the setting `LIMITS` has a limit. */
 export type AccountLimitChanges = Readonly<Partial<Record<LimitName, number | 'none' | null>>>
 
 /** A key and its secret, which is shown once and not stored. */
@@ -67,7 +67,7 @@ export interface NewKey {
   readonly secret: string
 }
 
-/** The reason of a refusal, if callers treat that reason differently; `refused` for all other reasons. */
+/** The reason of a refusal. `refused` stands for all reasons that callers do not treat differently. */
 export type AccessErrorCode = 'refused' | 'key_ended' | 'last_admin_key'
 
 /** A refusal of a change to accounts or keys. Its message is for the operator. */
@@ -82,43 +82,43 @@ export class AccessError extends Error {
 }
 
 /**
- * Accounts and keys. A refusal is an `AccessError`. A change that takes the last working key of the scope `admin` away is refused
- * with the code `last_admin_key`. Each change of an account or a key, except `noteUses`, writes an audit record in its transaction.
- * `by` is the author: by default the command line, and in `createFirstAccount` the service.
+ * Accounts and keys. A refusal is an `AccessError`. A change that ends the last working key with the scope `admin` is refused
+ * with the code `last_admin_key`. Each change of an account or a key, except `noteUses`, writes an audit record in the same
+ * transaction. `by` is the author of a change: by default the command line, and in `createFirstAccount` the service.
  */
 export interface AccessStore {
   /** Refuses a name that is taken or malformed. */
   createAccount(name: string, limits?: AccountLimits, models?: ModelList | null, by?: Actor): Promise<Account>
   listAccounts(): Promise<readonly Account[]>
-  /** Suspends an account, so that its keys are refused. Refuses an unknown account, and one that is suspended already. */
+  /** Suspends an account, so that its keys are refused. Refuses an unknown account, and an account that is already suspended. */
   suspendAccount(name: string, by?: Actor): Promise<Account>
-  /** Refuses an unknown account, and one that is not suspended. */
+  /** Ends a suspension. Refuses an unknown account, and an account that is not suspended. */
   resumeAccount(name: string, by?: Actor): Promise<Account>
-  /** Refuses an unknown account. @param models the new list of models; by default it stays */
+  /** Changes the limits and the models of an account. Refuses an unknown account. @param models by default the list stays */
   limitAccount(name: string, changes: AccountLimitChanges, models?: ModelList | null, by?: Actor): Promise<Account>
   /** Creates the first account and its key in one transaction; returns null when there is an account already. */
   createFirstAccount(request: KeyRequest, by?: Actor): Promise<NewKey | null>
-  /** Refuses an unknown account, a malformed name, no scopes, and a preset secret that begins like an existing key. */
+  /** Refuses an unknown account, a malformed name, no scopes, and a preset secret with the prefix of an existing key. */
   createKey(request: KeyRequest, by?: Actor): Promise<NewKey>
-  /** All keys, or the keys of one account, oldest first; keys of one second by their ids. Refuses an unknown account. */
+  /** All keys, or the keys of one account, oldest first, and keys of the same second by id. Refuses an unknown account. */
   listKeys(account?: string): Promise<readonly Key[]>
-  /** At most `limit` keys of an account in the order of `listKeys`, ended keys included. @param after the key before the first one */
+  /** At most `limit` keys of an account after the key `after`, in the order of `listKeys`. Keys that have ended are included. */
   keysAfter(account: number, after: KeyPosition | undefined, limit: number): Promise<readonly Key[]>
   /**
-   * Creates a successor of a key. The old key goes on working for `overlapSeconds`; with 0 it ends at once. Finds the key as
-   * `revokeKey` does. Refuses an unknown key, several matching keys, and with the code `key_ended` a key that has ended or has a
-   * successor.
+   * Creates a successor of a key. The old key works for `overlapSeconds` more; with 0 it ends immediately. Finds the key as
+   * `revokeKey` does. Refuses an unknown key, and several matching keys. With the code `key_ended`, refuses a key that has ended
+   * or has a successor.
    */
   rotateKey(prefixOrKey: string, overlapSeconds: number, by?: Actor): Promise<NewKey>
   /**
-   * Revokes a key at once. Finds it by the whole key, its id, its prefix, or a beginning of the prefix that no other key has.
-   * Refuses an unknown key, several matching keys, and with `key_ended` a revoked key.
+   * Revokes a key immediately. Finds the key by its secret, its id, its prefix, or a beginning of the prefix that no other key
+   * has. Refuses an unknown key, and several matching keys. With the code `key_ended`, refuses a revoked key.
    */
   revokeKey(prefixOrKey: string, by?: Actor): Promise<Key>
   /**
    * Changes the limits and the models of a key. Finds the key as `revokeKey` does. Refuses an unknown key, and several matching
    * keys.
-   * @param models the new list of models; by default it stays
+   * @param models the new list of models; by default the list stays
    */
   limitKey(prefixOrKey: string, changes: LimitChanges, models?: ModelList | null, by?: Actor): Promise<Key>
   /** The cached key with this SHA-256 digest, whatever its state; undefined when it is not in the cache. */
@@ -131,7 +131,7 @@ export interface AccessStore {
   readKey(id: string): Promise<Key | undefined>
   /** Removes and returns the notices that migrations have left for the operator, in order. */
   takeNotices(): Promise<readonly string[]>
-  /** Writes when keys were last used: Unix seconds by the keys' ids. */
+  /** Writes the times of last use. @param uses Unix seconds by the ids of the keys */
   noteUses(uses: ReadonlyMap<string, number>): Promise<void>
 }
 
@@ -163,7 +163,7 @@ export function isScope(text: string): text is Scope {
   return scopes.some((scope) => scope === text)
 }
 
-/** Why a text cannot be a key's name, as the end of a sentence; undefined when it can. */
+/** Why a text cannot be a key's name, as the end of a sentence; undefined for a valid name. */
 export function keyNameProblem(name: string): string | undefined {
   return nameProblem(name, keyNameRule)
 }
@@ -175,7 +175,7 @@ const keyNameRule: NameRule = {
   refused: controlCharacters,
 }
 
-/** The longest time that a rotated key may go on working: a year. */
+/** The longest overlap of a rotated key with its successor: a year. */
 export const maxOverlapSeconds = 31_536_000
 
 /** The latest expiry of a key, in Unix seconds: the end of the year 9999. Later values are probably milliseconds. */

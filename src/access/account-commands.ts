@@ -6,9 +6,9 @@ import { accountLimitHelp, limitsText, readAccountChanges, readAccountLimits, wi
 import type { ModelList } from './model-lists.ts'
 import { modelsHelp, modelsText, readModels } from './model-options.ts'
 
-/** Adds `accounts …` to the command line. @returns that command, for more subcommands */
+/** Adds `accounts …` to the command line. @returns the command `accounts`, for more subcommands */
 export function addAccountCommands(program: Command, withStores: WithStores<AccessStores>): Command {
-  const accounts = program.command('accounts').description('look after accounts')
+  const accounts = program.command('accounts').description('make, list, change and delete accounts')
   accounts
     .command('create')
     .argument('<name>')
@@ -40,7 +40,7 @@ export function addAccountCommands(program: Command, withStores: WithStores<Acce
   accounts
     .command('suspend')
     .argument('<name>')
-    .description('refuse all keys of an account, at once, until it is resumed')
+    .description('refuse all keys of an account immediately, until the account is resumed')
     .action((name: string) =>
       withStores(async ({ access }) => {
         const account = await access.suspendAccount(name)
@@ -50,7 +50,7 @@ export function addAccountCommands(program: Command, withStores: WithStores<Acce
   accounts
     .command('resume')
     .argument('<name>')
-    .description('let the keys of a suspended account in again')
+    .description('end the suspension of an account: its keys work again')
     .action((name: string) =>
       withStores(async ({ access }) => {
         const account = await access.resumeAccount(name)

@@ -7,7 +7,7 @@ import { AuditList, AuditQuery } from './audit-schemas.ts'
 import { callerOf, type Guard, requireScope } from './guard.ts'
 import { readPage } from './pages.ts'
 
-/** What the route of the audit trail needs. */
+/** The objects that the route of the audit trail uses. */
 export interface AuditOptions {
   readonly guard: Guard
   readonly audit: AuditTrail
@@ -15,7 +15,7 @@ export interface AuditOptions {
 
 const defaultLimit = 100
 
-/** The audit trail. Keys with the scope `admin` get all records, keys with `keys` the records of their own account. */
+/** `GET /audit`. A key with the scope `admin` gets all records. A key with the scope `keys` gets the records of its account. */
 export const auditPlugin: FastifyPluginAsyncTypebox<AuditOptions> = async (app, { guard, audit }) => {
   app.get(
     '/audit',
@@ -49,6 +49,6 @@ export const auditPlugin: FastifyPluginAsyncTypebox<AuditOptions> = async (app, 
 }
 
 function othersAccounts(): ApiError {
-  const message = 'Only keys with the scope "admin" ask for an account. Leave "account" out to see your own.'
+  const message = 'Only a key with the scope "admin" may send "account". Leave "account" out to see your own records.'
   return new ApiError(403, 'missing_scope', message, { param: 'account' })
 }

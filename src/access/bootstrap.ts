@@ -5,14 +5,14 @@ import { refusalOf } from './refusals.ts'
 
 /** The result of the very first start. */
 export interface FirstStart {
-  /** The first key, to be shown once; undefined when the operator has preset it. */
+  /** The first key, to be shown once; undefined if the operator has preset the key. */
   readonly key: string | undefined
 }
 
-/** What a start reports to the operator. */
+/** The facts that a start reports to the operator. */
 export interface Bootstrap {
   readonly first?: FirstStart
-  /** Warnings that the preset key does not work, and that no account has a working key of the scope `admin`. */
+  /** Warnings: the preset key does not work, or no account has a working key of the scope `admin`. */
   readonly warnings: readonly string[]
   /** Notices of migrations, reported once. */
   readonly notices: readonly string[]
@@ -20,7 +20,7 @@ export interface Bootstrap {
 
 /**
  * Creates the account `owner` with one key of all scopes when there is no account yet.
- * @param presetKey the secret of that key, chosen by the operator; later starts ignore it, and warn if it does not work
+ * @param presetKey the secret of that key, chosen by the operator. Later starts do not use it, and warn if the key does not work
  * @param by the author in the audit records
  */
 export async function bootstrapAccess(
@@ -40,7 +40,7 @@ export async function bootstrapAccess(
 
 async function problemOfPreset(store: AccessStore, presetKey: string): Promise<string | undefined> {
   const preset = await store.findKey(digestKey(presetKey))
-  const fault = !preset ? 'no key like it' : refusalOf(preset) && 'that key opens nothing any more'
+  const fault = !preset ? 'no key has this value' : refusalOf(preset) && 'the key with this value no longer works'
   if (!fault) return undefined
   return `BOOTSTRAP_KEY is ignored: there is an account already, and ${fault}. Use: conservatory keys create`
 }

@@ -20,7 +20,7 @@ export function newKeyEntry(key: Key): AuditEntry {
   return { action: 'key.created', target: key.prefix, account: key.account, before: null, after: factsOfKey(key) }
 }
 
-/** The audit entry of a changed key. @param successor the key that replaces it after a rotation */
+/** The audit entry of a changed key. @param successor the new key of a rotation */
 export function keyChange(action: AuditAction, before: Key, after: Key, successor?: Key): AuditEntry {
   const { before: was, after: is } = changesOf(factsOfKey(before), factsOfKey(after))
   const added = successor && { successor: successor.prefix }

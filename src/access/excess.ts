@@ -4,7 +4,7 @@ import { type Key, type KeyRequest, type Scope, scopes } from './access.ts'
 import { modelsExceed } from './model-lists.ts'
 import { endOf } from './refusals.ts'
 
-/** What a key may do, for how long, how often and with which models. Over HTTP a key cannot give more than it has itself. */
+/** The scopes, the end, the limits and the models of a key. Over HTTP, a key cannot give another key more than it has itself. */
 export interface Permissions extends Pick<Key, 'scopes' | 'limits' | 'models'> {
   /** When the key stops working, in Unix seconds; null for never. */
   readonly ends: number | null
@@ -57,13 +57,13 @@ export function excessOver(holder: Permissions, other: Permissions): Excess | un
 export function checkMayMake(maker: Permissions, other: Permissions): void {
   if (other.scopes.includes('admin')) {
     const command = 'conservatory keys create --account NAME --scopes admin'
-    throw exceeds({ param: 'scopes', message: `The scope "admin" is given by the command line alone: ${command}.` })
+    throw exceeds({ param: 'scopes', message: `Only the command line gives the scope "admin": ${command}.` })
   }
   checkMayRotate(maker, other)
 }
 
 /**
- * Refuses to rotate a key with more permissions than the caller's key, since the caller gets its successor.
+ * Refuses to rotate a key with more permissions than the caller's key, because the caller gets the successor of the rotated key.
  * @throws ApiError 403 `exceeds_your_key` with the field of the excess
  */
 export function checkMayRotate(holder: Permissions, other: Permissions): void {
@@ -72,8 +72,8 @@ export function checkMayRotate(holder: Permissions, other: Permissions): void {
 }
 
 /**
- * Refuses to revoke a key with more permissions than the caller's key. The scope `admin` may revoke any key, since revoking gives
- * no permission away.
+ * Refuses to revoke a key with more permissions than the caller's key. A key with the scope `admin` may revoke any key, because a
+ * revocation gives no permission to another key.
  * @throws ApiError 403 `exceeds_your_key` with the field of the excess
  */
 export function checkMayRevoke(holder: Permissions, other: Permissions): void {
@@ -86,13 +86,13 @@ function excessOfScopes(holder: Permissions, other: Permissions): Excess | undef
   if (missing.length === 0) return undefined
   return {
     param: 'scopes',
-    message: `Your key lacks ${missing.join(', ')} of the key's scopes. Use one that has them.`,
+    message: `Your key lacks ${missing.join(', ')} of the other key's scopes. Use a key that has these scopes.`,
   }
 }
 
 function excessOfLife(holder: Permissions, other: Permissions): Excess | undefined {
   if (holder.ends === null || (other.ends !== null && other.ends <= holder.ends)) return undefined
-  const message = `Your key ends at ${holder.ends} (Unix seconds), and that key must not end later. Use one that lasts longer.`
+  const message = `Your key ends at ${holder.ends} (Unix seconds), and the other key must not end later. Use a key that ends later, or has no end.`
   return { param: 'expires', message }
 }
 
@@ -101,7 +101,7 @@ function excessOfLimits(holder: Permissions, other: Permissions): Excess | undef
     const max = holder.limits[name]
     const requested = other.limits[name]
     if (max === undefined || (requested !== undefined && requested <= max)) continue
-    const message = `Your key has the limit ${name}=${max}, and that key must have it too, as high at most.`
+    const message = `Your key has the limit ${name}=${max}, and the other key must have this limit too, with the same or a lower value.`
     return { param: `limits.${name}`, message }
   }
   return undefined
@@ -109,7 +109,7 @@ function excessOfLimits(holder: Permissions, other: Permissions): Excess | undef
 
 function excessOfModels(holder: Permissions, other: Permissions): Excess | undefined {
   if (!modelsExceed(holder, other.models)) return undefined
-  const message = `Your key may use these models alone, and that key must not have more: ${holder.models?.join(', ')}.`
+  const message = `Your key may use these models alone, and the other key must not have more: ${holder.models?.join(', ')}.`
   return { param: 'models', message }
 }
 

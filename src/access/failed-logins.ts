@@ -7,9 +7,9 @@ const minuteMs = 60_000
 /** Each further failure makes the delay longer by this step. */
 const stepMs = 5
 const maxWaitMs = 1000
-/** The most failures of one address that are delayed at the same time; a further failure gets a 429. */
+/** The most failures of one address that are delayed at the same time. A further failure gets a 429. */
 const maxWaiting = 64
-/** The most addresses that are tracked; for a further address, the one that came first is dropped. */
+/** The most addresses that are tracked. For a further address, the address that was added first is dropped. */
 const maxAddresses = 10_000
 
 interface Address {
@@ -19,8 +19,8 @@ interface Address {
 }
 
 /**
- * Slows down attackers who guess keys: the more failures an address has, the later is its next 401. Good keys never wait. An IPv6
- * network of 64 bits counts as one address (`networkOf`).
+ * Slows down attackers who guess keys: the more failures an address has, the later is its next 401. A request with a valid
+ * key is never delayed. An IPv6 network of 64 bits counts as one address (`networkOf`).
  */
 export class FailedLogins {
   readonly #addresses = new Map<string, Address>()

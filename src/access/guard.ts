@@ -15,14 +15,14 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** The key of the request, once the guard has admitted it. */
     caller: Key | null
-    /** How many requests the key has left; null if nothing limits its requests. */
+    /** How many requests the key has left; null if no limit applies to the requests of the key. */
     requestsLeft: Allowance | null
   }
 }
 
 /**
- * The last admission of a connection. `writeHeaders` identifies the group of routes, since each group reads the Authorization
- * header in its own way.
+ * The last admission of a connection. `writeHeaders` identifies the group of routes: the groups read the `Authorization` header
+ * differently.
  */
 interface Admitted {
   readonly header: string | undefined
@@ -30,7 +30,7 @@ interface Admitted {
   readonly digest: string
 }
 
-/** If a body takes longer than this to arrive, the key is checked again. Keys of running streams are checked as often. */
+/** If a body takes longer than this to arrive, the key is checked again. `KeyWatch` checks the keys of streams as often. */
 const recheckAfterMs = 250
 
 /** Authenticates requests: finds the key of a credential, or refuses the request with a 401 that says what to change. */
@@ -69,11 +69,11 @@ export class Guard {
   }
 
   /**
-   * Admits a request with the same `Authorization` header as the last request of its connection. Most requests have the same:
-   * parsing the header and digesting the key again would cost a tenth of a small request.
+   * Admits a request with the same `Authorization` header as the last request of its connection. Without this
+   * shortcut, parsing the header and digesting the key would take a tenth of the CPU time of a small request.
    * @param writeHeaders as for `admit`
-   * @returns whether the request is admitted; a promise when its limits must be read first
-   * @throws ApiError 400 for two such headers, since Node shows only the first and a proxy may have checked the second; 401,
+   * @returns whether the request is admitted; a promise when the request must be counted in the database
+   * @throws ApiError 400 for two such headers, because Node shows only the first, and a proxy may have checked the second; 401,
    *   403, 429 and 503 as `admit`
    */
   admitAgain(request: FastifyRequest, writeHeaders?: RequestHeaders): boolean | Promise<true> {
@@ -101,7 +101,7 @@ export class Guard {
       await this.#failures.slow(networkOf(request.from))
       const reason = isMistyped(secret)
         ? 'The key is mistyped or cut off. Paste it again.'
-        : 'The key is not known here. Check it, or ask the operator for one.'
+        : 'The key is not known to this service. Check it, or ask the operator for a key.'
       throw unauthorized('invalid_api_key', reason)
     }
     await this.#admitKey(request, key, writeHeaders)
@@ -161,17 +161,17 @@ export function guardRequests(app: FastifyInstance, guard: Guard): void {
   })
 }
 
-/** Makes a hook that refuses a request whose key has none of these scopes, with a 403 that names them. */
+/** Makes a hook that refuses a request whose key has none of these scopes, with a 403 that names the scopes. */
 export function requireScope(...anyOf: readonly Scope[]): onRequestHookHandler {
   const names = anyOf.map((scope) => `"${scope}"`).join(' or ')
   return (request, _reply, done) => {
     const { scopes } = callerOf(request)
     if (anyOf.some((scope) => scopes.includes(scope))) done()
-    else done(new ApiError(403, 'missing_scope', `The key lacks the scope ${names}. Use one that has it.`))
+    else done(new ApiError(403, 'missing_scope', `The key lacks the scope ${names}. Use a key with this scope.`))
   }
 }
 
-/** Makes a hook that runs after the guard's, and sets the reply headers about the requests that are left. */
+/** Makes a hook that runs after the hook of the guard, and sets the reply headers about the requests that are left. */
 export function sendRequestsLeft(headersOf: RequestHeaders): onRequestHookHandler {
   return (request, reply, done) => {
     if (request.requestsLeft !== null) reply.headers(headersOf(request.requestsLeft))

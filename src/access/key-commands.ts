@@ -33,7 +33,7 @@ export function addKeyCommands(program: Command, withStores: WithStores<AccessSt
     .option('--expires <ISO 8601>', 'when the key ends, such as 2027-01-31T12:00:00Z', readExpiry)
     .option('--limit <name=value>', keyLimitHelp, withLimit)
     .option('--models <a,b/*>', modelsHelp, readModels)
-    .description('make a key and print it, this once')
+    .description('make a key, and print it: it is not shown again')
     .action((options: CreateOptions) =>
       withStores(async ({ access }) => {
         const made = await access.createKey({
@@ -51,7 +51,7 @@ export function addKeyCommands(program: Command, withStores: WithStores<AccessSt
     .command('list')
     .option('--account <name>', 'only the keys of this account')
     .option('--json', 'print JSON')
-    .description('list keys; never their secrets')
+    .description('list keys without their secrets')
     .action((options: { account?: string; json?: true }) =>
       withStores(async ({ access }) => {
         const rows = (await access.listKeys(options.account)).map((key) => describeKey(key, options.json))
@@ -66,7 +66,7 @@ export function addKeyCommands(program: Command, withStores: WithStores<AccessSt
       'how long the old key goes on working beside the new one; 0 ends it at once',
       readOverlap,
     )
-    .description('make a key like this one and print it, this once')
+    .description('make a key like this one, and print it: it is not shown again')
     .action((prefixOrKey: string, { overlap }: { overlap: number }) =>
       withStores(async ({ access }) => {
         const made = await access.rotateKey(prefixOrKey, overlap)
@@ -91,7 +91,7 @@ export function addKeyCommands(program: Command, withStores: WithStores<AccessSt
   keys
     .command('revoke')
     .argument('<prefix>', whichKey)
-    .description('revoke a key, at once')
+    .description('revoke a key immediately')
     .action((prefixOrKey: string) =>
       withStores(async ({ access }) => {
         const key = await access.revokeKey(prefixOrKey)
@@ -135,7 +135,7 @@ function readScopes(list: string): readonly Scope[] {
   return [...new Set(names.filter(isScope))]
 }
 
-/** Reads a moment in ISO 8601 as Unix seconds. A time without a time zone is refused, since it would depend on the machine. */
+/** Reads a moment in ISO 8601 as Unix seconds. A time without a time zone is refused: its meaning would depend on the machine. */
 function readExpiry(text: string): number {
   const isComplete = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2}))?$/.test(text)
   const milliseconds = isComplete && isCalendarDay(text.slice(0, 10)) ? Date.parse(text) : Number.NaN

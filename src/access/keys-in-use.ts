@@ -5,8 +5,8 @@ import { refusalOf } from './refusals.ts'
 const checkIntervalMs = 250
 
 /**
- * Ends the running requests of a key soon after the key has ended: by a command beside the service, by a request, by its expiry,
- * or by the suspension of its account. Keys are checked only while they have requests, and once for all requests of a key.
+ * Aborts the in-flight requests of a key soon after the key has ended: by a command, by a request, by its expiry, or by the
+ * suspension of its account. A key is checked only while it has in-flight requests, and once for all of them.
  */
 export class KeyWatch {
   readonly #store: Pick<AccessStore, 'findKeyById'>
@@ -55,7 +55,7 @@ export class KeyWatch {
 
 const writeIntervalMs = 60_000
 
-/** Writes when keys were last used: all keys in one write, a minute after the first use, so that no request waits for it. */
+/** Writes when keys were last used: all keys in one write, a minute after the first use. So no request waits for the write. */
 export class KeyUses {
   readonly #store: Pick<AccessStore, 'noteUses'>
   #uses = new Map<string, number>()
@@ -78,7 +78,7 @@ export class KeyUses {
     if (this.#uses.size === 0) return
     const uses = this.#uses
     this.#uses = new Map()
-    // A failed write, as on a full disk, must not refuse requests. The next use of a key is noted again.
+    // A failed write, for example on a full disk, must not refuse requests. The next use of a key is noted again.
     await this.#store.noteUses(uses).catch(() => {})
   }
 }

@@ -3,12 +3,12 @@ import { controlCharacters, type NameRule, nameProblem } from '../text.ts'
 /** The models that may be used: ids as in requests, and `b/*` for every id that begins with `b/`. */
 export type ModelList = readonly string[]
 
-/** An account or a key with its own list; null for all models. */
+/** An account or a key with its list of models; null for all models. */
 export interface ModelListOwner {
   readonly models: ModelList | null
 }
 
-/** A key with its list and the list of its account; both apply. */
+/** A key with its list of models and the list of its account. Both lists apply. */
 export interface ModelUser extends ModelListOwner {
   readonly account: ModelListOwner
 }
@@ -22,7 +22,7 @@ const entryRule: NameRule = {
   refused: controlCharacters,
 }
 
-/** Why entries are no valid list of models, as the end of a sentence; undefined for a valid list. */
+/** Why a list of models is not valid, as the end of a sentence; undefined for a valid list. */
 export function modelListProblem(entries: ModelList): string | undefined {
   if (entries.length === 0) return 'names no model; name one or more, or "*" for all'
   if (entries.length > maxModelEntries) {
@@ -54,7 +54,7 @@ export function mayUseModel(user: ModelUser, names: readonly string[]): boolean 
   )
 }
 
-/** The entries of both lists that lie below a prefix of `models.json`, such as `local/*`, and may be used. */
+/** The entries of both lists that a prefix of `models.json`, such as `local/*`, covers, and that both lists allow. */
 export function usablePartsOf(prefix: string, user: ModelUser): ModelList {
   const entries = [...(user.models ?? []), ...(user.account.models ?? [])]
   return [...new Set(entries)].filter((entry) => covers(prefix, entry) && mayUseModel(user, [entry]))

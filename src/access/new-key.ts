@@ -3,11 +3,11 @@ import { unixSeconds } from '../time.ts'
 import { AccessError, type Account, type Key, type KeyRequest, keyNameProblem, type NewKey } from './access.ts'
 import { keyPrefix, makeKey } from './key.ts'
 
-/** The most keys that are tried to find an unused prefix. */
+/** How many random keys are tried to find an unused prefix. */
 const maxAttempts = 100
 
 /**
- * Yields keys with random secrets, until the caller finds a key whose prefix is unused: prefixes identify keys on the command
+ * Yields keys with random secrets, until the caller finds a key with an unused prefix: prefixes identify keys on the command
  * line. A preset secret is yielded only once.
  * @throws AccessError for an invalid request, and when no further key can be made
  */
@@ -15,7 +15,7 @@ export function* newKeys(request: KeyRequest, account: Account): Generator<NewKe
   const problem = request.name === undefined ? undefined : keyNameProblem(request.name)
   if (problem !== undefined) throw new AccessError(`The key's name ${problem}.`)
   if (request.scopes.length === 0) {
-    throw new AccessError('A key without scopes could do nothing; give it one or more.')
+    throw new AccessError('A key needs a scope. Give it one or more.')
   }
   const created = unixSeconds()
   for (let attempt = 0; attempt < maxAttempts; attempt++) {
@@ -34,7 +34,7 @@ export function* newKeys(request: KeyRequest, account: Account): Generator<NewKe
       models: request.models ?? null,
     }
     yield { key, secret }
-    if (request.secret !== undefined) throw new AccessError('That key, or one that begins like it, exists already.')
+    if (request.secret !== undefined) throw new AccessError('A key with this prefix exists. Preset another key.')
   }
   throw new AccessError('No unused prefix was found for the key. Try again.')
 }

@@ -22,7 +22,7 @@ import { type ModelList, modelListOf, modelListProblem } from './model-lists.ts'
 import { readPage } from './pages.ts'
 import { hasEnded, isPast } from './refusals.ts'
 
-/** What the routes of keys need. */
+/** The objects that the routes of keys use. */
 export interface KeysOptions {
   readonly store: AccessStore
   readonly guard: Guard
@@ -32,8 +32,8 @@ export interface KeysOptions {
 const writeRefusals = [...refusals, 400, 413, 415, 507]
 
 /**
- * The working keys of the caller's account, for an application that creates keys for its users. A key cannot create a key with
- * more permissions than its own, and cannot rotate or revoke a key that has more; a key with `admin` may revoke any key.
+ * The routes of the working keys of the caller's account, for an application that creates keys for its users. A key cannot
+ * create, rotate or revoke a key with more permissions than its own. Only a key with the scope `admin` may revoke any key.
  */
 export const keysPlugin: FastifyPluginAsyncTypebox<KeysOptions> = async (app, { store, guard }) => {
   app.addHook('onRequest', guard.admitApiKey)
@@ -45,7 +45,6 @@ export const keysPlugin: FastifyPluginAsyncTypebox<KeysOptions> = async (app, { 
   addKeyRoutes(app, store, guard)
 }
 
-/** Adds the routes of an account's keys: listing them, and creating one. */
 function addListRoutes(app: TypedInstance, store: AccessStore, guard: Guard): void {
   const positionOf = async (account: number, id: string | undefined): Promise<KeyPosition | undefined> => {
     if (id === undefined) return undefined
@@ -120,9 +119,8 @@ function addListRoutes(app: TypedInstance, store: AccessStore, guard: Guard): vo
 /** The most keys of a page. */
 const maxKeys = 1000
 
-/** Adds the routes of one key. */
 function addKeyRoutes(app: TypedInstance, store: AccessStore, guard: Guard): void {
-  // Reads one key: an account may have any number of keys.
+  // Reads only this key, and not the list: an account may have any number of keys.
   const find = async ({ account }: Key, id: string): Promise<Key> => {
     await guard.settle()
     const key = await store.readKey(id)

@@ -4,7 +4,7 @@ import type { ModelList, ModelListOwner } from './model-lists.ts'
 import { isPast } from './refusals.ts'
 import { type AdminRow, type KeyRow, toKey } from './rows.ts'
 
-// The decisions that the stores of all engines share: a store reads rows, calls a function of this file, and writes its result.
+// Decisions that are the same for all engines: a store reads rows, calls a function of this file, and writes the result.
 // Times are Unix seconds.
 
 /**
@@ -25,9 +25,9 @@ export function accountTaken(name: string): AccessError {
 }
 
 /**
- * The account, suspended now.
- * @param given its name for the refusal
- * @throws AccessError when it is suspended already
+ * The account after it is suspended now.
+ * @param given the name that the refusal shows
+ * @throws AccessError when the account is already suspended
  */
 export function suspended(account: Account, given: string, now: number): Account {
   if (account.suspended !== null) throw new AccessError(`The account ${JSON.stringify(given)} is suspended already.`)
@@ -35,9 +35,9 @@ export function suspended(account: Account, given: string, now: number): Account
 }
 
 /**
- * The account, no longer suspended.
- * @param given its name for the refusal
- * @throws AccessError when it is not suspended
+ * The account after its suspension has ended.
+ * @param given the name that the refusal shows
+ * @throws AccessError when the account is not suspended
  */
 export function resumed(account: Account, given: string): Account {
   if (account.suspended === null) throw new AccessError(`The account ${JSON.stringify(given)} is not suspended.`)
@@ -59,8 +59,8 @@ export function withModels<Owner extends ModelListOwner>(owner: Owner, models: M
 }
 
 /**
- * The key, revoked now.
- * @throws AccessError with the code `key_ended` when the key is revoked already
+ * The key after it is revoked now.
+ * @throws AccessError with the code `key_ended` when the key is already revoked
  */
 export function revoked(key: Key, now: number): Key {
   if (isPast(key.revoked, now)) throw new AccessError(`The key ${key.prefix} is revoked already.`, 'key_ended')
@@ -105,9 +105,9 @@ export function holdsAdmin(keys: readonly AdminRow[], now: number): boolean {
 }
 
 /**
- * Refuses a change that takes the last working key of the scope `admin` away.
- * @param before whether there was such a key before the change
- * @param after whether there is such a key after the change
+ * Refuses a change that ends the last working key with the scope `admin`.
+ * @param before whether there was a working key of the scope `admin` before the change
+ * @param after whether there is one after the change
  * @throws AccessError with the code `last_admin_key`
  */
 export function checkAdminIsLeft(before: boolean, after: boolean): void {
@@ -116,7 +116,7 @@ export function checkAdminIsLeft(before: boolean, after: boolean): void {
   throw new AccessError(message, 'last_admin_key')
 }
 
-/** The minimum length of a text that is searched for as the beginning of a prefix: all keys that we make begin with `cv_`. */
+/** The minimum length of a text that is searched for as the beginning of a prefix. All keys of the service begin with `cv_`. */
 const minSearchLength = 4
 
 /** The text as the beginning of a prefix to search for; null when it is too short. */
@@ -145,7 +145,7 @@ export function matchingKey(rows: readonly KeyRow[], given: string, digest: stri
 /** The most keys that a refusal lists. */
 const maxNamed = 10
 
-/** The refusal of a beginning that several keys have. */
+/** The refusal of a text with which several prefixes begin. */
 function severalKeys(given: string, rows: readonly KeyRow[]): AccessError {
   const named = rows
     .slice(0, maxNamed)

@@ -16,7 +16,7 @@ export class PostgresAccounts {
   ): Promise<Account> {
     const trimmed = accountNamed(name)
     const created = unixSeconds()
-    // A counter gives each id once, so that no account inherits the ledger of a deleted account.
+    // A counter gives each id only once. Otherwise, a new account could get the id and the ledger of a deleted account.
     const [counter] = await sql<{ value: number }[]>`
       UPDATE counters SET value = value + 1 WHERE name = 'accounts' RETURNING value`
     if (!counter) throw new Error('the table of counters is empty')
@@ -71,14 +71,14 @@ export class PostgresAccounts {
     await sql`SELECT id FROM accounts WHERE id = ${id} FOR UPDATE`
   }
 
-  /** Removes an account and its keys; the caller has removed everything else of it, except its usage. */
+  /** Removes an account and its keys. The caller has removed all other data of the account, except its usage. */
   async remove(sql: Transaction, { id }: Account): Promise<void> {
     await sql`DELETE FROM keys WHERE account = ${id}`
     await sql`DELETE FROM accounts WHERE id = ${id}`
   }
 }
 
-/** The columns of an account by name: a prepared statement with `*` fails once a newer version has added a column. */
+/** The names of an account's columns: a prepared statement with `*` fails after a newer release has added a column. */
 function columns(sql: Queries) {
   return sql`id, name, created, suspended, limits, models`
 }

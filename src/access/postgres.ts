@@ -69,7 +69,7 @@ export class PostgresAccessStore implements AccessStore {
   suspendAccount(name: string, by = commandLine): Promise<Account> {
     return this.#change(async (sql, record) => {
       const before = await this.#accounts.named(sql, name)
-      // The wait for the account's lock may be long, so this lock is taken before that of `#withAdminLeft`, which blocks every
+      // The wait for the account's lock may be long. So it comes before `#withAdminLeft`, which takes a lock that blocks every
       // rotation and revocation of keys.
       await this.#accounts.lock(sql, before)
       const after = await this.#withAdminLeft(sql, () => this.#accounts.suspend(sql, name))
@@ -101,7 +101,7 @@ export class PostgresAccessStore implements AccessStore {
    * @param removeAccountData removes the account's data of other features, in the same transaction, while the account is locked;
    *   returns false to keep the account
    * @returns whether the account is deleted
-   * @throws AccessError for an unknown account, and for one with the last working key of the scope `admin`
+   * @throws AccessError for an unknown account, and for the account of the last working key of the scope `admin`
    */
   async deleteAccount(
     name: string,
@@ -111,7 +111,7 @@ export class PostgresAccessStore implements AccessStore {
     return this.#change(async (sql, record) => {
       const account = await this.#accounts.named(sql, name)
       await this.#accounts.lock(sql, account)
-      // The removal may take long, so it runs before `#withAdminLeft`, whose lock blocks every rotation and revocation of keys.
+      // The removal may take long. So it runs before `#withAdminLeft`, which blocks every rotation and revocation of keys.
       if (!(await removeAccountData(sql, account.id))) return false
       await this.#withAdminLeft(sql, () => this.#accounts.remove(sql, account))
       await record(by, accountEntry('account.deleted', account))
@@ -197,7 +197,7 @@ export class PostgresAccessStore implements AccessStore {
     const known = this.#cache.get(id)
     if (known) return known
     const key = await this.readKey(id)
-    // The cache may still have the key by its digest.
+    // The cache may still have the key under its digest.
     if (refusalOf(key)) this.#cache.forget()
     return key && this.#cache.set(id, key)
   }
@@ -210,7 +210,7 @@ export class PostgresAccessStore implements AccessStore {
   }
 
   async takeNotices(): Promise<readonly string[]> {
-    // DELETE … RETURNING gives each notice to one replica alone.
+    // `DELETE … RETURNING` gives each notice to only one replica.
     const taken = await this.#database.transaction(
       (sql) => sql<{ id: string; text: string }[]>`DELETE FROM notices RETURNING id, text`,
     )
@@ -221,8 +221,8 @@ export class PostgresAccessStore implements AccessStore {
     const noted = JSON.stringify([...uses].map(([id, moment]) => ({ id, moment })))
     await this.#database.transaction(async (sql) => {
       await withoutStandby(sql)
-      // The latest use of all replicas wins. The order makes deadlocks of replicas less likely. The planner may still join in
-      // another order, and then a deadlock is retried.
+      // Of the uses that replicas write, the latest is kept. ORDER BY makes deadlocks of replicas less likely. The planner may
+      // still join in another order. Then a deadlock is possible, and the transaction is retried.
       await sql`
         UPDATE keys SET last_used = noted.moment
         FROM (SELECT id, moment FROM json_to_recordset(${noted}::text::json) AS x(id text, moment bigint) ORDER BY id) AS noted
@@ -268,7 +268,7 @@ export class PostgresAccessStore implements AccessStore {
     return this.#change((sql, record) => this.#withAdminLeft(sql, () => change(sql, record)))
   }
 
-  /** Runs a change, and refuses it if it takes away the last working key of the scope `admin`. */
+  /** Runs a change, and refuses it if no working key of the scope `admin` is left after it. */
   async #withAdminLeft<T>(sql: Transaction, change: () => Promise<T>): Promise<T> {
     // The lock keeps two replicas from each removing one of the last two admin keys at the same time.
     await sql`SELECT value FROM counters WHERE name = 'accounts' FOR UPDATE`

@@ -7,7 +7,7 @@ export function unauthorized(code: string, message: string): ApiError {
   return new ApiError(401, code, message, { headers: { 'www-authenticate': 'Bearer' } })
 }
 
-/** Why a key is refused now; undefined when it works. A missing key was deleted with its account. */
+/** Why a key is refused now; undefined for a working key. A missing key was deleted with its account. */
 export function refusalOf(key: Key | undefined): ApiError | undefined {
   const now = unixSeconds()
   if (!key || (key.revoked ?? Infinity) <= now) {

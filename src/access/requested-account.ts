@@ -2,9 +2,9 @@ import { ApiError, invalidField } from '../errors.ts'
 import { AccessError, type AccessStore, findAccount, type Key } from './access.ts'
 
 /**
- * The id of the account that a request is about: the caller's own, or the account that an operator names.
+ * The id of the account that a request is about: the caller's account, or the account that an operator names.
  * @param name the query parameter `account`
- * @throws ApiError 403 for a name from a key without the scope `admin`, 400 for a name that no account has
+ * @throws ApiError 403 if a key without the scope `admin` sends a name, 400 for a name that no account has
  */
 export async function requestedAccount(store: AccessStore, caller: Key, name: string | undefined): Promise<number> {
   if (name === undefined) return caller.account.id

@@ -45,7 +45,7 @@ export const selectAdmins = `
   SELECT keys.scopes, keys.revoked, keys.expires, accounts.suspended
   FROM keys JOIN accounts ON accounts.id = keys.account WHERE keys.scopes LIKE '%admin%'`
 
-/** Selects rows for `toKey`. It names each column instead of `*`: see `columns` in `postgres-accounts.ts`. */
+/** Selects rows for `toKey`. The reason for naming each column is at `columns` in `postgres-accounts.ts`. */
 export const selectKeys = `
   SELECT keys.id, keys.account, keys.prefix, keys.name, keys.digest, keys.scopes, keys.created, keys.expires,
     keys.revoked, keys.last_used, keys.limits, keys.models, accounts.name AS account_name, accounts.created AS account_created,

@@ -30,7 +30,7 @@ export class SqliteAccounts {
     return this.#database.prepare<[], AccountRow>('SELECT * FROM accounts ORDER BY id').all().map(toAccount)
   }
 
-  /** The id of an account; undefined without a name, and if no account has it. */
+  /** The id of an account; undefined for null and for a name that no account has. */
   idOf(name: string | null): number | undefined {
     return name === null ? undefined : this.#byName.get(name)?.id
   }
@@ -63,7 +63,7 @@ export class SqliteAccounts {
     return holdsAdmin(this.#database.prepare<[], AdminRow>(selectAdmins).all(), unixSeconds())
   }
 
-  /** Removes an account and its keys; the caller has removed everything else of it, except its usage. */
+  /** Removes an account and its keys. The caller has removed all other data of the account, except its usage. */
   remove({ id }: Account): void {
     this.#database.prepare('DELETE FROM keys WHERE account = ?').run(id)
     this.#database.prepare('DELETE FROM accounts WHERE id = ?').run(id)

@@ -35,7 +35,7 @@ export class SqliteAccessStore implements AccessStore {
   readonly #keyById: Statement<[string], KeyRow>
   readonly #keysAfter: Statement<[account: number, created: number, id: string, limit: number], KeyRow>
   readonly #noteUse: Statement<[number, string]>
-  /** Keys by digest and by id. Unknown keys are not cached, since an attacker can invent any number of them. */
+  /** Keys by digest and by id. Unknown keys are not cached, because an attacker can invent any number of keys. */
   readonly #cache: VersionedCache<Key>
 
   readonly #paced: PacedWrites
@@ -70,7 +70,7 @@ export class SqliteAccessStore implements AccessStore {
   }
 
   async createFirstAccount(request: KeyRequest, by = serviceActor()): Promise<NewKey | null> {
-    // It is one transaction, so that only one of several first starts creates the account, and never without its key.
+    // One transaction creates the account and its key. Of several processes that start at the same time, only one creates them.
     return this.#change(by, (record) => {
       if (this.#accounts.list().length > 0) return null
       record(by, accountEntry('account.created', this.#accounts.create(request.account)))
@@ -112,9 +112,10 @@ export class SqliteAccessStore implements AccessStore {
 
   /**
    * Deletes an account with its keys in one transaction. Its usage stays in the ledger.
-   * @param removeAccountData removes the account's data of other features, in the same transaction; returns false to keep the account
+   * @param removeAccountData removes the account's data of other features, in the same transaction; returns false to keep the
+   *   account
    * @returns whether the account is deleted
-   * @throws AccessError for an unknown account, and for one with the last working key of the scope `admin`
+   * @throws AccessError for an unknown account, and for the account of the last working key of the scope `admin`
    */
   async deleteAccount(
     name: string,
@@ -260,7 +261,7 @@ export class SqliteAccessStore implements AccessStore {
     return key
   }
 
-  /** Runs a change in one transaction, in the share of the account that makes it, and empties the cache afterwards. */
+  /** Runs a change in one transaction, in the share of work of the author's account, and empties the cache afterwards. */
   #change<T>(by: Actor, change: (record: Recorder) => T): Promise<T> {
     return this.#paced.run(this.#accounts.idOf(by.account) ?? noAccount, () => {
       try {
@@ -271,7 +272,7 @@ export class SqliteAccessStore implements AccessStore {
     })
   }
 
-  /** Runs a change, and refuses it if it takes away the last working key of the scope `admin`. */
+  /** Runs a change, and refuses it if no working key of the scope `admin` is left after it. */
   #changeWithAdminLeft<T>(by: Actor, change: (record: Recorder) => T): Promise<T> {
     return this.#change(by, (record) => {
       const hadAdmin = this.#accounts.hasAdmin()

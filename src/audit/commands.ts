@@ -21,7 +21,7 @@ export function addAuditCommand(program: Command, withStores: WithStores<AuditSt
       '--since <day>',
       'the first day in UTC, or a moment such as 2026-11-01T08:00:00Z; the default is all records that are kept',
     )
-    .option('--account <name>', 'only records about this account, also a deleted one')
+    .option('--account <name>', 'only records about the account with this name, even if it is deleted')
     .addOption(new Option('--action <name>', 'only this action').choices(auditActions))
     .option('--json', 'print JSON')
     .description('list who changed what, the oldest first')

@@ -4,7 +4,7 @@ import { inTransaction } from '../storage/write-lock.ts'
 import { type AuditEntry, commandLine, type Facts } from './record.ts'
 import { writeRecord } from './sqlite.ts'
 
-/** An entry about the whole database, or about anything else that belongs to no account. */
+/** An audit entry about the whole database, or about another subject that belongs to no account. */
 export function globalEntry(
   action: 'database.restored' | 'database.migrated' | 'models.reloaded',
   before: Facts | null,
@@ -18,7 +18,8 @@ const restoredWithoutRecord = 1
 
 /**
  * Writes the audit record of a restore into the restored database. If the backup is older than the audit trail, the database has
- * no table for the record. Then the restored database is marked, and the record is written when it is next opened.
+ * no table for the record. Then the restored database is marked, and `recordRestore` writes the record when the database is next
+ * opened.
  * @param file the path of the backup
  */
 export function noteRestore(database: Database, file: string): void {

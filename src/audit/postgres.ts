@@ -4,15 +4,15 @@ import type { Actor, AuditEntry, AuditQuestion, AuditRecord, AuditTrail } from '
 import { type AuditRow, auditColumns, recordOf, toRecord, toRow, unknownAfter } from './rows.ts'
 
 /**
- * Adds an audit record to the current transaction. To be called at the end of the transaction: the record locks the counter of
- * records, and other transactions wait for that lock until this transaction ends.
+ * Adds an audit record to the current transaction. To be called at the end of the transaction, because this function locks
+ * the counter of records, and other transactions wait for that lock until this transaction ends.
  */
 export type Recorder = (by: Actor, entry: AuditEntry) => Promise<void>
 
 /**
  * Runs a change and writes its audit records in one transaction, then calls the `onRecord` of each record's actor.
  * @param timeoutMs how long the transaction may take; by default the time limit of a request
- * @throws ApiError 503 as every transaction, and every error of the change
+ * @throws the errors of `PostgresDatabase.transaction` and of the change
  */
 export async function withAuditRecords<T>(
   database: PostgresDatabase,
@@ -41,7 +41,7 @@ export async function writeRecord(sql: Transaction, by: Actor, entry: AuditEntry
   const record = recordOf(by, entry)
   const { id = null, name = null } = entry.account ?? {}
   const row = toRow(record)
-  // The server runs the statements in this order, so the second sees the new value. Sending both together saves a round trip.
+  // The server runs the statements in this order, so the second statement sees the new value. Pipelining saves a round trip.
   await Promise.all([
     sql`UPDATE counters SET value = value + 1 WHERE name = 'audit_records'`,
     sql`

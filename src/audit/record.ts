@@ -29,7 +29,7 @@ export type AuditAction = (typeof auditActions)[number]
 /** The author of a change: a caller with a key, the operator at the command line, or the service itself. */
 export interface Actor {
   readonly kind: 'key' | 'command_line' | 'service'
-  /** The prefix of the caller's key. Null without a key, as `account` and `from` are. */
+  /** The prefix of the caller's key. Without a key, `key`, `account` and `from` are null. */
   readonly key: string | null
   /** The name of the key's account. */
   readonly account: string | null
@@ -42,7 +42,7 @@ export interface Actor {
 /** Names and values that describe one side of a change. */
 export type Facts = Readonly<Record<string, unknown>>
 
-/** What a store records of a change: never a secret, its digest, or the text of a card or a message. */
+/** The facts that a store records about a change: never a secret, the digest of a secret, or the text of a card or a message. */
 export interface AuditEntry {
   readonly action: AuditAction
   /** A key's prefix, the name of an account or a character, or `A>B` or `A>B#tag` for a share; null for other subjects. */
@@ -74,9 +74,9 @@ export interface AuditRecord {
 export interface AuditQuestion {
   /** The first moment, in Unix seconds. */
   readonly since?: number | undefined
-  /** Only records of the account with this id. A new account with the name of a deleted one does not see the old records. */
+  /** Only records of the account with this id. A new account with the name of a deleted account does not see the old records. */
   readonly accountId?: number | undefined
-  /** Only records of accounts with this name, deleted ones included. */
+  /** Only records of accounts with this name, deleted accounts included. */
   readonly accountName?: string | undefined
   readonly action?: AuditAction | undefined
   /** The id of the record after which the list begins. */
@@ -91,7 +91,7 @@ export interface AuditTrail extends Prunable {
    * @throws ApiError 400 when `after` is not the id of a record that matches the filters
    */
   list(question: AuditQuestion): Promise<readonly AuditRecord[]>
-  /** Writes the record of a change outside the database. */
+  /** Writes the audit record of a change that is not made in the database, such as a reload of `models.json`. */
   record(by: Actor, entry: AuditEntry): Promise<void>
 }
 
@@ -102,7 +102,7 @@ export interface AuditStores {
 
 const noKey = { key: null, account: null, from: null }
 
-/** The operator. It has no `onRecord`, since no log is open while a command runs. */
+/** The operator at the command line. There is no `onRecord`, because a command has no log. */
 export const commandLine: Actor = { kind: 'command_line', ...noKey }
 
 /** The service itself, for example at its first start. */
@@ -111,7 +111,7 @@ export function serviceActor(onRecord?: (record: AuditRecord) => void): Actor {
 }
 
 /**
- * The differences between two states of the same subject, as the two sides of an entry; both whole states when one is null.
+ * The facts that differ between two states of a subject, as the two sides of an entry. Without one state, the other is complete.
  */
 export function changesOf(before: Facts | null, after: Facts | null): Pick<AuditEntry, 'before' | 'after'> {
   if (!before || !after) return { before, after }

@@ -21,7 +21,7 @@ export interface AuditRow {
 /** The columns of a record without its number and its account. */
 export const auditColumns = 'id, at, actor, actor_key, actor_account, address, action, target, before, after'
 
-/** Makes the record of an entry, with a new id and the time of now. */
+/** Makes the record of an entry, with a new id and the current time. */
 export function recordOf({ kind, key, account, from }: Actor, entry: AuditEntry): AuditRecord {
   const { action, target, before, after } = entry
   const id = `audit_${randomUUID().replaceAll('-', '')}`
@@ -53,7 +53,7 @@ export function toRecord(row: AuditRow): AuditRecord {
   return { object: 'audit_record', id, at, actor: { kind, key, account }, from, action, target, ...facts }
 }
 
-/** The refusal of a page after a record that does not exist, does not match the filters, or is not for the caller to see. */
+/** The refusal of an `after` whose record does not exist, does not match the filters, or may not be seen by the caller. */
 export function unknownAfter(): Error {
   return invalidField('after', 'is not the id of a record of this list', 'The value of')
 }

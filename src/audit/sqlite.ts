@@ -25,7 +25,7 @@ export function withAuditRecords<T>(database: Database, change: (record: Recorde
   return result
 }
 
-/** Writes a record; the caller runs it in the transaction of the change. */
+/** Writes a record. The caller must have the transaction of the change open. */
 export function writeRecord(database: Database, by: Actor, entry: AuditEntry): AuditRecord {
   const record = recordOf(by, entry)
   const { id = null, name = null } = entry.account ?? {}
@@ -38,10 +38,10 @@ export function writeRecord(database: Database, by: Actor, entry: AuditEntry): A
   return record
 }
 
-/** How many records one query scans, in a few milliseconds. A filter may skip any number of records: the scan needs a bound. */
+/** How many records one query scans, which takes a few milliseconds. Without this bound, a rare filter would scan all records. */
 const seqPerQuery = 10_000
 
-/** The numbers of the first record and of the last. */
+/** The numbers of the first and the last record. */
 interface Ends {
   readonly first: number
   readonly last: number

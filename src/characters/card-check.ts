@@ -28,7 +28,7 @@ export interface FileCheck {
   readonly tests: number
   /** Faults that were tolerated, one sentence each. */
   readonly warnings: readonly string[]
-  /** The reason why the file cannot be read. The code is that of an upload of the file, or `file_unreadable`. */
+  /** The reason why the file cannot be read. The code is `file_unreadable`, or the code of the error for an upload. */
   readonly error: { readonly code: string; readonly message: string } | null
 }
 

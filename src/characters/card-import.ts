@@ -104,7 +104,7 @@ async function importCard(card: NamedCard, commandLibrary: CommandLibrary): Prom
   return `${shown} is in ${file}.`
 }
 
-/** Whether an import wrote this file: only such a file is in the folder for imports and has a digest as its name. */
+/** Whether an import wrote this file: imported files are in the folder for imports, and their names are digests. */
 function isImported(file: string, { folder }: CommandLibrary): boolean {
   return dirname(file) === realPath(folder) && /^[0-9a-f]{64}\.(?:json|png|charx)$/.test(basename(file))
 }

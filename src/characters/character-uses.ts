@@ -6,7 +6,7 @@ import { dayBegin } from './policy.ts'
 const writeDelayMs = 60_000
 /** The most versions of one write. */
 const batchSize = 500
-/** The most versions that are remembered as recorded today. Then all are forgotten, and a version may be recorded again. */
+/** The most versions that are remembered as recorded today. At this number all are forgotten, and a use may be recorded again. */
 const maxRememberedVersions = 100_000
 
 /**

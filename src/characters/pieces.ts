@@ -40,8 +40,8 @@ export function versionRemoved() {
 }
 
 /**
- * Removes the pieces of removed versions and of abandoned uploads, in small transactions. If that fails, the next service that
- * runs removes them.
+ * Removes the pieces of removed versions and of abandoned uploads, in small transactions. If that fails, the service removes
+ * the pieces later.
  */
 export async function removeAllLeftovers(store: Pick<CharacterStore, 'removeLeftovers'>): Promise<void> {
   const left = { prune: store.removeLeftovers.bind(store) }

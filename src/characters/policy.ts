@@ -11,7 +11,7 @@ export const keptVersions = 20
 const keptDays = 90
 const day = 86_400
 
-/** The most versions and bytes that one transaction removes, since other writes wait for it; one version may have more bytes. */
+/** The most versions and bytes that one transaction removes: other writes wait for it. A single version may have more bytes. */
 const maxRemovedVersions = 10
 const maxRemovedBytes = 16 * 1024 ** 2
 
@@ -23,7 +23,7 @@ export interface CharacterUsage {
 
 /**
  * Checks the limits before characters or bytes are added. A request that adds nothing is never refused.
- * @throws ApiError 429 without `Retry-After`, because nothing becomes free by waiting
+ * @throws ApiError 429 without `Retry-After`, because waiting does not help
  */
 export function checkCharacterLimits(limits: CharacterLimits, usage: CharacterUsage, added: CharacterUsage): void {
   const { characters = Infinity, bytes = Infinity } = limits
@@ -52,7 +52,7 @@ export function dayBegin(moment: number): number {
   return moment - (moment % day)
 }
 
-/** The moment since which an older version must have been used, otherwise it expires. */
+/** An older version expires if it was not used since this moment. */
 export function keptIfUsedSince(now: number): number {
   return dayBegin(now) - keptDays * day
 }
@@ -79,7 +79,7 @@ export interface PurgePlan {
 }
 
 /**
- * Finds expired versions, as many as one transaction removes. An expired version is not among the newest, was not used since
+ * Finds expired versions, as many as one transaction removes. An expired version is not among the newest 20, was not used since
  * `usedSince`, and is not the current one.
  * @param rows a page of characters in order, each with its versions, the newest first
  * @param begin the character before the page; null for the first page

@@ -102,7 +102,8 @@ export async function assignPieces(
   { account, name, digest }: VersionKey,
   bytes: number,
 ): Promise<void> {
-  // The row is updated before the pieces are counted: `removeLeftovers` locks it before it removes pieces.
+  // The update locks the row before the pieces are counted. `removeLeftovers` needs this lock too, so it cannot remove pieces
+  // after the count.
   await sql`
     UPDATE uploads SET begun = 0, account = ${account}, name = ${escapeNul(name)}, digest = ${digest}
     WHERE id = ${upload}`

@@ -11,10 +11,10 @@ import { selectForPurge } from './rows.ts'
 
 const nothing = Buffer.alloc(0)
 
-/** The number of characters and bytes of an account. No other transaction can add to them until this one ends. */
+/** The number of characters and bytes of an account. Until the transaction ends, no other transaction can increase them. */
 export async function lockUsage(sql: Transaction, account: number): Promise<CharacterUsage> {
-  // The lock has its own table. With the account's row as the lock, plants and characters would block each other while a commit
-  // waits for its standby.
+  // The lock has its own table. With a lock on the account's row, writes of plants and of characters would block each other while
+  // a commit waits for the standby.
   await sql`
     INSERT INTO upload_locks (account) VALUES (${account}) ON CONFLICT (account) DO UPDATE SET account = excluded.account`
   return usageOf(sql, account)
@@ -28,7 +28,7 @@ export async function usageOf(sql: Queries, account: number): Promise<CharacterU
   return usage ?? { characters: 0, bytes: 0 }
 }
 
-/** Whether an account has a version. @param isLocked keeps the version from being removed before the transaction ends */
+/** Whether an account has a version. @param isLocked whether to lock the version against removal until the transaction ends */
 export async function hasVersion(
   sql: Queries,
   account: number,
@@ -97,8 +97,8 @@ export async function purge(
   if (surplus.length === 0) return { removed: [], ...progress }
   const removed = await withAuditRecords(database, async (sql, record) => {
     const versions = listed(sql, surplus)
-    // The rows of the characters are locked, because an upload that makes one of these versions current again writes such a row.
-    // Replicas of older releases write it too.
+    // The rows of the characters are locked. An upload that makes one of these versions current again writes such a row, even in
+    // a replica of an older release, and waits for the lock.
     await sql`
       SELECT name FROM characters
       WHERE (account, name) IN (SELECT account, name FROM ${versions}) ORDER BY account, name FOR UPDATE`
@@ -133,7 +133,7 @@ function listed(sql: Transaction, versions: readonly VersionKey[]) {
   return sql`json_to_recordset(${JSON.stringify(list)}::text::json) AS versions (account BIGINT, name TEXT, digest TEXT)`
 }
 
-/** Adds rows to `character_use` for versions that a replica of an older release has uploaded meanwhile. They count as unused. */
+/** Adds rows to `character_use` for versions that a replica of an older release has stored meanwhile. They count as unused. */
 async function noteUnknown(sql: Transaction): Promise<boolean> {
   await sql`
     INSERT INTO character_use (account, name, digest, bytes, uploaded)

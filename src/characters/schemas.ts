@@ -21,7 +21,7 @@ const listed = {
   has_avatar: Type.Optional(
     Type.Boolean({
       description:
-        'Whether `GET /characters/{name}/avatar` has a picture; missing for uploads from before 0.2.0 until a minute or more after the start.',
+        'Whether `GET /characters/{name}/avatar` has a picture. Missing for an upload from before 0.2.0 until the service has checked it, a minute or more after the start.',
     }),
   ),
   created: Type.Optional(
@@ -106,7 +106,7 @@ export const CharacterSummary = Type.Object(
   },
 )
 
-/** A character as each key that may play it sees it. Only keys that may read the card get `card` and the lists of faults. */
+/** The reply for one character. Only keys that may read the card get `card` and the lists of faults. */
 export const CharacterBody = Type.Object(
   {
     ...listed,
@@ -115,7 +115,7 @@ export const CharacterBody = Type.Object(
     character_version: Type.String(),
     greetings: Type.Array(Type.Object({ index: Type.Integer(), text: Type.String() }), {
       description:
-        'The greetings for `greeting` of a chat completion, with "User" as the user. Prompts have the same texts: random choices in a greeting depend on the card, its index and `conversation_id`.',
+        'The greetings for `greeting` of a chat completion, with "User" as the name of the user. Prompts have the same texts, because random choices in a greeting depend only on the card, the index of the greeting and `conversation_id`.',
     }),
     lore_entries: Type.Integer(),
     regexes: Type.Integer(),
@@ -183,7 +183,8 @@ export const CharacterFormat = Type.Object({
   conversation_id: Type.Optional(
     Type.String({
       maxLength: 200,
-      description: 'The `conversation_id` of later chat completions: the reply has the greetings with the same texts.',
+      description:
+        'The `conversation_id` of later chat completions. The greetings in the reply then have the same texts as in these completions.',
       errorMessage: 'send a text of at most 200 characters, once',
     }),
   ),

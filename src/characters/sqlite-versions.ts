@@ -10,7 +10,7 @@ import type { SqlitePieces } from './sqlite-pieces.ts'
 
 const nothing = Buffer.alloc(0)
 
-/** The versions of uploaded characters in SQLite, with their sizes and uses. Only `purge` opens a transaction itself. */
+/** The versions of uploaded characters in SQLite, with their sizes and uses. Only `purge` opens a transaction. */
 export class SqliteVersions {
   readonly #database: Database
   readonly #pieces: SqlitePieces

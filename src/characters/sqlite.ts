@@ -46,7 +46,7 @@ export class SqliteCharacterStore implements CharacterStore {
   readonly #versionTable: SqliteVersions
   readonly #pieces: SqlitePieces
 
-  /** Results of `find`, also negative results: each chat request calls `find`, mostly for characters that are not uploads. */
+  /** Results of `find`, also negative results: each chat request calls `find`, and usually the character is not an upload. */
   readonly #findCache: VersionedCache<StoredCharacter | null>
 
   readonly #paced: PacedWrites

@@ -57,7 +57,7 @@ export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async 
         operationId: 'addCharacter',
         summary: 'Upload a character card',
         description:
-          'Takes the bytes of a card, JSON, PNG or CHARX. The card is stored unchanged, for your account only, under its own name. With `dry_run=true` nothing is stored: the reply is a 200 with the same summary, and neither limits nor a character of the same name matter.',
+          'Takes the bytes of a card, JSON, PNG or CHARX. The card is stored unchanged, for your account only, under the name in the card. With `dry_run=true` nothing is stored: the reply is a 200 with the same summary, even if a limit is reached or the name is taken.',
         tags: ['characters'],
         security,
         querystring: UploadQuery,
@@ -114,7 +114,7 @@ export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async 
       schema: {
         operationId: 'deleteCharacter',
         summary: 'Delete one of your characters',
-        description: 'Deletes the character with all its versions, which count in no limit any more.',
+        description: 'Deletes the character with all its versions, which then count in no limit of your account.',
         tags: ['characters'],
         security,
         params: CharacterPath,

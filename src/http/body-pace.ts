@@ -1,15 +1,15 @@
 import type { Readable } from 'node:stream'
 import { SumOfTurn } from '../turn.ts'
 
-/** The bytes of large bodies that are taken in one turn of the event loop, before the other bodies wait: some 4 ms. */
+/** The bytes of large bodies that are taken in one turn of the event loop. They take some 4 ms. Further bodies wait. */
 const maxBytesPerTurn = 4 * 1024 ** 2
-/** A body that continues takes about so many bytes before it can be paused again: what Node reads from a socket at once. */
+/** Node reads about this number of bytes from a socket at once. So a body that continues takes them before it can be paused. */
 const bytesOfRead = 64 * 1024
 
 /**
- * Distributes the bytes of large bodies among the turns of the event loop. Node reads all sockets that have data in one turn, and
- * up to 2 MiB from each; so the bodies of many clients would block the loop together. Beyond the bytes of a turn, each body is
- * paused after its next piece, and the paused bodies continue in later turns, in their order.
+ * Distributes the bytes of large bodies among the turns of the event loop. In one turn, Node reads all sockets that have data,
+ * and up to 2 MiB from each socket. So the bodies of many clients would block the loop together. When the bytes of a turn are
+ * used up, each body is paused after its next piece. The paused bodies continue in later turns, in the order of their pauses.
  */
 export class BodyPace {
   /** The bytes that were taken from all bodies. */
@@ -26,7 +26,7 @@ export class BodyPace {
 
   readonly #continue = (): void => {
     const left = maxBytesPerTurn - this.#taken.value
-    // At least one body continues in each turn, even if the bodies that are not paused fill every turn.
+    // At least one body continues in each turn, even if bodies that are not paused use up the bytes of every turn.
     const count = Math.max(1, Math.floor(left / bytesOfRead))
     for (const body of this.#paused.splice(0, count)) body.resume()
     if (this.#paused.length > 0) setImmediate(this.#continue)

@@ -12,7 +12,7 @@ export const lingerMs = 1000
 /** The pace of all bodies, because there is one event loop. */
 const pace = new BodyPace()
 
-/** Parses a body. @returns the value for `request.body`, or a promise of it @throws the refusal of a body that is not valid */
+/** Parses a body. @returns the value for `request.body`, or a promise of the value @throws the refusal of an invalid body */
 type ParseBody = (request: FastifyRequest, body: Buffer) => unknown
 
 /** Registers a parser for bodies of these content types. */
@@ -22,8 +22,8 @@ export function takeBodies(app: FastifyInstance, types: string | string[], parse
 
 /**
  * Makes a function that reads and parses a body, and counts its bytes as they arrive, not as `Content-Length` announces them.
- * @throws ApiError 413 beyond the route's limit, 503 when too many bytes are in flight: the client may still be sending then,
- *   so its connection is closed after the reply. Node's error when the client has left
+ * @throws ApiError 413 beyond the route's limit, 503 when too many bytes are in flight; Node's error when the client has left.
+ *   After a 413 or a 503 the connection is closed, because the client may still be sending
  */
 function bodyReader(parse: ParseBody) {
   return (request: FastifyRequest, payload: IncomingMessage): Promise<unknown> => {
@@ -65,7 +65,7 @@ function bodyReader(parse: ParseBody) {
       }
     }
     const end = () => {
-      // A later error is not about the body, whose bytes are in use now.
+      // The body is complete, and its bytes are in use now. A later error must not free these bytes.
       payload.off('error', fail)
       const bytes = all?.bytes() ?? only ?? Buffer.alloc(0)
       try {
@@ -87,8 +87,8 @@ function tooLarge(): ApiError {
 }
 
 /**
- * Delays the close of a connection after its reply, and discards what still arrives. With unread bytes the system would reset the
- * connection, and the client would not see the reply.
+ * Delays the close of a connection after the reply, and discards the bytes that still arrive. If the connection were closed with
+ * unread bytes, the system would reset the connection, and the client would not see the reply.
  */
 function lingerBeforeClosing(socket: Socket): void {
   // Node calls this after the last reply of a connection.
@@ -104,8 +104,8 @@ const blockBytes = 1024 ** 2
 /**
  * Collects the pieces of a body in blocks of a megabyte, so that a piece of one byte costs one byte. When a quarter of the
  * announced bytes has arrived, and at least a megabyte, one block for all announced bytes replaces the blocks. The system
- * assigns its memory only as it is written, so bytes that never arrive cost nothing. Each old block is freed as soon as it is
- * copied, so a large body is in memory only once.
+ * assigns the memory of this block only when bytes are written to it, so bytes that never arrive cost nothing. Each old block is
+ * freed as soon as it is copied, so a large body is in memory only once.
  */
 class GrowingBytes {
   readonly #announced: number

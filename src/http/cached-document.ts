@@ -8,7 +8,7 @@ import { networkOf } from '../networks.ts'
 import { matchesTag } from './etag.ts'
 import { piecesOf } from './pieces.ts'
 
-/** The time that a browser may use a document without asking: documents change only with a new version of the service. */
+/** How long a browser may use a cached document without a request. Documents change only with a new version of the service. */
 const maxAgeSeconds = 300
 /** Bytes that are written in one turn of the event loop. */
 const pieceBytes = 16 * 1024
@@ -19,7 +19,7 @@ export interface DocumentOptions {
   readonly cacheControl?: string
   /** The `Vary` header. */
   readonly vary?: string
-  /** Whether to compress by Brotli too, which is a tenth smaller and takes longer. */
+  /** Whether to compress the document with Brotli too. The result is a tenth smaller than with gzip, but takes longer to make. */
   readonly hasBrotli?: boolean
 }
 
@@ -29,7 +29,7 @@ interface Coded {
   readonly bytes: Buffer
 }
 
-/** Brotli's quality: the highest takes three times as long, and saves a fiftieth. */
+/** Brotli's quality. The highest quality (11) would take three times as long, and save only a fiftieth. */
 const brotliQuality = 10
 
 /** A document that is the same for all clients, in memory once plain and once in each content coding. */
@@ -52,7 +52,7 @@ export class CachedDocument {
     this.#digest = hash('sha256', plain, 'base64url').slice(0, 27)
   }
 
-  /** Makes a document; threads of Node's pool compress it. @param type its media type */
+  /** Makes a document. Threads of Node's pool compress the bytes. @param type the media type of the document */
   static async from(type: string, bytes: Buffer, options: DocumentOptions = {}): Promise<CachedDocument> {
     const gzipped: Coded = { coding: 'gzip', bytes: await promisify(gzip)(bytes, { level: 9 }) }
     if (!options.hasBrotli) return new CachedDocument(type, bytes, [gzipped], options)
@@ -62,7 +62,7 @@ export class CachedDocument {
   }
 
   /**
-   * Sends the document, or a 304 to a client that has it.
+   * Sends the document, or a 304 to a client that already has the document.
    * @throws ApiError 503 when too many replies are open
    */
   send(request: FastifyRequest, reply: FastifyReply, readers: ReaderLimit): FastifyReply {
@@ -80,13 +80,13 @@ export class CachedDocument {
   }
 }
 
-/** Adds names to the `Vary` header; the CORS plugin may have added `Origin` before. */
+/** Adds names to the `Vary` header, to which the CORS plugin may have added `Origin` before. */
 export function addVary(reply: FastifyReply, names: string): void {
   const before = reply.getHeader('vary')
   reply.header('vary', before === undefined ? names : `${String(before)}, ${names}`)
 }
 
-/** All refusals are this one error: to make an error with its stack costs as much as the rest of a refusal. */
+/** All refusals share this error, because making an error with its stack costs as much as the rest of a refusal. */
 const tooMany = overloaded('Too many clients are reading documents now. Try again in a second.', {
   'cache-control': 'no-store',
 })
@@ -98,7 +98,7 @@ export class ReaderLimit {
   #count = 0
   readonly #counts = new Map<string, number>()
 
-  /** @param maxPerAddress the most open replies of one caller, so that a slow reader cannot take all; by default `max` */
+  /** @param maxPerAddress the most open replies of one address, so that one slow reader cannot use up `max`; by default `max` */
   constructor(max: number, maxPerAddress = max) {
     this.#max = max
     this.#maxPerAddress = maxPerAddress
@@ -140,7 +140,7 @@ function codingsOf(accepted: string | readonly string[] = ''): (coding: Coded['c
   return (coding) => (weights.get(coding) ?? weights.get('*') ?? 0) > 0
 }
 
-/** Caches the result of a function from its first call on; after a failure, the next call tries again. */
+/** Caches the result of a function from the first call on. After a failure, the next call runs the function again. */
 export function once<T>(make: () => Promise<T>): () => Promise<T> {
   let made: Promise<T> | undefined
   return () => {

@@ -28,8 +28,8 @@ export const exposedHeaders: readonly string[] = [
 
 /**
  * Allows pages of other origins to call every route except `/metrics` (Fetch Standard, "CORS protocol"). A preflight is answered
- * before the key is checked, since browsers send no key with it. All headers that a preflight names are allowed.
- * @param origins such as `https://a.example`; `*` alone allows all
+ * before the key is checked, because browsers send no key with a preflight. All headers that a preflight names are allowed.
+ * @param origins the allowed origins, such as `https://a.example`. `*` allows all origins
  */
 export async function allowOrigins(app: FastifyInstance, origins: readonly string[]): Promise<void> {
   const allowed = {
@@ -37,7 +37,7 @@ export async function allowOrigins(app: FastifyInstance, origins: readonly strin
     methods: ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'],
     exposedHeaders: [...exposedHeaders],
     maxAge: 600,
-    // The package's refusal would not have our error body.
+    // With `true`, the package would refuse some preflights with another error body than ours.
     strictPreflight: false,
   }
   const optionsOf: FastifyCorsOptionsDelegateCallback = ({ method, url, routeOptions }, done) => {

@@ -9,13 +9,13 @@ declare module 'fastify' {
   }
 }
 
-/** Headers of a reply that are about its body. A refusal in place of the body must not have them. */
+/** Headers that describe the body of a reply. A refusal in place of this body must not have these headers. */
 const headersOfBody = ['content-disposition', 'content-length', 'etag', 'link', 'location', 'x-export-losses']
 
 /**
- * Counts large bodies and large replies, and refuses them when too many bytes are in flight. Streams are not counted:
- * backpressure bounds what they hold.
- * @param accountOf finds the account that the bytes are counted for
+ * Counts large bodies and large replies, and refuses them when too many bytes are in flight. Streams are not counted, because
+ * backpressure bounds the bytes that a stream holds.
+ * @param accountOf finds the account whose bytes are counted
  */
 export function countBytes(
   app: FastifyInstance,
@@ -39,7 +39,7 @@ export function countBytes(
     done()
   })
 
-  // A refused body is freed at once: refusals may follow each other faster than garbage collections.
+  // A refused body is freed immediately: many refusals may come between two garbage collections.
   app.addHook('onError', ({ body }, _reply, _error, done) => {
     if (Buffer.isBuffer(body)) freeBytes(body)
     done()
@@ -47,7 +47,7 @@ export function countBytes(
 
   app.addHook('onSend', (request, reply, payload, done) => {
     if ((typeof payload !== 'string' && !Buffer.isBuffer(payload)) || request.method === 'HEAD') return done()
-    // A UTF-16 unit has at most three bytes in UTF-8. Most texts are short, so their bytes need not be counted.
+    // A UTF-16 unit has at most three bytes in UTF-8. So the bytes of a short text need not be counted, and most texts are short.
     if (payload.length <= smallBytes / 3) return done()
     const bytes = Buffer.byteLength(payload)
     if (bytes <= smallBytes) return done()
@@ -58,7 +58,7 @@ export function countBytes(
       for (const name of headersOfBody) reply.removeHeader(name)
       throw error
     }
-    // The work is done: the reply's bytes replace the body's.
+    // The work is done, so the body is dropped. The bytes of the reply have replaced the bytes of the body in the count.
     request.body = undefined
     done()
   })

@@ -4,7 +4,7 @@ import { CachedDocument, once, ReaderLimit } from './cached-document.ts'
 
 const openApiFile = new URL('../../openapi/conservatory.json', import.meta.url)
 
-/** The files of the reference page: a page and a script of this project, the rest from Swagger UI. */
+/** The files of the reference page: a page and a script of this project, and files of Swagger UI. */
 const readerFolder = new URL('../../openapi/reader/', import.meta.url)
 const swaggerFolder = new URL('static/', import.meta.resolve('@fastify/swagger-ui/package.json'))
 const readerFiles = [
@@ -14,12 +14,12 @@ const readerFiles = [
   { path: '/docs/swagger-ui.css', type: 'text/css', file: new URL('swagger-ui.css', swaggerFolder) },
 ] as const
 
-/** The page may load scripts and styles only from this service and none inline, and may call no other host. */
+/** The page may load scripts and styles only from this service, may have none inline, and may call no other host. */
 const contentSecurityPolicy = [
   "default-src 'none'",
   "script-src 'self'",
   "style-src 'self'",
-  // Icons are `data:` URLs in the stylesheet; the page shows a requested picture as a `blob:`.
+  // Icons are `data:` URLs in the stylesheet. The page shows a requested picture as a `blob:` URL.
   "img-src 'self' data: blob:",
   "connect-src 'self'",
   "base-uri 'none'",

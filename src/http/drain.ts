@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse as NodeResponse } from 'node:http'
 
 /**
- * The state of a service that is about to stop: it still serves, and clients and balancers should move to other replicas. Each
- * reply closes its connection: a client with an open connection learns of the drain in no other way.
+ * The state of a service that is about to stop. The service still answers requests, but clients and balancers should move to
+ * other replicas. Each reply closes its connection, because otherwise a client would keep its open connection.
  */
 export class Drain {
   #hasBegun = false
@@ -20,7 +20,7 @@ export class Drain {
 }
 
 function responsesThatClose(mustClose: () => boolean): typeof NodeResponse {
-  // An import of `node:http` would read all its names and so load Node's WebSocket: 30 ms of every start.
+  // An import of `node:http` would read all names of that module, and so load Node's WebSocket. That takes 30 ms of every start.
   const { ServerResponse } = process.getBuiltinModule('node:http')
   return class<Request extends IncomingMessage = IncomingMessage> extends ServerResponse<Request> {
     override writeHead(...values: readonly unknown[]): this {

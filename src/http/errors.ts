@@ -6,8 +6,8 @@ import { commonHeaders } from './request-log.ts'
 export type ErrorBody = (error: ApiError) => unknown
 
 /**
- * Makes the error handler of a group of routes. The handler writes all errors in one shape. It logs errors with a status from 500
- * on with their cause, except the 503 `overloaded`.
+ * Makes the error handler of a group of routes. The handler writes all errors in one shape. It logs each error with a status of
+ * 500 or more, with the cause of the error. Only the 503 `overloaded` is not logged here.
  */
 export function errorHandler(body: ErrorBody) {
   return (thrown: unknown, request: FastifyRequest, reply: FastifyReply) => {
@@ -15,7 +15,7 @@ export function errorHandler(body: ErrorBody) {
       ? new ApiError(400, 'incomplete_body', 'The request ended before its body was complete. Send it whole.')
       : toApiError(thrown)
     if (error.status >= 500) request.failure = error.code
-    // Under load there may be thousands of refusals: the log line of each request is enough.
+    // Under load there may be thousands of refusals. Each request has a log line, which is enough.
     if (error.status >= 500 && error.code !== 'overloaded')
       request.log.error({ request_id: request.id, err: error.cause ?? error }, error.code)
     // A path that cannot be decoded fails before the hooks run.
@@ -28,16 +28,16 @@ export function errorHandler(body: ErrorBody) {
   }
 }
 
-/** Whether the client left before its body was complete: then reading the body failed, which is no fault of the service. */
+/** Whether the client left before its body was complete. Then the error is about the body, and is no fault of the service. */
 function leftEarly({ raw }: FastifyRequest): boolean {
   return raw.readableAborted && !raw.complete
 }
 
-/** The prefix of the plants interface, the only group of routes with error bodies of its own. */
+/** The prefix of the plants interface. Only this group of routes has error bodies in another shape than OpenAI's. */
 export const plantsPrefix = '/plants'
 const isOfPlants = new RegExp(`^${plantsPrefix}(?:[/?]|$)`)
 
-/** The shape of an error that is outside all groups of routes, chosen by the URL. */
+/** Chooses, by the URL, the shape of an error that occurs outside all groups of routes. */
 export function errorBodyOf(url: string): ErrorBody {
   return isOfPlants.test(url) ? plantErrorBody : openAiErrorBody
 }

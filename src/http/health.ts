@@ -2,7 +2,7 @@ import type { FastifyPluginAsync } from 'fastify'
 import { ApiError, StorageError } from '../errors.ts'
 import type { Drain } from './drain.ts'
 
-/** What the probes check. */
+/** The parts of the service that the probes check. */
 export interface HealthOptions {
   /** Rejects with the reason when the database does not answer. */
   readonly check: () => Promise<void>
@@ -18,13 +18,13 @@ export interface HealthOptions {
 export const healthPlugin: FastifyPluginAsync<HealthOptions> = async (app, { check, drain, damage }) => {
   app.get('/livez', { schema: { hide: true } }, async () => ({ status: 'ok' }))
   app.get('/readyz', { schema: { hide: true } }, async (_request, reply) => {
-    // The drain is checked first. Its 503 tells balancers to move to other replicas; it is no error, and is not logged as one.
+    // The drain is checked first. This 503 tells balancers to move to other replicas. It is not logged as an error.
     if (drain.hasBegun) return reply.code(503).send({ status: 'draining' })
     const failure = await check().then(
       () => undefined,
       (cause: unknown) => ({ cause }),
     )
-    // A damaged database is reported until a restart, even if it answers: its answers cannot be trusted.
+    // Damage is reported until a restart, even if the database answers, because these answers cannot be trusted.
     if (damage.isFound) return reply.code(503).send({ status: 'corrupt' })
     if (failure === undefined) return { status: 'ok' }
     const { cause } = failure

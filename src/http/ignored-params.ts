@@ -2,7 +2,9 @@ import type { TObject } from '@sinclair/typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { isFields } from '../fields.ts'
 
-/** The most characters of the names in the reply header `x-ignored-params`. Clients refuse headers beyond some 16 KiB in total. */
+/**
+ * The most characters of the names in the reply header `x-ignored-params`. Clients refuse headers beyond some 16 KiB in total.
+ */
 const maxHeaderLength = 4096
 
 /** The value of the reply header `x-ignored-params`: the names, and `+N` for N names that do not fit. */
@@ -10,7 +12,7 @@ export function ignoredHeader(names: readonly string[]): string {
   const written: string[] = []
   let left = maxHeaderLength
   for (const name of names) {
-    // Encoding never makes a name shorter, so a name that is too long already (it may have megabytes) is not encoded.
+    // A name may have megabytes. Encoding never makes a name shorter, so a name that is already too long is not encoded.
     if (name.length >= left) break
     const encoded = encodeURIComponent(name.toWellFormed())
     left -= encoded.length + 1

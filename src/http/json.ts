@@ -18,16 +18,16 @@ const smallBodyBytes = 16 * 1024
 /** Requests with a lone surrogate in their body. */
 const withLoneSurrogates = new WeakSet<FastifyRequest>()
 
-/** Whether a text or a property's name of a request's body has half of a surrogate pair. */
+/** Whether a text or a property name in the body of a request has half of a surrogate pair. */
 export function hasLoneSurrogates(request: FastifyRequest): boolean {
   return withLoneSurrogates.has(request)
 }
 
-/** Opens the work of a request, which ends when the signal aborts. */
+/** Opens the work of a request. The work ends when the signal aborts. */
 export type WorkOf = (request: FastifyRequest, signal: AbortSignal) => Work
 
 /**
- * Makes an instance accept JSON bodies only. Small bodies are read by `parseJson`, large ones by the same rules in steps.
+ * Makes an instance accept JSON bodies only. `parseJson` reads small bodies. Large bodies are read in steps, by the same rules.
  * Fastify refuses other content types (415).
  */
 export function acceptJsonOnly(app: FastifyInstance, workOf: WorkOf): void {
@@ -41,7 +41,6 @@ export function acceptJsonOnly(app: FastifyInstance, workOf: WorkOf): void {
   })
 }
 
-/** Decodes bytes, and frees them. */
 function textOf(bytes: Buffer): string {
   const text = decode(bytes)
   freeBytes(bytes)
@@ -58,8 +57,8 @@ async function parseInSteps(text: string, request: FastifyRequest, workOf: WorkO
 }
 
 /**
- * Parses a JSON text by the rules of RFC 8259 for senders: UTF-8, no property twice. It may have at most 100 levels, and no
- * fraction that would be rounded to an integer.
+ * Parses a JSON text by the rules of RFC 8259 for senders: UTF-8, and no property twice in an object. The text may have at most
+ * 100 levels, and no fraction that would be rounded to an integer.
  * @param onLoneSurrogate called for each text with half of a surrogate pair
  * @throws ApiError 400 that says what is wrong
  */

@@ -1,4 +1,4 @@
-// Types only: the fields that the OpenAPI document reads of a route (hide, summary, tags …).
+// Types only: the fields of a route that appear in the OpenAPI document (hide, summary, tags …).
 import type {} from '@fastify/swagger'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { TSchema } from '@sinclair/typebox'
@@ -6,13 +6,13 @@ import type { TSchema } from '@sinclair/typebox'
 /** A Fastify instance whose handlers have the types of their schemas. */
 export type TypedInstance = Parameters<FastifyPluginAsyncTypebox>[0]
 
-/** How a key is sent to routes that also accept it without `Bearer`. */
+/** The ways to send a key to routes that accept a key with and without `Bearer`. */
 export const security: readonly Readonly<Record<string, readonly string[]>>[] = [{ apiKey: [] }, { bearer: [] }]
 
 /** The error statuses of every route that needs a key. */
 export const refusals: readonly number[] = [401, 403, 429, 500, 503]
 
-/** A route's responses for the OpenAPI document: the successful ones, and the refusals, which share one schema. */
+/** A route's responses for the OpenAPI document: the successful responses, and the refusals, which share one schema. */
 export function answers(
   good: Readonly<Record<number, TSchema>>,
   refusal: TSchema,

@@ -9,7 +9,7 @@ import { commonHeaders, makeRequestId } from './request-log.ts'
 /** An error of Node's parser, with the bytes that caused the error if Node has them. */
 type ParserError = NodeJS.ErrnoException & { readonly rawPacket?: unknown }
 
-/** Connections whose error is answered: Node reports the error again with every piece of data that follows. */
+/** Connections whose error is already answered. Node reports the error again with each further piece of data. */
 const faulty = new WeakSet<Socket>()
 
 /** Answers a request for which Node's parser failed: it is not HTTP, has too large headers, or takes too long to arrive. */
@@ -27,7 +27,7 @@ function answerInTurn(app: FastifyInstance, error: ParserError, socket: Socket):
     response.once('close', () => answerInTurn(app, error, socket))
     return
   }
-  // In the middle of a reply, a client would read the error as a part of that reply.
+  // If a reply has begun, the client would read the error as a part of that reply.
   if (response?.headersSent) {
     socket.destroy()
     return
@@ -45,13 +45,13 @@ function answerInTurn(app: FastifyInstance, error: ParserError, socket: Socket):
   ]
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`)
   setTimeout(() => socket.destroy(), lingerMs).unref()
-  // If a request had begun, it writes its own log line.
+  // If a request had begun, `logRequests` writes the log line.
   if (!response) {
     app.log.info({ request_id: id, route: 'unknown', status: refusal.status, reason: error.code }, 'request')
   }
 }
 
-/** The refusal, and its status in words. */
+/** The refusal, and the reason phrase of its status. */
 function refusalOf({ code }: ParserError): readonly [reason: string, refusal: ApiError] {
   if (code === 'HPE_HEADER_OVERFLOW') {
     const refusal = new ApiError(431, 'headers_too_large', 'The headers are too large. Send fewer or shorter ones.')
@@ -72,7 +72,7 @@ function responseOn(socket: Socket): ServerResponse | undefined {
   return isResponse(response) ? response : undefined
 }
 
-/** Checks the fields: an import of the class would read all names of `node:http` and load Node's WebSocket, 30 ms of a start. */
+/** Checks the fields, because an import of the class would load Node's WebSocket, which takes 30 ms of a start (`drain.ts`). */
 function isResponse(value: unknown): value is ServerResponse {
   return typeof value === 'object' && value !== null && 'headersSent' in value && 'req' in value
 }

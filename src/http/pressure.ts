@@ -12,33 +12,33 @@ export interface LoopMonitor extends Clock {
 
 /** While load is shed, requests are accepted only during this time of each turn of the event loop. */
 const turnBudgetMs = 40
-/** While no load is shed, this is the time for large requests; small requests are always accepted then. */
+/** While no load is shed, large requests are accepted only during this time of each turn. Small requests are always accepted. */
 const burstBudgetMs = 150
-/** A request with a longer body is large. Thousands of small requests may come together, as when many streams begin. */
+/** A request with a longer body is large. Thousands of small requests may arrive together, as when many streams begin. */
 const minLargeBytes = 8192
 /** The time between two measurements of the event loop's delay. */
 const sampleIntervalMs = 500
-/** A higher mean delay in two intervals in a row is overload; in one interval it may be a burst. */
+/** A higher mean delay in two intervals in a row is overload. A higher delay in only one interval may be a burst. */
 const maxDelayMs = 100
 /** After this time without a refusal, load shedding ends. */
 const calmAfterMs = 1000
-/** So many checks at the beginning of each turn always pass, however long the turn lasts: a few slow requests are no overload. */
+/** This number of checks in each turn always passes, even if the turn lasts long, because a few slow requests are no overload. */
 const minTakenPerTurn = 12
 
-/** These routes are never refused: a supervisor without an answer would restart a service that is only busy. */
+/** These routes are never refused: without an answer, a supervisor would restart a service that is only busy. */
 const probeRoutes = new Set(['/livez', '/readyz'])
 
-/** All refusals are this one error: to make an error with its stack costs as much as the rest of a refusal. */
+/** All refusals share this error, because making an error with its stack costs as much as the rest of a refusal. */
 const refusal = overloaded()
 
 /**
- * Sheds load: in each turn of the event loop, requests are accepted until the turn's budget is used up, and the rest gets a
- * cheap 503 (docs/decisions/0013-under-load.md). Requests that wait for an upstream and replies that are being streamed count
- * only with the time that they use.
- * @param isBehind whether the work of the request's account comes faster than it is done
- * @param monitor measures the event loop; by default that of the process
- * @returns a further check for a large request that has waited for the database, to be called right before its work begins;
- *   throws the same 503
+ * Sheds load: in each turn of the event loop, requests are accepted until the turn's budget is used up. The other requests of the
+ * turn get a cheap 503 (docs/decisions/0013-under-load.md). Requests that wait for an upstream and replies that are being
+ * streamed use only as much of the budget as they use time.
+ * @param isBehind whether the account of the request sends work faster than the service does it
+ * @param monitor measures the event loop; by default the event loop of the process
+ * @returns a further check, which throws the same 503. It is for a large request that has waited for the database, and is called
+ *   right before the work of this request begins
  */
 export async function shedLoadUnderPressure(
   app: FastifyInstance,
@@ -83,8 +83,8 @@ export async function shedLoadUnderPressure(
     if (isTaken(request) || probeRoutes.has(request.routeOptions.url ?? '')) done()
     else done(refusal)
   })
-  // The work of earlier requests waits in slices, and does not make this turn longer. The caller is known now, and the body is not
-  // read yet.
+  // This check finds accounts that send too much work. Their earlier work waits in slices, and does not make this turn longer, so
+  // `isTaken` does not notice it. In this hook the account is known, and the body is not read yet.
   app.addHook('preParsing', (request, _reply, payload, done) => {
     if (isLarge(request.headers) && isBehind(request)) done(refusal)
     else done(null, payload)
@@ -99,7 +99,6 @@ export async function shedLoadUnderPressure(
   }
 }
 
-/** Measures the process's own event loop. */
 async function measuredLoop(app: FastifyInstance): Promise<LoopMonitor> {
   // Without bounds the package only measures, and costs a request nothing.
   await app.register(underPressure, { sampleInterval: sampleIntervalMs })

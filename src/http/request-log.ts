@@ -5,7 +5,7 @@ import { PrefetchedRandomIds } from './prefetched-random-ids.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The client's address; the address of a trusted proxy only if the proxy names no client. */
+    /** The client's address. If a trusted proxy names no client, this is the address of the proxy. */
     from: string
     /** Further fields of the request's log line: names and counts, never texts. */
     facts: Record<string, string | number | boolean>
@@ -30,18 +30,18 @@ export interface RequestObserver {
  */
 export type RequestEnded = (route: string, status: number, seconds: number, failure: string) => void
 
-/** Bytes of a request id: so many that the ids of all processes differ, and that nobody can guess an id. */
+/** Bytes of a request id. With so many bytes, the ids of all processes differ, and nobody can guess an id. */
 const idBytes = 16
 const randomIds = new PrefetchedRandomIds(idBytes)
 
-/** A new request id, random and unique for all time: log, reply header and ledger have the same id. */
+/** Makes a random request id, which is unique for all time. The log, the reply header and the ledger contain the same id. */
 export function makeRequestId(): string {
   return `req_${randomIds.next()}`
 }
 
 /**
- * Headers of every reply: browsers must not guess its type, and shared caches must not store it. A reply with another caching
- * rule sets its own `Cache-Control`.
+ * Headers of every reply. Browsers must not guess the type of a reply, and shared caches must not store the reply. A reply with
+ * another caching rule sets its own `Cache-Control`.
  */
 export function commonHeaders(requestId: string): Readonly<Record<string, string>> {
   return { 'x-request-id': requestId, 'x-content-type-options': 'nosniff', 'cache-control': 'private, no-cache' }
@@ -52,21 +52,21 @@ export function commonHeaders(requestId: string): Readonly<Record<string, string
  * @param proxies proxies whose `X-Forwarded-For` is trusted
  */
 export function logRequests(app: FastifyInstance, watch?: RequestObserver, proxies?: Networks): void {
-  // `facts` gets its object in the hook: an object here would be shared by all requests.
+  // `facts` gets its object in the hook, because all requests would share an object from here.
   app.decorateRequest('facts')
   app.decorateRequest('from', '')
   app.decorateRequest('failure', '')
   app.decorateRequest('trace', undefined)
   app.addHook('onRequest', (request, reply, done) => {
     request.facts = {}
-    // The address is read now, since a closed connection has no address any more.
+    // The address is read now, because a closed connection has no address.
     request.from = callerAddress(request.raw, proxies)
     const ended = watch?.started(request.method)
     reply.headers(commonHeaders(request.id))
-    // Fastify's onResponse does not run for a client that leaves before its reply is complete; 'close' always comes.
+    // Fastify's onResponse does not run for a client that leaves before its reply is complete. The event 'close' always comes.
     reply.raw.on('close', () => {
       const isGone = !reply.raw.writableFinished
-      // The route's pattern, not the URL: a path or a query may hold a secret.
+      // The line has the route's pattern and not the URL, because a path or a query may contain a secret.
       const route = request.routeOptions.url ?? 'unknown'
       const status = isGone ? 499 : reply.statusCode
       ended?.(route, status, reply.elapsedTime / 1000, request.failure)
@@ -86,15 +86,15 @@ export function logRequests(app: FastifyInstance, watch?: RequestObserver, proxi
   })
 }
 
-/** One logger for all requests: a child logger for each costs more than the request's id in each line. */
+/** Gives all requests the same logger: a child logger for each request costs more than writing the request's id in each line. */
 export function sameLogger<T>(parent: T): T {
   return parent
 }
 
 /**
- * The client's address of a request: the rightmost address of `X-Forwarded-For` that is not a trusted proxy's. Addresses further
- * left are not trusted, nor is the header of a connection from an untrusted address. No other header of proxies is read, neither
- * for the host nor for the protocol.
+ * The address of a request's client: the rightmost address in `X-Forwarded-For` that is not the address of a trusted proxy.
+ * Addresses further left are not trusted. On a connection from an untrusted address, the header is not trusted either. No other
+ * header of proxies is read, so none for the host or the protocol.
  * @param proxies the trusted proxies; by default none
  * @returns an empty text if the connection is closed already
  */

@@ -3,9 +3,9 @@ import type { FastifyInstance } from 'fastify'
 import type { Config } from '../config.ts'
 
 /**
- * How long a connection waits for its next request; Node adds a second before it closes the connection. Timeouts of stalled
- * readers are whole seconds. This time is not, so the listener of `timeout` below can tell an idle connection from a stalled
- * reader.
+ * How long a connection waits for its next request. Node adds a second before it closes the connection. This time is not a whole
+ * number of seconds, but the timeouts of stalled readers are. So the listener of `timeout` below can distinguish an idle
+ * connection from a stalled reader.
  */
 const keepAliveTimeoutMs = 72_500
 
@@ -13,8 +13,8 @@ const keepAliveTimeoutMs = 72_500
 const checkIntervalMs = 1000
 
 /**
- * Fastify's options against slow clients: how long a request and its headers may take to arrive (a slower one gets a 408), and
- * how long an idle connection stays open.
+ * Fastify's options against slow clients: how long a request and its headers may take to arrive, and how long an idle connection
+ * stays open. A slower request gets a 408.
  */
 export function timeLimits({ requestTimeoutSeconds }: Pick<Config, 'requestTimeoutSeconds'>) {
   const requestTimeoutMs = requestTimeoutSeconds * 1000
@@ -26,8 +26,9 @@ export function timeLimits({ requestTimeoutSeconds }: Pick<Config, 'requestTimeo
 }
 
 /**
- * Closes the connections of clients that for `stallMs` neither read their reply nor send a byte: the reply holds memory, an
- * upstream's connection, or a snapshot of the database. A client that waits for a model has nothing to read, and is not affected.
+ * Closes the connections of clients that do not read their reply and send no byte during `stallMs`, because an unread reply holds
+ * memory, an upstream's connection, or a snapshot of the database. A client that waits for a model has nothing to read, so its
+ * connection stays open.
  */
 export function cutOffStalledReaders(app: FastifyInstance, stallMs: number): void {
   const sockets = new Set<Socket>()
@@ -35,14 +36,14 @@ export function cutOffStalledReaders(app: FastifyInstance, stallMs: number): voi
     sockets.add(socket)
     socket.once('close', () => sockets.delete(socket))
   })
-  // A timer on every connection would cost each request a tenth of its time: only a connection with unsent bytes gets one.
+  // A timer on every connection would cost each request a tenth of its time. So only a connection with unsent bytes gets a timer.
   const sweep = setInterval(() => {
     for (const socket of sockets) if (socket.writableLength > 0 && !socket.timeout) socket.setTimeout(stallMs)
   }, stallMs / 4)
   sweep.unref()
   app.addHook('onClose', async () => clearInterval(sweep))
-  // Node emits `timeout` when a socket has been idle for its timeout. With a listener, Node does not close idle connections
-  // itself, so this listener closes them too.
+  // Node emits `timeout` when a socket has been idle for its timeout. If there is a listener, Node does not close idle
+  // connections, so this listener also closes idle connections.
   app.server.on('timeout', (socket) => {
     const isIdle = socket.timeout !== stallMs
     if (isIdle || socket.writableLength > 0) socket.destroy()

@@ -4,15 +4,16 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { ApiError } from '../errors.ts'
 
 /**
- * Refuses two kinds of requests, in the error shape of their group of routes. Node itself would refuse the first kind, with an
- * empty reply: HTTP/1.1 without a `Host` (RFC 9112, section 3.2), and unknown expectations (RFC 9110, section 10.1.1). Node would
- * accept the second kind, but a proxy may read it in another way: two `Host` headers (RFC 9112, section 3.2), and
- * `Transfer-Encoding` in any version but HTTP/1.1 (section 6.1; Node's parser accepts 0.9 and 2.0). After a request of the second
- * kind the connection is closed, and requests behind it are refused too.
+ * Refuses two kinds of requests, in the error shape of their group of routes.
+ * - Node would refuse the first kind with an empty reply: HTTP/1.1 without a `Host` (RFC 9112, section 3.2), and unknown
+ *   expectations (RFC 9110, section 10.1.1).
+ * - Node would accept the second kind, but a proxy may read such a request in another way: two `Host` headers (RFC 9112, section
+ *   3.2), and `Transfer-Encoding` in any version but HTTP/1.1 (section 6.1; Node's parser accepts 0.9 and 2.0). After a request
+ *   of this kind the connection is closed, and later requests on the connection are refused too.
  */
 export function refuseUnfitRequests(app: FastifyInstance): void {
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
-  // Node still passes on requests that were sent behind such a request, although the connection closes after its reply.
+  // The connection closes after the reply to such a request. But Node still delivers requests that were sent behind this request.
   const doubtful = new WeakMap<Socket, ApiError>()
   app.addHook('onRequest', ({ raw }, _reply, done) => {
     const refusal = doubtful.get(raw.socket) ?? unfitnessOf(raw)
@@ -52,7 +53,7 @@ export function isRepeated(headers: readonly string[], name: string): boolean {
   let count = 0
   for (let index = 0; index < headers.length; index += 2) {
     const given = headers[index]
-    // Most names differ in length: to convert each to lower case would cost every request.
+    // Most names differ in length. Without this comparison, each request would pay for the conversion of all names to lower case.
     if (given?.length === name.length && given.toLowerCase() === name) count++
   }
   return count > 1
@@ -62,7 +63,7 @@ const methods = ['DELETE', 'GET', 'HEAD', 'PATCH', 'POST', 'PUT']
 
 /**
  * Refuses requests without a route before their body is read: 405 with `Allow` if the path has other methods
- * (RFC 9110, section 15.5.6), 404 otherwise. A group with its own error shape calls `setNotFoundHandler()` within its
+ * (RFC 9110, section 15.5.6), 404 otherwise. A group of routes with its own error shape calls `setNotFoundHandler()` for its
  * prefix.
  */
 export function refuseUnknownRoutes(app: FastifyInstance): void {
@@ -96,7 +97,7 @@ function unservedRoute(path: string): ApiError | undefined {
   return message === undefined ? undefined : new ApiError(404, 'unknown_route', message)
 }
 
-/** The 404 of a path that does not exist. The message names `/docs` only if it is served. */
+/** The 404 of a path that does not exist. The message names `/docs` only if this service has that route. */
 export function unknownRoute(app: FastifyInstance): ApiError {
   const hasDocuments = app.hasRoute({ method: 'GET', url: '/docs' })
   const advice = hasDocuments

@@ -21,7 +21,7 @@ export const validatorCompiler: FastifySchemaCompiler<TSchema> = ({ schema, http
 let compiler: typeof TypeCompiler | undefined
 const checks = new WeakMap<TSchema, TypeCheck<TSchema>>()
 
-/** Loads TypeBox's compiler, which is half of TypeBox, at the first request: validators are synchronous and cannot load it. */
+/** Loads TypeBox's compiler, which is half of TypeBox, before the first validation, because validators are synchronous. */
 export function loadCompilerWhenNeeded(app: FastifyInstance): void {
   app.addHook('preValidation', (_request, _reply, done) => {
     if (compiler) done()
@@ -33,7 +33,7 @@ async function loadCompiler(): Promise<void> {
   compiler ??= (await import('@sinclair/typebox/compiler')).TypeCompiler
 }
 
-/** A schema's check, compiled once for all its routes. */
+/** The check of a schema. It is compiled once, even if several routes have the schema. */
 function compiled(schema: TSchema): TypeCheck<TSchema> {
   const known = checks.get(schema)
   if (known) return known
@@ -64,7 +64,8 @@ function withNumbers(integers: readonly string[], input: unknown): unknown {
 
 function firstError(check: TypeCheck<TSchema>, value: unknown): ValueError | undefined {
   let error = check.Errors(value).First()
-  // In a union, the error of the branch that matched deepest is the most useful; at the same depth, an `errorMessage` is.
+  // In a union, the error of the branch that matched deepest is the most useful. At the same depth, an error with an
+  // `errorMessage` is more useful.
   while (error && error.errors.length > 0) {
     const current: ValueError = error
     const deepest = current.errors
@@ -84,8 +85,8 @@ function hasWords({ schema }: ValueError): boolean {
 }
 
 /**
- * The refusal of a value. The sentence names the field and says what is wrong; a schema's `errorMessage` is the end of the
- * sentence. The sentence never contains the sent value, which may be a message's text.
+ * The refusal of a value. Its sentence names the field and says what is wrong. If the schema has an `errorMessage`, that is the
+ * end of the sentence. The sentence never contains the sent value, because this value may be the text of a message.
  */
 function describe(error: ValueError | undefined, httpPart: string | undefined): ApiError {
   const where = httpPart === 'querystring' ? 'query parameter' : httpPart === 'params' ? 'path part' : 'field'

@@ -2,8 +2,8 @@ import type { FastifyRequest } from 'fastify'
 import { clientGone } from '../errors.ts'
 
 /**
- * Runs work of a request with a signal that aborts when the client leaves.
- * Fastify's own signal of a request aborts as soon as the body has been read.
+ * Runs work of a request with a signal that aborts when the client leaves. The signal that Fastify gives to a request is no
+ * replacement: it aborts as soon as the body has been read.
  */
 export async function whileConnected<T>(
   { raw: { socket } }: Pick<FastifyRequest, 'raw'>,
@@ -11,7 +11,7 @@ export async function whileConnected<T>(
 ): Promise<T> {
   const gone = new AbortController()
   const abort = () => gone.abort(clientGone())
-  // The client may have left before, and the event `close` does not come again.
+  // If the client has already left, the event `close` does not come again.
   if (socket.destroyed) abort()
   else socket.once('close', abort)
   try {

@@ -3,8 +3,8 @@ import type { Allowance } from '../access/request-counter.ts'
 const minute = 60_000
 
 /**
- * A token bucket that stores the tokens taken and not yet refilled, instead of the tokens left: so each call may give another
- * limit, and an unused bucket equals a new one. Times are in milliseconds.
+ * A token bucket. It stores how many tokens are taken and not yet refilled, and not how many tokens are left. So each call may
+ * give another limit, and an unused bucket equals a new bucket. Times are in milliseconds.
  */
 export class Bucket {
   #taken: number
@@ -34,7 +34,7 @@ export class Bucket {
 
   /**
    * Checks whether `count` tokens are left, and takes none.
-   * @returns 0 if they are left, else the milliseconds until they are; a minute if `count` is over the limit
+   * @returns 0 if the tokens are left, else the milliseconds until they are refilled; a minute if `count` is over the limit
    */
   wait(now: number, limit: number, count: number): number {
     const excess = this.takenAt(now, limit) + count - limit
@@ -43,7 +43,7 @@ export class Bucket {
     return count > limit ? minute : (excess * minute) / limit
   }
 
-  /** Takes tokens, whether they are left or not; a negative difference gives tokens back. */
+  /** Takes tokens, even if too few tokens are left. A negative difference gives tokens back. */
   correct(difference: number): void {
     this.#taken = Math.max(0, this.#taken + difference)
   }

@@ -15,7 +15,7 @@ export interface Tally {
   chats: number
   /** Tokens that the chat requests in flight may still spend. */
   reserved: number
-  /** Spent tokens. If no limit needs them, they may not have been read; they are undefined or 0 then. */
+  /** Spent tokens. If no limit needs them, they may be undefined or 0, because they need not be read. */
   readonly spending: Pick<Spending, 'today' | 'thisMonth'> | undefined
 }
 
@@ -30,8 +30,8 @@ export interface RequestedTokens {
 /**
  * Takes one request from all limits, or from none.
  * @param headersOf writes the headers of a refusal
- * @returns what is left of the limit with the fewest requests left; undefined without a limit
- * @throws ApiError 429 for the limit that makes the caller wait longest
+ * @returns the allowance of the limit with the fewest requests left; undefined without a limit
+ * @throws ApiError 429 for the limit with the longest wait
  */
 export function takeRequest(
   limits: AppliedLimits<Pick<Tally, 'requests'>>,
@@ -48,8 +48,8 @@ export function takeRequest(
 }
 
 /**
- * Counts a chat request as in flight, and takes the tokens that it may spend: from all limits, or from none.
- * @returns the tokens that are left in this minute; undefined if they are not limited
+ * Counts a chat request as in flight, and takes the tokens that the request may spend. A refused request changes no count.
+ * @returns the tokens that are left in this minute; undefined without a limit
  * @throws ApiError 429
  */
 export function takePlace(limits: KeyLimits<Tally>, requested: RequestedTokens, now: number): Allowance | undefined {
@@ -73,7 +73,7 @@ export function takePlace(limits: KeyLimits<Tally>, requested: RequestedTokens, 
   return lowestAllowance(tokens, ({ limit, subject }) => subject.tokens.left(now, limit))
 }
 
-/** The allowance of the limit with the fewest left; of two equal ones, that of the key. Undefined without a limit. */
+/** The allowance of the limit with the lowest remainder; of two equal limits, the limit of the key. Undefined without a limit. */
 export function lowestAllowance<Subject>(
   limits: AppliedLimits<Subject>,
   left: (applied: AppliedLimit<Subject>) => Allowance,

@@ -7,7 +7,7 @@ export interface AppliedLimit<Subject> {
   readonly subject: Subject
 }
 
-/** The limits of one name for one key: the key's own and its account's. All of them hold. */
+/** The limits of one name for one key: the limit of the key and the limit of its account. Both apply. */
 export type AppliedLimits<Subject> = readonly AppliedLimit<Subject>[]
 
 /** The limits of one key on requests, tokens and in-flight chats. */
@@ -26,11 +26,11 @@ export interface KeyLimits<Subject> {
 /** The part of a key that its limits are read from. */
 export type LimitedKey = Pick<Key, 'limits'> & { readonly account: Pick<Key['account'], 'limits'> }
 
-/** The two limits of one name for a key. Both hold; undefined means no limit. */
+/** The two limits of one name for a key. Both apply; undefined means no limit. */
 export interface LimitsInForce {
-  /** The key's own. */
+  /** The limit of the key. */
   readonly own: number | undefined
-  /** The limit of its account, over all keys: the value that the operator gave the account, or that of the settings. */
+  /** The limit of its account, over all keys: the value that the operator gave the account, or the value in the setting. */
   readonly ofAccount: number | undefined
 }
 
@@ -40,7 +40,7 @@ interface CharactersAllowed {
   readonly bytes: number | undefined
 }
 
-/** The limits of this name that hold for a key. */
+/** The limits of this name that apply to a key. */
 export function limitsInForce(key: LimitedKey, settings: Limits, name: LimitName): LimitsInForce {
   const ofAccount = key.account.limits[name] ?? settings[name]
   return { own: key.limits[name], ofAccount: ofAccount === 'none' ? undefined : ofAccount }
@@ -66,14 +66,14 @@ function lowest(name: LimitName) {
   }
 }
 
-/** A copy without the limits of the day and the month, for a request whose tokens count in neither. */
+/** A copy without the limits of the day and the month, for a request that does not count in these limits. */
 export function withoutSpendingLimits<T extends KeyLimits<unknown>>(limits: T): T {
   return { ...limits, perDay: [], perMonth: [], hasSpendingLimit: false }
 }
 
 /**
- * Finds the limits of a key. The key's own limit is counted for the key alone, and the limit of its account over all keys of
- * the account. Both hold.
+ * Finds the limits of a key. The key's own limit is counted for this key only, and the limit of the account over all keys of
+ * the account. Both apply.
  * @param subjectOf finds a subject by its name in the ledger: `key:ID` or `account:ID`
  */
 export function keyLimitsOf<Subject>(

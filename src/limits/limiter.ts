@@ -2,7 +2,7 @@ import type { Key } from '../access/access.ts'
 import type { Allowance, RequestCounter } from '../access/request-counter.ts'
 import type { Tally } from './counting.ts'
 
-/** What a chat request asks for: a model's answer, or only the prompt, for which no model is called. */
+/** The purpose of a chat request: a model's answer, or only the prompt, for which no model is called. */
 export type ChatPurpose = 'answer' | 'prompt'
 
 /** Refuses requests of keys and accounts that are over their limits. */
@@ -12,15 +12,15 @@ export interface Limiter extends RequestCounter {
   /**
    * Admits a chat request: counts it as in flight, and reserves tokens for it.
    * @param estimate how many tokens the request may spend; called only if tokens are limited
-   * @param purpose by default `answer`; for `prompt`, the tokens count only in this minute, and not in the day or the month
-   * @throws ApiError 429; 503 when PostgreSQL cannot be read; SQLite's error when it cannot be read
+   * @param purpose by default `answer`; for `prompt`, the tokens count only in the minute, and not in the day or the month
+   * @throws ApiError 429; 503 when PostgreSQL cannot be read; SQLite's error when SQLite cannot be read
    */
   reserve(key: Key, estimate: () => number, purpose?: ChatPurpose): Promise<Reservation>
   /**
    * Reads the counts of a key and of its account, spent tokens included.
-   * @param read must change no count. It may be called several times: the result of the last call is returned. `now` is in
-   *   milliseconds
-   * @throws ApiError 503 when PostgreSQL cannot be read; SQLite's error when it cannot be read
+   * @param read reads the counts and must not change them. It may be called several times: the result of the last call is
+   *   returned. `now` is in milliseconds
+   * @throws ApiError 503 when PostgreSQL cannot be read; SQLite's error when SQLite cannot be read
    */
   readTallies<T>(key: Key, read: (tallies: Tallies, now: number) => T): Promise<T>
 }
@@ -31,20 +31,20 @@ export interface Tallies {
   readonly account: Tally
 }
 
-/** What a chat request holds while it is in flight. */
+/** The tokens and the in-flight chat that are counted for a chat request until it ends. */
 export interface Reservation {
   /** Tokens that the request may spend; 0 if tokens are not limited. */
   readonly tokens: number
   /** Whether a limit for a day or a month is in force: then the spent tokens must be recorded. */
   readonly hasSpendingLimit: boolean
-  /** Tokens that are left in this minute; undefined if they are not limited. */
+  /** Tokens that are left in this minute; undefined if the tokens of a minute are not limited. */
   readonly allowance: Allowance | undefined
   /**
-   * Ends the reservation: the spent tokens replace the reserved ones. To be called at every end of the request; only the first
+   * Ends the reservation: the spent tokens replace the reserved tokens. To be called however the request ends; only the first
    * call counts.
-   * @param recorded resolves when the ledger has the spent tokens, and rejects when it will have them later; needed if
-   *   `hasSpendingLimit`
-   * @returns if replicas share the counts, a promise that resolves when they are written or the write has failed
+   * @param recorded resolves when the ledger has recorded the spent tokens, and rejects if the ledger will record them later;
+   *   needed if `hasSpendingLimit`
+   * @returns if replicas share the counts, a promise that resolves when the counts are written or the write has failed
    */
   settle(spent: number, recorded?: Promise<void>): Promise<void> | undefined
 }

@@ -9,22 +9,23 @@ import type { ChatPurpose, Limiter, Reservation, Tallies } from './limiter.ts'
 import type { SpentBetween } from './spending.ts'
 import { Subject } from './subject.ts'
 
-/** What a limiter of one process needs. */
+/** The options of a limiter of one process. */
 export interface LocalLimiterOptions {
   /** The default limits of accounts, from the setting `LIMITS`. */
   readonly settings: Limits
-  /** Reads from the ledger what was spent before. */
+  /** Reads from the ledger the tokens that are already spent. */
   readonly spent: SpentBetween
-  /** The time in milliseconds; by default that of the system's clock. */
+  /** Returns the time in milliseconds; by default from the system's clock. */
   readonly now?: () => number
 }
 
-/** The number of counted keys and accounts at which the idle ones are dropped. */
+/** The number of counted keys and accounts at which idle keys and accounts are dropped. */
 const manySubjects = 10_000
 
 /**
- * Counts the requests and tokens of keys and accounts in this process alone, and refuses requests over a limit. Tokens of a day
- * and a month are read from the ledger when they are first needed on a day, and counted in memory for the rest of the day.
+ * Counts the requests and tokens of keys and accounts in this process only, and refuses requests over a limit. The spent tokens
+ * of a day and of its month are read from the ledger when they are first needed on this day. After that, they are counted in
+ * memory.
  */
 export class LocalLimiter implements Limiter {
   readonly #settings: Limits
@@ -57,10 +58,10 @@ export class LocalLimiter implements Limiter {
       for (const { subject } of [...perDay, ...perMonth]) {
         await subject.loadSpending(this.#spent, this.#now())
       }
-      // The subjects may have been dropped during the wait, and are new objects then.
+      // If the subjects were dropped during the wait, `#limitsOf` makes new subjects, whose spending must be loaded too.
       limits = this.#limitsOf(key)
     } while (known !== limits)
-    // From here on nothing is awaited: what fits now still fits when it is counted.
+    // From here on nothing is awaited, so no other request can take tokens between the check and the count.
     const now = this.#now()
     const applied = inForce(limits)
     const tokens = applied.tokens.length > 0 || applied.hasSpendingLimit ? estimate() : 0

@@ -8,14 +8,14 @@ import { ChatError } from '../openai/completion.ts'
 import type { Limiter } from './limiter.ts'
 import { type Standing, type StoredCounts, standingsOf } from './standing.ts'
 
-/** What the route of limits needs. */
+/** The objects and settings that the route of limits uses. */
 export interface LimitsOptions {
   readonly guard: Guard
   readonly limiter: Pick<Limiter, 'readTallies'>
   /** The default limits of accounts, from the setting `LIMITS`. */
   readonly settings: Limits
   readonly stored: StoredCounts
-  /** Writes what the ledger still holds in memory, so that spent tokens count as soon as a request has ended. */
+  /** Writes the records that the ledger has in memory, so that spent tokens count as soon as a request has ended. */
   readonly flush: () => Promise<void>
 }
 
@@ -68,7 +68,7 @@ const LimitList = Type.Object(
   { title: 'LimitList' },
 )
 
-/** `GET /limits`: the limits of the caller, and how far each is used. */
+/** `GET /limits`: the limits of the caller's key and account, and how far each limit is used. */
 export const limitsPlugin: FastifyPluginAsyncTypebox<LimitsOptions> = async (app, options) => {
   const { guard, limiter, settings, stored, flush } = options
   app.addHook('onRequest', guard.admitApiKey)
@@ -87,7 +87,7 @@ export const limitsPlugin: FastifyPluginAsyncTypebox<LimitsOptions> = async (app
       },
     },
     async (request) => {
-      // If the write fails, the reply shows what is written, and the ledger retries later.
+      // If this write fails, the reply shows the records that are written, and the ledger retries later.
       await flush().catch(() => undefined)
       const key = callerOf(request)
       const data = await standingsOf(key, settings, limiter, stored)

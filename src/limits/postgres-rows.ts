@@ -44,7 +44,7 @@ interface SpendRow {
 const none: Holding = { chats: 0, reserved: 0, tokens: 0 }
 const dayMs = 24 * 60 * 60 * 1000
 
-/** What all replicas have counted for a subject, while its row is locked. */
+/** The counts of all replicas for a subject, while the subject's row is locked. */
 export class SharedTally implements Tally {
   readonly subject: string
   readonly requests: Bucket
@@ -52,7 +52,7 @@ export class SharedTally implements Tally {
   chats: number
   reserved: number
   readonly spending: Tally['spending']
-  /** What this replica held when the row was read; undefined only if it held nothing. */
+  /** The holding of this replica when the row was read; undefined only if the holding was empty. */
   readonly previous: Holding | undefined
   readonly #others: Share
 
@@ -70,25 +70,25 @@ export class SharedTally implements Tally {
     this.spending = { today: (now) => spentOn(spent, dayOf(now)), thisMonth: (now) => spentOn(spent, monthOf(now)) }
   }
 
-  /** What this replica holds now. */
+  /** The share of this replica, with the changes since the row was read. */
   get ownShare(): Share {
     return { chats: this.chats - this.#others.chats, reserved: this.reserved - this.#others.reserved }
   }
 }
 
 /**
- * Sets READ COMMITTED, whatever the database's default isolation is: after a lock wait the transaction goes on with the newest
- * rows. A serializable transaction would fail and begin again, and replicas that want the same row could time out.
+ * Sets READ COMMITTED, whatever the database's default isolation is: after it has waited for a lock, the transaction continues
+ * with the newest rows. A serializable transaction would fail and be retried, and replicas that lock the same row could time out.
  */
 export function readCommitted(sql: Transaction): Promise<unknown> {
-  // `execute` sends the statement now, before the next query.
+  // `execute` sends the statement immediately, before the next query.
   return sql`SET TRANSACTION ISOLATION LEVEL READ COMMITTED`.execute()
 }
 
 /**
- * Locks the rows of subjects until the transaction ends, and reads what all replicas have counted. The queries are pipelined,
- * and PostgreSQL runs them in order: the clock is read after the rows are locked, so that one replica's time is never
- * behind the time of the replica before it.
+ * Locks the rows of subjects until the transaction ends, and reads the counts of all replicas. The queries are pipelined, and
+ * PostgreSQL runs them in order. So the clock is read after the rows are locked, and the time of this transaction is never before
+ * the time of the transaction that locked the rows before.
  */
 export async function countRows(
   sql: Transaction,
@@ -130,7 +130,7 @@ export async function countRows(
   const tallies = rows.map((row) => {
     const others = sumOf(sharesOf.get(row.subject) ?? [])
     const previous = holdings.get(row.subject)
-    // The holding is copied, since requests that end while the transaction runs change it.
+    // The holding is copied, because requests that end while the transaction runs change the original.
     return new SharedTally(row, others, previous && { ...previous }, spentBy.get(row.subject) ?? [])
   })
   return { tallies: new Map(tallies.map((tally) => [tally.subject, tally])), now: clock[0]?.now ?? 0 }
@@ -173,10 +173,10 @@ export async function saveRows(
 }
 
 /**
- * Removes expired shares of replicas, and counts that are a day old: nearly always their tokens have refilled. Locked rows are
- * skipped, so that no request waits.
+ * Removes expired shares of replicas, and counts that have not changed for a day: their tokens have nearly always refilled.
+ * Locked rows are skipped, so that no request waits.
  * @param maxRows rows of each kind
- * @returns the number of removed rows: 0 when none is left
+ * @returns the number of removed rows
  */
 export async function removeIdleRows(sql: Transaction, maxRows: number): Promise<number> {
   const shares = await sql`

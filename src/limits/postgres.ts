@@ -16,7 +16,7 @@ import {
 } from './postgres-rows.ts'
 import type { Released, SharedCounts, TallyOf } from './shared-counts.ts'
 
-/** Time after which a replica's share expires unless the replica renews it. */
+/** Time after which a replica's share expires if the replica does not renew the share. */
 const defaultLeaseMs = 20_000
 /** Time between two searches for idle rows. */
 const sweepIntervalMs = 24 * 60 * 60 * 1000
@@ -30,10 +30,10 @@ interface Claim {
 }
 
 /**
- * Keeps the counts of several replicas in PostgreSQL. The claims (calls of `take`) that wait together share a transaction: it
- * locks the rows of their subjects, reads what all replicas have counted, decides in memory, and writes the result.
- * A replica writes its share as an absolute number, never as a difference, and renews it before the lease ends. So the next
- * write corrects a failed one, and the share of a dead replica expires.
+ * Keeps the counts of several replicas in PostgreSQL. Claims (calls of `take`) that wait at the same time share a transaction.
+ * The transaction locks the rows of the claimed subjects, reads the counts of all replicas, decides in memory, and writes the
+ * result. A replica writes its share as an absolute number, never as a difference. So the next write corrects a failed write. The
+ * share has a lease, which the replica renews. So the share of a dead replica expires.
  */
 export class PostgresCounts implements SharedCounts {
   readonly #database: PostgresDatabase
@@ -41,14 +41,14 @@ export class PostgresCounts implements SharedCounts {
   readonly #leaseMs: number
   readonly #clock: Clock
   readonly #claims: PostgresGroupCommit<Claim, true>
-  /** What this replica holds, by subject. A subject stays here until a write has stored that nothing is held. */
+  /** The holdings of this replica, by subject. A holding stays here until a write has stored that it is empty. */
   readonly #holdings = new Map<string, Holding>()
   #renewing: Timer | undefined
   #sweptAtMs = Number.NEGATIVE_INFINITY
 
   /**
-   * @param leaseMs time after which a dead replica's share is free, by the database's clock
-   * @param clock times the renewals
+   * @param leaseMs time after which the share of a dead replica expires, by the database's clock
+   * @param clock the clock for the renewals
    */
   constructor(database: PostgresDatabase, leaseMs = defaultLeaseMs, clock = machineClock) {
     this.#database = database
@@ -82,8 +82,8 @@ export class PostgresCounts implements SharedCounts {
       readsSpending,
     }
     await this.#claims.add(claim).catch((error: unknown) => {
-      // It is unknown whether the write happened. The request is refused in any case. If the write took tokens, they refill, and
-      // a chat that it counted is free at the end of the lease.
+      // It is unknown whether the write happened, so the request is refused. If the write happened, the tokens refill. The chat
+      // counts until this replica next writes its share, or at the latest until the lease of the share ends.
       throw error instanceof ApiError && error.code === 'write_unconfirmed' ? databaseUnavailable(error.cause) : error
     })
     if (!decided) throw new Error('the claim was not decided')
@@ -138,7 +138,7 @@ export class PostgresCounts implements SharedCounts {
     return { answers, saved }
   }
 
-  /** Adds the written change to the holding: a copy of the written state would lose requests that ended during the write. */
+  /** Adds the written change to the holding. A copy of the written state would lose releases that came during the write. */
   #applyWritten({ subject, previous, ownShare }: SharedTally): void {
     if (previous === undefined && !holdsAny(ownShare)) return
     const holding = this.#holdingOf(subject)

@@ -9,7 +9,7 @@ export function exceeded(name: LimitName, limit: number, wait: number, headers: 
   return refusal(message, seconds, headers)
 }
 
-/** The 429 for a request that alone exceeds a limit. @param wait milliseconds until the whole limit is free */
+/** The 429 for a request that alone exceeds a limit. @param wait milliseconds until the full limit is available */
 export function tooMany(
   name: LimitName,
   limit: number,

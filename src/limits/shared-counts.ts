@@ -3,7 +3,7 @@ import type { Tally } from './counting.ts'
 /** Finds the counts of a subject: `key:ID` or `account:ID`. */
 export type TallyOf = (subject: string) => Tally
 
-/** What a chat request releases of a subject when it ends. */
+/** The counts of a subject that a chat request releases when it ends. */
 export interface Released {
   readonly subject: string
   readonly chats: number
@@ -15,8 +15,8 @@ export interface Released {
 /** Counts that several replicas share. */
 export interface SharedCounts {
   /**
-   * Calls `decide` with the counts of all replicas, and writes the counts that it changed. In-flight chats and reserved tokens
-   * belong to this replica's lease, so they are free again soon after the replica has died.
+   * Calls `decide` with the counts of all replicas, and writes the counts that `decide` changed. In-flight chats and reserved
+   * tokens are counted only while this replica renews its lease: they stop counting soon after the replica has died.
    * @param decide changes the tallies and returns an answer. It may be called several times: only the last call counts. `now`
    *   is in milliseconds
    * @param readsSpending whether `decide` reads spent tokens

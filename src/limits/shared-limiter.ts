@@ -9,18 +9,18 @@ import type { ChatPurpose, Limiter, Reservation, Tallies } from './limiter.ts'
 import type { SharedCounts, TallyOf } from './shared-counts.ts'
 import { SharedRequests } from './shared-requests.ts'
 
-/** What a limiter of several replicas needs. */
+/** The options of a limiter of several replicas. */
 export interface SharedLimiterOptions {
   /** The default limits of accounts, from the setting `LIMITS`. */
   readonly settings: Limits
   readonly counts: SharedCounts
   /** Measures the requests of each second, and the lifetime of prefetched requests; by default the machine's clock. */
   readonly clock?: Clock
-  /** Resolves when the ledger has written every end of a request that it failed to write before. */
+  /** Resolves when the ledger has written all ends of requests whose earlier write failed. */
   readonly caughtUp?: () => Promise<void>
 }
 
-/** The tokens that a chat request takes, and the limits that it takes them from. */
+/** The tokens that a chat request takes, and the limits in which the tokens are counted. */
 interface Counted {
   readonly limits: KeyLimits<string>
   readonly requested: RequestedTokens
@@ -28,7 +28,7 @@ interface Counted {
 
 const nothing = { chats: 0, reserved: 0, tokens: 0 }
 
-/** The most entries of the cache of prefetched requests. A full cache is emptied, and each key then needs a query. */
+/** The most entries of the cache of prefetched requests. A full cache is emptied. After that, each key first needs a query. */
 const manySubjects = 10_000
 
 /**
@@ -92,7 +92,11 @@ export class SharedLimiter implements Limiter {
     return requests
   }
 
-  /** Makes the reservation of an admitted request. @param counted what it releases in the shared counts; undefined for nothing */
+  /**
+   * Makes the reservation of an admitted request.
+   * @param counted the tokens and the chat that the reservation gives back to the shared counts when it is settled; undefined if
+   *   there are none
+   */
   #hold(held: Omit<Reservation, 'settle'>, counted?: Counted): Reservation {
     this.#inFlightChats++
     let isSettled = false
@@ -108,8 +112,8 @@ export class SharedLimiter implements Limiter {
   }
 
   /**
-   * Waits until the ledger has the spent tokens, then releases the in-flight chat and the reserved tokens. If the write of the
-   * ledger fails, the chat is released and the reserved tokens are kept until the ledger has caught up.
+   * Waits until the ledger has recorded the spent tokens, then releases the in-flight chat and the reserved tokens. If the ledger
+   * fails to write, the chat is released immediately, and the reserved tokens are released when the ledger has caught up.
    */
   async #release({ limits, requested }: Counted, spent: number, recorded?: Promise<void>): Promise<void> {
     const { tokens, reserved } = requested

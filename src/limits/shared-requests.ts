@@ -6,17 +6,17 @@ import { lowestAllowance, type Tally, takeRequest } from './counting.ts'
 import type { AppliedLimits } from './key-limits.ts'
 import type { SharedCounts } from './shared-counts.ts'
 
-/** Requests that are prefetched and not used within this time are dropped. */
+/** Prefetched requests that are not used within this time are dropped. */
 const prefetchLifetimeMs = 1000
-/** The part of the remaining requests that one replica may prefetch: with under 100 left none, so a low limit stays exact. */
+/** The part of the remaining requests that one replica may prefetch. With under 100 left it is none, so a low limit is exact. */
 const maxPrefetchPart = 1 / 100
 
 /**
  * Admits the requests of a key on one replica. Keys that have only the limit of their account share one object. Each request is
- * taken from all limits that apply to it. The higher the demand, the more requests are prefetched: taken from the shared counts
- * in advance, so that most requests wait for no query. Prefetched requests must be used within a second, and are never more than
- * refill in that second. So in any minute all replicas together admit at most a second's refill more than without prefetching.
- * Prefetched requests that are not used come back by the refill.
+ * taken from all limits that apply to it. The higher the demand, the more requests are prefetched: they are taken from the shared
+ * counts in advance, so that most requests wait for no query. Prefetched requests must be used within a second, and are at most
+ * as many as refill in that second. So in any minute all replicas together admit at most a second's refill more than without
+ * prefetching. Prefetched requests that are not used are refilled like used requests.
  */
 export class SharedRequests {
   readonly #subjects: readonly string[]
@@ -59,7 +59,7 @@ export class SharedRequests {
         )
         return left && { ...left, remaining: left.remaining + --this.#prefetched }
       }
-      // A 429 is thrown if the last known buckets have no request left: so many requests in excess do not cause many queries.
+      // Throws a 429 if the last known buckets have no request left. So many requests over a limit do not cause many queries.
       takeRequest(inForce, now + this.#clockOffsetMs, headersOf)
     }
     return this.#takeFromShared(now, limits, headersOf)
@@ -87,7 +87,7 @@ export class SharedRequests {
       })
     } catch (error) {
       prefetched = 0
-      // After an error other than a 429 it is unknown what was written, so the last known buckets may be wrong.
+      // After an error other than a 429, it is unknown whether the counts were written, so the last known buckets may be wrong.
       if (!(error instanceof ApiError) || error.status !== 429) {
         counted = undefined
         this.#lastBuckets = undefined

@@ -4,8 +4,8 @@ import { dayOf } from '../time.ts'
 export type SpentBetween = (subject: string, fromDay: string, toDay: string) => Promise<number>
 
 /**
- * The tokens that one subject has spent on one day and in its month (UTC): read once from the ledger, then counted in memory.
- * Each other day needs a new object, also an earlier day: a clock that was ahead may be set back.
+ * The tokens that one subject has spent on one day (UTC) and in the month of this day. They are read once from the ledger, and
+ * then counted in memory. Each other day needs a new object. This can be an earlier day, because the clock may be set back.
  */
 export class Spending {
   /** Resolves when the ledger has been read; until then the counts are too low. */
@@ -17,7 +17,7 @@ export class Spending {
   constructor(subject: string, spent: SpentBetween, now: number) {
     const day = dayOf(now)
     this.#day = day
-    // The ledger's answers do not contain what is added from now on.
+    // The sums of the ledger do not include tokens that `add` counts from now on.
     const past = [spent(subject, day, day), spent(subject, `${monthOf(day)}-01`, day)]
     this.ready = Promise.all(past).then(([today = 0, month = 0]) => {
       this.#today += today

@@ -22,16 +22,16 @@ export interface Standing {
    * Over PostgreSQL, chats are 0 if neither chats nor tokens have a limit.
    */
   readonly used: number | null
-  /** When the whole limit is free again, in Unix seconds; null without a limit, and if time refills nothing. */
+  /** When the full limit is available again, in Unix seconds; null without a limit, and for limits that time does not restore. */
   readonly resets: number | null
 }
 
-/** Without a limit, a higher number of plants is not shown, so that a count may stop here. */
+/** Without a limit, a higher number of plants is not shown, so the count stops after this number. */
 const maxUnlimitedCount = 10_000
 
 interface Use {
   readonly used: number | null
-  /** Milliseconds from now; null if time refills nothing. */
+  /** Milliseconds until the full limit is available again; null for limits that time does not restore. */
   readonly resetMs: number | null
 }
 
@@ -58,7 +58,7 @@ function usedOfMinute(bucket: Tally['requests'], limit: number | undefined, now:
 }
 
 /**
- * Lists every limit of the account and of the key, with how far it is used.
+ * Lists every limit of the account and of the key, and how far each limit is used.
  * @param settings the default limits of accounts, from the setting `LIMITS`
  * @throws the errors of `readTallies` and of `stored`
  */
@@ -89,7 +89,7 @@ export async function standingsOf(
   )
 }
 
-/** Counts what an account stores. To count millions of plants takes seconds, so without a limit that count stops early. */
+/** Counts what an account stores. Counting millions of plants takes seconds, so a count of plants without a limit stops early. */
 async function usedOfStored(count: StoredCounts[StoredName], account: number, isCut: boolean): Promise<number | null> {
   if (!isCut) return await count(account)
   const counted = await count(account, maxUnlimitedCount + 1)

@@ -4,7 +4,7 @@ import { Spending, type SpentBetween } from './spending.ts'
 
 /** The counts of one key or one account in this process. */
 export class Subject implements Tally {
-  /** `key:ID` or `account:ID`, as the ledger knows it. */
+  /** `key:ID` or `account:ID`, as in the ledger. */
   readonly name: string
   readonly requests = new Bucket()
   readonly tokens = new Bucket()
@@ -19,7 +19,7 @@ export class Subject implements Tally {
 
   /**
    * The tokens that the subject has spent on the day and in the month of `now`. Resolves when the ledger has been read.
-   * @throws the ledger's error when it cannot be read; the next call reads it again
+   * @throws the ledger's error when the ledger cannot be read; the next call reads the ledger again
    */
   async loadSpending(spent: SpentBetween, now: number): Promise<Spending> {
     if (!this.spending?.isOf(now)) this.spending = new Spending(this.name, spent, now)
@@ -33,7 +33,7 @@ export class Subject implements Tally {
     return spending
   }
 
-  /** Whether the subject can be dropped without a loss. Its spent tokens are not lost: the ledger has them. */
+  /** Whether the subject can be dropped without a loss of counts. The spent tokens are in the ledger too. */
   isIdle(now: number): boolean {
     return this.chats === 0 && this.reserved === 0 && this.requests.isUnused(now) && this.tokens.isUnused(now)
   }

@@ -4,7 +4,7 @@ import { type Limits, limitNames } from '../limit-values.ts'
 import { limitsInForce } from './key-limits.ts'
 
 /**
- * Warns the operator of limits without effect: a sentence for each limit of a valid key that is above its account's.
+ * Warns the operator of limits without effect: a sentence for each limit of a valid key that is above the limit of its account.
  * @param settings the default limits of accounts, from the setting `LIMITS`
  */
 export function limitWarnings(keys: readonly Key[], settings: Limits): readonly string[] {

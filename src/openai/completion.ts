@@ -117,7 +117,7 @@ export function usageIn(chunk: Pick<Chunk, 'choices' | 'usage'>): unknown {
 }
 
 /** A message, or a delta of a stream, as far as its texts are read. */
-interface Words {
+export interface Words {
   readonly content?: unknown
   readonly tool_calls?: unknown
 }

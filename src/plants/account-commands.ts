@@ -31,7 +31,7 @@ export function addTransferCommands(
   accounts
     .command('import')
     .argument('<name>', 'an existing account')
-    .argument('[file]', 'what `accounts export` printed; stdin without it')
+    .argument('[file]', 'the output of `accounts export`; without this argument, stdin is read')
     .option('--undo', 'undo an import of this file: remove the plants that it added')
     .description(
       'add the plants of a file to an account: checks all lines first, then writes in batches; after an interruption, run it again to continue',

@@ -69,7 +69,7 @@ function readLine(line: string, header: Header | undefined, number: number): Hea
   return header ? readPlant(line, number) : readHeader(line)
 }
 
-/** Splits a file into lines, without line feeds and the byte order mark. Yields together the lines that end in one piece. */
+/** Splits a file into lines, without line feeds and the byte order mark. Yields one list for the lines that end in one piece. */
 async function* linesOf(bytes: AsyncIterable<Buffer>): AsyncGenerator<readonly string[]> {
   let rest = Buffer.alloc(0)
   let number = 0

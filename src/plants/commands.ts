@@ -17,13 +17,13 @@ interface ShareOptions {
 
 /** Adds `plants …` to the command line. */
 export function addPlantCommands(program: Command, withStores: WithStores<UsedStores>): void {
-  const plants = program.command('plants').description('let accounts see the plants of others')
+  const plants = program.command('plants').description('let accounts see the plants of other accounts')
   plants
     .command('share')
     .requiredOption('--from <account>', 'the account that owns the plants')
     .requiredOption('--to <account>', 'the account that is to see them; it can never change them')
-    .option('--tag <tag>', 'only the plants with this tag, also later ones')
-    .description('let an account see the plants of another, from now on')
+    .option('--tag <tag>', 'only the plants with this tag, including plants that are added later')
+    .description('let an account see the plants of another account from now on')
     .action((options: ShareOptions) =>
       withStores(async ({ access, plants }) => {
         const { from, to, tag } = await resolve(access, options)
@@ -37,7 +37,7 @@ export function addPlantCommands(program: Command, withStores: WithStores<UsedSt
     .requiredOption('--from <account>', 'the account that owns the plants')
     .requiredOption('--to <account>', 'the account that sees them')
     .option('--tag <tag>', 'revoke only the share of this tag; without it, all shares')
-    .description('revoke shares at once')
+    .description('revoke shares immediately')
     .action((options: ShareOptions) =>
       withStores(async ({ access, plants }) => {
         const { from, to, tag } = await resolve(access, options)
@@ -57,7 +57,7 @@ export function addPlantCommands(program: Command, withStores: WithStores<UsedSt
   plants
     .command('shares')
     .option('--json', 'print JSON')
-    .description('list which accounts see the plants of which others')
+    .description('list which accounts see plants of other accounts')
     .action((options: { json?: true }) =>
       withStores(async ({ plants }) => printRows(await plants.shares(), options.json)),
     )

@@ -17,7 +17,7 @@ export interface DeletingStores extends AccessStores {
 export interface Deletion {
   /** The account is suspended: its keys are refused from now on. */
   onSuspended(): void
-  /** The file of an interrupted run is gone; some plants of this file may be deleted already. */
+  /** The file of an interrupted run is missing. Some plants of this file may be deleted already. */
   onMissing(path: string): void
 }
 
@@ -25,8 +25,8 @@ const keysPerBatch = 500
 
 /**
  * Deletes an account with everything that it owns: suspends it, writes its plants into a file, and deletes the plants of the file
- * in batches. A plant is deleted only if a complete file has the plant unchanged; other plants go into another file. After an
- * interruption, the next run continues.
+ * in batches. A plant is deleted only if a complete file has the plant with the same name and tag. Other plants are written into
+ * another file. After an interruption, the next run continues.
  * @param folder the folder of the files
  * @returns the paths of the files with the account's plants; an account without plants has no file
  * @throws AccessError for an unknown account, and for an account with the last valid key of the scope `admin`
@@ -66,7 +66,7 @@ export async function deleteWithPlants(
   return paths
 }
 
-/** Writes the plants of an account into a new file, and records the file. @returns its path; undefined if there are no plants */
+/** Writes the plants of an account into a new file, and records the file. @returns the file's path; undefined without plants */
 async function writeFile(transfers: PlantTransfers, account: Account, folder: string): Promise<string | undefined> {
   const path = safetyPath(folder, account.name)
   const file = new PlantsFile(path, account.name)

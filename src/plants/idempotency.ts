@@ -12,15 +12,15 @@ export function readIdempotency(header: string | string[], body: unknown): Idemp
     throw new ApiError(
       400,
       'invalid_idempotency_key',
-      'The Idempotency-Key must be 1 to 255 printable ASCII characters, once.',
+      'Send one Idempotency-Key header, with 1 to 255 printable ASCII characters.',
     )
   }
   return { key: header, request: hash('sha256', canonicalPieces(body).join('')) }
 }
 
 /**
- * The pieces of a JSON text of the value with sorted properties. They are joined once: joined at each level of a deep value, the
- * text would be copied a hundred times.
+ * The pieces of a JSON text of the value, with sorted properties. The caller joins all pieces once. If each level of a deep value
+ * joined its pieces, the text would be copied a hundred times.
  */
 function canonicalPieces(value: unknown, pieces: string[] = []): readonly string[] {
   if (typeof value !== 'object' || value === null) {

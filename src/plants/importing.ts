@@ -5,7 +5,7 @@ import { inBatches, Pace } from './pace.ts'
 import { type PortablePlant, TakenId } from './portable.ts'
 import type { ImportKey, PlantTransfers } from './transfers.ts'
 
-/** The summary of a file whose lines are all checked. */
+/** The summary of a file after all its lines have been checked. */
 interface FileSummary {
   readonly digest: string
   readonly plants: number
@@ -130,7 +130,7 @@ async function refuseRepeated(file: InputFile): Promise<void> {
 }
 
 /**
- * Compares a file with the account's plants of the same ids.
+ * Compares the plants of a file with the account's plants that have the same ids.
  * @param wasImported whether the same file was imported before
  * @returns whether the account has all plants of the file from that import
  * @throws AccessError that names the line of the first id that is taken
@@ -159,7 +159,7 @@ async function isThere(
   return equal === index
 }
 
-/** Records the import, and adds the plant with the highest id. @throws AccessError when another plant has that id by now */
+/** Records the import, and adds the plant with the highest id. @throws AccessError if that id is taken */
 async function beginImport(transfers: PlantTransfers, key: ImportKey, { plants, highest }: FileSummary): Promise<void> {
   try {
     await transfers.beginImport(key, plants, highest)
@@ -169,7 +169,7 @@ async function beginImport(transfers: PlantTransfers, key: ImportKey, { plants, 
   }
 }
 
-/** Writes the plants of a file, except the first `before`, which an earlier run wrote. */
+/** Writes the plants of a file, except the first `before` plants, which an earlier run has written. */
 async function write(
   transfers: PlantTransfers,
   key: ImportKey,

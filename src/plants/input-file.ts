@@ -15,8 +15,8 @@ export class InputFile {
   }
 
   /**
-   * Opens a file, or stdin if there is no path. Input that can be read only once is first copied into a file without a name in the
-   * folder. The system removes this file when the process ends.
+   * Opens a file, or stdin if there is no path. Input that can be read only once is first copied into a file without a name in
+   * `folder`. The system removes this file when the process ends.
    * @throws AccessError when the file cannot be read
    */
   static async open(path: string | undefined, folder: string): Promise<InputFile> {

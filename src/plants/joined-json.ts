@@ -11,7 +11,7 @@ export interface RangePart {
   readonly isLonger: boolean
 }
 
-/** Plants between two ids as a JSON array, null if there are no plants, and their number. */
+/** The plants between two ids as a JSON array, which is null without plants, and the number of these plants. */
 interface BetweenRow {
   readonly json: string | null
   readonly count: number

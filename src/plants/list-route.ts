@@ -15,7 +15,6 @@ import { include, Plant, PlantError } from './schemas.ts'
 interface Lists {
   readonly store: PlantStore
   readonly guard: Guard
-  /** The cache of pages. */
   readonly pages: PageCache
 }
 

@@ -17,7 +17,7 @@ interface ListSummary {
   readonly last: Position | undefined
 }
 
-/** Streams lists that are too long to be sent as one text, with backpressure; `OpenLists` bounds how many lists are open. */
+/** Streams lists that are too long to be sent as one text, with backpressure. `OpenLists` limits how many lists are open. */
 export class LongReplies {
   readonly #store: PlantStore
   readonly #guard: Guard
@@ -31,7 +31,7 @@ export class LongReplies {
 
   /**
    * Streams a list: all plants, or a page of them.
-   * @throws ApiError 503 when too many long lists are open; the error of a key that ends before the headers are sent
+   * @throws ApiError 503 when too many long lists are open; 401 or 403 when the key becomes invalid before the headers are sent
    */
   async send(request: FastifyRequest, reply: FastifyReply, listRequest: ListRequest): Promise<void> {
     // The version is read before the plants: after a change in between, the `ETag` is too old, and never gets a 304.
@@ -48,9 +48,10 @@ export class LongReplies {
   }
 
   /**
-   * Sends a page. The page is read twice, because the headers have its length and its last plant, and go before its text. Without
-   * snapshots the two readings may differ. So a short text is kept from the first reading, and a long text is sent without its
-   * length. A snapshot rarely moves between the readings; if the length changes by that, the reply fails.
+   * Sends a page. The page is read twice: first for the headers, which have the length of the text and the position of the last
+   * plant, then for the text. Without snapshots the two readings may differ, so a short text is kept from the first reading, and
+   * a long text is sent without `content-length`. A snapshot rarely moves to a newer state between the readings. If this move
+   * changes the length of the text, the reply fails.
    */
   async #sendPage(request: FastifyRequest, reply: FastifyReply, listRequest: ListRequest): Promise<void> {
     const { query, limit } = listRequest
@@ -78,9 +79,12 @@ export class LongReplies {
     reply.header('content-type', jsonType).send(kept ?? list)
   }
 
-  /** Opens a long list as a stream, which ends with the reply or the caller's key; undefined if the client has disconnected. */
+  /**
+   * Opens a long list as a stream, which is closed when the reply closes or the caller's key becomes invalid.
+   * @returns undefined if the client has disconnected
+   */
   #begin(request: FastifyRequest, reply: FastifyReply, read: () => AsyncIterable<string>): Readable | undefined {
-    // The `close` event has already happened, so its listeners would never close the list.
+    // After the `close` event, the listeners below would not be called, so the list would never be closed.
     if (reply.raw.destroyed) return undefined
     reply.raw.once('close', this.#open.enter(callerOf(request).account.id))
     const list = Readable.from(read())
@@ -119,7 +123,7 @@ async function summaryOf(
   return { bytes, text: kept?.join(''), last }
 }
 
-/** Passes texts on. Fails if they have more or fewer bytes than the headers say: more bytes would begin the next reply. */
+/** Passes texts on. Fails if the number of bytes differs from `bytes`: the client would read further bytes as the next reply. */
 async function* ofLength(texts: AsyncIterable<string>, bytes: number): AsyncIterable<string> {
   let left = bytes
   for await (const text of texts) {
@@ -130,7 +134,10 @@ async function* ofLength(texts: AsyncIterable<string>, bytes: number): AsyncIter
   if (left !== 0) throw new Error('the plants of a page changed while it was sent')
 }
 
-/** Passes pages on. Fails at the end if plants were added that do not fit into the page: the client would never get them. */
+/**
+ * Passes pages on. Fails at the end if added plants have pushed the last plants out of the page: the next page begins after these
+ * plants, so the client would never get them.
+ */
 async function* failOnMore(pages: AsyncIterable<PlantPage>): AsyncIterable<PlantPage> {
   let isMore = false
   for await (const page of pages) {

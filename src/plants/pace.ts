@@ -3,21 +3,21 @@ import { type Clock, machineClock } from '../clock.ts'
 /** The time of a batch while no service runs, and the time between two checks of whether a service runs. */
 const aloneBatchMs = 200
 const checkIntervalMs = 1000
-/** The shortest pause after a batch beside a service. */
+/** The shortest pause after a batch while a service runs. */
 const minPauseMs = 20
 const minBatchPlants = 50
 const maxBatchPlants = 5000
 
 /** The facts about a service on which the pace depends. */
 interface PacedService {
-  /** The time of a batch beside a service. */
+  /** The time of a batch while a service runs. */
   readonly maxBatchMs: number
   isServiceRunning(): Promise<boolean>
 }
 
 /**
- * Sets the size of batches of plants and the pauses between them. While no service runs, batches are large. Beside a service, a
- * batch takes a few milliseconds, and a pause of at least the same length follows.
+ * Sets the size of batches of plants and the pauses between them. While no service runs, batches are large. While a service runs,
+ * a batch takes a few milliseconds, and a pause of at least the same length follows.
  */
 export class Pace {
   readonly #service: PacedService
@@ -38,7 +38,7 @@ export class Pace {
     return Math.min(maxBatchPlants, Math.max(minBatchPlants, Math.floor(targetMs / this.#msPerPlant)))
   }
 
-  /** Runs a batch of so many plants. While a service runs, a pause for its writes follows. */
+  /** Runs a batch of so many plants. While a service runs, a pause follows, in which the service can write. */
   async take<T>(plants: number, batch: () => Promise<T>): Promise<T> {
     const start = this.#clock.now()
     const result = await batch()

@@ -7,7 +7,7 @@ export interface Page {
   readonly link?: string
 }
 
-/** The most bytes of the pages of a generation, and about the bytes that a page takes besides its texts. */
+/** The most bytes of the pages of one generation. An estimate of the bytes that a page takes besides its text and its URL. */
 const maxGenerationBytes = 32 * 1024 ** 2
 const pageOverheadBytes = 512
 
@@ -19,9 +19,9 @@ interface AccountPages {
 }
 
 /**
- * A cache of pages. When `set` gets a page with a new version, it drops the account's pages of other versions; otherwise
+ * A cache of pages. When `set` gets a page with a new version, it drops the account's pages of other versions. Without this step,
  * outdated pages would stay until the cache is full. There are two generations: when the recent generation is full, it replaces
- * the older generation. A page of the older generation that is used moves to the recent generation.
+ * the older generation. When a page of the older generation is used, the recent generation gets this page too.
  * Without the cache, a page that is requested again would take 2.2 times the CPU time (docs/performance.md).
  */
 export class PageCache {

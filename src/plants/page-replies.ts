@@ -60,7 +60,7 @@ export async function* jsonArray(pages: AsyncIterable<PlantPage>): AsyncIterable
   for await (const { json } of pages) {
     yield separator + json.slice(1, -1)
     separator = ','
-    // A fast reader takes each piece immediately: without this pause it would get the whole list in one turn of the event loop.
+    // A fast reader takes each piece immediately: without this pause, one turn of the event loop would send the whole list.
     await endOfTurn()
   }
   yield ']'

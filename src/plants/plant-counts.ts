@@ -32,8 +32,8 @@ interface Counting {
 }
 
 /**
- * Counts the plants of accounts: in the database when a count is first needed, then by each change. The writes of an account
- * without a limit need no count.
+ * Counts the plants of accounts. The plants of an account are counted in the database when the count is first needed. After that,
+ * each change adjusts the count. The writes of an account without a limit need no count.
  */
 export class PlantCounts {
   readonly #slice: Statement<[number, number, number], { readonly count: number; readonly last: number }>
@@ -63,7 +63,7 @@ export class PlantCounts {
   /**
    * Counts the account's plants in slices, so that other requests run in between. Writes of this process during the count are
    * counted. Writes of other processes may be counted or not; after such a write, the next caller counts the account again.
-   * @returns undefined if one slice was enough, which is nearly always so
+   * @returns undefined if one slice was enough, which is the usual case
    */
   load(account: number): Promise<void> | undefined {
     const running = this.#running.get(account)
@@ -124,7 +124,7 @@ export class PlantCounts {
       const slice = this.#slice.get(account, after, length)
       sum += slice?.count ?? 0
       if (!slice || slice.count < length || sum >= enough) {
-        // Only the count of one slice is cached: between two slices, plants may be added or removed.
+        // A count of several slices is not cached: between two slices, plants may be added or removed.
         if (enough <= plantsPerSlice)
           cache(this.#unlimitedCounts, account, { count: sum, version, isAll: sum < enough })
         return sum

@@ -67,16 +67,16 @@ export interface Share {
   readonly created: number
 }
 
-/** An opaque version of all plants that an account may see. It changes when one of these plants changes, or a share. */
+/** An opaque version of all plants that an account may see. It changes when one of these plants or a share changes. */
 export type PlantsVersion = string
 
 /**
  * Stores plants. A method with the parameter `account` reads only plants that this account may see. The audit trail records
- * changes of shares, as made by `by`, and no changes of plants.
+ * changes of shares, with the author `by`. It does not record changes of plants.
  */
 export interface PlantStore {
   /**
-   * Adds a plant to the account; resolves when it is on disk.
+   * Adds a plant to the account; resolves when the plant is on disk.
    * @param idempotency for 24 hours, a repeated request gets the reply of the first request
    * @param limit how many plants the account may have; by default any number
    * @throws ApiError 409 when the id is taken, no id is left to assign, or the first request is still running; 422 when the
@@ -94,7 +94,7 @@ export interface PlantStore {
    * Null if only the database knows the version.
    */
   version(account: number): PlantsVersion | null
-  /** Like `version`, but reads the database if needed. Null while a replica of an older release runs, which renews no versions. */
+  /** Like `version`, but reads the database if needed. Null while a replica of an older release runs: it renews no versions. */
   fetchVersion(account: number): Promise<PlantsVersion | null>
   /** The account's own plant with this id. */
   find(account: number, id: number): Promise<StoredPlant | undefined>
@@ -104,11 +104,12 @@ export interface PlantStore {
   remove(account: number, id: number): Promise<boolean>
   /** At most `limit` plants in order. */
   list(account: number, query: PlantQuery, limit: number): Promise<PlantPage>
-  /** Whether `listLong` reads a snapshot. A snapshot moves to the newest state only when SQLite's log grows large. */
+  /** Whether `listLong` reads a snapshot. A snapshot moves to the newest state only if SQLite's write-ahead log is large. */
   readonly hasSnapshotLists: boolean
   /**
-   * Reads plants in order, in pages. A caller that stops early must return the iterator. Without `hasSnapshotLists` the list has
-   * each plant that existed all the time once, and may have or lack plants that were added or removed meanwhile.
+   * Reads plants in order, in pages. A caller that stops early must call `return` of the iterator. Without `hasSnapshotLists`, a
+   * plant that exists during the whole read is in the list once. A plant that is added or removed meanwhile may be in the list or
+   * not.
    * @param use maps the pages to the output; it may read the pages several times
    * @param limit the highest number of plants; by default all plants
    */
@@ -153,7 +154,6 @@ export function checkedText(field: string, text: string): string {
   throw invalidField(field, problem)
 }
 
-/** The rule for a plant's name, and for its tag. */
 const textRule: NameRule = {
   longest: 255,
   ifBlank: 'send 1 to 255 characters',

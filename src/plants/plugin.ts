@@ -84,7 +84,6 @@ export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (
   addPlantRoutes(app, store)
 }
 
-/** Authenticates callers by their bearer token. */
 async function authenticate(app: FastifyInstance, guard: Guard): Promise<void> {
   await app.register(bearerAuth, {
     keys: [],
@@ -115,7 +114,6 @@ async function authenticate(app: FastifyInstance, guard: Guard): Promise<void> {
   })
 }
 
-/** Adds the routes of one plant. */
 function addPlantRoutes(app: TypedInstance, store: PlantStore): void {
   app.get(
     '/:id',
@@ -169,5 +167,5 @@ function addPlantRoutes(app: TypedInstance, store: PlantStore): void {
 }
 
 function unknownPlant(): ApiError {
-  return new ApiError(404, 'unknown_plant', 'You have no plant with this id. GET /plants lists those you have.')
+  return new ApiError(404, 'unknown_plant', 'You have no plant with this id. GET /plants lists your plants.')
 }

@@ -24,11 +24,11 @@ export function idTaken(id: number): ApiError {
 
 /**
  * Checks that an account with `count` plants may have one plant more.
- * @throws ApiError 429, without `Retry-After`: waiting frees nothing
+ * @throws ApiError 429, without `Retry-After`: the number of plants does not fall by waiting
  */
 export function checkPlantsLimit(limit: number, count: number): void {
   if (count < limit) return
-  const message = `The limit "plants" of ${limit} is reached: the account has as many or more. Delete some, or ask the operator for more.`
+  const message = `The limit "plants" of ${limit} is reached: the account has as many plants or more. Delete plants, or ask the operator for a higher limit.`
   throw new ApiError(429, 'plants_limit', message)
 }
 

@@ -29,9 +29,9 @@ const maxLineGrowth = 7
 
 /**
  * Converts the output of COPY, with the columns id, name and tag, into the lines of an account's file, as `plantLine` writes
- * them. The server does not write the JSON, because this work would take three times as long as reading the plants. The conversion
- * works on bytes: with strings, the conversion would take three times as long.
- * @param pieces in UTF-8, of any size
+ * them. The server does not write the JSON, because this work would take three times as long as reading the plants. The
+ * conversion works on bytes: with strings, it would take three times as long.
+ * @param pieces the output of COPY in UTF-8, in pieces of any size
  * @returns whole lines in UTF-8
  */
 export async function* linesOfCopy(pieces: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {

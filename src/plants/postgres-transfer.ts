@@ -68,7 +68,7 @@ export class PostgresTransfers implements PlantTransfers {
       await sql.unsafe(`SET LOCAL statement_timeout = ${maxCountMs}`)
       const [counted] = await sql<{ count: number }[]>`SELECT count(*) FROM plants WHERE account = ${account}`
       sink.begin(counted?.count ?? 0)
-      // The export is one statement, which runs as fast as its output is read.
+      // One statement exports all plants. It runs until its output is read, so it has no time limit.
       await sql`SET LOCAL statement_timeout = 0`
       const all = `SELECT id, name, tag FROM plants WHERE account = ${account} ORDER BY id`
       for await (const lines of linesOfCopy(await sql.unsafe(`COPY (${all}) TO STDOUT`).readable())) {
@@ -150,7 +150,7 @@ export class PostgresTransfers implements PlantTransfers {
     return withAuditRecords(this.#database, async (sql, record) => {
       const found = await readImport(sql, key)
       if (!found) throw noImport()
-      // The update waits for a batch that is being written; then the import is read again.
+      // The update waits until a batch that is being written is committed. So the import is read again afterwards.
       await sql`UPDATE imports SET undoing = 1 WHERE account = ${account} AND digest = ${digest}`
       if (!found.isUndoing) {
         await record(by, transferEntry('account.import_undone', account, await nameOf(sql, account), found.plants))
@@ -234,7 +234,7 @@ export async function removeRest(sql: Transaction, account: number): Promise<boo
   return true
 }
 
-/** Locks the account: no other transaction can add plants until this one ends. @throws ApiError 403 when the account was deleted */
+/** Locks the account, so that no other transaction can add plants to it. @throws ApiError 403 when the account was deleted */
 async function lockAccount(sql: Transaction, account: number): Promise<void> {
   const rows = await sql`SELECT id FROM accounts WHERE id = ${account} FOR NO KEY UPDATE`
   if (rows.length === 0) throw accountGone(undefined)

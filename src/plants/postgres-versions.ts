@@ -18,7 +18,7 @@ export function renewVersions(sql: Transaction, accounts: Iterable<number>) {
 
 /**
  * The version of all plants that an account sees: its own plants, and plants that other accounts share with it. Null while a
- * replica of an older release runs, which renews no versions.
+ * replica of an older release runs, because this replica renews no versions.
  */
 export async function readVersion(sql: Queries, account: number): Promise<PlantsVersion | null> {
   const [epoch, seen] = await Promise.all([

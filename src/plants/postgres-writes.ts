@@ -146,7 +146,7 @@ class WritePlan {
   }
 }
 
-/** Locks the accounts of the writes, as far as they are free. @returns the accounts that another transaction has locked */
+/** Locks the accounts of the writes, except accounts that another transaction has locked. @returns these other accounts */
 async function lockedAccounts(sql: Transaction, writes: readonly PlantWrite[]): Promise<Set<number>> {
   const accounts = accountsOf(writes)
   const [existing, unlocked] = await Promise.all([
@@ -168,7 +168,7 @@ async function readState(sql: Transaction, writes: readonly PlantWrite[]): Promi
   const additions = writes.filter((write) => 'plant' in write)
   const accounts = accountsOf(writes)
   const limited = additions.filter(({ limit }) => limit !== undefined)
-  // An account with `maxCount` plants reaches every limit of this batch, even if all writes of the batch remove plants.
+  // An account with `maxCount` plants reaches every limit of this batch, even if all other writes of the batch remove plants.
   const maxCount = Math.max(0, ...limited.map(({ limit = 0 }) => limit)) + writes.length
   const requestedIds = writes.flatMap((write) => {
     const id = 'plant' in write ? write.plant.id : write.id

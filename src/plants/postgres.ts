@@ -45,7 +45,10 @@ export class PostgresPlantStore implements PlantStore {
   readonly #database: PostgresDatabase
   readonly #writes: PostgresGroupCommit<PlantWrite, WriteResult>
   readonly #running = new InFlightKeys()
-  /** The search for expired keys starts at this Unix second. Older rows are removed, but stay in the index until VACUUM. */
+  /**
+   * The search for expired idempotency keys starts at this Unix second. The rows of older keys are removed, but stay in the index
+   * until VACUUM.
+   */
   #keysFrom = 0
 
   constructor(database: PostgresDatabase) {

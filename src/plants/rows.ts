@@ -23,7 +23,7 @@ export interface GrantRow {
   readonly tag: string
 }
 
-/** An account that shares its plants with one of the tags, or all its plants if `tags` is undefined. */
+/** An account that shares plants: its plants with one of these tags, or all its plants if `tags` is undefined. */
 export interface Sharer {
   readonly account: number
   readonly tags: readonly string[] | undefined
@@ -64,7 +64,7 @@ export function pageOf(plants: readonly StoredPlant[], limit: number, shownWithI
   return last ? { json, last: { account: last.account, id: last.id } } : { json }
 }
 
-/** The sharers of these grants, in the order of the grants, which is by owner. */
+/** The sharers of these grants. @param grants the grants, sorted by owner, as the result is */
 export function sharersOf(grants: readonly GrantRow[]): readonly Sharer[] {
   return [...Map.groupBy(grants, ({ owner }) => owner)].map(([account, granted]) => {
     const tags = granted.map(({ tag }) => tag)

@@ -4,7 +4,7 @@ import { prepareFolder } from '../storage/data-folder.ts'
 import { headerLine } from './account-file.ts'
 import type { ExportSink } from './portable.ts'
 
-/** Writes the plants of an account into a file, whose name is set when all plants are on disk. Without plants there is no file. */
+/** Writes an account's plants into a file. It gets its name when all plants are on disk. Without plants, there is no file. */
 export class PlantsFile implements ExportSink {
   /** The path of the complete file. */
   readonly path: string
@@ -63,7 +63,7 @@ function partOf(path: string): string {
   return `${path}.part`
 }
 
-/** A free path in a folder for the plants of an account. The name is valid on every file system, for any name of the account. */
+/** A new path in a folder for the plants of an account. The path is valid on every file system, for any name of the account. */
 export function safetyPath(folder: string, account: string): string {
   const time = new Date().toISOString().replaceAll(':', '-')
   const begin = resolve(join(folder, `account-${account.replace(/[^A-Za-z0-9._@-]/g, '_')}-${time}`))

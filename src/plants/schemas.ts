@@ -1,6 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 
-/* The schemas are not in `plant.ts`, because commands do not need TypeBox, which takes a quarter of the start of a command. */
+/* The schemas are not in `plant.ts`, which commands load: TypeBox would take a quarter of the time in which a command starts. */
 
 const name = Type.String({
   description: 'Name of the plant: 1 to 255 characters after trimming, no control characters.',

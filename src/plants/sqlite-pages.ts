@@ -11,7 +11,7 @@ interface TaggedRow {
   readonly json: string
 }
 
-/** SQL for a plant's JSON: the text that its row stores, or that text with the id before it. */
+/** SQL for a plant's JSON: the text that its row stores, or that text with the id as the first property. */
 const plain = 'json'
 const withId = `'{"id":' || id || ',' || substr(json, 2)`
 
@@ -65,7 +65,6 @@ export class PageReader {
   }
 }
 
-/** Reads the plants of a range. */
 class RangeReader {
   readonly #joined: JoinedJson
   readonly #consecutive: ConsecutiveIds
@@ -124,7 +123,6 @@ class RangeReader {
   }
 }
 
-/** Joins JSON arrays into one. */
 function joined(texts: readonly string[]): string {
   const [only] = texts
   if (texts.length === 1 && only !== undefined) return only

@@ -28,7 +28,10 @@ const aloneCheckpointPages = 8000
 
 /** Exports and imports accounts of SQLite. */
 export class SqliteTransfers implements PlantTransfers {
-  /** A writer that waits for SQLite's lock retries after 1, 3 and 8 ms, so one of these retries is in the pause after a batch. */
+  /**
+   * A writer that waits for SQLite's lock retries after 1, 3 and 8 ms. A batch takes about 4 ms, and a longer pause follows, so
+   * one of these retries is in the pause.
+   */
   readonly maxBatchMs = 4
   readonly #database: Database
   readonly #commit: GroupCommit
@@ -51,7 +54,7 @@ export class SqliteTransfers implements PlantTransfers {
 
   async isServiceRunning(): Promise<boolean> {
     const isFound = isServed(dirname(this.#database.name))
-    // Without a service, one checkpoint copies the pages that many batches have changed.
+    // While no service runs, checkpoints are rare, so one checkpoint copies the pages that many batches have changed.
     this.#database.pragma(`wal_autocheckpoint = ${isFound ? automaticPages : aloneCheckpointPages}`)
     return isFound
   }

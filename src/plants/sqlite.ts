@@ -48,7 +48,7 @@ export class SqlitePlantStore implements PlantStore {
   readonly #oldKey: Statement<[number]>
   readonly #removeExpiredKeys: Statement<[number, number]>
   readonly #commit: GroupCommit
-  /** Commits removals of expired keys, without fsync: if a power cut undoes a removal, the key is removed again. */
+  /** Commits removals of expired idempotency keys, without fsync: after a power cut, keys may have to be removed again. */
   readonly #cleaning: GroupCommit
   readonly #changes: OutsideChanges
   /** A part of each version. It is different in each process, because the counts in `#versions` start at 0 in each process. */
@@ -241,7 +241,7 @@ export class SqlitePlantStore implements PlantStore {
     return { plant: added, isReplay: false }
   }
 
-  /** Counts a change before its commit. If the commit fails, cached pages are read once more, which does no harm. */
+  /** Renews the account's version before the commit. If the commit fails, cached pages are read again without need: no harm. */
   #touch(account: number): void {
     this.#versions.set(account, (this.#versions.get(account) ?? 0) + 1)
   }

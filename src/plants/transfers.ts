@@ -40,7 +40,7 @@ export interface PlantTransfers {
   isServiceRunning(): Promise<boolean>
   /** Writes an audit record, then exports the account's own plants. @throws ApiError 403 when the account was deleted */
   exportPlants(account: number, sink: ExportSink, by?: Actor): Promise<void>
-  /** Exports the plants without an audit record, for the deletion of an account, which has a record of its own. */
+  /** Exports the plants without an audit record. It is for the deletion of an account: the deletion has its own audit record. */
   copyPlants(account: number, sink: ExportSink): Promise<void>
   /** Whether the account has a plant with an id from `first` to `last`. */
   hasIdBetween(account: number, first: number, last: number): Promise<boolean>
@@ -56,8 +56,10 @@ export interface PlantTransfers {
   /**
    * Adds the next plants of an import's file, and saves the progress in the same transaction.
    * @param at the number of plants in the file before these plants
-   * @param isLast whether these plants are the last of the file. Until then, a power cut may undo some of the import
-   * @throws TakenId when an id is taken; AccessError when the progress of the import is not `at`, or the import is undone
+   * @param isLast whether these plants are the last of the file. Before the last plants are written, a power cut may undo
+   *   some of the import
+   * @throws TakenId when an id is taken; AccessError when the progress of the import is not `at`, or the import is being
+   *   undone
    */
   addPlants(key: ImportKey, at: number, plants: readonly PortablePlant[], isLast: boolean): Promise<void>
   /** Begins or continues to undo an import. Then no run adds more plants. @throws AccessError if there is no such import */

@@ -19,14 +19,14 @@ export interface FolderBackup {
  * Backs up the database into a folder, under a name with the time, and then removes the oldest backups with such names.
  * @param keep how many backups stay, the new backup included; by default all
  * @param now Unix milliseconds
- * @throws StorageError when the backup cannot be made; then no older backup is removed
+ * @throws StorageError when the backup cannot be made. Then no older backup is removed
  */
 export function backUpInto(databasePath: string, folder: string, keep?: number, now = Date.now()): FolderBackup {
   const ownName = `conservatory-${timeInName(now)}.db`
   const file = join(folder, ownName)
   const contents = backUp(databasePath, file)
-  // The names differ only in the time, so the oldest backup is first in their order. The new backup always stays: after the clock
-  // was wrong, others may have later times in their names.
+  // The names differ only in the time, so the sorted list begins with the oldest backup. The new backup is not in the list and
+  // always stays: if the clock was wrong earlier, an older backup may have a later time in its name.
   const others = readdirSync(folder)
     .filter((name) => backupName.test(name) && name !== ownName)
     .toSorted()

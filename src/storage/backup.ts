@@ -33,11 +33,11 @@ export interface Restored {
 }
 
 /**
- * Copies the database into a file while a service goes on writing. As a test, the copy is restored to a scratch file before the
- * copy gets the name of the file, so a file under that name is a good backup.
+ * Copies the database into a file. A service may write meanwhile. The copy gets the name of the file only after a test restore to
+ * a scratch file has succeeded, so a file under that name is a good backup.
  * @returns the number of rows of each table in the backup
- * @throws StorageError when there is no database or it cannot be opened, the file exists or cannot be written, or the copy is
- *   damaged
+ * @throws StorageError when the database does not exist or cannot be opened, when the file exists or cannot be written, or when
+ *   the copy is damaged
  */
 export function backUp(databasePath: string, file: string): RowCounts {
   const target = resolve(file)
@@ -62,8 +62,9 @@ export function backUp(databasePath: string, file: string): RowCounts {
 }
 
 /**
- * Replaces the database by a backup, and keeps the old database beside it under another name. After a kill at any moment, the
- * file under the database's name is the complete old or the complete new database. No service may use the data folder meanwhile.
+ * Replaces the database by a backup, and keeps the old database under another name in the same folder. If the process is killed,
+ * the file under the database's name is either the complete old database or the complete new database. No service may use the
+ * data folder during a restore.
  * @param force whether to replace a database that exists
  * @param note writes rows into the copy before the rename, so that these rows appear together with the restored rows
  * @throws StorageError when a service cannot use the backup (no such file, damaged, from a newer version, an unfinished move);
@@ -88,7 +89,7 @@ export function restore(
     const applied = checkSource(source, file)
     const folder = dirname(databasePath)
     prepareFolder(folder)
-    // If the database is a symbolic link, `folder` is another folder. A service always locks the data folder, which has the link.
+    // If the database is a symbolic link, `folder` is the folder of the link's target. A service locks the folder of the link.
     const lock = lockForServing(dirname(database))
     let old: Old | undefined
     try {
@@ -96,7 +97,7 @@ export function restore(
       removeDatabase(oldCopyPart(databasePath))
       if (existsSync(databasePath) && !force) {
         throw new StorageError(
-          `There is a database ${databasePath} already. Add --force to replace it; it is kept beside the new one.`,
+          `There is a database ${databasePath} already. Add --force to replace it. The old database is kept in the same folder.`,
         )
       }
       const contents = copyCounted(source, part, file)
@@ -121,8 +122,8 @@ export function restore(
 
 /**
  * Checks that a service can use a backup.
- * @returns the names of its migrations
- * @throws StorageError when a service cannot use it
+ * @returns the names of the migrations in the backup
+ * @throws StorageError when a service cannot use the backup
  */
 function checkSource(source: Database.Database, file: string): readonly string[] {
   const fault = damageOf(source)
@@ -153,8 +154,8 @@ interface Old {
 }
 
 /**
- * Copies the old database to a new name. The file under the database's name stays, but its log is removed: SQLite would apply
- * the log to the restored database. If the old database is intact, no other program can open it until `release`.
+ * Copies the old database to a new name. The file under the database's name stays, but the log of that file is removed, because
+ * SQLite would apply it to the restored database. If the old database is intact, no other program can open it until `release`.
  * @returns undefined when there is no old database
  */
 function keepOld(path: string): Old | undefined {
@@ -177,7 +178,6 @@ function keepOld(path: string): Old | undefined {
   return { kept, release: () => void database.close() }
 }
 
-/** The temporary file of the old database's copy. */
 function oldCopyPart(path: string): string {
   return `${path}.before-restore.part`
 }
@@ -199,7 +199,7 @@ function isIntact(path: string): boolean {
 
 /**
  * Opens a database exclusively, writes its log into the file, and removes the log.
- * @throws StorageError when another program has it open
+ * @throws StorageError when another program has the database open
  */
 function openExclusively(path: string): Database.Database {
   const database = new Database(path, { timeout: 5000 })
@@ -235,7 +235,6 @@ function keepOldFiles(path: string, kept: string): Old | undefined {
   return { kept: kept + (suffixes.includes('') ? '' : suffixes[0]), release() {} }
 }
 
-/** An unused name with the time in it. */
 function unusedName(path: string, at = Date.now()): string {
   const name = `${path}.before-restore-${timeInName(at)}`
   return ['', ...sidecarSuffixes].some((suffix) => existsSync(name + suffix)) ? unusedName(path, at + 1000) : name
@@ -247,7 +246,6 @@ function isSameFile(one: string, other: string): boolean {
   return a !== undefined && b !== undefined && a.dev === b.dev && a.ino === b.ino
 }
 
-/** Opens the database for a backup. */
 function openSource(path: string): Database.Database {
   // SQLite creates files beside a database even to read it.
   prepareFolder(dirname(path))

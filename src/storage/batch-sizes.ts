@@ -1,8 +1,8 @@
 import { Histogram } from '../instruments.ts'
 
 /**
- * The histogram of how many writes share a commit; the same for every database engine. Over PostgreSQL these are the writes of
- * plants, and over SQLite also those of shares and of the audit trail.
+ * Makes the histogram of the number of writes in one commit. With PostgreSQL, the histogram counts the writes of plants. With
+ * SQLite, the histogram also counts the writes of shares and of the audit trail.
  */
 export function batchSizes(): Histogram {
   return new Histogram({

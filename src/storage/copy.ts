@@ -11,8 +11,8 @@ export type RowCounts = Readonly<Record<string, number>>
 export const sidecarSuffixes = ['-wal', '-shm', '-journal'] as const
 
 /**
- * Copies a database and its log into one new file, and syncs the file to disk. Then checks the copy, and counts its rows. An
- * older file of that name is removed first.
+ * Removes an older file of the same name. Then copies a database and its log into one new file, syncs the file to disk, checks
+ * the copy, and counts the rows of the copy.
  * @param name the name of the database in messages
  * @throws StorageError when the copy is damaged
  */
@@ -32,7 +32,7 @@ export function copyCounted(database: Database.Database, file: string, name: str
 }
 
 /**
- * Opens a database file to read it and the log beside it. Neither file changes.
+ * Opens a database file to read the file and its log. The database file and the log do not change.
  * @param name the name of the database in messages
  * @throws StorageError when the file is not a readable database, or this user does not have the rights that reading it needs
  */
@@ -44,8 +44,8 @@ export function openToRead(path: string, name = path): Database.Database {
     throw new StorageError(`This user may not read ${name}. Run this as the user that owns the file.`, { cause: error })
   }
   try {
-    // With a log, a writable connection would checkpoint the log into the file when it closes. Without a log, a read-only
-    // connection would leave an empty log behind.
+    // If there is a log, a writable connection would checkpoint the log into the file when the connection closes. If there is no
+    // log, a read-only connection would leave an empty log behind.
     database = new Database(path, { fileMustExist: true, readonly: hasLog(path) })
     database.prepare('SELECT 1 FROM sqlite_schema').get()
     return database
@@ -77,7 +77,7 @@ export function syncFile(path: string): void {
   syncOpened(openSync(path, 'r+'))
 }
 
-/** Syncs the names in a folder to disk. Windows does so by itself. */
+/** Syncs the names of the files in a folder to disk. On Windows this does nothing: Windows needs no such sync. */
 export function syncFolder(path: string): void {
   if (!isWindows) syncOpened(openSync(path, 'r'))
 }
@@ -90,18 +90,16 @@ function syncOpened(file: number): void {
   }
 }
 
-/** Whether a database has a log. */
 function hasLog(path: string): boolean {
   return existsSync(`${realPathOf(path)}-wal`)
 }
 
-/** The refusal of a file that SQLite cannot read. */
 function unreadable(error: unknown, name: string): StorageError {
   const code = codeOf(error)
   let fault = 'is no database that can be read.'
   if (code.startsWith('SQLITE_CORRUPT')) fault = 'is damaged.'
   if (code.startsWith('SQLITE_BUSY')) fault = 'is written to by another program. Try again when it has ended.'
-  // A database that was in use has a log beside it. To read the log, SQLite creates a file in that folder. A backup has no log.
+  // A database that was in use has a log in the same folder. To read the log, SQLite creates a file in that folder.
   if (/^SQLITE_(?:CANTOPEN|READONLY)/.test(code))
     fault = `cannot be read where it is, since this user may not write beside it. Copy it, and ${name}-wal where there is one, to another folder, and give that file.`
   return new StorageError(`${name} ${fault}`, { cause: error })

@@ -26,7 +26,10 @@ export class Damage {
     return true
   }
 
-  /** A proxy of a store. It calls `note` with every error of a method, of its promise, and of its iterable. */
+  /**
+   * Makes a proxy of a store. The proxy calls `note` with each error that a method of the store throws, and with each error of a
+   * promise or an iterable that a method returns.
+   */
   watch<T extends object>(store: T): T {
     const proxy = new Proxy(store, {
       get: (target, name, watched) => {
@@ -41,7 +44,7 @@ export class Damage {
             throw error
           }
         }
-        // The next call finds the method on the returned object, and does not run this trap, which takes as long as some methods.
+        // The next call finds the method on the returned object, and does not run this trap, which is as slow as some methods.
         Object.defineProperty(watched, name, { value: method, writable: true, configurable: true })
         return method
       },

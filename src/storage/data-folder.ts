@@ -6,7 +6,7 @@ import { damageSentence } from './damage.ts'
 import { userId } from './rights.ts'
 import { isNoRoom } from './write-error.ts'
 
-/** The refusal of a database that a newer version has migrated. @param wayOut what to do, as a sentence */
+/** The error for a database that a newer version has migrated. @param wayOut what to do, as a sentence */
 export function newerVersion(database: string, unknown: readonly string[], wayOut: string): StorageError {
   return new StorageError(
     `${database} was written by a newer version of Conservatory (it has ${unknown.join(', ')}). ${wayOut}`,
@@ -14,8 +14,8 @@ export function newerVersion(database: string, unknown: readonly string[], wayOu
 }
 
 /**
- * Why a file cannot be written and what to do, as the middle of a sentence; undefined for errors that are not about disk space
- * or rights.
+ * The middle of a sentence: why a file cannot be written, and what to do. Undefined for errors that are not about disk space or
+ * rights.
  */
 export function writeProblem(error: unknown): string | undefined {
   const code = codeOf(error)
@@ -26,7 +26,7 @@ export function writeProblem(error: unknown): string | undefined {
   return `${user} may not write there. Make this user the owner of the folder and its files (chown -R)`
 }
 
-/** The refusal of a data folder that cannot be written; undefined for errors that are not about disk space or rights. */
+/** The error for a data folder that cannot be written; undefined for errors that are not about disk space or rights. */
 export function unwritable(folder: string, error: unknown): StorageError | undefined {
   const problem = writeProblem(error)
   if (problem === undefined) return undefined
@@ -80,7 +80,7 @@ export function makeWritable(path: string): void {
   accessSync(path, constants.W_OK)
 }
 
-/** Like `mkdir -p`. Node's own `recursive` never returns when the system always answers ENOENT, as under /proc. */
+/** Like `mkdir -p`. Node's option `recursive` would never return under /proc, where the system always answers ENOENT. */
 function makeFolder(path: string): void {
   if (existsSync(path)) return
   const parent = dirname(path)

@@ -13,8 +13,8 @@ import { inTransaction, waitAsCommands } from './write-lock.ts'
 /**
  * Opens the database file for reading and writing, and brings its schema up to date. A database with an older schema is first
  * backed up into the folder `backups` beside it.
- * @throws StorageError when the database cannot be opened, or a newer version has migrated it; a `StorageNotReady` when another
- *   program has its lock
+ * @throws StorageError when the database cannot be opened, or when a newer version has migrated the database; a
+ *   `StorageNotReady` when another program has locked the database
  */
 export function openDatabase(
   path: string,
@@ -22,7 +22,7 @@ export function openDatabase(
   onMigrated?: OnMigrated<Database.Database, void>,
 ): Database.Database {
   prepareFolder(dirname(path))
-  // SQLite has the same error for a folder and for a file without the right to read it.
+  // SQLite reports a folder with the same error as a file that this user may not read.
   if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) {
     throw new StorageError(`The database ${path} is a folder. Move it away, or set DATA_DIR to another folder.`)
   }
@@ -32,7 +32,7 @@ export function openDatabase(
     // The timeout comes first, because every later statement may have to wait for another process. WAL comes before any write.
     waitAsCommands(database)
     database.pragma('journal_mode = WAL')
-    // In WAL mode, with less than FULL, a power cut can undo acknowledged commits.
+    // In WAL mode, any setting below FULL would let a power cut undo acknowledged commits.
     database.pragma('synchronous = FULL')
     database.pragma('foreign_keys = ON')
     // SQLite truncates a large log to this size when it restarts the log.
@@ -48,7 +48,7 @@ export function openDatabase(
     const refusal = unwritable(dirname(path), error)
     if (refusal) throw refusal
     if (codeOf(error).startsWith('SQLITE_BUSY')) {
-      throw new StorageNotReady(`The database ${path} is held by another program. End that, and try again.`, {
+      throw new StorageNotReady(`The database ${path} is held by another program. End that program, and try again.`, {
         cause: error,
       })
     }
@@ -64,11 +64,12 @@ function damagedFile(path: string, cause: Error): StorageError {
 
 /**
  * Opens an empty temporary database to compute sums over another database. The other database is attached as `source`, and read
- * as one snapshot. Large contents go to an unnamed file, which is gone when the database is closed or the process ends.
+ * as one snapshot. SQLite keeps large contents in an unnamed file, and removes this file when the temporary database is closed or
+ * the process ends.
  */
 export function openScratch(path: string): Database.Database {
   const database = new Database('')
-  // No other connection reads the temporary database, and after a failure it is thrown away.
+  // The temporary database needs no journal and no sync: no other connection reads it, and after a failure it is not used again.
   database.pragma('journal_mode = OFF')
   database.pragma('synchronous = OFF')
   database.prepare('ATTACH ? AS source').run(path)
@@ -78,15 +79,15 @@ export function openScratch(path: string): Database.Database {
 }
 
 /**
- * Applies the migrations that this database does not have; several processes may try at the same time. A database with older
- * migrations is backed up first. The backup is named after the first missing migration, so repeated failures leave one backup.
+ * Applies the missing migrations. Several processes may call this function at the same time. A database with older migrations is
+ * backed up first. The backup is named after the first missing migration, so several failed attempts leave only one backup.
  */
 function migrate(
   database: Database.Database,
   history: readonly Migration[],
   onMigrated?: OnMigrated<Database.Database, void>,
 ): void {
-  // Usually no migration is missing, and a command that only reads must not wait for the write lock.
+  // Usually no migration is missing. Then the write lock is not taken, because a command that only reads must not wait for it.
   if (missingIn(database, history).missing.length === 0) return
   inTransaction(database, () => {
     database.exec('CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, applied INTEGER NOT NULL) STRICT')
@@ -114,12 +115,12 @@ function missingIn(database: Database.Database, history: readonly Migration[]) {
   return { applied, missing: history.filter(({ name }) => !applied.includes(name)) }
 }
 
-/** The newest of some migrations: their names begin with their numbers. */
+/** The newest of some migrations. The name of a migration begins with its number, so the newest is the last in sorted order. */
 function newest(names: readonly string[]): string | undefined {
   return names.toSorted().at(-1)
 }
 
-/** Backs up a database before a migration. No other process writes to it meanwhile, since the caller has the write lock. */
+/** Backs up a database before a migration. The caller has the write lock, so no other process writes during the backup. */
 function backUpBefore({ name }: Migration, path: string): void {
   const folder = join(dirname(path), 'backups')
   prepareFolder(folder)

@@ -11,9 +11,9 @@ export interface FileLock {
 }
 
 /**
- * Locks a file, which is created when it does not exist. SQLite takes a lock of the operating system, so the lock lasts until it
- * is released or the process ends in any way.
- * @param waitMs how long to wait for another process, such as one that only checks the lock
+ * Locks a file, and creates the file when it does not exist. SQLite takes a lock of the operating system, so the lock also ends
+ * when the process ends in any way.
+ * @param waitMs how long to wait while another process has the lock, for example for the moment of a check (`isLocked`)
  * @returns undefined when another process has the lock
  * @throws SQLite's error when the file cannot be written
  */
@@ -38,7 +38,7 @@ export function lockFile(path: string, waitMs = 0): FileLock | undefined {
   }
 }
 
-/** Whether a process has locked a file; true when the check fails. The check itself locks the file for a moment. */
+/** Whether a process has locked a file. The result is also true when the check fails. The check locks the file for a moment. */
 export function isLocked(path: string): boolean {
   if (!existsSync(path)) return false
   let database: Database.Database | undefined

@@ -7,7 +7,7 @@ import { accountGone, isForeignKeyViolation, toWriteError } from './write-error.
 import { mayWaitLonger } from './write-lock.ts'
 import { writeQueueMetrics } from './write-queue.ts'
 
-/** A write in the queue. Its caller gets the result, or the refusal, after the commit. */
+/** A write in the queue. The caller of the write gets the result, or the refusal, after the commit. */
 interface QueuedWrite {
   write(): unknown
   resolve(result: unknown): void
@@ -17,8 +17,8 @@ interface QueuedWrite {
 }
 
 /**
- * The value of `PRAGMA synchronous`. A `FULL` commit waits for the disk. A `NORMAL` commit does not: a power cut may undo it, an
- * end of the process does not.
+ * The value of `PRAGMA synchronous`. A `FULL` commit waits for the disk. A `NORMAL` commit does not wait: a power cut may undo
+ * the commit, but a crash of the process does not undo it.
  */
 export type Durability = 'FULL' | 'NORMAL'
 
@@ -27,8 +27,8 @@ const busyTimeoutMs = 5000
 const retryIntervalMs = 20
 
 /**
- * Group commit over SQLite: all writes of one turn of the event loop share one transaction, and so at most one fsync besides
- * the fsyncs of a checkpoint. Writes are done in the order of their arrival. Each caller gets its own answer after the commit.
+ * Group commit over SQLite: all writes of one turn of the event loop share one transaction. So they need at most one fsync, apart
+ * from the fsyncs of a checkpoint. Writes run in the order of their arrival. Each caller gets its result after the commit.
  */
 export class GroupCommit {
   readonly #database: Database
@@ -59,7 +59,7 @@ export class GroupCommit {
   }
 
   /**
-   * How many transactions were rolled back or could not begin. When this number changes, a cache that was updated by writes may be
+   * How many transactions were rolled back or could not begin. When this number changes, a cache that writes have updated may be
    * wrong.
    */
   get rollbacks(): number {
@@ -68,10 +68,11 @@ export class GroupCommit {
 
   /**
    * Runs a write in one transaction with the other writes of this turn.
-   * @param write synchronous. When it throws an `ApiError`, it must not have changed anything; only its own caller is refused
+   * @param write is synchronous. If `write` throws an `ApiError`, it must not have changed anything before. Only the caller of
+   *   this `write` gets that error
    * @returns what `write` returns, after the commit
    * @throws the `ApiError` of `write`; ApiError 403 when the account was deleted, 507 when the disk is full, 503 when another
-   *   program keeps the lock; any other error of the database as it is
+   *   program keeps the lock; any other error of the database unchanged
    */
   run<T>(write: () => T): Promise<T> {
     const { promise, resolve, reject } = Promise.withResolvers<T>()
@@ -125,7 +126,7 @@ export class GroupCommit {
   }
 
   /**
-   * Runs the writes, keeps the result of each, and commits them.
+   * Runs the writes, keeps the result of each write, and commits the transaction.
    * @throws the error of a write that fails the whole transaction
    */
   #writeAll(writes: readonly QueuedWrite[]): void {
@@ -143,8 +144,8 @@ export class GroupCommit {
   }
 
   /**
-   * The refusal for the caller of a failed write, if the other writes go on.
-   * @throws the error itself, when it fails the whole transaction
+   * The error for the caller of a failed write, if the other writes of the transaction can still be committed.
+   * @throws an error that fails the whole transaction, if they cannot
    */
   #refusalOf(thrown: unknown): ApiError {
     const error = isForeignKeyViolation(thrown) ? accountGone(thrown) : thrown
@@ -162,7 +163,7 @@ export class GroupCommit {
   }
 
   /**
-   * Begins a transaction. While another program has the lock, SQLite blocks the whole process for its `busy_timeout`.
+   * Begins a transaction. While another program has the lock, SQLite blocks this whole process, at most for the `busy_timeout`.
    * @returns whether the transaction has begun; false when the caller should retry later
    */
   #begin(mayBlock: boolean): boolean {
@@ -181,8 +182,8 @@ export class GroupCommit {
 }
 
 /**
- * The error for a transaction that SQLite has rolled back by itself, for example on a full disk. Without this check, each later
- * write would be committed alone (sqlite.org/lang_transaction.html, section 3.1).
+ * The error for a transaction that SQLite has rolled back by itself, for example on a full disk. The remaining writes must not
+ * run after this: SQLite would commit each of them alone (sqlite.org/lang_transaction.html, section 3.1).
  */
 function rolledBack(): Error {
   return new Error('SQLite has undone the transaction that this write belongs to.')

@@ -5,13 +5,17 @@ export interface Migration {
   readonly name: string
   readonly sql: string
   /**
-   * The last migration of the previous release: a service that knows it may use the migrated database, although this step is
-   * unknown to that service. By default older services refuse to start. Only for PostgreSQL, which several services share.
+   * The last migration of the previous release. A service that knows that migration may use the migrated database, although the
+   * service does not know this step. Without this field, older services refuse to start. Only migrations of PostgreSQL have this
+   * field, because several services share a PostgreSQL database.
    */
   readonly servesFrom?: string
 }
 
-/** Called in the transaction of the migrations, with the newest applied migration before and after. Not for a new database. */
+/**
+ * Called in the transaction of the migrations, with the newest applied migration before and after the transaction. Not called for
+ * a new database.
+ */
 export type OnMigrated<Sql, Result> = (sql: Sql, before: string, after: string) => Result
 
 /** The schema's history. Append only: a released migration is never edited. */
@@ -116,8 +120,8 @@ export const migrations: readonly Migration[] = [
     `,
   },
   {
-    // A row outlives its account and key, so it has no foreign keys. A request that still runs has the state "running", and its
-    // reserved tokens count as spent until it is settled.
+    // A row outlives its account and its key, so the row has no foreign keys. A request that still runs has the state "running".
+    // The reserved tokens of such a request count as spent until the request ends.
     name: '0007-ledger',
     sql: `
       CREATE TABLE requests (
@@ -151,7 +155,7 @@ export const migrations: readonly Migration[] = [
   },
   {
     // `json` is the text of a plant in lists, so a list does not read `name` and `tag`. The column is generated, so it cannot
-    // differ from the rest of the row. SQLite adds a stored generated column only with a new table.
+    // differ from the rest of the row. SQLite cannot add a stored generated column to a table, so this step makes a new table.
     name: '0008-plants-as-json',
     sql: `
       CREATE TABLE plants_as_json (
@@ -171,9 +175,9 @@ export const migrations: readonly Migration[] = [
     `,
   },
   {
-    // The scope "admin" was for the panels of tenants, and is now for the operator. Only the first account with a valid key of
-    // this scope keeps the scope; keys of other accounts get the scope "keys". The next start logs the notices once, even if a
-    // command has migrated the database.
+    // Before this migration, the scope "admin" was for the panels of tenants. Now the scope is for the operator. Only the first
+    // account with a valid key of this scope keeps the scope. Keys of other accounts get the scope "keys" in its place. The next
+    // start logs the notices once, even if a command has migrated the database.
     name: '0009-scope-keys',
     sql: `
       CREATE TABLE notices (
@@ -193,9 +197,9 @@ export const migrations: readonly Migration[] = [
     `,
   },
   {
-    // This table is beside `character_versions`, whose rows are slow to read because they have the sources. `uploaded` is the
-    // time of the last upload, but at least a second after that of the version before; `used` is null until the first use.
-    // Existing versions count as used.
+    // These columns are not in `character_versions`, because the rows of that table contain the sources and are slow to read.
+    // `uploaded` is the time of the last upload of a version, but at least a second after the `uploaded` of the previous version.
+    // `used` is null until the first use. Versions that exist before this migration count as used.
     name: '0010-character-use',
     sql: `
       CREATE TABLE character_use (
@@ -221,8 +225,8 @@ export const migrations: readonly Migration[] = [
     `,
   },
   {
-    // `seq` is the order of the changes. A record outlives its account, so it has no foreign key, and has the account's name too.
-    // `account` and `account_name` are null in a record of the whole database. `before` and `after` are JSON objects.
+    // `seq` is the order of the changes. A record outlives its account, so it has no foreign key, and it also has the account's
+    // name. `account` and `account_name` are null in a record about the whole database. `before` and `after` are JSON objects.
     name: '0012-audit',
     sql: `
       CREATE TABLE audit_records (
@@ -245,14 +249,14 @@ export const migrations: readonly Migration[] = [
     `,
   },
   {
-    // `microsecond` is the part of a request's time after the second, and orders the requests of one second.
+    // `microsecond` is the time of a request within its second. The column gives the requests of one second an order.
     name: '0013-requests-by-time',
     sql: 'ALTER TABLE requests ADD COLUMN microsecond INTEGER NOT NULL DEFAULT 0;',
   },
   {
-    // A large card is written in pieces before its version, whose `source` is then empty. `begun` is the time of the upload in
-    // Unix seconds. It is set to 0 when the pieces are assigned to a version, and when the upload has failed. Pieces without a
-    // version are removed when `begun` is old enough.
+    // A large card is written in pieces. After the pieces, its version is written with an empty `source`. `begun` is the time of
+    // the upload in Unix seconds. `begun` is set to 0 when the pieces are assigned to a version, and when the upload has failed.
+    // Pieces without a version are removed when `begun` is old enough.
     name: '0014-card-pieces',
     sql: `
       CREATE TABLE uploads (
@@ -275,8 +279,8 @@ export const migrations: readonly Migration[] = [
     `,
   },
   {
-    // The sums of a day by account, key, model and character (docs/decisions/0025). A request is added soon after its end, also
-    // if it is older than this table; until then a partial index has the request.
+    // The sums of each day by account, key, model and character (docs/decisions/0025). A request is added to the sums soon after
+    // its end. Requests from before this migration are added too. A partial index has the requests that are not added yet.
     name: '0015-usage-by-day',
     sql: `
       CREATE TABLE usage_days (
@@ -299,8 +303,7 @@ export const migrations: readonly Migration[] = [
   },
   {
     // `imports` has the progress of each file that is imported into an account, by the file's SHA-256. An import writes the plant
-    // with the highest id first. `deletions` has the paths of the files with the plants of accounts that are
-    // being deleted.
+    // with the highest id first. `deletions` has, for each account that is being deleted, the paths of the files with its plants.
     name: '0016-imports',
     sql: `
       CREATE TABLE imports (
@@ -322,26 +325,26 @@ export const migrations: readonly Migration[] = [
     `,
   },
   {
-    // The prompt's tokens by the upstream's count and by ours, such as "2048/8190", if the upstream counted under half of ours;
-    // otherwise null.
+    // Two counts of the prompt's tokens, such as "2048/8190": the upstream's count and our count. Null unless the upstream's
+    // count is less than half of our count.
     name: '0017-truncated-prompts',
     sql: 'ALTER TABLE requests ADD COLUMN upstream_truncated TEXT;',
   },
   {
-    // The pages of an account's keys.
+    // This index is for the pages of an account's list of keys.
     name: '0018-keys-by-account',
     sql: 'CREATE INDEX keys_by_account ON keys (account, created, id);',
   },
 ]
 
-/** The names of the applied migrations; undefined without the table `migrations`: the database is new or not ours. */
+/** The names of the applied migrations. Undefined if there is no table `migrations`: then the database is new, or not ours. */
 export function appliedMigrations(database: Database): readonly string[] | undefined {
   if (!database.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'migrations'").get())
     return undefined
   return database.prepare<[], string>('SELECT name FROM migrations').pluck().all()
 }
 
-/** The applied migrations that this version does not know: a newer version has migrated the database. */
+/** The applied migrations that this version does not know. If there are any, a newer version has migrated the database. */
 export function unknownMigrations(applied: readonly string[], history = migrations): readonly string[] {
   const known = new Set(history.map(({ name }) => name))
   return applied.filter((name) => !known.has(name))

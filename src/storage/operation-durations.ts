@@ -4,7 +4,7 @@ import { Histogram } from '../instruments.ts'
 export function operationDurations(): Histogram {
   return new Histogram({
     name: 'db_client_operation_duration_seconds',
-    help: 'Time of one attempt at a read or a transaction, failed ones included. Over SQLite only of batches of writes.',
+    help: 'Time of one attempt at a read or a transaction, even if it failed. With SQLite, only of group commits.',
     labels: ['db_system_name', 'db_operation_name'],
     bounds: [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10],
   })

@@ -3,8 +3,8 @@ import { turnOfLoop } from '../turn.ts'
 
 /**
  * Detects writes to the database file by other connections, such as a command beside the service. SQLite is asked at most once in
- * a turn of the event loop, so all reads of one turn see the same version. If each read asked SQLite, a cached page of plants would
- * cost 18 % more CPU time (docs/performance.md).
+ * a turn of the event loop, so all reads of one turn see the same version. If each read asked SQLite, a cached page of plants
+ * would cost 18 % more CPU time (docs/performance.md).
  */
 export class OutsideChanges {
   readonly #dataVersion: Statement<[], number>

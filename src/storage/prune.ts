@@ -2,8 +2,8 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { unixSeconds } from '../time.ts'
 
 /**
- * A store whose old entries are removed, such as the ledger or the audit trail. The requests that are added to the sums of their
- * days use this interface too: then an entry is not removed, but added.
+ * A store with old entries to remove, such as the ledger or the audit trail. The sums of days use this interface too: there
+ * `prune` does not remove requests, but adds them to the sums.
  */
 export interface Prunable {
   /**
@@ -29,11 +29,11 @@ const pauseFactor = 3
 
 /** After this time a transaction of SQLite removes no more entries. */
 const maxTransactionMs = 3
-/** The removed rows after which such a transaction looks at the clock. */
+/** How many rows such a transaction removes before it reads the clock again. */
 const rowsPerClockCheck = 20
 
 /**
- * Removes old entries of a store at an interval, the first time after a sixtieth of the interval.
+ * Removes old entries of a store at an interval. The first removal begins after a sixtieth of the interval.
  * @returns a function that stops the removal, and resolves when its last transaction has ended
  */
 export function pruneOld(

@@ -1,6 +1,6 @@
 import { existsSync, realpathSync } from 'node:fs'
 
-/** The database's own file: if its path is a symbolic link, SQLite keeps the log beside the file that the link leads to. */
+/** The path without symbolic links: SQLite keeps the log in the folder of the real database file, not in the folder of a link. */
 export function realPathOf(databasePath: string): string {
   return existsSync(databasePath) ? realpathSync(databasePath) : databasePath
 }

@@ -4,8 +4,8 @@ import Database from 'better-sqlite3'
 const open = new Map<string, Set<Database.Database>>()
 
 /**
- * Opens a read-only connection for a long list or an export. While others write, it reads one snapshot until `refreshSnapshots`
- * moves it to a newer state.
+ * Opens a read-only connection for a long list or an export. The connection reads one snapshot, even while others write, until
+ * `refreshSnapshots` moves the connection to a newer snapshot.
  */
 export function openSnapshot(path: string): Database.Database {
   const database = new Database(path, { readonly: true })
@@ -25,7 +25,7 @@ export function closeSnapshot(database: Database.Database): void {
   database.close()
 }
 
-/** Moves all snapshots of a file to its newest state. A snapshot does not block the log's truncation until it reads again. */
+/** Moves all snapshots of a file to its newest state. Until its next read, a snapshot then blocks no truncation of the log. */
 export function refreshSnapshots(path: string): void {
   for (const database of open.get(path) ?? []) database.exec('COMMIT; BEGIN')
 }

@@ -8,7 +8,7 @@ export type OpenWithRetry = <T>(open: () => T | Promise<T>) => Promise<T>
 
 /**
  * Makes a function that opens parts of the service at the start. All parts share one timeout.
- * @param timeoutSeconds the longest wait in all; 0 tries once
+ * @param timeoutSeconds how long the parts may wait in total; with 0, nothing is retried
  * @param tell reports once that the start waits, and for what
  * @returns a function that rejects with the error of the last attempt; any error but a `StorageNotReady` ends the attempts
  */

@@ -17,8 +17,8 @@ export interface UnfinishedCopy {
 const lockEnding = '.part.lock'
 
 /**
- * Begins a copy with this final name. The process keeps a lock until the copy ends, so files without a lock are left from a
- * killed process.
+ * Begins a copy with this final name. The process keeps a lock until the copy ends. So temporary files without a lock come from a
+ * process that was killed.
  * @throws StorageError when another process writes a copy of this name
  */
 export function beginCopy(target: string): UnfinishedCopy {

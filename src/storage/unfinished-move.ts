@@ -2,9 +2,9 @@ import type { Database } from 'better-sqlite3'
 import { StorageError } from '../errors.ts'
 
 /*
- * A move copies all data from one database to another. The target has a table `moves` until the move is complete. Its row
- * `source` has the path of the source database, or its hosts and name. Each table with moved rows has a row in `moves`, with the
- * key of the last moved row.
+ * A move copies all data from one database to another. Until the move is complete, the target has a table `moves`. The row
+ * `source` of `moves` has the path of the source database, or its hosts and name. Each table with moved rows has a row in
+ * `moves`, with the key of the last moved row.
  */
 
 export interface UnfinishedMove {
@@ -33,7 +33,7 @@ export function unfinishedMoveInFile(database: Database): UnfinishedMove | undef
 export function refuseUnfinishedMove(move: UnfinishedMove | undefined, place: string): void {
   if (!move) return
   throw new StorageError(
-    `The database ${place} has only a part of what is moved into it from ${move.source}. Run the same \`conservatory migrate\` again until it says that all is equal.`,
+    `The database ${place} has only a part of what is moved into it from ${move.source}. Run the same \`conservatory migrate\` command again until it reports that both sides are equal.`,
   )
 }
 

@@ -3,8 +3,8 @@ import type { OutsideChanges } from './outside-changes.ts'
 const maxAnswers = 10_000
 
 /**
- * A cache of answers of the database. A write by another connection empties the cache; this process calls `forget` after its own
- * writes. Without the cache of shares, a cached page of plants costs 46 % more CPU time (docs/performance.md).
+ * A cache of answers of the database. A write by another connection empties the cache. After its own writes, this process calls
+ * `forget`. Without such a cache for shares, a cached page of plants costs 46 % more CPU time (docs/performance.md).
  */
 export class VersionedCache<T> {
   readonly #changes: OutsideChanges

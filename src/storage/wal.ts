@@ -13,9 +13,9 @@ const blockedIntervalMs = 5000
 /** A log above `largeBytes` is truncated. SQLite cuts the file to `keptLogBytes` when it restarts the log. */
 const largeBytes = 16_000_000
 export const keptLogBytes = 8_000_000
-/** The most pages that the truncation of a large log checkpoints on the serving thread, which takes some milliseconds. */
+/** The most pages that the serving thread checkpoints when it truncates a large log. These pages take some milliseconds. */
 const maxPages = 500
-/** SQLite's default: the number of pages in the log at which a commit checkpoints it. */
+/** The number of pages in the log at which a commit checkpoints the log. This is SQLite's default. */
 export const automaticPages = 1000
 
 /**
@@ -97,7 +97,6 @@ export class WalCheckpointer {
   }
 }
 
-/** Checkpoints a database on a thread of its own. */
 function checkpointOnThread(path: string): Promise<Checkpointed> {
   return new Promise((resolve, reject) => {
     // The worker has the extension of this file: `.ts` in the sources, `.js` in the package.

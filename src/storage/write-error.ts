@@ -1,9 +1,9 @@
 import { ApiError, codeOf } from '../errors.ts'
 
 /**
- * Codes of SQLite and PostgreSQL for a full disk. A limit of file sizes or a quota is SQLITE_IOERR_WRITE. On a file system that
- * allocates space late, the fsync fails. SQLITE_IOERR_SHMSIZE is about the log's index in shared memory. 53100 is PostgreSQL's
- * disk_full.
+ * Codes of SQLite and PostgreSQL for a full disk. SQLITE_IOERR_WRITE comes from a quota or a limit on file sizes.
+ * SQLITE_IOERR_FSYNC comes from a file system that allocates space late. SQLITE_IOERR_SHMSIZE means that there is no room for the
+ * log's index, the file `-shm`. 53100 is PostgreSQL's disk_full.
  */
 const noRoom = new Set(['SQLITE_FULL', 'SQLITE_IOERR_WRITE', 'SQLITE_IOERR_FSYNC', 'SQLITE_IOERR_SHMSIZE', '53100'])
 
@@ -17,7 +17,7 @@ export function isNoRoom(code: string): boolean {
 
 /**
  * Runs a write, and translates its errors for callers.
- * @throws ApiError 507 when the disk is full, 503 when another program has the lock; any other error as it is
+ * @throws ApiError 507 when the disk is full, 503 when another program has the lock; any other error unchanged
  */
 export function withWriteErrors<T>(write: () => T): T {
   try {
@@ -28,7 +28,7 @@ export function withWriteErrors<T>(write: () => T): T {
 }
 
 /**
- * The `ApiError` for a full disk or a locked database; any other error as it is. A full disk has the status 507 (RFC 4918,
+ * The `ApiError` for a full disk or a locked database; any other error unchanged. A full disk has the status 507 (RFC 4918,
  * section 11.5), because neither the caller nor a quick retry can fix it.
  */
 export function toWriteError(error: unknown): unknown {

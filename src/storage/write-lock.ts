@@ -4,8 +4,8 @@ import { printNotice } from '../print.ts'
 
 /*
  * SQLite lets one connection write at a time, and a connection that waits for the write lock blocks its whole process. So the
- * service waits only for a moment. Then a group commit serves other requests before it tries again, and any other write fails with
- * SQLITE_BUSY. A command has nothing else to do, and waits.
+ * service waits only for a moment. After that, a group commit lets other requests run and tries again later. Any other write
+ * fails with SQLITE_BUSY. A command has no other work, so it waits longer.
  */
 
 /** How long a connection of a service waits for the write lock. */
@@ -25,7 +25,7 @@ export function waitAsService(database: Database): void {
 }
 
 /**
- * Runs a write in a transaction of its own. A command that waits for another program reports that on stderr.
+ * Runs a write in a transaction of its own. A command that waits for another program reports the wait on stderr.
  * @throws SQLITE_BUSY when the other program keeps the lock for too long; otherwise the error of `write`
  */
 export function inTransaction<T>(database: Database, write: () => T): T {

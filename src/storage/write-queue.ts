@@ -1,13 +1,13 @@
 import type { Metric } from '../instruments.ts'
 
-/** The writes of plants that wait for their commit; over SQLite also the few writes of shares and of the audit trail. */
+/** The writes of plants that wait for their commit. With SQLite, the writes of shares and of the audit trail wait here too. */
 export interface WriteQueue {
   readonly length: number
   /** Since when the oldest write waits, by `performance.now()`; undefined when the queue is empty. */
   readonly oldestSince: number | undefined
 }
 
-/** The metrics of the write queue; the same for every database engine. */
+/** The metrics of the write queue. They are the same for both database engines. */
 export function writeQueueMetrics(read: () => WriteQueue): readonly Metric[] {
   return [
     {

@@ -19,8 +19,8 @@ export function addStorageCommands(program: Command, config: () => Config): void
   program
     .command('backup')
     .argument('[file]', 'the file of the backup, which must not exist yet')
-    .option('--to <folder>', 'instead of a file: a folder, in which the backup is named for its time')
-    .option('--keep <number>', 'with --to: how many of the newest backups stay; all of them without it', readKeep)
+    .option('--to <folder>', 'instead of a file: a folder; the backup gets a name with its time')
+    .option('--keep <number>', 'with --to: how many of the newest backups stay; without this option, all', readKeep)
     .description('copy the database while the service runs, and test that the copy can be restored')
     .action(async (file: string | undefined, { to, keep }: { to?: string; keep?: number }, command: Command) => {
       if ((file === undefined) === (to === undefined)) command.error('Give either a file, or a folder with --to.')
@@ -36,7 +36,7 @@ export function addStorageCommands(program: Command, config: () => Config): void
   program
     .command('restore')
     .argument('<file>', 'a backup')
-    .option('--force', 'replace the database that is there, which is kept beside the new one')
+    .option('--force', 'replace an existing database; the old one is kept in the same folder')
     .description('replace the database by a backup; no service may be running')
     .action(async (file: string, options: { force?: true }) => {
       const { restore } = await import('../storage/backup.ts')
@@ -49,7 +49,7 @@ export function addStorageCommands(program: Command, config: () => Config): void
     })
   program
     .command('check')
-    .option('--json', 'print one JSON object: whether all is good, and what is not')
+    .option('--json', 'print one JSON object: whether the database is good, and its faults')
     .description('look for damage, orphans and wrong counters while the service runs; exit code 1 if there are any')
     .action(async ({ json }: { json?: true }) => {
       const { runCheck } = await import('./check/run.ts')

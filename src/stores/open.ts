@@ -4,8 +4,8 @@ import type { Damage } from '../storage/damage.ts'
 import { openSqliteStores, type Stores } from './stores.ts'
 
 /**
- * The same stores, which record errors that show damage. `transfers` and `deleteAccount` are not watched, because only commands
- * use them.
+ * Wraps stores, so that errors that show damage are recorded. `transfers` and `deleteAccount` are not wrapped, because only
+ * commands use them.
  */
 export function watchForDamage(stores: Stores, damage: Damage): Stores {
   const { access, plants, characters, ledger, usage, audit, check } = stores
@@ -23,7 +23,7 @@ export function watchForDamage(stores: Stores, damage: Damage): Stores {
 }
 
 /**
- * Opens the stores of the settings: a PostgreSQL for all replicas, or the SQLite file of the data folder.
+ * Opens the stores that the settings name: a PostgreSQL database for all replicas, or the SQLite file in the data folder.
  * @param by the actor in the audit record of a migration
  * @throws StorageError with one clear sentence when the stores cannot be opened
  */

@@ -19,7 +19,7 @@ import { PostgresUsageReader } from '../usage/postgres-report.ts'
 import { ledgerQueue, type Stores } from './stores.ts'
 
 /**
- * Opens the stores over PostgreSQL, or an engine with PostgreSQL's protocol, and brings the schema up to date.
+ * Opens the stores over PostgreSQL, or over an engine with PostgreSQL's protocol, and brings the schema up to date.
  * @throws StorageError when the database cannot be used, or has an unfinished move. The message is one line with the host and
  *   without the password
  */

@@ -44,7 +44,7 @@ export interface Stores {
   /**
    * Deletes an account that has no plants, and its keys, characters, grants and idempotency keys, in one transaction. Its usage
    * stays in the ledger. The pieces of its cards are removed afterwards, in small transactions.
-   * @returns false when the account has plants; then nothing is deleted
+   * @returns false, with nothing deleted, when the account has plants
    * @throws AccessError when the account is unknown, or has the last valid key of the scope `admin`
    */
   deleteAccount(name: string, by?: Actor): Promise<boolean>
@@ -53,22 +53,22 @@ export interface Stores {
    * @param settings the limits of accounts without limits of their own
    */
   limiter(settings: Limits): Limiter
-  /** Metrics of the database. The names do not depend on the engine; some metrics exist for one engine only. */
+  /** Metrics of the database. A metric has the same name for both engines, but some metrics exist for one engine only. */
   readonly metrics: readonly Metric[]
-  /** Resolves when the database answers; rejects with the reason when it does not. */
+  /** Resolves when the database answers. Otherwise rejects with the reason. */
   check(): Promise<void>
   /** Runs the work of a request: its waits for the database share one time limit until the reply begins. */
   duringRequest?(request: WaitingRequest, work: () => void): void
   /**
-   * Prepares for serving: another program's lock blocks the process only for a moment now, the log is kept small, and writes that
-   * wait for the disk take turns in the scheduler.
+   * Prepares for serving. From then on, another program's lock blocks the process only for a moment, the write-ahead log is kept
+   * small, and the scheduler runs the writes that wait for the disk.
    */
   beginServing?(scheduler: Scheduler, clock?: Clock): void
   close(): Promise<void>
 }
 
 /**
- * Opens the stores over the SQLite file at this path. Every database engine has a function like this one.
+ * Opens the stores over the SQLite file at this path.
  * @throws StorageError when the file or its folder cannot be used, or has an unfinished move
  */
 export function openSqliteStores(path: string, by: Actor = commandLine): Stores {
@@ -85,7 +85,7 @@ export function openSqliteStores(path: string, by: Actor = commandLine): Stores 
     throw error
   }
   const commit = new GroupCommit(database)
-  // A power cut may lose the last entries of the ledger; otherwise every chat request would wait for the disk.
+  // A power cut may lose the last entries of the ledger. With FULL, every chat request would wait for the disk.
   const ledgerCommit = new GroupCommit(database, 'NORMAL')
   const ledger = new SqliteLedger(database, ledgerCommit)
   const changes = new OutsideChanges(database)
@@ -129,7 +129,7 @@ export function openSqliteStores(path: string, by: Actor = commandLine): Stores 
       commit.flush()
       const isWritten = ledger.flush()
       ledgerCommit.flush()
-      // On a full disk the last entries are lost.
+      // On a full disk, the last entries of the ledger are lost.
       await isWritten.catch(() => undefined)
       ledger.stop()
       database.close()

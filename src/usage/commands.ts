@@ -30,7 +30,7 @@ export function addUsageCommands(program: Command, withStores: WithStores<UsedSt
       'the first day, or a moment such as 2026-11-01T08:00:00Z; the default is 29 days before the last day',
     )
     .option('--to <day>', 'the last day, or the moment of the end (exclusive); the default is now')
-    .addOption(new Option('--by <what>', 'what each line sums up').choices(operatorGroupings).default('day'))
+    .addOption(new Option('--by <what>', 'the subject of each line').choices(operatorGroupings).default('day'))
     .option('--account <name>', 'only the usage of this account')
     .option('--json', 'print JSON')
     .addOption(new Option('--csv', 'print CSV, for a spreadsheet').conflicts('json'))
@@ -53,7 +53,7 @@ function printUsage(rows: readonly UsageRow[], { by, json, csv }: UsageOptions):
   else printRows(rows, json)
 }
 
-/** Callers name models and characters, and a name must not steer the operator's terminal, nor break a line of CSV. */
+/** Callers name models and characters. A name must not control the operator's terminal, and must not break a line of CSV. */
 function withPrintableName(row: UsageRow, by: Grouping): UsageRow {
   const name = row[by]
   return typeof name === 'string' ? { ...row, [by]: printable(name) } : row

@@ -29,7 +29,7 @@ export interface LedgerEntry {
   readonly retries: number
   /** A finish reason, or one of the states of a failure; `running` until the request ends. */
   readonly state: string
-  /** `<theirs>/<ours>`: the prompt's tokens by the upstream's count and by ours, if theirs is under half of ours; else null. */
+  /** If the upstream has cut the prompt, the prompt's tokens by its count and by our count, such as `2048/8190`; else null. */
   readonly upstreamTruncated?: string | null
 }
 
@@ -37,14 +37,14 @@ export interface LedgerEntry {
 export interface Ledger extends Prunable {
   /**
    * Records a request before a model is called; resolves when the record survives a crash of the process.
-   * @throws when the record, or an end of an earlier request, cannot be written; then the request is not recorded. After a
-   *   `write_unconfirmed` PostgreSQL may have recorded it
+   * @throws when the record, or an end of an earlier request, cannot be written; then the request is not recorded. After
+   *   the error `write_unconfirmed`, PostgreSQL may have recorded the request
    */
   begin(entry: LedgerEntry): Promise<void>
   /**
    * Records the end of a request and its spent tokens; resolves when the record survives a crash of the process.
    * @throws when the record cannot be written now; the record then stays in memory, and is written as soon as possible.
-   *   Until then its tokens, or over PostgreSQL its reserved tokens, count against the limits
+   *   Until then, the limits count the request's spent tokens, or over PostgreSQL its reserved tokens
    */
   finish(entry: LedgerEntry): Promise<void>
   /** Buffers the record of an ended request, and writes it within moments. A crash may lose the latest records. */
@@ -54,7 +54,7 @@ export interface Ledger extends Prunable {
    * recorded before this call; over SQLite it includes no request that is recorded after the call.
    */
   spent(subject: string, fromDay: string, toDay: string): Promise<number>
-  /** Ends the requests that a crashed service left running; their reserved tokens count as spent. @returns how many requests */
+  /** Ends the requests that a crashed service left running. Their reserved tokens count as spent. @returns how many requests */
   interruptRunning(): Promise<number>
   /**
    * Adds at most `maxRequests` ended requests to the sums of their days, in one short transaction.

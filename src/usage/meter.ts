@@ -1,5 +1,5 @@
 import type { Passage } from '../models/model.ts'
-import { type Chunk, type Counts, countsOf, usageIn, wordsOf } from '../openai/completion.ts'
+import { type Chunk, type Counts, countsOf, usageIn, type Words, wordsOf } from '../openai/completion.ts'
 
 /** The tokens of a request. */
 export interface Used {
@@ -13,8 +13,8 @@ export interface Used {
 const charactersPerToken = 4
 
 /**
- * Counts the tokens of a request: the numbers that the model reports, and without a report a cheap estimate, from the texts that
- * are parsed and the sizes of the events that are passed on unparsed.
+ * Counts the tokens of a request. If the model reports its usage, the numbers of the report count. Otherwise the tokens are
+ * estimated from the texts that are parsed, and from the sizes of the events that are passed on unparsed.
  */
 export class Meter {
   #reported: Counts | undefined
@@ -27,18 +27,18 @@ export class Meter {
   /** Bytes of the first event, which has nearly no text. In every event, this number of bytes counts as JSON around the text. */
   #envelope = 0
 
-  /** Takes the usage of a parsed chunk. Its texts are counted by `countText`, or with the bytes of its passage. */
+  /** Takes the usage of a parsed chunk. `countText` or `countPassage` counts the texts of the chunk. */
   countChunk(chunk: Pick<Chunk, 'choices' | 'usage'>): void {
     this.setUsage(usageIn(chunk), true)
   }
 
   /** Counts parsed texts of a reply; upstreams may omit any field, or send values of other types. */
-  countText(said: Parameters<typeof wordsOf>[0]): void {
+  countText(said: Words | null | undefined): void {
     const { length } = wordsOf(said)
     if (length > 0) this.#textTokens += Math.ceil(length / charactersPerToken)
   }
 
-  /** Counts events that are passed on unparsed: at least one token for each event, and more if they are longer than the first. */
+  /** Counts events that are passed on unparsed: at least one token for each event, and more for longer events. */
   countPassage({ passage, events, firstLength }: Passage): void {
     this.#bytes += passage.length
     this.#events += events

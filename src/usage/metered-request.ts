@@ -30,7 +30,7 @@ export interface UsageObserver {
   truncated(model: string): void
 }
 
-/** What metering needs. */
+/** The objects that metering uses. */
 export interface MeteringOptions {
   readonly limiter: Pick<Limiter, 'reserve'>
   readonly ledger: Ledger
@@ -69,7 +69,7 @@ export class Metering {
   }
 }
 
-/** One chat request, from before a model is called until its reply is about to be complete. */
+/** One chat request, from before a model is called until its reply is about to end. */
 export class MeteredRequest {
   readonly #request: RequestToMeter
   readonly #outcome: Outcome
@@ -110,9 +110,9 @@ export class MeteredRequest {
 
   /**
    * Settles the reservation, and records the usage. Only the first call for a request counts.
-   * @returns a promise that the reply must wait for before it ends; undefined if the reply need not wait. The promise resolves
-   *   when the usage under a limit for a day or a month, and the counts that replicas share, are written, or when a write has
-   *   failed. It never rejects
+   * @returns a promise that the reply must wait for before it ends; undefined if the reply need not wait. The reply waits for two
+   *   writes: of the usage, under a limit for a day or a month, and of the counts that replicas share. The promise resolves when
+   *   the writes have succeeded or failed, and never rejects
    */
   end(end: End): Promise<void> | undefined {
     const outcome = this.#outcome

@@ -22,7 +22,7 @@ export class Outcome {
   readonly meter = new Meter()
   /** Undefined until a model answers. */
   answering: Answering | undefined
-  /** `<theirs>/<ours>`: the prompt's tokens by the upstream's count and by ours, if theirs is under half of ours; else null. */
+  /** If the upstream has cut the prompt, the prompt's tokens by its count and by our count, such as `2048/8190`; else null. */
   truncated: string | null = null
   #end: End | undefined
 

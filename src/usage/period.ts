@@ -12,8 +12,8 @@ const secondsPerDay = 86_400
 const defaultDays = 30
 
 /**
- * Reads a period in UTC. A day as `from` is its beginning, and as `to` its end; a moment as `to` is not included. Without `to`
- * the period ends now.
+ * Reads a period in UTC. A day in `from` means the beginning of the day, and a day in `to` means the end of the day. A moment in
+ * `to` is not included. Without `to`, the period ends now.
  * @param now Unix seconds
  * @param first the beginning of a period without `from`; by default 29 days before the last day
  * @throws ApiError 400 that names the parameter

@@ -10,7 +10,7 @@ import { type LedgerRequest, type UsageReader, usageRow } from './report.ts'
 import { Reports } from './reports.ts'
 import { RequestBody, RequestList, RequestPath, RequestsQuery, UsageList, UsageQuery } from './schemas.ts'
 
-/** What the routes of usage need. */
+/** The objects that the routes of usage use. */
 export interface UsageOptions {
   readonly guard: Guard
   readonly usage: UsageReader
@@ -67,7 +67,7 @@ function addRequestRoutes(app: TypedInstance, options: UsageOptions, reports: Re
       const conditions = { ...(model === undefined ? {} : { model }), ...(state === undefined ? {} : { state }) }
       const filter = { account, ...period, ...conditions, ...(after ? { after } : {}) }
       const list = () => usage.list(filter, limit + 1)
-      // A search waits in the queue of reports: any number of other requests may lie between the matches.
+      // A search waits in the queue of reports, because it may read any number of other requests between two matches.
       const isSearch = Object.keys(conditions).length > 0
       const found = await (isSearch ? reports.make(callerOf(request).account.id, list) : list())
       return { object: 'list' as const, data: found.slice(0, limit).map(requestBody), has_more: found.length > limit }

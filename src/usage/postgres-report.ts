@@ -65,7 +65,6 @@ export class PostgresUsageReader implements UsageReader {
   }
 }
 
-/** A part of a statement. */
 type Fragment = ReturnType<typeof columns>
 
 function columns(sql: Queries) {

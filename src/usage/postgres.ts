@@ -8,7 +8,7 @@ import { type Spent, SpentTokens } from './spent.ts'
 
 /** The time for which entries are buffered before they are written. */
 const flushDelayMs = 200
-/** Maximum buffered entries of `record`. While the database does not answer, the oldest are dropped, with their spent tokens. */
+/** Maximum buffered entries of `record`. Without an answer of the database, the oldest entries and their tokens are dropped. */
 const maxBuffered = 10_000
 /** Maximum buffered entries that are written together. */
 const maxFlushEntries = 500
@@ -63,7 +63,7 @@ export class PostgresLedger implements Ledger {
     }
   }
 
-  /** Resolves when all failed ends are written, and so their spent tokens. The buffer of `record` may still have entries. */
+  /** Resolves when all failed ends and their spent tokens are written. The buffer of `record` may still have entries. */
   async caughtUp(): Promise<void> {
     await this.#caughtUp?.promise
   }
@@ -135,7 +135,7 @@ export class PostgresLedger implements Ledger {
     clearTimeout(this.#timer)
     this.#timer = undefined
     const earlier = [...this.#writing]
-    // The entries are written in batches, so a request that ends meanwhile waits for one batch only.
+    // The entries are written in batches, so a request that ends meanwhile waits for only one batch.
     for (let left = this.#failedEnds.length + this.#buffered.length; left > 0; left -= maxFlushEntries) {
       const count = Math.min(left, maxFlushEntries)
       const ends = this.#failedEnds.splice(0, count)
@@ -153,7 +153,7 @@ export class PostgresLedger implements Ledger {
       await Promise.all(writes.map((write) => this.#writes.add(write)))
       this.#catchUp(ends.length)
     } catch (error) {
-      // The entries go back into the buffers, before newer entries. A row that was written nevertheless is not written twice.
+      // The entries go back into the buffers, before newer entries. A row that was written despite the error is not repeated.
       this.#failedEnds = [...ends, ...this.#failedEnds]
       this.#buffered = [...others, ...this.#buffered].slice(-maxBuffered)
       this.#flushSoon()
@@ -166,7 +166,7 @@ export class PostgresLedger implements Ledger {
   /** How many entries wait to be written. */
   readonly queued = (): number => this.#failedEnds.length + this.#buffered.length + this.#flushing
 
-  /** Stops all retries and the heartbeats. The caller closes the database after this. */
+  /** Stops all retries and the heartbeats. To be called before the database is closed. */
   stop(): Promise<void> {
     clearTimeout(this.#timer)
     return this.#replica.leave()
@@ -248,8 +248,8 @@ async function writeSpent(sql: Transaction, spent: SpentTokens): Promise<void> {
 }
 
 /**
- * Adds to the sums of days. `sums` must be sorted by key, as `sumsOf` does, so that all replicas lock the rows in the same order
- * and never deadlock.
+ * Adds to the sums of days. `sums` must be sorted by key, as the result of `sumsOf` is. Then all replicas lock the rows in the
+ * same order, and never deadlock.
  */
 async function writeDaySums(sql: Transaction, sums: readonly DaySum[]): Promise<void> {
   if (sums.length === 0) return

@@ -52,7 +52,7 @@ export interface UsageReader {
   /** At most `limit` requests, newest first. */
   list(filter: RequestFilter, limit: number): Promise<readonly LedgerRequest[]>
   /**
-   * Sums ended requests. Days are sorted by date, other groupings by tokens, the most first.
+   * Sums ended requests. Days are sorted by date, other groupings by tokens, the highest number first.
    * @param maxLines the maximum number of lines; by default all lines
    */
   sum(filter: UsageFilter, maxLines?: number): Promise<readonly UsageLine[]>

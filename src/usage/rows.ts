@@ -19,7 +19,7 @@ export interface RequestRow {
   readonly upstream_truncated: string | null
 }
 
-/** Compares two lines: days by date, other groupings by tokens, the most first. */
+/** Makes a comparison of lines: days by date, other groupings by tokens, the highest number first. */
 function comparing(by: Grouping): (a: UsageLine, b: UsageLine) => number {
   const tokens = (line: UsageLine): number => line.promptTokens + line.completionTokens
   const name = ({ group }: UsageLine): string => group ?? ''

@@ -52,7 +52,7 @@ export class SqliteUsageReader implements UsageReader {
   }
 
   async sum(filter: UsageFilter, maxLines = Number.POSITIVE_INFINITY): Promise<readonly UsageLine[]> {
-    // There may be as many lines as requests, so they are summed in a temporary database, which reads the ledger as one snapshot.
+    // There may be as many lines as requests. So a temporary database sums the lines, and reads the ledger as one snapshot.
     const scratch = openScratch(this.#database.name)
     try {
       scratch.exec(
@@ -80,7 +80,7 @@ export class SqliteUsageReader implements UsageReader {
       ON CONFLICT (key) DO UPDATE SET requests = requests + excluded.requests, prompt = prompt + excluded.prompt,
         completion = completion + excluded.completion, failed = failed + excluded.failed`)
     for (let { after } = part; ; ) {
-      // Only a command sums all accounts. In its process no other requests wait, so one batch is enough.
+      // Only a command sums all accounts. In the process of a command, no requests wait, so one batch is enough.
       const end = account === undefined ? undefined : endOfBatch.get(...after, ...part.last, ...accountValues)
       add.run(...after, ...(end ?? part.last), ...accountValues)
       if (!end) return
@@ -110,7 +110,7 @@ export class SqliteUsageReader implements UsageReader {
 /** The last row of a batch, in the order of its part. */
 type RowPosition = readonly [number | string, number | string]
 
-/** A part of the ledger to sum: what each row adds, and the rows after `after`, up to and including `last`. */
+/** A part of the ledger to sum. Its rows come after `after`, and up to and including `last`. */
 interface Part {
   readonly line: string
   readonly counts: string

@@ -9,17 +9,17 @@ import { SpentTokens } from './spent.ts'
 
 /** The time for which entries are buffered before they are written. */
 const flushDelayMs = 200
-/** Maximum buffered entries of `record`. While the disk is full, the oldest are dropped; their tokens stay counted. */
+/** Maximum buffered entries of `record`. While the disk is full, the oldest entries are dropped, but their tokens count. */
 const maxBuffered = 10_000
 
 const columns = `
   id, account, key_id, key_prefix, model, model_used, character, created, microsecond, reserved_tokens,
   prompt_tokens, completion_tokens, tokens_exact, first_token_ms, total_ms, retries, state, upstream_truncated, summed`
 
-/** Values in the order of the statement's parameters: named parameters cost more. */
+/** Values in the order of the statement's parameters: named parameters take more CPU time. */
 type Values = (string | number | null)[]
 
-/** The ledger in SQLite. Its commits survive a crash of the process; a power cut may undo the latest (docs/decisions/0016). */
+/** The ledger in SQLite. Commits survive a crash of the process. A power cut may undo the latest (docs/decisions/0016). */
 export class SqliteLedger implements Ledger {
   readonly #database: Database
   readonly #commit: GroupCommit
@@ -73,8 +73,8 @@ export class SqliteLedger implements Ledger {
   }
 
   begin(entry: LedgerEntry): Promise<void> {
-    // Failed ends are written in the same transaction: if this fails, the request does not begin. So failing writes leave at most
-    // one failed end for each request that was in flight when they began to fail.
+    // Failed ends are written in the same transaction. If this transaction fails, the request does not begin. So there is at most
+    // one failed end for each request that was in flight when writes began to fail.
     if (this.#buffered.finished.length > 0) this.#tryFlush()
     this.#awaited.begun.push(entry)
     return this.#writeSoon()
@@ -150,7 +150,7 @@ export class SqliteLedger implements Ledger {
     this.#timer = undefined
     const batch = this.#buffered
     if (batch.size === 0 && batch.spent.sums.length === 0) {
-      // An earlier flush may have taken entries that are not committed yet. Commits are done in order, so an empty write waits.
+      // An earlier flush may have taken entries that are not committed yet. Commits keep their order, so an empty write waits.
       if (this.#inProgress.size > 0) await this.#commit.run(() => undefined)
       return
     }
@@ -172,7 +172,7 @@ export class SqliteLedger implements Ledger {
     return batches.reduce((sum, batch) => (this.#isWritten(batch) ? sum : sum + batch.size), 0)
   }
 
-  /** The awaited entries of one turn are one write, so that their spent tokens are summed before they are written. */
+  /** Awaited entries of one turn of the event loop are one write: their spent tokens are summed before the write. */
   #writeSoon(): Promise<void> {
     this.#awaitedWrite ??= this.#writeAwaited()
     return this.#awaitedWrite
@@ -186,7 +186,7 @@ export class SqliteLedger implements Ledger {
         this.#write(batch)
       })
     } catch (error) {
-      // If the transaction could not begin, the batch is not taken yet. Requests that begin in it are refused; ends are buffered.
+      // If the transaction could not begin, the batch is not taken yet. Requests that begin are refused. Ends are buffered.
       batch ??= this.#takeAwaited()
       this.#bufferAgain(batch.onlyEnds())
       throw error
@@ -227,7 +227,7 @@ export class SqliteLedger implements Ledger {
     for (const { subject, day, tokens } of batch.spent.sums) this.#spend.run(subject, day, tokens)
   }
 
-  /** Whether the batch is committed. This is true as soon as it is committed, and before the promise of the commit resolves. */
+  /** Whether the batch is committed. It is known as soon as the transaction ends, before the promise of the commit resolves. */
   #isWritten({ rollbacksBefore }: Batch): boolean {
     return rollbacksBefore === this.#commit.rollbacks
   }
@@ -238,18 +238,17 @@ export class SqliteLedger implements Ledger {
     this.#timer.unref()
   }
 
-  /** Flushes; a failure is ignored, since a later flush tries again. */
+  /** Flushes. A failure is ignored, because a later flush tries again. */
   #tryFlush(): void {
     this.flush().catch(() => undefined)
   }
 
-  /** Stops all retries. The caller closes the database after this. */
+  /** Stops all retries. To be called before the database is closed. */
   stop(): void {
     clearTimeout(this.#timer)
   }
 }
 
-/** Entries that are written together. */
 class Batch {
   /** Entries that become new rows: requests that begin, and the whole requests of `record`. */
   begun: LedgerEntry[] = []

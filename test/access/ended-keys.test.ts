@@ -3,7 +3,7 @@ import { digestKey } from '../../src/access/key.ts'
 import { openPostgresStores } from '../../src/stores/postgres.ts'
 import { newMigratedDatabase } from '../support/shared-postgres.ts'
 
-it('a replica that finds by its id that a key has ended refuses the key by its secret too, though it had cached it', async () => {
+it('a replica that finds a key by its id after the key has ended no longer uses its cached copy of the key', async () => {
   const url = await newMigratedDatabase('read committed')
   const open = async () => {
     const stores = await openPostgresStores(url)

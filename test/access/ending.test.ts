@@ -151,7 +151,7 @@ describe('a key that ends', () => {
     expect(list.text().length).toBeLessThan(20_000_000)
   })
 
-  it('whose account is deleted fails no write of another account that is committed together with its own', async () => {
+  it('whose account is deleted does not make another account’s write in the same commit fail', async () => {
     const { access, plants, deleteAccount } = await serviceWithStores()
     const [gone, kept] = [await access.createAccount('ann'), await access.createAccount('bob')]
     await deleteAccount('ann')

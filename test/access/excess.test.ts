@@ -79,7 +79,7 @@ describe('the permissions that a key gives to others', () => {
     )
   })
 
-  it('are refused with the first excess: scopes, the expiry, the limits in their order, then the models', () => {
+  it('are checked in the order scopes, expiry, limits, models, and the refusal names the first one that exceeds the giver’s', () => {
     const holder: Permissions = {
       scopes: ['keys'],
       ends: 5,

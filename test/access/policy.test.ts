@@ -96,7 +96,7 @@ describe('a working admin key', () => {
     suspended: momentOrNever,
   })
 
-  it('has no revocation, not even a later one, has not expired, and its account is not suspended', () => {
+  it('has no revocation, not even one in the future, has not expired, and its account is not suspended', () => {
     fc.assert(
       fc.property(fc.array(row), (rows) => {
         const works = ({ scopes, revoked, expires, suspended }: AdminRow) =>

@@ -155,7 +155,7 @@ it("random chains of keys never exceed the permissions of their maker, the accou
           plants: Number.POSITIVE_INFINITY,
           expires: Number.POSITIVE_INFINITY,
         }
-        // The id of a key without the scope keys is not needed: no key of its account may rotate or revoke keys.
+        // The id is needed to rotate or revoke the key. Without the scope `keys`, no key of the account may do that.
         const [id = ''] = held.includes('keys') ? await tenant.idsSeenBy(key) : []
         tenant.keys.push({ ...key, id })
         tenants.push(tenant)

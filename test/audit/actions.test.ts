@@ -229,7 +229,7 @@ function accountSteps(setup: Setup): { readonly first: readonly Step[]; readonly
       command(setup, 'share.revoked', 'plants unshare --from ann --to owner', { target: 'ann>owner', before: shared }),
     ],
     last: [
-      // A deletion suspends the account first, with a record of its own, unless it is suspended already.
+      // A deletion first suspends the account, which has its own record, unless the account is suspended already.
       command(setup, 'account.suspended', 'accounts suspend ann', { target: 'ann', before: { suspended: null } }),
       command(setup, 'account.deleted', 'accounts delete ann', {
         target: 'ann',

@@ -14,8 +14,8 @@ const card = (name: string, description: string) =>
 
 /**
  * Sends a request.
- * @returns the body; undefined after a kill; an empty text after a 503 of the busy service, and after a 404 for a
- *   character whose PUT got a 503
+ * @returns the body; undefined after a kill; an empty text after a 503 of the busy service or a 404. The 404 is for a character
+ *   that does not exist because its PUT got a 503
  */
 async function send(url: string, method: string, body?: string): Promise<string | undefined> {
   try {

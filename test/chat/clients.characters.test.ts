@@ -41,7 +41,7 @@ type Converse = (stream: boolean) => Promise<readonly string[]>
 interface Client {
   readonly name: string
   readonly converse: Converse
-  /** Lets the model call the tool that the order names. @returns the final answer */
+  /** Sends `order`, and calls `moisture` when the model calls the tool. @returns the final answer */
   readonly loop: (stream: boolean) => Promise<string>
 }
 

@@ -5,7 +5,7 @@ import { OpenReplies } from '../../src/chat/open-replies.ts'
 import { whileConnected } from '../../src/http/while-connected.ts'
 import { connectTo } from '../support/connection.ts'
 
-/** Runs a function for a request whose client has left before. */
+/** Runs a function for a request whose client has disconnected already. */
 async function afterTheClientLeft<T>(run: (reply: FastifyReply) => T | Promise<T>): Promise<T> {
   const app = Fastify()
   const { promise, resolve, reject } = Promise.withResolvers<T>()
@@ -27,7 +27,7 @@ async function afterTheClientLeft<T>(run: (reply: FastifyReply) => T | Promise<T
   }
 }
 
-test('the signal of a reply is aborted from the beginning if the client has left before, and nothing watches its key', async () => {
+test('the signal of a reply that begins after its client has disconnected is aborted, and the key is not watched', async () => {
   const replies = new OpenReplies({
     watch() {
       throw new Error('watched')
@@ -37,7 +37,7 @@ test('the signal of a reply is aborted from the beginning if the client has left
   expect([signal.aborted, signal.reason]).toEqual([true, expect.objectContaining({ code: 'client_gone' })])
 })
 
-test('work of a request whose client has left before gets an aborted signal', async () => {
+test('work that starts after its client has disconnected gets an aborted signal', async () => {
   const isAborted = await afterTheClientLeft(({ request }) => whileConnected(request, (signal) => signal.aborted))
   expect(isAborted).toBe(true)
 })

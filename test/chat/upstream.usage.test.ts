@@ -113,7 +113,7 @@ describe('an upstream that cuts the prompt', () => {
     expect((await truncationOf(told, sent, workAtOnce())) ?? null).toBe(expected)
   })
 
-  test('never fails a reply: without time to count, there is no warning', async () => {
+  test('never makes a reply fail: if the tokens cannot be counted, there is no warning', async () => {
     const work = {
       run() {
         throw new ApiError(503, 'overloaded', 'Too much.')

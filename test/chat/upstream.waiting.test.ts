@@ -163,7 +163,7 @@ describe('a client that leaves aborts the request to the upstream immediately', 
   })
 })
 
-test('a connection that is never established delays neither the timeouts nor the release of a client that left', async () => {
+test('a connection that is never established delays neither the timeouts nor the end of a request whose client has left', async () => {
   // Accepts connections, and never begins the TLS handshake.
   const sockets = new Set<Socket>()
   const silent = createNetServer((socket) => sockets.add(socket.on('error', () => {})))

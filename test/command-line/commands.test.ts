@@ -12,7 +12,6 @@ import { serviceForThisTest, temporaryFolder } from '../support/service.ts'
 import { isOverPostgres, onceKnown, storesForThisTest } from '../support/test-database.ts'
 import { sqlForThisTest } from '../support/test-sql.ts'
 
-/** A folder that is removed at the end of the test. */
 function folderForThisTest(): string {
   const { path, remove } = temporaryFolder()
   onTestFinished(remove)
@@ -238,7 +237,7 @@ it('the process ends with the exit code of its command, and prints what the comm
   for (const command of commands) {
     const apart = await conservatoryProcess(command, settings)
     codes.push(apart.code)
-    // Only the process can create the account: the second time the name is taken.
+    // `accounts create ann` is not run a second time in this process, because the name is taken then.
     if (apart.code === 0 && command[0] === 'accounts') expect(apart.stderr).toMatch(/^The account "ann" is made\./)
     else expect(apart).toStrictEqual(await conservatory(command, settings))
   }

@@ -4,7 +4,6 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { conservatory } from '../support/command.ts'
 import { temporaryFolder } from '../support/service.ts'
 
-/** A folder that is removed at the end of the test. */
 function folderForThisTest(): string {
   const { path, remove } = temporaryFolder()
   onTestFinished(remove)

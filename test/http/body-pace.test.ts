@@ -41,9 +41,9 @@ it('the bodies of many clients share 4 MiB of each turn, and every body arrives 
       const found = pieces.map((_count, number) => turns.flat().filter((each) => each === number).length)
       expect(found).toEqual(pieces)
       for (const turn of turns) {
-        // Beyond the 64 pieces of a turn, each body that is not paused yet still takes the piece that has been read.
+        // After 64 pieces in a turn, each body that is not paused yet takes one more piece, which has been read already.
         expect(turn.length).toBeLessThanOrEqual(64 + pieces.length)
-        // A body that was paused in this turn continues in a later one.
+        // A body that was paused in this turn continues in a later turn.
         expect(turn.slice(64)).toEqual([...new Set(turn.slice(64))])
       }
     }),

@@ -32,7 +32,7 @@ describe('the bytes in flight', () => {
             known.held.release()
             requests.delete(request)
           } else if (what === 'work') {
-            // Work keeps its bytes counted even after the reply; here the work ends at once.
+            // While the work runs, its bytes stay counted, even after the reply. Here the work ends at once.
             await known.held.during(Promise.resolve())
           } else {
             const bytes = what.bytes <= 65_536 ? 0 : what.bytes

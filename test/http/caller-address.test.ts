@@ -82,8 +82,8 @@ it.each([
 })
 
 /**
- * Sends three hundred wrong keys in parallel, and counts the statuses of the replies. If all have one address, a hundred get a
- * 401 at once, sixty-four wait for it until the test advances its clock, and the others get a 429.
+ * Sends three hundred wrong keys in parallel, and counts the statuses of the replies. If all requests have one address, a
+ * hundred get a 401 at once, sixty-four get a 401 when the test advances its clock, and the others get a 429.
  */
 async function guess(service: TestService, clock: TestClock, waiting: number, addressOf: (index: number) => string) {
   const statuses: number[] = []

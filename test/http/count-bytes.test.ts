@@ -93,7 +93,7 @@ describe('large bodies', () => {
     refused.socket.write(Buffer.alloc(100 * kilobyte, ' '))
     await refused.closed
     expect(await figures(service)).toEqual({ bytes: 300 * kilobyte, refusals: 1 })
-    // Bodies of other accounts are accepted, and so are small bodies of the same account.
+    // Small bodies of the same account are accepted, and bodies of other accounts too.
     expect((await service.request('/plants', { json: plantOf(60 * kilobyte) })).status).toBe(200)
     const theirs = await begin(service, other, 200 * kilobyte)
     await untilHeld(service, 500 * kilobyte)
@@ -281,7 +281,7 @@ describe('large replies', () => {
     const whole = await service.request('/characters/Fern?format=json')
     expect(await whole.text()).toBe(card)
     expect(whole.headers.get('content-length')).toBe(String(card.length))
-    // Another format of the card is another file, for which too many bytes are in flight.
+    // In another format the card is another file. With that file, too many bytes would be in flight.
     await expectError(await service.request('/characters/Fern?format=v2'), 'chat', 503)
     for (const { socket } of readers) socket.destroy()
     await untilHeld(service, 0)

@@ -34,8 +34,8 @@ it('an unconfirmed write gets a 503 that says so, and retries with its Idempoten
     service.request('/characters', { json: card }),
   ])
   expect(unsure.map(({ status }) => status)).toStrictEqual(keys.map(() => 503))
-  const said = { error: 503, message: expect.stringContaining('send it again with the same key') }
-  // Writes that came during the first commit waited for the lock of its account: they wrote nothing.
+  const said = { error: 503, message: expect.stringContaining('send the request again with the same key') }
+  // Writes that came during the first commit waited for the lock of the account, so they wrote nothing.
   const saidOfOthers = { error: 503, message: expect.stringContaining('Nothing was written') }
   expect(unsure.map(({ body }) => body)).toContainEqual(said)
   for (const { body } of unsure) expect([said, saidOfOthers]).toContainEqual(body)

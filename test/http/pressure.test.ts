@@ -93,7 +93,7 @@ describe('requests beyond the budget of a turn of the event loop', () => {
       const large = Array.from({ length: 20 }, () => post(service, path, json))
       const replies = await inOneTurn(service, loop, 15, large)
       const refused = replies.filter(({ status }) => status === 503)
-      // At least twelve checks and 150 ms precede the thirteenth request. An earlier one may be refused at its body.
+      // At least twelve checks and 150 ms precede the thirteenth request. An earlier request may be refused at its body.
       expect(statuses(replies.slice(12))).toEqual(times(8, 503))
       expect(replies[0]?.status).toBe(200)
       for (const each of refused) {
@@ -142,7 +142,7 @@ describe('requests beyond the budget of a turn of the event loop', () => {
   })
 })
 
-/** Milliseconds between checks, and how far a large request gets. Its three checks are the thirteenth to the fifteenth. */
+/** Milliseconds between checks, and how far a large request gets. It is checked three times, after twelve other checks. */
 const looks: readonly (readonly [perLook: number, reached: readonly string[], status: number])[] = [
   [13, [], 503],
   [12, ['its head'], 503],

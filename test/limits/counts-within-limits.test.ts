@@ -64,7 +64,7 @@ const plan: fc.Arbitrary<Plan> = fc.record({
 const zero = { requests_per_minute: 0, chat_at_once: 0, tokens_per_minute: 0, tokens_per_day: 0, tokens_per_month: 0 }
 type Counted = Record<keyof typeof zero, number>
 
-/** Limiters under test. During a test no time passes for them, or hardly any. */
+/** Limiters under test. Their clock stands still, or a test takes so little time that few tokens refill. */
 interface Tried {
   /** Limiters with shared counts; each call goes to the next one. */
   readonly limiters: readonly Limiter[]

@@ -85,7 +85,7 @@ it('the receipt of a prompt counts in the minute and as a chat in flight, but in
   const first = await receipt(key)
   expect([first.status, first.headers.get('x-ratelimit-limit-tokens')]).toEqual([200, '100'])
   const { tokens } = JSON.parse(await first.text())
-  // The estimate is above the prompt's tokens: the rest is returned.
+  // The estimate is higher than the number of tokens of the prompt, so the difference is returned.
   const estimate = 100 - Number(first.headers.get('x-ratelimit-remaining-tokens'))
   expect(estimate).toBeGreaterThan(tokens.total)
   const second = await receipt(key)

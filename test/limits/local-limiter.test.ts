@@ -46,7 +46,7 @@ describe('a limiter', () => {
       'The request would exceed the limit requests_per_minute of 1. Try again in 60 s.',
       '60',
     ])
-    // A refused request takes nothing from the account; an admitted request does. The limit with the fewest left is shown.
+    // The refused request took nothing from the account, and this request takes one. The limit with the fewest left is shown.
     expect(limiter.admit(higher)).toMatchObject({ limit: 2, remaining: 0 })
     for (const key of [higher, none]) {
       expect(await refusal(() => limiter.admit(key))).toStrictEqual([
@@ -134,7 +134,7 @@ describe('a limiter', () => {
     expect(limiter.inFlightChats).toBe(0)
   })
 
-  /** Counts so many other keys that idle ones are dropped. */
+  /** Counts requests of so many other keys that the limiter drops idle keys. */
   function flood(limiter: LocalLimiter): void {
     for (let each = 0; each < 6000; each++) limiter.admit(keyOf(`other ${each}`, 1000 + each))
   }

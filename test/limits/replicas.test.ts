@@ -34,10 +34,10 @@ async function statusOr<T>(call: () => T | Promise<T>): Promise<T | number> {
   }
 }
 
-/** The lease in milliseconds, longer than any test. */
+/** The lease in milliseconds, after which a dead replica's share of a limit is free. It is longer than any test. */
 const lease = 600_000
 
-/** Ages all shares of replicas by so many milliseconds. */
+/** Makes all shares of replicas older by so many milliseconds. */
 async function pass(database: PostgresDatabase, milliseconds: number): Promise<void> {
   await database.transaction((sql) => sql`UPDATE limit_shares SET expires = expires - ${milliseconds}`)
 }
@@ -231,7 +231,7 @@ describe.each(['read committed', 'serializable'])('three replicas, transactions 
   it('prefetch requests when they are busy, and admit at most one batch beyond the limit', async () => {
     const replicas = openThree()
     const limit = 600
-    // A batch is at most the refill of a second.
+    // A batch has at most as many requests as refill in a second.
     const batch = limit / 60
     const key = limitedKey({ requests_per_minute: limit })
     let questions = 0

@@ -55,7 +55,7 @@ async function listsCharacters({ ask }: Caller): Promise<boolean> {
   return (await (await ask('/models')).text()).includes('"character/Fern"')
 }
 
-/** Those of the ids that a key may use: a request to them is no 404, even if the model fails. */
+/** The ids that a key may use: a request for such a model does not get a 404, even if the model fails. */
 async function open({ chat }: Caller, ids: readonly string[]): Promise<readonly string[]> {
   const answers = await Promise.all(ids.map(async (id) => ({ id, status: (await chat(id)).status })))
   return answers.filter(({ status }) => status !== 404).map(({ id }) => id)

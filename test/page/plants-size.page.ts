@@ -12,7 +12,6 @@ const count = 100_000
 /** The maximum time of a task of the main thread in milliseconds, on a CPU that is slowed down four times. */
 const longestTask = 200
 
-/** An event of Chromium's trace. */
 interface TraceEvent {
   readonly name: string
   readonly pid: number

@@ -117,7 +117,7 @@ describe('a key in the address', () => {
     await page.goto(`${service.url}/#key=${other}`)
     await account.getByText('other').waitFor()
     expect(page.url()).toBe(`${service.url}/`)
-    // The same address once more does not sign out.
+    // Opening the same address again does not sign out.
     await page.goto(`${service.url}/#key=${other}`)
     await page.waitForURL(`${service.url}/`)
     await account.getByText('other').waitFor()

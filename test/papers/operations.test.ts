@@ -101,7 +101,7 @@ describe('compose.yaml', () => {
     const example = textOf('.env.example').split('\n')
     expect(example.filter((line) => line !== '' && !line.startsWith('#'))).toEqual([])
     const names = example.flatMap((line) => /^#([A-Z_]+)=/.exec(line)?.[1] ?? [])
-    // Variables that are no settings of the service: keys for models.json, and variables of compose.yaml.
+    // These variables are not settings of the service: they are keys for models.json, and variables of compose.yaml.
     const others = ['ANTHROPIC_API_KEY', 'GOOGLE_API_KEY', 'BIND', 'POSTGRES_PASSWORD']
     expect(names.filter((name) => !settings.has(name))).toEqual(others)
   })
@@ -176,7 +176,7 @@ describe('ops/kubernetes.yaml', () => {
   it('(s) drains, and waits for open replies before it kills', () => {
     const { DRAIN_SECONDS: drain, SHUTDOWN_GRACE: grace } = configured
     expect(pod.terminationGracePeriodSeconds).toBeGreaterThan(Number(drain) + Number(grace) + 1)
-    // The drain is longer than the readiness probe needs to fail, so balancers know of the stop before the listener closes.
+    // During the drain the readiness probe fails, so balancers send no more requests when the listener closes.
     const { periodSeconds, failureThreshold } = container.readinessProbe
     expect(Number(drain)).toBeGreaterThan(periodSeconds * failureThreshold)
   })

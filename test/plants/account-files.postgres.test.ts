@@ -31,7 +31,7 @@ async function startHere() {
   return { url, stores, account: id, sql, run, backups: join(folder.path, 'backups') }
 }
 
-it('exports an account in batches from one snapshot', async () => {
+it('accounts export reads an account in batches from one snapshot', async () => {
   const { stores, account, sql, run } = await startHere()
   const batches: string[] = []
   let counted = 0
@@ -56,7 +56,7 @@ it('exports an account in batches from one snapshot', async () => {
   expect(await plantsIn(stdout)).toStrictEqual(plants.filter(({ id }) => id <= 0))
 })
 
-it('deletes an account even if that takes longer than a request may, and exports the plants that it had at the end', async () => {
+it('accounts delete may take longer than a request may, and exports the plants that the account had at the end', async () => {
   const { stores, sql, run, backups } = await startHere()
   // This transaction locks the account for longer than a request waits for the database.
   const locked = Promise.withResolvers<void>()
@@ -77,7 +77,7 @@ it('deletes an account even if that takes longer than a request may, and exports
   expect(await stores.access.listAccounts()).toStrictEqual([])
 })
 
-it('deletes nothing and keeps no file when the account has the last key with the scope admin', async () => {
+it('accounts delete is refused for the account with the last admin key: nothing is deleted, and no file is left', async () => {
   const { stores, run, backups } = await startHere()
   await stores.access.createKey({ account: 'ann', scopes: ['admin'] })
   const ended = await run('accounts', 'delete', 'ann')
@@ -100,7 +100,7 @@ it('an import counts only connections of other processes as a running service, s
   expect(await stores.transfers.isServiceRunning()).toBe(true)
 })
 
-it('exports texts that COPY escapes without a change', async () => {
+it('accounts export does not change texts that COPY escapes', async () => {
   const { stores, sql } = await startHere()
   const { id } = await stores.access.createAccount('bob')
   const hard = [

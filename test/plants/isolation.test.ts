@@ -147,12 +147,12 @@ describe('over a real socket', () => {
             const expected = model.visible(call.who, call.tag, place)
             const page = expected.slice(0, call.limit)
             const text = JSON.stringify(page.map((plant) => toReply(plant, call.withIds && plant.owner === call.who)))
-            // An ETag stands for all plants that the account sees; over PostgreSQL, for the reply's content, in any account.
+            // Over SQLite an ETag stands for all plants that an account sees. Over PostgreSQL it stands for the text of a reply.
             const [told, all] = isOverPostgres
               ? [version, text]
               : [`${call.who} ${version}`, JSON.stringify(model.visible(call.who))]
             if (response.status === 304) {
-              // A 304 shows nothing, and must match an earlier reply to the same account.
+              // A 304 has no body. It is correct if an earlier reply with this ETag had the same content.
               expect(version).toBe(known)
               expect(shown.get(`${call.who} ${version} ${query}`) ?? text).toBe(text)
               expect(shown.get(told)).toBe(all)

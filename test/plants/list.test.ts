@@ -162,7 +162,7 @@ describe('GET /plants', () => {
       { id: 4, name: 'stranger 4' },
     ])
     const next = nextPage(await owner.send('/plants?limit=2')) ?? ''
-    // A position among another account's plants is after all own plants.
+    // The cursor is a position in the plants of the owner. It counts as a position after all plants of the stranger.
     expect(await (await stranger.send(next)).json()).toStrictEqual([])
   })
 

@@ -153,7 +153,7 @@ describe('plants that an account shares', () => {
     const tags = Array.from({ length: 7 }, (_, index) => `tag ${index}`)
     const names = (whose: string, count: number) => Array.from({ length: count }, (_, index) => `${whose}${index}`)
     await bob.plant(...names('b', 10).map((name) => [name] as const))
-    // Long runs of one tag, then a mixture of all; each ninth plant has a tag that is not shared.
+    // Long runs of one tag, then a mixture of all tags. Every ninth plant has a tag that is not shared.
     await ann.plant(
       ...names('a', 3000).map((name, index) => {
         const tag = index % 9 === 0 ? 'private' : tags[index < 1500 ? Math.floor(index / 600) : index % 7]
@@ -248,7 +248,7 @@ describe('the commands', () => {
       'The field "tag" is blank; send 1 to 255 characters.\n',
       'The field "tag" is longer than 255 characters; shorten it.\n',
     ])
-    // A request that no account could make is a usage error.
+    // Exit code 2 is a usage error: the request is wrong for every account.
     expect(refusals.map(({ code }) => code)).toEqual([2, 1, 1, 2, 2])
     expect(refusals.map(({ stdout }) => stdout).join('')).toBe('')
     expect((await run('plants', 'share', '--from', ann.name)).code).toBe(2)

@@ -320,14 +320,14 @@ describe('an output item of a response', () => {
     return body.output[0]?.id ?? ''
   }
 
-  test('can be referred to', async () => {
+  test('can be referred to by its id', async () => {
     const id = await itemOf(await post({}))
     const second = await post({ input: [user, { type: 'item_reference', id }, user] })
     expect(second.status).toBe(200)
     expect(upstream.calls[1]?.body['messages']).toEqual([user, { role: 'assistant', content: 'Hello there.' }, user])
   })
 
-  test('to items of too many characters together is refused', async () => {
+  test('cannot be referred to if all items of a request have too many characters together', async () => {
     upstream.answer(json(completion('x'.repeat(1_500_000))))
     const reference = { type: 'item_reference', id: await itemOf(await post({})) }
     expect((await post({ input: [reference, reference, user] })).status).toBe(200)

@@ -113,7 +113,7 @@ describe('damage, 5: a database that is damaged while it is served', () => {
     await addPlants(service, url)
     expect(await ready(service.url)).toStrictEqual([200, { status: 'ok' }])
     const path = await fileOfRelation(url, 'plants')
-    // The server stops first, since it does not read a page again that is in its memory.
+    // The server is stopped first, because it does not read a page from disk again if the page is in its memory.
     await server.end()
     const file = openSync(join(server.folder, path), 'r+')
     writeSync(file, Buffer.alloc(8192, 0xa5), 0, 8192, 0)

@@ -21,7 +21,7 @@ it.each(disks)(
   async (_what, start) => {
     const { service, fill, makeRoom } = await start({ BOOTSTRAP_KEY: key })
     const acknowledged: string[] = []
-    /** Adds plants until one is refused. The first plants may be written, since the database's log can reuse its own space. */
+    /** Adds plants until one is refused. The first plants may be written, since SQLite overwrites old parts of its log. */
     const addUntilRefused = async (round: string): Promise<Response> => {
       for (let count = 0; count < 5000; count++) {
         const name = `${round} ${count} ${'x'.repeat(200)}`
@@ -60,7 +60,7 @@ it.each(disks)(
       expect(await names('/plants')).toEqual(acknowledged)
     }
 
-    // A service that stops writes the compile cache, and the database's log into the database. It also stops without disk space.
+    // When the service stops, it writes the compile cache, and checkpoints the log. It must also stop on a full disk.
     fill()
     service.process.kill('SIGTERM')
     expect(await service.exited).toBe(0)

@@ -3,7 +3,7 @@ import { expect, it, onTestFinished } from 'vitest'
 import { GroupCommit } from '../../src/storage/group-commit.ts'
 import { withWriteErrors } from '../../src/storage/write-error.ts'
 
-/** A small database, and a function that runs writes in one turn. */
+/** A small database, and a function that runs writes in one turn of the event loop. */
 function smallDatabase() {
   const database = new Database(':memory:')
   onTestFinished(() => void database.close())

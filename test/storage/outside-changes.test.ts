@@ -27,7 +27,7 @@ function openTwice() {
   return { here, writeHere: writerOf(here), writeElsewhere: writerOf(elsewhere) }
 }
 
-it('returns in each turn of the event loop the version that SQLite had at the first question of the turn', async () => {
+it('the version in each turn of the event loop is the version that SQLite had at the first question of the turn', async () => {
   const { here, writeHere, writeElsewhere } = openTwice()
   const dataVersion = here.prepare<[], number>('PRAGMA data_version').pluck()
   const changes = new OutsideChanges(here)
@@ -50,7 +50,7 @@ it('returns in each turn of the event loop the version that SQLite had at the fi
   )
 })
 
-it('gives the answers that the database would give; after a write of another connection, from the next turn on', async () => {
+it('the cache gives the current answers of the database; a write of another connection counts from the next turn on', async () => {
   const { here, writeHere, writeElsewhere } = openTwice()
   const select = here.prepare<[string], number>('SELECT answer FROM answers WHERE question = ?').pluck()
   const read = (question: string) => select.get(question) ?? -1

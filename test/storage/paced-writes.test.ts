@@ -17,7 +17,7 @@ function writesOf(isServing: boolean) {
   return { paced, write, count: () => done }
 }
 
-it('of a hundred parallel writes only as many block one turn of the event loop as fit into 15 ms', async () => {
+it('a turn of the event loop does only as many of a hundred parallel writes as fit into 15 ms', async () => {
   const { paced, write, count } = writesOf(true)
   const all = Promise.all(Array.from({ length: 100 }, (_, index) => paced.run(index % 7, write)))
   expect(count()).toBe(3)
@@ -46,7 +46,7 @@ it('a command writes immediately, and an error of a write reaches only its calle
   await expect(failed).rejects.toThrow('full')
 })
 
-it('the change of a key waits in the share of the account that makes it', async () => {
+it('a new key waits as a write of the account that creates the key', async () => {
   const run = vi.spyOn(PacedWrites.prototype, 'run')
   onTestFinished(() => run.mockRestore())
   const service = await startTestService({ DATABASE_URL: '' })

@@ -16,8 +16,10 @@ import { compileCache, projectFolder } from '../support/process.ts'
 
 const million = 1_000_000
 
-/** Stores that serve with a test clock, an account, and functions to write and to measure the log. */
-/** A service's stores. @param target the file to which the database is a symbolic link; by default the database is the file itself */
+/**
+ * The stores of a service with a test clock, an account, and functions to write and to measure the log.
+ * @param target the file to which the database is a symbolic link; by default the database is no link
+ */
 async function serving(target?: string) {
   const path = join(folderForThisTest(), 'conservatory.db')
   if (target !== undefined) symlinkSync(target, path)
@@ -92,7 +94,7 @@ describe('(p) the log beside a SQLite file', () => {
     await pass(10)
     expect(walBytes()).toBeLessThan(16 * million)
     expect(gauge()).toBe(walBytes())
-    // Commits checkpoint by themselves again.
+    // The log is small again, so commits checkpoint it again.
     await write(20 * million)
     expect(walBytes()).toBeLessThan(16 * million)
   })

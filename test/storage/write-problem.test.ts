@@ -33,7 +33,7 @@ describe('a file that cannot be written', () => {
     expect(copied).toMatch(/^\/to /)
   })
 
-  it('is not the report of other errors, which have their own messages', () => {
+  it('is not reported for other errors, which have their own messages', () => {
     expect(unwritable('/data', withCode('ENOENT'))).toBeUndefined()
     expect(sentenceOf(withCode('ENOENT'))).toBe('raw words')
     expect(sentenceOf(new StorageError('Said already.'))).toBe('Said already.')

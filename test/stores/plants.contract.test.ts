@@ -296,7 +296,7 @@ describe.each(engines)('plants in $name', (engine) => {
     const [ann, bob, cat] = [await database.newAccount(), await database.newAccount(), await database.newAccount()]
     const tags = Array.from({ length: 7 }, (_, index) => `tag ${index}`)
     const numbers = Array.from({ length: 3000 }, (_, index) => index)
-    // Long runs of one tag and a mixture of all tags; every ninth plant has a tag that is not shared.
+    // Long runs of one tag, and a mixture of all tags. Every ninth plant has a tag that is not shared.
     const tagOf = (index: number) =>
       index % 9 === 0 ? 'private' : (tags[index < 1500 ? Math.floor(index / 600) : index % 7] ?? '')
     await Promise.all([

@@ -11,7 +11,7 @@ export const words = {
   header: 'canaryheader',
   reply: 'canaryreply',
   malformed: 'canarymalformed',
-  /** The name of an unknown model. Usage reports have it as the caller sent it. */
+  /** The name of an unknown model. Usage reports show the name that the caller sent. */
   model: 'canarymodel',
   plant: 'canaryplant',
   idempotency: 'canaryidempotency',
@@ -82,12 +82,12 @@ export interface CanaryRequest {
   readonly leave?: true
 }
 
-/** A card whose description, which only a model and readers of the card may see, has a unique word. */
+/** A card with a unique word in its description. Only the model and readers of the card may see the description. */
 export function cardText(name: string, word: string): string {
   return JSON.stringify({ spec: 'chara_card_v3', spec_version: '3.0', data: { name, description: `Says ${word}.` } })
 }
 
-/** A request of each kind. Some have a wrong key. @param plantsOnly a key that may only read plants, which one request uses */
+/** Requests of all kinds, some with a wrong key. @param plantsOnly a key that may only read plants; one request uses it */
 export function requestsOf(turn: number, wrong: readonly string[], plantsOnly: string): readonly CanaryRequest[] {
   const { message, parameter, card, plant, reply, malformed, model, idempotency } = words
   const post = (path: string, body: unknown, more: Partial<CanaryRequest> = {}): CanaryRequest => ({
@@ -102,7 +102,7 @@ export function requestsOf(turn: number, wrong: readonly string[], plantsOnly: s
   ]
   const chat = (more: Record<string, unknown>, shows: readonly string[] = []): CanaryRequest =>
     post('/chat/completions', { messages: spoken, user: parameter, metadata: { parameter }, ...more }, { shows })
-  // A model may repeat its prompt, and an upstream may quote what it refuses.
+  // A reply may contain these words, because a model may repeat its prompt, and an upstream may quote a refused request.
   const own = [reply, message, parameter, card, words.folder]
   const asked = ['keyed', 'plain', 'keyed', 'list', 'claude', 'gemini', 'plain', 'keyed'].map((name, index) =>
     chat({ model: name, character: index % 4 === 2 ? 'Rust' : 'Moss', stream: index % 2 === turn % 2 }, own),

@@ -10,7 +10,7 @@ const namesOf: Readonly<Record<Part, string>> = { header: '', table: 'plants', i
 
 /**
  * Overwrites the header of the database file in a folder, or the first page of the table of plants or of its index by tag. A
- * service may be using the file. A write before the damage changes the file, so that the service does not read from its cache.
+ * service may have pages of the file in its cache. So this function first writes through SQLite, which makes the cache invalid.
  */
 export function damageSqlite(folder: string, part: Part): void {
   const path = join(folder, 'conservatory.db')
@@ -24,7 +24,7 @@ export function damageSqlite(folder: string, part: Part): void {
   const size = Number(database.pragma('page_size', { simple: true }))
   database.close()
   const file = openSync(path, 'r+')
-  // The header has 100 bytes, and identifies the file as a database. Of another page, all bytes are overwritten.
+  // The header of the file has 100 bytes. A page of a table or an index is overwritten as a whole.
   if (root === undefined) writeSync(file, Buffer.alloc(100, 0xa5), 0, 100, 0)
   else writeSync(file, Buffer.alloc(size, 0xa5), 0, size, (root - 1) * size)
   closeSync(file)

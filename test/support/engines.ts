@@ -16,7 +16,7 @@ import { newMigratedDatabase } from './shared-postgres.ts'
 
 /** An empty database with our schema. */
 export interface TestDatabase {
-  /** Opens a new store of plants over the database, because each replica has its own store. */
+  /** Opens another store of plants over the database. Each replica has its own store. */
   openPlants(): PlantStore
   /** Opens the store for imports and exports, on its own connection. */
   openTransfers(): PlantTransfers
@@ -35,7 +35,7 @@ export interface Engine {
   openDatabase(): Promise<TestDatabase>
 }
 
-/** PostgreSQL with only serializable transactions, as CockroachDB has them by default and YugabyteDB by a setting. */
+/** PostgreSQL with only serializable transactions: the default of CockroachDB, and an option of YugabyteDB. */
 export const serializable: Engine = {
   name: 'PostgreSQL, serializable',
   hasReplicas: true,
@@ -87,7 +87,7 @@ function openSqlite(): TestDatabase {
   let accounts = 0
   const connect = () => {
     const database = openDatabase(path)
-    // Other tests check that writes are on disk, and waiting for the disk would take minutes here.
+    // Faster: with waits for the disk, these tests would take minutes. Other tests check that writes are on disk.
     database.pragma('synchronous = OFF')
     databases.push(database)
     return database

@@ -2,8 +2,8 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { onTestFailed } from 'vitest'
 
 /**
- * Repeats a check until it passes, for conditions without an event to wait for. This function has no timeout, because a busy
- * machine would exceed any timeout. After the test's timeout, the next failure of the check is thrown.
+ * Repeats a check until it passes, for conditions without an event to wait for. This function has no timeout of its own, because
+ * a busy machine would exceed any timeout. After the test's timeout, the next failure of the check is thrown.
  * @returns the result of the check
  */
 export async function eventually<T>(check: () => T | Promise<T>): Promise<T> {
@@ -26,7 +26,7 @@ export async function eventually<T>(check: () => T | Promise<T>): Promise<T> {
   }
 }
 
-/** Repeats a check until its result is true. If that does not happen, the test fails at its timeout. */
+/** Repeats a check until its result is true. If the result is never true, the test fails at the test's timeout. */
 export async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await isSo())) await wait(10)
 }

@@ -1,10 +1,10 @@
 import { PerformanceObserver, performance } from 'node:perf_hooks'
 
 /*
- * Loaded into a service with --import: measures for how long the main thread blocks the event loop, in CPU time of that thread,
- * which does not depend on other load of the machine. A timer of a millisecond reads the CPU time once in a turn of the loop. A
- * stretch is the time between two readings. Garbage collections in a stretch are counted separately. On SIGWINCH the probe
- * writes one line to stderr, and starts again.
+ * Loaded into a service with --import: measures for how long the main thread blocks the event loop. It measures the CPU time of
+ * that thread, because CPU time does not depend on other load of the machine. A timer of a millisecond reads the CPU time once
+ * in a turn of the loop. A stretch is the time between two readings. Garbage collections in a stretch are counted separately.
+ * On SIGWINCH the probe writes one line to stderr, and begins a new measurement.
  */
 
 /** The report of the probe, in CPU milliseconds since the last report. */

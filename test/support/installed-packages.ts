@@ -5,8 +5,8 @@ import { compileCache } from './process.ts'
 import { temporaryFolder } from './service.ts'
 
 /**
- * Installs packages that are no dependencies of the project from npm into a separate folder, without their install scripts. The
- * caller removes the folder.
+ * Installs packages from npm into a separate folder, without their install scripts. The packages are not dependencies of the
+ * project. The caller removes the folder.
  * @param packages their names with exact versions
  */
 export function installPackages(packages: readonly string[]): ReturnType<typeof temporaryFolder> {

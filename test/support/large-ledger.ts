@@ -5,8 +5,8 @@ const day = 86_400
 const days = 30
 
 /**
- * Fills a ledger with requests of the last 30 days, all of the first account: by 20 keys, for 5 models and 10
- * characters, like those of a service. The engine generates the rows itself.
+ * Fills a ledger with requests of the last 30 days. All requests are of the first account, with 20 keys, 5 models and 10
+ * characters. The engine generates the rows itself.
  * @param now Unix seconds
  */
 export async function fillLargeLedger(sql: TestSql, engine: string, rows: number, now: number): Promise<void> {
@@ -46,13 +46,13 @@ export async function fillPlants(sql: TestSql, engine: string, plants: number): 
       SELECT 1, n, 'Plant ' || n, ${tag} FROM ids`)
     return
   }
-  // This role checks no foreign keys. To look up the same account ten million times would take longer than the inserts.
+  // With this role PostgreSQL checks no foreign keys. Ten million checks of the same account would take longer than the inserts.
   await sql.run("SET session_replication_role = 'replica'")
   await sql.run(`${columns} SELECT 1, n, 'Plant ' || n, ${tag} FROM generate_series(1, ${plants}::bigint) AS ids (n)`)
   await sql.run("SET session_replication_role = 'origin'")
 }
 
-/** Makes statistics and a checkpoint, which a database that has grown over years would have. */
+/** Makes statistics and a checkpoint, as a database that has grown over years has them. */
 export async function settle(sql: TestSql, engine: string): Promise<void> {
   if (engine === 'SQLite') {
     await sql.run('ANALYZE')

@@ -49,7 +49,7 @@ export async function startWatchfulUpstream(): Promise<WatchfulUpstream> {
   const look = async () => {
     if (open.size <= placesAtOnce) return
     const all = [...open]
-    // The abort of a request may arrive a few turns of the event loop after the next request.
+    // The abort of a request may arrive some turns of the event loop later than the request that takes its place.
     for (let turn = 0; turn < 10; turn++) await turnOfLoop()
     const givenUp = all.filter((response) => response.destroyed && !response.writableFinished)
     if (all.length - givenUp.length <= placesAtOnce) return
@@ -154,7 +154,7 @@ function endingOf({ status, completed }: Seen): string {
   return status === 200 || status === 502 ? 'failed' : String(status)
 }
 
-/** The maximum of attempts of a request. More attempts are needed only if ended requests still count as in flight. */
+/** The maximum number of attempts of a request. A request needs more only if ended requests still count as in flight. */
 const maxTries = 100
 
 /**

@@ -2,8 +2,8 @@ import { getHeapSpaceStatistics } from 'node:v8'
 import { keepNewObjectsApart } from '../../src/garbage.ts'
 
 /*
- * A program: a function makes objects that are in use for long, and then objects that are garbage immediately. The program
- * prints how much of the garbage is in V8's old space, in MB. With the argument `apart` V8 is set as in the service.
+ * A program: a function first makes objects that stay in use, and then objects that are garbage immediately. The program prints
+ * how much of the garbage is in V8's old space, in MB. With the argument `apart` V8 has the same settings as in the service.
  */
 if (process.argv[2] === 'apart') keepNewObjectsApart()
 

@@ -8,7 +8,7 @@ import { chunksIn } from './chat.ts'
 import { composedAtOnce } from './composed.ts'
 import { cardWithLore } from './lore-cards.ts'
 
-/** The understudy. */
+/** The understudy model. */
 export const understudy = createUnderstudy()
 /** The signal of a client that never disconnects. */
 export const never = new AbortController().signal

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 
-/** The number of accounts, which are numbered from 0. Some calls name the next number, whose account does not exist. */
+/** The number of accounts, which are numbered from 0. Some calls use the next number, which has no account. */
 export const people = 4
 export const who = fc.nat({ max: people - 1 })
 export const id = fc.integer({ min: -2, max: 8 })

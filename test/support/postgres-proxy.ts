@@ -5,7 +5,7 @@ import { onTestFinished } from 'vitest'
 export interface Meddling {
   /** A startup setting in the URL that the proxy refuses, as PgBouncer does. */
   readonly refusedSetting?: string
-  /** Whether a connection with `refusedSetting` gets no answer in place of a refusal. */
+  /** Whether the proxy leaves a connection with `refusedSetting` without an answer now, instead of refusing it. */
   isSilent?(): boolean
   /** SQL that the proxy runs before a statement of the client. The client does not see it. */
   before?(statement: string): string | undefined
@@ -63,7 +63,7 @@ export async function proxyForThisTest(databaseUrl: string, meddling: Meddling):
 }
 
 function meddle(client: Socket, server: Socket, meddling: Meddling, names: string[]): void {
-  /** Whose statement each expected ReadyForQuery answers. The first ReadyForQuery ends the startup of the client. */
+  /** Who caused each expected ReadyForQuery, in order. The first ReadyForQuery ends the startup of the client. */
   const owners: ('client' | 'proxy')[] = ['client']
   const statements = new Map<string, string>()
   let isBetween = true

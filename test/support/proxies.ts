@@ -35,7 +35,7 @@ export const haproxy: LoadBalancer = {
     withReplicas(fileOf('haproxy.cfg').replace('bind :3000', `bind 127.0.0.1:${port}`), replicas),
 }
 
-/** Caddy with the lines for named replicas in place of the lines for containers. */
+/** Caddy, with the Caddyfile's commented lines for named replicas in place of its lines for containers. */
 export const caddy: LoadBalancer = {
   name: 'Caddy',
   package: 'caddy',

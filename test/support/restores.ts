@@ -63,8 +63,8 @@ export const stopping = (at: string) => ({
 })
 
 /**
- * The steps of a restore over a database of a killed service, each `rm`, `rename` or `fsync`. Afterwards the data folder is
- * empty.
+ * Runs a restore over the database of a killed service, and then empties the data folder.
+ * @returns the steps of the restore, each `rm`, `rename` or `fsync`
  */
 export async function stepsOfRestore(data: string, backup: string, old: readonly string[]): Promise<readonly string[]> {
   makeKilled(data, old)
@@ -80,8 +80,8 @@ export function restoreStopping(folder: string, backup: string, at: string): Pro
 }
 
 /**
- * Expects that `conservatory.db` is the complete old or the complete restored database, and that in the second case the old
- * database is kept under another name.
+ * Expects that `conservatory.db` is the complete old or the complete restored database. If it is the restored database, the old
+ * database must be kept under another name.
  * @returns which of the two databases is `conservatory.db`
  */
 export function expectWhole(

@@ -32,7 +32,7 @@ export function setup(): () => void {
   // If the tests run as root, PostgreSQL runs as nobody, who must be able to enter the folder.
   chmodSync(folder, 0o755)
   mkdirSync(join(folder, shared))
-  // The names of the variable on all platforms.
+  // The variable for the temporary folder has one of these names, depending on the platform.
   for (const name of ['TMPDIR', 'TMP', 'TEMP']) process.env[name] = folder
   process.env['TEST_SHARED_FOLDER'] = join(folder, shared)
   return () => {

@@ -89,7 +89,7 @@ export async function startTestService(
   }
 }
 
-/** A `models.json` that sends requests for all models except the understudy to an upstream, without retries and a breaker. */
+/** A `models.json` with an upstream for all models except the understudy, without retries and without a breaker. */
 export function onceAsked(baseUrl: string, apiKey?: string): Readonly<Record<string, unknown>> {
   return {
     understudy: { adapter: 'understudy' },

@@ -21,7 +21,7 @@ export const dropping: Script = (response) => void response.socket?.resetAndDest
 /** Never answers. */
 export const hanging: Script = () => {}
 
-/** Timeouts in milliseconds. For each timeout there is a model with the name of the timeout, which has only this timeout. */
+/** Timeouts in milliseconds. For each timeout there is a model of the same name that has only this timeout. */
 export const limits = { firstToken: 60, total: 120, idle: 250 }
 
 /** The upstream of all models except `two` and `pre/*`. Unless a test changes this, its answers are successes. */
@@ -88,7 +88,7 @@ export function post(body: Readonly<Record<string, unknown>>, at = service, sign
 }
 
 /**
- * Resolves when all earlier messages between `timed` and its upstreams have arrived: it sends a request to the second upstream.
+ * Sends a request to the second upstream. After its reply, all earlier messages between `timed` and its upstreams have arrived.
  */
 export async function meanwhile(): Promise<void> {
   const before = second.calls.length

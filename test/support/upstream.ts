@@ -90,7 +90,7 @@ export function json(body: unknown, status = 200, headers: Record<string, string
 
 /**
  * Answers with raw pieces, each in its own write.
- * @param end whether it then ends the answer, drops the connection, or does nothing
+ * @param end what follows the last piece: the end of the answer, a reset of the connection, or nothing
  */
 export function pieces(texts: readonly (string | Uint8Array)[], end: 'end' | 'cut' | 'hang' = 'end'): Script {
   return async (response) => {

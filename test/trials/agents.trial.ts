@@ -7,8 +7,8 @@ import { startTestService, type TestService } from '../support/service.ts'
 import { printedByEach, programsShownIn } from '../support/shown-programs.ts'
 
 /*
- * OpenAI's Agents SDK, installed from npm into a temporary folder, talks to Fern. One program is that of docs/clients.md, which
- * calls a tool. Another program streams two turns, over chat completions and over the Responses API. Needs the npm registry.
+ * OpenAI's Agents SDK, installed from npm into a temporary folder, talks to Fern. The program of docs/clients.md calls a tool.
+ * Another program streams two turns, over chat completions and over the Responses API. Needs the npm registry.
  */
 
 const packages = ['@openai/agents@0.20.0', 'zod@4.6.7']

@@ -38,7 +38,7 @@ test('under a mixed load memory does not grow, no socket stays open, no plant is
   onTestFinished(folder.remove)
   writeFileSync(join(folder.path, 'models.json'), JSON.stringify({ models: soakModels(upstream.url) }))
   // V8's space of new objects is kept small. By default V8 lets it grow by up to 60 MB in one step, at an unpredictable moment.
-  // This is no leak, but it would hide leaks.
+  // This growth is no leak, but it would hide leaks.
   const collecting = ['--expose-gc', '--max-semi-space-size=8', '--import', './test/support/collected-memory.ts']
   const service = await spawnService(process.execPath, [...collecting, 'src/main.ts'], {
     environment: { ...compileCache, DATA_DIR: folder.path, LOG_LEVEL: 'error', COLLECT_MS: String(sampleEvery) },

@@ -13,7 +13,7 @@ import { startTestService, type TestService } from '../support/service.ts'
 const letters = Number(process.env['LETTERS'] ?? 3_000_000)
 const wanted = new RegExp(process.env['FIELDS'] ?? '')
 
-/** The most CPU milliseconds of a step, collections of garbage included. */
+/** The most CPU milliseconds of a step, garbage collections included. */
 const maxMs = 50
 
 const pieces = [
@@ -164,7 +164,7 @@ it.each(Object.keys(fields).filter((name) => wanted.test(name)))('no step takes 
   )
   const service = await startTestService()
   onTestFinished(service.close)
-  // Node compiles the code.
+  // Warm-up: Node compiles the code.
   await ask(service, {})
   for (const piece of pieces) {
     const text = piece.repeat(letters / piece.length)

@@ -39,7 +39,7 @@ describe('a meter', () => {
     meter.countText(undefined)
     meter.countText(null)
     meter.countText({ tool_calls: [{ function: { arguments: '{"a":1}' } }, {}, { custom: { input: 'ls -l pots' } }] })
-    // Ollama's own interface has an object there. Its property is no length.
+    // In Ollama's own API, `arguments` is an object. Its property `length` must not count as the length of a text.
     meter.countText({ tool_calls: [null, { function: { arguments: { length: 1e300 } } }] })
     expect(meter.used(prompt).completionTokens).toBe(5)
   })

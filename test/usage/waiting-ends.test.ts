@@ -91,7 +91,7 @@ it('the end of a chat during a long lock is counted at once, and written when th
   answer()
   expect((await lock.outlast(reply)).status).toBe(200)
   expect(await rowsOf(service.dataDirectory)).toMatchObject([{ state: 'running' }])
-  // 18 of the day's 1,040 tokens are spent. The other reserved tokens are free again.
+  // 18 of the day's 1,040 tokens are spent. The other reserved tokens are released.
   const tooMuch = await chat(service, 'understudy', 1020)
   expect([tooMuch.status, (await readChatError(tooMuch)).message]).toEqual([
     429,
@@ -154,12 +154,12 @@ it('the spent tokens of a key are known at any moment without a wait, even if th
   expect(await spent()).toBe(101)
   await expect(lock.outlast(first)).rejects.toMatchObject({ code: 'database_busy' })
   expect(await spent()).toBe(101)
-  // A request that begins during the lock is refused and not recorded. No end of another request is lost.
+  // A request that begins during the lock is refused, and not recorded. The ends of earlier requests are kept.
   await expect(lock.outlast(ledger.begin(entry('refused')))).rejects.toMatchObject({ code: 'database_busy' })
   const second = ledger.finish(ended('two', 20))
   expect(await spent()).toBe(121)
   lock.release()
-  // The number is the same just after the write, and after a flush.
+  // The spent tokens are the same just after the write, and after a flush.
   const seen: Promise<number>[] = []
   await second.then(() => seen.push(spent()))
   expect(await Promise.all(seen)).toEqual([121])
@@ -169,7 +169,7 @@ it('the spent tokens of a key are known at any moment without a wait, even if th
   lock.hold()
   await expect(lock.outlast(ledger.finish(ended('three', 3)))).rejects.toMatchObject({ code: 'database_busy' })
   lock.release()
-  // When the next request begins, the failed ends are written before it.
+  // The begin of the next request also writes the ends whose writes have failed.
   await ledger.begin(entry('next'))
   expect((await rowsOf(folder)).map(({ id, state }) => [id, state])).toEqual([
     ['free', 'stop'],

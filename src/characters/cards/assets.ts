@@ -8,7 +8,7 @@ import type { CardSource } from './source.ts'
 import { dataOf } from './summary.ts'
 import { listZip, unzip, type ZipEntry } from './zip.ts'
 
-/** The most bytes to which an asset of an archive is unpacked. A data URL may have twice as many characters. */
+/** The most bytes of an unpacked asset of an archive. A data URL may have twice as many characters. */
 export const maxAssetBytes = 16 * 1024 * 1024
 /** Units of work for each file of an archive, and for each asset. */
 const unitsOfFile = 100
@@ -25,7 +25,7 @@ export class Assets {
     this.#source = source
   }
 
-  /** The items of the card's list of assets that are objects. */
+  /** The card's list of assets, without items that are not objects. */
   get listed(): readonly Fields[] {
     return listIn(dataOf(this.#source.document), 'assets').filter(isFields)
   }
@@ -46,7 +46,7 @@ export class Assets {
 
   *#bytesAt(uri: string, icon: boolean): Steps<Buffer | undefined> {
     const { container, bytes } = this.#source
-    // The whole PNG, with the card in it.
+    // In a PNG, this URI of an icon means the whole PNG, with the card in it.
     if (uri === 'ccdefault:') return container === 'png' && icon ? bytes : undefined
     const path = /^embedd?ed:\/\/([\s\S]+)$/.exec(uri)?.[1]
     if (path !== undefined) return container === 'charx' ? yield* this.#unzipped(path) : undefined
@@ -75,9 +75,9 @@ export class Assets {
   }
 
   /**
-   * The card's main icon (V3, "assets"): the icon named `main`, else the first one. In a PNG, it is the PNG itself if there is no
-   * icon, or if the icon's bytes cannot be read.
-   * @returns undefined if there is no icon; without `bytes` if they cannot be read
+   * The card's main icon (V3, "assets"): the icon named `main`, else the first icon. In a PNG, it is the PNG itself if there is
+   * no icon, or if the icon's bytes cannot be read.
+   * @returns undefined if there is no icon; an icon without `bytes` if its bytes cannot be read
    */
   *mainIcon(): Steps<{ readonly asset: Fields; readonly bytes: Buffer | undefined } | undefined> {
     const icons = this.listed.filter(isIcon)
@@ -89,7 +89,7 @@ export class Assets {
   }
 }
 
-/** The only asset of a card without a list of assets (V3, "assets"). */
+/** The icon of a card without a list of assets (V3, "assets"). */
 export const standardIcon: Fields = { type: 'icon', uri: 'ccdefault:', name: 'main', ext: 'png' }
 
 /** Whether an asset is one of the character's icons. */

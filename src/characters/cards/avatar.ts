@@ -7,15 +7,15 @@ import { isTooLarge, type PictureType, pictureFacts, pictureLimits } from './pic
 import { strippedLength, strippedPicture } from './png.ts'
 import type { CardSource } from './source.ts'
 
-/** A character's picture, for everybody who may talk to the character. */
+/** A character's public picture. */
 export interface Avatar {
   readonly type: PictureType
   readonly bytes: Buffer
 }
 
 /**
- * The picture of a card: its main icon, or the picture that contains the card. A PNG is reduced to the chunks that display needs,
- * because other chunks may contain the card.
+ * The picture of a card: its main icon, or the picture that contains the card. A PNG is reduced to the chunks that are needed to
+ * show it, because other chunks may contain the card.
  * @throws ApiError 404 if there is no picture, if it is not a PNG, JPEG, WebP or GIF, if it is too large, or if a PNG is damaged
  */
 export function* avatarSteps(source: CardSource): Steps<Avatar> {
@@ -34,7 +34,7 @@ function* orNotFound<T>(reading: Steps<T>): Steps<T> {
   }
 }
 
-/** Whether a card has an avatar. For a picture that cannot be shown, `warning` is a sentence with the reason. */
+/** Whether a card has an avatar. If its picture cannot be shown, `warning` is a sentence with the reason. */
 export function* avatarProblem(source: CardSource): Steps<{ readonly has: boolean; readonly warning: string | null }> {
   try {
     const bytes = yield* findPicture(source)
@@ -62,6 +62,6 @@ function typeOf(bytes: Buffer): PictureType {
     throw new ApiError(404, 'avatar_unusable', message)
   }
   if (!isTooLarge(facts)) return facts.type
-  const message = `The card's picture says that it has ${facts.width} × ${facts.height} pixels. At most ${pictureLimits} are shown: make it smaller.`
+  const message = `By its header, the card's picture has ${facts.width} × ${facts.height} pixels. The limit is ${pictureLimits}: make it smaller.`
   throw new ApiError(404, 'avatar_unusable', message)
 }

@@ -10,19 +10,19 @@ interface TestMessage {
 /** A test in a card: the messages, and what the reply must contain and must not contain. */
 export interface CardTest {
   readonly messages: readonly TestMessage[]
-  /** Texts that the reply must contain, and must not contain, without regard to case. */
+  /** Texts that the reply must contain (`includes`) or must not contain (`excludes`), without regard to case. */
   readonly includes: readonly string[]
   readonly excludes: readonly string[]
   readonly matches: readonly RE2JS[]
 }
 
-/** The most characters of a pattern, and of the part of a reply that patterns search. The author of a card is not trusted. */
+/** The most characters of a pattern, and of the beginning of a reply that patterns search: a card may come from an attacker. */
 const maxPatternLength = 1000
 const maxReplyLength = 65_536
-/** The most instructions of a compiled pattern, as for lorebook keys: `(a{1,100}){1,10}` unfolds to thousands. */
+/** The most instructions of a compiled pattern, as for lorebook keys. The short `(a{1,100}){1,10}` has thousands. */
 const maxProgramSize = 2000
 
-/** The tests in a card's `extensions.conservatory.tests`, and a sentence for each unreadable one. */
+/** The tests in a card's `extensions.conservatory.tests`, and a sentence for each unreadable test. */
 export function testsOf(document: Readonly<Record<string, unknown>>): {
   readonly tests: readonly CardTest[]
   readonly faults: readonly string[]
@@ -42,7 +42,7 @@ export function testsOf(document: Readonly<Record<string, unknown>>): {
   return { tests, faults }
 }
 
-/** A test, or its fault as the end of a sentence. */
+/** The test in an item of the list, or the fault of the item as the end of a sentence. */
 function readTest(item: unknown): CardTest | string {
   if (!isFields(item)) return 'is not an object'
   const messages = valueIn(item, 'messages')
@@ -68,7 +68,7 @@ function readTest(item: unknown): CardTest | string {
   return { messages: whole, includes, excludes, matches }
 }
 
-/** A pattern compiled for RE2, which searches in linear time; or the fault of the pattern as the end of a sentence. */
+/** The compiled pattern, or its fault as the end of a sentence. RE2 is used because it searches in linear time. */
 function compile(pattern: string): RE2JS | string {
   const shown = `the pattern ${JSON.stringify(pattern)}`
   try {

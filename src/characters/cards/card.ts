@@ -29,7 +29,7 @@ export interface Card {
   readonly systemPrompt: string
   readonly postHistory?: string
   readonly examples: string
-  /** `first_mes`, then `alternate_greetings`. Empty ones stay, because the `greeting` of a request is an index of this list. */
+  /** `first_mes`, then `alternate_greetings`. Empty greetings stay, because a request's `greeting` is an index of this list. */
   readonly greetings: readonly string[]
   readonly depthNote?: DepthNote
   /** The id of the model that the card asks for (`extensions.conservatory.model`). */
@@ -44,10 +44,10 @@ const standardDepth = 4
 export const maxModelLength = 200
 
 /**
- * Reads a card of version 1, 2 or 3 from its parsed document. A missing field, or one of a wrong type, counts as empty, because
- * real cards have such fields. Only own properties are read.
+ * Reads a card of version 1, 2 or 3 from its parsed document. A field that is missing or has a wrong type counts as empty,
+ * because real cards have such faults. Only own properties are read.
  * @param notes receives counts and ignored fields
- * @param onValues called with the number of JSON values in the document before they become texts and lore
+ * @param onValues called with the number of JSON values in the document, before texts and lore are made of the values
  * @throws CardError if the document is not a card, is nested too deeply, or has too many lorebook entries
  */
 export function* readCard(
@@ -65,7 +65,7 @@ export function* readCard(
   return {
     spec,
     name: textIn(data, 'name'),
-    // A blank nickname counts as none.
+    // A blank nickname counts as missing.
     nickname: textIn(data, 'nickname').trim(),
     description: textIn(data, 'description'),
     personality: textIn(data, 'personality'),
@@ -106,7 +106,7 @@ function isFirstVersion(document: Fields): boolean {
 
 const firstVersionNames = Object.fromEntries(['name', ...firstVersionTexts].map((name) => [name, name]))
 
-/** The listed fields of a document under our names. Other fields at the root belong to other programs. */
+/** The fields that `names` lists, under the names of V2. Other fields at the root belong to other programs. */
 function withNames(document: Fields, names: Readonly<Record<string, string>>): Fields {
   return Object.fromEntries(Object.entries(names).map(([ours, theirs]) => [ours, valueIn(document, theirs)]))
 }

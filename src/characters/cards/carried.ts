@@ -13,30 +13,30 @@ import { storedFile, type ZipFile, zipFile } from './zip-writer.ts'
 export interface CarriedAssets {
   /** The card, with asset URIs that are valid in the exported file. */
   readonly document: Fields
-  /** The picture into which the card is put, if the source has one for the export. */
+  /** For a PNG made from another format: the picture into which the card is put, if the source has one. */
   readonly picture?: Buffer
   /** The files next to the card in an archive. */
   readonly files: readonly ZipFile[]
-  /** Parts of the source that the format cannot contain, a sentence each. */
+  /** Parts of the source that the format cannot contain, one sentence each. */
   readonly losses: readonly string[]
 }
 
-/** The most bytes of assets that become data URLs in the JSON of a card: the size of the JSON is limited too. */
+/** The most bytes of all assets that become data URLs in a card's JSON, because the size of the JSON is limited. */
 const maxInlinedBytes = 6 * 1024 * 1024
 /** Units of work for each asset, besides its bytes. */
 const unitsOfAsset = 100
 const localLink = /^(?:embedd?ed:\/\/|__asset:)/
-/** The URI of the default asset of a type (V3, "assets"). It replaces a URI that would point to nothing. */
+/** The URI of the default asset of a type (V3, "assets"). It replaces a URI whose file is not in the export. */
 const standard = 'ccdefault:'
 
-/** The refusal of a file that the service could not read again. */
+/** The error for an export that is larger than the largest file that the service reads. */
 export function tooLargeFile(): CardError {
   return new CardError('card_too_large', `The file would be larger than ${maxFileBytes} bytes. Choose another format.`)
 }
 
 /** Prepares a card and its assets for an export. @param document the card, converted for the format of the export */
 export function* carryAssets(source: CardSource, document: Fields, format: ExportFormat): Steps<CarriedAssets> {
-  // In the same format all URIs stay valid. A JSON file is an exception: it may have URIs of files from a former archive.
+  // If the format stays the same, all URIs stay valid. JSON is the exception: its URIs may name files of an earlier archive.
   if (source.container === format && format !== 'json') return { document, files: [], losses: [] }
   const carrier = new AssetCarrier(source, format)
   const picture = yield* carrier.takePicture()
@@ -60,9 +60,9 @@ class AssetCarrier {
   /** The picture of a PNG source, if it goes into an archive. */
   #own: readonly Buffer[] | undefined
   #inlined = 0
-  /** Bytes of `files`. */
+  /** The packed bytes of all `files`. */
   #packed = 0
-  /** The source's files that are in the new file, by their URIs, with their new URIs. Several assets may name one file. */
+  /** The new URIs of the source's files that are in the export, by their old URIs. Several assets may have one URI. */
   readonly #carried = new Map<string, string>()
   #missing = 0
   #isIconLost = false
@@ -86,7 +86,7 @@ class AssetCarrier {
     ]
   }
 
-  /** The main icon, if the format is PNG. If the format is an archive, keeps the picture of a PNG source for `addPicture`. */
+  /** Returns the main icon if the format is PNG. For an archive, stores the picture of a PNG source for `addPicture`. */
   *takePicture(): Steps<Buffer | undefined> {
     const { container, bytes } = this.#source
     if (this.#format === 'charx' && container === 'png') {
@@ -120,7 +120,8 @@ class AssetCarrier {
     if (asset === this.#shown) return { ...asset, uri: standard, ext: 'png' }
     const link = localUriOf(asset)
     if (link === undefined) return asset
-    // A packed file can serve several assets. The text of a data URL is not kept, and each asset has its own.
+    // In an archive, assets with the same URI share one packed file. A data URL is made anew for each asset, because the map
+    // does not keep its long text.
     const known = this.#format === 'charx' ? this.#carried.get(link) : undefined
     if (known !== undefined) return { ...asset, uri: known }
     const isArchive = this.#source.container === 'charx'
@@ -130,7 +131,7 @@ class AssetCarrier {
       this.#carried.set(link, this.#format === 'charx' ? uri : standard)
       return { ...asset, uri }
     }
-    // The files of an archive that are left out are counted in `losses`, unless another asset has the file.
+    // `losses` already counts the files of the archive that are not in the export. All other lost assets are counted here.
     if (!bytes || !isArchive || this.#carried.has(link)) this.#missing++
     return { ...asset, uri: standard }
   }
@@ -157,7 +158,7 @@ class AssetCarrier {
     return `embeded://${file.name}`
   }
 
-  /** The list of assets with the picture of a PNG source, if it goes into an archive; undefined if nothing is added. */
+  /** Adds the picture of a PNG source to an archive. @returns the assets with the picture; undefined if nothing is added */
   *addPicture(assets: readonly unknown[]): Steps<readonly unknown[] | undefined> {
     if (!this.#own) return undefined
     const uri = this.#add(yield* storedFile('assets/icon/images/main.png', this.#own))
@@ -171,7 +172,7 @@ class AssetCarrier {
   }
 }
 
-/** The URI of an asset if it points to a file in the card's own file, in one spelling; undefined for other URIs. */
+/** The URI of an asset that is in the card's file, with `embedded:` spelled `embeded:`; undefined for other URIs. */
 function localUriOf(asset: Fields): string | undefined {
   const uri = textIn(asset, 'uri').trim()
   return localLink.test(uri) ? uri.replace(/^embedded:/, 'embeded:') : undefined

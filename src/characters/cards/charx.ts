@@ -7,7 +7,7 @@ import type { OnMemory } from './inflate.ts'
 import { listZip, maxEntries, unzip, type ZipEntry } from './zip.ts'
 import { writeZip, type ZipFile, zipFile } from './zip-writer.ts'
 
-/** The name of the card in a CHARX archive: exactly this, at the root (Character Card V3, "CHARX"). */
+/** The exact name of the card in a CHARX archive, at the root (Character Card V3, "CHARX"). */
 const cardName = 'card.json'
 /** Units of work for each file of the archive. */
 const unitsOfEntry = 300
@@ -28,7 +28,7 @@ export function* readCharx(bytes: Buffer, onMemory?: OnMemory): Steps<Fields> {
         'This is a Voxta package, and not a CHARX archive. Export the character from Voxta as Character Card V2 or V3.',
       )
     }
-    throw new CardError('card_invalid', 'The archive has no card.json at its root. Send the CHARX file as it was.')
+    throw new CardError('card_invalid', 'The archive has no card.json at its root. Send the original CHARX file.')
   }
   if (cards.length > 1) {
     throw new CardError('card_invalid', 'The archive has more than one card.json. Keep one of them.')
@@ -40,7 +40,7 @@ export function* readCharx(bytes: Buffer, onMemory?: OnMemory): Steps<Fields> {
 
 /**
  * Writes a CHARX archive: the card, the other files of the source archive as they are packed there, and new files. Bytes before
- * the source archive stay too. Frees the memory of `document`.
+ * the source archive, such as a picture, stay too. Frees the memory of `document`.
  */
 export function* writeCharx(document: Buffer, archive?: Buffer, files: readonly ZipFile[] = []): Steps<Buffer> {
   const entries = archive ? listZip(archive) : []
@@ -66,7 +66,7 @@ export function countAssets(archive: Buffer): number {
   return listZip(archive).filter((entry) => entry.name !== cardName && !entry.name.endsWith('/')).length
 }
 
-/** Whether a file shows that the archive is a Voxta package, which describes a character at its root or in a folder. */
+/** Whether a file is the description of a character in a Voxta package: at the root or in a folder. */
 function isOfVoxta({ name }: ZipEntry): boolean {
   return name === 'character.json' || /^Characters\/[^/]+\/character\.json$/i.test(name)
 }

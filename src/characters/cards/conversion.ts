@@ -6,13 +6,13 @@ import { isSlashForm } from '../lore/keys.ts'
 import { cardVersion, pygmalionNames, specs } from './versions.ts'
 
 /*
- * Converts cards between V2 and V3 without loss: a conversion back gives a deeply equal card. The exception is a V3 card that
- * lacks required fields: it comes back with them.
+ * Converts cards between V2 and V3 without loss: a card that is converted and converted back is deeply equal to the original. The
+ * exception is a V3 card that lacks required fields: the result has these fields.
  *
  * Fields that the other version does not define stay in their places, as unknown fields. Every change (`spec`, lore that loses
  * its decorators, a required field that is added) is noted in `data.extensions.conservatory.conversion` with the value before and
- * after. The conversion back restores each value that nobody has edited since, and removes the note; edits by other programs
- * stay. Cards of V1 get no note, since nothing writes V1.
+ * after. The conversion back removes the note, and restores each value that was not edited meanwhile. Edits by other programs
+ * stay. Cards of V1 get no note, because the service never writes V1.
  */
 
 /** The versions that exports are written in. */
@@ -67,7 +67,7 @@ const copyWarning =
   'This is a copy of a Character Card V3 for programs that only know V2, and parts of the card may not work with it. ' +
   'Use a program that reads V3.'
 
-/** The document in this version. It is the same object if it has this version already and, for V3, all required fields. */
+/** The document in this version: `document` itself, if it already has this version and, for V3, all required fields. */
 export function* toVersion(document: Fields, version: WrittenVersion): Steps<Fields> {
   const complete = version === 'v3' ? withRequiredFields : unchanged
   if (cardVersion(document) === version) return yield* complete(document)
@@ -130,12 +130,12 @@ function* unchanged(document: Fields): Steps<Fields> {
   return document
 }
 
-/** The changes that make a V2 card of a V3 card, besides the header: missing required fields, and lore without decorators. */
+/** The changes that turn a V3 card into a V2 card, besides `headerChanges`. */
 function* changesToV2(document: Fields): Steps<readonly Change[]> {
   return [...(yield* additions(document, 'v2')), ...(yield* decoratorRemovals(document))]
 }
 
-/** Changes that add the required fields that are missing or null. Their values do not change what the card means. */
+/** Changes that add required fields that are missing or null. The added values do not change the meaning of the card. */
 function* additions(document: Fields, version: WrittenVersion): Steps<readonly Change[]> {
   const changes: Change[] = []
   const isV3 = version === 'v3'
@@ -159,7 +159,7 @@ function* additions(document: Fields, version: WrittenVersion): Steps<readonly C
   return changes
 }
 
-/** Whether an entry without `use_regex` has a regular expression as a key, also of a decorator (docs/cards.md, 6.4). */
+/** The value for a missing `use_regex`: whether a key of the entry, or of its decorators, is a regex (docs/cards.md, 6.4). */
 function hasPattern(entry: Fields): boolean {
   const decorators = splitDecorators(textIn(entry, 'content')).chains.flat()
   const lists = decorators.filter(({ name }) => name === 'additional_keys' || name === 'exclude_keys')
@@ -187,7 +187,7 @@ function* decoratorRemovals(document: Fields): Steps<readonly Change[]> {
   return changes
 }
 
-/** A V1 card in this version: all its fields, unknown ones too, are in `data`, with the required fields that it lacks. */
+/** A V1 card in this version. Its `data` has all fields of the card, also unknown ones, and the required fields that it lacks. */
 function upgradeV1(document: Fields, version: WrittenVersion): Fields {
   const fromPygmalion = Object.entries(pygmalionNames)
     .map(([name, theirs]) => [name, valueIn(document, theirs)] as const)
@@ -199,14 +199,14 @@ function upgradeV1(document: Fields, version: WrittenVersion): Fields {
   return { ...specs[version], data }
 }
 
-/** Undoes the changes in the document's note. A document without a note is returned unchanged. */
+/** Undoes the changes that the document's conversion note lists. A document without a note is returned unchanged. */
 function* restore(document: Fields): Steps<Fields> {
   const note = valueAt(document, notePath).value
   const changes = isFields(note) ? valueIn(note, 'changes') : undefined
   if (!Array.isArray(changes)) return document
   const draft = new Draft(document)
   draft.put({ path: notePath })
-  // Each path is undone once, so that the comparisons take time in proportion to the length of the note.
+  // A forged note may list a path many times. Each path is undone once, so that the time grows linearly with the note.
   const byPath = new Map<string, Change>()
   for (const change of changes) {
     yield unitsOfChange

@@ -6,7 +6,7 @@ import { type Card, type CardSpec, cardData } from './card.ts'
 import { misreadOf } from './misread.ts'
 import type { CardSource } from './source.ts'
 
-/** The summary of a card in the reply to its upload, besides its name and digest. */
+/** The summary of a card in the reply to an upload, which also has the name and the digest. */
 export interface CardSummary {
   readonly spec: CardSpec
   readonly greetings: number
@@ -35,7 +35,7 @@ const known = new Set([
 const knownExtensions = new Set(['depth_prompt', 'conservatory'])
 const newestVersion = 3
 
-/** The most items of one list in a summary. A longer list ends with the number of items that are left out. */
+/** The most items of one list in a summary. */
 const maxListed = 20
 /** Units of work to check one field or asset. */
 const unitsOfField = 20
@@ -86,14 +86,14 @@ function* reportUnread(fields: Fields, read: ReadonlySet<string>, report: (name:
   yield (looked % 500) * unitsOfField
 }
 
-/** The first names of a list; if names are left out, their number comes last. */
+/** The first names of a list. If names are left out, one more item says how many. */
 export function cappedList(names: readonly string[]): readonly string[] {
   const capped = new CappedList()
   for (const name of names) capped.add(name)
   return capped.list
 }
 
-/** A list of bounded length. If items are left out, it ends with their number. */
+/** A list of at most `maxListed` items. If items are left out, one more item says how many. */
 export class CappedList {
   readonly #names: string[] = []
   #more = 0

@@ -15,17 +15,18 @@ export interface Utterance {
 
 /** Separators between a name and an utterance; the second is used in Chinese and Japanese texts. */
 const colons: ReadonlySet<string> = new Set([':', '：'])
-/** The most lines and blocks of the example dialogues: each may be a message, and a request may have as many messages. */
+/** The most lines and blocks of the example dialogues together, because each line and each block may become a message. */
 export const maxExampleParts = 10_000
-/** Units of work for each line, besides its characters; and the units after which a step ends. */
+/** Units of work for each line, besides its characters. */
 const unitsOfLine = 60
+/** Units of work after which a step ends. */
 const unitsOfStep = 1000
 
 /**
  * Splits a card's example dialogue into blocks of utterances. Blocks are separated by `<START>`. An utterance begins with a
  * speaker's name and a colon, `:` or `：`.
- * @param expand expands the macros of a line; called after the split into lines, so that a line break in a name cannot split a
- *   line
+ * @param expand expands the macros of a line. It is called after the split into lines, so that a line break in a name cannot
+ *   split a line.
  * @throws ApiError 400 `card_too_large` for more than 10,000 lines and blocks
  */
 export function* readExamples(
@@ -41,7 +42,7 @@ export function* readExamples(
   const named = speakers.filter(({ name }) => name !== '').map((each) => ({ ...each, start: each.name.toLowerCase() }))
   const longest = 1 + Math.max(0, ...named.map(({ start }) => start.length))
   const spokenBy = (line: string) => {
-    // A character and its lower case may differ in length, so more characters than the longest name has are compared.
+    // A name and its lower case may differ in length, so the compared text is longer than the longest name.
     const beginning = line.slice(0, 2 * longest).toLowerCase()
     return named.find(({ start }) => beginning.startsWith(start) && colons.has(beginning.charAt(start.length)))
   }
@@ -84,7 +85,7 @@ export function tooManyExamples(): ApiError {
   return new ApiError(
     400,
     'card_too_large',
-    `The example dialogues of the card, or the lore beside them, have more than ${maxExampleParts} lines and blocks, more than one prompt may have. Use another card.`,
+    `The example dialogues of the card, or the lore beside them, have more than ${maxExampleParts} lines and blocks together. This is the limit of one prompt. Use another card.`,
     { param: 'character' },
   )
 }

@@ -10,7 +10,7 @@ import { type CardText, placeholderPicture, writePngCards } from './png.ts'
 import { type CardSource, type ExportFormat, maxFileBytes } from './source.ts'
 import { cardVersion } from './versions.ts'
 
-/** A card's file. */
+/** The file of an exported card. */
 export interface ExportedCard {
   readonly bytes: Buffer
   /** Parts of the source that the file does not contain, one sentence each. */
@@ -18,9 +18,9 @@ export interface ExportedCard {
 }
 
 /**
- * Writes a card's file. An unedited source in its own format is returned byte for byte. In other exports, unknown fields and texts
- * are unchanged, but in V2 lore has no decorators.
- * @param now milliseconds; the modification date of an edited card
+ * Writes a card's file. An unedited source in its own format is returned byte for byte. Other exports keep unknown fields and
+ * texts unchanged, except that lore in V2 has no decorators.
+ * @param now the modification date of an edited card, in milliseconds
  * @throws CardError if the file would be too large or nested too deeply to be read again
  */
 export function* exportSteps(source: CardSource, format: ExportFormat, now = Date.now()): Steps<ExportedCard> {
@@ -28,7 +28,8 @@ export function* exportSteps(source: CardSource, format: ExportFormat, now = Dat
   const written = format === 'v2' ? yield* toVersion(source.document, 'v2') : yield* version3(source, now)
   const carried = yield* carryAssets(source, written, format)
   const bytes = yield* writers[format](carried, source)
-  // `bytes` has copies of the packed files. Views of the source (its picture, a PNG asset without base64) are not freed.
+  // The packed files are freed, because `bytes` has copies of them. A piece may also be a view of the source (its picture, or a
+  // PNG asset without base64). Such a piece is not freed.
   for (const piece of carried.files.flatMap(({ packed }) => packed)) {
     if (piece.buffer !== source.bytes.buffer) freeBytes(piece)
   }
@@ -71,7 +72,7 @@ function* version3({ document, isEdited }: CardSource, now: number): Steps<Field
   return { ...converted, data: { ...data, modification_date: Math.floor(now / 1000) } }
 }
 
-/** The V2 copy of the card for a picture. It is optional in V3 ("PNG/APNG"), and left out if it would be too large to be read. */
+/** The V2 copy of the card for a picture. It is optional in V3 ("PNG/APNG"), and left out if the service could not read it. */
 function* backfill(document: Fields): Steps<readonly CardText[]> {
   try {
     return [{ keyword: 'chara', document: yield* writeJsonDocument(yield* toBackfill(document)) }]

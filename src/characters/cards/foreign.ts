@@ -39,12 +39,12 @@ const characters: readonly FormatRule[] = [
 
 /** The format of another program in which a document describes a character; undefined if no known format fits. */
 export function foreignCharacter(document: Fields): ForeignFormat | undefined {
-  // Cards of V2 and V3 may have such fields of other programs at their root.
+  // A card of V2 or V3 may also have such fields at its root, if another program added them.
   if (isFields(valueIn(document, 'data'))) return undefined
   return characters.find(({ fits }) => fits(document))
 }
 
-/** A message for a document that is not a card. It names the format if that is known, and says what to do. */
+/** A message for a document that is not a card. It names the format if the format is known, and says what to do. */
 export function notACardMessage(document: Fields): string {
   const foreign = foreignCharacter(document) ?? foreignBook(document)
   if (foreign) return `This is ${foreign.what}, and not a character card. ${foreign.advice}`

@@ -7,16 +7,16 @@ const minBufferBytes = 64 * 1024
 /** The most bytes that one step reads, and the most that it writes. */
 const inputBytesOfStep = 4 * 1024
 const outputBytesOfStep = 64 * 1024
-/** Units of work for a byte of input without output. Such bytes may be a table of codes, the most expensive input. */
+/** Units of work for each byte by which a step's input exceeds its output. Such input may be Huffman tables, which are slow. */
 const unitsOfBareByte = 12
 
-/** Called with the bytes of memory for unpacked content, before they are used. */
+/** Called with the size in bytes of each buffer for unpacked content, before the buffer is allocated. */
 export type OnMemory = (bytes: number) => void
 
 /**
- * Unpacks deflated bytes (RFC 1951), with or without a zlib wrapper (RFC 1950), in steps. Node's zlib would unpack megabytes of
- * blocks without content in one step, which takes 40 ms for each megabyte.
- * @param maxBytes limit of the output; unpacking stops there, whatever size a header declares
+ * Unpacks deflated bytes (RFC 1951), with or without a zlib wrapper (RFC 1950), in steps. With Node's zlib, one step could
+ * unpack megabytes of empty blocks, which takes 40 ms for each megabyte.
+ * @param maxBytes the most bytes of the output
  * @throws CardError when the output is larger or the input is damaged, and errors of `onMemory`
  */
 export function* inflate(
@@ -33,7 +33,7 @@ export function* inflate(
   const stream = new ZStream()
   zlibInflateInit2(stream, wrapper === 'zlib' ? 15 : -15)
   stream.input = packed
-  // An output that fits into one buffer is not copied again. The packed bytes of a card are about a fifth of its bytes.
+  // A card is about five times as large as its packed bytes, so most cards fit into the first buffer, and no buffer is copied.
   stream.output = bufferOf(Math.max(minBufferBytes, 8 * packed.length))
   for (;;) {
     const { next_in: read, next_out: written } = stream

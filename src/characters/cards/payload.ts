@@ -25,7 +25,7 @@ export function* decodePayload(payload: Buffer): Steps<Buffer> {
   if (start.startsWith('rcc||')) {
     throw new CardError(
       'card_unsupported',
-      'RisuAI encrypted this card, and only it can read it. Export it unencrypted.',
+      'RisuAI encrypted this card, and only RisuAI can read it. Export it without encryption.',
     )
   }
   const padding = payload.indexOf('=')
@@ -44,7 +44,7 @@ export function* decodePayload(payload: Buffer): Steps<Buffer> {
 }
 
 /**
- * Decodes base64 in pieces of whole groups of four characters: one text of all characters would take as much memory again. Node's
+ * Decodes base64 in pieces of whole groups of four characters, because one text of all characters would double the memory. Node's
  * decoder reads both alphabets.
  */
 function* decodeBase64(digits: Buffer): Steps<Buffer> {

@@ -3,7 +3,7 @@
  * PNG's third edition, GIF89a, ITU-T T.81 (JPEG), and the WebP container specification.
  */
 
-/** A picture format that browsers show and that cannot run code, as SVG can. */
+/** A picture format that browsers show. SVG is left out, because an SVG can run code. */
 export type PictureType = 'image/png' | 'image/jpeg' | 'image/webp' | 'image/gif'
 
 /** The format and size in a picture's header. Width and height are pixels. */
@@ -35,12 +35,12 @@ export function isTooLarge({ width, height }: PictureFacts): boolean {
   return width > maxSidePixels || height > maxSidePixels || width * height > maxPixels
 }
 
-/** The limits of a picture's size, for sentences. */
+/** The limits of a picture's size, as a part of a sentence. */
 export const pictureLimits = `${maxSidePixels} pixels a side and ${maxPixels / 1e6} million in all`
 
 type Size = readonly [width: number, height: number]
 
-/** The fewest bytes of a picture; the size in the header is among them, except in a JPEG. */
+/** The fewest bytes of a picture. In all formats except JPEG, these bytes contain the size. */
 const minHeadBytes = 30
 
 type Kind = readonly [type: PictureType, begins: (head: string) => boolean, sizeOf: (bytes: Buffer) => Size | undefined]

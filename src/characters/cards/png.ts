@@ -14,7 +14,7 @@ import { cardVersion } from './versions.ts'
  */
 
 const signature = Buffer.from('\x89PNG\r\n\x1a\n', 'latin1')
-/** The most chunks of a picture; real pictures have far fewer. */
+/** The most chunks of a picture. Real pictures have far fewer. */
 const maxChunks = 100_000
 /** Section 5.3: a chunk's length is less than 2^31. */
 const maxChunkBytes = 0x7fffffff
@@ -76,7 +76,7 @@ export function* readPngCard(bytes: Buffer, onMemory?: OnMemory): Steps<FoundCar
   }
 }
 
-/** Puts cards into a picture, before its end chunk. They replace all cards in it. All checksums are computed anew. */
+/** Puts cards into a picture, before its end chunk. The new cards replace all earlier cards. All checksums are computed anew. */
 export function* writePngCards(picture: Buffer, texts: readonly CardText[]): Steps<Buffer> {
   const parts: Buffer[] = [signature]
   for (const chunk of chunksOf(picture)) {
@@ -99,8 +99,8 @@ export function* pictureOf(bytes: Buffer): Steps<readonly Buffer[]> {
 }
 
 /**
- * A picture with only the chunks that display needs. Text chunks, EXIF, unknown chunks and bytes after the end may contain a
- * card.
+ * A picture with only the chunks that are needed to show it. Text chunks, EXIF, unknown chunks and bytes after the end are
+ * removed, because they may contain a card.
  * @throws CardError when the picture is damaged
  */
 export function* strippedPicture(bytes: Buffer): Steps<Buffer> {
@@ -108,7 +108,7 @@ export function* strippedPicture(bytes: Buffer): Steps<Buffer> {
 }
 
 /**
- * The length in bytes of `strippedPicture`, without a copy of the picture (up to 64 MB).
+ * The length in bytes of `strippedPicture`, computed without a copy of the picture, which may have 64 MB.
  * @throws CardError when the picture is damaged
  */
 export function* strippedLength(bytes: Buffer): Steps<number> {
@@ -120,7 +120,7 @@ export function* strippedLength(bytes: Buffer): Steps<number> {
   return length
 }
 
-/** Chunks that display needs (sections 5.6 and 11). */
+/** Chunks that are needed to show a picture (sections 5.6 and 11). */
 const shownChunks: ReadonlySet<string> = new Set([
   ...['IHDR', 'PLTE', 'IDAT', 'tRNS', 'cHRM', 'gAMA', 'sRGB', 'iCCP', 'sBIT', 'cICP', 'mDCV', 'cLLI', 'bKGD', 'pHYs'],
   ...['acTL', 'fcTL', 'fdAT'],
@@ -138,7 +138,7 @@ function* keepChunks(bytes: Buffer, keeps: (chunk: Chunk) => boolean): Steps<rea
 }
 
 /**
- * The texts of the assets in a picture's chunks, by path. Of several assets with one path, it is the first.
+ * The texts of the assets in a picture's chunks, by path. If several assets have one path, the first counts.
  * @throws CardError when the picture is damaged
  */
 export function* assetTexts(bytes: Buffer): Steps<ReadonlyMap<string, Buffer>> {
@@ -157,7 +157,7 @@ function assetPath({ type, data }: Chunk): string | undefined {
   return /^chara-ext-asset_:?([^\0]{1,200})\0/.exec(data.toString('latin1', 0, 220))?.[1]
 }
 
-/** Whether a picture is the placeholder for a missing one. */
+/** Whether a picture is `placeholderPicture`. */
 export function* isPlaceholder(picture: Buffer): Steps<boolean> {
   const plain = placeholderPicture()
   return (yield* strippedLength(picture)) === plain.length && (yield* strippedPicture(picture)).equals(plain)
@@ -202,12 +202,11 @@ function* chunksOf(bytes: Buffer): Generator<Chunk> {
   }
 }
 
-/** The parts of a small chunk. */
 function chunkParts(type: string, data: Buffer = Buffer.alloc(0)): readonly Buffer[] {
   return partsOf(type, data, crc32(data, crc32(type)))
 }
 
-/** The parts of a chunk that may be large. */
+/** The parts of a chunk that may be large, so that its checksum is computed in steps. */
 function* chunkSteps(type: string, data: Buffer): Steps<readonly Buffer[]> {
   return partsOf(type, data, yield* crc32Steps(data, crc32(type)))
 }
@@ -249,7 +248,7 @@ function* readCardChunk(chunk: Chunk, onMemory: OnMemory | undefined): Steps<Fou
     const warning = "The checksum of the picture's card is wrong; the card was read nevertheless."
     return { document, warnings: isIntact ? [] : [warning] }
   } finally {
-    // If this chunk is unusable, the V2 chunk may be unpacked next, before a garbage collection.
+    // The memory is freed now: if this chunk is unusable, the V2 chunk may be unpacked before the next garbage collection.
     if (payload.buffer !== chunk.data.buffer) freeBytes(payload)
   }
 }

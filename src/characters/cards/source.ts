@@ -19,7 +19,7 @@ export type ExportFormat = 'json' | 'v2' | 'png' | 'charx'
 export interface CardSource {
   readonly container: Container
   readonly bytes: Buffer
-  /** The card object; read only its own properties, and write none. */
+  /** The JSON object of the card. Read only its own properties, and change none. */
   readonly document: Fields
   /** Faults that were tolerated, one sentence each. */
   readonly warnings: readonly string[]
@@ -32,7 +32,7 @@ export const maxFileBytes = 64 * 1024 * 1024
 
 /**
  * Reads the card in a JSON, PNG or CHARX file.
- * @throws CardError for every other file; the message quotes nothing of the file; and errors of `onMemory`
+ * @throws CardError for every other file, with a message that quotes nothing of the file, and errors of `onMemory`
  */
 export function* cardSourceSteps(bytes: Buffer, onMemory?: OnMemory): Steps<CardSource> {
   if (bytes.length > maxFileBytes) {

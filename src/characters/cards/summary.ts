@@ -6,7 +6,7 @@ import { pygmalionNames } from './versions.ts'
 export interface CardAbout {
   readonly tags: readonly string[]
   readonly creator: string
-  /** Whether there is a picture; missing for uploads from before 0.2.0, until the service has checked them. */
+  /** Whether the card has a picture. Missing for an upload from before 0.2.0, until the service has checked the upload. */
   readonly avatar?: boolean
 }
 
@@ -29,7 +29,8 @@ export function versionOf(document: Fields): string {
 }
 
 /**
- * The creator's notes in the first of these languages that has any, else in English, else `creator_notes` (docs/cards.md, 2.3).
+ * The creator's notes in the first of these languages that the card has, else in English, else `creator_notes` (docs/cards.md,
+ * 2.3).
  */
 export function creatorNotes(document: Fields, languages: readonly string[]): string {
   const data = dataOf(document)
@@ -68,15 +69,15 @@ export function hiddenFields(document: Fields): Record<string, unknown> {
   )
 }
 
-/** The most characters of a creator in a list. A list has up to a thousand cards, and a card may have megabytes of each text. */
+/** The most characters of `creator` in a list: a list has up to a thousand cards, and a text of a card may have megabytes. */
 const maxCreatorLength = 200
-/** The most tags of a card in a list, and their most characters together. More tags would not help to find a character. */
+/** The most tags of a card in a list, and the most characters of these tags. More tags would not help to find a character. */
 const maxTags = 100
 const maxTagsLength = 2000
-/** The most tags of a card that are read; blank tags count. */
+/** The most tags of a card that are read, including blank tags. */
 const maxReadTags = 1000
 
-/** The first tags of a card; some programs write one text with commas. */
+/** The first tags of a card. Some programs write all tags as one text with commas. */
 function tagsOf(value: unknown): readonly string[] {
   const written: readonly unknown[] =
     typeof value === 'string' ? value.split(',', maxReadTags) : Array.isArray(value) ? value : []

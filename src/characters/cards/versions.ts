@@ -1,6 +1,6 @@
 import { type Fields, isFields, valueIn } from '../../fields.ts'
 
-/** The specification of a card. An `other` card has its fields in `data`, and an unknown `spec` or none; it is read as V3. */
+/** The specification of a card. An `other` card has its fields in `data`, but no known `spec`. It is read as V3. */
 export type CardVersion = 'v1' | 'v2' | 'v3' | 'other'
 
 /** The required values of `spec` and `spec_version` (V2, "spec" and "spec_version"; V3, "CharacterCard Object"). */
@@ -18,7 +18,7 @@ export const pygmalionNames = {
   mes_example: 'example_dialogue',
 } as const
 
-/** Root fields that identify a V1 card. A `name` does so only without `entries`, because lorebooks have a name too. */
+/** Root fields that identify a V1 card. A `name` identifies a V1 card only without `entries`: lorebooks have a name too. */
 const fieldsOfV1 = ['first_mes', 'mes_example', 'personality', 'scenario', ...Object.values(pygmalionNames)]
 
 /** The version of a card, by its fields; undefined for other documents, such as lorebooks. */

@@ -10,14 +10,14 @@ export interface ZipFile
   readonly packed: readonly Buffer[]
 }
 
-/** APPNOTE.TXT, section 4.4.4, bit 3: the sizes come after the file. This writer puts them before it, and clears the bit. */
+/** APPNOTE.TXT, section 4.4.4, bit 3: the sizes follow the file. This writer clears the bit, and puts the sizes first. */
 const sizesFollow = 0x0008
 /** 1980-01-01, the first date of the format (section 4.4.6). The date is fixed, so that the same card gives the same bytes. */
 const firstDay = 0x0021
 
 /**
- * Packs a file. Pictures are stored unpacked, because they are compressed already. So is content that would pack so well that
- * readers suspect a zip bomb.
+ * Packs a file. Pictures are stored unpacked, because they are compressed already. Content that packs extremely well is also
+ * stored unpacked, because readers would suspect a zip bomb.
  */
 export function* zipFile(name: string, content: Buffer): Steps<ZipFile> {
   const stored = yield* storedFile(name, [content])

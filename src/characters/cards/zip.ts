@@ -20,10 +20,10 @@ export interface ZipEntry {
   readonly size: number
   /** The stored bytes: a view, not a copy. */
   readonly packed: Buffer
-  /** The offsets of the entry's first byte, which begins its local header, and of the byte after its last one. */
+  /** The offset of the first byte of the entry's local header, and the offset after the last byte of the entry. */
   readonly start: number
   readonly end: number
-  /** Whether the local header and the directory have the same name and method. Otherwise programs would read different files. */
+  /** Whether the local header and the directory have the same name and method. If not, programs would read different files. */
   readonly isConsistent: boolean
   /** The entry's header in the central directory, up to the name, and the bytes after the name. */
   readonly header: Buffer
@@ -44,7 +44,7 @@ const maxRatio = 200
 /** Section 4.4.4: bit 0 is encryption, 6 strong encryption, 13 an encrypted directory. */
 const encryptionFlags = 0x2041
 
-/** Whether the bytes end with an archive's end record; other bytes may stand before the archive. */
+/** Whether the bytes end with an archive's end record. Other bytes may stand before the archive. */
 export function isZip(bytes: Buffer): boolean {
   return findEnd(bytes) !== undefined
 }
@@ -57,8 +57,8 @@ export function listZip(bytes: Buffer): readonly ZipEntry[] {
   const end = findEnd(bytes) ?? fail('it has no end record')
   const count = bytes.readUInt16LE(end + 10)
   const directoryStart = end - bytes.readUInt32LE(end + 12)
-  // Offsets count from the start of the archive, or from the start of the file. The position of the directory shows which of
-  // them.
+  // If other bytes stand before the archive, its offsets count from the start of the archive, or from the start of the file. The
+  // position of the directory shows which. `shift` is added to each offset.
   const shift = directoryStart - bytes.readUInt32LE(end + 16)
   if (bytes.readUInt32LE(end + 4) !== 0 || count === 0xffff || bytes.readUInt32LE(end + 16) === 0xffffffff) {
     throw new CardError('card_unsupported', 'The archive is split or in Zip64 format. Pack it as an ordinary zip.')
@@ -80,8 +80,8 @@ export function listZip(bytes: Buffer): readonly ZipEntry[] {
 
 /**
  * Unpacks a file.
- * @throws CardError if the file is encrypted, packed in an unknown way or damaged, or if packed content unpacks to more than
- *   its declared size or to more than 200 times its packed size, or if it is larger than `maxBytes`
+ * @throws CardError if the file is encrypted, damaged, packed in an unknown way, or larger than `maxBytes`, or if its size is
+ *   more than 200 times its packed size
  */
 export function* unzip(entry: ZipEntry, maxBytes: number, onMemory?: OnMemory): Steps<Buffer> {
   if ((entry.flags & encryptionFlags) !== 0) {

@@ -22,7 +22,7 @@ export interface ReadCard {
 
 /**
  * Reads a card from its bytes.
- * @param onMemory called with the bytes of unpacked content, and with the number of JSON values before they become texts and lore
+ * @param onMemory called before each allocation for unpacked content, and before texts and lore are made of the JSON values
  * @throws CardError, and errors of `onMemory`
  */
 export function* cardSteps(bytes: Buffer, onMemory?: (unpackedBytes: number, values: number) => void): Steps<ReadCard> {

@@ -13,7 +13,7 @@ const bytesOfKey = 500
 
 /** A card that takes more bytes of memory is a large card. */
 const largeBytes = 1024 ** 2
-/** Milliseconds that an unused large card stays in the cache: hostile callers may upload large cards only to occupy memory. */
+/** Milliseconds that an unused large card stays in the cache: attackers may upload large cards only to occupy memory. */
 const largeTtlMs = 30_000
 
 /** Estimates the bytes of memory of a card: its texts and its parsed lore. @param sourceBytes bytes of the card's file */

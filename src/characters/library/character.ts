@@ -11,7 +11,7 @@ export type Origin = 'account' | 'folder' | 'starter'
 
 /** A character that can be played: its card and the digest of the card's bytes. */
 export interface Character {
-  /** The name in the library, which may differ from the card's own. */
+  /** The name in the library. The name in the card may differ. */
   readonly name: string
   readonly origin: Origin
   readonly card: Card
@@ -83,12 +83,12 @@ export type NameMatch = 'exact' | 'any-case'
 
 /**
  * Stores the characters that accounts upload. A method with an account sees only that account's characters. `create`, `put`,
- * `remove` and `purge` write audit records in the transaction of the change, with `by` as the actor: by default the command line,
- * for `purge` the service.
+ * `remove` and `purge` write audit records in the transaction of the change, with `by` as the actor. The default of `by` is the
+ * command line; for `purge`, it is the service.
  */
 export interface CharacterStore {
   /**
-   * Adds a character; resolves when it is on disk.
+   * Adds a character, and resolves when the character is on disk.
    * @throws ApiError 409 when the name is taken, 429 beyond the limits
    */
   create(account: number, character: NewCharacter, limits?: CharacterLimits, by?: Actor): Promise<void>
@@ -108,17 +108,17 @@ export interface CharacterStore {
   source(account: number, name: string, digest: string): Promise<SourceBytes | undefined>
   /** At most `limit` characters whose names come after `after`, in the order of `compareNames`. */
   list(account: number, after: string, limit: number): Promise<readonly StoredCharacter[]>
-  /** Removes a character with all its versions. @returns whether there was one */
+  /** Removes a character with all its versions. @returns whether the account had this character */
   remove(account: number, name: string, by?: Actor): Promise<boolean>
   /** Records that versions were used at `moment` (Unix seconds), unless a use of the same day is recorded already. */
   noteUses(versions: readonly VersionKey[], moment: number): Promise<void>
   /**
    * Removes some expired versions from a page of characters: versions that are not among the newest 20 of their character, were
    * not used since `usedSince` (Unix seconds), and are not the current one.
-   * @param after `after` of the step before; null at the beginning
+   * @param after `after` of the previous step; null for the first step
    */
   purge(after: CharacterKey | null, usedSince: number, by?: Actor): Promise<PurgeStep>
-  /** At most `limit` characters of all accounts that come after `after`; null at the beginning. */
+  /** At most `limit` characters after `after`, of all accounts. @param after null to begin with the first character */
   page(after: CharacterKey | null, limit: number): Promise<readonly (CharacterKey & StoredCharacter)[]>
   /** Stores the public facts of a version, if it is still the current one. The character's `updated` does not change. */
   noteAbout(version: VersionKey, about: CardAbout): Promise<void>
@@ -146,7 +146,7 @@ export function characterEntry(
   return { action, target: name, account: { id: account }, before: facts(before), after: facts(after) }
 }
 
-/** The order of lists: by UTF-8 bytes, as both databases do. That is the order of code points. */
+/** The order of lists: by UTF-8 bytes, which is also the order of code points. Both databases use the same order. */
 export function compareNames(a: string, b: string): number {
   return Buffer.compare(Buffer.from(a), Buffer.from(b))
 }
@@ -203,13 +203,13 @@ export function parseCharacterName(text: string): ParsedName {
 
 /**
  * Whether a caller may read the whole card: its prompt, its lore, its examples. Cards of the folder belong to the operator. An
- * upload needs no check, because only its own account finds it.
+ * upload needs no check, because only the account of the upload finds it.
  */
 export function mayRead(caller: Pick<Key, 'scopes'>, { origin }: Pick<Character, 'origin'>): boolean {
   return origin !== 'folder' || caller.scopes.includes('admin')
 }
 
-/** The error for every name that does not resolve: always the same, so that it reveals nothing about other accounts' cards. */
+/** The error for each name that does not resolve. It is always the same, so that it reveals nothing about other accounts. */
 export function unknownCharacter(): ApiError {
   return new ApiError(404, 'character_not_found', 'There is no character of this name here. Check the name.', {
     param: 'character',

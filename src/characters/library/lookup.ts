@@ -18,14 +18,14 @@ export interface FoundCharacter {
   readonly digest: string
   /** The number of bytes of the source; 0 if the character was removed since it was found. */
   readonly size: () => Promise<number>
-  /** The source; null if the character was removed or changed since it was found. `work` compares the digest of a file. */
+  /** The source; null if the character was removed or changed since it was found. `work` computes the digest of a file. */
   readonly source: (work: Work) => Promise<Buffer | null>
 }
 
 /**
  * Finds a character by a name, which may pin a version. An exact match comes before a match without regard to case. Among equal
  * matches the account's uploads come first, then the folder's cards, then the starters.
- * @param account whose uploads are searched; null for none
+ * @param account the account whose uploads are searched; null to search no uploads
  */
 export async function findCharacter(
   store: CharacterStore,
@@ -71,7 +71,7 @@ async function findVersion(
 ): Promise<FoundCharacter | undefined> {
   const own = account === null ? [] : await store.findVersions(account, name, match, digest)
   const others = cards.findVersions(name, match, digest)
-  // If the digests of two versions have this beginning, it is ambiguous, and matches no version.
+  // If two different digests have this beginning, the pin is ambiguous, and matches no version.
   if (new Set([...own, ...others].map((version) => version.digest)).size !== 1) return undefined
   const [version] = own
   if (version && account !== null) return ofAccount(store, account, version)

@@ -10,7 +10,7 @@ import {
 } from './character.ts'
 import { type FolderFile, realPath, type UnreadableFile } from './watched-folder.ts'
 
-/** The data to find and list a card of a folder. The card itself is in a cache, or is read again when it is played. */
+/** The data to find and list a card of a folder. The card itself is in a cache, or is read again when it is needed. */
 export interface PublicCard extends ListedCharacter {
   readonly origin: 'folder' | 'starter'
   readonly file: string

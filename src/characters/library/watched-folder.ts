@@ -15,7 +15,7 @@ export interface UnreadableFile {
   readonly reason: string
 }
 
-/** The state of a file at its last check; the signature changes whenever the file is written or replaced. */
+/** The state of a file at its last check. The signature changes whenever the file is written or replaced. */
 type FileState<T> = { readonly signature: string } & (FolderFile<T> | UnreadableFile)
 
 /** The options of a watched folder: which files are read, and the function that reads a file. */
@@ -30,9 +30,9 @@ export interface FolderReading<T> {
   readonly now: () => number
 }
 
-/** Milliseconds without a further change after which a changed folder is scanned. */
+/** A changed folder is scanned after so many milliseconds without a further change. */
 const quietMs = 250
-/** Milliseconds after the last write to a file in which it is not reported as unreadable, because it may be half written. */
+/** For so many milliseconds after its last write, an unreadable file is not reported, because it may be half written. */
 const settledMs = 2000
 /** Milliseconds between checks whether the folder exists. */
 const checkIntervalMs = 2000
@@ -64,8 +64,8 @@ export class WatchedFolder<T> {
   }
 
   /**
-   * Reads new and changed files, and forgets removed ones. An unreadable file that may be half written keeps its last state; if
-   * the folder is watched, a further scan is scheduled for it.
+   * Reads new and changed files, and forgets removed files. An unreadable file that may be half written keeps its last state. If
+   * the folder is watched, a further scan is scheduled for such a file.
    * @returns whether there was any change
    */
   async scan(): Promise<boolean> {
@@ -120,21 +120,21 @@ export class WatchedFolder<T> {
     }
     const signature = signatureOf(stats)
     if (before?.signature === signature) return before
-    // To open a named pipe would block forever.
+    // For example, the read of a named pipe would wait forever.
     if (!stats.isFile()) return { signature, file, reason: 'It is not a file.' }
     if (stats.size > this.#reading.maxFileBytes) {
       return { signature, file, reason: `It is larger than ${this.#reading.maxFileBytes} bytes.` }
     }
     try {
-      // The signature is from before the read, so the next scan finds a change during the read.
+      // The signature was taken before the read. If the file changes during the read, the next scan reads the file again.
       return { signature, file, value: await this.#reading.read(await readFile(file), file) }
     } catch (error) {
       if (await this.#isBeingWritten(file, signature)) {
         this.#changed?.()
         return before
       }
-      // A file that is not a card is read again only after a change. A file that the system refused, or that had to wait too
-      // long for its slices of the event loop, is read at the next scan.
+      // A file that is not a card is read again only after a change. If the system refused the read, or the file had to wait too
+      // long for its slices of the event loop, the next scan reads the file again.
       return isPassing(error) ? refused(file, error, before) : { signature, file, reason: reasonOf(error) }
     }
   }
@@ -143,12 +143,12 @@ export class WatchedFolder<T> {
   async #isBeingWritten(file: string, signature: string): Promise<boolean> {
     const stats = await stat(file, { bigint: true }).catch(() => undefined)
     if (!stats || signatureOf(stats) !== signature) return true
-    // The clock of the file system may be far ahead of the service's clock, or far behind it.
+    // The absolute difference is compared: a modification time in the far future does not count as recent.
     return Math.abs(this.#reading.now() - Number(stats.mtimeMs)) < settledMs
   }
 
   /**
-   * Watches the folder at the path, if it was made, removed or replaced since the last check.
+   * Checks whether the folder was made, removed or replaced since the last check, and watches the new folder.
    * @returns whether the folder must be scanned; false also if the system cannot watch it
    */
   async #attach(changed: () => void): Promise<boolean> {
@@ -184,7 +184,7 @@ function refused<T>(file: string, error: unknown, before: FileState<T> | undefin
   return before && 'reason' in before && before.reason === reason ? before : { signature: '', file, reason }
 }
 
-/** Whether an error is not one of the file, so that the next scan may read it. */
+/** Whether an error may be temporary, so that the next scan reads the file again. */
 function isPassing(error: unknown): boolean {
   if (error instanceof ApiError) return error.status >= 500
   return error instanceof Error && 'syscall' in error

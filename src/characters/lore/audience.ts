@@ -3,7 +3,8 @@ import type { Audience, LoreEntry } from './entry.ts'
 import type { Lorebook } from './lorebook.ts'
 
 /**
- * The character that speaks next, and the kind of its reply. An entry with an `Audience` is only for some characters or replies.
+ * The character that speaks next, and the kind of its reply. They are compared with the `Audience` of an entry that is only for
+ * some characters or kinds of replies.
  */
 export interface Speaker {
   /** The names of the character (in the library, in the card, and its nickname) and its tags, in lower case. */

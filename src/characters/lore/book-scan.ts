@@ -13,9 +13,9 @@ import { isTimed, noTimers, type TimedHistory, type Timers } from './timers.ts'
 /** The inputs that all book scans of a prompt share. */
 export interface ScanRequest {
   readonly conversation: Conversation
-  /** Called only for a book that has entries for some characters or replies. */
+  /** Called only if a book has entries that are for some characters or kinds of replies. */
   readonly speaker: () => Speaker
-  /** The number from `decoratorContext`. */
+  /** The index of this request's rules in `LoreEntry.decorators`, from `decoratorContext`. */
   readonly context: number
   /** The index of the active greeting; undefined when it is not known. */
   readonly greeting: number | undefined
@@ -28,11 +28,11 @@ export interface ScanRequest {
 export interface ScannedBook {
   readonly book: Lorebook
   readonly expandKey: (key: LoreKey) => Steps<LoreKey>
-  /** An entry's body as the recursion searches it: with expanded macros and the texts of `{{hidden_key:…}}`. */
+  /** An entry's body in which the recursion searches for keys: with expanded macros and the texts of `{{hidden_key:…}}`. */
   readonly recursionText: (entry: LoreEntry) => Steps<string>
 }
 
-/** An entry that matched or was dropped, the rules of its decorators, and the found keys. */
+/** An entry that matched or was dropped, the rules of its decorators, and the keys that were found. */
 export interface Match {
   readonly entry: LoreEntry
   readonly rules: DecoratedRules
@@ -53,7 +53,7 @@ const unitsOfEntry = 5
 
 type Verdict = 'never' | 'not yet' | Match
 
-/** The scan of one book. It makes its passes in turn with the scans of the other books (`scanBooks`). */
+/** The scan of one book. `scanBooks` runs each pass in all books before it begins the next pass. */
 export class BookScan implements Scanned {
   readonly matches: Match[] = []
   readonly dropped: { match: Match; reason: DropReason }[] = []
@@ -70,7 +70,7 @@ export class BookScan implements Scanned {
   /** The entries that stay on or off because they fired at earlier turns. */
   #timers = noTimers
 
-  /** @param recursion shared by all books that are scanned together */
+  /** @param recursion the recursion that all books of a scan share */
   constructor(request: ScanRequest, scanned: ScannedBook, recursion: Recursion) {
     this.#request = request
     this.#scanned = scanned
@@ -95,7 +95,7 @@ export class BookScan implements Scanned {
     return this.#pending.length > 0
   }
 
-  /** Ends the pass: drops the matches that lost in their group. @param bodies receives the texts that the next pass searches */
+  /** Ends the pass: drops the matches that lost in their group. @param bodies receives the lore that the next pass searches */
   *settle(losers: ReadonlySet<Match>, bodies: string[]): Steps<void> {
     for (const match of this.found) {
       if (losers.has(match)) {
@@ -114,14 +114,14 @@ export class BookScan implements Scanned {
     return this.#recursion.firstPassOf(recursionLevel)
   }
 
-  /** Finds the matches of one pass among the pending entries. @param timers entries that stay on or off since earlier turns */
+  /** Finds the matches of one pass among the pending entries. @param timers the entries that earlier turns keep on or off */
   *pass(pass: number, timers: Timers): Steps<void> {
     this.#timers = timers
     const { budget } = this.#search
     const found: Match[] = []
     const later: LoreEntry[] = []
     const pending = this.#pending
-    // The loop uses an index and no iterator; `firstKeyIn` says why.
+    // The loop uses an index instead of an iterator. The comment on `firstKeyIn` gives the reason.
     for (let e = 0, entry = pending[0]; entry; entry = pending[++e]) {
       const rules = this.#rulesOf(entry)
       const decided = this.#byRules(entry, rules, pass)
@@ -136,7 +136,7 @@ export class BookScan implements Scanned {
     this.#pending = later
   }
 
-  /** Whether a glance shows that the keys of an entry do not occur in the texts of this pass. */
+  /** Whether a glance (`allowsGlance`) shows that the keys of an entry do not occur in the texts of this pass. */
   #lacksAtGlance(entry: LoreEntry, rules: DecoratedRules, pass: number): boolean {
     if (!allowsGlance(entry) || this.#search.budget.unitsLeft <= 0) return false
     if (pass === 0) return !dependsOnHistory(rules) && lacksAllKeys(this.#windowOf(entry, rules), entry.keys)
@@ -159,7 +159,7 @@ export class BookScan implements Scanned {
     return 'never'
   }
 
-  /** The verdict of an entry that depends on its earlier matches; undefined if the keys decide. */
+  /** The verdict of an entry that depends on its earlier matches; undefined if its keys must be searched for. */
   *#byReplay(entry: LoreEntry, rules: DecoratedRules): Steps<Verdict | undefined> {
     if (yield* this.#matchedBefore(entry, rules)) {
       return rules.dontAfterMatch ? 'never' : { entry, rules, keys: [] }
@@ -171,7 +171,7 @@ export class BookScan implements Scanned {
     return decorators[this.#request.context] ?? noRules
   }
 
-  /** The verdict without a search for keys; undefined if earlier matches or the keys decide. */
+  /** The verdict by rules and timers alone; undefined if the verdict depends on earlier matches or on keys. */
   #byRules(entry: LoreEntry, rules: DecoratedRules, pass: number): Verdict | undefined {
     if (rules.activate) return { entry, rules, keys: [] }
     if (rules.dontActivate) return 'never'
@@ -196,7 +196,7 @@ export class BookScan implements Scanned {
     return 'never'
   }
 
-  /** The draw of an entry at a turn, from 0 to 1. Replays of the turn get the same draw. */
+  /** The draw of an entry at a turn, from 0 to 1. Later requests that replay the turn get the same draw. */
   #drawAtTurn(entry: LoreEntry, length: number): number {
     return hashOf(`${seedAt(this.#request, length)}/${entry.index}`) / 2 ** 32
   }
@@ -229,16 +229,14 @@ export class BookScan implements Scanned {
   *#primaryOf(entry: LoreEntry, rules: DecoratedRules, pass: number): Steps<string | undefined> {
     const known = this.#primary.get(entry)
     if (known !== undefined || entry.keys.length === 0) return known
-    // Earlier passes have searched the older texts.
+    // After the entry's first pass, only the newest lore is searched, because earlier passes have searched all other texts.
     const texts = pass === this.#firstPassOf(entry) ? this.#textsOf(entry, rules) : this.#recursion.newest
     const key = yield* firstKeyIn(entry.keys, texts, keyRulesOf(entry, rules), this.#search)
     if (key) this.#primary.set(entry, key.written)
     return key?.written
   }
 
-  /**
-   * The texts in which an entry's keys are searched for: the newest messages, its `alsoScans`, and lore that the recursion found.
-   */
+  /** The texts in which an entry's keys are searched for: the newest messages, its `alsoScans`, and lore of earlier passes. */
   #textsOf(entry: LoreEntry, rules: DecoratedRules): readonly ScannedText[] {
     const { texts: brought, fields } = this.#recursion
     this.#search.budget.unitsLeft -= brought.length
@@ -278,8 +276,8 @@ export class BookScan implements Scanned {
   }
 
   /**
-   * The matches of entries at the earlier turns, before timers and groups decide.
-   * @param watched entries with timers, and entries that share a group with one of these; from all books
+   * The matches of the watched entries at the earlier turns. Timers and groups are not applied yet.
+   * @param watched entries of all books that have timers, or share a group with an entry that has timers
    */
   *history(watched: ReadonlySet<LoreEntry>): Steps<readonly TimedHistory[]> {
     const timed: TimedHistory[] = []
@@ -317,7 +315,7 @@ export class BookScan implements Scanned {
   }
 }
 
-/** Whether an entry depends on its matches after earlier messages. */
+/** Whether the rules of an entry depend on its matches at earlier turns. */
 function dependsOnHistory({ keepAfterMatch, dontAfterMatch }: DecoratedRules): boolean {
   return keepAfterMatch === true || dontAfterMatch === true
 }

@@ -6,8 +6,8 @@ import { ScanBudget } from './scan-budget.ts'
 import { ScannedText } from './scanned-text.ts'
 
 /**
- * The characters at which a window (the joined texts of the newest messages) gets no further message. It is also the most
- * characters of each message: a longer message is cut.
+ * When a window (the joined texts of the newest messages) has this many characters, no further message is added to the window. A
+ * message with more characters is cut.
  */
 const maxWindowLength = 64 * 1024
 /** Stands after each message, so that no literal key matches across two messages. */
@@ -15,15 +15,16 @@ const border = '\n\u0001'
 /** The number of newest messages that are replayed to find earlier matches. */
 const maxReplayedMessages = 200
 /**
- * The most windows with a Bloom filter of their own, besides the longest window. Further windows use the filter of the longest.
+ * The most windows that have their own Bloom filters, besides the longest window. Further windows use the filter of the longest
+ * window.
  */
 const maxWindowFilters = 8
-/** The most scan depths whose earlier points are cached. */
+/** The most scan depths for which earlier points are cached. */
 const maxReplayedDepths = 8
 /** Units of work for one message. */
 const unitsOfMessage = 20
 
-/** The characters at the end of a message that identify it in the key of a turn. A turn has two messages. */
+/** The most characters of a message in the key of a turn (`turnKeyAt`). They are taken from the end of the message. */
 const maxEndLength = 500
 
 /** An earlier point of a conversation: its state after an earlier message of the user. */
@@ -33,17 +34,17 @@ export interface EarlierPoint {
   /** The number of all messages at this point, and the number of the character's messages. */
   readonly length: number
   readonly characterMessages: number
-  /** False if another message of the user follows, and no reply. */
+  /** False if the next message is from the user too, so that the newest message at this point has no reply. */
   readonly isAnswered: boolean
 }
 
 /** The conversation that is scanned for lore: the greeting and the request's messages, except system and developer messages. */
 export class Conversation {
   readonly messages: readonly Message[]
-  /** The number of the character's messages, with the greeting and a begun reply. */
+  /** The number of the character's messages, including the greeting and a reply that the request has begun. */
   readonly characterMessages: number
   readonly budget = new ScanBudget()
-  /** The number of messages before the reply; a reply that the request has begun (`begunReply`) does not count. */
+  /** The number of messages before the reply. A reply that the request has begun (`begunReply`) does not count. */
   readonly length: number
   readonly #texts: (string | undefined)[]
   readonly #windows = new Map<number, ScannedText>()
@@ -80,8 +81,8 @@ export class Conversation {
   }
 
   /**
-   * A key that identifies the turn after the first `length` messages: the ends of the last two of them. It is the same in later
-   * requests of the conversation.
+   * A key that identifies the turn after the first `length` messages: the ends of the last two of these messages. Later requests
+   * of the conversation get the same key for this turn.
    */
   turnKeyAt(length: number): string {
     const ends = [length - 2, length - 1].map((index) => this.#written(index).slice(-maxEndLength))
@@ -130,7 +131,7 @@ export class Conversation {
     return this.#all
   }
 
-  /** Joins messages, the newest message first, so that every window is a substring. */
+  /** Joins messages, the newest message first, so that every window is a substring of the joined text. */
   *#join(count: number, longest: number): Steps<Joined> {
     const texts: string[] = []
     const lowers: string[] = []
@@ -155,7 +156,7 @@ export class Conversation {
     return { text: texts.join(''), lower: lowers.join(''), textEnds, lowerEnds }
   }
 
-  /** The text of a message that has no comments; undefined if the message may have comments. */
+  /** The text of a message without comments (`{{// …}}`); undefined if the message may have comments. */
   #plain(index: number): string | undefined {
     const written = this.#written(index)
     return written.includes('{{') ? undefined : written
@@ -169,8 +170,8 @@ export class Conversation {
 
 /**
  * The reply that a request has begun (a prefill, or "continue" of a chat program): the assistant's message at the end of the
- * request. The prompt keeps it as the last message, so that the model continues it. Undefined if the request does not end with
- * such a message.
+ * request. The prompt keeps this message last, so that the model continues the reply. Undefined if the request does not end with
+ * a message of the assistant.
  */
 export function begunReply(conversation: readonly Message[]): Message | undefined {
   const last = conversation.at(-1)

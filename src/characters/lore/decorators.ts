@@ -42,11 +42,11 @@ type Chain = readonly { readonly name: string; readonly value: string }[]
 export interface Decorated {
   readonly body: string
   readonly chains: readonly Chain[]
-  /** Whether there are more decorators than `maxLines`. */
+  /** Whether there are more lines with decorators than `maxLines`. */
   readonly isCut: boolean
 }
 
-/** The most lines with decorators that are read of one entry; real entries have a few. */
+/** The most lines with decorators that are read in one entry. Real entries have a few. */
 const maxLines = 50
 
 /** Splits the leading lines that begin with `@@` from the body. A later `@@` belongs to the body. */
@@ -67,7 +67,7 @@ export function splitDecorators(content: string): Decorated {
   return { body: text.slice(start).trim(), chains, isCut: lines > maxLines }
 }
 
-/** Whether the line that begins at `start` has `@@` after its spaces. */
+/** Whether the line at `start` begins with `@@`, after any white space. */
 function isDecorator(text: string, start: number): boolean {
   leading.lastIndex = start
   return leading.test(text)
@@ -101,7 +101,8 @@ export function readDecorators(
     for (const { name, value } of chain) {
       const read = catalogue.get(name)?.(value, context, decorators)
       if (read) {
-        // The first value counts. Decorators in `gathering` return a list with all values so far, so their newest value counts.
+        // Of several values, the first counts. But a decorator in `gathering` gives a list of all values so far, so its newest
+        // list replaces the older list.
         decorators = gathering.has(name) ? { ...decorators, ...read } : { ...read, ...decorators }
         break
       }
@@ -131,9 +132,9 @@ export const itemsIn = (value: string): readonly string[] =>
 const gathering: ReadonlySet<string> = new Set(['additional_keys', 'exclude_keys', 'disable_ui_prompt'])
 
 /*
- * The decorators that the service supports. V3's `is_user_icon`, `instruct_depth`, `reverse_instruct_depth` and
- * `instruct_scan_depth` are missing, so their fallbacks count: chat messages have neither an icon nor an instruct template. `end`,
- * `priority`, `probability`, `match_full_word` and `match_partial_word` are RisuAI's.
+ * The decorators that the service supports. Chat messages have no icons and no instruct template, so four decorators of V3 are
+ * missing: `is_user_icon`, `instruct_depth`, `reverse_instruct_depth` and `instruct_scan_depth`. Their fallbacks are tried.
+ * `end`, `priority`, `probability`, `match_full_word` and `match_partial_word` come from RisuAI.
  */
 const catalogue: ReadonlyMap<string, Reader> = new Map<string, Reader>([
   ['activate', () => ({ activate: true })],

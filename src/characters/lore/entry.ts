@@ -28,17 +28,17 @@ export interface LoreEntry {
   readonly logic: SelectiveLogic
   readonly constant: boolean
   readonly caseSensitive: boolean
-  /** Whether keys must stand between word borders; decorators (`DecoratedRules`) may decide otherwise. */
+  /** Whether keys must stand between word borders. `@@match_full_word` and `@@match_partial_word` override this value. */
   readonly wholeWords: boolean
   readonly insertionOrder: number
   /**
-   * If lore exceeds its budget or the context window, the entries with the lowest priority are dropped first. Decorators may decide
-   * otherwise.
+   * If lore exceeds its budget or the context window, the entries with the lowest priority are dropped first. `@@priority`
+   * overrides this value, and entries with `@@ignore_on_max_context` are dropped before all others.
    */
   readonly priority: number
   readonly scanDepth: number | undefined
   readonly place: LorePlace
-  /** In percent; decorators may decide otherwise. */
+  /** In percent. `@@probability` overrides this value. */
   readonly probability: number
   readonly excludeRecursion: boolean
   readonly preventRecursion: boolean
@@ -51,7 +51,7 @@ export interface LoreEntry {
   readonly audience: Audience | undefined
   /** The number of messages that the conversation must have before the entry may fire. */
   readonly delay: number
-  /** After the entry has fired, it stays on for `sticky` messages, and then off for `cooldown` messages. */
+  /** After the entry has fired, it stays on for `sticky` messages. Then it stays off for `cooldown` messages. */
   readonly sticky: number
   readonly cooldown: number
   /** Texts besides the conversation in which the keys are searched for: texts of the card, and the user's persona. */
@@ -71,12 +71,12 @@ export function choosesPlace({ position, depth, reverseDepth }: Decorators): boo
   return position !== undefined || depth !== undefined || reverseDepth !== undefined
 }
 
-/** The characters and replies that an entry is for, by SillyTavern's `characterFilter` and `triggers`. */
+/** The characters and kinds of replies that an entry is for, from SillyTavern's fields `characterFilter` and `triggers`. */
 export interface Audience {
   /** Names and tags of characters, in lower case; an empty list allows all. */
   readonly names: readonly string[]
   readonly tags: readonly string[]
-  /** Whether the entry is for all characters except these. */
+  /** Whether the entry is for all characters except those in the lists `names` and `tags`. */
   readonly isExcluding: boolean
   /** Kinds of replies; an empty list allows all. */
   readonly replies: readonly string[]
@@ -95,7 +95,7 @@ const maxKeys = 64
 /** The most inclusion groups of one entry. */
 const maxGroups = 20
 const standardDepth = 4
-/** The most items of a list that are read; blank items count. */
+/** The most items of a list that are read. Blank items count too. */
 const maxParts = 1000
 
 /** Units of work to read one entry, and to read one key. */
@@ -132,7 +132,7 @@ export function* readEntry(entry: Fields, index: number, notes: ReadingNotes): S
     logic: logicOf(extensions),
     constant: valueIn(entry, 'constant') === true && !isPattern,
     caseSensitive: booleanIn(extensions, 'case_sensitive') ?? valueIn(entry, 'case_sensitive') === true,
-    // In SillyTavern, an entry without a value follows the global setting, which is on by default.
+    // In SillyTavern, an entry without this field follows the global setting, which is on by default.
     wholeWords: booleanIn(extensions, 'match_whole_words') ?? isFromSillyTavern(extensions),
     insertionOrder,
     priority: numberIn(entry, 'priority') ?? insertionOrder,
@@ -168,14 +168,14 @@ export function isDisabled(entry: Fields): boolean {
 }
 
 /**
- * Whether SillyTavern wrote the entry, which its extensions show. In such an entry, a regular expression does not switch off
- * `constant`, the secondary keys and `@@exclude_keys` (docs/cards.md, 6.4).
+ * Whether the extensions show that SillyTavern wrote the entry. In an entry of SillyTavern, a regular expression does not switch
+ * off `constant`, the secondary keys and `@@exclude_keys` (docs/cards.md, 6.4).
  */
 function isFromSillyTavern(extensions: Fields): boolean {
   return numberIn(extensions, 'position') !== undefined || numberIn(extensions, 'display_index') !== undefined
 }
 
-/** Units of work after which a step ends. It is small, because compiling one regular expression may take some 10 ms. */
+/** Units of work after which a step ends. The number is small, because compiling one regular expression may take some 10 ms. */
 const unitsOfStep = 2000
 
 function* keysOf(texts: readonly string[], allowsPatterns: boolean, notes: ReadingNotes): Steps<readonly LoreKey[]> {
@@ -193,10 +193,10 @@ function* keysOf(texts: readonly string[], allowsPatterns: boolean, notes: Readi
 }
 
 /**
- * Kinds of replies that the service can tell apart. SillyTavern's other kinds (`swipe`, `quiet` …) look the same in a request.
+ * Kinds of replies that the service can recognize. A request does not show SillyTavern's other kinds (`swipe`, `quiet` …).
  */
 export const knownReplies: ReadonlySet<string> = new Set(['normal', 'continue'])
-/** A tag as SillyTavern writes it: an id that only the installation of the book's author can resolve. */
+/** The id that SillyTavern writes instead of a tag. Only the SillyTavern of the book's author knows the tag of this id. */
 const tagId = /^(?:[0-9a-f]{8}-[0-9a-f-]{27}|\d{10,})$/i
 
 /** Reads the characters and replies that an entry is for; undefined for all. */
@@ -219,7 +219,6 @@ function audienceOf(entry: Fields, extensions: Fields, { ignored }: ReadingNotes
   return audience.names.length + audience.tags.length + replies.length === 0 ? undefined : audience
 }
 
-/** A number of messages; 0 if the field is missing. */
 function messagesIn(extensions: Fields, name: string): number {
   return numberIn(extensions, name) ?? 0
 }
@@ -269,7 +268,6 @@ const noRulesInAnyContext: readonly DecoratedRules[] = Array.from({ length: 8 },
   excluded: [],
 }))
 
-/** The inclusion groups of an entry; the groups after the first 20 are ignored. */
 function groupsOf(extensions: Fields, { ignored }: ReadingNotes): readonly string[] {
   const groups = commaSeparated(extensions, 'group')
   if (groups.length > maxGroups) ignored.add(`character_book.entries[].extensions.group[${maxGroups}…]`)

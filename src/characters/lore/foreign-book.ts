@@ -30,7 +30,7 @@ const books: readonly FormatRule[] = [
   { what: "a memory book in Voxta's own format", advice: asBook, fits: is('$type', 'book') },
 ]
 
-/** The format of another program that a lorebook has; undefined if no known format fits. */
+/** The foreign format of a lorebook; undefined if the lorebook has none of the known foreign formats. */
 export function foreignBook(document: Fields): ForeignFormat | undefined {
   return books.find(({ fits }) => fits(document)) ?? bookOfEntries(document)
 }

@@ -5,9 +5,9 @@ import type { ScanBudget } from './scan-budget.ts'
 
 /** The state by which entries of an inclusion group are chosen for the prompt. */
 export interface GroupRules {
-  /** Groups for which an earlier pass of the scan has chosen; `groupLosers` adds the groups of this pass. */
+  /** Groups in which an earlier pass of the scan has chosen an entry. `groupLosers` adds the groups in which it chooses one. */
   readonly taken: Set<string>
-  /** Whether an entry stays on because it fired at an earlier turn; such an entry wins without a draw. */
+  /** Whether an entry stays on because it fired at an earlier turn. An entry that stays on wins without a draw. */
   readonly isSticky: (entry: LoreEntry) => boolean
   /** The seed of the draw: the card, the conversation, and the turn. */
   readonly seed: () => string
@@ -17,8 +17,9 @@ export interface GroupRules {
 const unitsOfMatch = 20
 
 /**
- * Chooses among the entries of each group: all entries that stay on from earlier turns; if there are none, the overriding entry
- * with the highest insertion order; if there is none, an entry drawn by weight. Of a group in `taken`, no entry is chosen.
+ * Chooses entries in each group. If entries stay on from earlier turns, all of them are chosen. Otherwise, if entries have
+ * `groupOverride`, the one with the highest insertion order is chosen. Otherwise, one entry is drawn by weight. No entry is
+ * chosen in a group that is in `taken`.
  * @returns the entries that were not chosen
  */
 export function* groupLosers<T extends { readonly entry: LoreEntry }>(
@@ -30,7 +31,7 @@ export function* groupLosers<T extends { readonly entry: LoreEntry }>(
   for (const [group, all] of byGroup(found)) {
     const members = all.filter((match) => !losers.has(match))
     const winners = taken.has(group) ? [] : winnersOf(group, members, isSticky, seed)
-    // All members may have lost in other groups; then an entry of a later pass can still be chosen.
+    // If all members have lost in other groups, this group is not taken: a later pass can still choose an entry in it.
     if (winners.length > 0) taken.add(group)
     const staying = new Set(winners)
     for (const member of members) if (!staying.has(member)) losers.add(member)
@@ -61,7 +62,6 @@ function winnersOf<T extends { readonly entry: LoreEntry }>(
   return members.slice(0, 1)
 }
 
-/** The matches by group. A match with several groups is in each of its groups. */
 function byGroup<T extends { readonly entry: LoreEntry }>(found: readonly T[]): ReadonlyMap<string, readonly T[]> {
   const groups = new Map<string, T[]>()
   for (const match of found) {

@@ -2,7 +2,7 @@ import type { Steps } from '../../work.ts'
 import type { DecoratedRules, LoreEntry } from './entry.ts'
 import { firstKeyIn, type KeyRules, type KeySearch, type LoreKey, type ScannedText } from './scanned-text.ts'
 
-/** How the keys of an entry are searched for, by its decorators or by its fields. */
+/** The rules by which the keys of an entry are searched for. Decorators override the fields of the entry. */
 export function keyRulesOf(entry: LoreEntry, { wholeWords }: DecoratedRules): KeyRules {
   return wholeWords === undefined ? entry : { caseSensitive: entry.caseSensitive, wholeWords }
 }

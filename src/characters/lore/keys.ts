@@ -7,7 +7,7 @@ import { trigramsOf } from './trigram-filter.ts'
 
 /** The most characters of a key, whether it is a text or a pattern. */
 export const maxKeyLength = 1000
-/** The most regular expressions of one card, and of all lorebooks of one request. */
+/** The most regular expressions of one card, and of all lorebooks of one request together. */
 const maxPatterns = 500
 
 /** A key whose only macros are names: `{{char}}`, `{{user}}`, `<char>`, `<bot>` and `<user>`. */
@@ -74,7 +74,7 @@ function compile(written: string, patterns: PatternCount): LorePattern | null {
   return null
 }
 
-/** The most instructions of a compiled pattern. Repetitions are unfolded: `(a{1,100}){1,10}` has thousands. */
+/** The most instructions of a compiled pattern. Repetitions are unfolded: `(a{1,100}){1,10}` has thousands of instructions. */
 const maxProgramSize = 2000
 /** The most instructions of all patterns of a card, or of a request's lorebooks: some 20 MB of memory. */
 const maxTotalProgramSize = 100_000
@@ -83,7 +83,7 @@ const unitsOfInstruction = 100
 /** Units of work to compile a named class such as `\pL`, and to fold the case of one character in a range. */
 const unitsOfNamedClass = 20_000
 const unitsOfFoldedLetter = 3
-/** The last code point that has another case. */
+/** The last code point that has both an upper and a lower case. */
 const lastFolded = 0x1e943
 /** The most units of work to compile the classes of a pattern: some 10 ms, or 50 named classes. */
 const maxUnitsOfClasses = 1_000_000
@@ -114,8 +114,8 @@ function letterOf(written: string): number | undefined {
 const token = /\\[\s\S]|\[\^?\]?(?:\\[\s\S]|[^\]\\])*\]|\{(\d+)(?:,(\d*))?\}|[\s\S]/g
 
 /**
- * Estimates the number of instructions of a pattern with its repetitions unfolded, before the pattern is compiled: the time of
- * the compilation grows with this number.
+ * Estimates the number of instructions of a pattern with its repetitions unfolded, before the pattern is compiled. The time for
+ * compiling grows with this number.
  */
 function unfoldedSize(pattern: string): number {
   const open: number[] = []

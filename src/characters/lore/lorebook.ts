@@ -5,7 +5,7 @@ import { type LoreEntry, type ReadingNotes, readEntry } from './entry.ts'
 import { foreignBook } from './foreign-book.ts'
 import { isTimed } from './timers.ts'
 
-/** A lorebook, prepared for scans: of a card, of a request, or of the operator for all characters (world book). */
+/** A lorebook, prepared for scans. It is from a card, from a request, or from the operator (a world book for all characters). */
 export interface Lorebook {
   readonly name: string
   /** Entries that are switched on and have content, in the order of the file. */
@@ -16,7 +16,7 @@ export interface Lorebook {
   readonly hasTimers: boolean
   /** The recursion levels that entries wait for (`delay_until_recursion`), ascending. */
   readonly levels: readonly number[]
-  /** The number of newest messages that are scanned for an entry without a scan depth of its own. */
+  /** The number of newest messages that are scanned for an entry without its own scan depth. */
   readonly scanDepth: number
   /** The most tokens of lore; undefined if the book has no budget. */
   readonly tokenBudget: number | undefined
@@ -28,7 +28,7 @@ export interface Lorebook {
 /** The most entries of a book. More entries would take time from other requests. */
 const maxEntries = 20_000
 const standardScanDepth = 4
-/** The most levels of nesting in a card or lorebook; other code walks them recursively. */
+/** The most levels of nesting in a card or lorebook, so that recursion over them cannot exhaust the stack. */
 const maxDepth = 200
 /** Values that one step checks, and units of work to check one value. */
 const valuesPerStep = 500
@@ -40,7 +40,7 @@ export function emptyNotes(): ReadingNotes {
 }
 
 /**
- * Checks the nesting of a document before other code walks it by recursion; this check itself uses no recursion.
+ * Checks the nesting of a document before other code walks the document recursively. This check itself uses no recursion.
  * @returns the number of values in the document: properties and items on all levels
  * @throws CardError when the document nests too deeply
  */
@@ -49,7 +49,7 @@ export function* checkDocument(document: Fields, what: 'card' | 'lorebook'): Ste
   let level: object[] = [document]
   for (let depth = 0; level.length > 0; depth++) {
     if (depth > maxDepth) {
-      throw new CardError('card_invalid', `The ${what} nests deeper than ${maxDepth} levels.`)
+      throw new CardError('card_invalid', `The ${what} is nested deeper than ${maxDepth} levels. Flatten it.`)
     }
     const next: object[] = []
     let values = 0
@@ -109,7 +109,7 @@ export function* readBook(book: Fields, notes: ReadingNotes): Steps<Lorebook> {
 }
 
 /**
- * Reads a lorebook outside a card: `lorebook_v3`, a bare book, or a world file of SillyTavern.
+ * Reads a lorebook outside a card: `lorebook_v3`, the `character_book` of a card, or a world file of SillyTavern.
  * @throws CardError if the document is not a lorebook, has a format of another program, nests too deeply or has too many entries
  */
 export function* readLorebook(document: Fields, notes: ReadingNotes = emptyNotes()): Steps<Lorebook> {

@@ -23,7 +23,7 @@ export function* neverFiring(fields: Fields, book: Lorebook, report: (entry: str
   }
 }
 
-/** The entries of a book as they are in the file, which has a list or an object of them. */
+/** The entries of a book as they are in the file. The file has a list or an object of entries. */
 export function writtenEntries(book: Fields): readonly unknown[] {
   const entries = valueIn(book, 'entries')
   return isFields(entries) ? Object.values(entries) : listIn(book, 'entries')
@@ -41,7 +41,7 @@ function reasonOf(written: unknown, entry: LoreEntry | undefined, book: Lorebook
   const all = entry.decorators
   if (isForUnknownReplies(entry)) return 'only for kinds of replies that the service does not know (triggers)'
   if (entry.place.section === 'nowhere' && !all.some(choosesPlace)) {
-    return 'placed at an outlet (position 7), which does not exist here'
+    return 'placed at an outlet (position 7), but the service has no outlets'
   }
   if (all.some(({ activate }) => activate)) return undefined
   if (all.every(({ dontActivate }) => dontActivate)) return '@@dont_activate without @@activate'

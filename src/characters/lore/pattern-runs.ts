@@ -1,8 +1,8 @@
 import type { RE2JS } from 're2js'
 
 /*
- * RE2JS searches a whole text in one call, which takes seconds for a long text and a malicious pattern. The runs of this file use
- * the program (NFA) and the lazy DFA of RE2JS too and have the same results, but they search the text in steps.
+ * RE2JS searches a whole text in one call. For a long text and a malicious pattern, the call takes seconds. The runs in this file
+ * also use the program (NFA) and the lazy DFA of RE2JS, and have the same results, but they search the text in steps.
  */
 
 /** The result of a step. After `too many states`, only an NFA run can decide. */
@@ -26,7 +26,7 @@ interface State {
   /** The states of the NFA, which are indexes of the program's instructions. */
   readonly nfaStates: { readonly length: number }
   readonly isMatch: boolean
-  /** The next state by the class of the next character; null for a state that is not made yet. */
+  /** The next state by the class of the next character; null if that state is not made yet. */
   readonly next: readonly (State | null)[] | null
 }
 
@@ -35,11 +35,11 @@ const endOfText = -1
 /** RE2JS's number for a search whose match may begin anywhere. */
 const unanchored = 0
 /**
- * Characters that the DFA must have read for each of its states before it may drop the states again. With fewer characters,
- * making the states takes longer than an NFA run. RE2JS has the same number.
+ * After the DFA has dropped its states, it must read this many characters for each new state before it may drop the states again.
+ * With fewer characters, making the states takes longer than an NFA run. RE2JS uses the same number.
  */
 const charactersPerState = 10
-/** Units of work for each NFA state of the old and of the new DFA state, when a DFA state is made. */
+/** Units of work to make a DFA state from the one before it, for each NFA state in these two DFA states. */
 const unitsOfInstruction = 10
 
 /** A run of the DFA. An ordinary pattern has few states, so almost every character costs only one table lookup. */
@@ -77,7 +77,7 @@ export class DfaRun implements PatternRun {
     return 'not yet'
   }
 
-  /** Reads characters as long as the next state is made already: the fast path for nearly all characters. */
+  /** Reads characters as long as the next state exists already. This is the fast path for nearly all characters. */
   #follow(): void {
     const states = this.#states
     const classes = states.latin1Class
@@ -100,8 +100,8 @@ export class DfaRun implements PatternRun {
   }
 
   /**
-   * Makes the next state. If the memory for states is full, it drops the other states first; null if it has read too few
-   * characters since it last dropped them (`charactersPerState`).
+   * Makes the next state. If the memory for states is full, all states except `from` are dropped first.
+   * @returns null if the DFA has read too few characters since it last dropped its states (`charactersPerState`)
    */
   #makeNext(from: State, characterClass: number, character: number): State | null {
     const states = this.#states
@@ -133,7 +133,7 @@ export interface Program {
   readonly start: number
 }
 
-/** RE2JS's numbers of operations; all from `character` to `lastCharacter` consume a character. */
+/** RE2JS's codes of operations. All operations from `character` to `lastCharacter` consume a character. */
 const operation = {
   either: 1,
   lastEither: 2,

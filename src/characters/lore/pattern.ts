@@ -3,9 +3,9 @@ import type { Steps } from '../../work.ts'
 import { DfaRun, NfaRun, type PatternRun, type Program } from './pattern-runs.ts'
 
 /*
- * RE2JS makes DFA states while it searches a text, and keeps them for the next text. They take up to 8 MB for each pattern, and a
- * malicious pattern reaches that within seconds. A card may have 500 patterns, and many cards are cached, so this file bounds the
- * states.
+ * RE2JS makes DFA states while it searches a text, and keeps the states for the next text. The states of a pattern take up to
+ * 8 MB, and a malicious pattern reaches this size within seconds. A card may have 500 patterns, and many cards are cached, so
+ * this file limits the memory of the states.
  */
 
 /**
@@ -19,16 +19,16 @@ const keptStateBytes = 16 * 1024
 const bytesOfInstruction = 200
 
 /**
- * The pattern that has more than `keptStateBytes` of DFA states; undefined if no pattern has so many. A search that stops halfway
- * leaves its states. The next pattern that makes so many states drops those of this pattern, so there is only one such pattern at
- * a time.
+ * The only pattern that has more than `keptStateBytes` of DFA states; undefined if no pattern has so many. A search that is
+ * aborted does not drop the states of its pattern. When another pattern exceeds `keptStateBytes`, the states of this pattern are
+ * dropped.
  */
 let largest: LorePattern | undefined
 
 /**
- * A regular expression of a lorebook, with bounded memory for any text. The constructor compiles it to check it and to know its
- * size, but does not keep the program, since most cards that are read are only stored or shown. The first search compiles it
- * again.
+ * A regular expression of a lorebook. Its memory is bounded for any text. The constructor compiles the pattern to check it and to
+ * learn its size, but does not keep the program, since most cards are read only to be stored or shown. The first search compiles
+ * the pattern again.
  */
 export class LorePattern {
   readonly #compile: () => RE2JS
@@ -39,7 +39,7 @@ export class LorePattern {
 
   /**
    * @param units the cost of `compile`, in units of work
-   * @throws every error that `compile` throws
+   * @throws the errors of `compile`
    */
   constructor(compile: () => RE2JS, units = 0) {
     this.#compile = compile
@@ -56,7 +56,7 @@ export class LorePattern {
   *search(text: string): Steps<boolean> {
     if (!this.#compiled) {
       this.#compiled = this.#bounded()
-      // The second term is an upper bound for finding the DFA's classes of characters.
+      // The second term is an upper bound of the work to find the DFA's classes of characters.
       yield this.#units + this.#compiled.re2().dfa.numClasses * this.size
     }
     const re2 = this.#compiled.re2()

@@ -4,20 +4,20 @@ import type { ScannedText } from './scanned-text.ts'
 
 /** The recursion of a scan, shared by all books: keys are searched for in the lore that earlier passes found. */
 export class Recursion {
-  /** The lore found in all passes, and the lore of the newest pass that found some. */
+  /** The lore of all passes so far, and the lore of the newest pass that found lore. */
   readonly texts: ScannedText[] = []
   newest: readonly ScannedText[] = []
   /** Texts of the card, and the persona, in which some entries search for their keys too (`LoreEntry.alsoScans`). */
   readonly fields = new Map<ScannedField, readonly ScannedText[]>()
   /**
-   * The recursion levels that entries wait for, ascending. The value is the pass that begins the level. It is infinite until
-   * `nextLevel` sets it, except for the first level.
+   * The recursion levels that entries wait for, ascending, each with the pass at which the level begins. The first level begins
+   * at pass 1. The other levels have an infinite number until `nextLevel` sets the pass.
    */
   readonly #levels = new Map<number, number>()
 
   /**
-   * Sorts the levels of all books with recursion. As in SillyTavern, the first pass of the recursion begins the first level, and
-   * each further level begins when the recursion would end.
+   * Sorts the levels of all books with recursion. As in SillyTavern, the first pass of the recursion begins the first level. Each
+   * further level begins after a pass that found no lore to search, because the recursion would end otherwise.
    */
   constructor(books: readonly Pick<Lorebook, 'levels' | 'recursive'>[]) {
     const levels = books.flatMap((book) => (book.recursive ? book.levels : []))

@@ -5,7 +5,7 @@ import { CardError } from '../documents/card-error.ts'
 import type { LoreEntry } from './entry.ts'
 import { emptyNotes, type Lorebook, readLorebook } from './lorebook.ts'
 
-/** The lorebooks of a request, and their regular expressions that are refused; these match nothing. */
+/** The lorebooks of a request, and their refused regular expressions, which match nothing. */
 interface RequestBooks {
   readonly books: readonly Lorebook[]
   readonly refusedRegexes: readonly string[]
@@ -16,8 +16,8 @@ interface RequestBooks {
  * to all books together. A book cannot switch off the operator's prompts: `@@disable_ui_prompt` has no effect.
  * @param books `lorebook_v3`, books as in cards, or world files of SillyTavern
  * @param seesCard whether the caller may read the card. If not, the card's texts are not searched, because a match would reveal
- *   them
- * @throws ApiError 400 `invalid_field` that names the book which cannot be read, and the reason
+ *   a part of them
+ * @throws ApiError 400 `invalid_field` that names the book that cannot be read, and the reason
  */
 export function* readRequestBooks(books: readonly Fields[], seesCard: boolean): Steps<RequestBooks> {
   const notes = emptyNotes()

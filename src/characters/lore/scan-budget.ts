@@ -1,4 +1,4 @@
-/** Units of work that a request may spend on the search for keys: some 2 s, half of its whole budget. */
+/** Units of work that a request may spend on the search for keys: some 2 s, half of all units of a request. */
 const maxUnits = 200_000_000
 /** The most Bloom filters of a request, with at most 64 KiB of bits each. */
 const maxFilters = 64
@@ -13,7 +13,7 @@ export class ScanBudget {
   filtersLeft = maxFilters
   #unitsLeftBefore = maxUnits
 
-  /** Whether the current step has spent its units, so it should end. */
+  /** Whether the current step has spent its units and should end. */
   get isStepOver(): boolean {
     return this.#unitsLeftBefore - this.unitsLeft >= unitsOfStep
   }

@@ -6,9 +6,9 @@ import { TrigramFilter } from './trigram-filter.ts'
 
 /** A key of a lorebook entry, prepared for the search. */
 export interface LoreKey {
-  /** As it is written in the lorebook, without spaces around it. */
+  /** The key as it is written in the lorebook, trimmed. */
   readonly written: string
-  /** The text of a key that is searched for literally, and its `lowerCaseOf`. Absent for a regular expression. */
+  /** The text of a key that is searched for literally, also in lower case (`lowerCaseOf`). Absent for a regular expression. */
   readonly text?: string
   readonly lower?: string
   /** Hashes of trigrams that every text with the key contains (`trigramsOf`). */
@@ -30,7 +30,7 @@ const scriptsWithoutSpaces =
 
 /** The most characters of one part of a text (`scannedTextsOf`). */
 const maxTextLength = 128 * 1024
-/** Characters that two neighbouring parts share, so that each literal key of the text is whole in one of them. */
+/** Characters that two neighbouring parts share, so that each literal key in the text is complete in at least one part. */
 const overlap = 4096
 /** Units of work to look up a key, and to check whether one of its occurrences is a whole word. */
 const unitsOfLookup = 2
@@ -43,7 +43,7 @@ export class ScannedText {
   readonly #budget: ScanBudget
   readonly #filter: TrigramFilter
 
-  /** @param whole a text that contains this one, and whose filter is used for both */
+  /** @param whole a text that contains this text; this text then uses the filter of `whole` */
   constructor(text: string, budget: ScanBudget, lower = lowerCaseOf(text), whole?: ScannedText) {
     this.text = text
     this.#lower = lower
@@ -56,12 +56,12 @@ export class ScannedText {
     if (this.#budget.unitsLeft <= 0 || this.surelyLacks(key)) return false
     const { text = '', lower = '' } = key
     const place = caseSensitive ? placeOf(text, this.text, this.#budget) : placeOf(lower, this.#lower, this.#budget)
-    // A key of several words need not stand between word borders, as in SillyTavern.
+    // As in SillyTavern, a key of several words need not stand between word borders.
     if (place === -1 || !wholeWords || /\s/.test(text)) return place !== -1
     return caseSensitive ? this.#hasWord(this.text, text, place) : this.#hasWord(this.#lower, lower, place)
   }
 
-  /** Whether a pattern matches. It is searched for in steps, because some patterns take a microsecond for each character. */
+  /** Whether a pattern matches. The search runs in steps, because some patterns take a microsecond for each character. */
   *matches(pattern: LorePattern | null): Steps<boolean> {
     const budget = this.#budget
     if (budget.unitsLeft <= 0 || pattern === null || this.text === '') return false
@@ -89,7 +89,7 @@ export class ScannedText {
     return !this.#filter.mayContain(lower, trigrams)
   }
 
-  /** Makes the Bloom filter now. It takes steps, because the text may have any length. */
+  /** Makes the Bloom filter now, in steps, because the text may have any length. */
   prepare(): Steps<void> {
     return this.#filter.prepare()
   }

@@ -3,7 +3,7 @@ import type { LoreEntry } from './entry.ts'
 import { type GroupRules, groupLosers } from './groups.ts'
 import type { ScanBudget } from './scan-budget.ts'
 
-/** An entry that is replayed, and its matches at earlier turns. The three lists have one item for each turn. */
+/** An entry, and its matches at the earlier turns that are replayed. Each of the three lists has one item for each turn. */
 export interface TimedHistory {
   readonly entry: LoreEntry
   /** The number of messages at each turn, ascending. */
@@ -49,14 +49,14 @@ export class Timers {
   }
 }
 
-/** The timers of a scan without timed entries; they are never changed. */
+/** The timers of a scan without timed entries. These timers are never changed. */
 export const noTimers = new Timers()
 
 /** Units of work to replay one entry at one turn. */
 const unitsOfTurn = 5
 
 /**
- * Finds the timers by a replay of the earlier turns. The service stores no conversations, but the request has all messages.
+ * Replays the earlier turns to find the timers. The service stores no conversations, but the request has all messages.
  * @param rulesAt the rules of groups at a turn
  */
 export function* replayTimers(

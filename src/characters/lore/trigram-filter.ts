@@ -1,15 +1,15 @@
 import type { Steps } from '../../work.ts'
 import { placeOf, type ScanBudget } from './scan-budget.ts'
 
-/** Bits of the filter for each character, rounded up to a power of two. A filter has from 2 ** 10 to 2 ** 19 bits (64 KiB). */
+/** Bits of the filter for each character. Their sum is rounded up to a power of two, from 2 ** 10 to 2 ** 19 bits (64 KiB). */
 const bitsPerCharacter = 8
 const maxIndexBits = 19
 const minIndexBits = 10
 /** The number of searches of a text before its filter is made. For so few searches, a filter costs more than it saves. */
 const searchesBeforeFilter = 4
 /**
- * The most words of a filter that is a plain array. A typed array allocates memory outside of the heap, which for a short text
- * costs more than its searches.
+ * The most words of a filter that is a plain array. A larger filter is a typed array, whose memory is allocated outside of the
+ * heap. For a short text, this allocation would cost more than the searches.
  */
 const maxPlainWords = 1024
 /** Characters of a text that one step of `prepare` adds. */
@@ -17,8 +17,8 @@ const charactersPerStep = 128 * 1024
 
 /**
  * The Bloom filter of a text's trigrams (three characters in a row), with one hash. Without filters, a completion with 1,000 lore
- * entries costs 497 % more CPU time. If each text had a filter from its first search on, and each filter were a typed array, it
- * would cost 5.0 % more (docs/performance.md).
+ * entries costs 497 % more CPU time. If each text had a filter from its first search on, and each filter were a typed array, the
+ * completion would cost 5.0 % more (docs/performance.md).
  */
 export class TrigramFilter {
   readonly #text: string
@@ -36,8 +36,8 @@ export class TrigramFilter {
   }
 
   /**
-   * True for every key that occurs in the text, and false for most keys that do not occur. Once the budget has no filters left,
-   * a text without a filter gives true for every key after its first searches.
+   * True for every key that occurs in the text, and false for most keys that do not occur. If the budget has no filters left when
+   * this text needs one, the result is true for every key.
    * @param key in lower case
    * @param trigrams `trigramsOf` the key
    */
@@ -101,7 +101,7 @@ export function trigramsOf(lower: string): readonly number[] {
   return [...new Set([last, 0, (last + 1) >> 1])].map((index) => trigramHash(lower, index))
 }
 
-/** A hash of the three characters at an index. Letters of one alphabet differ in their lowest five bits. */
+/** A hash of the three characters at an index. It shifts by five bits, as letters of one alphabet differ in the lowest five. */
 function trigramHash(text: string, index: number): number {
   const third = text.charCodeAt(index + 2)
   return (text.charCodeAt(index) << 10) ^ (text.charCodeAt(index + 1) << 5) ^ third ^ (third >>> 5)

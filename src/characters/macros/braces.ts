@@ -9,13 +9,13 @@ export interface Pair {
 const braceRun = /\{{2,}|\}{2,}/g
 /** The number of unclosed `{{` at which the search for pairs ends. Real cards have far fewer. */
 const maxOpenBraces = 50_000
-/** Units of work for a run of braces, and for each two braces in it; and units after which a step ends. */
+/** Units of work for a run of braces, and for each two braces in the run; and the units after which a step ends. */
 const unitsOfRun = 12
 const unitsOfBrace = 2
 const unitsOfStep = 2000
 
 /**
- * Finds the pairs of double braces, in the order of their openings; braces without a partner are in no pair. Of three braces in a
+ * Finds the pairs of double braces, in the order of their openings. Braces without a partner are in no pair. Of three braces in a
  * row, the outer brace is text. The time is linear in the length of the text, even with many unclosed braces.
  * @param maxPairs the search may stop as soon as it has found so many pairs
  */

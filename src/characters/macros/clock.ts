@@ -40,8 +40,8 @@ export function clockAt(now: Date): Clock {
 }
 
 /**
- * A function that formats dates. It makes its `DateTimeFormat` at the first call and keeps it: making the object takes most of
- * the time, and the object takes 35 kB outside of the heap.
+ * A function that formats dates. Its `DateTimeFormat` takes 35 kB outside of the heap, so it is made only at the first call.
+ * Making it takes most of the time, so it is kept for later calls.
  */
 function formatter(form: Intl.DateTimeFormatOptions): (now: Date) => string {
   let made: Intl.DateTimeFormat | undefined
@@ -54,8 +54,8 @@ function formatter(form: Intl.DateTimeFormatOptions): (now: Date) => string {
 const minutesOfDay = 1440
 
 /**
- * The time of day at an offset. As in Moment.js, an offset without a colon is in hours if it is below 16, otherwise in minutes
- * (its documentation, "UTC Offset").
+ * The time of day at an offset. An offset without a colon is in hours if it is below 16, otherwise in minutes, as in Moment.js
+ * ("UTC Offset" in the documentation of Moment.js).
  */
 function timeAt(now: Date, offset: string): string | undefined {
   const [, sign, whole = '', minutes] = /^utc([+-])(\d{1,4})(?::([0-5]\d))?$/i.exec(offset.trim()) ?? []
@@ -72,7 +72,7 @@ const maxFormatLength = 200
 const months = 'January February March April May June July August September October November December'.split(' ')
 const weekdays = 'Sunday Monday Tuesday Wednesday Thursday Friday Saturday'.split(' ')
 
-/** Most tokens of Moment.js's formats (its documentation, "Format"), in English. `gg`, `GG` and `SSSS` are missing. */
+/** Most tokens of Moment.js's formats ("Format" in its documentation), in English. `gg`, `GG` and `SSSS` are missing. */
 const tokens: Readonly<Record<string, string | ((now: Date) => string | number)>> = {
   YYYY: (now) => String(now.getFullYear()).padStart(4, '0'),
   YY: (now) => two(now.getFullYear() % 100),

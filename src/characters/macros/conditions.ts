@@ -13,7 +13,7 @@ export interface Block {
 export interface Conditions {
   /** Blocks by the index of their `{{if …}}` or `{{//}}`. Without its end, a condition or comment is not a block. */
   readonly blocks: ReadonlyMap<number, Block>
-  /** The `{{else}}` in `{{if::condition::content}}`, by the index of the closing `}}`. */
+  /** The `{{else}}` of each `{{if::condition::content}}`, by the index of the `}}` that closes the condition. */
   readonly inner: ReadonlyMap<number, Pair>
 }
 

@@ -4,14 +4,14 @@ const maxSides = 1e9
 /** The most characters of a formula such as `2d6 + 1d4 - 1`. */
 const maxFormulaLength = 100
 
-/** A formula that is only the number of a die's sides; and a term of a formula, which is dice or a number. */
+/** A formula that is only the number of sides of one die; and a term of a formula, which is dice or a number. */
 const sidesAlone = /^\d{1,10}$/
 const term = /\s*([+-]?)\s*(?:(\d{0,4})d(\d{1,10})|(\d{1,10}))/iy
 
 /**
  * Rolls dice and adds them up: `6` and `d6` (one die), `2d6`, `2d6 + 1d4 - 1`.
  * @param random draws like `Math.random`
- * @returns the sum as a text; an empty text if the formula is invalid, or rolls no dice or too many
+ * @returns the sum as a text; an empty text if the formula is invalid, rolls no dice, or rolls too many dice
  */
 export function roll(dice: string, random: () => number): string {
   const written = dice.length > maxFormulaLength ? '' : dice.trim()

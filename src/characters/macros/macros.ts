@@ -14,8 +14,8 @@ const maxDepth = 32
 export const maxExpansionLength = 1024 ** 2
 const maxNameLength = 64
 /**
- * The most macros in the texts of one prompt, with nested macros. Real cards have dozens. With 1,000 dice in each macro, they take
- * some 30 ms.
+ * The most macros in the texts of one prompt. Nested macros count too. Real cards have dozens. If each macro rolls 1,000 dice,
+ * all macros together take some 30 ms.
  */
 export const maxMacros = 3000
 
@@ -23,7 +23,7 @@ const angled = /<(char|bot|user|group|charifnotgroup)>/gi
 const anyMacro = /\{\{|<(?:char|bot|user|group|charifnotgroup)>/i
 /** The beginning of a macro: its name, then one colon, two colons, white space, or the end of the macro. */
 const opening = /\s*(?:(\/\/)|#?([a-z_][a-z0-9_]*(?:[+-]\d[\d:]*)?)(?:\s*(::?)|\s+|(?=\}\})))/iy
-/** The text where a macro has its name, for reports of unknown macros. */
+/** The text in the place of a macro's name, for reports of unknown macros. */
 const anyName = /\s*([^\s:{}]+)/y
 /**
  * Macros with an argument after a colon, macros with an argument after a colon or a space, and macros with an optional argument.
@@ -143,7 +143,7 @@ class Expansion {
     return this.#conditionDepth > 0 ? '' : yield* this.#asWritten(open, close, level)
   }
 
-  /** Reports an unknown macro with the text where it has its name. */
+  /** Reports an unknown macro by the text in the place of its name. */
   #reportUnknown(start: number, end: number): void {
     anyName.lastIndex = start
     const name = anyName.exec(this.#text)?.[1]
@@ -234,8 +234,8 @@ class Expansion {
   }
 
   /**
-   * Whether a condition is true. If its text is only the name of a macro, the value of this macro decides, otherwise the expanded
-   * text.
+   * Whether a condition is true. If the text of the condition is only the name of a macro, the value of this macro decides.
+   * Otherwise, the expanded text decides.
    */
   *#isMet(start: number, end: number, level: number): Steps<boolean> {
     negation.lastIndex = start
@@ -412,7 +412,7 @@ function tooManyMacros(): ApiError {
   return new ApiError(
     400,
     'card_too_large',
-    `The texts of the card and of the request have more than ${maxMacros} macros together, more than one prompt may have. Use another card, or send fewer macros.`,
+    `The texts of the card and of the request together have more than ${maxMacros} macros, the limit of one prompt. Use another card, or send fewer macros.`,
     { param: 'character' },
   )
 }
@@ -429,7 +429,7 @@ export function tooLarge(): ApiError {
 
 const comments = /\{\{\s*(?:\/\/|comment\s*:)/i
 
-/** A message without its comments, which are not scanned for lore: `{{// …}}`, `{{comment: …}}` and `{{//}}…{{///}}`. */
+/** A text without its comments `{{// …}}`, `{{comment: …}}` and `{{//}}…{{///}}`. Comments are not scanned for lore. */
 export function* withoutComments(text: string): Steps<string> {
   if (!text.includes('{{')) return text
   yield text.length >> 4

@@ -3,7 +3,7 @@ export function hashOf(text: string): number {
   return hashAfter(text)('')
 }
 
-/** A function that hashes texts with the same beginning; it reads the beginning once. */
+/** Makes a function that hashes texts with the same beginning. The beginning is read only once. */
 export function hashAfter(beginning: string): (rest: string) => number {
   const begun = read(beginning, 0x811c9dc5)
   return (rest) => {

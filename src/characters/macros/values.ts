@@ -25,8 +25,8 @@ export interface MacroEnvironment {
   /** The value of `{{lastMessage}}` and similar macros, which by default are empty. */
   readonly chatText?: (name: ChatMacro) => Steps<string>
   /**
-   * The seed of `{{pick}}`, from the card and the conversation. The text and the position of the macro in it are added to the
-   * seed.
+   * The seed of `{{pick}}`, from the card and the conversation. The text that contains the macro, and the macro's position in
+   * this text, are added to the seed.
    */
   readonly seed?: string
   /** Draws like `Math.random`. */
@@ -35,7 +35,7 @@ export interface MacroEnvironment {
   readonly clock?: Clock
   /** The values of `{{description}}`, `{{personality}}` and `{{scenario}}`, which by default are empty. */
   readonly textOf?: (field: OwnField) => Steps<string>
-  /** Whether `{{hidden_key:A}}` expands to `A`, as in the scan for lore. By default it is empty. */
+  /** Whether `{{hidden_key:A}}` expands to `A`, as in the scan for lore. By default the macro is empty. */
   readonly showsHiddenKeys?: boolean
   /** Counts the macros and characters of all texts that are expanded for one prompt; by default only of this text. */
   readonly counter?: MacroCounter
@@ -53,7 +53,7 @@ export interface MacroCounter {
 
 /**
  * A function that chooses one of `count` items for the `{{pick}}` at a place of the text: always the same item for the same seed,
- * text and place. The text is hashed only once for all its picks.
+ * text and place. The text is hashed only once for all `{{pick}}` in it.
  */
 export function picker(seed: string, text: string): (count: number, place: number) => number {
   const hashed = hashAfter(`${seed}/`)

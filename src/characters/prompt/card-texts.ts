@@ -23,7 +23,7 @@ export interface ExpansionContext {
   readonly counter: MacroCounter
   /** Whether an expanded text may be different in the next request, so it must not be cached. */
   varied: boolean
-  /** The card's own texts as macros insert them in this request, by field. */
+  /** The card's own texts as macros insert them in this request. */
   readonly ownTexts: Map<string, OwnText>
   /** The user's persona, the value of `{{persona}}`; undefined when the request has none. */
   persona?: string
@@ -37,7 +37,7 @@ export interface ExpansionContext {
 
 /**
  * A new context.
- * @param conversationId the seed of `{{pick}}`, greetings and groups, together with the card
+ * @param conversationId with the card, the seed of `{{pick}}`, greetings and groups
  */
 export function expansionContextOf(
   { name, digest }: Pick<Persona, 'name' | 'digest'>,
@@ -67,11 +67,11 @@ interface OwnText {
   readonly varied: boolean
 }
 
-/** A lore key with names is expanded once and cached if neither name has more characters than this. */
+/** An expanded lore key is cached only if neither the character's name nor the user's name has more characters. */
 const maxKeyNamesLength = 200
 /** Units of work to put names into a key, besides its characters. */
 const unitsOfKey = 150
-/** The most characters of a text whose reading does not end a step. */
+/** The most characters of a text that is read without ending a step. */
 const maxStepLength = 4096
 
 /**
@@ -124,7 +124,7 @@ export class CardTexts {
     return text
   }
 
-  /** The cached text of an earlier request of this user; undefined for none. Adds its unknown macros to the context. */
+  /** The cached text of an earlier request of this user; undefined for none. Adds the text's unknown macros to the context. */
   cachedText(key: string | LoreEntry, context: ExpansionContext): string | undefined {
     const known = this.#cache.text(key)
     if (!known) return undefined
@@ -137,7 +137,7 @@ export class CardTexts {
     return this.#cache.text(key) !== undefined
   }
 
-  /** Takes the memory of a value that another cache keeps from the card's budget. @returns whether the value may be cached */
+  /** Takes from the card's budget the memory of a value that another cache keeps. @returns whether the value may be cached */
   spend(characters: number): boolean {
     return this.#cache.spend(characters)
   }
@@ -147,15 +147,15 @@ export class CardTexts {
     return yield* this.#expandNow(raw, context, context.unknown, more)
   }
 
-  /** The body of a lore entry in which other entries' keys are searched: the text that is sent, with hidden keys. */
+  /** The body of a lore entry in which the recursion searches for keys: the text that is sent, and the hidden keys. */
   *recursionText(entry: LoreEntry, context: ExpansionContext): Steps<string> {
     if (!/hidden_key/i.test(entry.body)) return yield* this.expand(entry, entry.body, context)
     return yield* this.#expandNow(entry.body, context, new Set(), { showsHiddenKeys: true })
   }
 
   /**
-   * A key of a lorebook with its macros expanded. If its only macros are names, the key is cached, and its macros do not count
-   * towards the limit of macros.
+   * A key of a lorebook with its macros expanded. If its only macros are names, and both names are short (`maxKeyNamesLength`),
+   * the expanded key is cached, and its macros do not count towards the limit of macros.
    */
   *expandKey(key: LoreKey, context: ExpansionContext): Steps<LoreKey> {
     const known = this.#cache.key(key)
@@ -218,8 +218,8 @@ export class CardTexts {
   }
 
   /**
-   * The value of a macro that inserts one of the card's own texts, such as `{{description}}`. It is expanded once for a request.
-   * In that text such macros are empty, so that no text can contain itself.
+   * The value of a macro that inserts one of the card's own texts, such as `{{description}}`. The expanded value is kept for the
+   * request. In the inserted text, such macros are empty, so that no text can contain itself.
    */
   *#ownText(field: OwnField, context: ExpansionContext, environment: MacroEnvironment): Steps<OwnText> {
     const key = `${field}/${environment.showsHiddenKeys ?? false}/${environment.original}/${environment.persona?.length}`
@@ -239,7 +239,7 @@ export class CardTexts {
     return made
   }
 
-  /** A number that identifies an entry in cache keys. It is the same as long as this object is cached. */
+  /** A number that identifies an entry in cache keys. It stays the same as long as this `CardTexts` exists. */
   numberOf(entry: LoreEntry): number {
     const known = this.#numbers.get(entry)
     if (known !== undefined) return known
@@ -279,7 +279,7 @@ export function textsOf(card: Card, { name, userName }: Persona, settings: Promp
 
 const textsByUser = new UserCache<CardTexts>()
 
-/** Expands the texts that a request brings, with the names of its persona. They are cached only for this request. */
+/** Expands the texts of a request with the names of its persona. The expanded texts are cached only for this request. */
 export function requestTextsOf(
   card: Card,
   { name, userName }: Persona,

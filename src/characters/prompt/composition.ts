@@ -12,9 +12,9 @@ export interface RequestTexts {
   readonly persona?: string
   readonly authorNote?: AuthorNote
   readonly books: readonly Lorebook[]
-  /** Regular expressions of the books that the engine refuses; they match nothing. */
+  /** The refused regular expressions of the books. They match nothing. */
   readonly refusedRegexes?: readonly string[]
-  /** Whether macros in these texts, and keys of these books, may read the card's own texts. */
+  /** Whether macros in these texts may insert the card's own texts, and whether keys of these books are searched for in them. */
   readonly seesCard: boolean
 }
 
@@ -30,14 +30,14 @@ export interface CompositionRequest {
   readonly persona: Persona
   readonly messages: readonly Message[]
   readonly settings: PromptSettings
-  /** 0 is `first_mes`, n the nth of `alternate_greetings`; -1 for none. */
+  /** The active greeting: 0 is `first_mes`, n is the nth of `alternate_greetings`, and -1 is no greeting. */
   readonly greeting?: number | undefined
-  /** The seed of `{{pick}}`, the greeting and the draws of groups, together with the card. */
+  /** Together with the card, the seed of `{{pick}}`, greetings and groups. */
   readonly conversationId?: string | undefined
   readonly texts?: RequestTexts | undefined
-  /** Lorebooks for all characters, after the character's own and the request's. */
+  /** The operator's lorebooks for all characters. They come after the character's book and the request's books. */
   readonly worldBooks?: readonly Lorebook[]
-  /** Tokens of the model's context, with the reply; undefined when it is not known. */
+  /** The tokens of the model's context, including the reply; undefined if the size of the context is not known. */
   readonly contextWindow?: number | undefined
   /** Tokens reserved for the reply. */
   readonly replyTokens?: number
@@ -83,7 +83,7 @@ export interface LoreReport {
   /** The keys that matched; missing for an entry that needs no key. */
   readonly keys?: readonly string[]
   readonly dropped?: DropReason
-  /** The expanded body, sent or not. */
+  /** The expanded body, also of an entry that was dropped. */
   readonly text: string
   /** The entry of the book. */
   readonly source: LoreEntry

@@ -21,8 +21,9 @@ export function lengthOfAll(values: readonly (Message | Section)[]): number {
 }
 
 /**
- * A cache of one kind of values that are made from the texts of a card for one user. Without this cache for example dialogues, a
- * whole completion costs 151 % more CPU time; without it for a card's messages, 5.8 % more (docs/performance.md).
+ * A cache of one kind of values that are made from the texts of a card for one user. If example dialogues were not cached, a
+ * whole completion would cost 151 % more CPU time. If a card's messages were not cached, a whole completion would cost 5.8 % more
+ * (docs/performance.md).
  */
 export class DerivedCache<T> {
   readonly #maxEntries: number
@@ -30,7 +31,7 @@ export class DerivedCache<T> {
   readonly #maps = new WeakMap<CardTexts, Map<string | number, Derived<T>>>()
 
   /**
-   * @param maxEntries the most values for one `CardTexts`; the next value empties its cache
+   * @param maxEntries the most values for one `CardTexts`; before one more value is cached, all its cached values are dropped
    * @param lengthOf the memory of a value in characters, which counts in the budget of the card
    */
   constructor(maxEntries: number, lengthOf: (value: T) => number) {

@@ -9,17 +9,16 @@ interface CachedText {
   readonly unknown: readonly string[]
 }
 
-/** The memory of a cached text or message, and of a cached key, besides its characters, counted as characters. */
+/** Characters that are added to the length of a cached text or message, and of a cached key, for its other memory. */
 export const overheadOfText = 100
 const overheadOfKey = 200
 /**
- * After so many characters, with the overheads above, no further text is cached for a card and all its users. The next request
- * begins with an empty cache.
+ * The budget for the cached texts and keys of a card, in characters, overheads included. All users of the card share the budget.
+ * When it is spent, running requests cache nothing more, and the next request starts with a new, empty cache.
  */
 const maxKeptLength = 4 * 1024 ** 2
 const maxKeptUsers = 100
 
-/** Counts the characters that are cached for a card. */
 class CacheBudget {
   #spent = 0
 
@@ -58,7 +57,7 @@ export class ExpandedTextCache {
     if (this.#budget.spend(cached.text.length + overheadOfText)) this.#texts.set(key, cached)
   }
 
-  /** Takes the memory of a value that another cache keeps from the budget. @returns whether the value may be cached */
+  /** Takes from the budget the memory of a value that another cache keeps. @returns whether the value may be cached */
   spend(characters: number): boolean {
     return this.#budget.spend(characters)
   }
@@ -79,8 +78,8 @@ interface CachedUsers<T> {
 }
 
 /**
- * A cache of one value for each user of a card. Each value gets an `ExpandedTextCache`; all users of a card share one budget.
- * Without this cache, a whole completion costs 43 % more CPU time, because each prompt expands the card's texts again
+ * A cache of one value for each user of a card. Each value gets its own `ExpandedTextCache`, and all these caches of a card share
+ * one budget. Without this cache, a whole completion costs 43 % more CPU time, because each prompt expands the card's texts again
  * (docs/performance.md).
  */
 export class UserCache<T> {

@@ -11,21 +11,21 @@ import type { ExampleBlock } from './segments.ts'
 export interface PromptParts {
   readonly lore: readonly Lore[]
   readonly examples: readonly ExampleBlock[]
-  /** The greeting and the request's messages. If messages may be dropped, the leading system messages are not among them. */
+  /** The greeting and the request's messages. If messages may be dropped, the leading system messages are not in this list. */
   readonly conversation: readonly Message[]
 }
 
 /** The context into which a prompt must fit, and the functions that make the prompt and count its tokens. */
 export interface FitRequest extends Pick<CompositionRequest, 'replyTokens' | 'overflow' | 'countSteps' | 'texts'> {
-  /** Tokens of the model's context, with the reply. */
+  /** Tokens of the model's context, including the reply. */
   readonly contextWindow: number
   /** Makes the messages from the parts that are left. */
   readonly assemble: (parts: PromptParts) => Steps<readonly Message[]>
 }
 
 /**
- * Drops parts until the prompt fits the context: first lore with `@@ignore_on_max_context`, then examples from the last one, then
- * other lore, and last the oldest messages if `overflow` allows that. The character's definition is never cut.
+ * Drops parts until the prompt fits the context: first lore with `@@ignore_on_max_context`, then the examples in reverse order,
+ * then other lore, and last the oldest messages if `overflow` allows that. The character's definition is never cut.
  * @throws ApiError 400 `context_length_exceeded` if the rest does not fit
  * @throws TokenCounterNeeded if tokens must be counted and there is no counter
  */
@@ -36,10 +36,10 @@ export function* fitToContext(
   const tooLong = (tokens: string) => contextExceeded(tokens, replyTokens, contextWindow, texts)
   const room = contextWindow - replyTokens
   const whole = yield* assemble(parts)
-  // A token has at least one byte, so tokens need no count if the prompt has no more bytes than the context has tokens for it.
+  // A token has at least one byte. So if the prompt has at most `room` bytes, it fits, and its tokens need not be counted.
   if ((yield* tokensIn(whole, bytesOf)) <= room) return parts
   if (!countSteps) throw new TokenCounterNeeded()
-  // The count of a huge conversation stops as soon as it does not fit: the count of megabytes would take seconds.
+  // Counting a huge conversation stops as soon as its tokens do not fit, because counting megabytes would take seconds.
   if (overflow === undefined && isHuge(parts.conversation) && (yield* exceeds(parts.conversation, room, countSteps))) {
     throw tooLong(`more than ${Math.max(0, room)}`)
   }
@@ -62,17 +62,15 @@ function* bytesOf(text: string): Steps<number> {
   return Buffer.byteLength(text)
 }
 
-/** Units of work for each message, besides the count of its texts. */
+/** Units of work for each message, besides the work to count its texts. */
 const unitsOfMessage = 15
 
-/** Tokens of all messages of a prompt. */
 function* tokensIn(messages: readonly Message[], countSteps: CountSteps): Steps<number> {
   let sum = tokensPerReply
   for (const message of messages) sum += yield* tokensOf(message, countSteps)
   return sum
 }
 
-/** Tokens of one message. */
 function* tokensOf(message: Message, countSteps: CountSteps): Steps<number> {
   yield unitsOfMessage
   let sum = tokensBesideTexts(message)
@@ -86,7 +84,7 @@ interface Counting {
   readonly countAll: (parts: PromptParts) => Steps<number>
 }
 
-/** If more exact counts than this have found too many tokens, the next counts come after 2, 4, 8 … drops. */
+/** When more exact counts than this have found too many tokens, the later counts wait for 2, 4, 8 … further drops. */
 const maxFailedCounts = 8
 
 /**
@@ -139,12 +137,12 @@ function contextExceeded(
   contextWindow: number,
   texts: CompositionRequest['texts'],
 ): ApiError {
-  // The request's persona and author's note are never cut either.
+  // The request's persona and author's note are never cut either, so the message names them.
   const brought = texts?.persona !== undefined || texts?.authorNote ? ", or a shorter persona or author's note" : ''
   return new ApiError(
     400,
     'context_length_exceeded',
-    `The prompt has ${tokens} tokens and ${replyTokens} are for the reply, but the model takes ${contextWindow} in all. Send fewer or shorter messages${brought}.`,
+    `The prompt has ${tokens} tokens and ${replyTokens} more are reserved for the reply, but the model's context has only ${contextWindow} in all. Send fewer or shorter messages${brought}.`,
     { param: 'messages' },
   )
 }
@@ -171,7 +169,7 @@ function* exceeds(messages: readonly Message[], maxTokens: number, countSteps: C
   return false
 }
 
-/** Parts that are dropped together, and the texts and messages whose tokens are saved. */
+/** Parts that are dropped together, and their texts or messages, whose tokens the drop saves. */
 interface DropStep {
   readonly dropped: readonly unknown[]
   readonly texts: readonly string[]

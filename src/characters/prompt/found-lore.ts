@@ -30,7 +30,7 @@ export interface FoundLore {
   readonly dropped: readonly Dropped[]
 }
 
-/** Units of work to sort one entry, and to expand one entry besides its macros. The last number is the entries of one step. */
+/** Units of work to sort one entry, and to expand one entry besides its macros; and the entries that one step expands. */
 const unitsOfSorting = 50
 const unitsOfLore = 80
 const lorePerStep = 25
@@ -42,7 +42,7 @@ const maxLoreLength = 1024 ** 2
 const defaultBudgetShare = 0.25
 
 /**
- * Scans the character's book, the request's books and the world books, each within its own budget.
+ * Scans the character's book, the request's books and the world books. Each book has its own budget.
  * @param own expands the texts of the request's books
  */
 export function* findLore(
@@ -105,8 +105,8 @@ function scanOf(
 }
 
 /**
- * Groups of books that are scanned together. If the card is hidden from the caller, the request's books are scanned apart: their
- * keys could reveal the other lore to the caller, and their inclusion groups could displace it.
+ * Groups of books that are scanned together. If the card is hidden from the caller, the request's books are scanned apart.
+ * Otherwise their keys could reveal the other lore to the caller, and their inclusion groups could displace the other lore.
  */
 function scanGroups(books: readonly Lorebook[], own: RequestTexts | undefined): readonly (readonly Lorebook[])[] {
   if (!own || own.seesCard || own.books.length === 0) return [books]
@@ -114,7 +114,7 @@ function scanGroups(books: readonly Lorebook[], own: RequestTexts | undefined): 
   return [books.filter((book) => !brought.has(book)), [...brought]]
 }
 
-/** The names, the tags and the kind of reply that entries for some characters or replies are compared with. */
+/** The names, the tags and the kind of reply with which the `Audience` of entries is compared. */
 function speakerOf({ card, names }: CardTexts, { persona, messages }: CompositionRequest): Speaker {
   const lower = (texts: readonly string[]) => new Set(texts.map((text) => text.trim().toLowerCase()))
   return {
@@ -124,7 +124,7 @@ function speakerOf({ card, names }: CardTexts, { persona, messages }: Compositio
   }
 }
 
-/** A text in which keys are searched besides messages: a text of the card, or the user's persona. */
+/** A text in which keys are searched for, besides the messages: a text of the card, or the user's persona. */
 function* fieldText(field: ScannedField, texts: CardTexts, context: ExpansionContext): Steps<string> {
   if (field === 'persona') return context.persona ?? ''
   const { card } = texts
@@ -183,7 +183,7 @@ function* keepWithinBudget(lore: readonly Lore[], book: Lorebook, request: Compo
   yield lore.length * unitsOfSorting
   const characters = dropOver(lore, maxLoreLength, 'limit', ({ body }) => body.length)
   if (budget === undefined) return characters
-  // A token has at least one byte, so tokens need no count if the texts have no more bytes than the budget has tokens.
+  // A token has at least one byte. So if the texts have at most `budget` bytes, their tokens need not be counted.
   const bytes = characters.kept.reduce((sum, { body }) => sum + Buffer.byteLength(body), 0)
   if (bytes <= budget) return characters
   if (!countSteps) throw new TokenCounterNeeded()

@@ -24,9 +24,9 @@ export const noGreeting = -1
 const greetingCache = new DerivedCache<Message>(32, lengthOf)
 
 /**
- * The active greeting: the greeting that the request names, else the greeting that the character's first message repeats, else
- * the card's first greeting that is not blank, if a greeting is inserted. No greeting is inserted if the conversation has one
- * already, if it does not begin with the user, or if the request or the operator's setting says so.
+ * Finds the active greeting: the greeting that the request names, else the greeting that the character's first message repeats,
+ * else, if a greeting is inserted, the card's first greeting that is not blank. A greeting is inserted if the conversation begins
+ * with the user and the character's first message repeats no greeting, unless the request or the operator's setting forbids it.
  * @throws ApiError 400 if the request names a greeting that does not exist
  */
 export function* activeGreeting(
@@ -84,7 +84,7 @@ export function* shownGreetings(
   onText: (index: number, text: string) => void,
 ): Steps<void> {
   const { card } = persona
-  // A new settings object has a cache of its own, so that these texts do not displace the cached texts of prompts.
+  // A new settings object has its own cache, so that these texts do not displace the cached texts of prompts.
   const texts = textsOf(card, { ...persona, userName: defaultUserName }, { systemPrompt: '' })
   for (const [index, raw] of card.greetings.entries()) {
     yield unitsOfShown + (raw.length >> 4)
@@ -104,7 +104,7 @@ function keyOf(index: number): string {
   return `greeting/${index}`
 }
 
-/** The context of one greeting, with random draws of its own. Texts of the card that its macros insert use these draws too. */
+/** The context of one greeting, with its own random draws. Texts of the card that the greeting's macros insert use them too. */
 function greetingContext(context: ExpansionContext, index: number): ExpansionContext {
   return { ...context, random: seededRandom(`${context.seed}/greeting/${index}`), ownTexts: new Map() }
 }
@@ -117,7 +117,7 @@ const unitsOfStep = 2000
 const maxHeadLength = 200
 /** Stands for any time in a greeting that is compared, because time has passed since the greeting was sent. */
 const anyTime = '\uE000'
-/** The most characters of a time, such as "Wednesday, September 23rd 2026, 12:24:29 pm", with some words of its format. */
+/** The most characters of a time, such as "Wednesday, September 23rd 2026, 12:24:29 pm", with some words that its format adds. */
 const maxTimeLength = 100
 
 /**
@@ -179,7 +179,7 @@ function headsOf(greetings: readonly string[]): (string | undefined)[] {
 /** The literal beginning of a greeting, before its first macro. */
 function headOf(greeting: string): string {
   const cut = greeting.slice(0, maxHeadLength)
-  // The cut may be inside a character; half of it would not be found in any text.
+  // The cut may be inside a surrogate pair. `withoutControls` would replace the first half by U+FFFD, which no text would match.
   const start = /[\uD800-\uDBFF]$/.test(cut) ? cut.slice(0, -1) : cut
   const macro = start.search(/\{\{|</)
   return withoutControls(macro === -1 ? start : start.slice(0, macro)).trim()

@@ -56,7 +56,7 @@ export function* injectionsOf(
 
 /**
  * The place of an entry: at a depth, above or below the author's note, or elsewhere (null).
- * @param noteDepth the depth of the author's note. An entry beside the note that has a role of its own is a message at this depth
+ * @param noteDepth the depth of the author's note. An entry beside the note with its own `@@role` is a message at this depth
  */
 function depthOf(
   { entry: { place }, rules }: Lore,
@@ -98,8 +98,8 @@ export function insertInjections(messages: readonly Message[], injections: reado
 }
 
 /**
- * For each message of the conversation, the index at which an injection before it is inserted: for a tool result, before the
- * call.
+ * For each message of the conversation, the index at which an injection before this message is inserted. For a tool result, it is
+ * the index of the message with the tool call.
  */
 function placesIn(messages: readonly Message[]): readonly number[] {
   const places: number[] = []
@@ -116,7 +116,7 @@ export function isOfConversation({ role }: Message): boolean {
   return role !== 'system' && role !== 'developer'
 }
 
-/** Whether a message is the result of a tool call, and so must follow it. */
+/** Whether a message is the result of a tool call, and so must follow the call. */
 export function isToolResult(message: Message | undefined): boolean {
   return message?.role === 'tool' || message?.role === 'function'
 }

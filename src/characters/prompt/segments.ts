@@ -7,7 +7,7 @@ import type { Section, SectionName } from './composition.ts'
 import { DerivedCache, lengthOf, lengthOfAll } from './derived-cache.ts'
 import type { Lore } from './found-lore.ts'
 
-/** The system messages about the character, before the conversation, and the sections that they are made of. */
+/** The system messages about the character, before the conversation, and the sections from which these messages are made. */
 export interface Lead {
   /** The main prompt, if system messages of the request follow it. Otherwise null, and `character` contains the main prompt. */
   readonly main: Message | null
@@ -43,7 +43,7 @@ export function* leadOf(
   // A lead is not cached if it contains lore that varies between requests, or the user's persona.
   const isCacheable = context.persona === undefined && placed.every(({ entry }) => texts.isCached(entry))
   if (!isCacheable) return yield* makeLead(texts, context, placed, isSplit)
-  // The same entry may have other rules in another request: decorators depend on what is known of the greeting.
+  // The key contains the rules of an entry, because these rules may depend on whether the greeting of the request is known.
   const rulesOf = ({ rules }: Lore) => `${rules.position ?? ''}${rules.disables?.join('+') ?? ''}`
   const key = `${isSplit}/${placed.map((each) => `${texts.numberOf(each.entry)}${rulesOf(each)}`).join()}`
   return (
@@ -141,7 +141,7 @@ function* overriding(
   original: Original,
 ): Steps<string> {
   const more = { original: original.text }
-  // If the operator's text is another one in each request (`{{persona}}`, `{{time}}`), so is a text that contains it.
+  // If the operator's text varies between requests (`{{persona}}`, `{{time}}`), a card's text that contains it varies too.
   const isSame = original.text === '' || texts.isCached(original.key)
   if (!isSame) return (yield* texts.expandLine(own, context, more)).trim()
   return yield* texts.expand(`${key}/${original.text === ''}`, own, context, more)
@@ -178,7 +178,7 @@ function* blocksOf(
   return blocks
 }
 
-/** Lore next to the example dialogues: one more dialogue if its body names a speaker, otherwise a message of its own. */
+/** Lore next to the example dialogues: one more dialogue if its body names a speaker, otherwise a separate message. */
 export function* loreBesideExamples(
   texts: CardTexts,
   context: ExpansionContext,
@@ -200,7 +200,7 @@ function exampleMessage({ speaker, text }: Utterance): Message {
   return Object.freeze({ ...system(text), name: speaker === 'user' ? 'example_user' : 'example_assistant' })
 }
 
-/** The body of a lore entry as a message of its own. */
+/** The body of a lore entry as a separate message. */
 export function* loreMessage(
   texts: CardTexts,
   context: ExpansionContext,

@@ -3,7 +3,7 @@ import type { Card } from '../cards/card.ts'
 
 /** The character that the model plays, and the user. Without a card, the model knows only the character's name. */
 export interface Persona {
-  /** The name from the request, or the card's own; null when no character is played. */
+  /** The name from the request, or the name in the card; null when no character is played. */
   readonly name: string | null
   readonly card: Card | null
   readonly userName: string

@@ -8,11 +8,11 @@ import { reasonOf, startFaultOf } from './start-faults.ts'
 
 /** The oldest PostgreSQL that has every function of our statements: `starts_with` is new in 11. */
 const oldestMajor = 11
-/** SQLSTATEs undefined_function and undefined_object. An engine other than PostgreSQL may not report its version this way. */
+/** SQLSTATEs undefined_function and undefined_object: an engine other than PostgreSQL may refuse to report the version. */
 const reportsNoVersion = new Set(['42883', '42704'])
 
 const noTransactions =
-  'is behind a pooler that keeps no transaction together, as PgBouncer does not with pool_mode = statement. Set pool_mode = transaction or pool_mode = session there'
+  'is behind a pooler that does not support transactions, such as PgBouncer with pool_mode = statement. Set pool_mode = transaction or pool_mode = session there'
 
 /**
  * Opens the database of a URL, and brings its schema up to date.
@@ -44,8 +44,8 @@ export async function connectPostgres(
 
 /**
  * Opens the database of a URL without migrating it.
- * @param known how long a caller waits for an answer, by default as long as a request; and whether a pooler is known to stand
- *   before the server
+ * @param known `timeoutMs` is how long a caller waits for an answer, by default as long as a request may. `isPooled` says whether
+ *   a pooler is known to stand before the server
  * @throws StorageError when the URL is invalid
  */
 export function openPostgres(
@@ -78,8 +78,8 @@ async function refuseOldServer(database: PostgresDatabase): Promise<void> {
 }
 
 /**
- * Whether an error at the start comes from a pooler in statement mode. PgBouncer then ends the connection at the beginning of a
- * transaction, and still answers single statements.
+ * Whether an error at the start comes from a pooler in statement mode. In this mode, PgBouncer ends the connection at the
+ * beginning of a transaction, and still answers single statements.
  */
 async function splitsTransactions(database: PostgresDatabase, error: unknown): Promise<boolean> {
   const reason = reasonOf(error)

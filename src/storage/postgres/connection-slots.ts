@@ -7,7 +7,8 @@ interface Waiting {
 
 /**
  * Gives out slots for transactions. Each slot stands for one connection. Transactions get slots in the order in which they ask.
- * When a holder already uses its share, its next transaction waits, and later transactions of other holders pass it.
+ * A holder, such as an account, has a limited share of the slots. While a holder uses its whole share, its next transaction
+ * waits, and later transactions of other holders go first.
  */
 export class ConnectionSlots {
   readonly #max: number
@@ -29,7 +30,7 @@ export class ConnectionSlots {
 
   /**
    * Takes a slot.
-   * @param holder the owner of the share that the slot belongs to; undefined for a transaction without a share
+   * @param holder the holder whose share the slot counts against; undefined for a transaction that no share limits
    * @param timeoutMs how long to wait for a free slot
    * @returns a function that gives the slot back, to be called once
    * @throws DatabaseTimeout when no slot was free in time

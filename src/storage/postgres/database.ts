@@ -24,11 +24,11 @@ import { Snapshot } from './snapshot.ts'
 import { Sockets } from './sockets.ts'
 import { takeTls } from './tls.ts'
 
-/** How long a request waits for the database. PostgreSQL's own timeouts do not end a commit that waits for a standby. */
+/** How long a request waits for the database. PostgreSQL has no timeout for a commit that waits for a standby. */
 const requestTimeoutMs = 5000
 /** Connections for reads. They are separate, so that reads never wait for transactions that wait for a lock or a standby. */
 const readConnections = 5
-/** Connections of lanes: one each for plants, the ledger, and limits. */
+/** Connections of lanes (`TransactionOptions.lane`): one connection each for plants, the ledger, and limits. */
 const laneConnections = 3
 /** Connections of all other transactions. */
 const otherConnections = 7
@@ -41,7 +41,7 @@ const idleTimeoutSeconds = 300
 /** SQLSTATE undefined_function. */
 const undefinedFunction = '42883'
 
-/** How values of rows are parsed. BIGINT becomes a number: the service writes only safe integers. */
+/** How values of rows are parsed. BIGINT becomes a number, because the service writes only safe integers. */
 interface Types extends Record<string, unknown> {
   readonly bigint: number
 }
@@ -56,7 +56,7 @@ export interface TransactionOptions {
   readonly lane?: object
   /** Transactions of one sharer use at most two connections. By default the sharer is the account of the request. */
   readonly sharer?: object
-  /** How long the transaction waits for each lock; after that time it is retried. */
+  /** How long the transaction waits for each lock. After that time the transaction is retried. */
   readonly lockTimeoutMs?: number
   /** Called right before each commit. When it throws, the transaction is rolled back. */
   beforeCommit?(): void
@@ -81,7 +81,7 @@ interface RetriedWork<T> {
   readonly until: Promise<never> | undefined
 }
 
-/** The connections of reads, or those of transactions. */
+/** The connections for reads, or the connections for transactions. */
 interface Pool {
   sql: Sql<Types>
   readonly max: number
@@ -90,7 +90,7 @@ interface Pool {
   readonly abandoned: Set<Promise<unknown>>
 }
 
-/** A PostgreSQL database, or an engine that speaks its protocol. */
+/** A PostgreSQL database, or a database of another engine that speaks PostgreSQL's protocol. */
 export class PostgresDatabase {
   /** The hosts of the database's URL, without a name or a password. */
   readonly place: string
@@ -122,7 +122,7 @@ export class PostgresDatabase {
   #isPooled: boolean
 
   /**
-   * @param url `postgres://…`. With several hosts, the service finds the host that writes, also after a failover
+   * @param url `postgres://…`. With several hosts, the service finds the host that accepts writes, also after a failover
    * @param timeoutMs how long a caller waits for an answer
    * @param isPooled whether a pooler is known to stand before the server
    * @throws StorageError when the TLS parameters of the URL are invalid; Node's error when the URL cannot be parsed
@@ -148,7 +148,7 @@ export class PostgresDatabase {
   }
 
   /**
-   * Detects a pooler before the server: the process id that a pooler reports to its clients is not that of the server.
+   * Detects a pooler before the server: a pooler reports another process id to its clients than the server's `pg_backend_pid`.
    * @throws ApiError 503 when the database does not answer in time
    */
   async detectPooler(): Promise<void> {
@@ -156,7 +156,7 @@ export class PostgresDatabase {
       const rows = await this.read((sql) => sql<{ pid: number }[]>`SELECT pg_backend_pid() AS pid`)
       if (rows[0]?.pid !== rows.state.pid) this.#expectPooler()
     } catch (error) {
-      // Another engine may not have this function. Then a pooler is detected when the first prepared statement gets lost.
+      // Another engine may not have this function. Then the first lost prepared statement shows the pooler (`#followServer`).
       if (codeOf(error) !== undefinedFunction) throw error
     }
   }
@@ -183,10 +183,10 @@ export class PostgresDatabase {
 
   /**
    * Runs a transaction, and retries it when it could not be serialised, or when a connection was lost before the commit.
-   * So `work` may run several times, and must have no side effects. When it throws, the transaction is rolled back.
+   * So `work` may run several times, and must have no other effects. When `work` throws, the transaction is rolled back.
    * @param timeoutMs how long the transaction may take; by default as long as a request may wait
    * @throws ApiError 503: `database_unavailable` when nothing was written, `write_unconfirmed` when the outcome is unknown; 507
-   *   when the disk is full; any other error of `work` as it is
+   *   when the disk is full; any other error of `work` unchanged
    */
   async transaction<T>(
     work: (sql: Transaction) => Promise<T>,
@@ -243,8 +243,8 @@ export class PostgresDatabase {
   }
 
   /**
-   * Records that a pool's host answers. The host of a pooler never counts as answering, because a pooler queues queries while its
-   * server is gone. So when the pooler ends a connection, the sockets immediately go on to the next host.
+   * Records that the host of these connections answers. A pooler never counts as answering, because a pooler queues queries while
+   * its server is gone. So when a pooler ends a connection, the sockets immediately change to the next host.
    */
   #markServed({ sockets }: Pool): void {
     if (!this.#isPooled) sockets.markServed()
@@ -256,7 +256,7 @@ export class PostgresDatabase {
   }
 
   /**
-   * Takes a connection slot. The transaction keeps the slot until it has ended, even if its caller has given up.
+   * Takes a connection slot. The transaction keeps the slot until its end, even if its caller has given up.
    * @throws DatabaseTimeout when no slot was free in time
    */
   #enter({ lane, sharer }: TransactionOptions, end: number): Promise<() => void> {
@@ -265,8 +265,8 @@ export class PostgresDatabase {
   }
 
   /**
-   * Reads one snapshot of the database on a connection of its own. The whole read has no time limit, so only commands may use
-   * this method: for a route, a slow client would keep the connection for too long.
+   * Reads one snapshot of the database on a connection of its own. The whole read has no time limit. So only commands may use
+   * this method: in a route, a slow client would keep the connection for too long.
    * @throws ApiError 503 when the database does not answer in time; the database's error when the connection is lost
    */
   async *snapshot<T>(read: (sql: Queries) => AsyncIterable<T>): AsyncIterable<T> {
@@ -288,7 +288,7 @@ export class PostgresDatabase {
     }
   }
 
-  /** Retries until the work succeeds, fails permanently, or has no time left. All work of one request shares its time limit. */
+  /** Retries until the work succeeds, fails permanently, or has no time left. All work of a request shares one time limit. */
   #retry<T>(
     pool: Pool,
     attempt: (end: number) => Promise<T>,
@@ -329,13 +329,13 @@ export class PostgresDatabase {
   }
 
   /**
-   * Ends work on the server that no caller waits for any more: this attempt, unless a pooler hides its process id, and each
-   * commit of any replica that has waited for a standby for more than 5 seconds.
-   * Such work would use up one connection after the other until the standby is back. A commit that is ended this way stays
-   * written.
+   * Ends work on the server that no caller waits for any more. First, this is the attempt, unless a pooler hides its process id.
+   * Second, these are the commits of all replicas that have waited for a standby for more than 5 seconds: they would use up one
+   * connection after the other until the standby is back. The data of a commit that is ended in this way stays written.
    */
   #endOnServer({ pid, began }: RunningAttempt): void {
-    // The same backend may have begun the next transaction by now. So only a transaction of at least half of the age is ended.
+    // The same backend may have begun another transaction by now. So the backend is ended only if its transaction is at least
+    // half as old as the attempt.
     const age = (performance.now() - began) / 2
     this.#reads.sql`
       SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -344,7 +344,7 @@ export class PostgresDatabase {
           (wait_event = 'SyncRep' AND state_change < now() - INTERVAL '5 seconds')
           OR (pid = ${this.#isPooled ? 0 : (pid ?? 0)} AND xact_start < now() - ${age}::float8 * INTERVAL '1 millisecond')
         )`
-      // Another engine may not have these functions; then it has no standby either.
+      // Another engine may not have these functions. Such an engine has no standby either.
       .catch(() => undefined)
   }
 
@@ -395,13 +395,13 @@ export class PostgresDatabase {
       // An operator who knows the pooler may say `prepare=true` in the URL.
       ...(this.#isPooled && !/[?&]prepare=/.test(this.#url) && { prepare: false }),
     }
-    // The sockets choose the host; the client library gets only the first host.
+    // The sockets choose the host, so the client library gets only the first host.
     return postgres(this.#url.replace(this.place, this.place.split(',')[0] ?? this.place), options)
   }
 
   /**
-   * Ends the connections. If a connection was ever lost, the client library waits for the whole grace period, because it never
-   * counts the lost connection as ended.
+   * Ends the connections. If a connection was ever lost, the client library waits for the whole grace period, because the library
+   * never counts a lost connection as ended.
    * @param graceSeconds how long running work may still take
    */
   async close(graceSeconds = 1): Promise<void> {
@@ -421,8 +421,8 @@ function raceWith<T>(work: Promise<T>, until: Promise<never> | undefined): Promi
 }
 
 /**
- * Stops waiting for work that took too long. If it is still running after another second, the connections that were silent since
- * are ended, because their server may be lost.
+ * Stops waiting for work that took too long. If the work still runs one second later, the connections that received nothing in
+ * this second are ended, because their server may be lost.
  */
 function abandon({ abandoned, sockets }: Pool, work: Promise<unknown>, reason: DatabaseTimeout, before: unknown): void {
   reason.cause ??= before
@@ -433,7 +433,7 @@ function abandon({ abandoned, sockets }: Pool, work: Promise<unknown>, reason: D
 }
 
 /**
- * Limits the time of each statement of a transaction; this overrides the setting of the session.
+ * Limits the time of each statement of a transaction. This limit overrides the setting of the session.
  * @param lockTimeoutMs how long the transaction waits for each lock; by default as long as a statement may take
  * @returns the process id of the server's backend
  */
@@ -449,7 +449,7 @@ async function limitTime(sql: Transaction, timeoutMs: number, lockTimeoutMs?: nu
   return state.pid
 }
 
-/** The hosts of a database's URL, without name and password, so that they may be shown. */
+/** The hosts of a database's URL. The result has no name and no password, so that messages may contain it. */
 function placeOf(url: string): string {
   // The hosts begin after the last @: a password may contain an unencoded @.
   return /^[a-z]+:\/\/(?:[^?#]*@)?([^/?#]*)/.exec(url)?.[1] ?? 'the database'

@@ -10,7 +10,7 @@ const statementLost = '26000'
  */
 const conflicts = new Set(['40000', '40001', '40P01', statementLost])
 
-/** The SQLSTATE with which PgBouncer and other poolers refuse; PostgreSQL uses it for a broken protocol (protocol_violation). */
+/** The SQLSTATE of refusals by PgBouncer and other poolers. In PostgreSQL it means a broken protocol (protocol_violation). */
 const refusedByPooler = '08P01'
 
 /** Codes of the client library and of Node for a connection that failed or was lost. */
@@ -30,8 +30,8 @@ const losses = new Set([
 ])
 
 /**
- * SQLSTATEs of a server that is stopping or starting, has no connection or memory left, has ended a statement or the wait for a
- * lock at its time limit, or is a read-only standby (postgresql.org/docs/current/errcodes-appendix.html).
+ * SQLSTATEs of a server that is stopping or starting, has no connection or memory left, has ended a statement or a wait for a
+ * lock at a time limit, or is a read-only standby (postgresql.org/docs/current/errcodes-appendix.html).
  */
 const unavailable = new Set(['57P01', '57P02', '57P03', '57014', '53000', '53200', '53300', '53400', '55P03', '25006'])
 
@@ -77,7 +77,7 @@ export class Conflict extends Error {
   readonly code = '40001'
 
   constructor() {
-    super('others have written what this transaction was about')
+    super('the transaction must run again, for a reason that the database does not know')
   }
 }
 
@@ -124,7 +124,7 @@ export function isConnectionLoss(error: unknown): boolean {
   return losses.has(code) || unavailable.has(code) || code.startsWith('08')
 }
 
-/** Whether a failure may end without the operator, as while a server starts or fails over to another. */
+/** Whether a failure may end without the operator's help, for example while a server starts, or during a failover. */
 export function isTransient(error: unknown): boolean {
   return isConflict(error) || isConnectionLoss(error) || error instanceof DatabaseTimeout
 }
@@ -173,7 +173,7 @@ export function writeUnconfirmed(cause: unknown): ApiError {
   return new ApiError(
     503,
     'write_unconfirmed',
-    'The database did not confirm this write in time, and it may be there. With an Idempotency-Key, send it again with the same key; without one, look first.',
+    'The database did not confirm this write in time, so the write may have happened. If you sent an Idempotency-Key, send the request again with the same key. If not, first check whether the write is there.',
     { cause, headers: { 'retry-after': '1' } },
   )
 }

@@ -8,11 +8,11 @@ import { currentRequestTime, outsideRequest, type RequestTime } from './request-
 
 /** The most writes of one transaction. With so few writes, a retry is quick. */
 const maxBatchSize = 500
-/** The most writes that wait in the lane of an owner, which is a queue for its writes alone. Further writes are refused. */
+/** The most writes that wait in the lane of one owner: a queue with only this owner's writes. Further writes are refused. */
 const maxQueuedWrites = 1000
-/** The number of lanes of owners at which idle lanes are removed before another lane is made. */
+/** When this number of owners have a lane, idle lanes are removed before another lane is made. */
 const maxLanes = 1000
-/** How long an attempt at a batch waits for a lock. In the shared lane, the next attempt finds out which writes need the lock. */
+/** How long an attempt at a batch waits for a lock. In the shared lane, the next attempt leaves out writes that need the lock. */
 const lockTimeoutMs = 100
 /** SQLSTATE lock_not_available. */
 const lockNotAvailable = '55P03'
@@ -33,11 +33,14 @@ export interface BatchWork<Write, Answer> {
   commit(sql: Transaction, writes: readonly Write[], mayWait: boolean): Promise<readonly Result<Answer>[]>
   /** Called after each committed batch. */
   committed?(): void
-  /** The owner of a write, such as its account, whose lock may be taken for long. By default all writes share one lane. */
+  /**
+   * The owner of a write, such as an account. A write needs the lock of its owner, and another transaction may keep this lock for
+   * long. By default all writes share one lane.
+   */
   ownerOf?(write: Write): unknown
 }
 
-/** A write in the queue. Its wait counts as time of its request. */
+/** A write in the queue. The time in the queue counts against the time limit of the write's request. */
 class QueuedWrite<Write, Answer> {
   readonly write: Write
   /** Since when the write waits, by `performance.now()`. */
@@ -84,18 +87,18 @@ interface Lane<Write, Answer> {
   readonly owner: unknown
   queue: QueuedWrite<Write, Answer>[]
   isRunning: boolean
-  /** Whether the last batch was committed: then the lock of the owner is free. */
+  /** Whether the last batch was committed. If it was, the lock of the owner is free. */
   isFree: boolean
 }
 
-/** All lanes of owners share two connections. */
+/** The sharer of all lanes of owners: together these lanes use at most two connections. */
 const ownerLanes = {}
 
 /**
- * Group commit over PostgreSQL: the writes that arrive while a transaction runs share the next one, with one round of
- * statements and one commit. Writes are done in the order of their arrival. When another transaction keeps the lock of an
- * owner for long, the writes of that owner get a lane of their own until the lock is free. The time limit of a request includes
- * the time of its write in the queue.
+ * Group commit over PostgreSQL: the writes that arrive while a transaction runs share the next transaction, with one round of
+ * statements and one commit. Writes run in the order of their arrival. When another transaction keeps the lock of an owner for
+ * long, the writes of that owner get a lane of their own until the lock is free. The time limit of a request includes the time
+ * of its write in the queue.
  */
 export class PostgresGroupCommit<Write, Answer> {
   readonly #database: PostgresDatabase
@@ -137,7 +140,7 @@ export class PostgresGroupCommit<Write, Answer> {
     })
   }
 
-  /** Sets the timer, which all waits share, to this end, unless the timer is due earlier. */
+  /** Sets the timer to the end of a write's time, unless the timer is due earlier. All queued writes share one timer. */
   #setTimer(end: number): void {
     if (this.#timer && this.#timerEnd <= end) return
     clearTimeout(this.#timer)
@@ -147,11 +150,11 @@ export class PostgresGroupCommit<Write, Answer> {
 
   #expire(): void {
     this.#timer = undefined
-    // A timer may come a little early.
+    // A timer may fire a little early.
     const now = performance.now() + 1
     for (const queued of this.#unanswered) {
       if (queued.end > now) this.#setTimer(queued.end)
-      // Before the commit this write alone can be left out. During the commit the whole batch gives up.
+      // During the commit the whole batch gives up. Before the commit only this write is refused and left out of the batch.
       else if (queued.committing) queued.committing.giveUp()
       else this.#refuse(queued, databaseUnavailable(new DatabaseTimeout('the write waited for too long')))
     }
@@ -216,7 +219,7 @@ export class PostgresGroupCommit<Write, Answer> {
       }
     }
     const beforeCommit = () => {
-      // The caller of a write that is over has the answer that nothing was written, so the batch is retried without this write.
+      // The caller of a write that is over already has the answer that nothing was written. So the batch is retried without it.
       if (written.some(({ isOver }) => isOver)) throw new Conflict()
       for (const queued of written) queued.committing = committing
     }

@@ -9,7 +9,7 @@ import { postgresMigrations } from './migrations.ts'
 
 /** How long a migration may take, and when the operator gets a notice. Tests set other times. */
 export interface MigrationTimes {
-  /** The time limit, with the waits for other replicas. It is long, because a migration may read every row of a large table. */
+  /** The time limit, including the waits for other replicas. It is long: a migration may read every row of a large table. */
   readonly timeoutMs: number
   readonly noticeAfterMs: number
   /** The interval at which the start checks that the database still answers. */
@@ -25,8 +25,9 @@ const defaultTimes: MigrationTimes = {
 }
 
 /**
- * Brings the schema up to date. Any number of replicas may call this at the same time: the replica that locks the row of
- * `migration_lock` migrates, and the others wait until it has ended. Engines other than PostgreSQL have such row locks too.
+ * Brings the schema up to date. Any number of replicas may call this function at the same time. One replica locks the row of
+ * `migration_lock` and migrates, and the other replicas wait for this lock. It is a row lock, because other engines than
+ * PostgreSQL may have no advisory locks.
  * @throws StorageError when a newer version has migrated the database and this version may not use it, or when tables or columns
  * are missing
  * @throws ApiError 503 when the database no longer answers
@@ -56,7 +57,6 @@ async function lock(sql: Transaction, place: string, { noticeAfterMs, tell }: Mi
   }
 }
 
-/** Applies the migrations that the database does not have. */
 async function applyMissing(
   sql: Transaction,
   place: string,
@@ -69,7 +69,7 @@ async function applyMissing(
   refuseNewer(rows, place, history)
   const applied = new Set(rows.map(({ name }) => name))
   const missing = history.filter(({ name }) => !applied.has(name))
-  const sentence = `The tables of the database at ${place} are being brought up to date. Large ones take minutes.`
+  const sentence = `The tables of the database at ${place} are being brought up to date. Large tables take minutes.`
   const noticeTimer = setTimeout(() => tell(sentence), noticeAfterMs)
   try {
     for (const { name, sql: statements, servesFrom = null } of missing) {
@@ -86,8 +86,8 @@ async function applyMissing(
 }
 
 /**
- * Refuses a database that a newer version has migrated, unless this version may still use it (`servesFrom`): in a rolling update,
- * replicas of the previous release may restart.
+ * Refuses a database that a newer version has migrated, unless this version may still use the database (`servesFrom`). Without
+ * this exception, replicas of the previous release could not restart during a rolling update.
  */
 function refuseNewer(
   applied: readonly { readonly name: string; readonly servesFrom: string | null }[],
@@ -125,7 +125,7 @@ async function whileItAnswers<T>(
 
 /**
  * Checks for the readiness probe that the database answers, is writable and has our tables.
- * @throws ApiError 503 when it does not answer
+ * @throws ApiError 503 when the database does not answer
  * @throws StorageError when the database is read-only, or columns are missing
  */
 export function checkPostgres(database: PostgresDatabase): Promise<void> {
@@ -133,7 +133,7 @@ export function checkPostgres(database: PostgresDatabase): Promise<void> {
     const [row] = await sql<{ mode: string }[]>`SELECT current_setting('transaction_read_only') AS mode`
     if (row?.mode === 'on') {
       throw new StorageError(
-        `The database at ${database.place} only reads. Name the server that writes, or all of them and target_session_attrs=read-write.`,
+        `The database at ${database.place} only reads. Name the server that writes, or name all servers and add target_session_attrs=read-write.`,
       )
     }
     await checkTables(sql, database.place, postgresMigrations)
@@ -141,8 +141,8 @@ export function checkPostgres(database: PostgresDatabase): Promise<void> {
 }
 
 /**
- * Creates the tables that the migrations themselves need. This has the time limit of a request, so a database without
- * transactions is detected soon. If several replicas create the tables at the same time, only one may succeed; the others retry.
+ * Creates the tables that the migrations themselves need. This transaction has the time limit of a request, so a database without
+ * transactions is detected soon. If several replicas create the tables at the same time, only one may succeed. The others retry.
  */
 async function prepare(database: PostgresDatabase): Promise<void> {
   for (let attempts = 0; ; attempts++) {
@@ -156,8 +156,8 @@ async function prepare(database: PostgresDatabase): Promise<void> {
         await sql`INSERT INTO migration_lock VALUES (1) ON CONFLICT DO NOTHING`
       })
     } catch (error) {
-      // Two replicas have created one table at the same moment: unique_violation in the catalogue, duplicate_table, or
-      // duplicate_object for the type of its rows.
+      // Two replicas have created the same table at the same time. The codes are unique_violation (in the catalogue),
+      // duplicate_table, and duplicate_object (for the type of the table's rows).
       if (!['23505', '42P07', '42710'].includes(codeOf(error)) || attempts >= 10) throw error
     }
   }

@@ -3,7 +3,7 @@ import type { Migration } from '../migrations.ts'
 /**
  * The history of the schema in PostgreSQL. The SQL is portable: no extension, no sequence, no advisory lock. A released step is
  * never edited. Each step keeps everything that the previous release reads and writes, so that replicas can be replaced one by
- * one; `servesFrom` is the last migration of that release.
+ * one. `servesFrom` is the last migration of the previous release.
  */
 export const postgresMigrations: readonly Migration[] = [
   {
@@ -151,7 +151,7 @@ export const postgresMigrations: readonly Migration[] = [
     `,
   },
   {
-    // A replica of the previous release uploads versions without a row in `character_use`; the next purge adds the row. An upload
+    // A replica of the previous release uploads versions without a row in `character_use`. The next purge adds the row. An upload
     // locks the row of its account in `upload_locks`, so an account has one upload at a time.
     name: '0004-character-use',
     servesFrom: '0002-shared-limits',
@@ -207,7 +207,7 @@ export const postgresMigrations: readonly Migration[] = [
     `,
   },
   {
-    // `microsecond` is the part of a request's time after the second, and orders the requests of one second.
+    // `microsecond` is the time of a request within its second. The column gives the requests of one second an order.
     name: '0007-requests-by-time',
     servesFrom: '0002-shared-limits',
     sql: 'ALTER TABLE requests ADD COLUMN microsecond BIGINT NOT NULL DEFAULT 0;',
@@ -237,8 +237,8 @@ export const postgresMigrations: readonly Migration[] = [
     `,
   },
   {
-    // Like 0015-usage-by-day of SQLite; in SQLite, an older migration has the index of running requests. The requests of replicas
-    // of the previous release are summed up too.
+    // Like 0015-usage-by-day of SQLite, with the index of running requests, which SQLite has since 0007-ledger. The requests of
+    // replicas of the previous release are summed up too.
     name: '0009-usage-by-day',
     servesFrom: '0002-shared-limits',
     sql: `
@@ -285,8 +285,8 @@ export const postgresMigrations: readonly Migration[] = [
     `,
   },
   {
-    // An update of the operating system may change its collations, and then indexes in the order of such a collation are broken.
-    // The collation "C" compares bytes, and never changes.
+    // An update of the operating system may change its collations. Then the indexes that are sorted by these collations are
+    // broken. The collation "C" compares bytes, and never changes.
     name: '0011-indexed-texts-by-bytes',
     servesFrom: '0002-shared-limits',
     sql: `
@@ -309,9 +309,9 @@ export const postgresMigrations: readonly Migration[] = [
     `,
   },
   {
-    // `plant_versions` has a random version for each account, which is renewed when the plants of the account change. Replicas of
-    // the previous release write plants and do not renew the versions. So while such a replica lives, no version is valid, and
-    // afterwards the epoch has changed.
+    // `plant_versions` has a random version for each account. The version is renewed when the plants of the account change.
+    // Replicas of the previous release write plants and do not renew the versions. So while such a replica lives, no version is
+    // valid. After that, the versions from before stay invalid, because the epoch has changed.
     name: '0012-plant-versions',
     servesFrom: '0002-shared-limits',
     sql: `

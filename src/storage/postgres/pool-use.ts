@@ -24,7 +24,7 @@ export function poolMetrics(read: () => readonly PoolUse[]): readonly Metric[] {
     },
     {
       name: 'db_client_connection_max',
-      help: 'Connections to the database that there may be.',
+      help: 'The most connections to the database.',
       type: 'gauge',
       samples: samplesOf(({ max }) => max),
     },

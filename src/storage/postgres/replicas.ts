@@ -13,7 +13,7 @@ export class Replica {
   readonly #onHeartbeat: () => Promise<unknown>
   /** The first heartbeat; undefined again if it has failed. */
   #first: Promise<void> | undefined
-  /** Whether the latest heartbeat after the first, and `onHeartbeat` after it, succeeded; true before this heartbeat. */
+  /** Whether the latest heartbeat and its `onHeartbeat` succeeded. The first heartbeat is not counted: until the second, true. */
   #last = Promise.resolve(true)
   #timer: NodeJS.Timeout | undefined
   #hasStarted = false
@@ -53,8 +53,8 @@ export class Replica {
         ON CONFLICT (id) DO UPDATE SET seen = excluded.seen`
       await sql`DELETE FROM replicas WHERE seen < ${time(sql)} - ${24 * 60 * 60}::bigint`
       // Replicas of the previous release do not renew the versions of plants. The epoch changes at every heartbeat while
-      // such a replica lives. It also changes at the first heartbeat of each replica: before, perhaps only replicas of the
-      // previous release lived, and these do not change the epoch.
+      // such a replica lives. The epoch also changes at the first heartbeat of each replica: before this heartbeat, perhaps only
+      // replicas of the previous release lived, and such replicas do not change the epoch.
       await sql`
         UPDATE counters SET value = ${randomInt(2 ** 47)}
         WHERE name = 'plant_versions_epoch' AND (${!this.#hasStarted}::boolean OR EXISTS (${livingOlderReplicas(sql)}))`
@@ -77,8 +77,8 @@ function livingOlderReplicas(sql: Queries) {
 }
 
 /**
- * The epoch of the versions of plants. It changes at each start of a replica, and at each heartbeat while a replica lives that does
- * not renew the versions. Null while such a replica lives.
+ * The epoch of the versions of plants. It changes at each start of a replica, and at each heartbeat while a replica lives that
+ * does not renew the versions. Null while such a replica lives.
  */
 export async function versionsEpoch(sql: Queries): Promise<number | null> {
   const [row] = await sql<{ value: number }[]>`
@@ -86,7 +86,7 @@ export async function versionsEpoch(sql: Queries): Promise<number | null> {
   return row?.value ?? null
 }
 
-/** Unix seconds by the database's clock: the clocks of the replicas may differ. */
+/** Unix seconds by the database's clock, because the clocks of the replicas may differ. */
 function time(sql: Queries) {
   return sql`EXTRACT(EPOCH FROM now())::bigint`
 }

@@ -44,7 +44,7 @@ export function outsideRequest<T>(work: () => T): T {
   return current.run(undefined, work)
 }
 
-/** The account of the current request; undefined outside a request, after the reply has begun, and while it is not known. */
+/** The account of the current request; undefined if it is not known, outside a request, and after the reply has begun. */
 export function requestAccount(): number | undefined {
   return currentRequestTime()?.request.account()
 }
@@ -68,7 +68,7 @@ export async function withinRequestTime<T>(timeoutMs: number, work: (leftMs: num
 
 /**
  * The time of the current request; undefined outside a request, and after the reply has begun or the client has disconnected.
- * Timers that a request has started run in its context even after its reply, and then have a time limit of their own.
+ * A timer that a request has started runs in the context of this request. After the reply, the timer has its own time limit.
  */
 export function currentRequestTime(): RequestTime | undefined {
   const time = current.getStore()

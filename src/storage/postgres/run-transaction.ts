@@ -4,7 +4,7 @@ import { isConnectionGone, RolledBack, Unconfirmed } from './failures.ts'
 
 /** SQLSTATE of a COMMIT outside a transaction: PostgreSQL warns, answers `COMMIT`, and has committed nothing. */
 const noTransaction = '25P01'
-/** SQLSTATEs of a COMMIT whose outcome is unknown; the second is statement_completion_unknown. */
+/** SQLSTATEs of a COMMIT whose outcome is unknown. 40003 is statement_completion_unknown. */
 const uncertain = new Set([noTransaction, '40003'])
 
 /** Counts the server's warnings that make commits uncertain. */
@@ -22,9 +22,10 @@ export class Warnings {
 }
 
 /**
- * Runs a transaction, and sends its COMMIT itself. The client library would send COMMIT as a prepared statement, repeat it when
- * a pooler has lost that statement, and take any answer for success. After a connection is lost, the library would also send
- * ROLLBACK or the next statement to the closed socket, which ends the process; this function sends nothing after a loss.
+ * Runs a transaction, and sends the COMMIT without the client library's help. The library would send COMMIT as a prepared
+ * statement, repeat it when a pooler has lost that statement, and take any answer for success. After a connection is lost, the
+ * library would also send ROLLBACK or the next statement to the closed socket, and that would end the process. This function
+ * sends nothing after a loss.
  * @param work returns a function that is called right before the commit is sent
  * @throws what `work` throws, after a rollback, and the errors of the database
  * @throws RolledBack when the database has rolled the transaction back
@@ -38,7 +39,7 @@ export async function runTransaction<Types extends Record<string, unknown>>(
   const warned = warnings.count
   let loss: { readonly reason: unknown } | undefined
   const committed = Promise.withResolvers<void>()
-  // The library rejects its own promise as soon as the connection is gone, whatever the work does.
+  // The library rejects this promise as soon as the connection is gone, whatever the work does.
   const begun = pool.begin(async (sql) => {
     const guarded = new Proxy(sql, {
       apply(target, self, values) {
@@ -55,7 +56,8 @@ export async function runTransaction<Types extends Record<string, unknown>>(
       throw error
     }
     commit(sql).then(committed.resolve, committed.reject)
-    // This never resolves. The connection is already back in the pool, so the library's own COMMIT would hit another transaction.
+    // This promise never resolves. Otherwise the library would send a second COMMIT. After the first COMMIT the connection is
+    // back in the pool, so the second COMMIT would hit another transaction.
     return never()
   })
   begun.catch((reason: unknown) => {

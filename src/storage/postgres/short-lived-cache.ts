@@ -1,4 +1,4 @@
-/** How long an answer is valid. A change by another replica is seen here at the latest after this time and the duration of the read. */
+/** How long an answer is valid. A change by another replica is seen at most this time, plus the duration of a read, later. */
 const lifetimeMs = 500
 const maxAnswers = 10_000
 

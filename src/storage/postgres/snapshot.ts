@@ -1,8 +1,8 @@
 import type { Sql, TransactionSql } from 'postgres'
 
 /**
- * A read-only transaction that shows one snapshot until it ends. It uses the client library's `begin`, which rejects when the
- * connection is lost; a reserved connection would connect again, and show another snapshot.
+ * A read-only transaction that shows one snapshot until it ends. The class uses the client library's `begin`, which rejects when
+ * the connection is lost. A reserved connection would connect again without an error, and show another snapshot.
  */
 export class Snapshot<Types extends Record<string, unknown>> {
   /** Resolves with the transaction once it is open. */
@@ -31,8 +31,8 @@ export class Snapshot<Types extends Record<string, unknown>> {
 
   /** Ends the transaction, even if it is not open yet. */
   end(): void {
-    // The client library would send its COMMIT to a closed socket, which ends the process. The loss of the connection is known
-    // at the end of this turn.
+    // If the connection is lost, the client library would send COMMIT to the closed socket, and that would end the process. A
+    // loss is known only at the end of this turn of the event loop.
     setImmediate(() => {
       if (!this.#failure) this.#ending.resolve()
     })

@@ -2,13 +2,13 @@ import { Socket } from 'node:net'
 import { ConnectFault, ConnectionLost } from './failures.ts'
 import { beginTls, type Tls } from './tls.ts'
 
-/** How long a connection may stay silent after a timeout, or after its host was left, before it is ended. */
+/** How long a connection may stay silent before it is ended: after a timeout, or after a change to another host. */
 const graceMs = 1000
 /** How long it may take to connect with TLS. */
 const tlsTimeoutMs = 2000
 /** The first letter of a server's first message: R is about the login, E refuses, N warns, v has another protocol version. */
 const greetings = /^[RENv]/
-/** The parameter of a greeting that says whether the server is read-only, with the byte after its name. */
+/** The name of the parameter in a greeting that says whether the server is read-only, with the zero byte after the name. */
 const roleParameter = 'in_hot_standby\0'
 /** The message ReadyForQuery, with which a greeting ends (postgresql.org/docs/current/protocol-message-formats.html). */
 const greetingEnd = Buffer.from('Z\0\0\0\x05I', 'latin1')
@@ -27,7 +27,7 @@ export class Sockets {
   readonly #hosts: readonly Host[]
   readonly #tls: Tls | undefined
   readonly #open = new Set<WatchedSocket>()
-  /** The sockets on which no query is known to have been answered. */
+  /** The sockets without a known answer to a query. */
   readonly #unproven = new Set<WatchedSocket>()
   #current = 0
   /** Indexes of the hosts that were left within the last second. */
@@ -49,9 +49,9 @@ export class Sockets {
   }
 
   /**
-   * Connects to the current host, which is the first host at the start. When a connection to it ends that never had an answer,
-   * the next host becomes the current host. The end of a connection that had an answer changes nothing: the connection may
-   * have been idle or waiting for a standby, and the next host may be that standby, which does not answer.
+   * Connects to the current host. At the start, this is the first host. When a connection to the current host ends without ever
+   * having had an answer, the next host becomes the current host. The end of a connection that had an answer changes nothing: the
+   * connection may have been idle or waiting for a standby. The next host may be that standby, which does not answer.
    */
   open(): Socket | Promise<Socket> {
     const index = this.#current
@@ -127,7 +127,7 @@ export class Sockets {
     return () => before.flatMap(({ socket, read }) => (socket.bytesRead === read ? socket : []))
   }
 
-  /** Records that a query was answered. With connections to several hosts, nothing changes: the host of the answer is unknown. */
+  /** Records that a query was answered. While connections to several hosts are open, this does nothing: the host is unknown. */
   markServed(): void {
     if (this.#unproven.size === 0 || new Set([...this.#open].map(({ index }) => index)).size > 1) return
     for (const socket of this.#unproven) if (socket.bytesRead > 0) this.#unproven.delete(socket)
@@ -138,8 +138,8 @@ export class Sockets {
   }
 
   /**
-   * Ends all connections, for example when their server is read-only now and another server writes. Then the next host becomes the
-   * current host.
+   * Ends all connections, for example when their server is read-only now and another server writes. Then the next host becomes
+   * the current host.
    */
   endAll(): void {
     for (const socket of this.#open) {
@@ -150,7 +150,7 @@ export class Sockets {
 
   /**
    * Ends the connections that receive no bytes during the grace period. Their server may be lost, or their commit may wait for
-   * a dead standby, and such connections must not use up the pool. Idle connections are ended too, which costs only new connections.
+   * a dead standby, and such connections must not use up the pool. Idle connections are ended too, and opened again when needed.
    * @param isNeeded whether the connections should still be ended after the grace period
    */
   endSilent(isNeeded: () => boolean): void {
@@ -195,9 +195,9 @@ function closeWithError<T extends Socket>(socket: T): T {
 }
 
 /**
- * Hides the server's role in a greeting from the client library, so that the library asks the server itself. PgBouncer repeats
- * the first greeting of its server, and so calls a promoted server a standby for ever. The name of the parameter is changed in
- * place, before the library's listener gets the bytes.
+ * Hides the server's role in a greeting from the client library, so that the library asks the server for its role. PgBouncer
+ * repeats the first greeting of its server for ever, even if that server was a standby then and has been promoted since. The name
+ * of the parameter is changed in place, before the library's listener gets the bytes.
  */
 function hideRole<T extends Socket>(socket: T): T {
   const rename = (data: Buffer): void => {

@@ -1,8 +1,8 @@
 import type { Transaction } from './database.ts'
 
 /**
- * Makes the commit of a transaction not wait for standbys. It is for counts, heartbeats and the last uses of keys: a failover may
- * lose the latest of these writes, which does no harm.
+ * Makes the commit of a transaction not wait for standbys. This is for counts, heartbeats and the last uses of keys. A failover
+ * may lose the latest of these writes, but that loss does no harm.
  */
 export function withoutStandby(sql: Transaction): Promise<unknown> {
   // `execute` sends the statement immediately, before the next statement. In engines without this setting nothing changes.

@@ -10,15 +10,15 @@ export interface StartFault {
 }
 
 const silent =
-  'does not answer. See that it runs, that host and port in DATABASE_URL are its own, and that no firewall is in between'
+  'does not answer. See that it runs, that DATABASE_URL has its host and port, and that no firewall blocks the connection'
 const unknownHost = 'has a host name that is not known. Correct it in DATABASE_URL, or fix the DNS'
 const refusedConnection =
   'refuses the connection: nothing listens there. Start it, or correct host and port in DATABASE_URL'
 const hungUp =
-  'ends the connection without an answer. Its log says why; or correct host and port in DATABASE_URL, where something else listens'
+  'ends the connection without an answer. See its log. If another program listens there, correct host and port in DATABASE_URL'
 const notFound = 'cannot be reached from here. Correct host and port in DATABASE_URL, or fix the network'
 const onlyReads =
-  'only reads. Name the server that writes in DATABASE_URL, or all of them and target_session_attrs=read-write'
+  'only reads. Name the server that writes in DATABASE_URL, or name all servers and add target_session_attrs=read-write'
 const goingUpOrDown = 'is starting or stopping. Try again when it is up'
 const notTrusted =
   'has a certificate that is not trusted. Name the certificate of its authority by sslrootcert=PATH in DATABASE_URL'
@@ -48,18 +48,18 @@ const byCode: Readonly<Record<string, string>> = {
   '53100': 'has no room left on its disk. Make room there',
   '53300': 'has no connection left. Raise its max_connections, or let fewer programs connect',
   '28P01': 'refuses this name and password. Correct them in DATABASE_URL, or give the role this password there',
-  '28000': 'refuses this role. Correct its name in DATABASE_URL, or let it in there (pg_hba.conf)',
+  '28000': 'refuses this role. Correct its name in DATABASE_URL, or allow the role there (pg_hba.conf)',
   '3D000': 'has no database of this name. Create it there, or correct the end of DATABASE_URL',
   '3F000': 'has no schema for our tables. Create one there, and name it in the search_path of the role',
   '42501': 'does not let this role create and use tables. Grant it CREATE and USAGE on the schema there',
   NOT_POSTGRESQL:
     "does not speak PostgreSQL's protocol: something else listens there. Correct host and port in DATABASE_URL",
   TLS_NOT_OFFERED:
-    'offers no TLS, which sslmode in DATABASE_URL asks for. Turn it on there (ssl = on), or remove sslmode on a trusted network',
+    'offers no TLS, which sslmode in DATABASE_URL asks for. Turn on TLS there (ssl = on), or remove sslmode if the network is trusted',
   CERT_HAS_EXPIRED: notAtThisTime,
   CERT_NOT_YET_VALID: notAtThisTime,
   ERR_TLS_CERT_ALTNAME_INVALID:
-    'has a certificate for another host name. Name the host in DATABASE_URL as its certificate does, or renew the certificate',
+    'has a certificate for another host name. Use the host name of the certificate in DATABASE_URL, or renew the certificate',
   DEPTH_ZERO_SELF_SIGNED_CERT: notTrusted,
   SELF_SIGNED_CERT_IN_CHAIN: notTrusted,
   UNABLE_TO_GET_ISSUER_CERT: notTrusted,
@@ -68,7 +68,7 @@ const byCode: Readonly<Record<string, string>> = {
   CERT_SIGNATURE_FAILURE: notTrusted,
 }
 
-/** Faults with a SQLSTATE that has several meanings, by the SQLSTATE and the function of PostgreSQL that refuses. */
+/** Faults whose SQLSTATE has several meanings. The key is the SQLSTATE and the function of PostgreSQL that reports the fault. */
 const byRoutine: Readonly<Record<string, string>> = {
   '28000 InitializeSessionUserId':
     'has no role of this name that may log in. Create it there (CREATE ROLE … LOGIN), or correct the name in DATABASE_URL',
@@ -80,12 +80,12 @@ const byRoutine: Readonly<Record<string, string>> = {
 const wantsTls =
   'does not let this client in without TLS. Append ?sslmode=verify-full&sslrootcert=PATH (or sslmode=require) to DATABASE_URL, or add a line for role, database and machine to its pg_hba.conf'
 
-/** Messages of servers and poolers that require TLS. PostgreSQL also sends the first if no line of pg_hba.conf matches. */
+/** Messages of servers and poolers that require TLS. PostgreSQL also sends "no encryption" if no line of pg_hba.conf matches. */
 const noTls = /no encryption|SSL off|SSL (?:connection )?(?:is )?required|sslmode=require/i
 
 /**
- * Messages of PgBouncer, with PostgreSQL's SQLSTATE for the same fault. Its other messages with 08P01 are transient: its server
- * cannot be reached.
+ * Messages of PgBouncer with SQLSTATE 08P01, each with PostgreSQL's SQLSTATE for the same fault. Other messages with 08P01 mean
+ * that PgBouncer cannot reach its server, which is transient.
  */
 const poolerMessages: readonly (readonly [RegExp, string])[] = [
   [/no such database/i, '3D000'],

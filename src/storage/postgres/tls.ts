@@ -4,7 +4,7 @@ import { type ConnectionOptions, connect, getCACertificates, type TLSSocket } fr
 import { codeOf, StorageError } from '../../errors.ts'
 import { ConnectFault, ConnectionLost, isConnectionGone } from './failures.ts'
 
-/** How a database's URL asks for TLS. */
+/** The TLS that a database's URL asks for. */
 export interface Tls {
   /** Whether to connect without TLS when the server has no TLS (`sslmode=prefer`). */
   readonly isOptional: boolean
@@ -42,10 +42,10 @@ export function takeTls(url: string): UrlWithoutTls {
   const query = new URLSearchParams(written)
   const isSystem = query.get('sslrootcert') === 'system'
   const mode = modeOf(query.get('sslmode') ?? query.get('ssl') ?? (isSystem ? 'verify-full' : 'disable'))
-  // libpq refuses this too: public authorities sign certificates for anybody, so a certificate proves nothing unless its name is
-  // checked.
+  // libpq refuses this too: public authorities sign certificates for anybody, so a certificate proves nothing without a check of
+  // its host name.
   if (isSystem && mode !== 'verify-full') {
-    throw new StorageError(`DATABASE_URL has sslrootcert=system, which asks for sslmode=verify-full. Write that there.`)
+    throw new StorageError(`DATABASE_URL has sslrootcert=system, which asks for sslmode=verify-full. Add this sslmode.`)
   }
   const isDirect = query.get('sslnegotiation') === 'direct'
   const authorities = mode === 'disable' ? undefined : authoritiesOf(query.get('sslrootcert'))
@@ -106,7 +106,7 @@ export async function beginTls(socket: Socket, host: string, tls: Tls): Promise<
     if (letter === 'N' && tls.isOptional) return socket
     // E begins the refusal of a server that is older than TLS, or that cannot start a process for the connection.
     if (/^[NE]/.test(letter)) throw new ConnectFault('TLS_NOT_OFFERED')
-    // More bytes after the S would come from an attacker in between.
+    // More bytes after the S can only come from an attacker between this client and the server.
     if (letter !== 'S') throw new ConnectFault('NOT_POSTGRESQL')
   }
   const secure: TLSSocket = connect({ ...tls.options, socket, host, ...(isIP(host) === 0 && { servername: host }) })

@@ -6,14 +6,14 @@ import { rulesFor, tableRules } from './rules.ts'
 /** A value of a key. */
 export type KeyValue = string | number | bigint | Uint8Array | null
 
-/** A database to check. The rules for rows are checked in many short statements, so that no snapshot is open for long. */
+/** A database to check. Rules for rows are checked with many short statements, so that no snapshot is open for long. */
 export interface CheckedDatabase {
   readonly engine: 'SQLite' | 'PostgreSQL'
   /** The existing tables, with the columns of their primary keys. */
   readonly tables: ReadonlyMap<string, readonly string[]>
   /** Tables of the schema that do not exist. */
   readonly missing: readonly string[]
-  /** Over SQLite, its own checks of the file, the indexes and the foreign keys; over PostgreSQL, a check of the indexes. */
+  /** With SQLite, its built-in checks of the file, the indexes and the foreign keys. With PostgreSQL, a check of the indexes. */
   integrity(): AsyncIterable<Finding>
   /** Runs a statement with a `?` for each value. */
   query<Row extends object>(sql: string, values: readonly KeyValue[]): Promise<readonly Row[]>
@@ -24,7 +24,7 @@ const rowsPerQuery = 5000
 /**
  * Checks a database without changing it.
  * @returns the faults; a good database has no faults
- * @throws the database's error when it cannot be reached
+ * @throws the database's error when the database cannot be reached
  */
 export async function* check(database: CheckedDatabase): AsyncIterable<Finding> {
   const { tables, missing } = database

@@ -5,7 +5,7 @@ import { postgresMigrations } from '../../storage/postgres/migrations.ts'
 import { type CheckedDatabase, damage, type KeyValue } from './check.ts'
 import type { Finding } from './rules.ts'
 
-/** The indexes of larger tables are not compared with the table, because a comparison reads the table twice in one snapshot. */
+/** The indexes of a table with more rows are not compared with the table: a comparison reads all rows twice in one snapshot. */
 const maxComparedRows = 1_000_000
 
 interface Index {
@@ -88,7 +88,7 @@ async function* integrityOf(database: PostgresDatabase, note: (sentence: string)
     else yield* compare(database, index)
   }
   for (const table of large)
-    note(`The table ${table} has over a million rows, so its indexes are not compared with it. pg_amcheck does that.`)
+    note(`The table ${table} has over a million rows, so its indexes are not compared with the table. Use pg_amcheck.`)
 }
 
 /** Compares an index with its table in one snapshot. */

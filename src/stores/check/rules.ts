@@ -1,6 +1,6 @@
 /*
- * Rules for the rows of a database. Rules without an `engine` are in SQL that both engines understand. `r` is the checked row. A
- * rule is left out when an older schema does not have its tables.
+ * Rules for the rows of a database. Rules without an `engine` are in SQL that both engines understand. `r` is the checked row. If
+ * an older schema does not have the tables of a rule, that rule is left out.
  */
 
 /** A fault of a database. */
@@ -43,7 +43,7 @@ const rowRules: readonly RowRule[] = [
   orphan('characters', 'account name digest', 'character_versions', 'account name digest'),
   orphan('character_versions', 'account name', 'characters', 'account name'),
   orphan('character_use', 'account name digest', 'character_versions', 'account name digest'),
-  // Over PostgreSQL, a replica of the previous release does not write rows of `character_use`; the next purge adds these rows.
+  // With PostgreSQL, a replica of the previous release does not write rows of `character_use`. The next purge adds these rows.
   { ...orphan('character_versions', 'account name digest', 'character_use', 'account name digest'), engine: 'SQLite' },
   // An upload without an account has no version: its pieces are still being written, or will be removed.
   orphan('uploads', 'account name digest', 'character_versions', 'account name digest', 'r.account IS NOT NULL AND '),
@@ -80,8 +80,8 @@ const rowRules: readonly RowRule[] = [
 ]
 
 /**
- * PostgreSQL reports a damaged page, or a lost piece of a long value, only when the value is read, so these rules read it. The
- * function is needed: from version 17 on, PostgreSQL reads nothing to know that a column with NOT NULL is not null.
+ * PostgreSQL reports a damaged page, or a lost piece of a long value, only when the value is read. So these rules read one value
+ * of each row. `md5` is needed: since version 17, PostgreSQL knows that a column with NOT NULL is not null, and does not read it.
  */
 const readRules = [
   ['character_versions', 'md5(r.source)'],
@@ -90,7 +90,7 @@ const readRules = [
   ['audit_records', 'md5(r.action)'],
 ].map(([table = '', value = '']): RowRule => {
   const fault = `${value} IS NULL`
-  return { kind: 'damage', table, others: [], fault, says: 'without a value that each has', engine: 'PostgreSQL' }
+  return { kind: 'damage', table, others: [], fault, says: 'without a required value', engine: 'PostgreSQL' }
 })
 
 export const tableRules: readonly TableRule[] = [
@@ -128,7 +128,7 @@ function orphan(table: string, columns: string, parent: string, parentColumns: s
   }
 }
 
-/** In PostgreSQL the table `counters` has the last number that was given. */
+/** In PostgreSQL, the table `counters` has the last number that a row got. */
 function counterOf(table: string, column: string): TableRule {
   return {
     engine: 'PostgreSQL',
@@ -139,7 +139,7 @@ function counterOf(table: string, column: string): TableRule {
   }
 }
 
-/** In SQLite the table `sqlite_sequence` has the highest number that was ever given. */
+/** In SQLite, the table `sqlite_sequence` has the highest number that a row ever got. */
 function sequenceOf(table: string, column: string): TableRule {
   return {
     engine: 'SQLite',

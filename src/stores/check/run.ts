@@ -48,7 +48,7 @@ async function* checkServer(url: string): AsyncIterable<Finding> {
   const { openPostgres } = await import('../../storage/postgres/connect.ts')
   const { startFaultOf } = await import('../../storage/postgres/start-faults.ts')
   const { postgresToCheck } = await import('./postgres.ts')
-  // The first connection has the time limit of a request, so an unreachable server fails soon. The second has the long limit.
+  // `first` has the time limit of a request, so the check of an unreachable server fails soon. `database` has the long limit.
   const first = openPostgres(url, 'DATABASE_URL')
   let database = first
   try {

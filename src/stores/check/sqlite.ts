@@ -4,7 +4,7 @@ import { appliedMigrations, migrations, unknownMigrations } from '../../storage/
 import { type CheckedDatabase, damage, type KeyValue } from './check.ts'
 import type { Finding } from './rules.ts'
 
-/** A file up to this size is checked in one snapshot; a larger one table by table. */
+/** A file up to this size is checked in one snapshot. A larger file is checked table by table. */
 const maxWholeBytes = 256 * 1024 * 1024
 
 /**

@@ -6,8 +6,8 @@ import { engineOf, placeForm } from './engine.ts'
 import { type MovableDatabase, type Row, type Table, tables, type Value } from './tables.ts'
 
 /**
- * The number of rows of a table, and the sum of their SHA-256 digests in hex, each of the eight 32-bit words on its own. The sum
- * does not depend on engine and order.
+ * The number of rows of a table, and the sum of the rows' SHA-256 digests in hex. Each of the eight 32-bit words of the digests
+ * is summed alone. The sum does not depend on the engine and the order of the rows.
  */
 export interface TableSum {
   readonly table: string
@@ -32,7 +32,7 @@ export async function openForMove(url: string, isSource: boolean): Promise<Movab
 /**
  * Moves all rows, or continues an unfinished move, and compares both sides. Until the move is complete, a service refuses to
  * start with the target as its database.
- * @param onProgress gets the number of moved rows and of all rows after each batch
+ * @param onProgress gets, after each batch, the number of moved rows and the number of all rows
  * @returns the checksums of the tables
  * @throws StorageError when the target has other rows, a service uses one side, or the sides differ at the end
  */
@@ -44,7 +44,7 @@ export async function move(
   await from.refuseServed()
   await to.refuseServed()
   if (await from.unfinishedMove()) {
-    throw new StorageError(`${from.place} has only a part of what is moved into it. Finish that move first.`)
+    throw new StorageError(`The move into ${from.place} is not complete. Finish that move first.`)
   }
   const keys = await beginOrResume(from, to)
   let all = 0
@@ -86,7 +86,7 @@ async function beginOrResume(from: MovableDatabase, to: MovableDatabase): Promis
   if (unfinished?.source === from.place) return unfinished.keys
   if (unfinished) {
     throw new StorageError(
-      `${to.place} has a part of what is moved into it from ${unfinished.source}. Finish that move, or name an empty database.`,
+      `The move from ${unfinished.source} into ${to.place} is not complete. Finish that move, or name an empty database.`,
     )
   }
   for (const table of tables) {

@@ -14,10 +14,10 @@ const statementTimeoutMs = 600_000
 /**
  * Opens a PostgreSQL database for a move.
  * @param option the option that has the URL, for messages: `--from` or `--to`
- * @throws StorageError when the database cannot be used; the message has the host
+ * @throws StorageError with the host in its message when the database cannot be used
  */
 export async function openPostgresForMove(url: string, option: string): Promise<MovableDatabase> {
-  // The probe fails soon when the server cannot be reached. The second connection waits for slow statements and short outages.
+  // The probe fails soon when the server cannot be reached. `database` waits for slow statements and short outages.
   const probe = await connectPostgres(url, option)
   await probe.close()
   const database = new PostgresDatabase(url, statementTimeoutMs, probe.isPooled)
@@ -79,7 +79,7 @@ async function refuseServed(database: PostgresDatabase, place: string): Promise<
   const living = await database.read(async (sql) => (await livingReplicas(sql)).length)
   if (living === 0) return
   throw new StorageError(
-    `${place} is served by ${living} replica${living === 1 ? '' : 's'}. Stop all of them; one that was killed counts for ${goneAfterSeconds} seconds more.`,
+    `${place} is served by ${living} replica${living === 1 ? '' : 's'}. Stop all of them. A killed replica counts for ${goneAfterSeconds} more seconds.`,
   )
 }
 
@@ -91,7 +91,7 @@ function insertRows({ name, columns }: Table): string {
     SELECT ${names} FROM json_to_recordset($1::text::json) AS x(${shapes.join(', ')}) ON CONFLICT DO NOTHING`
 }
 
-/** The statement that inserts one row. For large rows, this statement needs fewer copies in memory than one with JSON. */
+/** The statement that inserts one row. For large rows, this needs fewer copies in memory than the statement with JSON. */
 function insertRow({ name, columns }: Table): string {
   const values = Object.values(columns).map((kind, at) =>
     kind === 'BYTEA' ? `decode($${at + 1}, 'base64')` : `$${at + 1}`,

@@ -12,7 +12,7 @@ import { unfinishedMoveInFile } from '../../storage/unfinished-move.ts'
 import { type MovableDatabase, quoted, type Row, readStatement, type Table, type Value } from './tables.ts'
 
 /**
- * Opens a SQLite file for a move, and locks its folder, so that no service starts there. A source is also locked for all writers.
+ * Opens a SQLite file for a move, and locks its folder, so that no service starts in it. No other program can write to a source.
  * @throws StorageError when another program uses the file, or a source does not exist
  */
 export function openSqliteForMove(file: string, isSource: boolean): MovableDatabase {
@@ -38,7 +38,7 @@ export function openSqliteForMove(file: string, isSource: boolean): MovableDatab
     // While the folder is locked, no service uses the file.
     refuseServed: async () => {},
     async read(table, after) {
-      // Without this pause, the event loop would process no answers of the other database before the whole table is read.
+      // Without this pause, the event loop could process no answer of the other database until the whole table is read.
       await nextTurn()
       const statement = readStatement(table, after !== undefined).replace(/\$\d+/g, '?')
       const rows = database.prepare<unknown[], Row>(statement).all(...(after ?? []))
@@ -78,7 +78,7 @@ export function openSqliteForMove(file: string, isSource: boolean): MovableDatab
   }
 }
 
-/** Locks a source for all writers until the move is done: commands do not need the lock on the folder to write. */
+/** Keeps all other writers from a source until the end of the move. Commands write without the lock on the folder. */
 function lockForReading(database: Database): void {
   try {
     database.exec('BEGIN IMMEDIATE')
@@ -90,8 +90,8 @@ function lockForReading(database: Database): void {
 }
 
 /**
- * A row without U+0000 in its texts, because PostgreSQL cannot store this character. A service over PostgreSQL replaces it in the
- * same way, for example in the name of a model from a request.
+ * Replaces U+0000 in the texts of a row, because PostgreSQL cannot store this character. A service over PostgreSQL replaces the
+ * character in the same way, for example in the name of a model from a request.
  */
 function withoutNul({ columns }: Table, row: Row): Row {
   let found: Record<string, Value> | undefined

@@ -1,11 +1,11 @@
 import type { AuditEntry } from '../../audit/record.ts'
 import type { UnfinishedMove } from '../../storage/unfinished-move.ts'
 
-/** A value of a row, the same for both engines. Only sources of cards and their pieces are bytes. */
+/** A value of a row, the same for both engines. Only the sources of cards and the pieces of cards are bytes. */
 export type Value = string | number | Uint8Array | null
 export type Row = Readonly<Record<string, Value>>
 
-/** The type of a column. A NAME is a text that keeps U+0000; a TEXT does not. */
+/** The type of a column. A NAME is a text that keeps U+0000. A TEXT loses U+0000. */
 export type Kind = 'TEXT' | 'NAME' | 'BIGINT' | 'BYTEA'
 
 /** A table that is moved. */
@@ -13,11 +13,11 @@ export interface Table {
   readonly name: string
   readonly key: readonly string[]
   readonly columns: Readonly<Record<string, Kind>>
-  /** How many rows are read and written in one step; if rows may be large, a step has few. */
+  /** How many rows are read and written in one step. A table with large rows has a small number. */
   readonly batch: number
 }
 
-/** The tables, each after the tables that it refers to. The digest of a row takes the columns in this order. */
+/** The tables in the order of the move, so each after the tables that it refers to. Digests of rows use this order of columns. */
 export const tables: readonly Table[] = [
   table('accounts', 'id', 'name created:n suspended:n limits models', 'id'),
   table(
@@ -30,7 +30,6 @@ export const tables: readonly Table[] = [
   table('grants', 'owner grantee created', 'tag', 'grantee owner tag'),
   table('idempotency_keys', 'account plant created', 'key request name tag', 'account key'),
   { ...table('characters', 'account created updated', 'name:a folded:a digest about', 'account name'), batch: 50 },
-  // A card may have many megabytes.
   { ...table('character_versions', 'account created', 'name:a digest source:b', 'account name digest'), batch: 1 },
   table('character_use', 'account bytes uploaded used', 'name:a digest', 'account name digest'),
   table('uploads', 'begun bytes account', 'id name:a digest', 'id'),
@@ -91,12 +90,12 @@ export interface MovableDatabase {
   begin(source: string): Promise<void>
   /** Writes rows, and records the key of the last row in the same transaction. */
   write(table: Table, rows: readonly Row[], lastKey: string): Promise<void>
-  /** Completes the move: new accounts will get ids above `highestAccount`, and the audit entry is written. */
+  /** Completes the move, and writes the audit entry. From then on, new accounts get ids above `highestAccount`. */
   finish(highestAccount: number, entry: AuditEntry): Promise<void>
   close(): Promise<void>
 }
 
-/** The statement that reads a batch in the order of the key's index; `$1` and so on are the last key of the batch before. */
+/** The statement that reads a batch in the order of the key. `$1` and so on stand for the last key of the previous batch. */
 export function readStatement({ name, key, columns, batch }: Table, isAfter: boolean): string {
   const ordered = quoted(key)
   const after = isAfter ? `WHERE (${ordered}) > (${key.map((_, at) => `$${at + 1}`).join(', ')})` : ''

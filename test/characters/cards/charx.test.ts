@@ -38,7 +38,7 @@ describe('9 CHARX', () => {
     expect(readCardSource(zip([{ name, content: '{"name":"Wrong"}' }, card])).document).toEqual(cardOfV3)
   })
 
-  test('9 other files are not read, and never a reason for a refusal', () => {
+  test('9 other files are not read, and never cause a refusal', () => {
     const others: ZipMember[] = [
       { name: 'module.json', content: '{"name":"Wrong"}' },
       { name: 'assets/broken.bin', packed: Buffer.from('no deflate'), size: 1e9 },
@@ -92,7 +92,7 @@ describe('15 archives', () => {
     expect(outcome(zip([{ ...card, content, packed }]))).toBe('card_too_large')
   })
 
-  test('15 the memory for unpacked content is told before it is used, and may be refused', () => {
+  test('15 the memory for unpacked content is reported before it is used, and may be refused', () => {
     const content = jsonBytes({ ...cardOfV3, padding: Array.from({ length: 90_000 }, (_none, index) => index) })
     const archive = zip([{ ...card, content }])
     const told: number[] = []

@@ -107,7 +107,7 @@ describe('9 assets in exports', () => {
     expect(exportLosses(source, 'json')).toEqual(['Assets whose files are missing or do not fit into this format: 1.'])
   })
 
-  test('15 assets that name a file of a false size cost no negative work', () => {
+  test('15 the work for assets that name a file with a false size is never negative', () => {
     const content = jsonBytes(card(Array.from({ length: 50 }, () => asset('embeded://false'))))
     const source = readCardSource(
       zip([
@@ -119,7 +119,7 @@ describe('9 assets in exports', () => {
     expect(Math.min(...costs)).toBeGreaterThanOrEqual(0)
   })
 
-  test('9 a picture with thousands of small assets is exported', () => {
+  test('9 a picture with 1,500 small assets is exported', () => {
     const assets = Array.from({ length: 1500 }, (_, index) => asset(`__asset:${index}`))
     const chunks = assets.map((_asset, index) => pngChunk('tEXt', `chara-ext-asset_:${index}\0${'YQ=='}`))
     const source = readCardSource(png(...chunks, cardChunk('ccv3', card(assets))))

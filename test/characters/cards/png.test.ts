@@ -12,7 +12,7 @@ const v3 = cardChunk('ccv3', cardOfV3)
 const v2 = cardChunk('chara', cardOfV2)
 const documentOf = (...chunks: Buffer[]) => readCardSource(png(...chunks)).document
 
-/** Chunks of these types with the text of a card: a zTXt text is packed, an iTXt text may be packed. */
+/** Chunks of these types with the text of a card. A zTXt text is compressed, and an iTXt text may be compressed. */
 const zTXt = (text: string | Buffer) => pngChunk('zTXt', Buffer.concat([Buffer.from('ccv3\0\0'), deflateSync(text)]))
 const iTXt = (text: string, isPacked: boolean) =>
   pngChunk(

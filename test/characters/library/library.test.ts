@@ -44,7 +44,7 @@ async function libraryOver(options: Partial<LibraryOptions>): Promise<CharacterL
 /** A clock in the future, so that no file counts as just written. */
 const longAfterwards = () => Date.now() + 3_600_000
 
-test('the next scan reads a file again that the system refused to read, or that had to wait, but not a file that is not a card', async () => {
+test('the next scan reads a file again if the system or a busy service refused it, but not if it is no card', async () => {
   const path = folder({ 'fern.json': 'fern', 'ivy.json': 'ivy', 'moss.json': 'moss' })
   const reads: string[] = []
   const read = (bytes: Buffer) => {
@@ -253,7 +253,7 @@ describe('a watched folder', () => {
     const library = await libraryOver({ folders: [characters], lorebooks: [lorebooks], logger, now })
     library.watch()
     const description = async (name: string) => (await library.resolve(null, name))?.card.description
-    /** Waits for reports of changes until the condition holds. */
+    /** Waits for reports of changes until a condition is true. */
     const once = async (holds: () => unknown) => {
       for (let next = events.once(news, 'news'); !(await holds()); next = events.once(news, 'news')) await next
     }
@@ -294,7 +294,7 @@ describe('a watched folder', () => {
     expect(library.unreadable).toEqual([])
   })
 
-  test('neither plays nor reports a half written file, and reports it when it stays incomplete', async () => {
+  test('neither plays nor reports a file while it is written, and reports the file if it stays incomplete', async () => {
     let file = ''
     // The test sets the clock, so that the speed of the disk does not matter.
     let now = () => statSync(file).mtimeMs + 1900

@@ -64,7 +64,7 @@ describe('6.3 books of one prompt are scanned together', () => {
     expect(fired({ entries: [of('OWN')] }, world, 'tea')).toEqual(['WORLD'])
   })
 
-  test('6.6 a group whose members lost in other groups is free for lore of a later pass', () => {
+  test('6.6 a group whose entries have all lost in other groups can still activate an entry in a later pass', () => {
     const own = {
       entries: [
         entry('tea', 'A wins.', { extensions: { group: 'one', group_override: true } }),
@@ -81,7 +81,7 @@ describe('6.3 books of one prompt are scanned together', () => {
     const card: Card = cardOf({ character_book: { entries: [sticky] } })
     const turns = [user('tea'), assistant('Hm'), user('milk')]
     expect(firedIn(composed(card, turns, { worldBooks: [bookOf([other])] }))).toEqual(['STICKY'])
-    // An entry that lost to an entry of another book at the first turn does not stay on.
+    // Here the sticky entry lost to an entry of another book at the first turn, so it is not activated at the later turn.
     const against = entry('tea', 'AGAINST', { extensions: { group: 'g', group_override: true } })
     expect(firedIn(composed(card, turns, { worldBooks: [bookOf([against], { scan_depth: 1 })] }))).toEqual([])
   })

@@ -38,7 +38,7 @@ function foundBy(run: PatternRun): string {
   return verdict
 }
 
-/** Takes some steps of a search, which make many DFA states, and leaves it unfinished. */
+/** Takes some steps of a search, which make many DFA states, and leaves the search unfinished. */
 function beginsToSearch(pattern: LorePattern, text: string): void {
   const steps = pattern.search(text)
   for (let taken = 0; taken < 20; taken++) steps.next()

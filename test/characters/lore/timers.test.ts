@@ -77,7 +77,7 @@ describe('6.6 sticky and cooldown, in messages as SillyTavern counts them', () =
     const words = Array.from({ length: 30 }, (_none, index) => `tea${index}`).join(' ')
     const once = turnsOf({ extensions: { probability: 30, cooldown: 1 } }, words)
     expect(once).toMatch(/1.*\..*1/)
-    // This cooldown keeps the entry off for one turn after each firing. At the other turns, its draws are those of `once`.
+    // With this cooldown the entry is off for a turn after each firing. At other turns, the draws are the same as in `once`.
     const paused = turnsOf({ extensions: { probability: 30, cooldown: 3 } }, words)
     expect(paused).not.toContain('11')
     expect([...paused].every((mark, index) => mark === '.' || once[index] === '1')).toBe(true)

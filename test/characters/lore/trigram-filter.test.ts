@@ -10,7 +10,7 @@ import { often } from '../../support/often.ts'
 const letter = fc.constantFrom('a', 'b', 'c', 'A', ' ', '\n', 'é', 'Ж', '茶', '🌱', '\ud83c', 'ß')
 const word = fc.string({ unit: letter, minLength: 1, maxLength: 8 })
 
-/** Texts of many lengths, so that their filters have all sizes: some words up to 2,000 times, each time with a number. */
+/** Texts of many lengths, so that their filters have all sizes: the same words up to 2,000 times, each time with a number. */
 const text = fc
   .tuple(fc.array(word, { maxLength: 12 }), fc.constantFrom(1, 1, 30, 2000))
   .map(([words, count]) =>

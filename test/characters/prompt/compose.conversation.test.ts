@@ -369,7 +369,7 @@ describe('4.5 context limit', () => {
     expect(seen.size).toBeGreaterThanOrEqual(7)
   })
 
-  test('4.5 the persona is never cut, and messages only with drop-oldest; otherwise the request gets a 400 with the counts', () => {
+  test('4.5 a prompt that is too long gets a 400 with the counts; drop-oldest drops messages, but never the persona', () => {
     expect(() => kept(60)).toThrow(
       expect.objectContaining({
         status: 400,
@@ -386,7 +386,7 @@ describe('4.5 context limit', () => {
     expect(messages.at(-1)).toEqual(user('tea'))
   })
 
-  test('4.5 without a character too, leading system messages are never dropped', () => {
+  test('4.5 leading system messages are never dropped, even without a character', () => {
     const turns = [{ role: 'system' as const, content: 'RULES' }, user(words(30)), assistant(words(30)), user('tea')]
     const more = { name: null, contextWindow: 30, count, overflow: 'drop-oldest' as const }
     expect(composed(null, turns, more).messages).toEqual([turns[0], turns[3]])

@@ -163,7 +163,7 @@ describe('one model', () => {
   test('penalties change an answer that repeats tokens, and no other answer', async () => {
     const punished = { frequency_penalty: 2, presence_penalty: 2, repeat_penalty: 10 }
     const { completion } = await model.complete(ask('Who?', punished), never)
-    // Each token of this answer occurs once, so nothing changes.
+    // Each token of this answer occurs once, so the penalties change nothing.
     expect(completion.choices[0]?.message.content).toBe(whole)
     const endless = openTiny({ says: ['la', ' le', ' lu'], isEndless: true })
     const plain = await endless.complete(ask('Sing', { max_tokens: 9 }), never)

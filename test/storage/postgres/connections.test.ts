@@ -19,7 +19,7 @@ beforeAll(async () => {
 })
 afterAll(() => server.stop())
 
-/** Makes commits wait for a standby that does not answer, or stops this. */
+/** Makes commits wait for a standby that never answers, or ends this. */
 async function freezeStandby(sql: postgres.Sql, isFrozen: boolean): Promise<void> {
   await sql.unsafe(
     isFrozen ? "ALTER SYSTEM SET synchronous_standby_names = 'frozen'" : 'ALTER SYSTEM RESET synchronous_standby_names',
@@ -61,7 +61,7 @@ async function scene(patience: number) {
   return { sql, database, store: new PostgresPlantStore(database), connections, share }
 }
 
-it('(k) a frozen standby delays commits, and no reads', async () => {
+it('(k) a frozen standby delays commits, but no reads', async () => {
   const { sql, database, store, connections, share } = await scene(20_000)
   await freezeStandby(sql, true)
   let answered = 0
@@ -71,9 +71,9 @@ it('(k) a frozen standby delays commits, and no reads', async () => {
     ...Array.from({ length: 40 }, (_, index) => share((index % 9) + 1, `${index}`)),
   ]
   for (const write of writes) write.then(settled, settled)
-  // All connections for these commits wait: the connection of the plants' lane, and seven others.
+  // Eight commits wait, so no connection for these writes is free: new plants have one connection, and shares have seven.
   await eventually(async () => expect(await connections("AND wait_event = 'SyncRep'")).toBeGreaterThanOrEqual(8))
-  // The server's processes reload the setting one by one, so some commits may have ended before.
+  // Each process of the server reloads the setting at its own time, so some commits may have been done before.
   const before = answered
   for (let times = 0; times < 50; times++) {
     expect(await store.find(1, 1 + times)).toMatchObject({ name: 'plant' })
@@ -129,7 +129,7 @@ it('(k) after a connection has ended, the next goes to the host that answered, n
   for (let times = 0; times < 3; times++) {
     const rows = await Promise.all([read(), read(), write(), write()])
     const pids = rows.flatMap(([row]) => Number(row?.['pid']))
-    // Ends connections as a server, an operator or the idle timeout does; reads and writes have connections of their own.
+    // Ends all connections, as a server, an operator or the idle timeout does. Reads and writes have separate connections.
     for (const pid of pids) await sql`SELECT pg_terminate_backend(${pid})`
     await eventually(async () => {
       const left = await sql`SELECT pid FROM pg_stat_activity WHERE pid = ANY (${pids}::int[])`
@@ -186,7 +186,7 @@ it('(t) one constant bounds all connections under any load', async () => {
   }
   await load()
   await freezeStandby(sql, true)
-  // Three rounds, so that abandoned work still has connections while the next round needs some.
+  // With three rounds, abandoned work of one round still has connections when the next round begins.
   for (let times = 0; times < 3; times++) await load()
   await freezeStandby(sql, false)
   await load()

@@ -93,7 +93,7 @@ describe('an account that another transaction has locked', () => {
     const store = new PostgresPlantStore(openDatabase(20_000))
     const release = await hold('SELECT id FROM accounts WHERE id = 1 FOR UPDATE')
     const first = store.create(1, { name: 'a' })
-    // Once another account's write is done, the account has its lane.
+    // When the write of another account is done, the locked account has a lane of its own.
     await store.create(2, { name: 'a' })
     const writes = Array.from({ length: 1700 }, () => store.create(1, { name: 'a' }))
     await expect(
@@ -130,7 +130,7 @@ describe('an account that another transaction has locked', () => {
     await Promise.all(own)
   })
 
-  it('(i) gets a slot when one of its share is free, and accounts below their share pass it', async () => {
+  it('(i) waits for a connection of its own share, and accounts below their share do not wait behind it', async () => {
     const slots = new ConnectionSlots(3, 2)
     const entered: string[] = []
     const enter = async (who: string) => {
@@ -169,7 +169,7 @@ describe('the time of a request', () => {
     await untilWaiting(1)
     const began = performance.now()
     await expect(groupCommit.add('second')).rejects.toMatchObject(unavailable)
-    // With a time limit that begins after the queue, the second write would take twice as long.
+    // The second write waits in the queue for two seconds. A time limit that begins after the queue would add two more.
     expect(performance.now() - began).toBeLessThan(3000)
     await rejected
   })
@@ -194,7 +194,7 @@ describe('the time of a request', () => {
     const release = await hold('SELECT id FROM accounts WHERE id = 1 FOR UPDATE')
     const { busy, late, other } = await duringRequest(request(1), async () => {
       await database.read((reading) => reading`SELECT pg_sleep(2.5)`)
-      // These transactions take all connections that the lane of the account may use.
+      // These transactions take all seven connections that an account's own lane could use.
       const sleep = () => database.transaction((transaction) => transaction`SELECT pg_sleep(2.5)`)
       const busy = outsideRequest(() => Promise.all(Array.from({ length: 7 }, sleep)))
       const late = store.create(1, { name: 'late' })
@@ -213,7 +213,7 @@ describe('the time of a request', () => {
     const waiting = { account: () => 1, isAnswered: () => isAnswered }
     const sleep = () => database.read((reading) => reading`SELECT pg_sleep(1.2)`)
     await duringRequest(waiting, async () => {
-      // Waits at the same time count once.
+      // Two waits at the same time count as one.
       await Promise.all([sleep(), sleep()])
       await expect(sleep()).rejects.toMatchObject(unavailable)
       await expect(database.transaction((transaction) => transaction`SELECT 1`)).rejects.toMatchObject(unavailable)

@@ -74,7 +74,7 @@ describe('a COMMIT', () => {
     expect(await names()).toStrictEqual(['Moss'])
   })
 
-  it('that is refused with an SQLSTATE of an unknown outcome is not reported as not written', async () => {
+  it('that fails with an SQLSTATE of an unknown outcome is reported as write_unconfirmed', async () => {
     const { database } = await scene({})
     await direct.unsafe(`
       CREATE TABLE open_ended (name TEXT);
@@ -113,7 +113,7 @@ describe('behind a pooler', () => {
     expect(proxy.takeNames()).toStrictEqual([])
     expect(await names()).toStrictEqual(['Fern'])
     const timeout = (sql: Queries) => sql`SELECT current_setting('statement_timeout') AS timeout`
-    // A transaction has the rest of the five seconds.
+    // A request has five seconds in total. A statement of a transaction gets the part of them that is left.
     expect(await database.transaction(timeout)).toMatchObject([
       { timeout: expect.stringMatching(/^(?:5s|[1-4]\d{3}ms)$/) },
     ])

@@ -38,7 +38,7 @@ async function filled(engine: Engine, url?: string): Promise<Settings> {
   return settings
 }
 
-/** Runs statements without the foreign keys of the engine. */
+/** Runs statements while the engine does not check foreign keys. */
 async function unguarded(settings: Settings, ...statements: readonly string[]): Promise<void> {
   const url = settings['DATABASE_URL']
   const sql: TestSql = openSqlOf(settings['DATA_DIR'] ?? '', url)

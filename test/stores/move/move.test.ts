@@ -107,7 +107,7 @@ it('after a kill halfway, no program may use the target, and the same command co
     for (const command of ['serve', 'accounts list']) {
       const refused = await conservatory(command.split(' '), { PORT: '0', DATA_DIR: join(folder, 'else'), ...settings })
       expect(refused).toMatchObject({ code: 1, stdout: '' })
-      expect(refused.stderr).toMatch(/^The database .* Run the same `conservatory migrate` again until .*\n$/)
+      expect(refused.stderr).toMatch(/^The database .* Run the same `conservatory migrate` command again until .*\n$/)
     }
     const ended = await conservatory(args, {})
     expect(ended).toMatchObject({ code: 0, stdout: '' })
@@ -191,7 +191,7 @@ async function moveOf(from: string, to: string, tell = () => {}) {
   }
 }
 
-/** Whether a table is not the audit trail, to which each move adds a record. */
+/** False for the audit trail, because each move adds a record to it. */
 function isNoTrail({ table }: { readonly table: string }): boolean {
   return table !== 'audit_records'
 }

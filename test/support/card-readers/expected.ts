@@ -64,7 +64,7 @@ export function expectedView(card: Fields, format: Format): View {
   }
 }
 
-/** V2 has no decorators, and V3 requires `use_regex`: it is true for keys between slashes. */
+/** V2 has no decorators. V3 requires `use_regex`, which is true if a key is between slashes. */
 function expectedEntry(entry: Fields, format: Format): Fields {
   const text = String(valueIn(entry, 'content'))
   if (format === 'v2') return { extensions: {}, ...entry, content: text.replace(/^(?:@@.*\n)+/, '') }

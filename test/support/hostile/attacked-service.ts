@@ -130,7 +130,7 @@ function textOf(path: string): string {
   return existsSync(path) ? readFileSync(path, 'utf8') : ''
 }
 
-/** CPU milliseconds of a process's first thread. In the file, the thread's name is in brackets and may contain spaces. */
+/** CPU milliseconds of a process's first thread. In `stat` the name of the thread is in brackets, and may contain spaces. */
 function cpuOf(pid: number): number {
   const fields = textOf(`/proc/${pid}/task/${pid}/stat`)
     .replace(/^.*\) /s, '')
@@ -149,11 +149,11 @@ async function held({ process, stderr }: SpawnedService, most: number): Promise<
   return undefined
 }
 
-/** A data folder for each checkout, copied for each row over SQLite, because making the accounts takes seconds. */
+/** A data folder with accounts for each checkout. Each row over SQLite gets a copy, because making accounts takes seconds. */
 const stencils = new Map<string, Promise<{ readonly path: string; readonly keys: readonly string[] }>>()
 const stencilFolders: (() => void)[] = []
 
-/** Removes the data folders that are copied for each row. */
+/** Removes the data folders whose copies the rows have used. */
 export function removeStencils(): void {
   for (const remove of stencilFolders.splice(0)) remove()
 }

@@ -48,15 +48,15 @@ class Round {
   }
 
   /**
-   * Ends the round, and aborts its requests. After this call, a request for plants or `/livez` that has waited longer than the
-   * pace is added to the latencies.
+   * Ends the round, and aborts its requests. The latency of an aborted request is added after this call, if the request has
+   * waited longer than the pace.
    */
   end(): Sights {
     this.#ending.abort()
     return this.#sights
   }
 
-  /** Sends requests repeatedly. A latency above the pace also counts for the requests that this request has delayed. */
+  /** Sends requests at the pace. If a request delays later requests, their latencies are added, too. */
   async #ask(kind: 'livez' | 'plants', path: string): Promise<void> {
     const sight = this.#sights[kind]
     while (!this.#ending.signal.aborted) {
@@ -132,7 +132,7 @@ process.on('message', (order: Order) => {
     return
   }
   const sights = round?.end()
-  // The latencies of pending requests, which the end aborts, are reported too.
+  // After this time the latencies of the aborted requests have been added.
   setTimeout(() => process.send?.(sights), 50)
 })
 process.on('disconnect', () => process.exit())

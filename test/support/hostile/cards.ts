@@ -54,7 +54,7 @@ const long = (count: number, length: number) => () =>
     content: 'moss and fern '.repeat(length / 14),
   }))
 
-/** A card with a test whose pattern takes exponential time in a backtracking engine. A command runs the test beside the service. */
+/** A card with a test whose pattern takes exponential time in a backtracking engine. A command runs the test. */
 const testOfCard: Row = {
   name: 'a card test with "matches": ["^(a+)+$"], by the command',
   isOfIssue: true,
@@ -145,7 +145,7 @@ const texts: readonly Row[] = [
   ),
 ]
 
-/** Prompts of one card for many users: each user's texts are cached. */
+/** Prompts of one card for many users. The service caches the card's texts for each user. */
 const manyUsers: Row = {
   name: '9,900 lines of example dialogue, for 20 names of users',
   warm,
@@ -160,7 +160,7 @@ const manyUsers: Row = {
   },
 }
 
-/** Lists of characters that tell something of each card. */
+/** Lists of cards with long creators and tags, which the lists show. */
 const longCreators: Row = {
   name: 'lists of 10 cards whose creators have 10 MB of letters, and whose tags are commas',
   isLargest: true,

@@ -9,8 +9,8 @@ import type { Kind, Watch, Watched } from './watch.ts'
 export interface Cost {
   readonly attackers: number
   /**
-   * CPU milliseconds of the longest stretch without a turn of the event loop, without collections. If `isLeast`, the main thread
-   * was too busy to report it, and this is the CPU time of the whole attack so far.
+   * CPU milliseconds of the longest stretch without a turn of the event loop, without garbage collections. If `isLeast` is
+   * true, the main thread was too busy to report, and `held` is the CPU time of the whole attack so far.
    */
   readonly held: number
   readonly isLeast: boolean
@@ -22,9 +22,9 @@ export interface Cost {
   readonly queued: number
   readonly quiet: Watched
   readonly watched: Watched
-  /** The peak memory above idle, in bytes. */
+  /** The peak memory above the memory of the idle service, in bytes. */
   readonly memory: number
-  /** The memory above idle after the calm, in bytes; undefined if the service was still busy. */
+  /** The memory above idle after `calmSeconds` without requests, in bytes; undefined if the service was still busy. */
   readonly calm: Promise<number | undefined>
   /** Seconds of the slowest reply. */
   readonly seconds: number
@@ -39,6 +39,7 @@ export interface Measuring {
   /** The numbers of attackers, in turn. */
   readonly attackers: readonly number[]
   readonly repeats: number
+  /** Seconds without requests after an attack, before the memory is measured: the calm. */
   readonly calmSeconds: number
   /** Whether all attackers use one account. */
   readonly isOneAccount: boolean
@@ -96,7 +97,7 @@ interface WarmService extends AttackedService {
   readonly quiet: Watched
   /** The memory above idle after the calm, in bytes; undefined if the service was still busy after the attack. */
   readonly calm: Promise<number | undefined>
-  /** Ends the attack. Then the service is closed. @param isCalm whether to wait and measure the memory first */
+  /** Closes the service after its attacks. @param isCalm whether to wait for the calm and measure the memory before */
   calmed(isCalm: boolean): void
 }
 

@@ -17,7 +17,7 @@ const branches = () => ({ allOf: times(100_000, () => ({ type: 'object' })) })
 
 export const schemas: readonly Row[] = [
   schemaRow('allOf of 100,000 branches', branches, {}, { isOfIssue: true }),
-  // The model does not exist, so only the reading of the request has a cost.
+  // The model does not exist, so the row shows only the cost of reading a request.
   schemaRow('allOf of 100,000 branches, only read', branches, { model: 'none' }),
   schemaRow(
     '3,000 properties with heavy patterns',

@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { onTestFinished } from 'vitest'
 import type { TestService } from '../service.ts'
 
-/** A proxy between a page and its service that cuts replies off, as a stopping service does. */
+/** A proxy between a page and its service. The proxy cuts replies off, as a stopping service does. */
 export interface Cutting {
   readonly url: string
   /** Whether replies of more than 10 kB break off in the middle. */

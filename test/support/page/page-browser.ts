@@ -18,7 +18,7 @@ export interface PageOptions extends BrowserContextOptions {
 export const phone = { width: 390, height: 844 }
 export const desktop = { width: 1280, height: 800 }
 
-/** A browser for a test file, which opens the page of a service for one test. */
+/** A browser for a test file. Each test opens the page of a service in this browser. */
 export interface PageBrowser {
   /**
    * Opens the page. At the end of the test the console must have only the lines in `expected`, the content security policy must

@@ -40,11 +40,11 @@ export function fieldCases(): readonly Case[] {
       messages: talk('Hello.', 'Hi.', 'And now?'),
     },
     {
-      name: 'post-history with {{original}}, of which there is none',
+      name: 'post-history with {{original}}, which has no value',
       card: cardOf({ post_history_instructions: '{{original}}Stay kind.' }),
       messages: hello,
     },
-    { name: 'line breaks of Windows', card: cardOf({ description: 'One.\r\nTwo.\r\n\r\nThree.' }), messages: hello },
+    { name: 'Windows line breaks', card: cardOf({ description: 'One.\r\nTwo.\r\n\r\nThree.' }), messages: hello },
     {
       name: 'blanks around fields',
       card: cardOf({ description: '\n  Fern.  \n', scenario: ' Dusk. ' }),
@@ -102,7 +102,7 @@ export function fieldCases(): readonly Case[] {
       otherwise: 'V2: every {{original}} is replaced. SillyTavern replaces only the first, and removes the others.',
     },
     {
-      name: "creator's notes by a macro",
+      name: "creator's notes in a macro",
       card: cardOf({ description: 'Fern. {{creatorNotes}}', creator_notes: 'Secret.' }),
       messages: hello,
       otherwise: "V2: the creator's notes must not be in a prompt. SillyTavern sends them if the card has the macro.",
@@ -127,7 +127,7 @@ export function exampleCases(): readonly Case[] {
         'The service drops blank blocks. SillyTavern sends another separator if the first marker is not in capitals.',
     },
     { name: 'the marker alone', ...block('<START>') },
-    { name: 'lines that go on', ...block('<START>\n{{user}}: one\ntwo\n\nthree\n{{char}}: four\nfive') },
+    { name: 'texts of several lines', ...block('<START>\n{{user}}: one\ntwo\n\nthree\n{{char}}: four\nfive') },
     { name: 'more colons in a line', ...block('<START>\n{{user}}: at 10:30: tea?\n{{char}}: yes: at 10:30') },
     { name: 'names as the author wrote them', ...block('<START>\nAda: Hi\nFern: Ho') },
     {
@@ -164,8 +164,12 @@ export function greetingCases(): readonly Case[] {
     { name: 'the first', card: several, messages: hello },
     { name: 'the second', card: several, greeting: 1, messages: hello },
     { name: 'the third', card: several, greeting: 2, messages: talk('a', 'b', 'c') },
-    { name: 'none', card: cardOf({ first_mes: '' }), messages: hello },
-    { name: 'no first, but others', card: cardOf({ first_mes: '', alternate_greetings: ['Other.'] }), messages: hello },
+    { name: 'no greeting', card: cardOf({ first_mes: '' }), messages: hello },
+    {
+      name: 'no first greeting, but others',
+      card: cardOf({ first_mes: '', alternate_greetings: ['Other.'] }),
+      messages: hello,
+    },
     { name: 'sent by the client', card: several, echo: 'First, Ada.', messages: talk('a', 'b', 'c') },
     { name: 'another one sent by the client', card: several, greeting: 1, echo: 'Second, Fern.', messages: hello },
     { name: 'with line breaks and asterisks', card: cardOf({ first_mes: '*Smiles.*\r\n\r\n"Hi."' }), messages: hello },
@@ -183,7 +187,7 @@ export function macroCases(): readonly Case[] {
       name: '{{newline}} and {{space}} with other numbers',
       ...text('a{{newline::0}}b{{space::3}}c{{space}}d{{newline 2}}e'),
     },
-    { name: 'a number of line breaks that is none', ...text('a{{newline::x}}b') },
+    { name: 'a number of line breaks that is no number', ...text('a{{newline::x}}b') },
     { name: 'a comment with an end', ...text('a{{//}}b\n{{char}}{{///}}c') },
     { name: 'comments in a comment', ...text('a{{//}}b{{//}}c{{///}}d{{///}}e') },
     { name: 'a comment in a condition', ...text('{{if 1}}a{{//}}b{{///}}c{{else}}d{{/if}}') },
@@ -191,7 +195,7 @@ export function macroCases(): readonly Case[] {
     { name: '{{noop}}', ...text('a{{noop}}b') },
     { name: 'a comment', ...text('a{{// nothing of this}}b') },
     { name: '{{reverse:…}}', ...text('{{reverse:abc}}') },
-    { name: '{{random}} and {{pick}} of one', ...text('{{random::one}} {{pick::one}} {{random:one}}') },
+    { name: '{{random}} and {{pick}} of one value', ...text('{{random::one}} {{pick::one}} {{random:one}}') },
     { name: '{{roll}} of one side', ...text('{{roll:1}} {{roll:d1}} {{roll:3d1}} {{roll 2d1}}') },
     { name: '{{roll}} with arithmetic', ...text('{{roll:2d1+3}}') },
     { name: 'date and weekday', ...text('{{date}} {{weekday}} {{isodate}}') },
@@ -214,15 +218,15 @@ export function macroCases(): readonly Case[] {
     { name: '{{if}}', ...text('{{if user}}yes{{/if}} {{if persona}}no{{else}}other{{/if}}') },
     { name: '{{charIfNotGroup}}, {{group}}, {{notChar}}', ...text('{{charIfNotGroup}} {{group}} {{notChar}}') },
     {
-      name: '{{lastMessage}} and its kin',
+      name: '{{lastMessage}} and similar macros',
       ...text('{{lastMessage}}|{{lastUserMessage}}|{{lastCharMessage}}', { messages: talk('a', 'b', 'c') }),
     },
     { name: '{{datetimeformat}}', ...text('{{datetimeformat YYYY-MM-DD}}') },
     { name: 'an unknown macro', ...text('a {{flourish}} b') },
     { name: 'nested macros', ...text('{{reverse:{{user}}}} {{random::{{char}}}}') },
-    { name: 'braces that are none', ...text('{ {{char}} } {{ {user}') },
+    { name: 'braces without a macro', ...text('{ {{char}} } {{ {user}') },
     {
-      name: "in the user's words",
+      name: 'macros in a message of the user',
       card: cardOf({}),
       messages: talk('I am {{user}}, you are {{char}}.'),
       otherwise:
@@ -277,14 +281,14 @@ export function conversationCases(): readonly Case[] {
   const end = { isContinued: true, messages: talk('Go on.', 'Once upon') }
   return [
     { name: 'ten messages', card, messages: talk('a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i') },
-    { name: 'two of the user in a row', card, messages: [...talk('a', 'b', 'c'), ...talk('d')] },
+    { name: 'two messages of the user in a row', card, messages: [...talk('a', 'b', 'c'), ...talk('d')] },
     {
-      name: 'two of the character in a row',
+      name: 'two messages of the character in a row',
       card,
       messages: [...talk('a', 'b'), { role: 'assistant', content: 'c' }, ...talk('d')],
     },
-    { name: 'a name before the words', card, messages: talk('Ada: hello', 'Hi.', 'Fern: what?') },
-    { name: 'a full-width colon in the words', card, messages: talk('阿达：你好', '你好。', '再见：好') },
+    { name: 'a name before the text of a message', card, messages: talk('Ada: hello', 'Hi.', 'Fern: what?') },
+    { name: 'a full-width colon in a message', card, messages: talk('阿达：你好', '你好。', '再见：好') },
     {
       name: 'an empty message in the middle',
       card,

@@ -4,12 +4,12 @@ import type { Said } from './case.ts'
 /** Fields of a card, or of a part of it. */
 export type Fields = Readonly<Record<string, unknown>>
 
-/** A V2 card with the name Fern. @param data the fields that are not empty */
+/** A V2 card of Fern. @param data the fields that differ from the default card */
 export function cardOf(data: Fields): Fields {
   return { spec: 'chara_card_v2', spec_version: '2.0', data: { ...emptyData, ...data } }
 }
 
-/** A V3 card with the name Fern. @param data the fields that are not empty */
+/** A V3 card of Fern. @param data the fields that differ from the default card */
 export function thirdOf(data: Fields): Fields {
   const more = { group_only_greetings: [], assets: [] }
   return { spec: 'chara_card_v3', spec_version: '3.0', data: { ...emptyData, ...more, ...data } }

@@ -17,7 +17,7 @@ export interface World {
   readonly book?: object
 }
 
-/** One conversation with one card. The prompts of SillyTavern and of the service for it are compared. */
+/** One conversation with one card, for which the prompts of SillyTavern and of the service are compared. */
 export interface Compared {
   readonly area: string
   readonly name: string
@@ -27,7 +27,7 @@ export interface Compared {
   readonly messages: readonly Said[]
   /** The index of the greeting: 0 is `first_mes`, n is alternate greeting n. */
   readonly greeting?: number
-  /** The greeting that begins the request to the service, if the client sends it back. */
+  /** The greeting, if the client sends it to the service as the first message of the request. */
   readonly echo?: string
   /** Whether the last message is the beginning of a reply, which the model continues. */
   readonly isContinued?: boolean

@@ -22,7 +22,7 @@ export function isSame({ theirs, ours }: Verdict): boolean {
 /**
  * Makes messages comparable: it trims each message, removes empty messages, and joins adjacent messages of the same role that
  * have no name. Before the conversation it joins them by a blank line, and within the conversation by a line break. The reason:
- * SillyTavern sends each field of a card as a message, and several entries at one depth as one message; the service sends all
+ * SillyTavern sends each field of a card as a message, and several entries at one depth as one message. The service sends all
  * fields before the conversation as one message, and each entry at a depth as one message.
  */
 export function normalised(messages: readonly Told[]): readonly Told[] {

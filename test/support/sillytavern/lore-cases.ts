@@ -18,15 +18,15 @@ export function keyCases(): readonly Case[] {
     ),
   })
   return [
-    { name: 'a key that is said, and one that is not', ...lore(entryOf('water', 'Wet.'), entryOf('sand', 'Dry.')) },
+    { name: 'a key that occurs, and a key that does not', ...lore(entryOf('water', 'Wet.'), entryOf('sand', 'Dry.')) },
     { name: 'the second of several keys', ...lore(entryOf('sand,water', 'Wet.')) },
-    { name: 'letters of the other case', ...lore(entryOf('WATER', 'Wet.')) },
+    { name: 'a key in capital letters', ...lore(entryOf('WATER', 'Wet.')) },
     {
-      name: 'case that counts',
+      name: 'case-sensitive keys',
       ...lore(entryOf('Water', 'No.', { case_sensitive: true }), entryOf('Tell', 'Yes.', { case_sensitive: true })),
     },
     { name: 'whole words by default', ...lore(entryOf('wat', 'No.'), entryOf('water', 'Yes.')) },
-    { name: 'parts of words where the entry says so', ...lore(entryOf('wat', 'Yes.', { match_whole_words: false })) },
+    { name: 'parts of words, if the entry allows them', ...lore(entryOf('wat', 'Yes.', { match_whole_words: false })) },
     { name: 'a key of two words', ...lore(entryOf('about wat', 'A part.')) },
     {
       name: 'a key in Chinese inside a sentence',
@@ -71,13 +71,13 @@ export function keyCases(): readonly Case[] {
     { name: 'an empty body', ...lore(entryOf('water', '')) },
     { name: 'macros in a body', ...lore(entryOf('water', '{{char}} gives {{user}} water.')) },
     {
-      name: "in the character's words",
+      name: 'a key in a message of the character',
       card: loreCard([entryOf('rain', 'Yes.')]),
       messages: talk('Hm?', 'The rain.', 'Go on.'),
     },
-    { name: 'in the greeting', card: loreCard([entryOf('welcome', 'Yes.')]), messages: hello },
+    { name: 'a key in the greeting', card: loreCard([entryOf('welcome', 'Yes.')]), messages: hello },
     {
-      name: 'four messages are looked at',
+      name: 'four messages are scanned',
       card: loreCard([entryOf('four', 'Yes.'), entryOf('three', 'No.')]),
       messages: long,
     },
@@ -91,12 +91,12 @@ export function keyCases(): readonly Case[] {
       messages: long,
     },
     {
-      name: 'the description is looked at',
+      name: 'the description is scanned',
       card: loreCard([entryOf('greenhouse', 'Yes.', { match_character_description: true })]),
       messages: hello,
     },
     {
-      name: 'personality, scenario and note are looked at',
+      name: 'personality, scenario and note are scanned',
       card: loreCard(
         [
           entryOf('calm', 'One.', { match_character_personality: true }, { insertion_order: 1 }),
@@ -112,7 +112,7 @@ export function keyCases(): readonly Case[] {
       messages: hello,
     },
     {
-      name: 'the persona is looked at',
+      name: 'the persona is scanned',
       card: loreCard([entryOf('botanist', 'Yes.', { match_persona_description: true })]),
       messages: hello,
       persona: 'Ada is a botanist.',
@@ -122,7 +122,7 @@ export function keyCases(): readonly Case[] {
       ...lore(entryOf('sand', '@@activate\nYes.'), entryOf('water', '@@dont_activate\nNo.')),
     },
     {
-      name: 'a name before what is said',
+      name: 'the name of the speaker as a key',
       card: loreCard([entryOf('Ada', 'Yes.')]),
       messages: hello,
       tavernSettings: { world_info_include_names: true },
@@ -130,7 +130,7 @@ export function keyCases(): readonly Case[] {
         'V3: keys are searched in the messages. By default SillyTavern puts "Name: " before each message, so an entry whose key is a name is always activated.',
     },
     {
-      name: 'parts of words in an entry of a specification',
+      name: "parts of words in an entry without SillyTavern's extensions",
       ...lore(plainEntry('wat', 'Yes.', { position: 'before_char' })),
       otherwise: 'V2 and V3: a key matches if the text contains it. By default SillyTavern matches only whole words.',
     },
@@ -153,7 +153,7 @@ export function keyCases(): readonly Case[] {
         'V2 and V3: with recursive_scanning false, lore does not trigger lore. SillyTavern uses only its own setting.',
     },
     {
-      name: 'a look behind in a regular expression',
+      name: 'a lookbehind in a regular expression',
       ...lore(entryOf('/(?<=about )water/', 'Yes.')),
       otherwise:
         'The service runs regular expressions in linear time, without look-around, because a card of an unknown author must not block other requests. The reply to the upload names the refused expression.',
@@ -173,7 +173,7 @@ export function placeCases(): readonly Case[] {
       messages: water,
     },
     {
-      name: 'several by their order',
+      name: 'several entries in their order',
       card: loreCard([at(0, 'c', 30), at(0, 'a', 10), at(0, 'b', 20), at(0, 'z', -1)]),
       messages: water,
     },
@@ -187,7 +187,7 @@ export function placeCases(): readonly Case[] {
       messages: three,
     },
     {
-      name: 'several at one depth by their order',
+      name: 'several entries at one depth, in their order',
       card: loreCard([at(4, 'b', 20, { depth: 1 }), at(4, 'a', 10, { depth: 1 })]),
       messages: three,
     },
@@ -200,23 +200,23 @@ export function placeCases(): readonly Case[] {
       note: { text: 'Note.', depth: 1, role: 'system' },
     },
     {
-      name: "several around the author's note, by their order",
+      name: "several entries around the author's note, in their order",
       card: loreCard([at(2, 'b', 20), at(3, 'd', 40), at(2, 'a', 10), at(3, 'c', 30)]),
       messages: three,
       note: { text: 'Note.', depth: 2, role: 'assistant' },
     },
     {
-      name: "above and below an author's note that there is not",
+      name: "above and below the author's note, without an author's note",
       card: loreCard([at(2, 'Top.', 1), at(3, 'Bottom.', 2)]),
       messages: talk('a', 'b', 'water', 'd', 'e'),
     },
     {
-      name: "above an author's note that there is not",
+      name: "above the author's note, without an author's note",
       card: loreCard([at(2, 'Top.', 1)]),
       messages: talk('a', 'b', 'water', 'd', 'e'),
     },
     {
-      name: "below an author's note that there is not",
+      name: "below the author's note, without an author's note",
       card: loreCard([at(3, 'Bottom.', 1)]),
       messages: talk('a', 'b', 'water', 'd', 'e'),
     },
@@ -242,7 +242,7 @@ export function placeCases(): readonly Case[] {
         'The service never drops an activated entry because of its form. SillyTavern drops text beside the examples that names no speaker.',
     },
     {
-      name: 'several of one order',
+      name: 'several entries with the same order',
       card: loreCard([at(0, 'first', 5), at(0, 'second', 5)]),
       messages: water,
       otherwise: 'Entries with the same insertion_order have the order of the file. SillyTavern reverses them.',
@@ -288,11 +288,11 @@ export function recursionCases(): readonly Case[] {
   const of = (content: string, extensions: Fields, insertion_order = 100) =>
     entryOf('water', content, { group: 'g', ...extensions }, { insertion_order })
   return [
-    { name: 'lore calls for lore', ...chain({}) },
-    { name: 'that is not called for by lore', ...chain({ exclude_recursion: true }) },
-    { name: 'that calls for none', ...chain({}, { prevent_recursion: true }) },
+    { name: 'lore that activates lore', ...chain({}) },
+    { name: 'an entry that is excluded from recursion', ...chain({ exclude_recursion: true }) },
+    { name: 'an entry that prevents recursion', ...chain({}, { prevent_recursion: true }) },
     {
-      name: 'not before other lore has fired',
+      name: 'entries that are delayed until recursion',
       card: loreCard([
         entryOf('water', 'Of rain.', {}, { insertion_order: 1 }),
         entryOf('tell', 'Told.', { delay_until_recursion: true }, { insertion_order: 2 }),
@@ -301,7 +301,7 @@ export function recursionCases(): readonly Case[] {
       messages: water,
     },
     {
-      name: 'not before other lore has fired, and none has',
+      name: 'an entry that is delayed until recursion, without other lore',
       card: loreCard([entryOf('water', 'Delayed.', { delay_until_recursion: true })]),
       messages: water,
     },
@@ -315,7 +315,7 @@ export function recursionCases(): readonly Case[] {
       messages: water,
     },
     {
-      name: 'constant, only in recursion',
+      name: 'a constant entry that is delayed until recursion',
       card: loreCard([
         entryOf('water', 'Of rain.', {}, { insertion_order: 1 }),
         entryOf('', 'Constant.', { delay_until_recursion: true }, { keys: [], constant: true, insertion_order: 2 }),
@@ -323,7 +323,7 @@ export function recursionCases(): readonly Case[] {
       messages: water,
     },
     {
-      name: 'a key in the conversation and a secondary in lore',
+      name: 'a key in the conversation and a secondary key in lore',
       card: loreCard([
         entryOf('water', 'Of rain.', {}, { insertion_order: 1 }),
         entryOf('tell', 'Both.', {}, { secondary_keys: ['rain'], insertion_order: 2 }),
@@ -339,20 +339,20 @@ export function recursionCases(): readonly Case[] {
       ...group(entryOf('water', 'Yes.', { probability: 0, useProbability: false })),
     },
     {
-      name: 'a group in which one overrides',
+      name: 'a group in which one entry overrides',
       ...group(of('a', {}, 1), of('b', { group_override: true }, 2), of('c', {}, 3)),
     },
     {
-      name: 'a group in which two override',
+      name: 'a group in which two entries override',
       ...group(of('a', { group_override: true }, 1), of('b', { group_override: true }, 2)),
     },
     {
       name: 'a group with weights 100 and 0',
       ...group(of('Yes.', { group_weight: 100 }, 2), of('No.', { group_weight: 0 }, 1)),
     },
-    { name: 'a group of one', ...group(of('Yes.', {})) },
+    { name: 'a group of one entry', ...group(of('Yes.', {})) },
     {
-      name: 'a group that lore calls for again',
+      name: 'a group with an entry that recursion finds later',
       card: loreCard([of('Of rain.', {}), entryOf('rain', 'Later.', { group: 'g' })]),
       messages: water,
     },
@@ -367,7 +367,7 @@ export function recursionCases(): readonly Case[] {
         'Entries that lost against another entry of their group stay out. In SillyTavern they come back in the recursion, which does not recognise an entry of two groups.',
     },
     {
-      name: 'a budget for two of three',
+      name: 'a budget for two of three entries',
       card: cardOf({
         character_book: bookOf(
           [10, 30, 20].map((insertion_order) =>
@@ -380,7 +380,7 @@ export function recursionCases(): readonly Case[] {
       tavernSettings: { world_info_budget_cap: 120 },
     },
     {
-      name: 'a budget for none',
+      name: 'a budget for no entry',
       card: cardOf({ character_book: bookOf([entryOf('water', ' wet'.repeat(50))], { token_budget: 20 }) }),
       messages: water,
       tavernSettings: { world_info_budget_cap: 20 },
@@ -415,7 +415,7 @@ export function timeCases(): readonly Case[] {
       messages: talk('water', 'b', 'sand'),
     },
     {
-      name: 'sticky in a group, and what lost against it is not on',
+      name: 'sticky in a group, and the entry that lost stays off',
       card: loreCard([
         entryOf('water', 'Sticky.', { scan_depth: 1, sticky: 9, group: 'g' }, { insertion_order: 1 }),
         entryOf(

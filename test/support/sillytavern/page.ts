@@ -9,7 +9,7 @@ import type { Tavern } from './program.ts'
 export interface TavernPage {
   /**
    * Plays a case as a user of the page would: imports the card and its lorebook, and enters the messages. The upstream answers
-   * with the character's message that follows a message of the user.
+   * each message of the user with the character's message that follows it in the case.
    * @returns the messages of the last request that the upstream got
    * @throws Error if the page sends no request
    */
@@ -80,7 +80,7 @@ async function close(browser: Browser, upstream: ScriptedUpstream): Promise<void
   await upstream.close()
 }
 
-/** Saves settings with which the page asks no questions at its first start. */
+/** Saves settings, so that the page shows no dialog at its first start. */
 async function setUp(program: Tavern): Promise<void> {
   const kept = await (await program.post('/api/settings/get', {})).json()
   const { settings } = Value.Decode(Type.Object({ settings: Type.String() }), kept)

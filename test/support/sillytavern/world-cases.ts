@@ -18,13 +18,13 @@ export function worldCases(): readonly Case[] {
       worlds: file({ ...wet, order: 10 }, { ...wet, content: 'Last.', order: 30 }),
     },
     {
-      name: "a world file that the character's book calls for",
+      name: "a world file that the character's book activates",
       card: loreCard([entryOf('water', 'It comes as rain.', {}, { insertion_order: 2 })]),
       messages: water,
       worlds: file({ key: ['rain'], content: 'Rain.', order: 1 }),
     },
     {
-      name: "a world file that calls for the character's book, and that for more of it",
+      name: "a world file that activates the character's book, which activates more of the file",
       card: loreCard([entryOf('rain', 'Of clouds.', {}, { insertion_order: 2 })]),
       messages: water,
       worlds: file(
@@ -61,7 +61,7 @@ export function worldCases(): readonly Case[] {
     { name: 'an entry for another character', ...plain, worlds: file({ ...wet, ...filter(['Mallow'], false) }) },
     { name: 'an entry for all but this character', ...plain, worlds: file({ ...wet, ...filter(['Fern'], true) }) },
     { name: 'an entry for normal answers', ...plain, worlds: file({ ...wet, triggers: ['normal'] }) },
-    { name: 'an entry for continuations alone', ...plain, worlds: file({ ...wet, triggers: ['continue'] }) },
+    { name: 'an entry only for continuations', ...plain, worlds: file({ ...wet, triggers: ['continue'] }) },
     { name: 'an entry that is switched off', ...plain, worlds: file({ ...wet, disable: true }) },
     { name: 'a chance of 0', ...plain, worlds: file({ ...wet, probability: 0 }) },
     { name: 'a lorebook in the request', ...plain, worlds: [{ book: bookOf([entryOf('water', 'Wet.')]) }] },

@@ -10,7 +10,7 @@ export interface Behaviour {
   /** The upstream's answer, in words. */
   readonly came: string
   readonly script: Script
-  /** Further fields of the request, which has a short message. Without them it requests a whole answer. */
+  /** Fields that are added to the request, or replaced. By default the request has a short message, and is for a whole answer. */
   readonly ask?: Readonly<Record<string, unknown>>
   /** The reply that the caller gets, in words. */
   readonly got: string
