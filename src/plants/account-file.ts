@@ -60,8 +60,9 @@ export async function* readAccountFile(bytes: AsyncIterable<Buffer>): AsyncGener
   }
   header ??= readHeader('')
   if (number - 1 === header.plants) return
+  const cause = number - 1 < header.plants ? 'The file is incomplete.' : 'Lines were added to the file.'
   throw new AccessError(
-    `The first line announces ${counted(header.plants, 'plant')}, but ${number - 1} follow. The file is incomplete.`,
+    `The first line announces ${counted(header.plants, 'plant')}, but ${number - 1} follow. ${cause}`,
   )
 }
 

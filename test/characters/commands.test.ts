@@ -264,7 +264,7 @@ describe('characters test', () => {
     [
       'a message without a role',
       [{ messages: [{ content: 'x' }], expect: { includes: ['x'] } }],
-      'extensions.conservatory.tests[0] has a message without role and content.',
+      'extensions.conservatory.tests[0] has a message without a role or without content.',
     ],
     [
       'no expectation',
@@ -274,7 +274,7 @@ describe('characters test', () => {
     [
       'a number',
       [{ messages: [{ role: 'user', content: 'x' }], expect: { includes: [5] } }],
-      'extensions.conservatory.tests[0] expects something else than lists of texts.',
+      'extensions.conservatory.tests[0] expects something else than texts.',
     ],
     [
       'a bad pattern',

@@ -49,13 +49,13 @@ function readTest(item: unknown): CardTest | string {
   if (!Array.isArray(messages) || messages.length === 0) return 'has no list of messages'
   const read = messages.map(readMessage)
   const whole = read.filter((message) => message !== undefined)
-  if (whole.length < read.length) return 'has a message without role and content'
+  if (whole.length < read.length) return 'has a message without a role or without content'
   const expect = valueIn(item, 'expect')
   if (!isFields(expect)) return 'expects nothing'
   const [includes, excludes, patterns] = ['includes', 'excludes', 'matches'].map((name) =>
     textsOf(valueIn(expect, name)),
   )
-  if (!includes || !excludes || !patterns) return 'expects something else than lists of texts'
+  if (!includes || !excludes || !patterns) return 'expects something else than texts'
   if (includes.length + excludes.length + patterns.length === 0) return 'expects nothing'
   if (patterns.some((pattern) => pattern.length > maxPatternLength))
     return `has a pattern of more than ${maxPatternLength} characters`
