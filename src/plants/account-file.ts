@@ -59,11 +59,14 @@ export async function* readAccountFile(bytes: AsyncIterable<Buffer>): AsyncGener
     if (plants.length > 0) yield plants
   }
   header ??= readHeader('')
-  if (number - 1 === header.plants) return
-  const cause = number - 1 < header.plants ? 'The file is incomplete.' : 'Lines were added to the file.'
-  throw new AccessError(
-    `The first line announces ${counted(header.plants, 'plant')}, but ${number - 1} follow. ${cause}`,
-  )
+  checkCount(header.plants, number - 1)
+}
+
+/** @throws AccessError if the file has another number of plants than its first line announces */
+function checkCount(announced: number, found: number): void {
+  if (found === announced) return
+  const cause = found < announced ? 'The file is incomplete.' : 'Lines were added to the file.'
+  throw new AccessError(`The first line announces ${counted(announced, 'plant')}, but ${found} follow. ${cause}`)
 }
 
 function readLine(line: string, header: Header | undefined, number: number): Header | PortablePlant {
