@@ -41,7 +41,7 @@ it('existing versions count as used on the day of the migration', async () => {
   for (const { used } of rows) expect(used).toBeGreaterThanOrEqual(begin)
   const store = new SqliteCharacterStore(database, new OutsideChanges(database))
   expect((await store.purge(null, begin)).removed).toStrictEqual([])
-  // After that day, only the 20 versions that were uploaded last stay.
+  // A purge of all versions that were not used after the migration keeps only the 20 that were uploaded last.
   const { removed } = await store.purge(null, unixSeconds() + 1)
   expect(removed.map(({ digest }) => digest).toSorted()).toStrictEqual(
     Array.from({ length: 10 }, (_, version) => `d00${version}`),

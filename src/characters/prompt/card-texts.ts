@@ -137,7 +137,7 @@ export class CardTexts {
     return this.#cache.text(key) !== undefined
   }
 
-  /** Takes from the card's budget the memory of a value that another cache keeps. @returns whether the value may be cached */
+  /** Subtracts a value from the card's budget before another cache keeps the value. @returns whether that cache may keep it */
   spend(characters: number): boolean {
     return this.#cache.spend(characters)
   }

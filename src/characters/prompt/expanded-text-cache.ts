@@ -57,7 +57,7 @@ export class ExpandedTextCache {
     if (this.#budget.spend(cached.text.length + overheadOfText)) this.#texts.set(key, cached)
   }
 
-  /** Takes from the budget the memory of a value that another cache keeps. @returns whether the value may be cached */
+  /** Subtracts a value from the budget before another cache keeps the value. @returns whether that cache may keep it */
   spend(characters: number): boolean {
     return this.#budget.spend(characters)
   }

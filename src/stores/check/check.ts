@@ -3,7 +3,7 @@ import { counted } from '../../text.ts'
 import type { Finding, RowRule, TableRule } from './rules.ts'
 import { rulesFor, tableRules } from './rules.ts'
 
-/** A value of a key. */
+/** The value of one column of a primary key. */
 export type KeyValue = string | number | bigint | Uint8Array | null
 
 /** A database to check. Rules for rows are checked with many short statements, so that no snapshot is open for long. */
