@@ -41,7 +41,7 @@ describe.each(['docs/chat.md', 'docs/clients.md'])('%s', (path) => {
     expect(steadyAnswer(await answerTo(shown, service))).toBe(steadyAnswer(shown.answer))
   })
 
-  it('shows configurations that can be read, with the address of the service', () => {
+  it('has only configurations in YAML that can be read and have the address of the service', () => {
     for (const [, text = ''] of guide.matchAll(/^```yaml\n([\s\S]*?)^```$/gm)) {
       expect(JSON.stringify(parse(text))).toContain('http://127.0.0.1:3000/v1')
     }

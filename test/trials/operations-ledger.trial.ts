@@ -32,7 +32,10 @@ interface FilledDatabase {
   openStores(): Promise<{ prune(before: number, most: number): Promise<number>; close(): Promise<void> }>
 }
 
-/** Makes a database with the first account and its key. The database is removed at the end of the running test. */
+/**
+ * Makes a database with the first account and its key. At the end of the running test its connection is closed and its folder is
+ * removed. A PostgreSQL database stays until the end of the run.
+ */
 async function makeDatabase(engine: string): Promise<FilledDatabase> {
   const folder = temporaryFolder()
   const url = engine === 'SQLite' ? undefined : await newPostgresDatabase()

@@ -58,7 +58,7 @@ class PatternWalker {
   /** Repeats that may still be added, if the pattern allows them. */
   #extra: number
   #variant: number
-  /** Letters that stand in the pattern's sets. They may be of an alphabet that `byPlainness` does not have. */
+  /** Letters from the pattern's character sets (`[…]`). They are tried after `byPlainness`, which has only ASCII characters. */
   readonly #lettersOfSets = new Set<string>()
   /** Units of work since the last step. */
   #units = 0

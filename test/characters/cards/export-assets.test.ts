@@ -95,7 +95,7 @@ describe('9 assets in exports', () => {
     ])
   })
 
-  test('9 a second asset of a file that does not fit twice is reported', () => {
+  test('9 if a file fits only once, a second asset that names it is reported', () => {
     const large = Buffer.alloc(4_000_000, 'ab1')
     const assets = [asset('embeded://big'), asset('embeded://big', { name: 'again' })]
     const source = readCardSource(
