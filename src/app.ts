@@ -54,7 +54,7 @@ import { noAccount, type Scheduler } from './work.ts'
 export interface AppParts {
   readonly config: Config
   readonly stores: Stores
-  /** Whether the database was found damaged; by default `/readyz` never reports damage. */
+  /** Whether the database was found damaged. Without this part `/readyz` never reports damage. */
   readonly damage?: Damage
   readonly guard: Guard
   readonly limiter: Limiter
@@ -63,7 +63,7 @@ export interface AppParts {
   readonly metering: Metering
   readonly prompt: PromptSettings
   readonly metrics: Metrics
-  /** Whether the service is about to stop; by default the service never drains. */
+  /** Whether the service is about to stop. Without this part the service never drains. */
   readonly drain?: Drain
   /** Counts the bytes that requests hold. */
   readonly inFlight: BytesInFlight
@@ -72,13 +72,13 @@ export interface AppParts {
   /** Traces requests; undefined if traces are off. */
   readonly tracer?: Pick<Tracer, 'traceRequests'> | undefined
   readonly logger: FastifyBaseLogger
-  /** Measures how long a stream is silent, for its keep-alives; by default the machine's clock. */
+  /** The clock for the keep-alives of streams. By default it is the machine's clock. */
   readonly clock?: Clock | undefined
-  /** The event-loop measurements that load shedding uses; by default those of this process. */
+  /** The event-loop measurements that load shedding uses. By default they come from this process. */
   readonly loop?: LoopMonitor | undefined
 }
 
-/** Makes the Fastify instance that all routes are registered on, with the behaviour that they share. */
+/** Makes the Fastify instance, with the behaviour that all routes share. */
 export function createServer(
   logger: FastifyBaseLogger,
   config: Pick<Config, 'requestTimeoutSeconds'>,
@@ -98,16 +98,19 @@ export function createServer(
     },
     clientErrorHandler: answerParserError,
     ...limits,
-    // With true, Node itself would refuse a request that has no `Host`, and its reply would have no body.
+    // With `requireHostHeader: true`, Node itself refuses a request without `Host`, and the reply of Node has no body.
     http: { ...http, requireHostHeader: false, ServerResponse },
   }
-  // The compilers are set here, because otherwise Fastify loads its own compilers: 3 MB that nothing uses.
-  // Fastify's types allow only its own compilers, hence Object.assign.
+  // Without this option Fastify loads its own compilers. They take 3 MB, and nothing uses them. Fastify's types allow only its
+  // own compilers, hence Object.assign.
   const compilersFactory = { buildValidator: () => validatorCompiler, buildSerializer: () => serializerCompiler }
   return Fastify(Object.assign(options, { schemaController: { compilersFactory } }))
 }
 
-/** Registers the whole HTTP service: first the hooks of all routes, then the routes. Hooks of one kind run in this order. */
+/**
+ * Registers the whole HTTP service: first the hooks of all routes, then the routes. Hooks of the same kind run in the order of
+ * registration.
+ */
 export async function registerService(app: FastifyInstance, parts: AppParts): Promise<void> {
   const { config, stores, guard, limiter, library, metrics, inFlight, drain = new Drain() } = parts
 
@@ -137,7 +140,7 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
   if (config.docs === 'on') await app.register(documentsPlugin)
   if (config.page === 'on') await app.register(pagePlugin, { hasDocuments: config.docs === 'on' })
 
-  // With METRICS_PORT the metrics are served on that port only.
+  // If METRICS_PORT is set, the metrics are served only on that port.
   if (config.metricsPort === undefined) await app.register(metricsPlugin, { guard, metrics })
 
   const pages = new PageCache()
@@ -173,7 +176,7 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
   await registerChat(app, parts, { shedLoad, workOf, openHeld })
 }
 
-/** Registers the routes of chat, responses and models, without a prefix and under `/v1`. */
+/** Registers the routes of chat, responses and models twice: without a prefix, and under `/v1`. */
 async function registerChat(
   app: FastifyInstance,
   parts: AppParts,
@@ -206,7 +209,7 @@ async function registerChat(
   await app.register(modelsPlugin, { ...listing, prefix: '/v1', isAlias: true })
 }
 
-/** Gives all database calls of a request one common deadline, if the stores support it, as those of PostgreSQL do. */
+/** Gives all database calls of a request one common deadline. Only the stores of PostgreSQL support this deadline. */
 function shareDeadline(app: FastifyInstance, { duringRequest }: Stores): void {
   if (!duringRequest) return
   app.addHook('onRequest', (request, { raw }, done) => {
@@ -218,13 +221,13 @@ function shareDeadline(app: FastifyInstance, { duringRequest }: Stores): void {
   })
 }
 
-/** Makes a function that opens the `Work` of a request, which shares the event loop with the work of all other requests. */
+/** Makes a function that opens the `Work` of a request. The scheduler shares the event loop among the work of all requests. */
 function workByRequest(scheduler: Scheduler) {
   return (request: FastifyRequest, signal: AbortSignal) =>
     scheduler.workOf({ account: callerOf(request).account.id, signal })
 }
 
-/** Counts the stored objects of an account, for its limits. */
+/** Counts what an account has stored, for the limits of the account. */
 function storedCountsOf({ plants, characters }: Stores): StoredCounts {
   return {
     plants: (account, enough) => plants.count(account, enough),

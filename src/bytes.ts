@@ -2,19 +2,19 @@ import { createHash } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 import type { Steps } from './work.ts'
 
-/** Buffers of up to this size are left to garbage collection: to free them at once would save little memory. */
+/** Buffers of up to this size are left to garbage collection, because they take little memory. */
 const minFreedBytes = 8192
 
-/** The largest `ArrayBuffer` that may be Node's pool, which many buffers share (`Buffer.poolSize`). */
+/** An `ArrayBuffer` of up to this size may be Node's pool (`Buffer.poolSize`), which many buffers share. */
 const maxPoolBytes = 64 * 1024
 
-/** Bytes that one step copies or reads, in some 0.3 ms, or hashes, in about a millisecond. */
+/** The bytes of one step. Copying or reading them takes about 0.3 ms, and hashing them about 1 ms. */
 const bytesOfStep = 1024 ** 2
 
 /** Units of work to copy or read bytes. */
 const unitsOf = (bytes: Buffer) => bytes.length >> 5
 
-/** The pieces of bytes, one for each step, without a copy. */
+/** Splits bytes into one piece for each step, without a copy. */
 function* piecesOf(bytes: Buffer): Generator<Buffer> {
   for (let start = 0; start < bytes.length; start += bytesOfStep) yield bytes.subarray(start, start + bytesOfStep)
 }
@@ -25,9 +25,9 @@ export function lengthOf(pieces: readonly Buffer[]): number {
 }
 
 /**
- * Frees the memory of unused bytes at once instead of at the next garbage collection. The bytes are empty from then on. A part of
- * an `ArrayBuffer` of at most 64 KiB is not freed: the rest may hold other bytes, as in Node's pool (`Buffer.poolSize`). A larger
- * `ArrayBuffer` is always freed as a whole.
+ * Frees the memory of unused bytes at once instead of at the next garbage collection. Then the array is empty. An array that is
+ * only a part of an `ArrayBuffer` of at most 64 KiB is not freed, because other arrays may share this `ArrayBuffer` (Node's pool,
+ * `Buffer.poolSize`). A larger `ArrayBuffer` is always freed as a whole.
  */
 export function freeBytes({ buffer, length }: Uint8Array): void {
   if (!(buffer instanceof ArrayBuffer)) return
@@ -48,7 +48,7 @@ export function* joinBytes(parts: readonly Buffer[]): Steps<Buffer> {
   return whole
 }
 
-/** The CRC-32 of bytes (as in PNG and zip), in steps. @param before the checksum of the bytes before them */
+/** The CRC-32 of bytes (as in PNG and zip), in steps. @param before the checksum of the preceding bytes */
 export function* crc32Steps(bytes: Buffer, before = 0): Steps<number> {
   let checksum = before
   for (const piece of piecesOf(bytes)) {

@@ -1,4 +1,4 @@
-/** A timer of a clock. */
+/** A timer that a clock has started. */
 export interface Timer {
   /** Restarts the timer with its first duration, also after it has fired. */
   refresh(): unknown
@@ -6,11 +6,11 @@ export interface Timer {
   close(): unknown
 }
 
-/** A source of time and timers: the machine's clock, or a test's, whose time the test advances. */
+/** A source of time and timers: the machine's clock, or the clock of a test, which the test advances. */
 export interface Clock {
   /** Monotonic milliseconds. */
   now(): number
-  /** Calls back once, after so many milliseconds. */
+  /** Calls `callback` once, after `milliseconds`. */
   setTimeout(callback: () => void, milliseconds: number): Timer
 }
 
@@ -27,7 +27,7 @@ export const unrefClock: Clock = {
 }
 
 /**
- * Resolves after so many milliseconds.
+ * Resolves after `milliseconds`.
  * @throws the signal's reason when the signal aborts first
  */
 export function pause(clock: Clock, milliseconds: number, signal: AbortSignal): Promise<void> {

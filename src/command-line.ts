@@ -20,7 +20,7 @@ import { addUsageCommands } from './usage/commands.ts'
  * Runs a command.
  * @param words the arguments of the process
  * @param serve runs the command `serve`
- * @returns the exit code: 0 for success, 2 for wrong usage, which has been printed
+ * @returns the exit code: 0 for success; 2 for wrong usage, after the error has been printed
  * @throws Error with one clear sentence when the command is refused or fails
  */
 export async function runCommand(
@@ -33,7 +33,7 @@ export async function runCommand(
     return 0
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2
-    // A 400 is the operator's wrong usage here.
+    // On the command line, an error with the status 400 means wrong usage.
     if (!(error instanceof ApiError) || error.status !== 400) throw error
     printNotice(`${error.message}`)
     return 2
@@ -41,8 +41,8 @@ export async function runCommand(
 }
 
 /**
- * The command line: `serve`, which is also the default, and the operator's commands, which may run beside the service.
- * Data goes to stdout, notices to stderr. A command imports its modules when it runs.
+ * The command line: `serve`, which is the default command, and the operator's commands. The operator's commands may run while the
+ * service runs. Data goes to stdout, notices go to stderr. Each command imports its modules when it runs.
  */
 function createProgram(environment: Environment, serve: () => Promise<void>): Command {
   const config = (): Config => readConfig(environment)
@@ -52,7 +52,7 @@ function createProgram(environment: Environment, serve: () => Promise<void>): Co
     )
     .version(readManifest().version, '--version', 'print the version')
     .exitOverride()
-  program.command('serve').description('run the service, as without any command').action(serve)
+  program.command('serve').description('run the service; this is the default command').action(serve)
   const withStores = async <T>(work: (stores: Stores) => Promise<T>): Promise<T> => {
     const { openStores } = await import('./stores/open.ts')
     const stores = await openStores(config())

@@ -18,7 +18,7 @@ export class PlainCommand extends Command {
 
   #sentence(message: string, code: string | undefined): string {
     if (code === 'commander.missingMandatoryOptionValue') {
-      // If a required option is mistyped, commander reports that the option is missing, and not that the word is unknown.
+      // If the operator mistypes a required option, commander reports a missing option instead of an unknown one.
       const mistyped = this.args.find((word) => word.startsWith('--'))?.replace(/=.*/s, '')
       if (mistyped !== undefined) {
         const meant = nearest(
@@ -47,7 +47,7 @@ function pathOf(command: Command): string {
   return command.parent === null ? command.name() : `${pathOf(command.parent)} ${command.name()}`
 }
 
-/** Removes API keys, and passwords in URLs: the operator may have typed them in the wrong place. */
+/** Removes API keys, and passwords in URLs: the operator may have typed them in the wrong argument. */
 function withoutSecrets(text: string): string {
   return text.replace(/cv_[0-9A-Za-z]{5,}/g, 'cv_…').replace(/\/\/[^/\s]*@/g, '//…@')
 }

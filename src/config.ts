@@ -3,7 +3,7 @@ import { type Limits, settingsLimits } from './limit-values.ts'
 import { type Networks, parseNetworks } from './networks.ts'
 import { type Proxies, readProxySettings } from './proxies.ts'
 
-/** All settings of the operator, read once at start. Sizes are bytes; the names of times have their unit. */
+/** All settings of the operator, read once at start. Sizes are in bytes. The name of a time ends with its unit. */
 export interface Config {
   readonly host: string
   readonly port: number
@@ -12,7 +12,10 @@ export interface Config {
   /** Proxies whose `X-Forwarded-For` is trusted. */
   readonly trustedProxies: Networks | undefined
   readonly dataDirectory: string
-  /** The folder that is searched for `models.json`, `characters/` and `lorebooks/` before the data folder; it is only read. */
+  /**
+   * The service looks for `models.json`, `characters/` and `lorebooks/` in this folder, then in the data folder. The folder may
+   * be read-only.
+   */
   readonly configDirectory: string
   /** The SQLite file, used if `databaseUrl` is undefined. */
   readonly databasePath: string
@@ -20,7 +23,7 @@ export interface Config {
   readonly databaseUrl: string | undefined
   readonly bootstrapKey: string | undefined
   readonly upstream: Upstream | undefined
-  /** The model that the id `default` stands for. Beside a `models.json` this setting is a fault. */
+  /** The model that the id `default` stands for. If there is a `models.json`, this setting must not be set. */
   readonly defaultModel: string | undefined
   /** Whether `GET /models` lists the understudies that misbehave on purpose. */
   readonly listMisbehaving: 'on' | 'off'
@@ -31,40 +34,40 @@ export interface Config {
   readonly plantBodyLimit: number
   readonly chatBodyLimit: number
   readonly cardBodyLimit: number
-  /** The most bytes that large bodies and large replies hold in memory at the same time (`BytesInFlight`). */
+  /** The most bytes that all large bodies and large replies together may hold in memory (`BytesInFlight`). */
   readonly maxInFlightBytes: number
   readonly requestTimeoutSeconds: number
   readonly readerTimeoutSeconds: number
   readonly shutdownGraceSeconds: number
-  /** Seconds in which a stopping service still takes requests, and reports on `/readyz` that it is going down. */
+  /** A stopping service still accepts requests for this time, while `/readyz` reports that the service stops. */
   readonly drainSeconds: number
   /** Seconds that a start waits for the database, or for the lock of the data folder. */
   readonly startTimeoutSeconds: number
   readonly sseKeepaliveMs: number
-  /** The limits of accounts without values of their own. */
+  /** The limits of every account for which the operator has set no other limits. */
   readonly limits: Limits
   readonly ledgerDays: number
   readonly auditDays: number
-  /** Origins whose pages may call the service, or `*` alone for all. */
+  /** The origins whose pages may call the service; only `*` means all origins. */
   readonly corsOrigins: readonly string[]
   /** Whether `/docs` and `/openapi.json` are served. */
   readonly docs: 'on' | 'off'
   /** Whether `GET /` is served. */
   readonly page: 'on' | 'off'
   readonly characters: 'open' | 'closed'
-  /** Whether a card may name the model that plays its character, if the request names the default model. */
+  /** Whether a card may choose the model of its character, for requests that name the default model. */
   readonly characterModels: 'on' | 'off'
   readonly systemPrompt: string | undefined
   readonly postHistoryPrompt: string | undefined
   readonly greeting: 'auto' | 'never'
-  /** The variables for the `${NAME}`s of `models.json`. */
+  /** The values for each `${NAME}` in `models.json`. */
   readonly environment: Environment
 }
 
 /** The environment that the settings come from. */
 export type Environment = Readonly<Record<string, string | undefined>>
 
-/** The OpenAI-compatible upstream that is set without `models.json`: `OPENAI_BASE_URL` and `OPENAI_API_KEY`. */
+/** The OpenAI-compatible upstream of the settings `OPENAI_BASE_URL` and `OPENAI_API_KEY`. */
 export interface Upstream {
   readonly baseUrl: string
   readonly apiKey: string | undefined
@@ -104,7 +107,7 @@ function textsOf(environment: Environment) {
 }
 
 /**
- * Reads the settings from the environment; an empty variable counts as not set.
+ * Reads the settings from the environment. An empty variable counts as not set.
  * @throws ConfigError that names all malformed settings
  */
 export function readConfig(environment: Environment): Config {
@@ -181,7 +184,7 @@ export function readConfig(environment: Environment): Config {
 
 function readBootstrapKey(key: string | undefined, faults: string[]): string | undefined {
   if (key !== undefined && !fitsHeader.test(key)) {
-    faults.push('BOOTSTRAP_KEY holds characters outside printable ASCII, which an HTTP header cannot carry.')
+    faults.push('BOOTSTRAP_KEY has characters that an HTTP header cannot carry; use only printable ASCII.')
   } else if (key !== undefined && key.length < minBootstrapKeyLength) {
     faults.push(`BOOTSTRAP_KEY is too short; give at least ${minBootstrapKeyLength} characters.`)
   }
@@ -202,7 +205,7 @@ function inFlightBound(config: Config, faults: string[]): number {
 function readUpstream(baseUrl: string | undefined, apiKey: string | undefined, faults: string[]): Upstream | undefined {
   if (baseUrl === undefined && apiKey === undefined) return undefined
   if (apiKey !== undefined && !fitsHeader.test(apiKey)) {
-    faults.push('OPENAI_API_KEY holds characters outside printable ASCII, which an HTTP header cannot carry.')
+    faults.push('OPENAI_API_KEY has characters that an HTTP header cannot carry; use only printable ASCII.')
   }
   const url = plainAddress(baseUrl ?? 'https://api.openai.com/v1')
   if (url === undefined) {
@@ -212,7 +215,10 @@ function readUpstream(baseUrl: string | undefined, apiKey: string | undefined, f
   return { baseUrl: url, apiKey }
 }
 
-/** The URL without slashes at its end; undefined if it has a query, a fragment, a user name or a password, or is not http(s). */
+/**
+ * The URL without slashes at its end. Undefined for a URL with a query, a fragment, a user name or a password, or without
+ * http(s).
+ */
 export function plainAddress(text: string): string | undefined {
   const url = URL.parse(text)
   const isPlain = url !== null && url.href === `${url.origin}${url.pathname}`
@@ -226,7 +232,7 @@ function readProxies(written: string | undefined, faults: string[]): Networks | 
   return undefined
 }
 
-/** A variable in lower case wins over the same variable in upper case: some programs read only lower case. */
+/** A name in lower case has precedence over the same name in upper case: some programs read only lower case. */
 function readOutboundProxies(text: (name: string) => string | undefined, faults: string[]): Proxies {
   const written = {
     HTTP_PROXY: text('http_proxy') ?? text('HTTP_PROXY'),
@@ -249,7 +255,7 @@ function readOrigins(written: string | undefined, faults: string[]): readonly st
     const isOrigin = isHttp ? url?.origin === origin : /^[a-z][a-z0-9+.-]*:\/\/[^\s/?#]+$/.test(origin)
     if (isOrigin) continue
     const advice = url && isHttp ? `give ${url.origin}` : 'give a scheme and a host, such as https://a.example'
-    faults.push(`CORS_ORIGINS has ${JSON.stringify(origin)}, which is no origin; ${advice}.`)
+    faults.push(`CORS_ORIGINS has ${JSON.stringify(origin)}, which is not an origin; ${advice}.`)
   }
   return origins
 }

@@ -5,12 +5,12 @@ import { dataDirectoryOf, readConfig } from './config.ts'
 import { prepareFolder, sentenceOf } from './storage/data-folder.ts'
 import { isWindows, userId } from './storage/rights.ts'
 
-// Files and folders that the service and its commands make are for this user only: 0600 and 0700.
+// Only this user may read the files (0600) and folders (0700) that the service and its commands make.
 process.umask(0o077)
 const words = process.argv.slice(2)
-// The exit code is 0 for success, 1 for a refusal or a failure, with one clear sentence on stderr, and 2 for wrong usage.
+// Exit codes: 0 for success, 1 for a refusal or a failure (with one sentence on stderr), 2 for wrong usage.
 try {
-  // Serving needs no parser of the command line, and starts quicker without loading one.
+  // `serve` needs no parser of the command line, and the service starts faster without loading the parser.
   if (words.length === 0 || (words.length === 1 && words[0] === 'serve')) {
     await startServing()
   } else {
@@ -26,15 +26,15 @@ try {
   process.exitCode = 1
 }
 
-/** Reports a failed write to stdout: the disk is full, or a reader such as `head` has ended. */
+/** Reports a failed write to stdout. The disk may be full, or a reader such as `head` may have ended. */
 function reportUnprinted(error: Error): void {
   process.exitCode = 1
   process.stderr.write(`Not everything could be printed on stdout: ${error.message}.\n`)
 }
 
 /**
- * Turns on V8's compile cache for the modules that are imported next: from the second run on, a command takes half the time.
- * The cache is used only in an existing data folder that no other user may write to, since the cached code is executed.
+ * Turns on V8's compile cache for the modules that are imported next. With a filled cache, a command takes half the time. Cached
+ * code is executed. So the cache is used only in an existing data folder into which no other user may write.
  */
 function useCompiled(folder: string): void {
   try {
@@ -48,7 +48,7 @@ function useCompiled(folder: string): void {
 async function startServing(): Promise<void> {
   const config = readConfig(process.env)
   prepareFolder(config.dataDirectory)
-  // From the second start on, the modules below come from the compile cache: 100 ms and 10 MB less.
+  // From the second start on, V8 takes the modules below from the compile cache, which saves 100 ms and 10 MB.
   module.enableCompileCache(join(config.dataDirectory, 'cache'))
   const { serve } = await import('./serve.ts')
   await serve(config)

@@ -25,12 +25,12 @@ export class ApiError extends Error {
   }
 }
 
-/** A fault of the data folder or the database that the operator can mend. Its message is one clear line. */
+/** A fault of the data folder or of the database that the operator can repair. The message is one line. */
 export class StorageError extends Error {
   override readonly name = 'StorageError'
 }
 
-/** A `StorageError` whose cause may pass soon, such as a database that is starting. A start of the service may retry. */
+/** A `StorageError` for a temporary fault, such as a database that is starting. When the service starts, it may retry. */
 export class StorageNotReady extends StorageError {}
 
 /**
@@ -42,7 +42,7 @@ export function invalidField(param: string, problem: string, what = 'The field')
   return new ApiError(400, 'invalid_field', `${what} "${param}" ${problem}.`, { param })
 }
 
-/** The error of a request whose client went away. @param cause goes only to the log */
+/** The error of a request whose client has disconnected. @param cause goes only to the log */
 export function clientGone(cause?: unknown): ApiError {
   return new ApiError(499, 'client_gone', 'The client went away.', { cause })
 }
@@ -58,7 +58,7 @@ export function overloaded(
   return new ApiError(503, 'overloaded', message, { headers: { 'retry-after': '1', ...headers } })
 }
 
-/** Fastify's errors that a caller can mend, as the service's status, code and message. */
+/** The service's status, code and message for each of Fastify's errors that the caller can correct. */
 const frameworkErrors: Readonly<Record<string, readonly [status: number, code: string, message: string]>> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: [
     415,
@@ -83,7 +83,7 @@ export function toApiError(thrown: unknown): ApiError {
   return new ApiError(
     500,
     'internal_error',
-    'Something failed on our side. Try again; if it stays, tell the operator.',
+    'Something failed in the service. Try again. If it fails again, tell the operator.',
     {
       cause: thrown,
     },
@@ -96,7 +96,7 @@ export function toApiError(thrown: unknown): ApiError {
  */
 const damage = /^(?:SQLITE_(?:CORRUPT|NOTADB)|SQLITE_IOERR_(?:SHORT_READ|DATA|CORRUPTFS)$|XX001$|XX002$|58P01$)/
 
-/** Whether an error, or a cause of it, has a database's code for damage. */
+/** Whether an error, or one of its causes, has a database's code for damage. */
 export function isDamage(error: unknown): boolean {
   return error instanceof Error && (damage.test(codeOf(error)) || isDamage(error.cause))
 }

@@ -1,4 +1,4 @@
-/** An object of a parsed document. The functions below read only its own properties. */
+/** An object of a parsed document. The functions below do not read inherited properties. */
 export type Fields = Readonly<Record<string, unknown>>
 
 /** Whether a value is an object, and not an array. */
@@ -6,12 +6,12 @@ export function isFields(value: unknown): value is Fields {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** An own property; undefined for an inherited one (`__proto__`, `constructor`). */
+/** The value of an own property. Undefined for an inherited property (`__proto__`, `constructor`). */
 export function valueIn(fields: Fields, name: string): unknown {
   return Object.hasOwn(fields, name) ? fields[name] : undefined
 }
 
-/** An own property of a value of any type, also of an array; undefined if the value has no such property. */
+/** The value of an own property of any value, also of an array. Undefined if there is no such property. */
 export function field(value: unknown, name: string): unknown {
   if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) return undefined
   return Reflect.get(value, name)
@@ -42,7 +42,9 @@ export function textsIn(fields: Fields, name: string): readonly string[] {
   return listIn(fields, name).filter((item) => typeof item === 'string')
 }
 
-/** The finite number with this name; a text such as `"4"` is converted, since real cards have both. Otherwise undefined. */
+/**
+ * The finite number with this name. Real cards also write numbers as texts such as `"4"`, so a text is converted. Else undefined.
+ */
 export function numberIn(fields: Fields, name: string): number | undefined {
   const value = valueIn(fields, name)
   if (typeof value === 'string' && value.trim() === '') return undefined

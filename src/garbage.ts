@@ -3,15 +3,19 @@ import { runInNewContext } from 'node:vm'
 import { type Clock, unrefClock } from './clock.ts'
 
 /**
- * Waits until the next check. The first wait is the usual one. After each collection in a row the next wait follows, because
- * the memory that is left may be in use. A large card is cached for 30 s, and its memory is released within a minute.
+ * The waits between two checks. Usually the first wait applies. After each further collection in a row the next, longer wait
+ * applies, because the remaining memory may be in use. A large card is cached for 30 s, and its memory is released within a
+ * minute.
  */
 const waitsMs = [5000, 10_000, 20_000, 20_000, 20_000, 20_000]
 
-/** A collection needs an event loop that was busy for at most this share of the time, because it delays requests. */
+/** A collection delays requests. So there is one only if the event loop was busy for at most this share of the time. */
 const maxBusyShare = 0.05
 
-/** So much more memory than usual is worth a collection; so much more than after the last collection is another burst. */
+/**
+ * Growth above the usual memory by more than this starts a collection. Growth after a collection by more than this is a new
+ * burst.
+ */
 const minGrowthBytes = 32 * 1024 ** 2
 
 /** The process whose memory is released. */
@@ -25,21 +29,20 @@ export interface MemoryUser {
 }
 
 /**
- * The garbage that V8 may add to a large heap before it collects, in percent of the memory in use. Without a bound V8 lets a
- * heap of 100 MB grow to four times that on a machine with much memory, whatever the requests hold.
+ * The garbage that V8 may add to a large heap before the next collection, in percent of the memory in use. Without this bound, V8
+ * lets a heap of 100 MB grow to 400 MB on a machine with much memory.
  */
 const maxGarbagePercent = 40
 
-/** A smaller heap grows as V8 decides: with the bound, V8 collected a heap of 30 MB ten times in four seconds of load. */
+/** Smaller heaps have no bound: with the bound, V8 collected a heap of 30 MB ten times in four seconds of load. */
 const largeHeapBytes = 80 * 1024 ** 2
 
 /** The interval between two readings of the heap's size. */
 const heapCheckIntervalMs = 250
 
-/** V8's heap. */
 interface Heap {
   usedBytes(): number
-  /** Sets by how many percent the heap may grow beyond the memory in use after a collection. */
+  /** Sets how far the heap may grow after a collection, in percent of the memory that is then in use. */
   setGrowth(percent: number): void
 }
 
@@ -50,13 +53,13 @@ const thisHeap: Heap = {
 
 /**
  * Bounds the garbage in a large heap while the process runs (docs/decisions/0023-bytes-in-flight.md). V8 has one growth factor
- * for all sizes, and reads it at the end of each collection; so the factor follows the size.
+ * for heaps of all sizes, and reads it at the end of each collection. So this function changes the factor with the size.
  */
 export function boundGarbage(clock: Clock = unrefClock, heap: Heap = thisHeap): void {
   let isBounded = false
   const check = () => {
     const isLarge = heap.usedBytes() >= largeHeapBytes
-    // Zero leaves the factor to V8.
+    // With zero, V8 chooses the factor.
     if (isLarge !== isBounded) heap.setGrowth(isLarge ? maxGarbagePercent : 0)
     isBounded = isLarge
     clock.setTimeout(check, heapCheckIntervalMs)
@@ -66,18 +69,17 @@ export function boundGarbage(clock: Clock = unrefClock, heap: Heap = thisHeap): 
 
 /**
  * Lets V8 make all objects in the new space. By default V8 makes objects in the old space if earlier objects of the same code
- * lived long. The first requests live long, because they wait for connections and for compiled code. Then each later request
- * leaves garbage in the old space, which keeps the rest of the request in memory too, and costs CPU time
- * (docs/decisions/0023-bytes-in-flight.md).
+ * lived long. The objects of the first requests live long, because these requests wait for connections and for compiled code.
+ * Then each later request leaves garbage in the old space. This garbage keeps other objects of the request in memory, and costs
+ * CPU time (docs/decisions/0023-bytes-in-flight.md).
  */
 export function keepNewObjectsApart(): void {
   setFlagsFromString('--no-allocation-site-pretenuring')
 }
 
 /**
- * Releases memory to the system while the process is idle. V8 collects no garbage while nothing is allocated, and would
- * keep hundreds of megabytes after a burst of requests (docs/decisions/0023-bytes-in-flight.md). The checks go on until
- * the process ends, and do not keep it alive.
+ * Releases memory to the system while the process is idle. While nothing is allocated, V8 collects no garbage, and keeps hundreds
+ * of megabytes after a burst of requests (docs/decisions/0023-bytes-in-flight.md). The checks do not keep the process alive.
  */
 export function releaseIdleMemory(clock: Clock = unrefClock, user: MemoryUser = thisProcess()): void {
   let usualBytes = user.residentBytes()
@@ -87,7 +89,7 @@ export function releaseIdleMemory(clock: Clock = unrefClock, user: MemoryUser = 
   const check = () => {
     const isIdle = user.busyShare() <= maxBusyShare
     const residentBytes = user.residentBytes()
-    // Another burst has come since the last collection, so the waits begin again: its caches need their full time.
+    // A new burst has come since the last collection. Its cached values are needed for a time, so the waits begin again.
     if (residentBytes - leftBytes > minGrowthBytes) collections = 0
     if (isIdle && residentBytes - usualBytes > minGrowthBytes) {
       user.collect()
@@ -102,7 +104,7 @@ export function releaseIdleMemory(clock: Clock = unrefClock, user: MemoryUser = 
   schedule()
 }
 
-/** This process. */
+/** The memory of this process. */
 export function thisProcess(): MemoryUser {
   let before = performance.eventLoopUtilization()
   return {
@@ -117,7 +119,7 @@ export function thisProcess(): MemoryUser {
   }
 }
 
-/** Collects all garbage, which takes some tens of milliseconds. V8 offers this only behind a flag. */
+/** Collects all garbage, in some tens of milliseconds. V8 makes the function `gc` only with a flag. */
 function collectGarbage(): void {
   setFlagsFromString('--expose-gc')
   runInNewContext('gc()')

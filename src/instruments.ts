@@ -1,4 +1,4 @@
-/** One line of a metric: its value with these labels. */
+/** One line of a metric: a value and its labels. */
 export interface Sample {
   /** The end of the metric's name, such as `_count`. */
   readonly suffix?: string
@@ -24,7 +24,7 @@ export interface HistogramOptions {
   readonly bounds: readonly number[]
 }
 
-/** The counts and the sum of one combination of label values. */
+/** The counts and the sum for one combination of label values. */
 interface Series {
   /** The values of the labels, in their order. */
   readonly values: readonly string[]
@@ -33,7 +33,10 @@ interface Series {
   sum: number
 }
 
-/** Counts values by size. Each combination of label values is a series that is never removed, so label values must be bounded. */
+/**
+ * Counts values by size. Each combination of label values is a series, and no series is ever removed. So there must be few label
+ * values.
+ */
 export class Histogram implements Metric {
   readonly name: string
   readonly help: string
@@ -48,7 +51,7 @@ export class Histogram implements Metric {
     this.help = help
     this.#labels = labels
     this.#bounds = bounds
-    // Without labels there is one series, and it is there from the start.
+    // A histogram without labels has exactly one series, which exists from the start.
     if (labels.length === 0) this.#begin('', [])
   }
 

@@ -2,22 +2,22 @@ import { freeBytes, joinBytes } from './bytes.ts'
 import { type Fields, isFields } from './fields.ts'
 import type { Steps } from './work.ts'
 
-/** The bounds of a JSON text. Each function throws the refusal of a value beyond its bound. */
+/** The bounds of a JSON text. Each function throws an error if its bound is exceeded. */
 export interface JsonWriterBounds {
-  /** Called with the level of each object and array; the outermost has 1. */
+  /** Called with the level of each object and array. The outermost level is 1. */
   readonly checkDepth?: (depth: number) => void
-  /** Called with the bytes so far, after each piece. */
+  /** Called after each piece, with the number of bytes written so far. */
   readonly checkBytes?: (bytes: number) => void
-  /** Whether numbers stay that JSON can express and `JSON.stringify` changes: -0, and infinite numbers (1e999). */
+  /** Whether to keep -0 and infinite numbers (as 1e999). `JSON.stringify` would write 0 and null. */
   readonly keepsNumbers?: boolean
 }
 
-/** The most characters that one step writes, in some 0.3 ms. */
+/** The most characters that one step writes, which takes about 0.3 ms. */
 const maxPieceLength = 64 * 1024
 
 /**
- * Writes a value as JSON in steps, with the text of `JSON.stringify`: 15 MB in one step would hold the thread for 25 ms.
- * @throws the refusals of `bounds`
+ * Writes a value as `JSON.stringify` does, but in steps: in one step, 15 MB would block the event loop for 25 ms.
+ * @throws the errors that the functions of `bounds` throw
  */
 export function* jsonBytes(value: object, bounds: JsonWriterBounds = {}): Steps<Buffer> {
   const writer = new Writer(bounds)
@@ -26,14 +26,14 @@ export function* jsonBytes(value: object, bounds: JsonWriterBounds = {}): Steps<
 }
 
 /**
- * Writes a reply as JSON. A short reply is written by `JSON.stringify`, in one step: in several steps a receipt would cost 25 %
- * more CPU time.
+ * Writes a reply as JSON. `JSON.stringify` writes a short reply in one step, because several steps would cost a receipt 25 % more
+ * CPU time.
  */
 export function* jsonReply(value: object): Steps<string | Buffer> {
   return isShort(value) ? JSON.stringify(value) : yield* jsonBytes(value)
 }
 
-/** Whether the texts, names and other values of a value have at most `maxPieceLength` characters, without escapes. */
+/** Whether all texts, names and scalars in a value together have at most `maxPieceLength` characters, not counting escapes. */
 function isShort(value: object): boolean {
   const waiting: object[] = [value]
   let left = maxPieceLength
@@ -47,10 +47,9 @@ function isShort(value: object): boolean {
   return true
 }
 
-/** The approximate number of characters of a number, a boolean or null, or of the brackets of a container. */
+/** The approximate length of a number, a boolean or null, or of the brackets of a container. */
 const lengthOfScalar = 4
 
-/** Writes JSON in pieces. */
 class Writer {
   readonly #bounds: JsonWriterBounds
   readonly #pieces: Buffer[] = []
@@ -114,7 +113,7 @@ class Writer {
     this.#text += '"'
     for (let start = 0, end = 0; start < text.length; start = end) {
       end = start + maxPieceLength
-      // A piece never ends between the two surrogates of a character.
+      // A piece must not end between the two surrogates of a character.
       if ((text.codePointAt(end - 1) ?? 0) > 0xffff) end++
       this.#text += JSON.stringify(text.slice(start, end)).slice(1, -1)
       yield* this.#encode()

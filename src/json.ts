@@ -1,9 +1,9 @@
 import { endOfShortString } from './short-json-strings.ts'
 import type { Steps } from './work.ts'
 
-/*
- * A reader of untrusted JSON (RFC 8259) in steps. V8's JSON.parse cannot be interrupted, takes microseconds for a name that
- * it has not seen, and misreads escaped names once a program has parsed one with a backslash:
+/**
+ * A reader of untrusted JSON (RFC 8259) in steps. V8's JSON.parse cannot be interrupted, and takes microseconds for each new
+ * property name. It also misreads escaped names after a program has parsed a name with a backslash:
  * https://github.com/nodejs/node/issues/63785. Here JSON.parse reads only single strings.
  */
 
@@ -11,25 +11,25 @@ import type { Steps } from './work.ts'
 export interface JsonBounds {
   /** The maximum levels of nesting. */
   readonly depth: number
-  /** Whether a repeated property is refused, or replaces the first one. */
+  /** Whether a repeated property is refused, or the last one replaces the earlier ones. */
   readonly duplicates: 'refused' | 'last'
-  /** Refuses a fraction that a double rounds to an integer; by default the number becomes that integer. */
+  /** Whether to refuse a fraction that a double rounds to an integer. By default the number becomes the integer. */
   readonly roundedIntegers?: 'refused'
-  /** Called for each string with a lone surrogate, which only an escape can make. */
+  /** Called for each string with a lone surrogate. Only an escape can make a lone surrogate. */
   readonly onLoneSurrogate?: () => void
-  /** Names of properties whose values are read, but neither kept nor counted. */
+  /** Names of properties. Their values are read, but not kept and not counted. */
   readonly drops?: ReadonlySet<string>
-  /** The values that are left to several texts together. Each value that is read takes one. */
+  /** The number of values that several texts together may still have. Each value lowers the number by one. */
   readonly shared?: { left: number }
 }
 
 /** The faults of a text. */
 export type JsonFaultKind = 'syntax' | 'duplicate' | 'depth' | 'count' | 'number'
 
-/** The refusal of a text. The message quotes nothing of the text. */
+/** The error for a refused text. The message does not quote the text. */
 export class JsonFault extends Error {
   readonly kind: JsonFaultKind
-  /** The position in UTF-16 units from the start; the length of the text if the text ends too early. */
+  /** The position of the fault, in UTF-16 units from the start. It is the length of the text if the text ends too early. */
   readonly position: number
 
   constructor(kind: JsonFaultKind, position: number) {
@@ -41,14 +41,14 @@ export class JsonFault extends Error {
 }
 
 /**
- * The most values of one text: properties and items. 10,000 messages have 30,000, the largest real cards some 10,000. Each
- * value may take a hundred bytes of memory, and many callers may send such texts at the same time.
+ * The most values (properties and items) of one text. 10,000 messages have 30,000 values, and the largest real cards about
+ * 10,000. Each value may take a hundred bytes of memory, and many callers may send large texts at the same time.
  */
 export const maxJsonValues = 100_000
-/** The most properties of one object: to enumerate so many blocks the event loop for some milliseconds. */
+/** The most properties of one object. To enumerate 20,000 properties blocks the event loop for some milliseconds. */
 export const maxJsonProperties = 20_000
 
-/** Characters that one step reads, in some 100 µs. */
+/** The characters that one step reads, which takes about 100 µs. */
 const stepLength = 10_000
 
 /**
@@ -93,12 +93,12 @@ interface Level {
   readonly isArray: boolean
   /** Whether the values in it are dropped (`drops`). */
   readonly isDropped: boolean
-  /** The name that was read last, which is the name of the current value. */
+  /** The name of the current value. */
   name: string
   properties: number
 }
 
-/** Reads one text. The levels of nesting are in a list and not on the stack, so that reading can stop and go on. */
+/** Reads one text. The levels of nesting are in a list and not on the call stack, so that reading can pause between two steps. */
 class Reader {
   readonly #text: string
   readonly #bounds: JsonBounds
@@ -185,7 +185,7 @@ class Reader {
       return true
     }
     if (code !== (isArray ? closeBracket : closeBrace)) throw this.#fault('syntax')
-    // If a name was repeated, the object has fewer keys than names were read.
+    // If a name was repeated, the object has fewer keys than the text has names.
     if (this.#bounds.duplicates === 'refused' && properties > 0 && properties > Object.keys(container).length) {
       throw this.#fault('duplicate')
     }
@@ -262,7 +262,7 @@ class Reader {
   }
 }
 
-/** Like JSON.parse, makes `__proto__` an ordinary property; an assignment would set the prototype. */
+/** Makes `__proto__` an ordinary property, as JSON.parse does. An assignment would set the prototype. */
 function setProto(container: Record<string, unknown>, value: unknown): void {
   Object.defineProperty(container, '__proto__', { value, writable: true, enumerable: true, configurable: true })
 }
@@ -277,7 +277,7 @@ const words: ReadonlyMap<number, { readonly text: string; readonly value: boolea
 /** A number as in RFC 8259, section 6. The pattern never backtracks. */
 const number = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y
 
-/** Whether the exact value of a number's text is no integer. */
+/** Whether the exact value of a number's text is not an integer. */
 function hasFraction(literal: string): boolean {
   const [, whole = '', fraction = '', exponent = '0'] = /^-?(\d+)(?:\.(\d+))?(?:[eE](.+))?$/.exec(literal) ?? []
   const integerDigits = Math.max(0, whole.length + Number(exponent))
@@ -289,7 +289,7 @@ function endOfString(text: string, start: number): number {
   const end = text.indexOf('"', start)
   if (end === -1) return text.length
   if (text.charCodeAt(end - 1) !== backslash) return end + 1
-  // This loop also skips escaped quotation marks: an indexOf for each of a million of them would take long.
+  // A text may have a million escaped quotation marks. One loop over the characters is faster than an indexOf for each mark.
   for (let index = start; index < text.length; index++) {
     const code = text.charCodeAt(index)
     if (code === quote) return index + 1

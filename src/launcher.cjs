@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// The entry for any Node, in plain JavaScript that old Nodes understand. `main.ts` is a symbolic link to this
-// file: Node resolves the link and runs a .cjs file. A Node before 22.18 would refuse a real .ts file without reading it
+// The entry for all versions of Node, in plain JavaScript that old versions understand. `main.ts` is a symbolic link to this
+// file: Node resolves the link and runs a .cjs file. Node before 22.18 would refuse a real .ts file
 // (docs/decisions/0022-one-launcher.md).
 'use strict'
 const { spawn } = require('node:child_process')
@@ -8,19 +8,19 @@ const { existsSync } = require('node:fs')
 const { join } = require('node:path')
 
 const oldestMajor = 24
-/** In a clone Node runs the TypeScript sources; the package contains them as plain JavaScript. */
+/** A clone has the TypeScript sources, which Node runs directly. The package has plain JavaScript instead. */
 const entry = existsSync(join(__dirname, 'entry.ts')) ? './entry.ts' : './entry.js'
 
 /**
- * With these settings glibc returns freed buffers of 1 MiB and more to the system, and the free end of its heap beyond 16 MiB.
- * By default glibc raises the first threshold up to 32 MB, and keeps a hundred MB after a burst
+ * With these settings glibc returns freed buffers of 1 MiB and more to the system, and the free end of its heap beyond 16 MiB. By
+ * default glibc raises the first threshold up to 32 MB, and keeps about 100 MB after a burst of requests
  * (docs/decisions/0023-bytes-in-flight.md).
  */
 const allocator = { MALLOC_MMAP_THRESHOLD_: '1048576', MALLOC_TRIM_THRESHOLD_: '16777216' }
 
 /**
- * For V8: a semi-space of new objects has 16 MB at most; the default is up to 64 MB on a machine with much memory. There are
- * three semi-spaces, and under load they grow to the maximum whatever the requests need (docs/decisions/0023-bytes-in-flight.md).
+ * A setting of V8: a semi-space of new objects has at most 16 MB. The default is up to 64 MB on a machine with much memory. There
+ * are three semi-spaces, and under load they always grow to the maximum (docs/decisions/0023-bytes-in-flight.md).
  */
 const newObjects = '--max-semi-space-size=16'
 
@@ -47,25 +47,29 @@ function isToServe() {
   return words.length === 0 || words[0] === 'serve'
 }
 
-/** Whether this process need not be replaced: it has the environment already, or without Linux there is no glibc to read it. */
+/** Whether this process already has the environment. Only Linux has glibc, so other systems need no environment. */
 function isPrepared() {
   return process.platform !== 'linux' || (process.env.NODE_OPTIONS ?? '').startsWith(`${newObjects} ${quiet}`)
 }
 
-/** The environment of the service. The operator's variables win: of two equal options Node takes the last. */
+/**
+ * The environment of the service. The operator's values have precedence: if NODE_OPTIONS has an option twice, Node takes the last
+ * one.
+ */
 function serviceEnvironment() {
   const options = process.env.NODE_OPTIONS
   return { ...allocator, ...process.env, NODE_OPTIONS: [newObjects, quiet, options].filter(Boolean).join(' ') }
 }
 
-/** Executes the same command again in this process: glibc and V8 read their settings only at the very beginning. */
+/** Executes the same command again in this process, because glibc and V8 read their settings only when a program begins. */
 function restartInPlace() {
   const args = [process.execPath, ...process.execArgv, ...process.argv.slice(1)]
-  // Node would print the warning that execve is experimental after this turn of the event loop, so it is never printed.
+  // Node would print the warning that execve is experimental after this turn of the event loop. execve replaces the program
+  // before.
   process.execve?.(process.execPath, args, serviceEnvironment())
 }
 
-/** The path of the Node that npm installed as an optional dependency; undefined where there is none for this machine. */
+/** The path of the Node that npm installed as an optional dependency. Undefined if npm installed none for this machine. */
 function installedNode() {
   const platform = process.platform === 'win32' ? 'win' : process.platform
   for (const name of [`node-${platform}-${process.arch}`, `node-bin-${platform}-${process.arch}`]) {
@@ -96,7 +100,9 @@ function runWith(node) {
   })
 }
 
-/** npm runs a command in a shell, and a signal ends only the shell. So the service checks whether its parent still runs. */
+/**
+ * npm runs the service in a shell, and a signal to npm ends only the shell. So the service checks whether the shell still runs.
+ */
 function endWithNpm(end) {
   if (process.env.npm_lifecycle_event === undefined) return
   const parent = process.ppid

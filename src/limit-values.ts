@@ -11,19 +11,21 @@ export const limitNames = [
 ] as const
 export type LimitName = (typeof limitNames)[number]
 
-/** Limits that are set: the limits of a key, which hold beside those of its account, or the limits of the settings. */
+/** Limits that are set: the limits of a key, or the limits of the settings. For a key, the limits of its account apply too. */
 export type Limits = Readonly<Partial<Record<LimitName, number>>>
 
-/** The operator's values for one account. Without a value the settings' limit holds; `none` means no limit. */
+/**
+ * The operator's values for one account. If a limit has no value here, the limit of the settings applies. `none` means no limit.
+ */
 export type AccountLimits = Readonly<Partial<Record<LimitName, number | 'none'>>>
 
-/** Limits as operators write them; `default` removes a value. */
+/** Limits as operators write them. `default` removes the value of an account. */
 export type WrittenLimits = Readonly<Partial<Record<LimitName, number | 'none' | 'default'>>>
 
 /** The highest value of a limit. */
 export const maxLimit = 1_000_000_000_000
 
-/** The limits of accounts if nothing else is set. Cards are large and stay on the disk, so they are bounded by default. */
+/** The limits of accounts if nothing else is set. Cards take much space on the disk, so these limits bound them. */
 const standardLimits: Limits = { characters: 1000, character_bytes: 1024 ** 3 }
 
 /** Whether a text is the name of a limit. */
@@ -80,7 +82,7 @@ export function storedLimits(json: string): Limits {
   return numbersOf(storedAccountLimits(json))
 }
 
-/** The limits that are numbers. */
+/** Keeps only the limits that are numbers. */
 function numbersOf(written: WrittenLimits): Limits {
   const limits: Partial<Record<LimitName, number>> = {}
   for (const [name, value] of Object.entries(written)) {

@@ -8,13 +8,13 @@ export interface Log {
   close(): Promise<void>
 }
 
-/** Milliseconds between two flushes, so that many lines are one write. */
+/** Milliseconds between two flushes. Lines are buffered, so that one write has many lines. */
 const flushIntervalMs = 100
 
-/** Buffered bytes that are written without waiting for the next flush. */
+/** So many buffered bytes are written immediately, before the next flush. */
 const minWriteBytes = 8192
 
-/** The maximum of buffered bytes while nothing can be written; further lines are dropped until there is room. */
+/** The most bytes that are buffered while writing fails. Further lines are dropped until there is room. */
 const maxBufferedBytes = 4 * 1024 ** 2
 
 /** Characters that control a terminal and that JSON does not escape. A line may contain texts of a caller or an upstream. */

@@ -2,7 +2,7 @@ import { BlockList, isIP, isIPv4, SocketAddress } from 'node:net'
 
 /** Addresses and networks of IPv4 and IPv6. */
 export interface Networks {
-  /** Whether an address, in the form that `readAddress` returns, is one of these addresses or in one of these networks. */
+  /** Whether these networks contain an address. @param address in the form that `readAddress` returns */
   has(address: string): boolean
 }
 
@@ -41,8 +41,8 @@ export function readAddress(text: string): string | undefined {
 }
 
 /**
- * The network of one caller: an IPv4 address itself, and of an IPv6 address the first 64 bits with `/64`, because each site has
- * at least so many addresses (RFC 6177).
+ * The network of one caller. For IPv4 it is the address itself. For IPv6 it is the first 64 bits with `/64`, because each site
+ * gets at least a /64 network (RFC 6177).
  * @param address in the form that `readAddress` returns
  */
 export function networkOf(address: string): string {

@@ -4,7 +4,7 @@ import type { Proxies } from './proxies.ts'
 /** The default connect timeout. */
 export const defaultConnectTimeoutMs = 10_000
 
-/** Turns undici's other time limits off: callers set their own by a signal. */
+/** Turns off undici's other time limits, because callers limit the time with a signal. */
 const noTimeouts = { headersTimeout: 0, bodyTimeout: 0 }
 
 /** Opens direct connections to one origin. */
@@ -26,7 +26,7 @@ export async function openOrigin(
   return open(origin, { connect: { timeout: connectTimeoutMs }, ...noTimeouts })
 }
 
-/** Requests to https origins go through a tunnel (`CONNECT`); requests to http origins are sent to the proxy. */
+/** Requests to https origins go through a tunnel (`CONNECT`). Requests to http origins are sent to the proxy itself. */
 async function openProxy(proxy: string, connectTimeoutMs: number): Promise<Dispatcher> {
   const { Pool, ProxyAgent } = await import('undici')
   return new ProxyAgent({
@@ -38,7 +38,7 @@ async function openProxy(proxy: string, connectTimeoutMs: number): Promise<Dispa
   })
 }
 
-/** Connections to any origins, direct or through their proxies. */
+/** Connections to any origin, direct or through a proxy. */
 export class Outbound {
   readonly #proxies: Proxies
   readonly #connectTimeoutMs: number
@@ -55,7 +55,7 @@ export class Outbound {
     this.#openPool = openPool
   }
 
-  /** The dispatcher for undici's `fetch` of this URL. */
+  /** The dispatcher with which undici's `fetch` gets this URL. */
   dispatcherFor(url: URL): Promise<Dispatcher> {
     const proxy = this.#proxies.of(url) ?? ''
     let dispatcher = this.#opened.get(proxy)

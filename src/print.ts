@@ -1,9 +1,9 @@
 import { fstatSync } from 'node:fs'
 
-/** Columns in Unix seconds, which tables show as ISO 8601. */
+/** The columns with Unix seconds. Tables show them as ISO 8601. */
 const moments = new Set(['at', 'created', 'expires', 'revoked', 'suspended', 'last_used'])
 
-/** The output of progress: stderr, or a stand-in in a test. */
+/** The output for progress: stderr, or a fake in a test. */
 export interface ProgressOutput {
   readonly isTTY?: boolean | undefined
   write(text: string): unknown
@@ -24,7 +24,10 @@ export function isPrintedToFile(): boolean {
   return fstatSync(process.stdout.fd).isFile()
 }
 
-/** Prints data as `print` does, and waits until it is written. @returns false if the write failed: the reader may have ended */
+/**
+ * Prints data as `print` does, and waits until the data is written.
+ * @returns false if the write failed: the reader may have ended
+ */
 export async function printAndWait(data: string): Promise<boolean> {
   return await new Promise((resolve) => void process.stdout.write(shown(data), (error) => resolve(!error)))
 }
@@ -54,7 +57,9 @@ export function printRows(rows: readonly object[], json: true | undefined): void
   else print(tableOf(rows))
 }
 
-/** Prints a value as JSON on stdout. Characters that would control a terminal are escaped; the value stays the same. */
+/**
+ * Prints a value as JSON on stdout. Characters that would control a terminal are escaped, which does not change the parsed value.
+ */
 export function printJson(value: unknown): void {
   print(`${printableLines(JSON.stringify(value, null, 2))}\n`)
 }

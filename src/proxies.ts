@@ -3,7 +3,7 @@ import { type Networks, parseNetworks, readAddress } from './networks.ts'
 
 /** The proxies for requests to other hosts, as the environment sets them. */
 export interface Proxies {
-  /** The proxy's URL, with a user name and a password if it needs them; undefined for a direct request. */
+  /** The URL of the proxy, which may contain a user name and a password. Undefined for a direct request. */
   of(url: URL): string | undefined
 }
 
@@ -14,8 +14,8 @@ export const noProxies: Proxies = { of: () => undefined }
 type ProxySettings = Readonly<Record<'HTTP_PROXY' | 'HTTPS_PROXY' | 'NO_PROXY', string | undefined>>
 
 /**
- * Reads the proxy settings as curl and most programs do. Requests to this machine, and to names without a dot, such as
- * containers of the same network, never use a proxy.
+ * Reads the proxy settings as curl and most programs do. Requests to this machine never use a proxy, and neither do requests to
+ * names without a dot, which may be containers.
  * @param onFault gets the name of each malformed setting, and the end of a sentence that says what is wrong
  */
 export function readProxySettings(
@@ -38,7 +38,7 @@ export function readProxySettings(
   }
 }
 
-/** The URL of a proxy; the default scheme is http. The value may have a password, so the fault does not quote it. */
+/** Reads the URL of a proxy. The default scheme is http. The value may have a password, so the fault does not quote the value. */
 function readProxy(written: string | undefined, fault: (problem: string) => void): string | undefined {
   if (written === undefined) return undefined
   const url = URL.parse(/^[a-z][a-z0-9+.-]*:\/\//i.test(written) ? written : `http://${written}`)
@@ -66,7 +66,7 @@ function isLocal(host: string): boolean {
   return !host.includes('.') || host.endsWith('.localhost')
 }
 
-/** Whether a host and its port are exempt. */
+/** Whether requests to a host and its port use no proxy. */
 type Covers = (host: string, port: string) => boolean
 
 /**

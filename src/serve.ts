@@ -8,13 +8,13 @@ import { type Service, startService } from './service.ts'
 import { closeToOthers } from './storage/rights.ts'
 
 /**
- * Starts the service. At SIGTERM or SIGINT the service drains, waits at most the grace period until open replies end, and stops.
- * A second signal, or a signal before the service has started, ends the process immediately.
+ * Starts the service. At SIGTERM or SIGINT the service drains, waits for open replies for at most the grace period, and stops. A
+ * second signal, or a signal before the service has started, ends the process immediately.
  * @throws Error with one clear sentence when it cannot start
  */
 export async function serve(config: Config): Promise<void> {
   keepNewObjectsApart()
-  // Signals are handled from here on: a start may wait long, and the first process of a container ignores unhandled signals.
+  // The handlers are set before the start, because a start may wait long, and process 1 of a container ignores unhandled signals.
   let stop = (): void => process.exit(1)
   endOnSignals(() => stop())
   const { service, notices } = await startToServe(config)
@@ -22,7 +22,7 @@ export async function serve(config: Config): Promise<void> {
   boundGarbage()
   releaseIdleMemory()
   process.on('SIGHUP', () => void service.reload())
-  // An unhandled rejection is a defect of the service, and no reason to drop all other requests.
+  // An unhandled rejection is a defect, but ending the process would drop all other requests.
   process.on('unhandledRejection', (reason) => {
     printNotice(`unhandled rejection: ${reason instanceof Error ? reason.stack : 'not an error'}`)
   })
@@ -63,7 +63,7 @@ export async function startToServe(config: Config): Promise<{ readonly service: 
 /** Milliseconds in which a repeated signal is ignored: at Ctrl-C the terminal and npm both send SIGINT to this process. */
 const repeatWindowMs = 500
 
-/** Closes at the first SIGTERM or SIGINT, and ends the process at the second, with exit code 1. */
+/** Calls `close` at the first SIGTERM or SIGINT. The second signal ends the process with exit code 1. */
 function endOnSignals(close: () => void): void {
   let first: { readonly signal: NodeJS.Signals; readonly at: number } | undefined
   const onSignal = (signal: NodeJS.Signals): void => {
@@ -81,7 +81,7 @@ function endOnSignals(close: () => void): void {
 /** An error of the start, with a message that says what to change. */
 function startError(error: unknown, { host, port }: Config): Error {
   if (!(error instanceof Error)) return new Error(String(error))
-  // EACCES may be the error of a file, too.
+  // EACCES may also come from a file.
   if (!('syscall' in error) || !['listen', 'getaddrinfo'].includes(String(error.syscall))) return error
   const reasons: Readonly<Record<string, string>> = {
     EADDRINUSE: `Port ${port} on ${host} is in use. Stop what listens there, or set PORT to another.`,
@@ -95,12 +95,12 @@ function startError(error: unknown, { host, port }: Config): Error {
 }
 
 /**
- * The text of the first start: the key, which is shown only once, a command to try each interface, and a URL that signs a
- * browser in. The key is in the URL's fragment, which no browser sends to a server.
+ * The text of the first start: the key, a command to try each interface, and a URL that signs in a browser. The key is shown only
+ * here. The key is in the URL's fragment, because browsers never send the fragment to a server.
  * @param page the URL of the page, if it is served
  */
 function greeting(address: string, { key }: FirstStart, page: string | undefined): string {
-  // A preset key may have any characters, and the shell would change some of them, so the command names the variable.
+  // BOOTSTRAP_KEY may have characters that the shell would change, so the command uses the variable.
   const shown = key ?? '$BOOTSTRAP_KEY'
   const made = 'This is the first start. The account "owner" has been made, with one key that may do everything'
   const intro =

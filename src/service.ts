@@ -47,15 +47,21 @@ export interface Service {
   readonly bootstrap: Bootstrap
   /** Sentences for the operator about keys with limits above those of their accounts. */
   readonly limitWarnings: readonly string[]
-  /** Reads `models.json` and the character folders again. A file with faults changes nothing; the log reports it. */
+  /**
+   * Reads `models.json` and the character folders again. If a file has faults, the service keeps the old version, and the log
+   * reports the faults.
+   */
   reload(): Promise<void>
-  /** Serves for DRAIN_SECONDS more. Meanwhile `/readyz` is a 503, and each reply closes its connection. */
+  /** Serves requests for another DRAIN_SECONDS. Meanwhile `/readyz` answers 503, and each reply closes its connection. */
   drain(): Promise<void>
-  /** Stops accepting, lets open replies end within the grace period, and closes all parts, the database after its users. */
+  /**
+   * Stops accepting connections, lets open replies end within the grace period, and closes all parts. The database is closed
+   * last.
+   */
   close(): Promise<void>
 }
 
-/** Sources of time that a test replaces, so that it does not depend on the machine's speed. */
+/** Sources of time. A test replaces them, so that the test does not depend on the speed of the machine. */
 export interface TimeSources {
   /**
    * The clock of models' timeouts and retries, circuit breakers, keep-alives of streams, delays after failed logins, and the
@@ -69,18 +75,17 @@ export interface TimeSources {
 const readCharactersAfterMs = 500
 
 /**
- * The interval of three tasks: expired idempotency keys are removed, pieces of cards without a version are removed, and
- * requests are added to the usage of their days.
+ * The interval of three tasks: removing expired idempotency keys, removing pieces of cards that no version uses, and adding
+ * requests to the daily usage.
  */
 const cleanupIntervalMs = 10_000
 const secondsPerDay = 86_400
 
-/** The opened parts of the service. */
 interface Parts {
   readonly log: Log
   /** The service as the actor of audit records. */
   readonly itself: Actor
-  /** The lock of the data folder; undefined over PostgreSQL, since replicas may share the folder. */
+  /** The lock of the data folder. Undefined with PostgreSQL, because replicas may share the folder. */
   readonly lock: ServeLock | undefined
   readonly stores: Stores
   readonly damage: Damage
@@ -96,7 +101,7 @@ interface Parts {
   readonly limiter: Limiter
   readonly metering: Metering
   readonly app: FastifyInstance
-  /** Stops measuring the delay of the event loop for the metrics. */
+  /** Stops the measurement of the event loop's delay. */
   readonly stopReading: () => void
 }
 
@@ -121,14 +126,14 @@ export async function startService(config: Config, { clock, loop }: TimeSources 
   const tasks: BackgroundTasks = {}
   const close = () => closeParts(parts, tasks, config.shutdownGraceSeconds * 1000)
   try {
-    // Only a dead process can have left running requests: with SQLite this process has the lock of the folder, and with
-    // PostgreSQL the ledger leaves the requests of living replicas alone.
+    // The ledger may have requests that a dead process has left as running. With SQLite no other process can run, because this
+    // process has the lock of the folder. With PostgreSQL the ledger does not change the requests of replicas that still run.
     await stores.ledger.interruptRunning()
     await registerService(app, { ...parts, config, prompt: promptSettings(config), logger: log.logger, clock, loop })
     const address = await app.listen({ host: config.host, port: config.port })
     await startBackgroundTasks(tasks, parts, config)
     const warnings = limitWarnings(await stores.access.listKeys(), config.limits)
-    // The first key is made late, since it is shown only once: a start that fails before must not have made it.
+    // The first key is shown only once. So it is made last, when the start can hardly fail any more.
     const bootstrap = await bootstrapAccess(stores.access, config.bootstrapKey, parts.itself)
     for (const warning of bootstrap.warnings) log.logger.warn(warning)
     stores.beginServing?.(parts.scheduler)
@@ -173,7 +178,7 @@ async function openParts(config: Config, clock: Clock | undefined): Promise<Part
     ledger: stores.ledger,
     watch: metrics,
     onFailure: (request_id, error) =>
-      logger.error({ request_id, err: error }, 'the end of a request waits to be written'),
+      logger.error({ request_id, err: error }, 'the end of a request is not yet in the database'),
   })
   const drain = new Drain()
   const app = createServer(logger, config, drain)
@@ -206,7 +211,7 @@ async function startBackgroundTasks(tasks: BackgroundTasks, parts: Parts, config
   if (config.metricsPort !== undefined) {
     tasks.metricsServer = await serveMetrics(metrics, config.host, config.metricsPort)
   }
-  // The start does not wait for the characters: the first use reads them, and this timer reads them too and logs faults.
+  // The start does not wait for the characters. Either the first use or this timer reads them. The timer also logs their faults.
   const follow = async (): Promise<void> => {
     await library.load()
     library.watch()
@@ -254,11 +259,11 @@ async function startBackgroundTasks(tasks: BackgroundTasks, parts: Parts, config
     clock: machineClock,
     workOf: (account) => parts.scheduler.workOf({ account }),
     during: parts.inFlight.during,
-    onFailure: (error) => logger.error({ err: error }, 'of an upload it was not noted whether it has a picture'),
+    onFailure: (error) => logger.error({ err: error }, 'it was not recorded which uploads have a picture'),
   })
 }
 
-/** Reads the characters and `models.json` again. A file with faults changes nothing. */
+/** Reads the characters and `models.json` again. If a file has faults, the old version stays. */
 async function reload({ log, itself, stores, library, models }: Parts, config: Config): Promise<void> {
   const { logger } = log
   await library.load().catch((error: unknown) => logger.error({ err: error }, 'the characters cannot be read again'))
@@ -269,13 +274,13 @@ async function reload({ log, itself, stores, library, models }: Parts, config: C
     const entry = globalEntry('models.reloaded', before, { models: models.names })
     await stores.audit
       .record(itself, entry)
-      .catch((error: unknown) => logger.error({ err: error }, 'that the models were read again is not on record'))
+      .catch((error: unknown) => logger.error({ err: error }, 'the audit trail has no record of this reload'))
   } catch (error) {
     logger.error({ err: error }, 'the models cannot be read again: they stay as they were')
   }
 }
 
-/** Asks clients to go elsewhere, and serves them meanwhile. Resolves after `drainMs`. */
+/** Tells clients and load balancers that the service stops, and still serves requests. Resolves after `drainMs`. */
 function drainFor({ drain, log }: Parts, drainMs: number, clock = machineClock): Promise<void> {
   drain.begin()
   if (drainMs > 0)
@@ -284,15 +289,15 @@ function drainFor({ drain, log }: Parts, drainMs: number, clock = machineClock):
 }
 
 /**
- * Stops accepting, lets open replies end, and closes all parts. A part is closed before the parts that it uses.
+ * Stops accepting connections, lets open replies end, and closes all parts. A part is closed before the parts that it uses.
  * @param graceMs milliseconds that open replies may take
  */
 async function closeParts(parts: Parts, tasks: BackgroundTasks, graceMs: number): Promise<void> {
   const { app, stopReading, models, library, uses, tracer, guard, stores, lock, log } = parts
   clearTimeout(tasks.reading)
-  // Replies that are open after the grace period are cut off; otherwise closing would wait for the slowest client.
+  // After the grace period, open replies are cut off. Otherwise `app.close` would wait for the slowest client.
   const cutOff = setTimeout(() => app.server.closeAllConnections(), graceMs)
-  // Idle connections are closed repeatedly; otherwise closing would wait for the clients that keep them open.
+  // Idle connections are closed again and again. Otherwise `app.close` would wait for clients that keep connections open.
   const hangUp = setInterval(() => app.server.closeIdleConnections(), 50)
   await app.close()
   clearTimeout(cutOff)
@@ -322,7 +327,7 @@ async function openTracer(traces: Traces, proxies: Proxies, logger: Log['logger'
   })
 }
 
-/** Opens a part that needs the lock, and releases the lock if that fails. */
+/** Opens a part that needs the lock. If this fails, the lock is released. */
 async function openLocked<T>(open: () => Promise<T>, lock: ServeLock | undefined): Promise<T> {
   try {
     return await open()

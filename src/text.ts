@@ -7,7 +7,7 @@ export interface NameRule {
   readonly longest: number
   /** The advice for a blank name. */
   readonly ifBlank: string
-  /** The verb of the advice: a caller sends a name, an author writes it into a card. */
+  /** The verb of the advice: an operator gives a name, a caller sends it, and an author writes it into a card. */
   readonly verb: 'give' | 'send' | 'write'
   /** Characters that are refused, and the end of the message about them. */
   readonly refused: { readonly pattern: RegExp; readonly problem: string }
@@ -19,19 +19,19 @@ export const controlCharacters: NameRule['refused'] = {
   problem: 'has control characters; leave them out',
 }
 
-/** The fault of a name, as the end of a sentence; undefined for a good name. Spaces around the name do not count. */
+/** The fault of a name, as the end of a sentence. Undefined for a valid name. Spaces around the name are ignored. */
 export function nameProblem(name: string, { longest, ifBlank, verb, refused }: NameRule): string | undefined {
   const trimmed = name.trim()
   if (trimmed === '') return `is blank; ${ifBlank}`
   if (!name.isWellFormed()) return `has half of a surrogate pair; ${verb} whole characters`
   if (refused.pattern.test(name)) return refused.problem
-  // A code point has one or two UTF-16 units, so the code points of most texts need not be counted.
+  // A code point has one or two UTF-16 units, so the lengths of most texts decide without counting code points.
   const isTooLong = trimmed.length > 2 * longest || (trimmed.length > longest && [...trimmed].length > longest)
   return isTooLong ? `is longer than ${longest} characters; shorten it` : undefined
 }
 
 /**
- * Refuses lone surrogates in a text for a reply header, which cannot carry them.
+ * Refuses lone surrogates in a text for a reply header, because a header cannot contain them.
  * @throws ApiError 400 that names the field
  */
 export function checkWellFormed(param: string, text: string): void {
@@ -46,7 +46,7 @@ export function counted(count: number, noun: string): string {
 // biome-ignore lint/suspicious/noControlCharactersInRegex: this pattern finds control characters
 const control = /[\0-\x08\x0b-\x1f\x7f]/g
 
-/** A text without carriage returns and other control characters. Tabs and line feeds stay; a lone surrogate becomes U+FFFD. */
+/** Removes carriage returns and other control characters, except tabs and line feeds. A lone surrogate becomes U+FFFD. */
 export function withoutControls(text: string): string {
   return text.replace(control, '').toWellFormed()
 }
@@ -60,7 +60,7 @@ export function* withoutControlsInSteps(text: string): Steps<string> {
   const pieces: string[] = []
   let isChanged = false
   for (let start = 0; start < text.length; ) {
-    // A step never ends between the two surrogates of a character.
+    // A step must not end between the two surrogates of a character.
     const isCut = /[\uD800-\uDBFF]/.test(text.charAt(start + stepLength - 1))
     const end = start + stepLength + (isCut ? 1 : 0)
     const before = text.slice(start, end)
@@ -74,15 +74,15 @@ export function* withoutControlsInSteps(text: string): Steps<string> {
 }
 
 /**
- * A text in lower case. The Greek final sigma becomes the ordinary one, since `toLowerCase` chooses between them by the letters
- * around, and a word would differ from the same letters inside a longer word. The length may differ from that of the text.
+ * A text in lower case. The Greek final sigma (ς) becomes the ordinary one (σ): `toLowerCase` writes ς at the end of a word, so a
+ * search for this word would not find the same letters inside a longer word. The length may differ from the length of the text.
  */
 export function lowerCaseOf(text: string): string {
   const lower = text.toLowerCase()
   return lower.includes('ς') ? lower.replaceAll('ς', 'σ') : lower
 }
 
-/** A copy of a text. A slice would keep the whole text that it was cut from in memory. */
+/** A copy of a text. A slice that is not copied keeps the whole original text in memory. */
 export function copyOf(text: string): string {
   return Buffer.from(text).toString()
 }
@@ -97,7 +97,7 @@ const piecesPerBlock = 256
 
 /**
  * A text that grows by many small pieces, such as a streamed answer. With `+=`, V8 keeps a tree of the pieces, and each piece
- * takes some 60 bytes as long as the text is kept. Here 256 pieces are joined into one block.
+ * takes about 60 bytes of memory. So this class joins 256 pieces into one block.
  */
 export class GrowingText {
   readonly #blocks: string[] = []
@@ -143,7 +143,7 @@ function mend(object: object, name: string, value: unknown): void {
   })
 }
 
-/** The name most similar to a mistyped word, in capital or small letters; undefined if no name is similar. */
+/** The name most similar to a mistyped word, ignoring case. Undefined if no name is similar. */
 export function nearest(word: string, names: readonly string[]): string | undefined {
   const written = word.toLowerCase()
   const maxEdits = Math.max(1, Math.floor(written.length / 3))

@@ -10,13 +10,13 @@ export function timeInName(timeMs: number): string {
   return new Date(timeMs).toISOString().replace(/[-:]|\.\d+/g, '')
 }
 
-/** A time in Unix seconds, and microseconds of that second. */
+/** A time: Unix seconds, and the microseconds after the beginning of that second. */
 export interface Moment {
   readonly second: number
   readonly microsecond: number
 }
 
-/** The millisecond of the last moment, and how many moments of that millisecond came before it. */
+/** The millisecond of the last moment, and how many earlier moments had the same millisecond. */
 let lastMoment = { milliseconds: Number.NaN, count: 0 }
 
 /**
@@ -30,7 +30,7 @@ export function nextMoment(): Moment {
   return { second: Math.floor(milliseconds / 1000), microsecond: (milliseconds % 1000) * 1000 + count }
 }
 
-/** Whether a text such as `2026-11-20` is an existing day: Date.parse takes 30 February for 2 March. */
+/** Whether a text such as `2026-11-20` is an existing day. Date.parse alone would read 30 February as 2 March. */
 export function isCalendarDay(day: string): boolean {
   const milliseconds = Date.parse(`${day}T00:00:00Z`)
   return !Number.isNaN(milliseconds) && new Date(milliseconds).toISOString().startsWith(day)
@@ -58,7 +58,7 @@ export function readMoment(param: string, text: string, addedToDay = 0): number 
 }
 
 const msPerDay = 86_400_000
-/** The last result, which is nearly always the next one, too. */
+/** The last result. The next call nearly always has the same day. */
 let known = { number: Number.NaN, name: '' }
 
 /** The UTC day of a time, such as `2026-11-20`. */

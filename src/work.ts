@@ -2,25 +2,25 @@ import { ApiError, overloaded } from './errors.ts'
 import { SumOfTurn } from './turn.ts'
 
 /**
- * A computation in steps. Each yield gives the cost of the step that ends there, in units of some 10 ns. One unit is one
- * character that is parsed, or a hundred that are only copied. Between two steps other requests may run, so a step takes a few
- * milliseconds at most.
+ * A computation in steps. Each `yield` gives the cost of the step that ends there, in units of about 10 ns: one unit is one
+ * parsed character, or a hundred copied characters. Between two steps other requests may run. A step must not take more than a
+ * few milliseconds.
  */
 export type Steps<T> = Generator<number, T, void>
 
-/** The synchronous work of one request. All work that grows with the size of a request goes through it. */
+/** The synchronous work of one request. All work whose time grows with the size of a request must use it. */
 export interface Work {
   /**
    * Runs the steps in slices of a few milliseconds. Between two slices other requests run.
    * @param param the field of the request that causes the work, for the error
    * @returns the result itself if the first slice is enough, so that a small request never waits; otherwise a promise
-   * @throws ApiError 400 `too_complex` beyond the request's budget, 503 `overloaded` after 20 s; and the reason of the
-   *   owner's signal when it aborts
+   * @throws ApiError 400 `too_complex` if the work exceeds the request's budget, 503 `overloaded` after 20 s, and the reason of
+   * the owner's signal when the signal aborts
    */
   run<T>(param: string, steps: Steps<T>): T | Promise<T>
 }
 
-/** The account id for work without a key. It has its own share of the time, and no account has this id. */
+/** The account id for work without a key. No account has this id. The scheduler treats such work as the work of one account. */
 export const noAccount = 0
 
 /** The owner of some work. */
@@ -31,18 +31,18 @@ export interface Owner {
   readonly signal?: AbortSignal
 }
 
-/** The most milliseconds of one slice: more than a usual request needs. */
+/** The most milliseconds of one slice. A usual request needs less. */
 const sliceMs = 5
 /** The most milliseconds of all slices in one turn of the event loop. */
 const turnMs = 15
-/** An account's work comes faster than it is done if so many of its slices wait, and the oldest for so many milliseconds. */
+/** An account is behind if this many of its slices wait, and the oldest slice has waited for more than this many milliseconds. */
 const minBacklog = 16
 const maxBacklogMs = 20
-/** Units of work between two readings of the clock: some 20 µs. */
+/** Units of work between two readings of the clock, about 20 µs. */
 const unitsPerClockRead = 2000
-/** The most units of work of one request: some 4 s, twice the work of a chat of 8 MiB. */
+/** The most units of work of one request, about 4 s. This is twice the work of a chat of 8 MiB. */
 const maxUnits = 400_000_000
-/** The most milliseconds from a computation's first wait for a slice to the beginning of its last slice. */
+/** The most milliseconds from the first wait of a computation to the beginning of its last slice. */
 const maxMs = 20_000
 
 /** Steps that are running, with their owner and the budget of their request. */
@@ -76,22 +76,21 @@ class RunningSteps<T> {
   }
 }
 
-/** A slice in the queue. */
 interface WaitingSlice {
-  /** Since when the slice waits, by the scheduler's clock. */
+  /** The time when the slice began to wait, by the scheduler's clock. */
   readonly since: number
   readonly run: () => void
 }
 
 /**
- * Shares the event loop among requests. The slices of all requests wait in one queue, fair by account, and take 15 ms
- * together in a turn of the event loop (docs/decisions/0024-no-request-stops-the-others.md).
+ * Shares the event loop among requests. The slices of all requests wait in one queue, which serves the accounts in turn. In one
+ * turn of the event loop, all slices together take at most 15 ms (docs/decisions/0024-no-request-stops-the-others.md).
  */
 export class Scheduler {
-  /** The next slices of waiting steps, by account. The first account of the map is next. */
+  /** The waiting slices of each account. The first account in the map is served next. */
   readonly #queue = new Map<number, WaitingSlice[]>()
   readonly #now: () => number
-  /** The milliseconds of all slices. */
+  /** The milliseconds that all slices have taken in this turn. */
   readonly #usedMs = new SumOfTurn()
 
   /** @param now a monotonic clock in milliseconds */
@@ -104,13 +103,15 @@ export class Scheduler {
     return [...this.#queue.values()].reduce((sum, slices) => sum + slices.length, 0)
   }
 
-  /** The work of one request, with a budget of its own. */
+  /** Opens the work of one request. Each request has its own budget. */
   workOf(owner: Owner): Work {
     const budget = { left: maxUnits }
     return { run: (param, steps) => this.#run(new RunningSteps(owner, param, budget, steps)) }
   }
 
-  /** Whether the account's work comes faster than it is done. A burst is no reason: its slices have only begun to wait. */
+  /**
+   * Whether the account sends work faster than it is done. A short burst does not count, because its slices have not waited long.
+   */
   isBehind(account: number): boolean {
     const slices = this.#queue.get(account) ?? []
     const [oldest] = slices
@@ -168,7 +169,7 @@ export class Scheduler {
       if (!front) return
       const [account, slices] = front
       const next = slices.shift()
-      // The account goes to the end of the queue, and keeps its place there until its slice has been taken.
+      // The account moves to the end of the queue.
       this.#queue.delete(account)
       this.#queue.set(account, slices)
       next?.run()
@@ -178,7 +179,9 @@ export class Scheduler {
   }
 }
 
-/** Work without slices, for commands: no requests wait there. All steps together have the budget of one request. */
+/**
+ * Work without slices, for commands, because no requests wait in a command. All steps together have the budget of one request.
+ */
 export function workAtOnce(): { run<T>(param: string, steps: Steps<T>): T } {
   const budget = { left: maxUnits }
   return {
@@ -191,6 +194,6 @@ export function workAtOnce(): { run<T>(param: string, steps: Steps<T>): T } {
 }
 
 function tooComplex(param: string): ApiError {
-  const message = `What "${param}" asks for takes more work than one request may cause. Send a smaller or simpler one.`
+  const message = `"${param}" causes more work than one request may cause. Send a smaller or simpler one.`
   return new ApiError(400, 'too_complex', message, { param })
 }

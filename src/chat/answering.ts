@@ -27,8 +27,8 @@ let composing: typeof import('./request-composer.ts') | undefined
 let streaming: typeof import('./reply.ts') | undefined
 
 /**
- * Sends a request to a model, and sends the model's answer to the client, as a whole or as a stream.
- * @param replies the replies that are not complete; this reply is added to them
+ * Sends a request to a model, and sends the model's answer to the client, either whole or as a stream.
+ * @param replies the replies that are not complete. The reply to this request is added
  * @throws ApiError for a failure before the reply has begun
  */
 export async function answer(
@@ -40,7 +40,7 @@ export async function answer(
   replies: OpenReplies,
 ): Promise<FastifyReply> {
   const wanted = resolveRequest(sent, options.models, callerOf(request))
-  // The signal is made before the first `await`, so that a client that leaves during the wait is noticed.
+  // The signal is made before the first `await`. Otherwise a client that leaves during the wait would not be noticed.
   const signal = replies.signalOf(reply)
   return wanted.route.use(async () => {
     const resolved = await resolvePersona(request, reply, wanted, options)
@@ -59,7 +59,7 @@ async function answerAs(
 ): Promise<FastifyReply> {
   const { persona, route } = resolved
   const outcome = new Outcome()
-  // The log line is written by another listener of this event. This listener runs first, so that the line has these facts.
+  // Another listener of this event writes the log line. This listener must run first, so that the line has these facts.
   reply.raw.prependOnceListener('close', () => Object.assign(request.facts, factsOf(route, outcome)))
   composing ??= await import('./request-composer.ts')
   if (body.stream === true) streaming ??= await import('./reply.ts')
@@ -113,7 +113,7 @@ async function enter(turn: Turn, metering: Metering): Promise<MeteredRequest> {
   const { request, body, persona, route, composer, outcome, signal } = turn
   const candidate = await route.findFirstUsable(composer.requestFor, signal)
   const { request: asked, bounds } = await composer.composedFor(candidate)
-  // The closures below stay in memory until the reply is over, so they hold only the body of the composed request.
+  // The closures below stay in memory until the reply is over. So they use only the body, and not the whole composed request.
   const { body: prompt } = asked
   const toMeter = {
     id: request.id,
@@ -176,7 +176,7 @@ async function sendStream(
 
 /**
  * Checks whether the upstream has truncated the prompt, and records the result.
- * @returns as `truncationOf`, mostly undefined and no promise
+ * @returns what `truncationOf` returns: nearly always undefined, without a promise
  */
 function recordTruncation({ composer, outcome, work }: Turn, candidate: Candidate): Promise<string | null> | undefined {
   const looking = truncationOf(outcome.meter.reportedPromptTokens, composer.promptOf(candidate), work)
@@ -187,8 +187,8 @@ function recordTruncation({ composer, outcome, work }: Turn, candidate: Candidat
 }
 
 /**
- * Logs the failure of a model before the next model of the route is asked. If a later model answers, no other log line has the
- * failure.
+ * Logs the failure of a model before the next model of the route is asked. If the next model answers, this is the only log line
+ * with the failure.
  */
 function logFailures({ log, id }: FastifyRequest): ReportFailure {
   return ({ traits }, error) =>
@@ -199,15 +199,15 @@ function logFailures({ log, id }: FastifyRequest): ReportFailure {
 }
 
 /**
- * Logs an upstream's refusal that the caller gets as a 4xx. No other log line has the upstream's reason, and some of these
- * reasons only the operator can remove.
+ * Logs a refusal of an upstream that the caller gets as a 4xx. Only this log line has the upstream's reason, and only the
+ * operator can correct some of the causes.
  */
 function logRefusal({ log, id }: FastifyRequest, { status, code, cause }: ApiError): void {
   const isRefusal = status < 500 && status !== 499
   if (isRefusal && cause instanceof UpstreamReason) log.warn({ request_id: id, err: cause }, code)
 }
 
-/** Records which candidate answers, and names it in the reply headers if they are not sent yet. */
+/** Records which candidate answers. If the reply headers are not sent yet, they name the candidate. */
 function noteAnswering(
   { candidate, retries }: { readonly candidate: Candidate; readonly retries: number },
   { composer, outcome, reply }: Turn,

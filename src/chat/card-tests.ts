@@ -14,7 +14,7 @@ import type { PromptSources } from './request-composer.ts'
 export interface CardTestResult {
   readonly test: number
   readonly passed: boolean
-  /** The last message of the test. */
+  /** The last message that the test sends. */
   readonly said: string
   /** The faults of the reply, or the reason why there is no reply. */
   readonly faults: readonly string[]
@@ -23,7 +23,7 @@ export interface CardTestResult {
 
 /**
  * Runs the tests of a character's card with a model, each as a chat completion.
- * @throws Error when the card has no tests, or a test that cannot be read; ApiError when there is no such model
+ * @throws Error if the card has no tests or a test with a fault; ApiError if there is no such model
  */
 export async function runCardTests(
   character: SourcedCharacter,

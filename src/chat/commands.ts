@@ -26,7 +26,7 @@ export function addCardTestCommand(
     .requiredOption('--model <model>', 'the model that plays it', notBlank)
     .option('--account <name>', "search this account's uploads first")
     .option('--json', 'print JSON')
-    .description("run a card's own tests (extensions.conservatory.tests) and tell which pass")
+    .description('run the tests in a card (extensions.conservatory.tests), and report which tests pass')
     .action(async (name: string, { model, account, json }: TestOptions) => {
       const { openCommandLibrary } = await import('../characters/command-library.ts')
       await withStores(async (stores) => {

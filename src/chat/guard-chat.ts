@@ -6,7 +6,7 @@ import type { ChatOptions } from './options.ts'
 
 /**
  * Adds the hooks that all routes of a chat interface need, such as authentication and the scope `chat`.
- * @returns the open replies of these routes. A service that stops ends them shortly before its grace period is over
+ * @returns the open replies of these routes. When the service stops, they are ended shortly before the end of the grace period
  */
 export function guardChat(app: TypedInstance, { guard, shutdownGraceMs }: ChatOptions): OpenReplies {
   const replies = new OpenReplies(guard)

@@ -2,7 +2,10 @@ import type { FastifyReply } from 'fastify'
 import type { Guard } from '../access/guard.ts'
 import { ApiError, clientGone } from '../errors.ts'
 
-/** Milliseconds of the grace period that are reserved for writing the error. A grace period under 2 s reserves half of itself. */
+/**
+ * Milliseconds at the end of the grace period for writing the error. If the grace period is under 2 s, half of it is for the
+ * error.
+ */
 const errorWriteMs = 1000
 
 /** The replies that are not complete, and the signals that end them early. */
@@ -15,14 +18,14 @@ export class OpenReplies {
   }
 
   /**
-   * A signal that aborts when the client leaves before its reply is complete, when its key ends, or shortly before the grace
-   * period of a stopping service is over. Its reason is an `ApiError`. Fastify's own signal of a request cannot be used: it
-   * aborts as soon as the body has been read.
+   * A signal that aborts when the client leaves before its reply is complete, when its key is no longer valid, or shortly before
+   * the grace period of a stopping service is over. The reason of the signal is an `ApiError`. Fastify's own signal of a request
+   * cannot be used, because that signal aborts when the body has been read.
    */
   signalOf(reply: FastifyReply): AbortSignal {
     const controller = new AbortController()
     if (reply.raw.destroyed) {
-      // The client left while its key was checked; the event `close` does not come again.
+      // The client left while its key was checked, so the event `close` has already come.
       controller.abort(clientGone())
       return controller.signal
     }
@@ -44,7 +47,7 @@ export class OpenReplies {
       },
       graceMs - Math.min(errorWriteMs, graceMs / 2),
     )
-    // The process ends without waiting for this timer when all replies end sooner.
+    // If all replies end sooner, the process must not wait for this timer.
     timer.unref()
   }
 }

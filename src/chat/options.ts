@@ -22,21 +22,21 @@ export interface ChatOptions {
   readonly limiter: Pick<Limiter, 'reserve'>
   readonly prompt: PromptSettings
   readonly characters: UnknownCharacters
-  /** Whether a card may name the model that plays its character. */
+  /** Whether a card may choose the model of its character. */
   readonly characterModels: 'on' | 'off'
   /**
-   * Load shedding: throws a 503 for a large request if the process is overloaded. To be called after a wait for the database,
-   * before the work of the request begins.
+   * Load shedding: throws a 503 for a large request if the process is overloaded. Call this function after waiting for the
+   * database, before the work of the request begins.
    */
   readonly shedLoad: (request: FastifyRequest) => void
   /** Makes the work of a request. The work ends when the signal aborts. */
   readonly workOf: (request: FastifyRequest, signal: AbortSignal) => Work
-  /** Starts to count the bytes of an upstream's answer that wait in memory, for one request. */
+  /** For one request, starts to count the bytes of an upstream's answer that are in memory. */
   readonly openHeld: (request: FastifyRequest) => HeldBytes
   /** The maximum size of a request body, in bytes. */
   readonly bodyLimit: number
   readonly sseKeepaliveMs: number
-  /** Measures how long a stream is silent. */
+  /** The clock for the keep-alives of streams. */
   readonly clock: Clock
   /** Milliseconds that open replies may take when the service stops. */
   readonly shutdownGraceMs: number

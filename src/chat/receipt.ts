@@ -10,13 +10,13 @@ import { personaName } from './resolve-persona.ts'
 
 /** The data from which a receipt is made. */
 export interface ReceiptParts {
-  /** The model that would answer, by its name in the request or the card; for `default`, the name that `default` stands for. */
+  /** The name of the model that would answer, from the request or the card. For `default`, the name that `default` stands for. */
   readonly model: string
   readonly upstreamId: string
   readonly persona: Persona
   readonly body: CompletionRequest
   readonly composed: Pick<ComposedRequest, 'composition' | 'request'>
-  /** Regular expressions of the request's lorebooks that the engine refuses; they match nothing. */
+  /** Regular expressions of the request's lorebooks that the engine refuses. They never match. */
   readonly refusedRegexes: readonly string[]
   /** Whether the caller may read the card's texts. */
   readonly isShown: boolean
@@ -25,7 +25,10 @@ export interface ReceiptParts {
 /** Replaces a text that the caller may not read. */
 const withheld = '[withheld]'
 
-/** Makes the receipt of a prompt. If the caller may not read the card, its texts are withheld; their tokens are counted. */
+/**
+ * Makes the receipt of a prompt. If the caller may not read the card, the receipt withholds the texts of the card, but counts
+ * their tokens.
+ */
 export async function receiptOf(parts: ReceiptParts): Promise<PromptReceipt> {
   const { composed, persona, body, isShown } = parts
   const { composition, request } = composed
@@ -56,13 +59,16 @@ export async function receiptOf(parts: ReceiptParts): Promise<PromptReceipt> {
   }
 }
 
-/** Whether the caller's own persona or author's note has an unknown macro: then its name tells nothing about the card. */
+/** Whether the unknown macro is in the caller's own persona or author's note. Then its name reveals nothing about the card. */
 function isSentBy({ persona, author_note }: CompletionRequest, macro: string): boolean {
   const sent = `${persona ?? ''}\n${author_note?.text ?? ''}`.toLowerCase()
   return sent.includes(macro.replace(/…$/, ''))
 }
 
-/** Tokens of the whole prompt, of its sections and of each lore entry. The total counts a text in several sections only once. */
+/**
+ * Counts the tokens of the whole prompt, of each section and of each lore entry. The total counts a text in several sections only
+ * once.
+ */
 function* tokensOf({ composition, request }: ReceiptParts['composed'], tokenizer: Tokenizer) {
   const total = yield* tokenizer.countMessages(request.body.messages)
   const sections = yield* sectionTokens(composition.sections, tokenizer)

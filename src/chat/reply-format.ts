@@ -6,8 +6,8 @@ import { eventOf } from './stream-writer.ts'
 import { wholeOf, withUsage } from './whole-reply.ts'
 
 /**
- * The field names of a request of chat or of the Responses API, as the client sent them. The reply header `x-ignored-params`
- * lists fields by these names.
+ * The field names of a request, as the client sent them: the names of chat or of the Responses API. The reply header
+ * `x-ignored-params` uses these names.
  */
 export interface SentNames {
   /** Fields of the request that no model gets. */
@@ -22,18 +22,18 @@ export const chatNames: SentNames = { ignored: [], nameOf: (field) => field }
 /** Writes a model's answer in the format of one interface. Each request has its own instance. */
 export interface ReplyFormat extends SentNames {
   /**
-   * Whether the answer ends with its usage; if the model sends no usage, the usage is estimated. If true, every event of a stream
-   * is parsed; if false, events may be passed on unread.
+   * Whether the answer ends with its usage. If the model sends no usage, the usage is estimated. For this, every event of a
+   * stream must be parsed. Without usage, events may be passed on unread.
    */
   readonly includesUsage: boolean
-  /** Whether `whole` always writes a body of its own, and never passes on the bytes of the upstream. */
+  /** Whether `whole` always writes a new body, and never passes on the bytes of the upstream. */
   readonly isRewritten: boolean
   /**
    * The body of a whole answer: its JSON, or the object to write as JSON.
    * @param usage the model's usage, or an estimate if the answer must have a usage
    */
   whole(reply: ModelReply, usage: Usage | undefined): string | Buffer | object
-  /** The server-sent events for one event of the model; empty if the client gets no event for it. */
+  /** The server-sent events for one event of the model. Empty if the client gets no event. */
   chunk(event: ChunkEvent): string
   /** The end of a stream in which every choice has ended. @param usage a chunk with nothing but usage; null for no usage */
   end(usage: Chunk | null): string

@@ -13,25 +13,30 @@ import type { UsageWatch } from './usage.ts'
 /** The parts that a stream needs besides its events. */
 export interface StreamOptions {
   readonly format: ReplyFormat
-  /** Finds the usage for the reply; null when the caller did not ask for it. */
+  /** Finds the usage for the reply. Null if the caller did not ask for usage. */
   readonly usage: UsageWatch | null
   /** Counts the tokens of the chunks for the ledger. */
   readonly meter: Meter
   /** Milliseconds of silence after which a comment line is sent. */
   readonly keepaliveMs: number
-  /** Measures the silence. */
+  /** The clock for the keep-alives. */
   readonly clock: Clock
-  /** Called once, when a stream that has begun is over. If it returns a promise, the last event is sent after that promise. */
+  /**
+   * Called once, when a stream that has begun is over. If the function returns a promise, the last event waits for the promise.
+   */
   readonly onEnd: (end: End) => Promise<void> | undefined
-  /** Called at the end. If the upstream has truncated the prompt, gives its token count and ours, as `<theirs>/<ours>`. */
+  /**
+   * Called at the end. If the upstream has truncated the prompt, returns the token counts of the upstream and of Conservatory, as
+   * `<theirs>/<ours>`.
+   */
   readonly truncation: () => Promise<string | null> | undefined
 }
 
 /**
- * Sends a model's events as server-sent events, and resolves when the stream is over. The status line waits for the first
- * event, so that a failure before it is thrown and becomes an HTTP error. After `keepaliveMs` of silence the reply begins
- * without an event. A failure after the beginning ends the stream with the error event of the format.
- * @param opening the events, once the first event has come
+ * Sends a model's events as server-sent events, and resolves when the stream is over. The status line waits for the first event,
+ * so that an earlier failure can be thrown and becomes an HTTP error. After `keepaliveMs` of silence the reply begins without an
+ * event. When the reply has begun, a failure ends the stream with the error event of the format.
+ * @param opening resolves to the events when the first event has come
  */
 export async function sendEvents(
   reply: FastifyReply,
@@ -45,7 +50,7 @@ export async function sendEvents(
     await relay.passAll(await opening)
     const used = usage && !writer.isGone ? await usage.chunk() : null
     if (used) meter.setUsage(used.usage, false)
-    // Only a promise is awaited: without one, the end is written in the same turn as the last event.
+    // `await` needs another turn. Without a promise, the end is written in the same turn as the last event.
     const looking = truncation()
     const truncated = looking ? await looking : null
     const kept = tellEnd(relay.reason)
@@ -63,7 +68,7 @@ export async function sendEvents(
 
 /** Relays a model's events to the client, and counts their tokens. */
 class Relay {
-  /** The finish reason that the model has sent; `stop` before that. */
+  /** The finish reason that the model has sent. Before that, `stop`. */
   reason: FinishReason = 'stop'
   readonly #writer: StreamWriter
   readonly #format: ReplyFormat

@@ -37,7 +37,7 @@ export interface PromptSources {
 export interface ComposedRequest {
   readonly request: ModelRequest
   readonly composition: Composition
-  /** Sent parameters that the model's settings leave out. */
+  /** The parameters of the request that the model's settings drop. */
   readonly dropped: readonly string[]
   /** The bounds of the reply, under the names of the request fields. */
   readonly bounds: ReplyBounds
@@ -46,10 +46,7 @@ export interface ComposedRequest {
 /** A request without the fields that only Conservatory knows. */
 type UpstreamFields = CompletionRequest & { readonly [name in (typeof ownFields)[number]]?: never }
 
-/**
- * Composes the request for each candidate of a chat request, once for each. Reports the parameters that a candidate does not
- * honour.
- */
+/** Composes the requests to the candidates of a chat request. Reports the parameters that a candidate does not honour. */
 export class RequestComposer {
   readonly #sent: UpstreamFields
   readonly #greeting: number | null | undefined
@@ -66,7 +63,7 @@ export class RequestComposer {
   readonly #names: SentNames
 
   /**
-   * @param more the other fields of a model's request, which come from the HTTP request
+   * @param more the fields of a model's request that come from the HTTP request
    * @param names the field names as the client sent them; by default the names of chat
    */
   constructor(
@@ -79,8 +76,8 @@ export class RequestComposer {
   ) {
     this.#names = names
     this.#more = more
-    // No upstream may see the fields that only Conservatory knows. The rest is copied, because an object from which fields are
-    // deleted is slow in V8.
+    // No upstream may see the fields that only Conservatory knows. The other fields are copied: V8 is slow with an object from
+    // which fields were deleted.
     const {
       greeting,
       conversation_id,
@@ -91,7 +88,7 @@ export class RequestComposer {
       lorebooks: _l,
       ...sent
     } = body
-    // Few requests have these names, so a deletion is cheaper here than another copy.
+    // Few requests have these fields, so deleting them is cheaper than another copy.
     for (const name of redirecting) {
       if (!Object.hasOwn(sent, name)) continue
       if (Reflect.get(sent, name) != null) this.#ignored.add(name)
@@ -133,8 +130,8 @@ export class RequestComposer {
   }
 
   /**
-   * Reply headers that name the candidate that answers, the parameters that it ignores, and the parts of the prompt that did not
-   * fit.
+   * The reply headers: the candidate that answers, the parameters that this candidate ignores, and the parts of the prompt that
+   * did not fit.
    */
   headersFor(candidate: Candidate): Readonly<Record<string, string>> {
     const ignored = this.#ignoredOf(candidate)
@@ -151,7 +148,7 @@ export class RequestComposer {
     return this.#composed.get(candidate)?.request.body.messages ?? []
   }
 
-  /** The value of `x-ignored-params`: parameters with a value that the model does not honour; undefined if it honours all. */
+  /** The value of `x-ignored-params`: the parameters that the model does not honour. Undefined if the model honours all. */
   #ignoredOf(candidate: Candidate): string | undefined {
     const { ignoredParameters } = candidate.model
     const dropped = this.#composed.get(candidate)?.dropped ?? []

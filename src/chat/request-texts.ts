@@ -13,10 +13,10 @@ const standardNote = { depth: 4, role: 'system' } as const
 
 /**
  * Reads the texts that a request brings for its prompt: a persona, an author's note, and lorebooks. First it replaces lone
- * surrogates in all fields of the request, since no model may get them.
- * @param body is changed if it has lone surrogates
+ * surrogates in all fields of the request, because no model may get a lone surrogate.
+ * @param body is changed if it contains lone surrogates
  * @returns undefined for a request without such texts
- * @throws ApiError 400 that names the lorebook that cannot be used; 400 `too_complex` and 503 `overloaded` for too much work
+ * @throws ApiError 400 that names an invalid lorebook; 400 `too_complex` or 503 `overloaded` for too much work
  */
 export async function requestTextsOf(
   request: FastifyRequest,

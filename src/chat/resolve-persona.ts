@@ -40,13 +40,16 @@ function checkRequest(request: CompletionRequest): void {
   checkTools(request)
 }
 
-/** A request with its model and its character, as `resolveRequest` finds them. */
+/** A request, and the model and the character that `resolveRequest` has found. */
 export interface ResolvedRequest {
   readonly body: CompletionRequest
   readonly route: Route
   /** Whether the request names the default model; then the card may name another model. */
   readonly isDefault: boolean
-  /** The model id as it was sent, if it names the character. An unknown character is then reported as an unknown model. */
+  /**
+   * The model id of the request, if this id names the character; otherwise null. With such an id, an unknown character is
+   * reported as an unknown model.
+   */
   readonly characterModel: string | null
 }
 
@@ -93,7 +96,7 @@ export async function resolvePersona(
   shedLoad(request)
   if (resolved.header !== undefined) reply.header('x-character', resolved.header)
   const wanted = isDefault && characterModels === 'on' ? resolved.persona.card?.model : undefined
-  // A card may name a model that does not exist, or that this key may not use. Then the default model answers.
+  // If the card names a model that does not exist or that this key may not use, the default model answers.
   return { ...resolved, route: (wanted === undefined ? undefined : models.find(wanted, caller)) ?? route }
 }
 
@@ -102,7 +105,7 @@ export async function resolvePersona(
  * @param account the account whose uploads are searched
  * @param refusal makes the 404 for an unknown name
  * @throws ApiError 400 for a name with a lone surrogate, which no header can carry. 404 for an unknown name, if unknown names are
- *   refused; for an unknown pinned version always, because a pin means exactly this version
+ * refused. An unknown pinned version is always a 404, because a pin means exactly this version
  */
 async function findPersona(
   { character, user_name }: { readonly character?: string | null; readonly user_name?: string | null },

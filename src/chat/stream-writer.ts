@@ -15,7 +15,7 @@ export class StreamWriter {
 
   /**
    * @param keepaliveMs milliseconds of silence after which a comment line is sent
-   * @param clock measures the silence
+   * @param clock the clock for the keep-alives
    */
   constructor(reply: FastifyReply, keepaliveMs: number, clock: Clock) {
     this.#reply = reply
@@ -30,7 +30,7 @@ export class StreamWriter {
     return this.#response.destroyed
   }
 
-  /** Whether the head is sent. After that, a failure cannot have an HTTP status any more. */
+  /** Whether the head has been sent. Then a failure can no longer change the HTTP status. */
   get hasBegun(): boolean {
     return this.#response.headersSent
   }
@@ -38,7 +38,7 @@ export class StreamWriter {
   /**
    * Restarts the keep-alive timer. The first call also writes the head, which Node sends together with the first bytes of the
    * body.
-   * @returns false when the client has left and nothing may be written any more
+   * @returns false if the client has left. Then nothing more may be written
    */
   begin(): boolean {
     if (this.#response.destroyed) return false
@@ -47,7 +47,9 @@ export class StreamWriter {
     return true
   }
 
-  /** Writes events that `eventOf` made, in one write: a write per event would cost as much as making the event. */
+  /**
+   * Writes several events (made by `eventOf`) in one write. One write for each event would take as much time as making the event.
+   */
   write(events: string): void {
     if (events !== '') this.#response.write(events)
   }
@@ -57,7 +59,7 @@ export class StreamWriter {
     this.#response.write(events)
   }
 
-  /** Backpressure: a promise that resolves when the client has read enough or has left; undefined if nothing has to wait. */
+  /** Backpressure: a promise that resolves when the client has read enough or has left. Undefined if more may be written now. */
   get room(): Promise<void> | undefined {
     return this.#response.writableNeedDrain ? drained(this.#response) : undefined
   }
@@ -72,7 +74,7 @@ export class StreamWriter {
     this.#keepalive.close()
   }
 
-  /** Writes the head without Fastify, whose streams would cost as much as the rest of the relay. */
+  /** Writes the head without Fastify, because Fastify's streams would take as much time as the rest of the relay. */
   #writeHead(): void {
     this.#reply.hijack()
     const headers: NodeJS.Dict<OutgoingHttpHeader> = this.#reply.getHeaders()
@@ -105,8 +107,8 @@ function drained(response: ServerResponse): Promise<void> {
     const go = () => {
       response.off('drain', go)
       response.off('close', go)
-      // The connection of a client that reads quickly drains immediately. Without this turn, a long reply would block the event
-      // loop.
+      // If a client reads quickly, its connection drains immediately. Without `setImmediate`, a long reply would then block the
+      // event loop.
       setImmediate(resolve)
     }
     response.on('drain', go)

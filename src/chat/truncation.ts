@@ -4,15 +4,15 @@ import type { Work } from '../work.ts'
 
 /** Only prompts of more than this many tokens are checked. */
 const minPromptTokens = 1024
-/** The exact count may be this many times the quick estimate, which is too low for a text of short words. */
+/** The exact count is at most this many times the quick estimate. The estimate is too low for a text of short words. */
 const maxEstimateError = 1.25
 
 /**
- * Detects an upstream that cut the prompt silently, as Ollama does (docs/upstreams.md): it counted fewer than half of the tokens
- * that Conservatory counts, and Conservatory counts more than 1,024.
+ * Detects an upstream that truncated the prompt silently, as Ollama does (docs/upstreams.md). Such an upstream counts fewer than
+ * half of the tokens that Conservatory counts. Only prompts of more than 1,024 tokens are checked.
  * @param reported the prompt tokens that the upstream reported; undefined if it reported none
- * @returns the two counts as `<theirs>/<ours>` if the prompt was cut, else null. Nearly always undefined and no promise, because
- *   a quick estimate shows that the prompt was not cut, or because the upstream reported no tokens
+ * @returns the two counts as `<theirs>/<ours>` if the prompt was truncated, else null. The result is undefined, without a
+ * promise, if the upstream reported no tokens or a quick estimate shows that the prompt was not truncated
  */
 export function truncationOf(
   reported: number | undefined,

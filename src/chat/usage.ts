@@ -7,8 +7,8 @@ import { GrowingText } from '../text.ts'
 import type { Steps, Work } from '../work.ts'
 
 /**
- * Reads the usage of a stream whose caller asked for usage. The stream ends with exactly one usage chunk: it has the last usage
- * that the model sent in any chunk, else an estimate by Conservatory's tokenizer.
+ * Reads the usage of a stream whose caller asked for usage. The stream ends with exactly one usage chunk. This chunk has the last
+ * usage that the model sent in any chunk, or an estimate by Conservatory's tokenizer.
  */
 export class UsageWatch {
   readonly #work: Work
@@ -35,7 +35,7 @@ export class UsageWatch {
     for (const { delta } of chunk.choices) this.#text.add(wordsOf(delta))
   }
 
-  /** The usage chunk, in OpenAI's shape: no choices. A usage chunk of the upstream keeps its other fields. */
+  /** The usage chunk, without choices, as OpenAI sends it. If the upstream sent a usage chunk, its other fields are kept. */
   async chunk(): Promise<Chunk & { readonly usage: Usage }> {
     const last = this.#last
     const reported = last && usageIn(last)
@@ -51,7 +51,7 @@ function isUsage(usage: unknown): usage is Usage {
   return countsOf(usage) !== undefined
 }
 
-/** Estimates the usage of a whole answer that came without a usage. @param prompt the messages to which it is the answer */
+/** Estimates the usage of a whole answer that came without usage. @param prompt the messages that the model answered */
 export function usageOf({ completion }: ModelReply, prompt: readonly Message[], work: Work): Promise<Usage> {
   return estimateOf(prompt, completion.choices.map(({ message }) => wordsOf(message)).join(''), work)
 }
@@ -69,8 +69,8 @@ async function estimateOf(prompt: readonly Message[], answer: string, work: Work
 }
 
 /**
- * Counts tokens. If the count exceeds the work budget of the request, or must wait too long under overload, the tokens are
- * estimated by bytes, because the reply is complete.
+ * Counts tokens. If counting exceeds the work budget of the request, or must wait too long under overload, the tokens are
+ * estimated from the number of bytes: the reply is complete and must not fail.
  * @throws the reason of the request's signal when it aborts
  */
 async function counted(work: Work, steps: Steps<number>, byBytes: () => number): Promise<number> {

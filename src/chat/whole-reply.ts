@@ -1,19 +1,20 @@
 import type { ModelReply } from '../models/model.ts'
 import type { Usage } from '../openai/completion.ts'
 
-/** A whole answer: the upstream's own bytes, if there are any, or else the completion. */
+/** A whole answer: the upstream's own bytes if there are any, otherwise the completion. */
 export function wholeOf({ bytes, completion }: ModelReply): Buffer | object {
   return bytes ?? completion
 }
 
 /**
- * A `usage` property in JSON: null, or an object with at most one more level. It matches nothing inside a JSON string, because
- * each quote has a backslash there.
+ * A `usage` property in JSON: null, or an object with at most one more level. The pattern matches nothing inside a JSON string,
+ * because a quotation mark in a string has a backslash.
  */
 const usageProperty = /"usage"\s*:\s*(null|\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})/g
 
 /**
- * A whole answer with this usage in place of the empty one. Other bytes stay, if the empty usage is found in them.
+ * Replaces the empty usage of a whole answer. If the empty usage is found in the upstream's bytes, the other bytes stay
+ * unchanged.
  */
 export function withUsage({ bytes, completion }: ModelReply, usage: Usage): string | object {
   const changed = () => ({ ...completion, usage })

@@ -4,7 +4,7 @@ import { failureName } from '../models/faults.ts'
 import type { WatchAttempt } from '../models/routing/attempt.ts'
 import type { Used } from '../usage/meter.ts'
 
-/** The values of the label for methods; any other method is `_OTHER`, as in OpenTelemetry's conventions. */
+/** The values of the label for methods. Any other method is `_OTHER`, as in OpenTelemetry's conventions. */
 const methods = new Set(['DELETE', 'GET', 'HEAD', 'OPTIONS', 'PATCH', 'POST', 'PUT'])
 
 /** Reads a metric at each scrape: one number, or several numbers with labels. */
@@ -12,8 +12,8 @@ type Read = () => number | Iterable<Sample>
 
 /**
  * All metrics of the service. Requests, attempts at models, tokens and truncated prompts are recorded here. All other values are
- * read from the parts of the service at each scrape. Names and labels follow OpenTelemetry's semantic conventions, if there are
- * any, in Prometheus' spelling. Each label has a bounded number of values, and never a text of a caller.
+ * read from the parts of the service at each scrape. If OpenTelemetry has a convention for a metric, its name and labels follow
+ * the convention in Prometheus' spelling. Each label has a bounded number of values, and no value is a text of a caller.
  */
 export class Metrics implements RequestObserver {
   readonly #metrics: Metric[] = []
@@ -87,7 +87,7 @@ export class Metrics implements RequestObserver {
   used(model: string, { promptTokens, completionTokens }: Pick<Used, 'promptTokens' | 'completionTokens'>): void {
     this.tokens.record(promptTokens, 'chat', model, 'input')
     this.tokens.record(completionTokens, 'chat', model, 'output')
-    // The counter of truncated prompts starts at 0: Prometheus sees no increase in a counter that appears with 1.
+    // The counter of truncated prompts must start at 0: Prometheus sees no increase if a new counter begins with 1.
     if (!this.#truncated.has(model)) this.#truncated.set(model, 0)
   }
 

@@ -61,7 +61,7 @@ function addBytesInFlight(metrics: Metrics, inFlight: MeasuredParts['inFlight'])
 function addEventLoopMetrics(metrics: Metrics): () => void {
   const delay = monitorEventLoopDelay({ resolution: delayResolutionMs })
   delay.enable()
-  // Node measures the time between two timer ticks, which includes the interval itself.
+  // Node measures the time between two ticks of a timer. This time includes the interval of the timer.
   const seconds = (nanoseconds: number) => Math.max(0, (nanoseconds || 0) / 1e9 - delayResolutionMs / 1000)
   metrics.gauge('nodejs_eventloop_delay_p50_seconds', 'Median delay of the event loop since the last scrape.', () =>
     seconds(delay.percentile(50)),
@@ -71,7 +71,7 @@ function addEventLoopMetrics(metrics: Metrics): () => void {
   )
   metrics.gauge('nodejs_eventloop_delay_max_seconds', 'Longest delay of the event loop since the last scrape.', () => {
     const longest = delay.count === 0 ? 0 : seconds(delay.max)
-    // The gauge of the maximum is read last of the three, so it resets the histogram for the next scrape.
+    // A scrape reads the three gauges in order, and this one last. So it resets the histogram for the next scrape.
     delay.reset()
     return longest
   })

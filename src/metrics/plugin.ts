@@ -5,7 +5,7 @@ import type { Metrics } from './metrics.ts'
 
 const contentType = 'text/plain; version=0.0.4; charset=utf-8'
 
-/** What the route `/metrics` needs. */
+/** The parts that the route `/metrics` needs. */
 export interface MetricsOptions {
   readonly guard: Guard
   readonly metrics: Metrics
@@ -20,7 +20,7 @@ export const metricsPlugin: FastifyPluginAsync<MetricsOptions> = async (app, { g
   )
 }
 
-/** The server of the metrics' own port. */
+/** The server for the separate port of the metrics. */
 export interface MetricsServer {
   /** The base URL, such as `http://127.0.0.1:9464`. */
   readonly address: string
@@ -28,11 +28,11 @@ export interface MetricsServer {
 }
 
 /**
- * Serves `GET /metrics` on a port of its own without a key, for a network that only the operator's tools can reach.
+ * Serves `GET /metrics` without a key on a separate port. Only the operator's tools should be able to reach this port.
  * @throws Error if the server cannot listen on the port; its message says which setting to change
  */
 export async function serveMetrics(metrics: Metrics, host: string, port: number): Promise<MetricsServer> {
-  // An import would load all exports of `node:http`, also Node's WebSocket, and cost every start 30 ms.
+  // An import would load all exports of `node:http`, even WebSocket, and slow down every start by 30 ms.
   const { createServer } = process.getBuiltinModule('node:http')
   const server = createServer((request, response) => {
     const isKnown = request.url?.split('?', 1)[0] === '/metrics'

@@ -15,8 +15,8 @@ const kinds = {
 } as const
 
 /**
- * Checks that a model takes every content part of the messages: no part is left out silently.
- * @param taken the kinds that the model takes
+ * Checks that a model takes every content part of the messages. A part must not be left out silently.
+ * @param taken the kinds of content that the model takes
  * @throws ApiError 400 `unsupported_input` that names the first part of another kind
  */
 export function checkInput(messages: readonly Message[], model: string, taken: readonly ContentKind[]): void {

@@ -1,23 +1,26 @@
 import type { ApiError } from '../errors.ts'
 
-/* Failures of models: whose fault they are, whether a retry may help, and their names in metrics. */
+/** The failures of models: who has caused a failure, whether a retry may help, and the name of the failure in metrics. */
 
 /** The fields of an `ApiError` that classify it. */
 type Failure = Pick<ApiError, 'status' | 'code'>
 
-/** Whether the caller is at fault, or has left: the model is not to blame, and a retry would fail again. */
+/** Whether the caller has caused the failure, or has left. Then the model works, and a retry would fail again. */
 export function isCallersFault({ status }: Failure): boolean {
   return status < 500 && status !== 429 && status !== 408
 }
 
-/** Whether the model is not to blame and another model would not help: the caller is at fault, or this service is overloaded. */
+/**
+ * Whether the failure has nothing to do with the model: the caller has caused it, or this service is overloaded. Then another
+ * model would not help.
+ */
 export function isUnrelatedToModel(error: Failure): boolean {
   return isCallersFault(error) || error.code === 'overloaded'
 }
 
 /**
- * Whether a failure counts for the circuit breaker. A refused request, an overloaded service and a rate limit do not show that
- * the model is out of order.
+ * Whether a failure counts for the circuit breaker. A refused request, an overloaded service or a rate limit does not show that
+ * the model is broken.
  */
 export function showsBrokenModel(error: Failure): boolean {
   return !isUnrelatedToModel(error) && error.status !== 429
@@ -41,8 +44,8 @@ export function isTransient({ code }: Failure): boolean {
 }
 
 /**
- * The name of a failure in metrics and traces, which need a bounded set of names: its code. All refusals share one name, because
- * their codes come from upstreams and have no bound.
+ * The name of a failure in metrics and traces: the code of the error. Metrics need few names, and upstreams may send any code for
+ * a refusal. So all refusals share one name.
  */
 export function failureName(error: Failure): string {
   if (error.status === 499) return 'client_gone'

@@ -13,7 +13,7 @@ export function lazily(load: () => Promise<Model>): Model {
     return loaded
   }
   return {
-    // Callers read this after an answer, when the adapter is loaded.
+    // Callers read this property after an answer. Then the adapter is loaded.
     get ignoredParameters() {
       return loaded?.ignoredParameters ?? null
     },

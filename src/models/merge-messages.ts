@@ -5,13 +5,13 @@ import type { Steps } from '../work.ts'
 /** Units of work of one message. */
 const unitsOfMessage = 30
 
-/** The user message before an assistant's message that would begin the conversation. Chat programs use similar texts. */
+/** If the assistant would begin the conversation, this user message goes first. Chat programs use similar texts. */
 const opening: Message = { role: 'user', content: '[Start a new chat]' }
 
 /**
- * Merges messages for chat templates that require alternating roles. Neighbours of one role are joined by a blank line, and a
- * neutral user message goes before a conversation that the assistant begins. Messages with tool calls or results, and named
- * messages of users and assistants, stay as they are.
+ * Merges messages for chat templates that require alternating roles. Adjacent messages of one role are joined, with a blank line
+ * between them. If the assistant begins the conversation, a neutral user message goes first. Messages with tool calls or tool
+ * results, and messages of users and assistants with a name, stay as they are.
  */
 export function* mergeMessages(messages: readonly Message[]): Steps<readonly Message[]> {
   const merged: Message[] = []
@@ -53,7 +53,7 @@ function canJoin(first: Message, second: Message): boolean {
 
 /**
  * Joins messages. The texts before the first message with content parts become one text; all later contents follow as parts. A
- * refusal becomes content, because its place is between the contents of the joined messages.
+ * refusal becomes content too, so that it keeps its position among the joined contents.
  */
 function joinMessages([first, ...others]: readonly [Message, ...Message[]]): Message {
   const { name: _name, refusal: _refusal, ...rest } = first
@@ -66,7 +66,7 @@ function joinMessages([first, ...others]: readonly [Message, ...Message[]]): Mes
   return { ...rest, content: [joinTexts(texts), ...contents.slice(partsIndex)].flatMap(partsOf) }
 }
 
-/** A message's content, and then its refusal. */
+/** The content of a message, followed by its refusal. */
 function contentOf({ content, refusal }: Message): string | readonly ContentPart[] {
   if (typeof content === 'string' || !content) return joinTexts([content ?? '', refusal ?? ''])
   return refusal ? [...content, { type: 'refusal', refusal }] : content

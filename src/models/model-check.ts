@@ -19,7 +19,7 @@ export interface ModelCheck {
   readonly message: string | null
 }
 
-/** The state of a prefix, which has no model id to ask for. */
+/** The state of a prefix: a prefix has no model id that could be asked for. */
 export const notAsked = 'not asked'
 
 /** The test request. */
@@ -30,7 +30,7 @@ const timeoutMs = 30_000
 /**
  * Asks each configured model for one word, one after the other. Prefixes are not asked, because they have no model id.
  * Understudies that misbehave on purpose count as `ok` without a request.
- * @throws ConfigError as `loadModels` does
+ * @throws ConfigError for the same faults as `loadModels`
  */
 export async function checkModels(config: Config, clock = machineClock): Promise<readonly ModelCheck[]> {
   const configuration = await loadModels(config)

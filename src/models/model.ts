@@ -7,53 +7,57 @@ import type { Work } from '../work.ts'
 
 /** A request to a model. */
 export interface ModelRequest {
-  /** The caller's request in OpenAI's shape, with the composed messages, and without this service's own fields. */
+  /** The caller's request in OpenAI's shape, with the composed messages, and without the fields that only Conservatory knows. */
   readonly body: CompletionRequest
   /** The character, for models that answer from the card itself. */
   readonly persona: Persona
   /**
-   * The parts of the prompt, for models that answer from the card. Without them, such a model uses the card's texts without lore.
+   * The parts of the prompt, for models that answer from the card. Without these parts, such a model uses the card's texts, but
+   * no lore.
    */
   readonly composition?: ComposedParts
   /** Runs computations whose time grows with the request, in steps. */
   readonly work: Work
-  /** Whether every event of a stream must be parsed, instead of passing unread. */
+  /** Whether every event of a stream must be parsed. Otherwise events may pass unread. */
   readonly readAll?: boolean | undefined
-  /** Whether the reply is written anew from the parsed answer, so that the bytes of a whole answer are not needed. */
+  /** Whether the reply is written from the parsed answer. Then the bytes of a whole answer are not needed. */
   readonly isRewritten?: boolean | undefined
-  /** Starts to count the bytes of an upstream's answer that are in memory; by default these bytes are not counted. */
+  /** Starts to count the bytes of an upstream's answer that are in memory. Without this function, the bytes are not counted. */
   readonly openHeld?: (() => HeldBytes) | undefined
   /**
-   * Called with each parameter that the model ignores or changes for this request. The calls come before the answer, or before
-   * its first event; only the calls for further choices of a stream may come later.
+   * Called with each parameter that the model ignores or changes for this request. The calls come before the answer or before the
+   * first event of a stream. Only the calls for further choices of a stream may come later.
    */
   readonly onIgnored?: (parameter: string) => void
-  /** Headers with the W3C trace context for the upstream. An attempt that is traced replaces the request's headers by its own. */
+  /** Headers with the W3C trace context for the upstream. A traced attempt replaces these headers. */
   readonly trace?: Readonly<Record<string, string>> | undefined
 }
 
-/** The parts of a composed prompt that a model may use: its sections, the lore that fired, and how much did not fit. */
+/**
+ * The parts of a composed prompt that a model may use: the sections, the lore that fired, and the counts of parts that did not
+ * fit.
+ */
 export type ComposedParts = Pick<Composition, 'sections' | 'lore' | 'dropped'>
 
 /** A whole reply. */
 export interface ModelReply {
   readonly completion: Completion
   /**
-   * The upstream's own JSON, if the adapter relays it. A chat completion sends this JSON unchanged, or with a counted usage in
-   * place of an empty one.
+   * The upstream's own JSON, if the adapter relays it. A chat completion sends this JSON unchanged, or replaces only an empty
+   * usage.
    */
   readonly bytes?: Buffer
 }
 
-/** One event of a streamed reply, or consecutive events that pass unchanged. */
+/** One parsed event of a streamed reply, or several consecutive events that pass unchanged. */
 export type ModelEvent = ChunkEvent | Passage
 
 /** An event that has been parsed. */
 export interface ChunkEvent {
   readonly chunk: Chunk
   /**
-   * The upstream's own JSON text, if the event has one; a missing role is added. A chat completion sends this text unchanged if
-   * the chunk has no usage.
+   * The upstream's own JSON text, if the event has one. A missing role has been added to it. If the chunk has no usage, a chat
+   * completion sends this text unchanged.
    */
   readonly text?: string
 }
@@ -65,23 +69,29 @@ export interface Passage {
   readonly events: number
   /** Bytes of the first event. */
   readonly firstLength: number
-  /** The chunks of the events that were parsed. Every chunk that begins or ends a requested choice is one of them. */
+  /** The chunks of the events that were parsed. They include every chunk that begins or ends a requested choice. */
   readonly read: readonly Chunk[]
 }
 
 /**
- * The contract of adapters: a language model, or a stand-in for one. Requests and replies have OpenAI's shapes, so that the
- * answers of most upstreams pass through unchanged. `complete` and `stream` throw failures as `ApiError`; an aborted signal ends
- * the work.
+ * The contract of adapters: a language model, or a stand-in for a language model. Requests and replies have OpenAI's shapes, so
+ * that the answers of most upstreams pass through unchanged. `complete` and `stream` throw an `ApiError` for a failure. An
+ * aborted signal ends the work.
  */
 export interface Model {
-  /** Request parameters that this model never honours; `x-ignored-params` names them. Null: the model honours all parameters. */
+  /**
+   * The request parameters that this model never honours. `x-ignored-params` names them. Null if the model honours all
+   * parameters.
+   */
   readonly ignoredParameters: Pick<ReadonlySet<string>, 'has'> | null
   complete(request: ModelRequest, signal: AbortSignal): Promise<ModelReply>
-  /** Yields the events in groups that arrived together. The last event may be a usage chunk that the request did not ask for. */
+  /**
+   * Yields the events in groups. The events of a group have arrived together. The last event may be a usage chunk that the
+   * request did not ask for.
+   */
   stream(request: ModelRequest, signal: AbortSignal): AsyncIterable<readonly ModelEvent[]>
   /** The model ids that the upstream lists. Without such a list, this method is missing or returns no ids. */
   list?(signal: AbortSignal): Promise<readonly string[]>
-  /** Waits for requests in flight, or ends them, then closes the connections or frees the memory. */
+  /** Waits for requests in flight or ends them. Then closes the connections or frees the memory. */
   close?(): Promise<void>
 }

@@ -6,7 +6,7 @@ import { lazily } from './lazy-model.ts'
 import type { Model } from './model.ts'
 import { createUnderstudy } from './understudy/understudy.ts'
 
-/** What adapters need besides their settings: a folder for files, and proxies. */
+/** The options of all adapters: a folder for files, and the proxies. */
 export interface AdapterOptions {
   readonly dataDirectory: string
   /** The proxies for requests to models and for downloads of weights. */
@@ -36,7 +36,7 @@ function isUnderstudy(settings: AdapterSettings): settings is UnderstudySettings
   return isUnderstudyAdapter(settings.adapter)
 }
 
-/** Whether an adapter is the understudy, well-behaved or not. */
+/** Whether an adapter is an understudy, also one that misbehaves on purpose. */
 export function isUnderstudyAdapter(adapter: string): boolean {
   return /^understudy(\/|$)/.test(adapter)
 }

@@ -20,7 +20,7 @@ const maxListedModels = 1000
 /** A model with a longer id is left out of the list. */
 const maxIdLength = 400
 
-/** Relays to any service that answers `POST {baseUrl}/chat/completions` as OpenAI does. */
+/** Makes a model that relays requests to any service with `POST {baseUrl}/chat/completions` as in OpenAI's API. */
 export function createOpenAiModel(
   { baseUrl, apiKey, headers: configuredHeaders, timeouts, streamUsage: isAskedForUsage }: OpenAiSettings,
   clock: Clock,
@@ -31,7 +31,7 @@ export function createOpenAiModel(
   const connections = new UpstreamConnections(url.origin, connectTimeout, clock, proxies.of(url))
   const streamUsage = new StreamUsage(isAskedForUsage)
   const headers = headersOf(apiKey, configuredHeaders)
-  // A short value is no secret, and removing it would damage ordinary sentences.
+  // A short value is not secret, and if it were removed, ordinary sentences would be damaged.
   const secrets = [apiKey ?? '', ...Object.values(configuredHeaders ?? {})].filter((value) => value.length >= 8)
 
   const post = async (request: ModelRequest, body: CompletionRequest, signal: AbortSignal): Promise<UpstreamAnswer> => {
@@ -110,7 +110,6 @@ export function createOpenAiModel(
   }
 }
 
-/** The headers of each request to the upstream. */
 function headersOf(
   apiKey: string | undefined,
   configured: OpenAiSettings['headers'],
@@ -118,12 +117,12 @@ function headersOf(
   return {
     'content-type': 'application/json',
     ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }),
-    // Lower-case names, so that configured headers replace the headers above.
+    // The names are in lower case, so that configured headers replace the headers above.
     ...Object.fromEntries(Object.entries(configured ?? {}).map(([name, value]) => [name.toLowerCase(), value])),
   }
 }
 
-/** The ids in a list of models of OpenAI's API; no ids for another shape. */
+/** The ids in a list of models in OpenAI's shape. No ids for a value of another shape. */
 function idsIn(list: unknown): readonly string[] {
   const listed = listIn(isFields(list) ? list : {}, 'data').slice(0, maxListedModels)
   return listed.flatMap((model) => {

@@ -4,7 +4,7 @@ export interface RequestedModel {
   readonly character: string | null
 }
 
-/** Precedes a character's name in a model id. */
+/** The part of a model id before the name of a character. */
 const mark = 'character/'
 
 /** The model id of a character that is played on the default model. */
@@ -14,7 +14,8 @@ export function playedModelId(character: string): string {
 
 /**
  * Reads `character/NAME`, a character on the default model, and `MODEL/character/NAME`. Any other id is the id of a model.
- * @param isModel whether a text is the id of a model; the first `/character/` after such an id separates model and character
+ * @param isModel whether a text is the id of a model. The first `/character/` after a model id separates the model and the
+ * character
  */
 export function readPlayedModel(id: string, isModel: (id: string) => boolean): RequestedModel {
   if (id.startsWith(mark) && id.length > mark.length) return { model: 'default', character: id.slice(mark.length) }

@@ -17,7 +17,7 @@ export interface ModelsOptions {
   readonly models: ModelRegistry
   readonly library: Pick<CharacterLibrary, 'find' | 'list'>
   readonly store: Pick<CharacterStore, 'find'>
-  /** Whether the routes are the alias under `/v1`, which is not part of the contract and not in the OpenAPI document. */
+  /** True for the `/v1` alias, which is not in the OpenAPI document. */
   readonly isAlias?: boolean
 }
 
@@ -40,10 +40,10 @@ const ModelList = Type.Object(
   { title: 'ModelList' },
 )
 
-/** The most characters in the list: client programs show all models in one menu. */
+/** The most characters in the list. Client programs show the whole list in one menu. */
 const maxCharacters = 1000
 
-/** The `owned_by` of a character in the list, by where the character comes from. */
+/** The `owned_by` of a character in the list, by the origin of the character. */
 const owners: Readonly<Record<Origin, string>> = { account: 'account', folder: 'operator', starter: 'conservatory' }
 
 /** The routes `GET /models` and `GET /models/:id` of OpenAI's API. Characters are listed as models too. */
@@ -87,7 +87,7 @@ export const modelsPlugin: FastifyPluginAsyncTypebox<ModelsOptions> = async (
         : []
       const named = models.list(caller).map((model) => listed(model))
       const names = new Set(named.map(({ id }) => id))
-      // An id that is both a model and a character means the model.
+      // If a model and a character have the same id, the id means the model.
       const others = characters.slice(0, maxCharacters).map(played)
       const data = [...named, ...others.filter(({ id }) => !names.has(id))]
       return { object: 'list' as const, data, has_more: characters.length > maxCharacters }

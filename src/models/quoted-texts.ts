@@ -1,6 +1,8 @@
-/** If the texts of a request have this many characters or more, they are not searched, and the upstream's sentence is dropped. */
+/**
+ * If the texts of a request have this many characters or more, they are not searched. Then the upstream's sentence is dropped.
+ */
 const maxRequestLength = 64 * 1024
-/** Properties of a request whose texts may reach the log: words of the protocol, and names of models. */
+/** The texts of these properties of a request may reach the log: they are words of the protocol, or names of models. */
 const publicNames = new Set(['model', 'role', 'type'])
 
 /** This many consecutive words of the request are a quote. */
@@ -10,7 +12,8 @@ const longWord = 8
 
 const words = /[\p{L}\p{N}]+/gu
 /**
- * Numbers and words of other scripts are quotes even if they are short: they reveal more than a short word of the Latin alphabet.
+ * Numbers, and words in other scripts than Latin, are quotes even if they are short, because they reveal more than a short Latin
+ * word.
  */
 const number = /\p{N}/u
 const otherScript = /[^\p{Script=Latin}\p{N}]/u
@@ -18,8 +21,8 @@ const otherScript = /[^\p{Script=Latin}\p{N}]/u
 const escapes = /\\+(?:u[\da-f]{4}|.)/gi
 
 /**
- * Removes from an upstream's sentence what it quotes of the request, because no text of a conversation may reach the log: runs of
- * three words of the request, and its long words, numbers and words of other scripts.
+ * Removes quotes of the request from an upstream's sentence, because no text of a conversation may reach the log. Quotes are runs
+ * of three words of the request, and its long words, its numbers and its words in other scripts.
  * @returns undefined if no word is left, or the request is too long to be searched
  */
 export function withoutTextsOf(request: object, sentence: string): string | undefined {
@@ -78,7 +81,7 @@ function runAt(all: readonly string[], index: number): string {
   return all.slice(index, index + wordsOfQuote).join(' ')
 }
 
-/** The sentence with `…` in place of each run of quoted words and of what is between them. */
+/** Replaces each run of quoted words, including the characters between the words, by `…`. */
 function withoutWords(sentence: string, found: readonly RegExpExecArray[], quoted: ReadonlySet<number>): string {
   let left = ''
   let at = 0

@@ -13,7 +13,10 @@ interface ReasonDetails {
   readonly host?: string | undefined
 }
 
-/** Why a model failed: the cause of an `ApiError`, for the log and the operator's commands. Its fields are fields of the log. */
+/**
+ * The reason why a model failed: the cause of an `ApiError`, for the log and the operator's commands. The fields of this class
+ * become fields of the log line.
+ */
 export class UpstreamReason extends Error {
   readonly status: number | undefined
   readonly code: string | undefined
@@ -30,7 +33,7 @@ export class UpstreamReason extends Error {
     this.said = said
     this.host = host
     this.model = model
-    // A stack trace says nothing about an upstream's failure, and would be most of the log line.
+    // A stack trace does not explain an upstream's failure, and would fill most of the log line.
     this.stack = `UpstreamReason: ${message}`
   }
 
@@ -51,8 +54,8 @@ export function withCause({ status, code, message, param, headers }: ApiError, c
 }
 
 /**
- * Adds the model and its host to the reason of an upstream's failure, and removes what the upstream quotes of the request,
- * because the reason goes to the log. Other errors are returned unchanged.
+ * Adds the model and its host to the reason of an upstream's failure. The reason goes to the log, so quotes of the request are
+ * removed. Other errors are returned unchanged.
  * @param body the request that failed
  */
 export function withModel(

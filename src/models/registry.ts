@@ -37,7 +37,7 @@ interface OpenedModel {
   readonly breaker: Breaker | null
 }
 
-/** The opened models of one `models.json`. A reload makes a new generation. */
+/** The opened models of one version of `models.json`. A reload makes a new generation. */
 interface Generation {
   readonly configuration: ModelsConfiguration
   readonly opened: ReadonlyMap<string, OpenedModel>
@@ -50,10 +50,10 @@ interface Generation {
   readonly upstreamModels: UpstreamModelsCache
 }
 
-/** The user of the operator's commands, which have no key and may use all models. */
+/** The user for the operator's commands. They have no key, and may use all models. */
 const unrestrictedUser: ModelUser = { models: null, account: { models: null } }
 
-/** The most cached routes: callers choose the ids behind a prefix, so the number of ids has no bound. */
+/** The most cached routes. Callers may send any id behind a prefix, so without this bound the cache would grow without end. */
 const maxCachedRoutes = 1000
 
 /** All models of the service. They are found by the model ids of requests. */
@@ -67,7 +67,7 @@ export class ModelRegistry {
 
   /**
    * @param watch called at the start of each attempt
-   * @param clock for deadlines, pauses between attempts, and breakers
+   * @param clock the clock for deadlines, pauses between attempts, and breakers
    */
   constructor(
     configuration: ModelsConfiguration,
@@ -83,10 +83,11 @@ export class ModelRegistry {
 
   /**
    * The route of a model id: the model of this name, else the longest prefix that the id begins with. `default` stands for the
-   * default model, unless a model has this name.
-   * @param user the key of the request; the key needs no right to the models of a fallback, which the operator has chosen
+   * default model, unless there is a model with the name `default`.
+   * @param user the key of the request. For a fallback list, only the name of the list is checked, because the operator has
+   * chosen its models
    * @throws ApiError 404 `model_not_found` for an unknown id and for an id that the key may not use; the message lists the ids
-   *   that the key may use
+   * that the key may use
    */
   resolve(id: string, user: ModelUser = unrestrictedUser): Route {
     const route = this.#routeForUser(id, user)
@@ -120,7 +121,9 @@ export class ModelRegistry {
     return this.#routeForUser('default', user) !== undefined
   }
 
-  /** The models that a key may use: those of `models.json`, then those that upstreams behind prefixes list. */
+  /**
+   * The models that a key may use: first the models of `models.json`, then the models that the upstreams behind prefixes list.
+   */
   list(user: ModelUser): readonly ModelListing[] {
     const named = [...this.#generation.configuration.models]
       .filter(([name, settings]) => !name.endsWith('*') && this.#mayUse(user, name) && this.#isListed(settings))
@@ -134,7 +137,10 @@ export class ModelRegistry {
     return { id: name, ownedBy: settings ? ownerOf(settings) : 'upstream' }
   }
 
-  /** The models behind prefixes, as their upstreams list them. An id that means another model or a character here is left out. */
+  /**
+   * The models behind prefixes, from the lists of their upstreams. An id is left out if it already means another model or a
+   * character.
+   */
   #upstreamListings(user: ModelUser): readonly ModelListing[] {
     const { configuration, opened, prefixes, upstreamModels } = this.#generation
     return prefixes.flatMap((prefix) => {
@@ -161,7 +167,7 @@ export class ModelRegistry {
     return [...this.#generation.configuration.models.keys()]
   }
 
-  /** The states of the breakers, by the names in the settings; a model without a breaker is left out. */
+  /** The states of the breakers, by the names of models in the settings. A model without a breaker is left out. */
   breakers(): readonly { readonly name: string; readonly state: BreakerState }[] {
     return [...this.#generation.opened.values()].flatMap(({ name, breaker }) =>
       breaker === null ? [] : [{ name, state: breaker.state }],
@@ -169,8 +175,8 @@ export class ModelRegistry {
   }
 
   /**
-   * Uses another configuration from the next request on. Requests in flight end with the old configuration, including their
-   * retries and fallbacks. This method does not wait for these requests.
+   * Replaces the configuration for all later requests. Requests in flight keep the old configuration, also for retries and
+   * fallbacks. This method does not wait for these requests.
    */
   async replace(configuration: ModelsConfiguration): Promise<void> {
     const old = this.#generation
@@ -203,7 +209,7 @@ export class ModelRegistry {
   #makeRoute(id: string): Route | undefined {
     const { configuration, opened, prefixes, inFlight } = this.#generation
     const isDefault = id === 'default' && !configuration.models.has(id)
-    // Without a default, a prefix must not send the word `default` upstream as a model id.
+    // Without a default model, the id `default` is unknown. The prefix `*` must not send it upstream as a model id.
     if (isDefault && configuration.default === undefined) return undefined
     const name = isDefault ? (configuration.default ?? id) : id
     const settings = configuration.models.get(name)
@@ -213,7 +219,7 @@ export class ModelRegistry {
     const prefix = longestPrefix(prefixes, name)
     const model = prefix === undefined ? undefined : opened.get(prefix)
     if (!model || prefix === undefined) return undefined
-    // The prefix `*` is no name to show, so the id itself is the name.
+    // `*` is not a useful name for a user, so the id itself becomes the name.
     return new Route(
       name,
       [this.#candidateOf(model, name.slice(prefix.length - 1), prefix === '*' ? name : prefix)],
@@ -232,17 +238,17 @@ export class ModelRegistry {
   }
 
   #candidateOf({ name: configuredName, settings, model, breaker }: OpenedModel, id: string, name: string): Candidate {
-    // The path of a file of weights is no model id, so such a model has its name in the settings as its id.
+    // The path of a file with weights is not a model id. So the id of such a model is its name in the settings.
     const given = 'model' in settings && !isLlamaCpp(settings) ? settings.model : undefined
     const upstreamId = given ?? id
-    // An understudy that fails on purpose must fail at each request, so understudies have no retries by default.
+    // By default, understudies have no retries: an understudy that fails on purpose must fail at each request.
     const retries = breaker === null ? { retries: 0 } : {}
     const host = 'baseUrl' in settings && settings.baseUrl ? { host: new URL(settings.baseUrl).host } : {}
     const traits: CandidateTraits = { ...retries, ...settings, ...host, name, configuredName, upstreamId }
     return new Candidate(traits, model, breaker, this.#watch, this.#clock)
   }
 
-  /** Whether a key may use the model of a route. `default` and the model that it stands for count as one. */
+  /** Whether a key may use the model of a route. `default` and the name of the default model count as the same name. */
   #mayUse(user: ModelUser, name: string): boolean {
     const { configuration } = this.#generation
     const isDefault = name === configuration.default && !configuration.models.has('default')
@@ -289,7 +295,9 @@ function open(configuration: ModelsConfiguration, options: RegistryOptions, cloc
   return { configuration, opened, prefixes, routes: new Map(), inFlight: new InFlightRequests(), upstreamModels }
 }
 
-/** Closes a replaced generation after its last request. A failure to close has no effect on requests, so it is ignored. */
+/**
+ * Closes a replaced generation after its last request. An error during closing is ignored, because it has no effect on requests.
+ */
 async function closeReplaced(generation: Generation): Promise<void> {
   await generation.inFlight.untilNone()
   await close(generation).catch(() => {})

@@ -8,19 +8,17 @@ interface ParameterSettings {
   readonly params?: Params
 }
 
-/** A request with the parameters for its model. */
+/** A request with the parameters that its model gets. */
 interface Fitted<T> {
   readonly body: T
-  /** The names, as the caller sent them, of parameters that were left out. */
+  /** The parameters that were left out, by the names that the caller sent. */
   readonly dropped: readonly string[]
 }
 
 /** The parameters that bound a reply. */
 export type ReplyBounds = Pick<CompletionRequest, 'max_completion_tokens' | 'max_tokens' | 'n'>
 
-/**
- * Whether a parameter is a field of this service. Its default is used earlier (`resolve-persona.ts`), and no upstream gets it.
- */
+/** Whether a parameter is a field of this service. `resolve-persona.ts` applies its default, and no upstream gets the field. */
 function isOwn(name: string): boolean {
   return ownFields.some((own) => own === name)
 }
@@ -52,8 +50,8 @@ function withDefaults<T extends object>(sent: T, defaults: Readonly<Record<strin
 }
 
 /**
- * The bounds of the reply to a fitted request, under OpenAI's names. The maximum tokens are found even if `rename` has changed
- * their names for the upstream. Limits and the context window are checked with OpenAI's names.
+ * The bounds of the reply to a fitted request, under OpenAI's names, because limits and the context window are checked with these
+ * names. If `rename` has changed a name for the upstream, the value is read under the new name.
  */
 export function replyBounds(body: CompletionRequest, { params }: ParameterSettings): ReplyBounds {
   const bound = (name: string): number | null => {
@@ -68,7 +66,8 @@ export function replyBounds(body: CompletionRequest, { params }: ParameterSettin
 }
 
 /**
- * Renames all parameters in one step. If the request already has a parameter of the new name, the renamed parameter is left out.
+ * Renames all parameters in one step. If the request already has a parameter with the new name, this parameter stays, and the
+ * renamed one is left out.
  */
 function renameParameters<T extends object>(body: T, renames: readonly (readonly [string, string])[]): Fitted<T> {
   const rest = without(

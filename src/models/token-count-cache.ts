@@ -3,12 +3,12 @@ import type { Message } from '../openai/completion-request.ts'
 import { copyOf } from '../text.ts'
 import type { Steps } from '../work.ts'
 
-/** A shorter text is not cached: counting it is faster than a lookup. */
+/** Shorter texts are not cached, because counting their tokens is faster than a lookup. */
 const minCachedLength = 256
 const maxCachedTexts = 16384
 const maxCachedWords = 16384
 const maxCachedMessages = 16384
-/** A longer word is rarely repeated, and thousands of long words would take much memory. */
+/** Longer words are not cached: they are rarely repeated, and would take much memory. */
 const maxCachedWordLength = 128
 
 /** Units of work of a cached text or message. */
@@ -22,7 +22,7 @@ export class TokenCountCache {
   readonly #words = new Map<string, number>()
   /** The keys are digests, so that no conversation stays in memory. */
   readonly #texts = new Map<string, number>()
-  /** The keys are message objects: the messages that a card adds are the same frozen objects in each request with the card. */
+  /** The keys are message objects. The messages of a card are the same frozen objects in each request with this card. */
   #messages = new WeakMap<Message, number>()
   #messageCount = 0
 
@@ -54,7 +54,7 @@ export class TokenCountCache {
 
   /** Caches the number of tokens of a message, and returns it. */
   setMessage(message: Message, count: number): number {
-    // A map of a million keys holds the thread for half a second when it grows.
+    // A full cache is replaced: when a map with a million keys grows, it blocks the event loop for half a second.
     if (this.#messageCount === maxCachedMessages) {
       this.#messages = new WeakMap()
       this.#messageCount = 0

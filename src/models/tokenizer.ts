@@ -5,13 +5,11 @@ import { TokenCountCache, unitsOfText } from './token-count-cache.ts'
 import { Vocabulary } from './vocabulary.ts'
 
 /**
- * Counts and splits text in tokens of OpenAI's `o200k_base`. Text that looks like a special token counts as plain text.
- * All methods but `count` work in steps for a request's `Work`: a million characters take from 0.05 s (prose) to 0.8 s (emojis).
+ * Counts and splits text in tokens of OpenAI's `o200k_base`. Text that looks like a special token counts as plain text. All
+ * methods except `count` work in steps, because a million characters take from 0.05 s (prose) to 0.8 s (emojis).
  */
 export interface Tokenizer {
-  /**
-   * The number of tokens of a text, counted synchronously: for texts of a few thousand characters, such as names and sentences.
-   */
+  /** The number of tokens of a text of at most a few thousand characters, such as a name or a sentence. Works synchronously. */
   count(text: string): number
   /** The number of tokens of a text. */
   countSteps(text: string): Steps<number>
@@ -21,17 +19,17 @@ export interface Tokenizer {
    */
   countMessages(messages: readonly Message[]): Steps<number>
   /**
-   * The texts of the tokens; joined, they are the text. Tokens that share a character stay together, so that no text ends
-   * inside a character. Lone surrogates become U+FFFD.
+   * Splits a text into the texts of its tokens. Tokens that share a character stay together, so that no part ends inside a
+   * character. Lone surrogates become U+FFFD.
    */
   split(text: string): Steps<readonly string[]>
-  /** The longest beginning of the text, in whole `split` texts, that has at most `maxTokens` tokens. */
+  /** The longest beginning of the text that has at most `maxTokens` tokens. It ends where a part of `split` ends. */
   cut(text: string, maxTokens: number): Steps<string>
 }
 
 /**
- * Merging a word into tokens takes a time that grows with the square of its length, so runs of one kind of characters are cut at
- * this length. Ordinary words are shorter; each cut of a longer run may add one token to the count.
+ * The time to merge a word into tokens grows with the square of its length. So runs of one kind of characters are cut at this
+ * length. Ordinary words are shorter. Each cut may add one token to the count.
  */
 const maxRunLength = 128
 const longRun = new RegExp(
@@ -39,19 +37,19 @@ const longRun = new RegExp(
   'gu',
 )
 
-/** Characters that one step searches for runs and words: about 2 ms if all words have the maximum length. */
+/** The characters that one step searches for runs and words. If all words have the maximum length, a step takes about 2 ms. */
 const maxPartLength = 8 * 1024
 
-/** Units of work for each word; for a word that is not cached, also for merging it, and for each of its bytes. */
+/** Units of work for each word. A word that is not cached also needs units for merging, and for each of its bytes. */
 const unitsOfWord = 15
 const unitsOfMerge = 100
 const unitsOfMergedByte = 40
-/** Units after which a step ends: enough to make the cost of stepping negligible. */
+/** Units of work after which a step ends. With so many units, the cost of the steps themselves is negligible. */
 const unitsOfStep = 2000
 
 let loading: Promise<Tokenizer> | undefined
 
-/** Returns the tokenizer. The first call loads it, which takes 5 MB and, in steps of 3 ms, 0.14 s. */
+/** Returns the tokenizer. The first call loads it in steps of 3 ms. Loading takes 0.14 s and 5 MB of memory. */
 export function loadTokenizer(): Promise<Tokenizer> {
   loading ??= createTokenizer().catch((error: unknown) => {
     loading = undefined
@@ -85,7 +83,7 @@ async function createTokenizer(): Promise<Tokenizer> {
     }
   }
 
-  /** The texts of a text's tokens. A word that is known to be one token is not encoded again. */
+  /** The texts of all tokens of a text. A word that is known to be one token is not encoded again. */
   function* pieces(text: string): Iterable<Piece> {
     const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
     for (const part of partsOf(text)) {
@@ -117,7 +115,7 @@ async function createTokenizer(): Promise<Tokenizer> {
   function* cut(text: string, maxTokens: number): Steps<string> {
     if (maxTokens === Infinity || (yield* countSteps(text)) <= maxTokens) return text
     const kept = yield* firstPieces(text, maxTokens)
-    // The last letters may have more tokens than before, because the letters after them are cut off.
+    // Without the letters that were cut off, the last letters may have more tokens than before.
     while (kept.length > 0 && (yield* countSteps(kept.join(''))) > maxTokens) kept.pop()
     return kept.join('')
   }
@@ -129,7 +127,7 @@ async function createTokenizer(): Promise<Tokenizer> {
 interface Piece {
   readonly text: string
   readonly tokens: number
-  /** Units of work that it took to find the piece. */
+  /** The units of work that finding the piece has taken. */
   readonly units: number
 }
 
@@ -142,7 +140,7 @@ function runSteps<T>(steps: Steps<T>): T {
 
 /**
  * Counts the tokens of texts word by word.
- * @param wordPattern matches words; no token reaches over the end of a word
+ * @param wordPattern matches words. A token never reaches beyond the end of a word
  * @param countTokens counts the tokens of one word
  */
 function createCounter(
@@ -196,19 +194,19 @@ function createCounter(
   return { countSteps, countMessages }
 }
 
-/** The words of a part of a text. No token reaches over the end of a word. */
+/** The words of a part of a text. A token never reaches beyond the end of a word. */
 function wordsIn(part: string, wordPattern: RegExp): readonly string[] {
   const runs = splitLongRuns(part)
   return runs.flatMap((run) => run.match(wordPattern) ?? [])
 }
 
-/** Cuts a long text before blanks, where tokens begin, so that the parts have as many tokens as the whole. */
+/** Cuts a long text before blanks. Tokens begin at blanks, so the parts together have as many tokens as the whole text. */
 function* partsOf(text: string): Iterable<string> {
   let start = 0
   while (text.length - start > maxPartLength) {
     const part = text.slice(start, start + maxPartLength)
     const blank = part.lastIndexOf(' ')
-    // A part without a blank is cut anywhere but inside a character.
+    // A part without a blank is cut at any position that is not inside a character.
     const end = blank > 0 ? blank : /[\uD800-\uDBFF]$/.test(part) ? part.length - 1 : part.length
     yield part.slice(0, end)
     start += end

@@ -1,20 +1,20 @@
 import type { Clock } from '../clock.ts'
 import type { Model } from './model.ts'
 
-/** The age at which a list is read again, the pause after a failed read, and the timeout of a read. */
+/** When a list is this old, it is read again. The other values are the pause after a failed read, and the timeout of a read. */
 const maxAgeMs = 300_000
 const retryAfterMs = 60_000
 const timeoutMs = 10_000
 
 interface CacheEntry {
   ids: readonly string[]
-  /** From this time on, the next use of the list reads it again. By the clock, in milliseconds. */
+  /** The time, in milliseconds of the clock, after which the next use of the list reads it again. */
   dueAt: number
 }
 
 /**
  * Caches the lists of models of upstreams, by the names of their prefixes in the settings. Lists are read in the background, so
- * no request waits for a list, and the first request gets an empty list.
+ * that no request waits for a list. The first request gets an empty list.
  */
 export class UpstreamModelsCache {
   readonly #clock: Clock
@@ -25,7 +25,7 @@ export class UpstreamModelsCache {
     this.#clock = clock
   }
 
-  /** The ids of the last list of the model's upstream. Begins to read the list if it is too old. */
+  /** The ids in the last list of the model's upstream. If the list is too old, starts to read it again. */
   idsOf(name: string, model: Model): readonly string[] {
     const entry = this.#entries.get(name) ?? { ids: [], dueAt: 0 }
     this.#entries.set(name, entry)

@@ -2,23 +2,23 @@ import { readFile } from 'node:fs/promises'
 import { setImmediate } from 'node:timers/promises'
 
 const tokenCount = 199_998
-/** Slots of the hash table, more than twice the tokens: a power of two. */
+/** The slots of the hash table: a power of two, and more than twice the number of tokens. */
 const slotCount = 2 ** 19
 /** Lines of the file that are read in one turn of the event loop: about 3 ms. */
 const linesPerTurn = 4096
-/** The rank of bytes that are no token. */
+/** The rank of bytes that are not a token. */
 const noRank = 0x7fffffff
 
 /**
- * The tokens of OpenAI's `o200k_base`, from the file of `gpt-tokenizer`, and byte pair encoding with them. The package's own
- * code builds maps of strings instead: 55 MB of memory, and 115 to 190 ms in which no other request runs.
+ * The tokens of OpenAI's `o200k_base`, from the file of `gpt-tokenizer`, and byte pair encoding with them. The code of the
+ * package builds maps of strings instead. They take 55 MB of memory, and block the event loop for 115 to 190 ms.
  */
 export class Vocabulary {
   /** The bytes of all tokens, in the order of their ranks. */
   readonly #bytes: Uint8Array
-  /** For each rank, the place in `#bytes` where the token begins, and one more: the end of the last token. */
+  /** For each rank, the position in `#bytes` where the token begins. The last element is the end of the last token. */
   readonly #starts: Uint32Array
-  /** A hash table with linear probing: one more than the rank of the token, or 0. */
+  /** A hash table with linear probing. A slot has the rank of a token plus 1; an empty slot has 0. */
   readonly #slots: Uint32Array
 
   /** @param maxBytes the most bytes of all tokens together */
@@ -29,7 +29,7 @@ export class Vocabulary {
   }
 
   /**
-   * Reads the file, which has one token in each line: its bytes in base64, and its rank. Other requests run meanwhile.
+   * Reads the file. Each line has a token: its bytes in base64, and its rank. Other requests run during the reading.
    * @throws Error if the file has another format
    */
   static async load(): Promise<Vocabulary> {
@@ -48,15 +48,16 @@ export class Vocabulary {
   }
 
   /**
-   * Splits the bytes of a word into tokens by byte pair encoding. Each step joins the two neighbouring parts whose token has the
-   * lowest rank, until no two neighbours are a token. The time grows with the square of the number of bytes.
+   * Splits the bytes of a word into tokens by byte pair encoding. Each step joins the two adjacent parts whose joined bytes are
+   * the token with the lowest rank. It ends when no two adjacent parts form a token. The time grows with the square of the number
+   * of bytes.
    * @returns where each token ends
    */
   tokenEnds(word: Uint8Array): readonly number[] {
     if (this.#rankOf(word, 0, word.length) !== noRank) return [word.length]
     const ends = Array.from(word, (_byte, index) => index + 1)
     const startOf = (part: number) => (part === 0 ? 0 : (ends[part - 1] ?? 0))
-    /** The rank of a part together with the next one. */
+    /** The rank of a part joined with the next part. */
     const pairRank = (part: number) => {
       const end = ends[part + 1]
       return end === undefined ? noRank : this.#rankOf(word, startOf(part), end)
@@ -108,14 +109,14 @@ export class Vocabulary {
   }
 }
 
-/** The hash FNV-1a, its upper bits mixed into the lower ones. */
+/** The FNV-1a hash, with its upper bits mixed into the lower bits. */
 function hashOf(bytes: Uint8Array, start: number, end: number): number {
   let hash = 0x811c9dc5
   for (let index = start; index < end; index++) hash = Math.imul(hash ^ (bytes[index] ?? 0), 0x01000193)
   return hash ^ (hash >>> 15)
 }
 
-/** The index of the lowest number; of equal ones, the first. */
+/** The index of the lowest number. If several are equal, the first of them. */
 function indexOfLowest(numbers: readonly number[]): number {
   let lowest = 0
   for (let index = 1; index < numbers.length; index++) {

@@ -8,16 +8,16 @@ import { maxTools, Tool, ToolCall, ToolChoice } from './tool-fields.ts'
  */
 
 export const maxChoices = 8
-/** Maximum messages of a request. The longest conversations of chat programs have some thousands. */
+/** The most messages of a request. The longest conversations of chat programs have a few thousand. */
 const maxMessages = 10_000
-/** Maximum parts of a message, and maximum tool calls. OpenAI allows 500 images in a request. */
+/** The most parts of a message, and the most tool calls of a message. OpenAI allows 500 images in a request. */
 const maxParts = 1000
 export const maxCharacterLength = 200
-/** Maximum characters of a persona, and of an author's note. */
+/** The most characters of a persona, and of an author's note. */
 const maxTextLength = 16_384
 const maxLorebooks = 16
 
-/** The content of a part that is given by its URL. */
+/** The content of a part, as a URL. */
 const AddressedPart = Type.Object({
   url: Type.String({
     minLength: 1,
@@ -172,8 +172,8 @@ export const ownFields = [
   'lorebooks',
 ] as const satisfies (keyof typeof OwnFields.properties)[]
 /**
- * Parameters with which client libraries set another address, another key or more fields. A gateway may obey these parameters,
- * so no upstream ever gets them from a caller.
+ * Parameters of client libraries for another address, another key or more fields. An upstream that is a gateway may follow these
+ * parameters, so no upstream ever gets them from a caller.
  */
 export const redirecting: readonly string[] = ['api_base', 'base_url', 'api_key', 'extra_headers', 'extra_body']
 
@@ -213,7 +213,7 @@ export const CompletionRequest = Type.Object(
       }),
     ),
     seed: nullable(wholeBetween(Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER)),
-    // OpenAI's maximum is 2; llama.cpp's server and others take more.
+    // OpenAI's maximum is 2. Other servers, such as llama.cpp's, accept more.
     temperature: nullable(Type.Number({ minimum: 0, errorMessage: 'send a number from 0 on' })),
     top_p: nullable(between(0, 1)),
     presence_penalty: nullable(between(-2, 2)),
@@ -237,7 +237,7 @@ export const CompletionRequest = Type.Object(
     ],
   },
 )
-/** A request. Its messages are read-only, so several requests may share them. */
+/** A request. Several requests may share the messages, because the messages are read-only. */
 export type CompletionRequest = Omit<Static<typeof CompletionRequest>, 'messages'> & {
   readonly messages: readonly Message[]
 }

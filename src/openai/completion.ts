@@ -22,7 +22,7 @@ export type Counts = Pick<Usage, 'prompt_tokens' | 'completion_tokens'>
 
 /** The counts of a usage; undefined if the usage has no valid counts, or only zeros. */
 export function countsOf(usage: unknown): Counts | undefined {
-  // Nearly every chunk of a stream has no usage, so this check comes first.
+  // This check comes first, because nearly all chunks of a stream have no usage.
   if (usage == null) return undefined
   const prompt_tokens = field(usage, 'prompt_tokens')
   const completion_tokens = field(usage, 'completion_tokens')
@@ -35,7 +35,7 @@ export function isEmptyUsage(usage: unknown): boolean {
   return usage !== undefined && Object.values(usage ?? {}).every((value) => typeof value !== 'number' || value === 0)
 }
 
-/** Whether a value can be a number of tokens. Upstreams may send any value, and sums must stay exact. */
+/** Whether a value can be a number of tokens. Upstreams may send any value. The bound keeps sums exact. */
 function isCount(tokens: unknown): tokens is number {
   return typeof tokens === 'number' && Number.isSafeInteger(tokens) && tokens >= 0 && tokens < 1e12
 }
@@ -116,7 +116,7 @@ export function usageIn(chunk: Pick<Chunk, 'choices' | 'usage'>): unknown {
   return countsOf(ofGroq) ? ofGroq : chunk.usage
 }
 
-/** A message, or a delta of a stream, as far as its texts are read. */
+/** The fields of a message or a delta from which texts are read. */
 export interface Words {
   readonly content?: unknown
   readonly tool_calls?: unknown

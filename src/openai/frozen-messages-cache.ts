@@ -1,6 +1,9 @@
 import { type Message, textOf } from './completion-request.ts'
 
-/** The most characters of a cached beginning: a card has such a beginning for each of its users. */
+/**
+ * The most characters of the frozen messages that are cached together. A card has different frozen messages for each of its
+ * users.
+ */
 const maxKeptLength = 256 * 1024
 
 /** Frozen messages, and the value that was made from them. */
@@ -11,8 +14,8 @@ interface FrozenMessages<T> {
 
 /**
  * Caches a value that is made from the frozen messages at the beginning of a conversation. The messages that come from a card are
- * frozen, and all requests of one user with this card begin with them. They are most of a prompt: without this cache, a whole
- * completion costs 4.4 % more CPU time (docs/performance.md).
+ * frozen, and all requests of one user with this card begin with the same frozen messages. They are the largest part of a prompt:
+ * without this cache, a completion takes 4.4 % more CPU time (docs/performance.md).
  */
 export class FrozenMessagesCache<T> {
   readonly #make: (messages: readonly Message[]) => T
@@ -23,7 +26,7 @@ export class FrozenMessagesCache<T> {
     this.#make = make
   }
 
-  /** The frozen messages at the beginning, and the value for them; undefined if the first message is not frozen. */
+  /** The frozen messages at the beginning, and their value. Undefined if the first message is not frozen. */
   of(messages: readonly Message[]): FrozenMessages<T> | undefined {
     const [first] = messages
     if (!first || !Object.isFrozen(first)) return undefined
@@ -40,7 +43,7 @@ export class FrozenMessagesCache<T> {
 
 /** Whether `known` has all frozen messages that a conversation begins with, and no other message, in the same order. */
 function isBeginning(known: readonly Message[], messages: readonly Message[]): boolean {
-  // A loop by index, without iterators: a card may have hundreds of messages, and each prompt compares them.
+  // A loop with an index is faster than an iterator, and each prompt may compare hundreds of messages.
   for (let index = 0; index < known.length; index++) if (known[index] !== messages[index]) return false
   const next = messages[known.length]
   return next === undefined || !Object.isFrozen(next)

@@ -2,7 +2,9 @@ import { invalidField } from '../errors.ts'
 import { type ContentPart, type Message, textOf } from './completion-request.ts'
 import { calledBy, checkKind } from './tools.ts'
 
-/** Maximum content parts and tool calls of all messages of a request: two for each of the 10,000 messages that it may have. */
+/**
+ * The most content parts and tool calls of all messages together: two for each of the 10,000 messages that a request may have.
+ */
 const maxPartsInAll = 20_000
 
 /**
@@ -41,8 +43,7 @@ function checkPartsInAll(messages: readonly Message[]): void {
 /** @param openCalls the ids of the calls in the messages before this one */
 function checkToolResult({ tool_call_id: id }: Message, openCalls: ReadonlySet<string>, at: string): void {
   if (!id) throw invalidField(`${at}.tool_call_id`, 'is missing: a tool message names the call that it answers')
-  if (!openCalls.has(id))
-    throw invalidField(`${at}.tool_call_id`, 'answers no tool call of an assistant message before it')
+  if (!openCalls.has(id)) throw invalidField(`${at}.tool_call_id`, 'names no tool call of an earlier assistant message')
 }
 
 function checkParts(parts: readonly ContentPart[], at: string): void {
@@ -65,7 +66,7 @@ function checkPart(part: ContentPart, at: string): void {
 
 const plainUrls = 'is of another kind than http:, https: and data: URLs; send one of those'
 
-/** Whether a text is a `data:` or web address. No such address can name a file of the upstream. */
+/** Whether a text is a `data:` URL or a web address. Such a URL cannot name a file on the upstream's disk. */
 function isPlainUrl(text: string): boolean {
   return /^(?:https?:\/\/|data:)/i.test(text)
 }
@@ -75,9 +76,9 @@ function isOtherUrl(value: unknown): boolean {
   return typeof value === 'string' && /^[\s\p{Cc}]*[a-z][a-z0-9+.-]{0,30}:/iu.test(value) && !isPlainUrl(value)
 }
 
-/*
- * Tokens that OpenAI's chat format takes besides the texts of a conversation; see "How to count tokens with tiktoken" in
- * OpenAI's cookbook.
+/**
+ * The tokens of OpenAI's chat format, besides the texts of a conversation ("How to count tokens with tiktoken" in OpenAI's
+ * cookbook).
  */
 
 /** Tokens that open the reply. */
@@ -89,7 +90,7 @@ const perName = 1
 /** Tokens of a message with empty texts. */
 export const minTokensPerMessage = perMessage + perRole
 
-/** Tokens of a message besides its texts. */
+/** The tokens of a message, not counting its texts. */
 export function tokensBesideTexts({ name }: Message): number {
   return minTokensPerMessage + (name ? perName : 0)
 }

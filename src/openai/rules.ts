@@ -1,6 +1,6 @@
 import { Kind, type SchemaOptions, type TSchema, Type, TypeRegistry } from '@sinclair/typebox'
 
-/* The kinds of fields that requests have. Each kind has the end of an error message that says what to send. */
+/** The kinds of request fields. The `errorMessage` of each kind is the end of a sentence that says what to send. */
 
 /** One of these words, with an error message that lists them. */
 export const oneOf = <const T extends readonly string[]>(...words: T) =>

@@ -23,8 +23,8 @@ const CustomCall = Type.Object({
 })
 
 /**
- * An object that has the property that its type names. The schema is one object for both types, so that an error message
- * names the property; `checkTools` and `checkMessages` check that the property is there.
+ * An object with a `type`, and with a property of the same name: `function` or `custom`. The schema is one object for both types,
+ * so that an error message can name the property. `checkTools` and `checkMessages` check that the property is present.
  */
 const functionOrCustom = <T>(properties: TProperties, title: string) =>
   Type.Unsafe<T>(Type.Object({ ...properties, type: oneOf('function', 'custom') }, { title }))
@@ -70,7 +70,7 @@ export type Tool = Static<typeof Tool>
 
 const named = Type.Object({ name: text({ minLength: 1 }) })
 type Named = Static<typeof named>
-/** A tool by its name. */
+/** A reference to a tool by its name. */
 type NamedTool = { type: 'function'; function: Named } | { type: 'custom'; custom: Named }
 
 const NamedTool = functionOrCustom<NamedTool>(

@@ -3,7 +3,7 @@ import type { CompletionRequest } from './completion-request.ts'
 import type { FunctionTool, ToolCall } from './tool-fields.ts'
 
 /**
- * Checks the rule that the schema of tools cannot express: each tool has the property that its type names.
+ * Checks the rule that the schema of tools cannot express: each tool has a property with the name of its type.
  * @throws ApiError 400 that names the field
  */
 export function checkTools({ tools, tool_choice: choice }: Pick<CompletionRequest, 'tools' | 'tool_choice'>): void {
@@ -16,7 +16,7 @@ export function checkTools({ tools, tool_choice: choice }: Pick<CompletionReques
   }
 }
 
-/** Checks that an object has the property that its type names. @throws ApiError 400 that names the property */
+/** Checks that an object has a property with the name of its type. @throws ApiError 400 that names the property */
 export function checkKind(thing: { readonly type: string }, at: string): void {
   if (Reflect.get(thing, thing.type) !== undefined) return
   const param = `${at}.${thing.type}`

@@ -1,6 +1,6 @@
 /**
- * Whether a client gets HTML and not JSON (RFC 9110, section 12.5.1). The client must name HTML, with at least the weight of
- * JSON: programs accept any type, or send no header.
+ * Whether a client gets HTML and not JSON (RFC 9110, section 12.5.1). The header must name HTML, with at least the weight of
+ * JSON. Programs that accept any type, or send no header, get JSON.
  * @param accepted the header `Accept`
  */
 export function prefersHtml(accepted = ''): boolean {

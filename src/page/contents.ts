@@ -23,7 +23,7 @@ export interface PageContents {
 
 const browserFolder = new URL('browser/', import.meta.url)
 
-/** The libraries that the sources, or other libraries, import by name. */
+/** The libraries that the sources or other libraries import by name. */
 const libraryNames = [
   ...['preact', 'preact/hooks', '@preact/signals', '@preact/signals-core', 'htm', 'htm/preact'],
   ...['marked', 'uplot', 'eventsource-parser'],
@@ -34,7 +34,7 @@ const libraries: ReadonlyMap<string, string> = new Map(
   libraryNames.map((name) => [name, `libraries/${name.replace('@', '')}/module.js`]),
 )
 
-/** Libraries of which browsers get another file than the file that Node resolves. */
+/** For these libraries, browsers get another file than the file that Node resolves. */
 const browserModules: Readonly<Record<string, string>> = { uplot: 'uplot/dist/uPlot.iife.min.js' }
 
 const mediaTypes: Readonly<Record<string, string>> = {
@@ -45,8 +45,8 @@ const mediaTypes: Readonly<Record<string, string>> = {
 }
 
 /**
- * Reads the page: the sources without types and comments, and the libraries that the sources import. Nothing is bundled: a
- * browser gets a file for each source, so that the running code can be read.
+ * Reads the page: the sources without types and comments, and the libraries that the sources import. Nothing is bundled. A
+ * browser gets a file for each source, so that people can read the running code.
  * @throws Error if a file of the installation is missing
  */
 export async function readPage(): Promise<PageContents> {
@@ -65,7 +65,7 @@ async function ourFiles(): Promise<PageFile[]> {
     if (!entry.isFile() || mediaType === undefined || path.endsWith('.d.ts')) continue
     const source = await readFile(new URL(path, browserFolder), 'utf8')
     files.push({ path, mediaType, text: /\.[jt]s$/.test(path) ? toScript(path, source) : source })
-    // Stripping the types takes some milliseconds per file; other requests run between the files.
+    // Stripping the types takes a few milliseconds for each file. Other requests run between two files.
     await nextTurn()
   }
   return files
@@ -80,9 +80,7 @@ function pathOf({ parentPath, name }: { readonly parentPath: string; readonly na
 /** Comments that stand alone on their lines. */
 const comments = /^[ \t]*(?:\/\*[\s\S]*?\*\/|\/\/.*)$/gm
 
-/**
- * A source without types and comments, which are a fifth of the bytes. The numbers of the lines stay the same.
- */
+/** Removes the types and the comments of a source, which are a fifth of the bytes. The line numbers stay the same. */
 function toScript(path: string, source: string): string {
   const script = path.endsWith('.ts') ? stripTypeScriptTypes(source) : source
   const bare = script.replaceAll(comments, (comment) => comment.replaceAll(/[^\n]+/g, ''))
@@ -92,7 +90,7 @@ function toScript(path: string, source: string): string {
 async function libraryFiles(): Promise<PageFile[]> {
   const files: PageFile[] = []
   const wanted = new Map([...libraries].map(([name, path]) => [path, resolved(name)]))
-  // A module of the same package is added at the end of the map, so that the loop reads it and its own imports too.
+  // An imported module of the same package is added at the end of the map. So the loop also reads this module and its imports.
   for (const [path, place] of wanted) {
     const source = await readFile(place, 'utf8')
     for (const name of partsOf(source)) {
@@ -105,7 +103,7 @@ async function libraryFiles(): Promise<PageFile[]> {
   return [...files, { path: 'libraries/uplot.css', mediaType: mediaTypes['.css'] ?? '', text: chartStyle }]
 }
 
-/** Makes a module of the script that defines uPlot: the package's own module is twice as large. */
+/** Makes a module of the script that defines uPlot, because the module in the package is twice as large. */
 function asModule(script: string): string {
   return /^var uPlot\s*=/m.test(script) ? `${script}\nexport default uPlot\n` : script
 }
@@ -122,7 +120,7 @@ function partsOf(source: string): string[] {
 /** An import or a re-export, with the name of its module. */
 const imported = /(\bfrom\s*|\bimport\s*\(?\s*)(["'])([^"'\n]+)\2/g
 
-/** Replaces the names of libraries by paths: browsers do not resolve names. */
+/** Replaces the names of libraries by paths, because browsers do not resolve names. */
 function withPaths(path: string, source: string): string {
   return source.replaceAll(imported, (whole, before: string, quote: string, name: string) => {
     const library = libraries.get(name)
@@ -135,7 +133,8 @@ function withPaths(path: string, source: string): string {
 /** Writes the version and the modules of the first view into the document, so that a browser requests all modules in parallel. */
 function fillIn(template: string, version: string, files: readonly PageFile[]): string {
   const entry = files.find(({ path }) => path === 'main.ts' || path === 'main.js')?.path ?? 'main.ts'
-  // Most users see the chat first. `entry` reads the scopes of the key before it imports the chat.
+  // Most users see the chat first. `entry` imports the chat late, after it has read the scopes of the key, so the chat is added
+  // here.
   const view = entry.replace('main', 'chat/view')
   const modules = new Set([...modulesOf(entry, files), ...modulesOf(view, files)])
   modules.delete(entry)

@@ -11,7 +11,9 @@ export interface PageOptions {
   readonly hasDocuments: boolean
 }
 
-/** The page loads scripts and styles only from this service, makes no HTML out of texts, and sends requests to no other host. */
+/**
+ * The page loads scripts and styles only from this service, never parses texts as HTML, and sends requests only to this service.
+ */
 const contentSecurityPolicy = [
   "default-src 'none'",
   "script-src 'self'",
@@ -27,12 +29,12 @@ const contentSecurityPolicy = [
 /** The most replies with files of the page that may be open at the same time. A browser requests six files in parallel. */
 const maxReaders = 512
 /**
- * The most open replies for one address, which a whole school may share. A client that reads slowly on purpose cannot block other
- * addresses.
+ * The most open replies for one address. A whole school may share an address. With this bound, a client that reads slowly on
+ * purpose cannot block other addresses.
  */
 const maxReadersPerAddress = 256
 
-/** The lifetime is a year: the path of a file contains the version of the page, so the content at a path never changes. */
+/** The lifetime is a year. The path of a file contains the version of the page, so the content at a path never changes. */
 const immutable = 'public, max-age=31536000, immutable'
 /** The request headers on which the reply of `GET /` depends. */
 const documentVaries = 'accept, accept-encoding'

@@ -40,9 +40,12 @@ export class EventWriter {
   readonly output: OutputItem[] = []
   #sequence = 0
   #open: OpenText | undefined
-  /** Calls by their index in the chunks. Pieces of several calls may come in any order, so all calls end together. */
+  /**
+   * The calls, by their index in the chunks. The pieces of several calls may come in any order, so all calls end at the same
+   * time.
+   */
   readonly #calls = new Map<number, OpenCall>()
-  /** The characters of all texts and arguments so far. */
+  /** The number of characters of all texts and arguments so far. */
   #length = 0
 
   /** One event with its sequence number. */
@@ -66,7 +69,7 @@ export class EventWriter {
   /** Ends all open items. @param reason the finish reason of the model's choice */
   end(reason: string | null | undefined): string {
     const status = cutReason(reason) ? 'incomplete' : 'completed'
-    // Clients treat a response without items as if there was no response, so such a response gets an empty text.
+    // Clients treat a response without items as a missing response. So such a response gets an empty text.
     let events = this.output.length === 0 ? this.#beginText('output_text') : ''
     events += this.#endItem(status)
     this.#closeCalls()
@@ -98,7 +101,7 @@ export class EventWriter {
     return events + this.event(`response.${kind}.delta`, { ...open.at, delta: text, ...more })
   }
 
-  /** Begins a part: in the open message if it may stand there, otherwise in a new item. */
+  /** Begins a part. A text or a refusal goes into the open message, if there is one. Otherwise the part begins a new item. */
   #beginText(kind: TextKind): string {
     const last = this.#open
     const staysIn = last && kind !== 'reasoning_text' && last.kind !== 'reasoning_text'

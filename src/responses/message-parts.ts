@@ -25,7 +25,7 @@ interface ToolCallParts {
 /** Names of the field with the reasoning text: the first is from DeepSeek and vLLM, the second from OpenRouter. */
 const thoughtNames = ['reasoning_content', 'reasoning']
 
-/** Reads a message or a delta. Upstreams send values of any type in these fields; a value of a wrong type counts as absent. */
+/** Reads a message or a delta. Upstreams may send a value of any type. A value of a wrong type counts as absent. */
 export function readMessageParts(message: unknown): MessageParts {
   const fields = isFields(message) ? message : {}
   const thoughts = [...thoughtNames.map((name) => textIn(fields, name)), partsOf(fields, 'thinking')]
@@ -37,7 +37,10 @@ export function readMessageParts(message: unknown): MessageParts {
   }
 }
 
-/** The texts of content in parts. Mistral's reasoning models send parts of the type `thinking`, which contain parts. */
+/**
+ * Joins the texts of the content parts of one type. In Mistral's reasoning models, a part of the type `thinking` contains parts
+ * too.
+ */
 function partsOf(holder: unknown, type: 'text' | 'thinking', name = 'content'): string {
   const parts = listIn(isFields(holder) ? holder : {}, name).filter((part) => field(part, 'type') === type)
   if (type === 'thinking') return parts.map((part) => partsOf(part, 'text', 'thinking')).join('')

@@ -1,8 +1,8 @@
 import type { OutputItem } from '../openai/response.ts'
 
-/** Milliseconds for which an item can be referred to. */
+/** Milliseconds for which a request can refer to an item. */
 const keptMs = 3_600_000
-/** Maximum characters of all items (some 32 MB of memory), and of the items of one account. */
+/** The most characters of all items (about 32 MB of memory), and of the items of one account. */
 const maxCharacters = 16 * 1024 ** 2
 export const maxAccountCharacters = maxCharacters / 4
 
@@ -15,8 +15,8 @@ interface CachedItem {
 
 /**
  * The output items of responses by their ids, so that a client may refer to them in its next request. Items are only in memory,
- * and can be found for up to an hour. The next `keep` removes expired items, and the oldest items if its account, or all accounts
- * together, have too many characters.
+ * and can be found for up to an hour. Each `keep` removes expired items. If the account, or all accounts together, have too many
+ * characters, `keep` also removes the oldest items.
  */
 export class OutputItemCache {
   /** The items by id, the oldest first. */
@@ -42,7 +42,7 @@ export class OutputItemCache {
     this.#evict(account)
   }
 
-  /** An output item of this account, and its characters; undefined if the cache has no such item of the account. */
+  /** An output item of this account, and its number of characters. Undefined if the cache has no such item of the account. */
   find(account: number, id: string): Pick<CachedItem, 'item' | 'characters'> | undefined {
     const kept = this.#items.get(id)
     if (!kept || kept.account !== account || kept.expiresAtMs <= this.#now()) return undefined

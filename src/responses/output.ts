@@ -4,7 +4,10 @@ import type { Completion } from '../openai/completion.ts'
 import type { Call, OutputItem, OutputMessage, Reasoning } from '../openai/response.ts'
 import { readMessageParts } from './message-parts.ts'
 
-/** The most characters of the texts and arguments in a response: the last events of a stream repeat them four times. */
+/**
+ * The most characters of the texts and arguments in a response. They have a bound because the last events of a stream repeat them
+ * four times.
+ */
 export const maxResponseLength = 2 * 1024 ** 2
 
 /** The error of an answer with more than `maxResponseLength` characters. */

@@ -12,7 +12,7 @@ import type { OutputItemCache } from './output-item-cache.ts'
 import { responseReplyFormat } from './reply-format.ts'
 import { completionRequestOf } from './to-completion.ts'
 
-/** The parts that the route is built from: the parts of chat, and the cache of earlier output items. */
+/** The parts of the route: the parts of chat, and the cache of earlier output items. */
 export interface ResponsesOptions extends ChatOptions {
   readonly items: OutputItemCache
 }

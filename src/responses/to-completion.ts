@@ -9,7 +9,7 @@ export interface Translation {
   readonly body: CompletionRequest
   /** Fields of the request that no model gets, for `x-ignored-params`. */
   readonly ignored: readonly string[]
-  /** The name of a field in this request, by its name in the chat request. */
+  /** Returns the name that a field of the chat request has in this request. */
   readonly nameOf: (field: string) => string
   /** Turns an error about a field of the chat request into an error about the field that was sent. */
   readonly translateError: (error: ApiError) => ApiError
@@ -22,12 +22,16 @@ const unsupportedFields: Readonly<Record<string, string>> = {
   prompt: 'is not supported: send "instructions" and "input"',
 }
 
-/** Fields of a chat request that the Responses API does not have. Without this list, they would reach the model unchecked. */
+/**
+ * Fields of a chat request that the Responses API does not have. They are removed, because they would reach the model unchecked.
+ */
 const chatOnlyFields = Object.keys(CompletionRequest.properties).filter(
   (name) => !Object.hasOwn(ResponseRequest.properties, name),
 )
 
-/** Fields that no model gets, with a test for values that change nothing. `x-ignored-params` names a field with another value. */
+/**
+ * Fields that no model gets. Each has a test for values without an effect. `x-ignored-params` names a field with any other value.
+ */
 const ignoredFields: Readonly<Record<string, (value: unknown) => boolean>> = {
   ...Object.fromEntries(chatOnlyFields.map((name) => [name, () => false])),
   store: (value) => value === false,
@@ -41,7 +45,7 @@ const ignoredFields: Readonly<Record<string, (value: unknown) => boolean>> = {
 }
 
 /**
- * Translates a request into a chat request that asks for the same.
+ * Translates a request into a chat request with the same meaning.
  * @param find finds the output items of earlier responses
  * @throws ApiError 400 that names the field
  */
@@ -109,7 +113,7 @@ function toolsOf(tools: readonly Tool[], choice: ToolChoice | undefined, paralle
   const all = tools.map((tool, index) => toolOf(tool, `tools[${index}]`))
   if (all.length === 0) {
     // OpenAI's chat completions refuse `tool_choice` and `parallel_tool_calls` without tools, but clients of the Responses API
-    // always send them. So values that demand no tool are dropped. Any other `tool_choice` is passed on, never dropped.
+    // always send them. So these fields are dropped. A `tool_choice` that requires a tool is passed on.
     return choice === undefined || choice === 'auto' || choice === 'none' ? {} : { tool_choice: choiceOf(choice) }
   }
   return {
@@ -143,7 +147,7 @@ function toolOf({ type, name, description, parameters, strict, format }: Tool, a
   }
 }
 
-/** The format of a custom tool for chat, where a grammar is an object of its own. */
+/** The format of a custom tool in a chat request. There, a grammar is a separate object. */
 function toolFormatOf({ type, definition, syntax }: NonNullable<Tool['format']>) {
   return type === 'text' ? { type } : { type, grammar: { definition, syntax } }
 }
@@ -194,7 +198,7 @@ function ownParam(param: string, origins: readonly string[]): string {
   if (!message) return ownNames.get(param) ?? param
   const origin = origins[Number(message[1])] ?? 'input'
   const rest = param.slice(message[0].length)
-  // `instructions`, and an input that is a plain text, have no fields inside.
+  // `instructions` and a plain text as `input` have no inner fields.
   if (!origin.includes('[')) return origin
   return origin + ownPlaces.reduce((place, [chat, own]) => place.replace(chat, own), rest)
 }

@@ -10,7 +10,7 @@ export type FindItem = (id: string) => { readonly item: InputItem; readonly char
 /** The messages of an input, and the origin of each. */
 export interface Conversation {
   readonly messages: readonly Message[]
-  /** The field that each message comes from, such as `input[3]`. */
+  /** For each message, the field that it comes from, such as `input[3]`. */
   readonly origins: readonly string[]
   /** Whether the input has reasoning items, which no model gets. */
   readonly leavesReasoning: boolean
@@ -36,10 +36,13 @@ class InputReader implements Conversation {
   readonly messages: Message[] = []
   readonly origins: string[] = []
   leavesReasoning = false
-  /** The calls of the newest message that has some. A copy for each call would take a time that grows with their square. */
+  /**
+   * The calls of the newest message with calls. New calls are added to this array: a copy for each call would take quadratic
+   * time.
+   */
   #calls: ToolCall[] = []
   readonly #find: FindItem
-  /** The characters of all items that references have brought. */
+  /** The number of characters of all items that the input refers to. */
   #referred = 0
 
   constructor(find: FindItem) {
@@ -63,13 +66,13 @@ class InputReader implements Conversation {
 
   #readMessage({ role, content }: InputItem, at: string): void {
     const said = contentOf(content, `${at}.content`)
-    // In chat the refusal of an assistant is a field of its own.
+    // In a chat message, an assistant's refusal is a separate field.
     if (role === 'assistant' && typeof said !== 'string' && said.every(isWords))
       this.add(at, { role, ...wordsOf(said) })
     else this.add(at, { role: needed(role, `${at}.role`), content: said })
   }
 
-  /** In chat, calls that follow the assistant's text or another call are part of the same message. */
+  /** In chat, calls after the assistant's text or after another call belong to the same message. */
   #readCall(call: ToolCall, at: string): void {
     const last = this.messages.at(-1)
     if (last?.tool_calls === this.#calls) {
@@ -89,7 +92,7 @@ class InputReader implements Conversation {
   #readReference(id: string, at: string): void {
     const found = this.#find(id)
     if (!found) throw notKept(at)
-    // The kept items of an account have no more characters in all, so only repeated references can exceed the bound.
+    // All cached items of an account together are within this bound. So only repeated references can exceed it.
     this.#referred += found.characters
     if (this.#referred > maxAccountCharacters) {
       throw invalidField(
@@ -114,7 +117,7 @@ function notKept(at: string): ApiError {
   return new ApiError(
     400,
     'item_not_found',
-    `The field "${at}.id" refers to an item that is not kept here: items are kept for up to an hour, in memory alone, and not with \`store: false\`. Send the items themselves, which clients do with \`store: false\`.`,
+    `The field "${at}.id" refers to an item that the service does not have. It keeps items in memory for up to an hour, and keeps none with \`store: false\`. Send the items themselves, as clients do with \`store: false\`.`,
     { param: `${at}.id` },
   )
 }
@@ -130,7 +133,7 @@ function wordsOf(parts: readonly ContentPart[]): Pick<Message, 'content' | 'refu
   return refusal === '' ? { content: text } : { content: text || null, refusal }
 }
 
-/** The content. If it has only text parts, they become one plain text, because every upstream accepts a plain text. */
+/** Translates the content. Text parts alone become one plain text, because every upstream accepts a plain text. */
 function contentOf(content: InputItem['content'], at: string): string | ContentPart[] {
   if (typeof content === 'string') return content
   const parts = needed(content, at).map((part, index) => partOf(part, `${at}[${index}]`))

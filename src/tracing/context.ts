@@ -12,7 +12,7 @@ export interface TraceContext {
   readonly state?: string
 }
 
-/** A header of version 00 has 55 characters; later versions may have further fields. */
+/** A header of version 00 has exactly 55 characters. A header of a later version may have more fields. */
 const form = /^(?!ff|00.{53}.)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(?:$|-)/
 const stateForm = /^[\x20-\x7e]{1,512}$/
 
@@ -30,7 +30,7 @@ export function writeContext({ traceId, spanId, isSampled, state }: TraceContext
   return state === undefined ? { traceparent } : { traceparent, tracestate: state }
 }
 
-/** A sampled context with a new span id, below its parent or at the root of a new trace. */
+/** A sampled context with a new span id. Without a parent, it is the root of a new trace. */
 export function childOf(parent: TraceContext | undefined): TraceContext {
   const traceId = parent?.traceId ?? randomBytes(16).toString('hex')
   const state = parent?.state === undefined ? {} : { state: parent.state }

@@ -8,7 +8,7 @@ export interface Span {
   readonly parentSpanId?: string
   readonly traceState?: string
   readonly name: string
-  /** 2 is a server's span, 3 a client's. */
+  /** 2 is the span of a server, 3 the span of a client. */
   readonly kind: 2 | 3
   readonly startTimeUnixNano: string
   readonly endTimeUnixNano: string
@@ -36,9 +36,9 @@ export interface OtlpOptions {
   readonly onFailure: (error: unknown) => void
 }
 
-/** How long spans are collected for a batch. */
+/** Milliseconds for which spans are collected for a batch. */
 const batchDelayMs = 1000
-/** Maximum spans of one batch, and maximum spans in the queue. While the queue is full, further spans are dropped. */
+/** The most spans of one batch, and of the queue. While the queue is full, further spans are dropped. */
 const batchSize = 512
 const maxQueuedSpans = 2048
 const sendTimeoutMs = 5000

@@ -6,17 +6,17 @@ import { childOf, readContext, type TraceContext, writeContext } from './context
 import { attributes, OtlpExporter, type OtlpOptions, timeNow } from './otlp.ts'
 
 /**
- * Further requests of the same second are not traced: at ten thousand requests a second, writing the spans would cost more than
- * answering the requests.
+ * The most traced requests in one second. Without this bound, at ten thousand requests a second, writing the spans would take
+ * more time than answering the requests.
  */
 const maxTracesPerSecond = 100
 
-/** How long the service waits at its stop until the last spans are sent. */
+/** Milliseconds for which a stopping service waits until the last spans are sent. */
 const closeTimeoutMs = 1000
 
 /**
- * Traces requests and their attempts at models, with OpenTelemetry's names. Spans contain no texts, keys or paths of a request,
- * but its header `tracestate` as it came.
+ * Traces requests and their attempts at models, with OpenTelemetry's names. A span contains no text, key or path of a request. It
+ * contains the request's header `tracestate` unchanged.
  */
 export class Tracer {
   readonly #exporter: OtlpExporter
@@ -27,7 +27,10 @@ export class Tracer {
     this.#exporter = new OtlpExporter(options)
   }
 
-  /** Adds a hook that records a span for each traced request, below the caller's span when `traceparent` names one. */
+  /**
+   * Adds a hook that records a span for each traced request. If `traceparent` names a span of the caller, that span is the
+   * parent.
+   */
   traceRequests(app: FastifyInstance): void {
     app.addHook('onRequest', (request, reply, done) => {
       const parent = readContext(request.headers.traceparent, request.headers.tracestate)

@@ -2,12 +2,12 @@ import { isBuiltin } from 'node:module'
 import { nearest } from '../../text.ts'
 import { misbehaviours } from './model-settings.ts'
 
-/** The names in `models.json` of this service's own adapters. */
+/** The names of the built-in adapters in `models.json`. */
 const ownAdapters = ['understudy', 'openai', 'llama.cpp', ...misbehaviours.map((name) => `understudy/${name}`)]
 
 /**
- * Packages that an error message may recommend to install: the AI SDK's own providers. Any other name may be a typing mistake,
- * for which an attacker may have published a package.
+ * The packages that an error message may recommend: the AI SDK's own providers. Any other name may be mistyped, and an attacker
+ * may have published a package with the mistyped name.
  */
 const knownProviders: readonly string[] = [
   'amazon-bedrock',
@@ -29,8 +29,8 @@ const knownProviders: readonly string[] = [
 ].map((name) => `@ai-sdk/${name}`)
 
 /**
- * What is wrong with the name of an adapter, as the end of a sentence; undefined for a usable name.
- * @param written the name before `${NAME}` is filled in; the sentence quotes this text, because a filled-in value may be a secret
+ * The fault of an adapter's name, as the end of a sentence. Undefined for a valid name.
+ * @param written the name before `${NAME}` is filled in. The sentence quotes this text, because a filled-in value may be a secret
  */
 export function adapterProblem(adapter: string, written = adapter): string | undefined {
   if (ownAdapters.includes(adapter) || isInstalled(adapter)) return undefined
@@ -44,7 +44,7 @@ export function adapterProblem(adapter: string, written = adapter): string | und
   return `is ${JSON.stringify(written)}, which is neither an adapter nor an installed package. ${wayOut}`
 }
 
-/** Says that a package is not installed, and for a known provider how to install it. */
+/** Says that a package is not installed. For a known provider, also says how to install it. */
 export function howToInstall(packageName: string): string {
   const isKnown = knownProviders.includes(packageName)
   return isKnown ? `is not installed. Run "npm install ${packageName}"` : 'is not installed'
@@ -52,7 +52,7 @@ export function howToInstall(packageName: string): string {
 
 const packageName = /^(@[a-z0-9][a-z0-9._-]*\/)?[a-z0-9][a-z0-9._-]*$/
 
-/** Whether Node would load an installed package of this name; Node's own modules do not count. */
+/** Whether Node would load an installed package with this name. Node's own modules do not count. */
 function isInstalled(name: string): boolean {
   if (isBuiltin(name) || !packageName.test(name)) return false
   try {

@@ -5,12 +5,12 @@ import { codeOf } from '../../errors.ts'
 import { type ModelSettings, type ModelsConfiguration, misbehaviours, namesCharacter } from './model-settings.ts'
 
 /**
- * The configured models: those of `CONFIG_DIR/models.json`, else of `DATA_DIR/models.json`, else the defaults.
+ * The configured models: from `CONFIG_DIR/models.json`, else from `DATA_DIR/models.json`, else the default models.
  * @throws ConfigError for faults of the file, a file that cannot be read, a missing `CONFIG_DIR`, and a wrong `DEFAULT_MODEL`
  */
 export async function loadModels(config: Config): Promise<ModelsConfiguration> {
   const { configDirectory, dataDirectory, environment, upstream, defaultModel } = config
-  // If the folder is misspelt or not mounted, the service must not start with other models.
+  // A missing folder is an error: if it is misspelt or not mounted, the service must not start with other models.
   if (configDirectory !== dataDirectory && !isFolder(configDirectory)) {
     throw new ConfigError([
       `CONFIG_DIR names ${configDirectory}, where there is no folder. Make the folder, or set CONFIG_DIR to another.`,

@@ -5,7 +5,7 @@ export type ModelSettings = AdapterSettings | FallbackSettings
 
 /** All models by name, validated, with every `${NAME}` filled in. */
 export interface ModelsConfiguration {
-  /** The model that the id `default` stands for; undefined if all names are prefixes and the file names no default. */
+  /** The model that the id `default` stands for. Undefined if all names are prefixes and the file does not set "default". */
   readonly default?: string
   readonly models: ReadonlyMap<string, ModelSettings>
 }
@@ -19,8 +19,8 @@ export function isFallback(settings: ModelSettings): settings is FallbackSetting
 }
 
 /**
- * Whether an id has the form of a character on a model (`character/NAME`, `MODEL/character/NAME`). The default model behind a
- * prefix must not have such an id.
+ * Whether an id has the form of a character on a model (`character/NAME`, `MODEL/character/NAME`). The default model must not
+ * have such an id.
  */
 export function namesCharacter(id: string): boolean {
   return /(?:^|.\/)character\/./.test(id)

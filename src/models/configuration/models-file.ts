@@ -17,7 +17,7 @@ import {
   UnderstudySettings,
 } from './settings.ts'
 
-/** The schema of `models.json`, for editors. The service checks more, and with better messages. */
+/** The schema of `models.json`, for editors. The service itself checks more rules, and has better messages. */
 export const ModelsFile = Type.Object(
   {
     $schema: Type.Optional(Type.String()),
@@ -42,7 +42,7 @@ export const ModelsFile = Type.Object(
 /**
  * Reads the text of a `models.json`.
  * @param environment the values for `${NAME}`
- * @throws ConfigError that lists every fault with its path, and repeats no value that may be a secret
+ * @throws ConfigError that lists every fault with its path. It does not repeat values that may be secret
  */
 export function readModels(text: string, environment: Environment): ModelsConfiguration {
   const document = parse(text)
@@ -74,7 +74,8 @@ function faultsOfNames(document: Fields): readonly string[] {
 }
 
 /**
- * The model that "default" names, else the first name that is no prefix; undefined if there is none, or "default" has a fault.
+ * The model that "default" names, else the first name that is not a prefix. Undefined if all names are prefixes, or "default" has
+ * a fault.
  */
 function readDefault(written: unknown, names: readonly string[], faults: string[]): string | undefined {
   const plain = names.filter((name) => !name.endsWith('*'))
@@ -91,7 +92,7 @@ function readDefault(written: unknown, names: readonly string[], faults: string[
   return found
 }
 
-/** Returns the id if a prefix of the file takes it and it is no character; otherwise undefined. */
+/** Returns the id if it begins with a prefix of the file and does not name a character. Otherwise undefined. */
 function behindPrefix(id: unknown, names: readonly string[]): string | undefined {
   if (typeof id !== 'string' || id.endsWith('*') || namesCharacter(id)) return undefined
   return names.some((name) => name.endsWith('*') && id.length >= name.length && id.startsWith(name.slice(0, -1)))
@@ -113,12 +114,12 @@ function parse(text: string): unknown {
 }
 
 /**
- * The index at which a text stops being JSON. The parser reports the index of most faults, but not of an unexpected character.
+ * The index of the first fault in a JSON text. The parser reports the index of most faults, but not of an unexpected character.
  */
 function faultPosition(text: string, error: unknown): number {
   const position = error instanceof Error ? /position (\d+)/.exec(error.message)?.[1] : undefined
   if (position !== undefined) return Number(position)
-  // Binary search for the shortest beginning of the text with this fault: all longer beginnings have the fault too.
+  // This is a binary search for the shortest beginning with this fault. All longer beginnings have the same fault.
   let without = 0
   let withIt = text.length
   while (withIt - without > 1) {
@@ -155,7 +156,7 @@ function fillIn(value: unknown, path: string, environment: Environment, faults: 
   )
 }
 
-/** @param raw the settings as the file has them. A fault may repeat these, but no value of the environment. */
+/** @param raw the settings before `${NAME}` is filled in. A fault may repeat only these values. */
 function faultsOfModel(name: string, raw: unknown, settings: unknown, path: string): readonly string[] {
   if (name.trim() === '') return [fault('models', 'has a model without a name')]
   if (name.indexOf('*') !== -1 && name !== '*' && !/^[^*]+\/\*$/.test(name)) {
@@ -168,7 +169,7 @@ function faultsOfModel(name: string, raw: unknown, settings: unknown, path: stri
   }
   const { adapter } = settings
   if (typeof adapter !== 'string') return [fault(path, 'needs an "adapter" or a "fallback"')]
-  // The fault repeats the name as the file has it: a filled-in value may be a secret.
+  // The fault quotes the name before `${NAME}` is filled in, because a filled-in value may be a secret.
   const written = isFields(raw) && typeof raw['adapter'] === 'string' ? raw['adapter'] : ''
   const problem = adapterProblem(adapter, written)
   // The settings of an unknown adapter cannot be checked.
@@ -196,7 +197,7 @@ function faultsOfDefaults({ defaults }: Fields, path: string): readonly string[]
   return [...forbidden, ...wrong, ...unreadable]
 }
 
-/** The values that a field takes, in the words of the request's error message. */
+/** The values that a field takes, in the words of the error message for requests. */
 function expectedOf({ anyOf = [] }: TSchema): string {
   const [schema] = anyOf
   return String(schema?.errorMessage ?? 'another value').replace(/^send /, '')
@@ -208,18 +209,18 @@ function faultsOfParams({ params }: Fields, path: string): readonly string[] {
 
 const notPlain = 'is not a plain address such as https://api.openai.com/v1'
 
-/** Headers that each request determines. */
+/** Headers that belong to a single request or connection, so that the operator must not set them. */
 const headersOfRequests = new Set(['content-length', 'transfer-encoding', 'connection', 'host', 'upgrade', 'expect'])
 
 /**
- * Faults of the address, and of headers that HTTP does not allow. Without this check, each request would fail as if the upstream
- * were down.
+ * Faults of the address, and headers that HTTP does not allow. Without this check, each request would fail as if the upstream
+ * were unreachable.
  */
 function faultsOfConnection({ baseUrl, apiKey, headers }: Fields, path: string): readonly string[] {
   const faults: string[] = []
   const checkValue = (place: string, value: unknown): void => {
     if (typeof value !== 'string' || value === '' || fitsHeader.test(value)) return
-    faults.push(fault(place, 'holds characters outside printable ASCII, which an HTTP header cannot carry'))
+    faults.push(fault(place, 'has characters that an HTTP header cannot carry; use only printable ASCII'))
   }
   if (typeof baseUrl === 'string' && plainAddress(baseUrl) === undefined) {
     faults.push(fault(`${path}.baseUrl`, notPlain))
@@ -243,7 +244,7 @@ function describeFaults(schema: TSchema, value: unknown, raw: unknown, path: str
   return [...byPlace].map(([place, problem]) => fault(place, problem))
 }
 
-/** Settings whose values may be secrets or contain one. */
+/** Settings with values that may contain a secret. */
 const mayHoldSecrets = /^\/(?:apiKey|baseUrl|headers|options|providerOptions|defaults|params\/set)(?:\/|$)/
 
 function describe({ type, schema, path }: ValueError, raw: unknown): string {
@@ -274,7 +275,7 @@ function expected(schema: TSchema): string {
   return minItems === undefined ? 'a list' : 'a list of at least one, without repeats'
 }
 
-/** A wrong value, as the start of a sentence. An object or a long value is not repeated. */
+/** A wrong value, as the start of a sentence. An object or a long value is not quoted. */
 function shown(value: unknown): string {
   const text = typeof value === 'object' ? undefined : JSON.stringify(value)
   return text === undefined || text.length > 100 ? 'is not valid; ' : `is ${text}; `
@@ -311,7 +312,7 @@ function faultsOfFallbacks(
     for (const [index, target] of settings.fallback.entries()) {
       const isThere = names.has(target) && !target.endsWith('*')
       if (isThere) continue
-      // The fault repeats the name as the file has it: a filled-in value may be a secret.
+      // The fault quotes the name before `${NAME}` is filled in, because a filled-in value may be a secret.
       const raw = field(field(written.get(name), 'fallback'), String(index))
       const problem = `is ${JSON.stringify(raw)}, which is no model of this file${hint(raw, [...names])}`
       faults.push(fault(`models.${name}.fallback[${index}]`, problem))

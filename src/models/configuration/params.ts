@@ -10,22 +10,25 @@ interface Problem {
   readonly problem: string
 }
 
-/** Parameters that the service needs unchanged: otherwise the service would misread the answer. */
+/** Parameters that `params` must not change: with a changed value, the service would misread the answer. */
 const unchangeable = ['model', 'messages', 'stream']
 const own = Object.keys(OwnFields.properties)
 
 /** The two names for the maximum tokens of a reply. The service reads both names. */
 const bounds = ['max_tokens', 'max_completion_tokens']
 
-/** Other parameters that the service reads. No rename may write an unchecked value to them. */
+/** Other parameters that the service reads. A parameter must not be renamed to one of them, because its value was not checked. */
 const readByService = ['n', 'stop', 'stream_options', 'tools', 'tool_choice', 'response_format']
 
-/** Whether the service reads a parameter, so that its value must be valid. */
+/** Whether the service reads a parameter. Then the value of the parameter must be valid. */
 export function isReadByService(name: string): boolean {
   return bounds.includes(name) || readByService.includes(name)
 }
 
-/** Faults of a model's `params` that its schema cannot find. @param params any value: the schema reports a wrong shape */
+/**
+ * The faults of a model's `params` that the schema cannot find.
+ * @param params any value, because the schema reports a wrong shape
+ */
 export function paramsProblems(params: unknown): readonly Problem[] {
   if (!isFields(params)) return []
   const { set, rename, cap, drop } = params
@@ -43,7 +46,7 @@ function problemsOf(place: string, problem: string | undefined): readonly Proble
   return problem === undefined ? [] : [{ place, problem }]
 }
 
-/** Faults for names that cannot be changed, and for values that the service could not read. */
+/** The faults of `set` or `cap`: names that must not be changed, and values that the service could not read. */
 function valuesIn(key: 'set' | 'cap', values: unknown): readonly Problem[] {
   if (!isFields(values)) return []
   return Object.entries(values).flatMap(([name, value]) => {
@@ -57,7 +60,7 @@ function valuesIn(key: 'set' | 'cap', values: unknown): readonly Problem[] {
   })
 }
 
-/** Whether a value is valid for a parameter of completions; any value of another parameter is valid. */
+/** Whether a value is valid for a parameter of completions. For an unknown parameter, any value is valid. */
 export function fitsRequest(name: string, value: unknown): boolean {
   const schema = Object.entries(CompletionRequest.properties).find(([each]) => each === name)?.[1]
   return schema === undefined || Value.Check(schema, value)

@@ -1,12 +1,10 @@
 import { type Static, type TObject, type TSchema, Type } from '@sinclair/typebox'
 
-/*
- * The schemas of `models.json`. An unknown property is a fault, because a misspelt setting would otherwise silently do nothing.
- */
+/** The schemas of `models.json`. An unknown property is a fault. Otherwise a misspelt setting would be ignored silently. */
 
 const closed = { additionalProperties: false }
 
-/** A time, at most the maximum of Node's timers: a timer with a longer time fires immediately. */
+/** A time in milliseconds. The maximum is the maximum of Node's timers, because a timer with a longer time fires immediately. */
 const milliseconds = (description: string) =>
   Type.Optional(Type.Integer({ minimum: 1, maximum: 2 ** 31 - 1, description }))
 
@@ -49,7 +47,7 @@ export type BreakerSettings = Static<typeof BreakerSettings>
 const byName = <T extends TSchema>(schema: T, description: string) =>
   Type.Optional(Type.Record(Type.String({ minLength: 1 }), schema, { description }))
 
-/** Changes to a request's parameters, in this order, after the defaults. */
+/** Changes of request parameters. They are applied in this order, after the defaults. */
 export const Params = Type.Object(
   {
     set: byName(Type.Unknown(), 'Parameters with fixed values, which replace those of the request.'),
@@ -136,14 +134,16 @@ const upstreamModel = Type.String({ minLength: 1, description: 'The id of the mo
 
 /** The understudy, the embedded stand-in for a model. `understudy/slow` and other variants misbehave on purpose. */
 export const UnderstudySettings = Type.Object(
-  // The narrow type tells the members of `AdapterSettings` apart: a plain string would match the adapters of other members too.
+  // The union `AdapterSettings` needs this narrow type: the type `string` would match the adapters of the other members too.
   { adapter: Type.Unsafe<`understudy${string}`>(Type.String({ pattern: '^understudy(/[a-z0-9]+)?$' })), ...common },
   { ...closed, title: 'UnderstudySettings' },
 )
 
 export type UnderstudySettings = Static<typeof UnderstudySettings>
 
-/** Any OpenAI-compatible service. Without `model`, the upstream gets the model's name, or the id after a prefix. */
+/**
+ * Any OpenAI-compatible service. Without `model`, the upstream gets the model's name; for a prefix, it gets the rest of the id.
+ */
 export const OpenAiSettings = Type.Object(
   {
     adapter: Type.Literal('openai'),

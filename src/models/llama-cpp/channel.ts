@@ -1,4 +1,4 @@
-/** A queue from a callback to a loop. Its length has no bound. */
+/** A queue without a bound: a callback adds items, and a loop reads them. */
 export class Channel<T> implements AsyncIterable<readonly T[]> {
   #items: T[] = []
   #isClosed = false
@@ -15,7 +15,7 @@ export class Channel<T> implements AsyncIterable<readonly T[]> {
     this.#wake?.()
   }
 
-  /** Yields the items in groups: all items since the last read are one group. */
+  /** Yields the items in groups. A group has all items that came since the last read. */
   async *[Symbol.asyncIterator](): AsyncIterator<readonly T[]> {
     while (true) {
       if (this.#items.length > 0) {

@@ -8,15 +8,15 @@ import { Progress } from './progress.ts'
 
 const maxRedirects = 5
 
-/** A failure whose message may have paths and addresses, so the operator may read it and callers may not. */
+/** A failure of weights. The message may contain paths and addresses, so only the operator may read it. */
 export class WeightsError extends Error {}
 
 /**
- * Downloads a file under a temporary name in the same folder, and renames it when it is complete. The download continues where an
- * earlier attempt broke off, if the server's strong ETag says that the file is still the same.
+ * Downloads a file under a temporary name in the same folder, and renames it when it is complete. If the server's strong ETag
+ * shows that the file is the same, the download continues where an earlier attempt stopped.
  *
- * Only downloads follow redirects, because hubs of weights redirect to their storage. This is safe: the address comes from the
- * operator and not from a request, and only the model reads the file. A redirect from https to http is not followed.
+ * Only downloads follow redirects, because hubs of weights redirect to their storage. This is safe, because the address comes
+ * from the operator and not from a request, and only the model reads the file. A redirect from https to http is not followed.
  * @throws WeightsError if the download fails; the signal's reason if it aborts; errors of the file system
  */
 export async function download(
@@ -70,10 +70,10 @@ function continues({ status, headers }: Response, start: number): boolean {
   return status === 206 && headers.get('content-range')?.startsWith(`bytes ${start}-`) === true
 }
 
-/** Cancels a response without a file, and deletes a partial file that the server refuses to continue. @returns the error */
+/** Cancels a response without a file. Deletes a partial file that the server refuses to continue. @returns the error */
 async function refused(response: Response, part: Part | undefined, url: URL): Promise<WeightsError> {
   await response.body?.cancel()
-  // The server would refuse this range the next time too.
+  // With this partial file, the server would refuse the next attempt too.
   if (part && response.status === 416) await rm(part.path, { force: true })
   return new WeightsError(`${shown(url)} cannot be downloaded: its server answered ${response.status}.`)
 }
@@ -92,7 +92,7 @@ function brokenOff(error: unknown, url: URL): WeightsError {
   })
 }
 
-/** Sends the request. This function, and not `fetch`, follows the redirects, because each redirect is checked first. */
+/** Sends the request. This function follows the redirects, and not `fetch`, because each redirect must be checked. */
 async function request(
   outbound: Outbound,
   url: URL,
@@ -141,8 +141,8 @@ interface Part {
 }
 
 /**
- * Finds a partial file that no other process is writing. The name of the file contains the ETag and the id of the process that
- * wrote it, so that two processes (the service and `models check`) never write to one file.
+ * Finds a partial file that no other process is writing. Two processes (the service and `models check`) must never write to one
+ * file. So the name of a partial file contains the id of its process, and the ETag.
  */
 async function findPart(file: string): Promise<Part | undefined> {
   const start = `${basename(file)}.`
@@ -166,7 +166,10 @@ function isRunning(pid: number): boolean {
   }
 }
 
-/** A strong ETag as part of a file name; empty if the ETag is weak, too long or absent: such a download cannot be continued. */
+/**
+ * A strong ETag as part of a file name. Empty if the ETag is weak, too long or absent, because then the download cannot be
+ * continued.
+ */
 function tagName(tag: string | null): string {
   return tag === null || tag.startsWith('W/') || tag.length > 100 ? '' : Buffer.from(tag).toString('base64url')
 }
@@ -185,7 +188,7 @@ async function checkSize(handle: FileHandle, total: number | undefined, url: URL
   }
 }
 
-/** An address without its query and credentials, which may be secret. */
+/** An address without its query and credentials, because these may be secret. */
 function shown(url: URL): string {
   return `${url.origin}${url.pathname}`
 }

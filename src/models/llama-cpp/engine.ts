@@ -6,9 +6,11 @@ import type { LlamaCppSettings } from '../configuration/settings.ts'
 import type { Chat, HistoryItem, Llama, LlamaModel, NodeLlamaCpp, Sequence, Token } from './node-llama-cpp.ts'
 import type { Sampling } from './request.ts'
 
-/** Maximum context window if the settings do not set it: the window of the model's training can take many gigabytes. */
+/**
+ * The largest context window if the settings do not set one. The window that the model was trained with may need many gigabytes.
+ */
 const defaultWindowTokens = 8192
-/** Extra tokens of the context, so that node-llama-cpp has no need to shift the context: a shift removes messages silently. */
+/** Extra tokens of the context, so that node-llama-cpp need not shift the context. A shift would remove messages silently. */
 const spareTokens = 64
 
 /** A conversation, and its tokens. */
@@ -32,7 +34,10 @@ export interface Answer {
   readonly finish: 'stop' | 'length'
 }
 
-/** A model in memory, which answers one prompt at a time. A prefix that the previous prompt had too is not read again. */
+/**
+ * A model in memory. It answers one prompt at a time. If a prompt begins like the previous prompt, the common beginning is not
+ * read again.
+ */
 export class Engine {
   /** Maximum tokens of prompt and answer together. */
   readonly window: number
@@ -49,7 +54,7 @@ export class Engine {
     this.#chat = chat
   }
 
-  /** Loads a model. Nothing is compiled or downloaded. */
+  /** Loads a model. This function compiles and downloads nothing. */
   static async open(
     { getLlama, LlamaChat }: NodeLlamaCpp,
     file: string,
@@ -106,8 +111,9 @@ export class Engine {
   }
 
   /**
-   * A lower bound of the tokens. The texts are counted without the template, slice by slice, up to the size of the window,
-   * because megabytes in one step would delay all other requests. A cut can add a few tokens, so some are subtracted.
+   * A lower bound of the tokens, without the template. The texts are counted in slices, because megabytes in one step would delay
+   * all other requests. Counting stops at the size of the window. A cut between two slices can add a few tokens, so a few tokens
+   * are subtracted for each cut.
    */
   async #countAtLeast(history: readonly HistoryItem[], signal: AbortSignal): Promise<number> {
     const slice = 16_384
@@ -133,7 +139,7 @@ export class Engine {
     )
   }
 
-  /** Reads the prompt and answers it. Rejects with the signal's reason soon after an abort. */
+  /** Reads the prompt and answers it. After an abort, soon rejects with the signal's reason. */
   async answer(
     { history, tokens }: Prompt,
     sampling: Sampling,
@@ -152,7 +158,8 @@ export class Engine {
         signal: AbortSignal.any([signal, isFull.signal]),
         maxTokens: Math.min(maxTokens ?? Number.POSITIVE_INFINITY, this.window - tokens.length),
         contextShift: {
-          // The spare tokens prevent a shift. If one happens nevertheless, the answer ends here with the finish reason `length`.
+          // The spare tokens should prevent a shift. If there is a shift nevertheless, the answer ends here with the finish
+          // reason `length`.
           strategy: () => {
             isFull.abort()
             throw new Error('The context is full.')
@@ -178,8 +185,8 @@ export class Engine {
   }
 
   /**
-   * Reads a prompt in steps of about 0.25 s, because an abort is noticed only between steps. On a small machine a long prompt can
-   * take a minute.
+   * Reads a prompt. On a small machine, a long prompt can take a minute, and an abort is noticed only between two steps. So a
+   * step takes about 0.25 s.
    */
   async #read(tokens: readonly Token[], signal: AbortSignal): Promise<void> {
     await this.#sequence.adaptStateToTokens(tokens, false)

@@ -21,7 +21,7 @@ export interface LlamaCppModel extends Model {
 
 /** Options of downloads, and the parts that tests replace. */
 export interface LlamaCppOptions {
-  /** The output for the progress of a download and llama.cpp's own errors; by default standard error. */
+  /** The output for the progress of downloads and for llama.cpp's own errors. By default it is stderr. */
   readonly output?: ProgressOutput
   readonly packageName?: string
   /** The proxies for downloads of weights. */
@@ -31,7 +31,9 @@ export interface LlamaCppOptions {
 /** Maximum requests that wait while another request runs. */
 const defaultMaxWaiting = 32
 
-/** How long a failure to load is cached, so that not every request downloads the weights again. */
+/**
+ * If the model cannot be loaded, the failure is cached for this time. Otherwise every request would download the weights again.
+ */
 const failureCacheMs = 60_000
 
 /**
@@ -51,7 +53,7 @@ export function createLlamaCppModel(
 
   const open = async (): Promise<Engine> => {
     const options = { folder, signal: closing.signal, output, proxies }
-    // The package is loaded first: if it is missing, no gigabytes are downloaded in vain.
+    // The package is loaded first. If it is missing, a download of gigabytes would be useless.
     const nodeLlamaCpp = await loadNodeLlamaCpp(packageName)
     return Engine.open(nodeLlamaCpp, await findWeights(settings, options), settings, options)
   }
@@ -66,7 +68,9 @@ export function createLlamaCppModel(
     return loading
   }
 
-  /** Does a task when the queue admits it, and reports each event. The next task waits until an aborted task has stopped. */
+  /**
+   * Runs a task when the queue admits it, and reports each event. If a task is aborted, the next task waits until it has stopped.
+   */
   const work = async (task: Task, caller: AbortSignal, onEvent: (event: AnswerEvent) => void): Promise<Usage> => {
     const signal = AbortSignal.any([caller, closing.signal])
     let leave: (() => void) | undefined
@@ -106,7 +110,7 @@ export function createLlamaCppModel(
       const left = new AbortController()
       const answerEvents = new Channel<AnswerEvent>()
       const usage = work(readTask(request), AbortSignal.any([signal, left.signal]), (event) => answerEvents.push(event))
-      // Even after a failure, the events so far are yielded first. Then `await usage` throws the failure.
+      // After a failure, the events that have already come are yielded first. Then `await usage` throws the failure.
       const over = usage.then(
         () => answerEvents.close(),
         () => answerEvents.close(),
@@ -127,7 +131,7 @@ export function createLlamaCppModel(
   }
 }
 
-/** Makes all choices, each with its own seed. */
+/** Makes all choices. Each choice has a different seed. */
 async function answerAll(
   engine: Engine,
   task: Task,
@@ -155,7 +159,7 @@ async function answerAll(
   return { prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens }
 }
 
-/** Waits for a shared promise until the signal aborts. Other requests can go on waiting for the promise. */
+/** Waits for a shared promise until the signal aborts. An abort does not affect other requests that wait for the same promise. */
 function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const abort = () => reject(signal.reason)
@@ -165,12 +169,14 @@ function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   })
 }
 
-/** The error for a model that cannot be loaded. Only the log has paths and addresses. Callers are told of a missing package. */
+/**
+ * The error for a model that cannot be loaded. Callers learn only if the package is missing. Paths and addresses go to the log.
+ */
 function loadFailure(cause: unknown): ApiError {
   const reason =
     cause instanceof NodeLlamaCppError
       ? cause.message
-      : 'The model cannot be loaded. Tell the operator, whose log says why.'
+      : 'The model cannot be loaded. Tell the operator: the log has the reason.'
   const headers = { 'retry-after': String(failureCacheMs / 1000) }
   return new ApiError(503, 'model_unavailable', reason, { cause, headers })
 }

@@ -7,7 +7,7 @@
 /** The id of a token in the vocabulary of the model. */
 export type Token = number
 
-/** A message for node-llama-cpp. Its text is never read as control tokens of the template. */
+/** A message for node-llama-cpp. The template never reads the text as control tokens. */
 export type HistoryItem =
   | { readonly type: 'system' | 'user'; readonly text: string }
   | { readonly type: 'model'; readonly response: readonly string[] }
@@ -53,7 +53,7 @@ export interface Chat {
   ): Promise<{ readonly metadata: { readonly stopReason: string } }>
 }
 
-/** The tokens that the model has read, which it keeps between answers. */
+/** The tokens that the model has read. The model keeps them between answers. */
 export interface Sequence {
   readonly nextTokenIndex: number
   readonly tokenMeter: { readonly usedOutputTokens: number }
@@ -74,7 +74,7 @@ export interface LlamaModel {
 }
 
 export interface Llama {
-  /** Cores that are useful for inference: no hyper-threads and no efficiency cores. */
+  /** The number of cores that are useful for inference, without hyper-threads and efficiency cores. */
   readonly cpuMathCores: number
   loadModel(options: { readonly modelPath: string; readonly loadSignal: AbortSignal }): Promise<LlamaModel>
   /** Frees the models and contexts as well. */
@@ -96,7 +96,7 @@ export interface NodeLlamaCpp {
   readonly LlamaChat: new (options: { readonly contextSequence: Sequence }) => Chat
 }
 
-/** The package is missing, or is another package. Callers may read the message too, which has no path and no address. */
+/** The package is missing, or is another package. The message contains no path and no address, so callers may read it. */
 export class NodeLlamaCppError extends Error {}
 
 /**
@@ -109,7 +109,7 @@ export async function loadNodeLlamaCpp(name = 'node-llama-cpp'): Promise<NodeLla
     loaded = await import(name)
   } catch (cause) {
     if (!isMissing(cause, name)) throw cause
-    // With the bare `npm install NAME`, npm 11 sees an optional peer, says "up to date" and installs nothing.
+    // Without `--save-prod`, npm 11 sees an optional peer, reports "up to date" and installs nothing.
     throw new NodeLlamaCppError(
       `The package ${name}, which runs models of the adapter llama.cpp, is not installed. Run: npm install --save-prod ${name}`,
       { cause },

@@ -1,14 +1,14 @@
 import type { ProgressOutput } from '../../print.ts'
 
 const barWidth = 30
-/** Milliseconds between two states of the bar. */
+/** Milliseconds between two updates of the bar. */
 const redrawMs = 100
 /** Bytes between two lines if the size of the download is not known. */
 const bytesPerLine = 256 * 1024 ** 2
 
 /**
- * Shows the progress of a download: a bar on a terminal; in a file or a pipe, a line for every tenth of the download, or for
- * every 256 MiB if its size is not known.
+ * Shows the progress of a download. A terminal shows a bar. A file or a pipe gets a line for every tenth of the download, or for
+ * every 256 MiB if the size is not known.
  */
 export class Progress {
   readonly #label: string

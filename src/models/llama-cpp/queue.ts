@@ -17,7 +17,8 @@ export class Queue {
   }
 
   /**
-   * Waits for a turn, and returns the function that ends the turn. When the signal aborts, the request leaves the queue at once.
+   * Waits for a turn, and returns the function that ends the turn. When the signal aborts, the request leaves the queue
+   * immediately.
    * @throws ApiError 503 `model_busy` if the queue is full; the signal's reason when it aborts
    */
   async enter(signal: AbortSignal): Promise<() => void> {
@@ -25,7 +26,10 @@ export class Queue {
     return this.#enter(signal)
   }
 
-  /** Waits for a turn behind all waiting requests, even if the queue is full. This turn never ends, so no later request runs. */
+  /**
+   * Closes the queue: waits for a turn behind all waiting requests, even if the queue is full. This turn never ends, so no later
+   * request can run.
+   */
   async close(): Promise<void> {
     await this.#enter(new AbortController().signal)
   }
@@ -59,7 +63,7 @@ export class Queue {
     })
   }
 
-  /** Gives the turn to the next waiting request. `#isBusy` then stays true, so that no new request overtakes it. */
+  /** Gives the turn to the next waiting request. `#isBusy` stays true, so that no new request overtakes this request. */
   #next(): void {
     const [first] = this.#waiting
     if (first === undefined) {

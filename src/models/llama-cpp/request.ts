@@ -10,7 +10,7 @@ export interface Task {
   readonly sampling: Sampling
   /** The number of answers. */
   readonly choices: number
-  /** Maximum tokens of one answer; undefined for as many as fit into the context. */
+  /** The most tokens of one answer. Undefined for as many tokens as fit into the context. */
   readonly maxTokens: number | undefined
 }
 
@@ -40,7 +40,7 @@ export const ignoredParameters: ReadonlySet<string> = new Set([
   'web_search_options',
 ])
 
-/** How many of an answer's last tokens are penalised when they are repeated. */
+/** The number of last tokens of an answer that are penalised when the model repeats them. */
 const penaltyTokens = 256
 
 /**
@@ -60,7 +60,7 @@ export function readTask({ body, persona }: ModelRequest): Task {
       topK: Math.floor(number('top_k', 0, 2 ** 31 - 1, 40)),
       topP: number('top_p', 0, 1, 0.95),
       minP: number('min_p', 0, 1, 0.05),
-      // The sampler takes 32 bits. Without a seed it would use the time of day.
+      // The sampler takes a seed of 32 bits. Without a seed the sampler would use the time.
       seed: body.seed == null ? randomInt(2 ** 32) : body.seed >>> 0,
       repeatPenalty: {
         lastTokens: penaltyTokens,
@@ -87,12 +87,12 @@ function numberReader(body: CompletionRequest) {
 
 function checkMessage(message: Message, at: string): void {
   if (message.role === 'tool' || message.role === 'function') {
-    throw fault(`${at}.role`, 'this model calls no tools, and so takes no results of them')
+    throw fault(`${at}.role`, 'this model calls no tools, so it takes no results of tools')
   }
   if (message.tool_calls?.length) throw fault(`${at}.tool_calls`, 'this model calls no tools')
   if (!Array.isArray(message.content)) return
   for (const [index, { type }] of message.content.entries()) {
-    if (type !== 'text' && type !== 'refusal') throw fault(`${at}.content[${index}]`, 'this model takes text alone')
+    if (type !== 'text' && type !== 'refusal') throw fault(`${at}.content[${index}]`, 'this model takes only text')
   }
 }
 
@@ -107,10 +107,10 @@ function contentOf({ content, refusal }: Message): string {
   return content?.map((part) => part.text ?? part.refusal ?? '').join('') ?? refusal ?? ''
 }
 
-/** The speaker's name, which goes before the text, because templates have no place for names; empty without a name. */
+/** The name of the speaker, to be written before the text, because templates have no field for names. Empty without a name. */
 function speakerOf({ name }: Message, { card, name: character, userName }: ModelRequest['persona']): string {
   if (!name) return ''
-  // The names that OpenAI's guide gives to the speakers of example dialogues.
+  // OpenAI's guide uses these two names for the speakers of example dialogues.
   if (name === 'example_user') return `${userName}: `
   if (name === 'example_assistant') return `${card?.nickname || (character ?? 'Assistant')}: `
   return `${name}: `

@@ -16,12 +16,12 @@ export interface WeightsOptions {
   readonly proxies: Proxies
 }
 
-/** Downloads in progress, by file: two models with one address share one download. */
+/** Downloads in progress, by file. Two models with the same address share one download. */
 const downloads = new Map<string, Promise<void>>()
 
 /**
- * Downloads a model's GGUF file if it is missing, checks it, and returns its path. A relative path starts at the folder. A
- * downloaded file that fails the check is deleted; a file of the operator is never deleted.
+ * Downloads a model's GGUF file if it is missing, checks it, and returns its path. A relative path starts at the folder. If a
+ * downloaded file fails the check, it is deleted. A file of the operator is never deleted.
  * @throws WeightsError that says why the file cannot be used; the signal's reason if it aborts; errors of the file system
  */
 export async function findWeights(settings: LlamaCppSettings, options: WeightsOptions): Promise<string> {
@@ -38,7 +38,9 @@ export async function findWeights(settings: LlamaCppSettings, options: WeightsOp
   return file
 }
 
-/** The name of a downloaded file: a digest of the whole address, and the last part of its path for readability. */
+/**
+ * The name of a downloaded file: a digest of the whole address, and the last part of the path so that people recognize the file.
+ */
 function fileName(url: URL): string {
   const digest = createHash('sha256').update(url.href).digest('hex').slice(0, 12)
   const name = basename(url.pathname)

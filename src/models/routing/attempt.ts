@@ -3,7 +3,7 @@ import type { ModelRequest } from '../model.ts'
 
 /** The model that an attempt asks, and the request that it sends. */
 export interface AttemptDetails {
-  /** The model's name in `models.json`; for a model behind a prefix, the prefix, such as `local/*`. */
+  /** The model's name in `models.json`. For a model behind a prefix, this name is the prefix, such as `local/*`. */
   readonly configuredName: string
   /** The model's id at the upstream. */
   readonly upstreamId: string
@@ -13,13 +13,13 @@ export interface AttemptDetails {
   readonly retries: number
 }
 
-/** One attempt to get an answer from a model, as metrics count it and traces show it. */
+/** One attempt to get an answer from a model. Metrics count the attempt, and traces show it. */
 export interface Attempt {
   /** Headers that this attempt sends upstream, such as `traceparent`. */
   readonly headers?: Readonly<Record<string, string>>
-  /** To be called when the first event of a stream has come. */
+  /** Call this method when the first event of a stream has come. */
   began(): void
-  /** To be called at the end, with the error of a failed attempt: `client_gone` when the client has left. */
+  /** Call this method at the end. A failed attempt passes its error, which is `client_gone` if the client has left. */
   ended(error?: ApiError): void
 }
 
@@ -28,5 +28,5 @@ export type WatchAttempt = (attempted: AttemptDetails) => Attempt
 
 const unwatched: Attempt = { began() {}, ended() {} }
 
-/** Records nothing: for attempts that metrics and traces should not see, such as those of a command. */
+/** Records nothing. For attempts that metrics and traces do not count, such as the attempts of a command. */
 export const ignoreAttempts: WatchAttempt = () => unwatched

@@ -2,7 +2,7 @@ import type { Clock } from '../../clock.ts'
 import { ApiError } from '../../errors.ts'
 import type { BreakerSettings } from '../configuration/settings.ts'
 
-/** Failures in a row that open the breaker, and the milliseconds for which it stays open. */
+/** The number of failures in a row that opens the breaker, and the milliseconds for which the breaker stays open. */
 const defaults = { failures: 5, pause: 10_000 } as const
 
 /**
@@ -11,12 +11,12 @@ const defaults = { failures: 5, pause: 10_000 } as const
  */
 export type BreakerState = 'closed' | 'open' | 'probing'
 
-/** A probe; the promise resolves at its end. */
+/** A probe. The promise resolves when the probe ends. */
 export type Probe = PromiseWithResolvers<void>
 
 /**
- * Circuit breaker of one model. After some failures in a row it refuses requests at once, so that callers do not wait and the
- * model gets no more load. After a pause it lets one request through as a probe.
+ * Circuit breaker of one model. After several failures in a row, the breaker refuses requests immediately, so that callers do not
+ * wait and the model gets no more load. After a pause, the breaker lets one request through as a probe.
  */
 export class Breaker {
   readonly #clock: Clock
@@ -24,7 +24,7 @@ export class Breaker {
   readonly #pauseMs: number
   #failures = 0
   #openedAt = 0
-  /** The probe that is in flight; undefined without a probe. */
+  /** The probe in flight. Undefined if there is none. */
   #probe: Probe | undefined
 
   constructor(clock: Clock, { failures = defaults.failures, pause = defaults.pause }: BreakerSettings = {}) {
@@ -43,16 +43,16 @@ export class Breaker {
     return this.#failures >= this.#threshold && (this.#probe !== undefined || this.#remainingMs > 0)
   }
 
-  /** Resolves at the end of the probe that is in flight; without a probe, resolves immediately. */
+  /** Resolves when the probe in flight ends. Without a probe, resolves immediately. */
   async probeEnded(): Promise<void> {
     await this.#probe?.promise
   }
 
   /**
    * Lets a request through, or throws. After the request, the caller must call `recordSuccess`, `recordFailure` or
-   * `endWithoutResult`. For a stream, the caller must call `recordFirstEvent` when the first event has come; after that, an end
-   * without a result need not be reported.
-   * @returns the probe if the request is the probe; the caller passes it on when the request ends or its answer begins
+   * `endWithoutResult`. For a stream, the caller must call `recordFirstEvent` when the first event has come. Then
+   * `endWithoutResult` is not necessary any more.
+   * @returns the probe if the request is the probe. The caller passes the probe to the methods below
    * @throws ApiError 503 `model_unavailable` with `Retry-After`
    */
   admit(): Probe | undefined {
@@ -71,7 +71,7 @@ export class Breaker {
     return this.#probe
   }
 
-  /** Ends the probe when its answer begins, so that other requests pass. The next failure opens the breaker again. */
+  /** Ends the probe when its answer begins, so that other requests pass. After that, one failure opens the breaker again. */
   recordFirstEvent(probe: Probe | undefined): void {
     if (!this.#isInFlight(probe)) return
     this.#failures = this.#threshold - 1
@@ -98,7 +98,9 @@ export class Breaker {
     if (this.#isInFlight(probe)) this.#endProbe()
   }
 
-  /** Whether a request is the probe; false for a request from before the breaker opened, and for a probe before the current one. */
+  /**
+   * Whether a request is the current probe. False for an earlier probe, and for a request that began before the breaker opened.
+   */
   #isInFlight(probe: Probe | undefined): boolean {
     return probe !== undefined && probe === this.#probe
   }

@@ -12,9 +12,11 @@ import { OpenEvents, type StreamContext } from './open-events.ts'
 
 /** The settings of a configured model that do not depend on its adapter. */
 export interface CandidateTraits {
-  /** The model's name, as `x-model` shows it: the name in `models.json`; behind the prefix `*`, the id in the request. */
+  /** The model's name, as `x-model` shows it: the name in `models.json`. For the prefix `*`, it is the id in the request. */
   readonly name: string
-  /** The name in `models.json`, if it may differ from `name`; for a model behind a prefix, the prefix, such as `local/*`. */
+  /**
+   * The name in `models.json`, if it may differ from `name`. For a model behind a prefix, it is the prefix, such as `local/*`.
+   */
   readonly configuredName?: string
   /** The model's id at the upstream. */
   readonly upstreamId: string
@@ -22,7 +24,7 @@ export interface CandidateTraits {
   readonly host?: string
   readonly timeouts?: Timeouts
   readonly retries?: number
-  /** Tokens of prompt and answer together; undefined if the settings do not say. */
+  /** The most tokens of prompt and answer together. Undefined if the settings do not set it. */
   readonly contextWindow?: number
   readonly defaults?: Readonly<Record<string, unknown>>
   readonly params?: Params
@@ -38,20 +40,20 @@ export interface OpenedStream {
   readonly events: AsyncIterable<readonly ModelEvent[]>
 }
 
-/** How long a request may wait for the result of another request's probe. */
+/** Milliseconds that a request may wait for the probe of another request. */
 const maxProbeWaitMs = 1000
 
 const defaultRetries = 2
-/** The first pause between two attempts, without its jitter. Each further pause is twice as long, up to the longest pause. */
+/** The first pause between two attempts, without jitter. Each further pause is twice as long, up to `maxPauseMs`. */
 const firstPauseMs = 250
-/** The longest pause, with its jitter. If an upstream asks for a longer pause, the request is not retried. */
+/** The longest pause, including jitter. If an upstream asks for a longer pause, the request is not retried. */
 const maxPauseMs = 8000
 
 /** One configured model: calls its adapter with deadlines, retries and a circuit breaker. */
 export class Candidate {
   readonly traits: CandidateTraits
   readonly model: Model
-  /** Null for a model that is asked even if it keeps failing. */
+  /** Null for a model without a circuit breaker, such as an understudy. */
   readonly breaker: Breaker | null
 
   readonly #watch: WatchAttempt
@@ -85,8 +87,8 @@ export class Candidate {
   /**
    * Asks for a whole reply.
    * @param mayWait whether to wait for the probe of another request
-   * @throws ApiError of the last attempt; 503 `model_unavailable` if the breaker refuses the request; the signal's reason after
-   *   an abort while no attempt runs
+   * @throws ApiError of the last attempt; 503 `model_unavailable` if the breaker refuses the request; the signal's reason if the
+   *   signal aborts between two attempts
    */
   async complete(
     request: ModelRequest,
@@ -119,8 +121,8 @@ export class Candidate {
   /**
    * Resolves when the first event has come. A failure before the first event may be retried; a later failure ends the stream.
    * @param mayWait whether to wait for the probe of another request
-   * @throws ApiError of the last attempt; 503 `model_unavailable` if the breaker refuses the request; the signal's reason after
-   *   an abort while no attempt runs
+   * @throws ApiError of the last attempt; 503 `model_unavailable` if the breaker refuses the request; the signal's reason if the
+   *   signal aborts between two attempts
    */
   async open(request: ModelRequest, signal: AbortSignal, mayWait = false): Promise<OpenedStream> {
     return this.#withRetries(signal, mayWait, async (retries, probe) => {
@@ -201,7 +203,8 @@ export class Candidate {
       void timeout.then(() => {
         isWaiting = false
       })
-      // After a probe whose client left, the first waiting request starts the next probe, and the other requests wait for it.
+      // If the client of a probe leaves, the first waiting request starts the next probe. Then the other requests wait for that
+      // probe.
       while (isWaiting && breaker.state === 'probing') await Promise.race([breaker.probeEnded(), timeout])
       probeWait.abort()
       signal.throwIfAborted()

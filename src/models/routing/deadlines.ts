@@ -2,12 +2,12 @@ import type { Clock, Timer } from '../../clock.ts'
 import { ApiError } from '../../errors.ts'
 import type { Timeouts } from '../configuration/settings.ts'
 
-/** The defaults for limits that a model's settings do not have. */
+/** The limits that apply if the settings of the model do not set them. */
 const defaultLimitsMs = { firstToken: 300_000, idle: 120_000, total: 1_800_000 } as const
 
 /**
- * The deadlines of one attempt. The signal aborts at the first deadline that passes, with a 504 that says which deadline. The
- * signal also aborts when the outer signal aborts, with the same reason.
+ * The deadlines of one attempt. At the first deadline that passes, the signal aborts with a 504 that names the deadline. When the
+ * outer signal aborts, the signal aborts too, with the same reason.
  */
 export class Deadlines {
   readonly #controller = new AbortController()
@@ -17,7 +17,10 @@ export class Deadlines {
   readonly #onOuterAbort = () => this.#controller.abort(this.#outer.reason)
   #silence: Timer | undefined
   #total: Timer | undefined
-  /** Whether an event has come and the reader has not asked for the next event. Meanwhile the idle deadline does not count. */
+  /**
+   * Whether an event has come and the reader has not yet asked for the next event. During this time the idle deadline does not
+   * apply.
+   */
   isWaitingForReader = false
 
   constructor(outer: AbortSignal, clock: Clock, timeouts: Timeouts = {}) {
@@ -42,14 +45,14 @@ export class Deadlines {
     this.#silence = this.#timer(this.#limitsMs.firstToken, 'sent nothing')
   }
 
-  /** Ends the deadline of the first event. The idle deadline, between two events, counts from `resume` on. */
+  /** Ends the deadline of the first event. `resume` then starts the idle deadline, which bounds the time between two events. */
   startIdle(): void {
     this.#silence?.close()
     this.isWaitingForReader = true
     this.#silence = this.#timer(this.#limitsMs.idle, 'was silent', () => this.isWaitingForReader)
   }
 
-  /** To be called when the reader asks for the next event: restarts the idle deadline. */
+  /** Restarts the idle deadline. Call this method when the reader asks for the next event. */
   resume(): void {
     this.isWaitingForReader = false
     this.#silence?.refresh()
@@ -62,7 +65,7 @@ export class Deadlines {
     this.#outer.removeEventListener('abort', this.#onOuterAbort)
   }
 
-  /** Aborts the work that uses the signal. */
+  /** Aborts the signal, which ends the attempt. */
   abort(): void {
     this.#controller.abort()
   }

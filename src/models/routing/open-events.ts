@@ -6,15 +6,15 @@ import type { Attempt } from './attempt.ts'
 import type { Breaker } from './breaker.ts'
 import type { Deadlines } from './deadlines.ts'
 
-/** The deadlines of a stream, the parts to which its end is reported, and what its errors need. */
+/** The deadlines of a stream, the parts that learn of its end, and the details for its errors. */
 export interface StreamContext {
   readonly deadlines: Deadlines
   readonly attempt: Attempt
-  /** Null for a model that is asked even if it keeps failing. */
+  /** Null for a model without a circuit breaker. */
   readonly breaker: Breaker | null
   /** Name and host of the model. */
   readonly traits: { readonly name: string; readonly host?: string }
-  /** The body of the request, whose texts are removed from the reason of an error. */
+  /** The body of the request. Its texts are removed from the reason of an error. */
   readonly body: object
 }
 
@@ -24,8 +24,8 @@ const ended: Step = { done: true, value: undefined }
 
 /**
  * The events of a stream that has begun. The class restarts the idle deadline, and reports the end of the stream to the breaker
- * and the attempt; an end by the reader goes only to the attempt. The class is not a generator: one more generator would make
- * each event noticeably more expensive.
+ * and the attempt. If the reader ends the stream, only the attempt gets a report. The class is not a generator, because one more
+ * generator would make each event noticeably slower.
  */
 export class OpenEvents implements AsyncIterableIterator<readonly ModelEvent[], undefined> {
   #first: readonly ModelEvent[] | undefined
@@ -33,7 +33,7 @@ export class OpenEvents implements AsyncIterableIterator<readonly ModelEvent[], 
   readonly #context: StreamContext
   #isOver = false
 
-  /** @param first the events that have come already */
+  /** @param first the events that have already come */
   constructor(first: readonly ModelEvent[], iterator: AsyncIterator<readonly ModelEvent[]>, context: StreamContext) {
     this.#first = first
     this.#iterator = iterator
@@ -68,7 +68,7 @@ export class OpenEvents implements AsyncIterableIterator<readonly ModelEvent[], 
     }
   }
 
-  /** Stops the model: the reader does not want the rest. */
+  /** Stops the model, because the reader does not want the rest. */
   async return(): Promise<Step> {
     if (this.#isOver) return ended
     this.#isOver = true
@@ -93,7 +93,7 @@ export class OpenEvents implements AsyncIterableIterator<readonly ModelEvent[], 
     const error = withModel(thrown, traits, body)
     this.#isOver = true
     deadlines.end()
-    // A model that breaks off or falls silent in an answer counts as failed, like a model that never answered.
+    // A model that stops or is silent in the middle of an answer counts as failed, like a model that never answered.
     if (showsBrokenModel(error)) breaker?.recordFailure()
     attempt.ended(error)
     return error

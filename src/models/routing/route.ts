@@ -3,10 +3,12 @@ import { isLimitOfOneModel, isUnrelatedToModel } from '../faults.ts'
 import type { ModelReply, ModelRequest } from '../model.ts'
 import type { Candidate, OpenedStream } from './candidate.ts'
 
-/** Makes the request for one candidate: each candidate has its own context window, defaults and model id. */
+/**
+ * Makes the request for one candidate. Each candidate needs a different request, for its context window, defaults and model id.
+ */
 export type RequestFor = (candidate: Candidate) => ModelRequest | Promise<ModelRequest>
 
-/** Called for each failed candidate after which another candidate is asked. */
+/** Called when a candidate has failed, before the next candidate is asked. */
 export type ReportFailure = (candidate: Candidate, error: ApiError) => void
 
 /** An answer, with the candidate that gave it. */
@@ -14,7 +16,10 @@ export type Answered<T> = T & { readonly candidate: Candidate }
 
 const ignoreFailure: ReportFailure = () => {}
 
-/** Counts the requests that use the models of one `models.json`. After a reload, its models close when no request uses them. */
+/**
+ * Counts the requests that use the models of one version of `models.json`. After a reload, the old models are closed when no
+ * request uses them.
+ */
 export class InFlightRequests {
   #count = 0
   #onNone: (() => void) | undefined
@@ -34,7 +39,7 @@ export class InFlightRequests {
   }
 }
 
-/** The candidates for a model id that requests name, in the order in which they are asked. */
+/** The candidates for the model id of a request, in the order in which they are asked. */
 export class Route {
   readonly name: string
   readonly candidates: readonly Candidate[]
@@ -47,8 +52,8 @@ export class Route {
   }
 
   /**
-   * Runs `work`, and keeps the candidates open until it ends, even if a reload replaces them meanwhile. If `models.json` can be
-   * reloaded, `complete` and `open` must be called, and their streams read, inside `work`.
+   * Runs `work`, and keeps the candidates open until `work` ends, even if a reload replaces them. If `models.json` can be
+   * reloaded, `work` must contain the calls of `complete` and `open`, and the reading of their streams.
    */
   async use<T>(work: () => Promise<T>): Promise<T> {
     this.#inFlight.enter()
@@ -61,7 +66,7 @@ export class Route {
 
   /**
    * Finds the first candidate for which a request can be made.
-   * @throws ApiError if there is no such candidate: the error is chosen in the same way as by `open`
+   * @throws ApiError if there is no such candidate. If candidates fail in different ways, `open` describes which error is thrown
    */
   findFirstUsable(requestFor: RequestFor, signal: AbortSignal): Promise<Candidate> {
     return this.#ask(signal, ignoreFailure, async (candidate) => {
@@ -83,10 +88,10 @@ export class Route {
   }
 
   /**
-   * Resolves when the first event has come; after that, no other candidate is asked.
+   * Resolves when the first event has come. After the first event, no other candidate is asked.
    * @throws ApiError at the first failure that every model would have. After the signal has aborted: the next failure, or the
-   *   signal's reason. If all candidates fail: the last failure that is not a limit of one model, or, if all failures are such
-   *   limits, the last one
+   * signal's reason. If all candidates fail: the last failure that is not a limit of one model, or, if all failures are such
+   * limits, the last one
    */
   open(
     requestFor: RequestFor,
@@ -100,8 +105,8 @@ export class Route {
   }
 
   /**
-   * Asks the candidates in order until one answers. A candidate may wait for the probe of another request, if no later candidate
-   * would admit this request.
+   * Asks the candidates in order until one answers. If no later candidate would admit the request, a candidate may wait for the
+   * probe of another request.
    */
   async #ask<T>(
     signal: AbortSignal,

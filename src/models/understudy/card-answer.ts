@@ -32,19 +32,21 @@ import { fold, shortened } from './words.ts'
 const minAnswerScore = 1.8
 /** The minimum score of a passage that is offered as the nearest match, or that answers a follow-up question. */
 const minNearScore = 0.85
-/** The minimum score of a sentence about the character. It is low, because no user's line belongs to the sentence. */
+/**
+ * The minimum score of a sentence about the character. It is low, because such a sentence has no user's line that could match.
+ */
 const minSelfScore = 0.35
-/** The minimum score of a good answer, as a share of the best score. */
+/** A good answer has at least this share of the best score. */
 const minShareOfBest = 0.5
-/** The minimum score of the answers for further choices and other seeds, as a share of the first choice's score. */
+/** For further choices and other seeds, an answer needs at least this share of the first choice's score. */
 const minShareOfChosen = 0.8
-/** The weight of the previous question's matches for a question that depends on it. */
+/** The weight of matches with the previous question, if the question depends on the previous question. */
 const shareOfPrevious = { partly: 0.6, wholly: 1 }
 
 /**
- * The character's reply: a tool's result, small talk, an answer about the conversation, a passage of the prompt that a search
- * finds, or a stock phrase if no passage is an answer. The same prompt, seed and choice give the same reply. Without a seed,
- * choice 0 is the best answer.
+ * Makes the character's reply: a tool's result, small talk, an answer about the conversation, or a passage of the prompt that a
+ * search finds. If no passage is an answer, the reply is a stock phrase. The same prompt, seed and choice give the same reply.
+ * Without a seed, choice 0 is the best answer.
  */
 export function* answerAs(
   persona: Persona,
@@ -112,8 +114,8 @@ function farewellIn(question: string, names: readonly string[]): SmallTalk | nul
 }
 
 /**
- * The passages that match the question, best first. A question that partly depends on the previous question is searched together
- * with the previous question; for a question that wholly depends on it, only the previous question is searched.
+ * The passages that match the question, best first. If the question partly depends on the previous question, the search uses both
+ * questions. If the question wholly depends on the previous question, the search uses only the previous question.
  */
 function* findAnswers(context: ReplyContext): Steps<readonly Hit[]> {
   const { search, answers, passages, keys } = context
@@ -130,7 +132,7 @@ function* findAnswers(context: ReplyContext): Steps<readonly Hit[]> {
       scores.set(passage, (scores.get(passage) ?? 0) + shareOfPrevious[dependence] * score)
     }
   }
-  // If the question contains a key that fired lore, this lore is meant to answer the question.
+  // If the question contains a key that fired a lore entry, this entry is meant to answer the question.
   const lower = fold(question)
   for (const [passage, found] of keys) {
     if (found.some((key) => lower.includes(key)))
@@ -141,7 +143,7 @@ function* findAnswers(context: ReplyContext): Steps<readonly Hit[]> {
   )
 }
 
-/** How much a question depends on the previous one. A question about the character itself is independent. */
+/** How much a question depends on the previous question. A question about the character itself is independent. */
 function dependenceIn({ conversation }: ReplyContext): 'none' | 'partly' | 'wholly' {
   const { question, previousQuestion } = conversation
   if (previousQuestion === '' || personalSubject(question) !== null) return 'none'
@@ -150,7 +152,7 @@ function dependenceIn({ conversation }: ReplyContext): 'none' | 'partly' | 'whol
 
 /**
  * Returns the best answer that was not said yet. Further choices and other seeds get answers that are nearly as good. If all good
- * answers were said, the reply is a stock phrase, or the best answer once more.
+ * answers were said, returns a stock phrase, or repeats the best answer.
  */
 function* answer(context: ReplyContext, hits: readonly Hit[], best: Hit): Steps<string> {
   const { question } = context.conversation
@@ -180,7 +182,10 @@ function* repeatAnswer(context: ReplyContext, text: string): Steps<string> {
   return `${yield* unsaidPhrase(context, repetitions, pickKeyOf(context), context.choice)} ${text}`
 }
 
-/** The card's answer to a common question about a person, such as the age; null for other questions, and without an answer. */
+/**
+ * The card's answer to a common question about a person, such as the age. Null for other questions, and if the card has no
+ * answer.
+ */
 function* answerAboutSelf(context: ReplyContext): Steps<string | null> {
   const isAnswer = personalSubject(context.conversation.question)
   const ofSubject = isAnswer === null ? [] : context.passages.filter(isAnswer)

@@ -10,19 +10,25 @@ import { isOfPersonality, personalitySaid, trait } from './traits.ts'
 import { userNameMark } from './user-name-mark.ts'
 import { wordsOf } from './words.ts'
 
-/** A text that a character can say, with the texts by which a search finds it. */
+/** A text that a character can say, and the texts that a search compares with the question. */
 export interface Passage {
   readonly id: number
   /** The user's line before an example, the name and the one-word keys of a lorebook entry, or the name of a trait. */
   readonly cue: string
-  /** The keys of several words of a lorebook entry, one on each line. They weigh less than the cue: a single word may match. */
+  /**
+   * The lorebook entry's keys of several words, one on each line. They have less weight than the cue, because a single word of a
+   * key may match.
+   */
   readonly hint: string
   readonly answer: string
-  /** A passage is said only if its source is in the prompt. */
+  /** The source. A passage may be said only if its source is in the prompt. */
   readonly source: Source
 }
 
-/** An example block by its number, a lorebook entry, the description and personality (`self`), or the scenario (`scene`). */
+/**
+ * The source of a passage: an example block (its number), a lorebook entry, description and personality (`self`), or the scenario
+ * (`scene`).
+ */
 export type Source = { readonly block: number } | { readonly entry: LoreEntry } | 'self' | 'scene'
 
 /** The texts of a card that an understudy can say. `userNameMark` stands for the user's name. */
@@ -35,7 +41,7 @@ export interface Material {
   readonly actions: readonly string[]
 }
 
-/** Bounds of the texts that are read, because the search index grows with them. Real cards are far smaller. */
+/** Bounds of the texts that are read. They bound the search index. Real cards are far smaller. */
 const maxPassages = 2000
 const maxAnswerLength = 4000
 const maxCueLength = 2000
@@ -57,7 +63,10 @@ const unitsOfLetter = 4
 /** Units of work for each letter of a sentence that is turned into the first person. */
 const unitsOfTurning = 40
 
-/** The block number of a dialogue in the description, personality or scenario, which are never dropped from the prompt. */
+/**
+ * The block number of a dialogue in the description, the personality or the scenario. These texts are never dropped from the
+ * prompt.
+ */
 const neverDropped = -1
 
 type Found = Omit<Passage, 'id'>
@@ -68,14 +77,14 @@ export class CardReader {
   readonly #card: Card
   readonly #subject: Subject
 
-  /** The same subject without pronouns, for texts in which a pronoun may mean somebody else. */
+  /** The same subject without pronouns, for texts in which a pronoun may mean another person. */
   readonly #anybody: Subject
 
   constructor(card: Card) {
     this.#card = card
     this.#names = { character: card.nickname || card.name, user: userNameMark }
     const description = `${card.description}\n${card.personality}`.slice(0, maxTextLength)
-    // If the description has no pronouns, the pronouns of the scenario count.
+    // If the description has no pronouns, the pronouns of the scenario are used.
     const about = anyPronoun.test(description) ? description : card.scenario.slice(0, maxTextLength)
     const names = [this.#names.character, card.name]
     this.#subject = subjectOf(names, about)
@@ -93,7 +102,7 @@ export class CardReader {
     found.push(...(yield* this.#factsIn(card.description, 'self')))
     found.push(...(yield* this.#personality()))
     found.push(...(yield* this.#factsIn(card.scenario, 'scene')))
-    // Lore beyond `maxPassages` is read only when it has fired (`loreOf`).
+    // Lore beyond `maxPassages` is not read here. `loreOf` reads it if it has fired.
     for (const entry of card.book?.entries ?? []) {
       if (found.length < maxPassages) found.push(...(yield* this.#lore(entry)))
     }
@@ -119,7 +128,7 @@ export class CardReader {
     return yield* numbered(found)
   }
 
-  /** Expands macros. The values depend on the card alone, because an understudy gives the same answer to the same request. */
+  /** Expands macros. The values depend only on the card, because an understudy must give the same answer to the same request. */
   *#expanded(text: string): Steps<string> {
     const { name } = this.#card
     const values = { ...this.#names, seed: name, random: seededRandom(name), clock: clockAt(new Date(0)) }
@@ -168,8 +177,8 @@ export class CardReader {
   }
 
   /**
-   * Turns each sentence about the character into the first person. A sentence that is too long stays as it is; a sentence that
-   * cannot be turned is left out. The result is empty for a text that instructs a model.
+   * Turns each sentence about the character into the first person. A sentence that is too long stays unchanged. A sentence that
+   * cannot be turned is left out. For a text that instructs a model, the result is empty.
    */
   *#turned(prose: string): Steps<string> {
     if (isInstruction(prose)) return ''
@@ -221,7 +230,7 @@ export class CardReader {
     return found
   }
 
-  /** A sentence in the character's own words; null if the sentence speaks to a model, or cannot be turned. */
+  /** Turns a sentence into the first person. Null if the sentence speaks to a model, or cannot be turned. */
   #ofSubject(sentence: string, source: 'self' | 'scene'): string | null {
     if (/\b(?:you|your|user)\b/i.test(sentence)) return null
     return inFirstPerson(sentence, this.#subject, source === 'self')
@@ -276,7 +285,7 @@ function isPhrase(key: string): boolean {
   return wordsOf(key).filter(({ term }) => term !== null).length > 1
 }
 
-/** Splits a text into parts of whole sentences that are short enough for one reply. A longer sentence is a part of its own. */
+/** Splits a text into parts of whole sentences. Each part is short enough for one reply, unless a single sentence is longer. */
 function partsOf(text: string): readonly string[] {
   if (text.length <= maxLorePartLength) return [text]
   const parts: string[] = []
@@ -289,7 +298,7 @@ function partsOf(text: string): readonly string[] {
   return parts
 }
 
-/** Short actions between asterisks that fit any moment: they do not name the user, and are no whole sentence. */
+/** Short actions between asterisks that fit any situation: they do not name the user, and are not a whole sentence. */
 function actionsIn(text: string): readonly string[] {
   return Array.from(text.matchAll(/(?<!\*)\*([^*\n]{3,80})\*(?!\*)/g), ([action]) => action).filter(
     (action) => !action.includes(userNameMark) && /^\*\p{Ll}/u.test(action),

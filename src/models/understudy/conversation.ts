@@ -17,11 +17,11 @@ export interface Conversation {
   readonly givenName: string | null
   /** The character's last messages. */
   readonly said: readonly string[]
-  /** The result of a tool, if it is the last message of the conversation; system messages after it do not count. */
+  /** The result of a tool, if it is the last message of the conversation. Later system messages are ignored. */
   readonly toolResult: string | null
 }
 
-/** Bounds of the messages that are read: their characters, and their number. Messages can have megabytes. */
+/** Bounds of the messages that are read: their number, and their characters. A message can have megabytes. */
 const maxQuestionLength = 2000
 const maxSaidLength = 8000
 const maxSaidMessages = 200
@@ -62,7 +62,7 @@ function doneIn(words: string): string {
     .join(' ')
 }
 
-/** Whether a text between asterisks is one word that is not a verb such as "nods". */
+/** Whether a text between asterisks is a single word, and not a verb such as "nods". */
 function isEmphasis(done: string): boolean {
   return !/\s/.test(done.trim().replace(/^\*|\*$/g, '')) && !/s\*?$/.test(done.trim())
 }
@@ -82,7 +82,7 @@ function lastOf(role: Message['role'], messages: readonly Message[], maxCount: n
   return found
 }
 
-/** The last texts, as many as have at most `letters` letters together. */
+/** The last texts that together have at most `letters` letters. */
 function newestOf(texts: readonly string[], letters: number): readonly string[] {
   let left = letters
   const from = texts.findLastIndex(({ length }) => {
@@ -92,7 +92,10 @@ function newestOf(texts: readonly string[], letters: number): readonly string[] 
   return texts.slice(from + 1)
 }
 
-/** How much a question depends on the previous one: "and why?" wholly, "tell me another" partly, most questions not at all. */
+/**
+ * How much a question depends on the previous question. Most questions do not depend on it. "tell me another" depends partly, and
+ * "and why?" wholly.
+ */
 export function dependenceOf(question: string): 'none' | 'partly' | 'wholly' {
   const words = wordsOf(question)
   const strong = words.filter(isStrong).length
@@ -136,7 +139,7 @@ const notNames = new Set(
   tired unhappy unsure upset well worried you not`.split(/\s+/),
 )
 
-/** The main noun of a question, in a form for a reply: "the capital of Peru", "your printer"; null if it is not clear. */
+/** The main noun of a question, in a form for a reply: "the capital of Peru", "your printer". Null if the noun is not clear. */
 export function nounOf(question: string): string | null {
   const words = wordsOf(question)
   const nouns = words.flatMap((word, position) => {
@@ -161,7 +164,9 @@ const leadingWord = /^(?:about|explain|like|love|enjoy|prefer|hate|of|some)$/i
 const noNounBefore = /^(?:with|who|that|which|between)$/i
 const maxNounWords = 3
 
-/** The noun at a position: up to `maxNounWords` significant words, and the noun after "of" or "in"; null if it is not clear. */
+/**
+ * The noun at a position: up to `maxNounWords` significant words, and the noun after "of" or "in". Null if the noun is not clear.
+ */
 function nounFrom(words: readonly Word[], from: number, question: string, article: string): string | null {
   const joined = (position: number) => {
     const [one, next] = [words[position - 1], words[position]]
@@ -180,7 +185,10 @@ function nounFrom(words: readonly Word[], from: number, question: string, articl
   return rest === null ? noun : `${noun} ${next.text} ${rest}`
 }
 
-/** The position after the words that may be one noun; `from` if there is no such word, or more than `maxNounWords`. */
+/**
+ * The position after the words that may be one noun. `from` if there is no such word, or if there are more than `maxNounWords`
+ * words.
+ */
 function endOfNoun(words: readonly Word[], from: number, joined: (position: number) => unknown): number {
   let end = from
   for (let word = words[end]; word && isNounLike(word) && (end === from || joined(end)); word = words[end]) {
@@ -198,7 +206,7 @@ function isStrong({ term }: Word): boolean {
   return term !== null && !isWeak(term)
 }
 
-/** The end of a message, as a copy: a slice would keep the whole message in memory. */
+/** The end of a message, as a copy, because a slice would keep the whole message in memory. */
 function lastWords(message: Message | undefined): string {
   return message === undefined ? '' : copyOf(textOf(message).slice(-maxQuestionLength)).trim()
 }

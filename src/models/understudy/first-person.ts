@@ -1,8 +1,8 @@
 import { userNameMark } from './user-name-mark.ts'
 
-/*
+/**
  * Turns a text about a character into the character's words: "Mallow keeps bees, and her house is small" becomes "I keep bees,
- * and my house is small". Only plain English sentences can be turned; other sentences about the character are left out.
+ * and my house is small". Only plain English sentences can be turned. Other sentences about the character are left out.
  */
 
 /** The character that a text is about. */
@@ -12,7 +12,7 @@ export interface Subject {
   readonly patterns: Patterns
 }
 
-/** Patterns of a card. They are compiled once for each card, because compiling takes longer than a search. */
+/** The patterns of a card. They are compiled once for each card, because compiling takes longer than searching. */
 type Patterns = ReturnType<typeof patternsOf>
 
 interface Pronouns {
@@ -28,14 +28,14 @@ const pronounSets: readonly Pronouns[] = [
   { subject: 'they', object: 'them', possessive: 'their', reflexive: 'themselves' },
 ]
 
-/** Parts of names that are no names by themselves. */
+/** Parts of names that are not a name alone. */
 const titles =
   /^(?:.{1,2}|the|and|von|van|del?|dr|mrs?|ms|miss|sir|lady|lord|prof|professor|captain|king|queen|prince|princess|saint|old|little)\.?$/i
 /** Bounds of the names that are searched for in sentences: their number, and their letters. */
 const maxNames = 12
 const maxNameLength = 60
 
-/** Makes the subject of a text. Its pronouns are the set that occurs most often in the text. */
+/** Makes the subject of a text. The subject gets the pronouns that occur most often in the text. */
 export function subjectOf(names: readonly string[], text: string): Subject {
   const count = ({ subject, possessive }: Pronouns) =>
     text.match(new RegExp(`\\b(?:${subject}|${possessive})\\b`, 'gi'))?.length ?? 0
@@ -56,7 +56,7 @@ function patternsOf(names: readonly string[], { subject, object, possessive, ref
   const word = (text: string, flags = 'iu') => new RegExp(`(?<![\\p{L}\\p{N}])(?:${text})(?![\\p{L}\\p{N}])`, flags)
   return {
     mentions: word(`${name}|${subject}|${object}|${possessive}|${reflexive}`),
-    /** "She is a tall woman": here "woman" is the character, and no other person. */
+    /** "She is a tall woman": here "woman" means the character, and not another person. */
     kind: new RegExp(
       `^(?:${name}|${subject}) (?:is|was) an? (?:[\\p{L}\\d'’,-]+ ){0,6}?(?:${females}|${males})(?![\\p{L}\\p{N}])`,
       'iu',
@@ -75,7 +75,7 @@ function patternsOf(names: readonly string[], { subject, object, possessive, ref
     own: new RegExp(`(?<![\\p{L}\\p{N}'’])${possessive}(?= ["“]?([\\p{L}'’-]+))(?![\\p{L}])`, 'giu'),
     me: new RegExp(`(?<![\\p{L}\\p{N}'’])(?:${object}|${name})(?![\\p{L}\\p{N}'’])`, 'giu'),
     left: word(`${subject}|${name}|hers|theirs`),
-    /** Whether one word is possessive and object: "her" becomes "my" before a noun, and "me" elsewhere. */
+    /** Whether the same word is possessive and object: "her" becomes "my" before a noun, and otherwise "me". */
     hasTwoMeanings: possessive === object,
     ofTrait: new RegExp(`\\b(?:${possessive})(?= \\p{Ll})`, 'giu'),
     inTrait: word(object, 'giu'),
@@ -85,8 +85,8 @@ function patternsOf(names: readonly string[], { subject, object, possessive, ref
 const adverb =
   '(?:(?:always|often|never|sometimes|also|still|usually|just|only|once|now|rarely|seldom|even|then|\\w+ly) )'
 /**
- * Verbs that may begin a second clause: "keeps bees and sells honey". Other words that end in "s" count as verbs only before a
- * word that often follows a verb (`followsVerb`).
+ * Verbs that may begin a second clause: "keeps bees and sells honey". Another word that ends in "s" counts as a verb only if the
+ * next word often follows a verb (`followsVerb`).
  */
 const verbs = new RegExp(
   `^(?:${`is has does goes says tells asks gives takes makes keeps sells loves likes hates wants needs knows thinks believes feels
@@ -110,7 +110,7 @@ const females =
 const males =
   'father|dad|brother|son|husband|uncle|grandfather|boy|man|king|prince|master|lord|friend|men|squire|knight'
 const people = 'people|others|children|parents|friends|villagers|men|women|customers|everyone|boys|girls'
-/** Nouns for other persons that a pronoun may mean, by the pronoun. */
+/** For each pronoun, nouns for other persons that the pronoun may mean. */
 const others: ReadonlyMap<string, RegExp> = new Map(
   [
     ['she', females],
@@ -147,9 +147,9 @@ function firstPersonOf(verb: string): string {
 }
 
 /**
- * Turns a sentence about the subject into the first person; null if that is not safe. A sentence in the first person stays as it
- * is. A sentence that does not mention the subject is kept, with "you" for the user's name.
- * @param isAbout whether the sentence is about the subject even if it does not mention the subject; then `fragment` turns it
+ * Turns a sentence about the subject into the first person. Null if the result might be wrong. A sentence in the first person
+ * stays unchanged. In a sentence that does not mention the subject, only the user's name becomes "you".
+ * @param isAbout true if the sentence is about the subject even without a mention. Then `fragment` turns the sentence
  */
 export function inFirstPerson(sentence: string, { pronouns, patterns }: Subject, isAbout = false): string | null {
   if (/\b(?:I|I'm|I've|my|me)\b/.test(sentence.replace(/["“][^"”]*["”]/g, ''))) return sentence
@@ -174,7 +174,10 @@ export function inFirstPerson(sentence: string, { pronouns, patterns }: Subject,
   return left.test(joined) ? null : withUser(withWe(capitalised(joined), subject))
 }
 
-/** Turns further verbs with the same subject: "I keep bees and sells honey"; null if such a verb may have another subject. */
+/**
+ * Turns further verbs of the same subject, such as "sells" in "I keep bees and sells honey". Null if a verb may have another
+ * subject.
+ */
 function withJoinedVerbs(sentence: string): string | null {
   let isUnsure = false
   const joined = sentence.replace(
@@ -197,7 +200,7 @@ const joinedVerb = new RegExp(
   'gu',
 )
 
-/** If the pronouns for the character are not known, a sentence with one of these pronouns cannot be turned. */
+/** If the character's pronouns are not known, a sentence with one of these pronouns cannot be turned. */
 const anyPronoun = /\b(?:he|she)\b/i
 
 const noPronouns: Pronouns = { subject: '(?!)', object: '(?!)', possessive: '(?!)', reflexive: '(?!)' }
@@ -265,8 +268,8 @@ export function withoutPronouns(text: string, { patterns }: Subject): string {
 }
 
 /**
- * Splits a sentence in the first person into its clauses, because a long list of actions makes several answers. A sentence stays
- * whole if it has fewer than three clauses, or if a clause may be about something else.
+ * Splits a sentence in the first person into its clauses, so that a long list of actions becomes several answers. A sentence
+ * stays whole if it has fewer than three clauses, or if a clause may be about something else.
  */
 export function clausesOf(sentence: string): readonly string[] {
   const clauses = sentence.split(nextClause)

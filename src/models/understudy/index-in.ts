@@ -1,13 +1,13 @@
 import type { Steps } from '../../work.ts'
 
-/** The most comparisons of letters in one step. They take a millisecond. */
+/** The most comparisons of letters in one step, which takes about a millisecond. */
 const maxCompared = 1_000_000
-/** Units of work of a step. They are enough for the clock to be read after each step, because the real work is not known. */
+/** Units of work of a step. The real work is not known, so the number is large enough that the clock is read after each step. */
 const unitsOfWindow = 2000
 
 /**
- * The index of a text in another; -1 if the text does not occur. The search is done in steps, because its time grows with the
- * product of the two lengths if both texts repeat themselves.
+ * The index of `text` in `whole`, or -1. The search has steps: if both texts are repetitive, its time grows with the product of
+ * their lengths.
  */
 export function* indexIn(whole: string, text: string): Steps<number> {
   const starts = Math.ceil(maxCompared / (text.length + 1))

@@ -55,7 +55,7 @@ function slow(understudy: Model): Misbehaviour {
   }
 }
 
-/** Sends three words, and then nothing. A whole reply never comes. */
+/** Sends three words of a stream, and then nothing. Never sends a whole reply. */
 function stalling(understudy: Model): Misbehaviour {
   return {
     complete: (_request, signal) => untilAborted(signal),
@@ -66,7 +66,7 @@ function stalling(understudy: Model): Misbehaviour {
   }
 }
 
-/** Breaks a stream off after three words. A whole reply is a 502. */
+/** Breaks off a stream after three words. For a whole reply, answers 502. */
 function cut(understudy: Model): Misbehaviour {
   return {
     async complete() {
@@ -79,7 +79,6 @@ function cut(understudy: Model): Misbehaviour {
   }
 }
 
-/** Answers with an error. */
 function refusing(error: () => ApiError): Misbehaviour {
   return {
     async complete() {
@@ -92,7 +91,7 @@ function refusing(error: () => ApiError): Misbehaviour {
   }
 }
 
-/** Sends invalid JSON: as the whole reply, or as the third event of a stream. */
+/** Sends invalid JSON, either as the whole reply or as the third event of a stream. */
 function garbled(understudy: Model): Misbehaviour {
   return {
     async complete(request, signal) {
@@ -110,7 +109,6 @@ function garbled(understudy: Model): Misbehaviour {
   }
 }
 
-/** Sends an empty reply. */
 function empty(understudy: Model): Misbehaviour {
   return {
     async complete(request, signal) {
@@ -130,7 +128,7 @@ function empty(understudy: Model): Misbehaviour {
   }
 }
 
-/** The same event, whose `finish_reason` says that nothing was cut off. */
+/** Changes the `finish_reason` of an event to `stop`, because nothing was cut off. */
 function stopped(event: ModelEvent): ModelEvent {
   if (!('chunk' in event)) return event
   const choices = event.chunk.choices.map((choice) =>

@@ -1,16 +1,16 @@
 import type { Steps } from '../../work.ts'
 
-/*
- * Makes a text that matches a regular expression. The code walks through the expression and does not run it: the expression comes
- * from a request, and running it could take forever. Lookarounds, back references and the like are not supported.
+/**
+ * Makes a text that matches a regular expression. The code reads the expression and does not run it, because a caller's
+ * expression could run forever. Lookarounds, back references and the like are not supported.
  */
 
-/** A pattern with unsupported syntax, or with a text that would be too long. */
+/** The pattern has unsupported syntax, or its text would be too long. */
 class UnknownSyntaxError extends Error {}
 
 const maxTextLength = 10_000
 const maxPatternLength = 10_000
-/** Units of work for each atom, each letter that is read, and each test of a letter; and the units after which a step ends. */
+/** Units of work for each atom, for each letter that is read, and for each test of a letter. A step ends after `unitsOfStep`. */
 const unitsOfAtom = 40
 const unitsOfReading = 6
 const unitsOfTrial = 6
@@ -30,9 +30,9 @@ const byPlainness = [
 ]
 
 /**
- * Makes a text that matches a pattern, with at least `minLength` characters if the pattern's repeats allow it; undefined for a
- * pattern that is too long or not supported. Each variant chooses other letters from the pattern's sets and classes, if they have
- * others.
+ * Makes a text that matches a pattern, with at least `minLength` characters if the pattern's repeats allow it. Undefined for a
+ * pattern that is too long or not supported. If the pattern's sets and classes have several letters, each variant chooses
+ * different letters.
  */
 export function* textForPattern(pattern: string, minLength: number, variant: number): Steps<string | undefined> {
   if (pattern.length > maxPatternLength) return undefined
@@ -58,12 +58,15 @@ class PatternWalker {
   /** Repeats that may still be added, if the pattern allows them. */
   #extra: number
   #variant: number
-  /** Letters from the pattern's character sets (`[…]`). They are tried after `byPlainness`, which has only ASCII characters. */
+  /**
+   * Letters from the pattern's character sets (`[…]`). They are tried after `byPlainness`, because `byPlainness` has only ASCII
+   * characters.
+   */
   readonly #lettersOfSets = new Set<string>()
   /** Units of work since the last step. */
   #units = 0
   #depth = 0
-  /** Whether the current alternative is skipped, because the text does not need it. */
+  /** Whether an alternative is being skipped. */
   #isSkipping = false
 
   constructor(pattern: string, extra: number, variant: number) {
@@ -220,7 +223,7 @@ class PatternWalker {
     return letter
   }
 
-  /** Skips an alternative. It uses up no extra repeats and no variant, because it is not in the text. */
+  /** Skips an alternative. A skipped alternative is not in the text, so it must not use up extra repeats or variants. */
   *#skipAlternative(): Steps<void> {
     const [extra, variant, wasSkipping] = [this.#extra, this.#variant, this.#isSkipping]
     this.#isSkipping = true

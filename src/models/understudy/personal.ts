@@ -1,9 +1,9 @@
 import { isExample, type Passage } from './card-passages.ts'
 import { fold } from './words.ts'
 
-/*
- * Common questions about a person, and patterns that recognize the answers in the character's sentences: a search by words does
- * not find "I am twenty-four" for "how old are you?".
+/**
+ * Common questions about a person, and patterns for answers in the character's sentences. They are needed because a search by
+ * words does not find "I am twenty-four" for "how old are you?".
  */
 const subjects: readonly (readonly [asked: RegExp, answering: RegExp])[] = [
   [

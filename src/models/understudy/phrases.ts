@@ -1,8 +1,8 @@
 import { userNameMark as user } from './user-name-mark.ts'
 
-/*
- * Stock phrases for messages that the card does not answer. Their style is neutral, so they suit every character. No phrase
- * claims more knowledge than the card and the conversation have. `%` is replaced by a noun, a name or a sentence.
+/**
+ * Stock phrases for messages that the card does not answer. The style is neutral, so that the phrases suit every character. No
+ * phrase claims to know more than the card and the conversation say. `%` is replaced by a noun, a name or a sentence.
  */
 
 /** Replies to a question that the card does not answer, with the question's main noun. */
@@ -57,7 +57,7 @@ export const joys = [
   'I am glad to hear it, truly.',
 ]
 
-/** Replies to small talk and feelings for which the card has no answer of its own. */
+/** Replies to small talk and feelings, if the card has no answer. */
 export const civilities = {
   greeting: [
     `Hello, ${user}. I am %.`,

@@ -49,7 +49,7 @@ function recalledText(context: ReplyContext, asked: string): string | undefined 
 
 const maxRecalledLength = 600
 
-/** The user's last statement about themself that shares a significant word, or two weak words, with the question. */
+/** The last statement of the user about the user that shares a significant word, or two weak words, with the question. */
 function statementAbout({ conversation }: ReplyContext, question: string): string | undefined {
   const asked = new Set(termsIn(question))
   const sentences = conversation.earlier.flatMap(
@@ -61,7 +61,7 @@ function statementAbout({ conversation }: ReplyContext, question: string): strin
     .findLast((sentence) => termsIn(sentence).reduce((sum, term) => sum + weightOf(term, asked), 0) >= minSharedWeight)
 }
 
-/** The user's last statement about themself. */
+/** The last statement of the user about the user. */
 function lastStatement({ conversation }: ReplyContext): string | undefined {
   return conversation.earlier.findLast((text) => isStatement(text) && echoOf(text) !== null)
 }
@@ -78,7 +78,7 @@ function termsIn(text: string): readonly string[] {
   return [...new Set(wordsOf(text).flatMap(({ term }) => (term === null ? [] : [term])))]
 }
 
-/** Whether a text states something, and neither asks nor orders anything. */
+/** Whether a text is a statement, and not a question or an order. */
 export function isStatement(text: string): boolean {
   const plain = text
     .trim()
@@ -91,7 +91,7 @@ export function isStatement(text: string): boolean {
   )
 }
 
-/** A short statement of the user about themself, in the second person; null for any other text. */
+/** Turns a short statement of the user about the user into the second person. Null for any other text. */
 export function echoOf(text: string): string | null {
   const plain = text
     .trim()

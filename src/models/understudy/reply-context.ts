@@ -20,24 +20,24 @@ interface ReadCard {
   /** Passages by the exact words of the question that they answer. */
   readonly answers: ReadonlyMap<string, Passage>
   /**
-   * Passages of the card's examples, by the kind of small talk that they answer. The kind `greeting` is not used: it also has the
-   * passages that answer no small talk.
+   * Passages of the card's examples, by the kind of small talk that they answer. The kind `greeting` is not used, because it also
+   * contains passages that do not answer small talk.
    */
   readonly smallTalk: ReadonlyMap<SmallTalk, readonly Passage[]>
 }
 
 /** Everything that one reply depends on. */
 export interface ReplyContext extends ReadCard {
-  /** The passages that may be said, because their source is in the prompt: first lore, then examples, then the other texts. */
+  /** The passages that may be said, because their source is in the prompt. Lore is first, then examples, then the other texts. */
   readonly passages: readonly Passage[]
-  /** The keys that fired a passage of lore, in lower case, by the passage. */
+  /** For each passage of lore, the keys that fired it, in lower case. */
   readonly keys: ReadonlyMap<Passage, readonly string[]>
   readonly conversation: Conversation
   readonly name: string
   /** Null if the user's name is not known. */
   readonly userName: string | null
   readonly seed: number | null
-  /** The index of the choice; choice 0 gets the best answer. */
+  /** The index of the choice. Choice 0 gets the best answer. */
   readonly choice: number
 }
 
@@ -96,7 +96,7 @@ export function* narrowToPrompt(
         (keys ?? []).map((key) => key.toLowerCase()),
       )
   }
-  // The prompt may have more blocks than the reader, which reads only the beginning of long examples.
+  // The prompt may have more blocks than the reader has read, because the reader reads only the beginning of long examples.
   const blocks = Math.max(0, material.blocks - (composition?.dropped.examples ?? 0))
   const isInPrompt = ({ source }: Passage) =>
     typeof source === 'string' || (isExample(source) ? source.block < blocks : fired.has(source.entry))
@@ -129,8 +129,8 @@ function order({ source }: Passage): number {
 }
 
 /**
- * The text that is hashed to pick one of several phrases. It does not contain the index of the choice: each further choice takes
- * the phrase after the picked one.
+ * The text that is hashed to pick one of several phrases. It does not contain the index of the choice, because each further
+ * choice takes the next phrase.
  */
 export function pickKeyOf({ seed, conversation }: Pick<ReplyContext, 'seed' | 'conversation'>): string {
   return `${seed ?? ''}/${conversation.said.length}/${conversation.question}`
@@ -141,13 +141,13 @@ const maxSeeds = 16
 
 /**
  * The rank of an answer, 0 for the best: the index of the choice, plus the seed modulo `maxSeeds`.
- * @param among the number of answers; if it is 0, the seed does not count
+ * @param among the number of answers. If there are none, the seed is ignored
  */
 export function variantOf({ seed, choice }: Pick<ReplyContext, 'seed' | 'choice'>, among: number): number {
   return among === 0 ? choice : (Math.abs(seed ?? 0) % maxSeeds) + choice
 }
 
-/** Picks one of equally good texts. If there are more choices or seeds than texts, a text that comes again gets an opening. */
+/** Picks one of several equally good texts. If there are more choices or seeds than texts, a repeated text gets an opening. */
 export function pickVariant(context: ReplyContext, texts: readonly string[]): string {
   const variant = variantOf(context, texts.length)
   const text = texts[variant % texts.length] ?? ''
@@ -179,7 +179,7 @@ function* isPartOfOne(texts: readonly string[], text: string): Steps<boolean> {
   return false
 }
 
-/** Picks a phrase that was not said yet; if all were said, any phrase. */
+/** Picks a phrase that was not said yet. If all phrases were said, picks any phrase. */
 export function* unsaidPhrase(context: ReplyContext, phrases: readonly string[], key: string, step = 0): Steps<string> {
   const unsaid = yield* unsaidOf(phrases, String, context)
   return pick(unsaid.length > 0 ? unsaid : phrases, key, step) ?? ''

@@ -34,8 +34,8 @@ export interface Reply {
 
 /**
  * Makes the reply to a request.
- * @throws ApiError 400 for a `tool_choice` that cannot be followed, and for a schema that cannot be filled; errors of the work;
- *   the signal's reason
+ * @throws ApiError 400 for a `tool_choice` or a schema that the understudy cannot satisfy; the errors of `work`; the signal's
+ * reason
  */
 export async function makeReply(request: ModelRequest, tokenizer: Tokenizer, signal: AbortSignal): Promise<Reply> {
   const { body, work } = request
@@ -62,20 +62,18 @@ export async function makeReply(request: ModelRequest, tokenizer: Tokenizer, sig
   }
 }
 
-/** The caller's own messages in a prompt: the user has not written the card's messages, and may not have read them. */
+/** The caller's own messages in a prompt. The messages of the card are left out, because the user has not written them. */
 function callersMessages({ sections }: ComposedParts): readonly Message[] {
   return sections.flatMap(({ section, messages }) => (section === 'conversation' ? (messages ?? []) : []))
 }
 
 const schemaParam = 'response_format.json_schema.schema'
 
-/** A choice, with its number of tokens. */
 function* counted(steps: Steps<Choice>, tokenizer: Tokenizer): Steps<{ choice: Choice; tokens: number }> {
   const choice = yield* steps
   return { choice, tokens: yield* tokensOf(choice, tokenizer) }
 }
 
-/** Makes a choice that calls a tool. */
 function* callChoice(
   tool: FunctionTool,
   body: CompletionRequest,
@@ -86,7 +84,6 @@ function* callChoice(
   return yield* cutCall(yield* callOf(tool, body, question, index), body, tokenizer)
 }
 
-/** Makes a choice with a text. */
 function* textChoice(
   { body, persona, composition }: ModelRequest,
   conversation: Conversation,
@@ -97,7 +94,7 @@ function* textChoice(
   return yield* cutText(yield* inFormat(words.toWellFormed(), body, conversation.question), body, tokenizer)
 }
 
-/** Wraps the words in JSON, if the request asks for JSON. */
+/** If the request asks for JSON, puts the words into JSON. */
 function* inFormat(words: string, { response_format: format }: CompletionRequest, question: string): Steps<string> {
   if (format?.type === 'json_object') return JSON.stringify({ reply: words })
   if (format?.type !== 'json_schema') return words
@@ -152,7 +149,7 @@ export function completionOf(identity: Identity, choices: readonly Choice[], usa
 }
 
 /**
- * The events of a streamed reply: for each choice its role, its text or its call word by word, and its end; then the usage.
+ * The events of a streamed reply. Each choice has its role, its text or its call word by word, and its end. The usage comes last.
  * @param words the words of each choice
  */
 export function* eventsOf(

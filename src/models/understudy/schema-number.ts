@@ -1,8 +1,8 @@
 import { numberIn, type Schema } from './schema.ts'
 
 /**
- * A number that fits a schema: 0 if 0 fits, else the bound nearest to 0 (`between`), or for integers and `multipleOf` the nearest
- * step. Variants give different numbers that fit, as many as there are.
+ * A number that fits a schema: 0 if 0 fits, otherwise the bound nearest to 0 (`between`). For integers and `multipleOf`, it is
+ * the multiple nearest to that bound. Variants give different numbers, if so many numbers fit.
  */
 export function numberFor(schema: Schema, isInteger: boolean, variant: number): number {
   const [low, isAboveLow] = bound(schema, 'minimum', 'exclusiveMinimum', Math.max, -Infinity)
@@ -23,7 +23,7 @@ export function numberFor(schema: Schema, isInteger: boolean, variant: number): 
   return rounded((index <= above ? count + index : count - (index - above)) * step, step)
 }
 
-/** The number of steps from `count` to the last step that fits; `last` is that step or one too far. */
+/** The number of steps from `count` to the last step that fits. `last` is this step or the step after it. */
 function stepsTo(last: number, count: number, step: number, fits: (value: number) => boolean): number {
   const steps = Math.abs(last - count)
   if (!Number.isFinite(steps) || fits(rounded(last * step, step))) return steps
@@ -69,7 +69,10 @@ function between(low: number, isAboveLow: boolean, high: number, isBelowHigh: bo
   return Number.isFinite(low) ? high - (high - low) / 2 : high - 1
 }
 
-/** Adds the variant, or else subtracts it. If neither fits, moves by less than 1 to the farther bound, so all variants differ. */
+/**
+ * Adds the variant, or subtracts it if the sum does not fit. If neither fits, moves from `start` towards the farther bound, by a
+ * different distance for each variant.
+ */
 function vary(start: number, variant: number, fits: (value: number) => boolean, high: number, low: number): number {
   if (fits(start + variant)) return start + variant
   if (fits(start - variant)) return start - variant

@@ -22,7 +22,7 @@ const formats: Readonly<Record<string, (variant: number) => string>> = {
   regex: (variant) => `a{${variant + 1}}`,
 }
 
-/** A text for a schema's `format` or `pattern`; undefined if the schema has neither, or only unsupported ones. */
+/** A text for the `format` or the `pattern` of a schema. Undefined if the schema has neither, or if they are not supported. */
 export function* formattedText(schema: Schema, variant: number): Steps<string | undefined> {
   const { format, pattern } = schema
   if (typeof format === 'string' && Object.hasOwn(formats, format)) return formats[format]?.(variant)

@@ -28,9 +28,12 @@ export interface TextSource {
 
 /** Maximum depth of a value. A schema that needs a deeper value is refused. */
 const maxDepth = 100
-/** Maximum letters of a value that is looked for in the question; no question is longer. */
+/**
+ * The most letters of a value that is looked for in the question. Longer values are not looked for, because no question is
+ * longer.
+ */
 const maxMentionLength = 2000
-/** Depth from which a branch without members is preferred to the first branch, so that recursive schemas end. */
+/** From this depth on, a branch without members is preferred to the first branch, so that recursive schemas end. */
 const depthOfShortBranches = 8
 
 /** Units of work for each part of a value, each level above the part, and each member of the schema that is read. */
@@ -41,8 +44,8 @@ const unitsOfMember = 20
 const unitsOfLetter = 10
 
 /**
- * Makes a small value that fits a JSON Schema: required properties, minimum items, the first branch, the number nearest to 0.
- * Ignores `not`, `if`, `contains`, `dependent…`, `propertyNames`, `patternProperties` and uncommon `format`s.
+ * Makes a small value that fits a JSON Schema: only required properties, as few items as possible, the first branch, and numbers
+ * near 0. Ignores `not`, `if`, `contains`, `dependent…`, `propertyNames`, `patternProperties` and uncommon `format`s.
  * @throws SchemaTooLargeError if this value is too large
  */
 export function valueFor(schema: unknown, texts: TextSource): Steps<Json> {
@@ -54,7 +57,7 @@ class ValueMaker {
   readonly #texts: TextSource
   /** Letters of the value so far. */
   #letters = 0
-  /** The value of an `enum` that the question names, by the array of the `enum`. */
+  /** For each `enum` array, the value that the question names. */
   readonly #mentioned = new Map<readonly unknown[], unknown>()
 
   constructor(document: unknown, texts: TextSource) {
@@ -62,7 +65,10 @@ class ValueMaker {
     this.#texts = texts
   }
 
-  /** Makes a value for this part of the schema. Variants differ, because the items of an array may have to be unique. */
+  /**
+   * Makes a value for this part of the schema. Variants give different values, because the items of an array may have to be
+   * unique.
+   */
   *make(schema: unknown, depth: number, variant: number): Steps<Json> {
     if (depth > maxDepth) throw new SchemaTooLargeError('its smallest value nests too deep')
     this.#grow(lettersOfPart)
@@ -143,7 +149,6 @@ class ValueMaker {
     return value
   }
 
-  /** Counts the letters of a made text. */
   #made(text: string): string {
     this.#grow(text.length)
     return text
@@ -174,7 +179,7 @@ class ValueMaker {
   }
 
   *#array(schema: Schema, depth: number, variant: number): Steps<Json> {
-    // Before draft 2020-12, the items of a tuple were in `items`, and `additionalItems` described the rest.
+    // Before draft 2020-12, `items` had the items of a tuple, and `additionalItems` described further items.
     const isOldTuple = Array.isArray(schema['items'])
     const first = listIn(schema, isOldTuple ? 'items' : 'prefixItems')
     const isUnique = schema['uniqueItems'] === true
@@ -188,14 +193,15 @@ class ValueMaker {
   }
 }
 
-/** The names of an object's fields: the required ones, and further properties up to `minProperties`. */
+/** The names of an object's fields: the required fields, and further properties up to `minProperties`. */
 function namesOf(schema: Schema, properties: Schema, variant: number): Set<string> {
   const names = new Set(listIn(schema, 'required').filter((name) => typeof name === 'string'))
   const missing = Math.max(0, (numberIn(schema, 'minProperties') ?? 0) - names.size)
   const others = Object.keys(properties).filter((name) => !names.has(name))
   for (const name of others.slice(0, missing)) names.add(name)
   if (names.size > 0 || variant === 0) return names
-  // All objects without fields are equal, so a variant gets a property. It must not nest: the value could become endless.
+  // All objects without fields are equal, so a variant gets one property. Its value must not contain other values: a recursive
+  // schema would never end.
   return new Set(others.filter((name) => endsSoon(properties[name])).slice(0, 1))
 }
 
@@ -222,7 +228,9 @@ const keywordTypes: readonly (readonly [type: string, keywords: readonly string[
   ['number', ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf']],
 ]
 
-/** The type of the value to make: the schema's first type except null, else the type to which its keywords belong. */
+/**
+ * The type of the value to make: the schema's first type except null, otherwise the type to which the schema's keywords belong.
+ */
 function typeOf(schema: Schema): string {
   const types = asTypes(schema['type'])
   const names = types.filter((name) => typeof name === 'string')

@@ -6,7 +6,7 @@ export type Json = null | boolean | number | string | readonly Json[] | { readon
 /** A JSON Schema, or a part of a schema, that is an object. */
 export type Schema = Readonly<Record<string, unknown>>
 
-/** The value that a schema asks for is too large to make. */
+/** The error for a schema whose value would be too large. */
 export class SchemaTooLargeError extends Error {
   override readonly name = 'SchemaTooLargeError'
 }
@@ -57,8 +57,8 @@ export function asTypes(value: unknown): readonly unknown[] {
 }
 
 /**
- * Resolves a reference within the document: `#`, `#/$defs/name`, or `#name` for the `$anchor` of a definition; undefined if it
- * points to nothing.
+ * Resolves a reference within the document: `#`, `#/$defs/name`, or `#name` for the `$anchor` of a definition. Undefined if there
+ * is no such part.
  * @throws SchemaTooLargeError for too long a reference
  */
 export function resolve(document: unknown, reference: string): unknown {
@@ -74,7 +74,6 @@ export function resolve(document: unknown, reference: string): unknown {
     }, document)
 }
 
-/** The definition with this `$anchor`. */
 function anchored(document: unknown, anchor: string): unknown {
   if (!isObject(document)) return undefined
   const definitions = ['$defs', 'definitions'].flatMap((keyword) => Object.values(objectIn(document, keyword)))
@@ -89,7 +88,7 @@ function decodeStep(step: string): string {
   }
 }
 
-/** Joins two schemas into one that requires both, as far as their keywords can be joined. */
+/** Joins two schemas into one schema that requires both. Keywords that cannot be joined are not joined. */
 export function* join(one: Schema, other: Schema): Steps<Schema> {
   yield unitsOfMember * (membersOf(one) + membersOf(other))
   const joined: Record<string, unknown> = { ...one }
@@ -129,10 +128,10 @@ function joinNumbers(keyword: string, one: number, other: number): number | unde
   return keyword === 'multipleOf' ? commonMultiple(one, other) : undefined
 }
 
-/** The most decimals of a fraction whose multiples are computed; with more, whole numbers would lose digits. */
+/** The most decimals of a fraction whose multiples are computed. With more decimals, the scaled integers would lose digits. */
 const maxDecimals = 9
 
-/** The lowest common multiple of two numbers, as decimal fractions; their product if it is not found. */
+/** The lowest common multiple of two decimal fractions. If it is not found, the product of the two numbers. */
 function commonMultiple(one: number, other: number): number {
   for (let scale = 1; scale <= 10 ** maxDecimals; scale *= 10) {
     const [first, second] = [Math.round(one * scale), Math.round(other * scale)]
@@ -152,7 +151,7 @@ function* joinEnums(one: readonly unknown[], other: readonly unknown[]): Steps<r
   return joined
 }
 
-/** The types that both schemas allow: an integer is a number too. */
+/** The types that both schemas allow. An integer is also a number. */
 function joinTypes(one: readonly unknown[], wanted: ReadonlySet<unknown>): readonly unknown[] {
   return one.flatMap((type) => {
     if (wanted.has(type) || (type === 'integer' && wanted.has('number'))) return [type]
@@ -165,7 +164,6 @@ function joinProperties(one: Schema, other: Schema): Schema {
   return { ...one, ...other, ...Object.fromEntries(names.map((name) => [name, { allOf: [one[name], other[name]] }])) }
 }
 
-/** A value as JSON. */
 function* writtenOf(value: unknown): Steps<string> {
   checkLetters(value)
   const written = JSON.stringify(value)
@@ -198,7 +196,9 @@ function partsOf(value: unknown): readonly unknown[] {
   return isObject(value) && membersOf(value) > 0 ? Object.entries(value).flat() : []
 }
 
-/** Letters that each part of a value counts, even if it has no text: making, writing and tokenizing a part has a cost too. */
+/**
+ * Each part of a value counts as so many letters, even without a text, because making, writing and tokenizing a part takes time.
+ */
 export const lettersOfPart = 5
 
 /** The value if it is an array; an empty array for any other value. */

@@ -7,23 +7,25 @@ import { isWeak, termsOf, type Word, wordsOf } from './words.ts'
 /** A passage that matches a question. */
 export interface Hit {
   readonly passage: Passage
-  /** How well the passage matches: 1 is about one rare word of the question, found once in the passage's text. */
+  /** The quality of the match. If one rare word of the question occurs once in the passage, the score is about 1. */
   readonly score: number
 }
 
 /** Finds the passages that match a question, best first. */
 export type Search = (question: string) => Steps<readonly Hit[]>
 
-/** Weights of matches, by the field and the kind of word. They were found by experiment; small changes have little effect. */
+/**
+ * The weights of matches, by the field and the kind of word. They were found by experiment, and small changes have little effect.
+ */
 const boosts = { cue: 3, hint: 2, answer: 1 }
 const weights = { concept: 0.5, weak: 0.35, neighbours: 0.5, aboutCharacter: 0.5 }
 const rankingConstants = { k: 1.2, b: 0.4, d: 0.5 }
 
 /** The share of a word's weight that counts as covered if only a synonym was found. */
 const coveredByMeaning = 0.6
-/** The share of its score that a passage keeps even if it covers nothing of the question. */
+/** A passage keeps this share of its score, even if it covers no part of the question. */
 const minCoverage = 0.1
-/** Maximum distinct words that are searched. The last words count, because a question comes at the end. */
+/** The most distinct words that are searched. The last words of a message are used, because a question comes at the end. */
 const maxTerms = 48
 
 /** Units of work for each passage of the index, for each of its letters, and for each passage when a term is looked up. */
@@ -81,7 +83,7 @@ export function* createSearch(passages: readonly Passage[]): Steps<Search> {
     return share
   }
   const unit = rarity(1)
-  /** The hits, best first. @param total the weight of all terms of the question */
+  /** The hits, best first. @param total the sum of the weights of all terms of the question */
   const ranked = (found: HitScores, total: number): readonly Hit[] =>
     [...found]
       .flatMap(([id, { score, covered }]) => {
@@ -114,7 +116,7 @@ export function* createSearch(passages: readonly Passage[]): Steps<Search> {
   }
 }
 
-/** Hits so far, by passage id: the score, and the covered weight of the question. */
+/** The hits so far, by passage id: the score, and the weight of the question's terms that the passage covers. */
 type HitScores = Map<number, { readonly score: number; readonly covered: number }>
 
 function add(found: HitScores, id: number, score: number, covered: number): void {
@@ -137,7 +139,9 @@ function typosIn(term: string): number {
   return term.length < 8 ? 1 : 2
 }
 
-/** Neighbouring words, joined: "fly trap" finds "flytrap", and a pair counts more than the same words apart. */
+/**
+ * Pairs of adjacent words, joined. So "fly trap" finds "flytrap", and two adjacent words count more than the same words apart.
+ */
 function neighbours(words: readonly Word[]): readonly string[] {
   return words.flatMap(({ term }, position) => {
     const next = words[position + 1]?.term

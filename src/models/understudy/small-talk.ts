@@ -81,11 +81,11 @@ const patterns: readonly (readonly [SmallTalk, RegExp])[] = [
   ],
 ]
 
-/** Words for neural models. An understudy is not such a model, so its stock phrases must not repeat these words. */
+/** Words for neural models. An understudy is not a neural model, so its stock phrases must not repeat these words. */
 const misleading =
   /\b(?:ai|a\.i\.|artificial|neural|language model|large language|llms?|gpt\S*|chatgpt|chatbots?|machine learning|deep learning|transformers?)\b/i
 
-/** The kind of small talk of a message; null for a message that says more. Words of `names` do not count. */
+/** The kind of small talk of a message. Null for a message with other content. Words of `names` are ignored. */
 export function smallTalkOf(question: string, names: readonly string[]): SmallTalk | null {
   if (introducedName(question) !== null) return 'introduction'
   const folded = fold(question).replaceAll('’', "'")
@@ -116,7 +116,7 @@ const addressing = {
   farewell: /^(?:bye|goodbye|farewell|good night|see you)[,!]? (?:[\p{L}'-]+ ?){1,3}[.!]*$/u,
 }
 
-/** The kind of stock reply that suits a message without an answer in the card; null if no kind suits. */
+/** The kind of stock reply for a message that the card does not answer. Null if no kind is suitable. */
 export function moodOf(question: string): 'sorrow' | 'joy' | 'help' | 'request' | 'opinion' | null {
   const folded = fold(question)
     .replaceAll('’', "'")

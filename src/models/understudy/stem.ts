@@ -18,7 +18,7 @@ const irregularForms = new Map(
     .map((pair): [string, string] => [pair.slice(0, pair.indexOf(':')), pair.slice(pair.indexOf(':') + 1)]),
 )
 
-/** Maximum letters of a word that is stemmed: the time grows with the square of the letters. */
+/** The most letters of a word that is stemmed, because the time grows with the square of the letters. */
 const maxWordLength = 40
 
 /** A light English stemmer for plurals, past and progressive forms, adverbs and a few noun endings. */

@@ -11,8 +11,8 @@ import { userNameMark } from './user-name-mark.ts'
 import { shortened } from './words.ts'
 
 /**
- * An unsaid answer to this kind of small talk from the card's examples; null if there is none, and for greetings, `nature` and
- * `assent`. The answer to an introduction must contain the user's name.
+ * An answer from the card's examples to this kind of small talk that was not said yet. Null if there is none, and for the kinds
+ * `greeting`, `nature` and `assent`. The answer to an introduction must contain the user's name.
  */
 export function* answerFromExamples(context: ReplyContext, smallTalk: SmallTalk): Steps<string | null> {
   if (smallTalk === 'greeting' || smallTalk === 'nature' || smallTalk === 'assent') return null
@@ -58,8 +58,8 @@ function isOfSelf({ source }: Passage): boolean {
 
 /**
  * A greeting of the card that was not said yet, selected by seed and choice; null if there is none.
- * @param hasName whether the message introduces the user by name. Then the greeting must contain the user's name, and after the
- *   character's first message the result is null
+ * @param hasName whether the message introduces the user by name. If so, the greeting must contain the user's name, and the
+ * character must not have said anything yet
  */
 function* cardGreeting(context: ReplyContext, hasName: boolean): Steps<string | null> {
   const { material, conversation } = context
@@ -69,7 +69,7 @@ function* cardGreeting(context: ReplyContext, hasName: boolean): Steps<string | 
   return greetings[variantOf(context, greetings.length) % greetings.length] ?? null
 }
 
-/** Answers an action without words: with an action of the character, after which the talk continues unless the user leaves. */
+/** Answers an action without words with an action of the character. If the user does not leave, the talk then continues. */
 export function* reactToAction(context: ReplyContext): Steps<string> {
   const { action } = context.conversation
   const kind = /\b(?:hug|kiss|pat|cuddle|hold|stroke|embrace|caress|take)\w*\b/i.test(action)
@@ -86,7 +86,7 @@ export function* reactToAction(context: ReplyContext): Steps<string> {
 }
 
 /**
- * Answers a message without an answer in the card: shares a feeling, repeats a statement of the user, or says that there is no
+ * Answers a message that the card does not answer: shares a feeling, repeats a statement of the user, or says that there is no
  * answer. Most of these replies continue with a passage of the character.
  */
 export function* deflect(context: ReplyContext): Steps<string> {
@@ -116,8 +116,8 @@ export function* deflect(context: ReplyContext): Steps<string> {
 }
 
 /**
- * Minimum turns before the first pointer to a topic, and from one pointer to the next. A character that suggests topics again and
- * again seems to have nothing to say.
+ * The minimum number of turns before the first pointer to a topic, and between two pointers. A character that suggests topics
+ * again and again seems to have nothing to say.
  */
 const turnsBeforePointers = 3
 const turnsBetweenPointers = 7
@@ -143,7 +143,10 @@ export function* continueTalk(context: ReplyContext, words: string): Steps<strin
 
 const maxVariants = 3
 
-/** Comes back to an earlier statement of the user, once; null if there is none, or if the user has just stated something. */
+/**
+ * Comes back to an earlier statement of the user, only once for each statement. Null if there is none, or if the last message is
+ * a statement.
+ */
 function* returnToUser(context: ReplyContext): Steps<string | null> {
   const { earlier, question, said } = context.conversation
   const statements = new Set(
@@ -191,7 +194,7 @@ function* pointerOf(context: ReplyContext): Steps<string> {
 /** Longest line from which a topic is taken. */
 const maxTopicCueLength = 200
 
-/** Says that an understudy answers without a card, and repeats the question unless it asks about neural models. */
+/** Says that an understudy answers without a card, and repeats the question. A question about neural models is not repeated. */
 export function answerWithoutCard(
   name: string | null,
   conversation: Conversation,

@@ -1,8 +1,8 @@
 import { stem } from './stem.ts'
 
-/*
- * A small thesaurus: each line is a group of everyday English words about one thing, so "faucet" finds a text about a tap.
- * A word may be in several groups. No word was added for one card only.
+/**
+ * A small thesaurus: each line is a group of everyday English words with related meanings, so "faucet" finds a text about a tap.
+ * A word may be in several groups. No word was added for a single card.
  */
 const groups = `
   begin start commence
@@ -292,7 +292,7 @@ for (const [index, line] of groups.trim().split('\n').entries()) {
   for (const term of terms) conceptsByTerm.set(term, [...(conceptsByTerm.get(term) ?? []), `~${index}`])
 }
 
-/** Marks of the groups that a term belongs to. A mark begins with `~`, so no word of a text equals a mark. */
+/** Marks of the groups that a term belongs to. A mark begins with `~`, so that no word of a text equals a mark. */
 export function conceptsOf(term: string): readonly string[] {
   return conceptsByTerm.get(term) ?? []
 }

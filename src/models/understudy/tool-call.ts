@@ -11,10 +11,10 @@ import { fold, shortened, termsOf, wordsOf } from './words.ts'
 
 /**
  * The tool to call: the tool that `tool_choice` names, or for `required` the best match for the question. By default the model
- * decides, as in OpenAI's API: the understudy calls a tool that the user names, otherwise none.
+ * decides, as in OpenAI's API: if the user names a tool, the understudy calls it.
  * @param question the end of the user's last message
- * @throws ApiError 400 if `tool_choice` names a tool that is no function in "tools", or requires a tool and "tools" has no
- *   function
+ * @throws ApiError 400 if `tool_choice` names a tool that is not a function in "tools", or requires a tool although "tools" has
+ * no function
  */
 export function* toolToCall(request: CompletionRequest, question: string): Steps<FunctionTool | undefined> {
   const { functions, choice = 'auto' } = functionsOf(request)
@@ -37,7 +37,7 @@ export function paramOf(tool: FunctionTool, { tools }: CompletionRequest): strin
   return `tools[${(tools ?? []).indexOf(tool)}].function.parameters`
 }
 
-/** Makes a call of the tool with arguments that fit its schema. The same request gives the same call. */
+/** Makes a call of the tool, with arguments that fit the tool's schema. The same request gives the same call. */
 export function* callOf(
   tool: FunctionTool,
   request: CompletionRequest,
@@ -70,7 +70,7 @@ export function* fittingValue(schema: unknown, texts: TextSource, param: string)
   }
 }
 
-/** Texts for a value: first the texts in `first`, then the names in the question one by one, then the start of the question. */
+/** The texts for a value: first the texts in `first`, then each name in the question, then the start of the question. */
 export function textsOf(question: string, ...first: readonly string[]): TextSource {
   const rest = shortened(question) || 'text'
   const texts = [...first, ...namesIn(question)]
@@ -81,7 +81,7 @@ export function textsOf(question: string, ...first: readonly string[]): TextSour
   }
 }
 
-/** The tool whose name and description share the most words with the question; of equally good tools, the first. */
+/** The tool whose name and description share the most words with the question. If several tools are equally good, the first. */
 function* bestMatch(tools: readonly FunctionTool[], question: string): Steps<FunctionTool | undefined> {
   const asked = new Set(wordsOf(question).flatMap(termsOf))
   const common = ({ function: { name, description } }: FunctionTool) => {
@@ -105,8 +105,8 @@ function* bestMatch(tools: readonly FunctionTool[], question: string): Steps<Fun
 }
 
 /**
- * The tool whose whole name is in the user's last message; of several, the tool with the longest name. After the result of a tool
- * no tool is called, because the reply reports the result.
+ * The tool whose whole name is in the user's last message. If there are several, the tool with the longest name. After a tool's
+ * result no tool is called, because the reply reports the result.
  */
 function* namedTool(tools: readonly FunctionTool[], messages: readonly Message[]): Steps<FunctionTool | undefined> {
   const last = messages.findLastIndex(({ role }) => role === 'user')
@@ -129,11 +129,14 @@ function* namedTool(tools: readonly FunctionTool[], messages: readonly Message[]
 
 /** Characters at the end of a message that are searched for names of tools. */
 const maxSearchedLength = 100_000
-/** Units of work for each letter that is read, and the letters of a text that are searched for one unit. */
+/** Units of work for each letter that is read, and the number of letters that are searched in one unit. */
 const unitsOfSpacing = 6
 const lettersPerUnit = 20
 
-/** The words of a text in lower case. Words that only blanks and underscores separate get a blank between them, others a bar. */
+/**
+ * The words of a text in lower case. If only blanks and underscores separate two words, a blank is written between them,
+ * otherwise a bar.
+ */
 function spaced(text: string): string {
   return fold(text)
     .replace(/[^\p{L}\p{M}\p{N}]+/gu, (between) => (/^[_\s]+$/.test(between) ? ' ' : ' | '))

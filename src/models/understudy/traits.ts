@@ -1,6 +1,6 @@
 import { capitalised, fragment, isVerb, type Subject, withoutPronouns, withUser } from './first-person.ts'
 
-/* Turns a line of a card's list, such as "Age: 24", into the character's words. */
+/** Turns a line of a list in a card, such as "Age: 24", into a sentence of the character. */
 
 /** The items of a list, without their quotation marks. */
 function itemsOf(value: string): readonly string[] {
@@ -17,7 +17,7 @@ function enumerated(items: readonly string[]): string {
   return `${items.slice(0, -1).join(', ')} and ${items.at(-1)}`
 }
 
-/** Sentence forms by the name of the trait. The first match counts. */
+/** The sentence forms, by the name of the trait. The first match is used. */
 const traits: readonly (readonly [RegExp, (value: string, name: string) => string])[] = [
   [/^age$/, (value) => (/^\d+$/.test(value) ? `I am ${value} years old.` : `I am ${value}.`)],
   [
@@ -44,7 +44,7 @@ const traits: readonly (readonly [RegExp, (value: string, name: string) => strin
   [/$/, (value, name) => (isLong(value) ? `My ${name}: ${value}.` : `My ${name} is ${value}.`)],
 ]
 
-/** Starts of texts that can follow "is". */
+/** The beginnings of texts that can follow "is". */
 const isOfWords = /^(?:to|an?|the|my|that|for|more|\p{L}+ing)\b/u
 
 /** Whether a text is a list that is too long for a sentence. */
@@ -52,9 +52,8 @@ function isLong(value: string): boolean {
   return value.split(', ').length > 2
 }
 
-/** Longest value of a trait. */
 const maxTraitLength = 300
-/** Names of traits that people do not mention when they talk about themselves. */
+/** The names of traits that people do not mention when they talk about themselves. */
 const unspoken =
   /^(?:gender|sex|char(?:acter)?|creator|version|tags?|notes?|setting|genre|language|style|(?:full |real )?name)$/
 
@@ -86,7 +85,10 @@ export function isOfPersonality(name: string): boolean {
   return /^(?:personality|traits?|mind|mentality|temperament|demeanou?r)$/.test(keyOf(name))
 }
 
-/** Traits in one sentence: people do not list twenty traits of themselves. A single remaining trait joins the last sentence. */
+/**
+ * The most traits in one sentence, because people do not list twenty of their traits. A single remaining trait joins the last
+ * sentence.
+ */
 const traitsPerSentence = 3
 const forms = ['They call me %.', 'Some would say that I am %.', 'I am said to be %.', 'You will find me %.']
 

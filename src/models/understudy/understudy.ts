@@ -3,7 +3,7 @@ import { unixSeconds } from '../../time.ts'
 import type { Model, ModelRequest } from '../model.ts'
 import type { Identity } from './reply.ts'
 
-/** Parameters that the understudy honours, or that have no effect on a reply. */
+/** Parameters that the understudy honours, or that have no effect on its replies. */
 const honoured: ReadonlySet<string> = new Set([
   'model',
   'messages',
@@ -21,7 +21,7 @@ const honoured: ReadonlySet<string> = new Set([
   'metadata',
 ])
 
-/** All other parameters are for a sampling model, or for another kind of reply. */
+/** Matches all other parameters: they are for a model that samples, or for another kind of reply. */
 const ignoredParameters = { has: (name: string) => !honoured.has(name) }
 
 /**
@@ -48,7 +48,8 @@ export function createUnderstudy(): Model {
 
 async function loadAndReply(request: ModelRequest, signal: AbortSignal) {
   signal.throwIfAborted()
-  // These modules are loaded with the first request: a service that only relays needs neither tokenizer nor thesaurus.
+  // These modules are loaded at the first request, because a service that only relays does not need the tokenizer and the
+  // thesaurus.
   const [{ makeReply, completionOf, eventsOf, wordsOfChoices }, { loadTokenizer }] = await Promise.all([
     import('./reply.ts'),
     import('../tokenizer.ts'),

@@ -6,7 +6,7 @@ import { stem } from './stem.ts'
  * stems are English. Texts in languages without blanks between words become pairs of letters.
  */
 
-/** Words that say nothing about the topic of a text. */
+/** Words that reveal nothing about the topic of a text. */
 const stopWords = new Set(
   `a about actually ah again all also am an and another any anybody anyone anything anyway are around as at be been being but
   by can cannot could did do does doing done each either else er even every everything exactly for from had has have
@@ -21,7 +21,7 @@ const stopWords = new Set(
   s t re ve ll d m`.split(/\s+/),
 )
 
-/** Weak words: they count little, but help to choose between hits of other words. */
+/** Weak words. They have a low weight, but help to choose between the hits of other words. */
 const weakWords = new Set(
   `ask bad become begin best better bit bring buy change come day deal end ever explain favourite favorite few feel
   find first get give go good got great happen help hold hear idea keep kind know last leave little live long look
@@ -53,7 +53,7 @@ export function isWeak(term: string): boolean {
   return weakWords.has(term)
 }
 
-/** The search terms of a word: one term, or the pairs of letters of a word in a language without blanks. */
+/** The search terms of a word: usually one term. In a language without blanks between words, the pairs of letters. */
 export function termsOf({ term }: Word): readonly string[] {
   if (term === null) return []
   const runs = term.match(withoutBlanks)
@@ -71,7 +71,7 @@ export function fold(text: string): string {
     .toLowerCase()
 }
 
-/** Cache of terms: a language has few words, and folding and stemming one takes microseconds. */
+/** The cache of terms. A language has few words, and folding and stemming a word takes microseconds. */
 const termCache = new Map<string, string | null>()
 const maxCachedTerms = 10_000
 const maxCachedTermLength = 40

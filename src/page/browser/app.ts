@@ -70,7 +70,7 @@ export function App(): VNode {
   `
 }
 
-/** Moves the focus. The link must not change the fragment of the address, because the fragment names the view. */
+/** Moves the focus to the view. The link must not change the fragment of the address, because the fragment names the view. */
 function skipToView(event: Event): void {
   event.preventDefault()
   document.getElementById('view')?.focus()

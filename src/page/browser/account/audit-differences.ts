@@ -7,7 +7,7 @@ import { Name, shown } from './names.ts'
 /** The fields of a changed object. */
 export type Facts = Readonly<Record<string, unknown>>
 
-/** A field before and after a change; undefined on a side that does not have the field. */
+/** A field before and after a change. A value is undefined if that state does not have the field. */
 export interface Difference {
   readonly name: string
   readonly before: unknown
@@ -17,7 +17,7 @@ export interface Difference {
 /** The most entries of a list that are shown. */
 const maxEntries = 100
 
-/** The fields of two states side by side. Fields of nested objects have their own lines. */
+/** Compares the fields of two states. Fields of nested objects have separate lines. */
 export function differencesOf(before: Facts | null, after: Facts | null): readonly Difference[] {
   const was = flat(before)
   const is = flat(after)
@@ -39,7 +39,7 @@ function flat(facts: Facts | null): ReadonlyMap<string, unknown> {
   return found
 }
 
-/** A table of the state before and after; a created or deleted object has only one side. */
+/** A table of the state before and the state after. A created or deleted object has only one of them. */
 export function Differences({
   before,
   after,
@@ -77,7 +77,7 @@ export function Differences({
 interface ValueProps {
   readonly name: string
   readonly value: unknown
-  /** The value on the other side. Entries of a list that the other list does not have are marked. */
+  /** The value in the other state. Entries of a list are marked if the list in the other state does not have them. */
   readonly other: unknown
 }
 
@@ -109,7 +109,7 @@ function List({ values, others }: { readonly values: readonly unknown[]; readonl
   `
 }
 
-/** In a list of shared tags null means all plants. */
+/** In a list of shared tags, null means all plants. */
 function textOf(value: unknown): string {
   if (value === null) return 'all'
   return typeof value === 'string' ? value : JSON.stringify(value)

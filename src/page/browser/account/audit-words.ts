@@ -50,7 +50,10 @@ export const actionGroups: readonly (readonly [string, readonly (readonly [strin
 
 const titles: ReadonlyMap<string, string> = new Map(actionGroups.flatMap(([, actions]) => actions))
 
-/** The title of an action. A newer service may send an action that this page does not know; its title is its name. */
+/**
+ * The title of an action. A newer service may send an action that this page does not know. Then the title is the name of the
+ * action.
+ */
 export function wordsOfAction(action: string): string {
   return titles.get(action) ?? action
 }
@@ -74,7 +77,7 @@ const facts: Readonly<Record<string, string>> = {
   card: 'Card',
 }
 
-/** The title of a field; the name of a nested field has dots. */
+/** The title of a field. The name of a nested field contains dots. */
 export function wordsOfFact(name: string): string {
   const [whole = '', ...within] = name.split('.')
   if (within.length > 0) return `${facts[whole] ?? sentence(whole)}: ${within.join('.').replaceAll('_', ' ')}`

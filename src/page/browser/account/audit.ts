@@ -25,7 +25,7 @@ interface AuditRecord {
   readonly after: Facts | null
 }
 
-/** The filter of the list; empty fields filter nothing. The day is in the reader's time zone. */
+/** The filter of the list. An empty field filters nothing. The day is in the reader's time zone. */
 interface AuditFilter {
   readonly since: string
   readonly action: string
@@ -73,7 +73,10 @@ export function View(): VNode {
   `
 }
 
-/** Lists the oldest records that match a filter. @param known the shown records, to which the next page is added */
+/**
+ * Lists the oldest records that match a filter.
+ * @param known the records that are already shown. The next page is added to them
+ */
 function list(wanted: AuditFilter, known?: Trail): Promise<void> {
   const query = new URLSearchParams({ limit: String(pageLength) })
   const since = localMidnight(wanted.since)
@@ -140,7 +143,7 @@ function By({ record: { actor } }: { readonly record: AuditRecord }): VNode {
   return html`<span>${actor.kind === 'command_line' ? 'the operator at the command line' : 'the service itself'}</span>`
 }
 
-/** The table of a change is open; the fields of a created or deleted object are folded. */
+/** The table of a changed object is open. The fields of a created or deleted object are folded. */
 function What({ before, after }: { readonly before: Facts | null; readonly after: Facts | null }): VNode | null {
   if (Object.keys({ ...before, ...after }).length === 0) return null
   const table = html`<${Differences} before=${before} after=${after} />`
@@ -148,7 +151,7 @@ function What({ before, after }: { readonly before: Facts | null; readonly after
   return html`<details><summary>${after ? 'As it was made' : 'As it was'}</summary>${table}</details>`
 }
 
-/** The form of the filter. The event `change` of a field applies the filter, so there is no button for it. */
+/** The form of the filter. The event `change` of a field applies the filter, so the form has no button. */
 function Filters(): VNode {
   const { since, action, account } = filter.typed.value
   return html`

@@ -7,7 +7,7 @@ import { formatNumber } from '../ui/format.ts'
 import { formatDay, formatShortDay } from './period.ts'
 import type { UsageDay } from './usage-lines.ts'
 
-/** One of the two plots. Each day has a bar for a sum and, in front of it, a bar for a part of this sum. */
+/** One of the two plots. Each day has a bar for a sum. In front of this bar, another bar shows a part of the sum. */
 interface PlotKind {
   readonly height: number
   readonly sum: (day: UsageDay) => number
@@ -90,7 +90,7 @@ function dayForKey(key: string, from: number | null, last: number): number | und
   if (key === 'End') return last
   const step = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -7, PageUp: 7 }[key]
   if (step === undefined) return undefined
-  // The first key chooses the last day, which is the slider's value until then.
+  // At first the slider is at the last day, so the first key press chooses the last day.
   return from === null ? last : Math.max(0, Math.min(last, from + step))
 }
 
@@ -124,12 +124,12 @@ function show(kept: { current: readonly uPlot[] }, plots: readonly uPlot[]): () 
   }
 }
 
-/** Steps between the marks of an axis: whole numbers, since requests and tokens are whole. */
+/** The steps between the marks of an axis. They are whole numbers, as the numbers of requests and tokens are. */
 const wholeSteps = Array.from({ length: 15 }, (_, power) => [1, 2, 5].map((step) => step * 10 ** power)).flat()
 const daySteps = [1, 2, 7, 14, 28, 56, 91, 182, 364, 728, 1820, 3640, 7280]
 const short = new Intl.NumberFormat(undefined, { notation: 'compact' })
 
-/** Draws a plot. A canvas cannot use CSS variables, so their current values are read. */
+/** Draws a plot. A canvas cannot use CSS variables, so the function reads the current values of the variables. */
 function drawn(place: HTMLElement, kind: PlotKind, days: readonly UsageDay[], index: Signal<number | null>): uPlot {
   const colourOf = coloursOf(place)
   const axis = {

@@ -3,7 +3,8 @@ import type { ComponentChildren, VNode } from 'preact'
 import { useLayoutEffect, useRef } from 'preact/hooks'
 
 /**
- * For each place of the button: an element around the button, and the element in it that gets the focus in place of the button.
+ * For each place of the button: the selector of an element around the button, and the selector of the element inside that gets
+ * the focus instead of the button.
  */
 const next = {
   part: ['section', 'h2'],
@@ -15,7 +16,9 @@ interface DisappearingButtonProps {
   readonly onClick: () => void
   /** The place of the button. */
   readonly within: keyof typeof next
-  /** Whether the work of the button is running. The button is not disabled then, since a disabled button loses the focus. */
+  /**
+   * Whether the work of the button is running. Even then the button is not disabled, because a disabled button loses the focus.
+   */
   readonly isBusy?: boolean
   /** The name of the button for screen readers, if its text is not enough. */
   readonly label?: string
@@ -23,8 +26,8 @@ interface DisappearingButtonProps {
 }
 
 /**
- * A button that may disappear when its work is done. It then gives the focus to an element near it, because the focus would be
- * lost otherwise.
+ * A button that may disappear when its work is done. Then an element near the button gets the focus. Otherwise the focus would be
+ * lost.
  */
 export function DisappearingButton({
   onClick,

@@ -91,7 +91,7 @@ interface RunningWork {
   readonly failure: Signal<Failure | undefined>
 }
 
-/** Runs the work of a dialog. When the work is done, the dialog closes; if the work fails, `failure` has the reason. */
+/** Runs the work of a dialog. When the work is done, the dialog closes. If the work fails, `failure` has the reason. */
 function useWork(work: () => Promise<void>, onDone: () => void): RunningWork {
   const isRunning = useSignal(false)
   const failure = useSignal<Failure | undefined>(undefined)

@@ -9,7 +9,7 @@ import { formatMoment } from '../ui/format.ts'
 import { isOwn, type Key, type KeyRequest, keys, makeKey } from './key-list.ts'
 import { limitNames, titleOf } from './limit-names.ts'
 
-/** A text for each scope. `admin` is missing, because only the command line makes keys with it. */
+/** A text for each scope. `admin` is missing, because only the command line makes keys with the scope `admin`. */
 const scopeTexts: readonly (readonly [scope: Scope, text: string])[] = [
   ['plants:read', 'list plants'],
   ['plants:write', 'add and delete plants'],
@@ -41,7 +41,7 @@ export function KeyForm({ onClose }: { readonly onClose: () => void }): VNode {
       isSending.value = false
     }
   }
-  // The field gets the focus before the first paint, so that quick typing goes into the field.
+  // The field gets the focus before the first paint, so that a quick typist does not lose letters.
   useLayoutEffect(() => form.current?.querySelector('input')?.focus(), [])
   // Moves the focus to the faulty field, which may be out of sight or folded.
   useEffect(() => {
@@ -113,7 +113,7 @@ interface FieldFaultProps {
 function FieldFault({ of: fault, param }: FieldFaultProps): VNode | null {
   if (!fault || fault.param !== param) return null
   const { value: key } = identity
-  // The service's message has the moment in Unix seconds, so the page writes its own.
+  // The message of the service has the time in Unix seconds, so the page writes a different message.
   const isTooLate = param === 'expires' && fault.code === 'exceeds_your_key' && key?.expires != null
   const text = isTooLate
     ? `Your key ends on ${formatMoment(key.expires)}, and the new one must not end later.`
@@ -121,7 +121,7 @@ function FieldFault({ of: fault, param }: FieldFaultProps): VNode | null {
   return html`<p id=${faultId(param)} class="fault" role="alert">${text}</p>`
 }
 
-/** The ARIA attributes of a field, faulty or not. @param help the id of its help, if it has one */
+/** The ARIA attributes of a field. @param help the id of the field's help, if there is one */
 function faultOf(fault: Failure | undefined, param: string, help?: string): Readonly<Record<string, string>> {
   if (fault?.param === param) {
     const tabindex: Readonly<Record<string, string>> = param === 'scopes' ? { tabindex: '-1' } : {}

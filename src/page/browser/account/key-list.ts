@@ -18,7 +18,7 @@ export interface Key {
   readonly models: readonly string[] | null
 }
 
-/** A new key, with its secret, which the service shows only once. */
+/** A new key with its secret. The service shows the secret only once. */
 export interface NewKey extends Key {
   readonly key: string
 }
@@ -100,7 +100,7 @@ export async function rotateKey(key: Key, overlapSeconds: number): Promise<void>
 /** Revokes a key. If the page is signed in with this key, it signs out. @throws Failure */
 export async function revokeKey(key: Key): Promise<void> {
   await ask(`keys/${encodeURIComponent(key.id)}`, { method: 'DELETE' }).catch((error: unknown) => {
-    // A 404 means that the key was revoked or had ended before, so the work is done.
+    // A 404 means that the key was already revoked or expired, so there is nothing left to do.
     if (Failure.of(error).status !== 404) throw error
   })
   if (isOwn(key)) return signOut('You have revoked the key that you were signed in with. Sign in with another one.')

@@ -10,7 +10,6 @@ import { failure, isLoading, isOwn, type Key, keys, loadKeys, newKey } from './k
 import { formatAmount, titleOf } from './limit-names.ts'
 import { NewKeyPanel } from './new-key.ts'
 
-/** The dialog over the list. */
 type Opened = { readonly what: 'form' } | { readonly what: 'rotation' | 'revocation'; readonly key: Key }
 
 const opened = signal<Opened | undefined>(undefined)
@@ -20,7 +19,7 @@ const needle = signal('')
 const portion = 100
 const shownCount = signal(portion)
 
-/** A search field is shown above this number of keys. */
+/** If there are more keys than this, a search field is shown. */
 const manyKeys = 10
 
 /** The account's keys, and the ways to make, rotate and revoke a key. A new key is shown once. */

@@ -2,7 +2,7 @@ import { type Signal, signal } from '@preact/signals'
 import { Failure } from '../base/failure.ts'
 import { identity } from '../base/session.ts'
 
-/** A request that is sent repeatedly, with its newest answer. A new request aborts the request before it. */
+/** A request that is sent repeatedly, with its newest answer. A new request aborts the previous one. */
 export class LatestRequest<T> {
   /** The last answer. It stays when a later request fails. */
   readonly answer: Signal<T | undefined> = signal(undefined)

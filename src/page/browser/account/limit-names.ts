@@ -15,12 +15,14 @@ const titles: Readonly<Record<string, string>> = {
 /** The names of all limits. */
 export const limitNames: readonly string[] = Object.keys(titles)
 
-/** The title of a limit. A newer service may send a limit that this page does not know; its title is its name. */
+/**
+ * The title of a limit. A newer service may send a limit that this page does not know. Then the title is the name of the limit.
+ */
 export function titleOf(limit: string): string {
   return titles[limit] ?? limit
 }
 
-/** The value of a limit, or its used part. */
+/** Formats the value of a limit, or the used part of the limit. */
 export function formatAmount(limit: string, value: number): string {
   return limit === 'character_bytes' ? formatBytes(value) : formatNumber(value)
 }
@@ -33,6 +35,6 @@ export interface Limit {
   readonly value: number | null
   /** Null for more than 10,000 plants without a limit, because the service does not count so many. */
   readonly used: number | null
-  /** Unix seconds; null for a limit that does not reset with time. */
+  /** Unix seconds. Null for a limit that does not reset with time. */
   readonly resets: number | null
 }

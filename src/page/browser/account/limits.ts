@@ -45,7 +45,6 @@ export function View(): VNode {
   `
 }
 
-/** The signed-in key. */
 function Signed(): VNode | null {
   const { value: key } = identity
   if (!key) return null
@@ -68,7 +67,7 @@ function Side({ title, limits }: { readonly title: string; readonly limits: read
   `
 }
 
-/** A limit is shown as nearly used up from this share on. */
+/** If at least this share of a limit is used, the limit is shown as nearly used up. */
 const near = 0.8
 
 function Line({ limit: { limit, value, used, resets }, of }: { readonly limit: Limit; readonly of: string }): VNode {
@@ -92,7 +91,7 @@ function Line({ limit: { limit, value, used, resets }, of }: { readonly limit: L
 }
 
 function usedWithout(limit: string, used: number | null): string {
-  // Without a limit per minute the service does not count the minute.
+  // Without a limit per minute, the service does not count the use of the minute.
   if (limit.endsWith('_per_minute')) return ''
   return used === null ? ', more than 10,000 used' : `, ${formatAmount(limit, used)} used`
 }

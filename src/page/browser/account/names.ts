@@ -5,7 +5,7 @@ import { identity, may } from '../base/session.ts'
 import { cut } from '../ui/long-text.ts'
 import { keyPages } from './key-list.ts'
 
-/** The most characters of a name that are shown: in a list, and alone. A name may be as long as the body of a request. */
+/** The most characters of a name that are shown in a list, and outside a list. A name may be as long as the body of a request. */
 const maxShown = 120
 const maxShownAlone = 500
 
@@ -27,7 +27,7 @@ interface NameProps {
   readonly isWhole?: boolean
 }
 
-/** A name within other text, with its own writing direction. */
+/** A name within other text. Its writing direction is isolated from the other text. */
 export function Name({ text, isWhole = false }: NameProps): VNode {
   const title = text.length > maxShown && !isWhole ? shown(text, maxShownAlone) : undefined
   return html`<bdi class="given-name" title=${title}>${shown(text, isWhole ? maxShownAlone : maxShown)}</bdi>`
@@ -56,7 +56,10 @@ identity.subscribe(() => {
 /** The most pages of keys whose names are loaded. A page has at most 1,000 keys. */
 const maxKeyPages = 10
 
-/** Loads the names on the first pages of the account's keys. A failure is ignored: the prefixes are shown in any case. */
+/**
+ * Loads the names on the first pages of the account's keys. A failure is ignored, because the prefixes are shown even without the
+ * names.
+ */
 export async function loadKeyNames(): Promise<void> {
   if (!may('keys') && !may('admin')) return
   const whose = identity.value
@@ -69,7 +72,7 @@ export async function loadKeyNames(): Promise<void> {
       if (count === maxKeyPages) return
     }
   } catch {
-    // The prefixes are enough.
+    // Without the names, the prefixes are shown.
   }
 }
 

@@ -4,10 +4,10 @@ import { useEffect, useRef } from 'preact/hooks'
 import { copy } from '../ui/copy.ts'
 import { isOwn, type NewKey, newKey } from './key-list.ts'
 
-/** Shows a new key until the reader confirms that the key is saved. The panel is also there after a visit to another view. */
+/** Shows a new key until the reader confirms that the key is saved. The panel stays when the reader visits another view. */
 export function NewKeyPanel({ made }: { readonly made: NewKey }): VNode {
   const field = useRef<HTMLInputElement>(null)
-  // The field gets the focus later, because the closing dialog first returns the focus to the button that opened the dialog.
+  // The focus is set after a timeout, because the closing dialog first returns the focus to the button that opened the dialog.
   useEffect(() => {
     const timer = setTimeout(() => field.current?.focus())
     return () => clearTimeout(timer)

@@ -1,4 +1,4 @@
-/** A period. Its days have the form `2026-11-20`; an empty text is no day. */
+/** A period. Its days have the form `2026-11-20`. An empty text means no day. */
 export interface Period {
   readonly span: Span
   readonly from: string
@@ -24,13 +24,16 @@ export function lastDays(days: number, now = Date.now()): { readonly from: strin
   return { from: utcDay(now - (days - 1) * msPerDay), to: utcDay(now) }
 }
 
-/** The first and the last day of a period; an empty text for a period without a beginning or an end. */
+/** The first and the last day of a period. An empty text if the period has no beginning or no end. */
 export function daysOf({ span, from, to }: Period): { readonly from: string; readonly to: string } {
   if (span === 'own') return { from, to }
   return lastDays(span === 'week' ? 7 : 30)
 }
 
-/** The beginning of a day in the reader's time zone, in Unix seconds; undefined for no day. @param later days that are added */
+/**
+ * The beginning of a day in the reader's time zone, in Unix seconds. Undefined without a day.
+ * @param later days that are added
+ */
 export function localMidnight(day: string, later = 0): number | undefined {
   const [year, month, date] = day.split('-').map(Number)
   if (year === undefined || month === undefined || date === undefined) return undefined
@@ -43,7 +46,7 @@ export function localMidnight(day: string, later = 0): number | undefined {
 const dayNames = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeZone: 'UTC' })
 const shortDayNames = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', timeZone: 'UTC' })
 
-/** A day in the reader's language. A text that is no day stays unchanged. */
+/** A day in the reader's language. A text that is not a day stays unchanged. */
 export function formatDay(day: string): string {
   const moment = Date.parse(day)
   return Number.isNaN(moment) ? day : dayNames.format(moment)

@@ -4,7 +4,7 @@ import { identity } from '../base/session.ts'
 import { LatestRequest } from './latest-request.ts'
 import { localMidnight } from './period.ts'
 
-/** The filter of the list; empty fields filter nothing. Days are in the reader's time zone. */
+/** The filter of the list. An empty field filters nothing. Days are in the reader's time zone. */
 export interface RequestFilter {
   readonly from: string
   readonly to: string
@@ -71,14 +71,15 @@ export function listed(id: string): LedgerRecord | undefined {
 
 /**
  * Loads a request again, and updates its row in the list.
- * @returns undefined if the request is of another account and does not exist any more
- * @throws Failure for a reply that is not a success, and if no reply comes; also if a request of the own account does not exist
+ * @returns undefined if the request belongs to another account and no longer exists
+ * @throws Failure if the reply is not a success or does not come, also if a request of this account does not exist
  */
 export async function askRequest(id: string, signal?: AbortSignal): Promise<LedgerRecord | undefined> {
   const known = listed(id)
   const account = requests.answer.value?.filter.account.trim() ?? ''
   const asking = signal ? { signal } : {}
-  // `GET /requests/{id}` works only for the own account. A request of another account is found by the second of its creation.
+  // `GET /requests/{id}` works only for the account of the key. A request of another account is found by the second of its
+  // creation.
   const isOthers = known !== undefined && account !== '' && account !== identity.value?.account
   const row = isOthers ? await askOthers(known, account, asking) : await recordOf(id, signal)
   if (row) replace(row)
@@ -98,7 +99,7 @@ async function askOthers(
 function replace(row: LedgerRecord): void {
   const { answer } = requests
   if (!answer.value) return
-  // Other pages stay the same objects, so that they are not rendered again.
+  // The other pages stay the same objects, so that they are not rendered again.
   const pages = answer.value.pages.map((page) =>
     page.some(({ id }) => id === row.id) ? page.map((each) => (each.id === row.id ? row : each)) : page,
   )

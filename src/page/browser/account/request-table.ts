@@ -12,7 +12,7 @@ import { askRequest, type RequestList } from './request-rows.ts'
 
 const columns = ['Came', 'Model', 'Character', 'Tokens', 'First token', 'Whole time', 'State']
 
-/** A table of requests. On a narrow screen each row is shown as a card; the roles keep it a table for screen readers. */
+/** A table of requests. On a narrow screen each row looks like a card. With the ARIA roles, screen readers still read a table. */
 export function RequestTable({ list }: { readonly list: RequestList }): VNode {
   return html`
     <table class="request-table" role="table">

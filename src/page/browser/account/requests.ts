@@ -60,7 +60,7 @@ function Listed({ list }: { readonly list: RequestList }): VNode {
   `
 }
 
-/** The form of the filter. The event `change` of a field applies the filter, so there is no button for it. */
+/** The form of the filter. The event `change` of a field applies the filter, so the form has no button. */
 function Filters(): VNode {
   const { from, to, model, state, account } = filter.typed.value
   const models = new Set(requests.answer.value?.pages.flat().map((row) => row.model))

@@ -3,7 +3,7 @@ import { dayAfter } from './period.ts'
 /** The groupings of a usage report. */
 export type Grouping = 'day' | 'model' | 'key' | 'character'
 
-/** A line of `GET /usage`. A line has only one of the fields `day`, `model`, `key` and `character`: the field of the grouping. */
+/** A line of `GET /usage`. Of the fields `day`, `model`, `key` and `character`, a line has only the field of the grouping. */
 export interface UsageLine {
   readonly day?: string
   readonly model?: string
@@ -19,7 +19,7 @@ export interface UsageLine {
 /** A usage report with its parameters. */
 export interface Usage {
   readonly by: Grouping
-  /** The first and the last day of the report; empty for none. */
+  /** The first and the last day of the report. Empty if the report has no such bound. */
   readonly from: string
   readonly to: string
   readonly lines: readonly UsageLine[]
@@ -32,8 +32,8 @@ export interface UsageDay extends UsageLine {
 }
 
 /**
- * Days without use are added at the beginning and the end of a report only if the first and the last day are then at most this
- * many days apart. Otherwise the plot of a long period would be nearly empty.
+ * Days without use are added before the first and after the last day of use, but only if the first and the last day of the plot
+ * are then at most this many days apart. Otherwise the plot of a long period would be nearly empty.
  */
 const maxEmptyDays = 366
 

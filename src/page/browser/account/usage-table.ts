@@ -8,8 +8,8 @@ import { type Grouping, groupOf, totalOf, type Usage, type UsageLine } from './u
 const titles: Readonly<Record<Grouping, string>> = { day: 'Day', model: 'Model', key: 'Key', character: 'Character' }
 
 /**
- * The figures as a table. Each group except days has a bar for its tokens. On a narrow screen the table has another layout; the
- * roles keep it a table for screen readers.
+ * The figures as a table. Each group except days has a bar for its tokens. On a narrow screen the layout is different. With the
+ * ARIA roles, screen readers still read a table.
  */
 export function UsageTable({ usage }: { readonly usage: Usage }): VNode {
   const { by, lines } = usage

@@ -58,7 +58,8 @@ function load(): Promise<void> {
   const { from, to } = daysOf(period.value)
   const query = new URLSearchParams({ by: grouping })
   if (from) query.set('from', from)
-  // Without an end the service uses its own clock; the clock of this device may be wrong.
+  // Only a custom period sends its end. For other periods the service uses its own clock, because the clock of this device may be
+  // wrong.
   if (to && span === 'own') query.set('to', to)
   return usage.ask(async (signal) => {
     const found = await getJson<UsageAnswer>(`usage?${query}`, { signal })
@@ -103,7 +104,7 @@ function Chooser(): VNode {
   `
 }
 
-/** Sets the period. A custom period begins with the days that were shown before. */
+/** Sets the period. A custom period starts with the days that were shown before. */
 function choose(span: Span): void {
   period.value =
     span === 'own' ? { span, ...lastDays(period.value.span === 'week' ? 7 : 30) } : { ...period.value, span }

@@ -6,7 +6,7 @@ export interface RequestOptions {
   readonly method?: 'GET' | 'POST' | 'PUT' | 'DELETE'
   /** Sent as a JSON body. */
   readonly json?: unknown
-  /** Sent unchanged, in place of `json`. */
+  /** Sent unchanged, instead of `json`. */
   readonly body?: Blob
   readonly headers?: Readonly<Record<string, string>>
   readonly signal?: AbortSignal
@@ -16,11 +16,11 @@ export interface RequestOptions {
 
 let key = ''
 let refused: (reason: string) => void = () => {}
-/** Aborted at the end of a session: the next account must not get replies to requests of this account. */
+/** Aborted at the end of a session, because the next account must not get replies to requests of this account. */
 let session = new AbortController()
 
 /**
- * Begins a session with a key for all further requests, and aborts the requests of the session before.
+ * Begins a session with a key for all further requests, and aborts the requests of the previous session.
  * @param onRefused is called with the reason when the service refuses the key
  */
 export function startSession(given: string, onRefused: (reason: string) => void): void {
@@ -38,7 +38,7 @@ export function changeKey(given: string): void {
 /**
  * Sends a request to the service.
  * @param path relative to the URL of the page, such as `plants?limit=10`
- * @returns the reply, whose status is a success
+ * @returns the reply. Its status is a success
  * @throws Failure for any other reply, and if no reply comes
  */
 export async function ask(
@@ -72,7 +72,7 @@ export async function ask(
   if (reply.ok) return reply
   const failure = await Failure.ofReply(reply)
   if (signal.aborted) throw Failure.of(signal.reason)
-  // The key may have changed while the reply was on its way.
+  // The key may have changed since the request was sent.
   if (reply.status === 401 && asked === key) refused(failure.message)
   throw failure
 }

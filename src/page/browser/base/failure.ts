@@ -27,7 +27,10 @@ export class Failure extends Error {
     )
   }
 
-  /** Reads the failure from the error body of a reply. Plants have another shape of error bodies than other routes. */
+  /**
+   * Reads the failure from the error body of a reply. The error bodies of plants have another shape than the error bodies of
+   * other routes.
+   */
   static async ofReply(reply: Response): Promise<Failure> {
     const seconds = Number(reply.headers.get('retry-after') ?? Number.NaN)
     const body: unknown = await reply.json().catch(() => undefined)

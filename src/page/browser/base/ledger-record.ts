@@ -5,7 +5,7 @@ export interface LedgerRecord {
   readonly id: string
   /** Unix seconds. */
   readonly created: number
-  /** The prefix of its key. */
+  /** The prefix of the key. */
   readonly key: string
   /** The model's id in the request. */
   readonly model: string

@@ -34,7 +34,7 @@ export function goTo(...parts: readonly string[]): void {
   location.hash = addressOf(...parts)
 }
 
-/** Goes to the start of the page, which replaces the place in the address and in the current entry of the tab's history. */
+/** Goes to the start of the page. The start replaces the place in the address and in the current entry of the tab's history. */
 export function leave(): void {
   history.replaceState(null, '', location.pathname + location.search)
   place.value = []

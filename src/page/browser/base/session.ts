@@ -16,12 +16,12 @@ export interface Identity {
   readonly expires: number | null
 }
 
-/** The entry with the key in the session storage, which ends with the tab and is not shared with other tabs. */
+/** The entry with the key in the session storage. The session storage ends with the tab, and is not shared with other tabs. */
 const storedKey = 'conservatory-key'
-/** The entry with the account whose data, such as conversations, the session storage has. */
+/** The entry with the account that the data in the session storage belong to, such as conversations. */
 const storedAccount = 'conservatory-account'
 
-/** The signed-in key; null if no key is signed in, undefined while the page signs in. */
+/** The signed-in key. Null if no key is signed in. Undefined while the page signs in. */
 export const identity = signal<Identity | null | undefined>(null)
 
 /** The reason of the last sign-out, for the sign-in form; empty for none. */
@@ -29,8 +29,8 @@ export const signOutReason = signal('')
 
 /**
  * Signs in with the key of an address such as `/#key=cv_…`, otherwise with the stored key. Removes the key from the address and
- * from the tab's history: a fragment is never sent to a server, but a key in the address bar could be seen on the screen. Call it
- * when the page is loaded and whenever the fragment changes: a tab that has the page already does not load it again.
+ * from the tab's history. A fragment is never sent to a server, but people could see the key on the screen. Call this function
+ * when the page is loaded, and whenever the fragment changes: a tab that already shows the page does not load the page again.
  */
 export function takeKeyFromAddress(): void {
   const given = keyIn(location.hash)
@@ -38,7 +38,7 @@ export function takeKeyFromAddress(): void {
   if (given === undefined && identity.value !== null) return
   const stored = sessionStorage.getItem(storedKey)
   const key = given || stored
-  // The same key continues the session; another key begins a new session.
+  // The same key continues the session. Another key begins a new session.
   if (!key || (identity.value !== null && key === stored)) return
   if (identity.value !== null) signOut()
   void signIn(key)
@@ -60,22 +60,22 @@ export async function signIn(given: string): Promise<void> {
   startSession(key, signOut)
   try {
     const { key: known } = await getJson<{ readonly key: Identity }>('limits')
-    // The next account must not see the data that another account has kept in this tab.
+    // This account must not see the data that another account has stored in this tab.
     if ((sessionStorage.getItem(storedAccount) ?? known.account) !== known.account) sessionStorage.clear()
     sessionStorage.setItem(storedAccount, known.account)
     sessionStorage.setItem(storedKey, key)
     identity.value = known
   } catch (error) {
     const { code, message } = Failure.of(error)
-    // Another key has been entered meanwhile, which has aborted this request.
+    // The reader has entered another key, and the new session has aborted this request.
     if (code === 'stopped') return
     signOut(message)
   }
 }
 
 /**
- * Forgets the key. Without a reason the reader has chosen to leave, so all other data of the tab is removed too. With a reason
- * the data stays, because a reader whose key has expired continues with another key.
+ * Forgets the key. Without a reason, the reader has chosen to sign out, so all other data of the tab is removed too. With a
+ * reason, such as an expired key, the data stays, because the reader may continue with another key.
  * @param reason the sentence for the sign-in form
  */
 export function signOut(reason = ''): void {
@@ -89,12 +89,12 @@ export function signOut(reason = ''): void {
   identity.value = null
 }
 
-/** Whether the key has a scope. Views show only the actions that the key may do. */
+/** Whether the key has a scope. Views show only the actions that the key permits. */
 export function may(scope: Scope): boolean {
   return identity.value?.scopes.includes(scope) ?? false
 }
 
-/** Continues with another key of the same account and scopes, so that the page keeps its state when the old key ends. */
+/** Continues with another key that has the same account and scopes. So the page keeps its state when the old key expires. */
 export function switchKey(key: string, changed: Pick<Identity, 'prefix' | 'expires'>): void {
   if (!identity.value) return
   changeKey(key)

@@ -1,7 +1,7 @@
 /**
  * Like `fetch`, for large bodies. Only `XMLHttpRequest` reports how much of a body has been sent.
  * @param onSent is called repeatedly with the fraction of the body that has been sent
- * @throws TypeError without a reply, and the signal's reason when it aborts, as `fetch` does
+ * @throws TypeError if no reply comes, and the signal's reason when the signal aborts, as `fetch` does
  */
 export function fetchWatched(
   address: URL,

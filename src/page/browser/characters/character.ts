@@ -2,7 +2,7 @@ import { getJson } from '../base/api.ts'
 import type { ListedCharacter, Origin } from '../base/character-list.ts'
 import { characterPath } from '../base/character-path.ts'
 
-/** The findings of a card, which the service shows only to keys that may read the card. */
+/** The findings of a card. The service shows them only to keys that may read the card. */
 export interface Findings {
   readonly refused_regexes?: readonly string[]
   readonly ignored?: readonly string[]
@@ -35,7 +35,7 @@ export interface Details extends ListedCharacter, Contents {
   readonly card?: unknown
 }
 
-/** The words for the owner of a character. */
+/** The words for the origin of a character. */
 export const origins: Readonly<Record<Origin, string>> = {
   account: 'yours',
   folder: 'the operator’s',

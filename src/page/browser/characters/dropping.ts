@@ -31,13 +31,16 @@ export function importFiles(files: Iterable<File>): void {
 
 function hold(event: DragEvent): void {
   if (!event.dataTransfer?.types.includes('Files')) return
-  // By default the browser opens the file in place of the page.
+  // By default the browser leaves the page and opens the file.
   event.preventDefault()
   event.dataTransfer.dropEffect = may('characters:write') ? 'copy' : 'none'
   isOver.value = may('characters:write')
 }
 
-/** The event also comes between elements of the page. Only when the pointer leaves the page, `relatedTarget` is null. */
+/**
+ * The event also comes when the pointer moves between two elements. `relatedTarget` is null only when the pointer leaves the
+ * page.
+ */
 function leave({ relatedTarget }: DragEvent): void {
   if (relatedTarget === null) isOver.value = false
 }

@@ -11,7 +11,7 @@ import { VirtualList } from '../ui/virtual-list.ts'
 import { origins } from './character.ts'
 import { type Found, library, reloadLibrary } from './library.ts'
 
-/** The search text; kept while other views are shown. */
+/** The search text. It stays while other views are shown. */
 export const search = signal('')
 const origin = signal<Origin | 'all'>('all')
 
@@ -20,7 +20,7 @@ const tagsShown = 2
 /** All characters, with a search. */
 export function Gallery(): VNode {
   const { characters, isComplete, failure } = library.value
-  // A new result is shown from its beginning.
+  // After a new search, the list is scrolled to its beginning.
   useEffect(() => document.querySelector('.gallery')?.scrollTo(0, 0), [search.value, origin.value])
   if (failure) {
     return html`

@@ -26,7 +26,7 @@ import {
 import { listedOf, ownOf } from './library.ts'
 import { Pane } from './pane.ts'
 
-/** The files that were dropped or chosen, each with its findings and the decision to import it. */
+/** The files that were dropped or chosen. Each file has its findings, and buttons to import it or to put it away. */
 export function ImportPane(): VNode {
   const all = imports.value
   const ready = all.filter(isNew).length
@@ -56,7 +56,7 @@ function DropPlace(): VNode {
     const { current } = input
     if (!current?.files) return
     addFiles(current.files)
-    // The empty value lets the reader choose the same file again.
+    // Without this line, the reader could not choose the same file again.
     current.value = ''
   }
   return html`
@@ -93,7 +93,7 @@ function Item({ item }: { readonly item: Import }): VNode {
   `
 }
 
-/** A file that the service refuses can only be put away; a file with another failure can be tried again. */
+/** A file that the service refuses can only be put away. After any other failure, the reader can try the file again. */
 function WayOn({ item, failure }: { readonly item: Import; readonly failure: Failure }): VNode {
   return [400, 413].includes(failure.status)
     ? html`<button type="button" onClick=${() => putAway(item.id)}>Put it away</button>`

@@ -25,9 +25,9 @@ export interface Import {
 export const imports = signal<readonly Import[]>([])
 
 let count = 0
-/** Running uploads by the import's id, so that putting a file away can abort its upload. */
+/** Running uploads by the id of the import. If a file is put away, its upload is aborted. */
 const sending = new Map<number, AbortController>()
-/** Files are sent one at a time: parallel uploads would only slow each other down. */
+/** Files are sent one at a time, because parallel uploads would only slow each other down. */
 let queue: Promise<void> = Promise.resolve()
 
 // The next account in this tab must not see the files.
@@ -67,13 +67,13 @@ export function importNew(): void {
   for (const each of imports.value) if (isNew(each)) importFile(each.id)
 }
 
-/** Whether a file is checked and has a name, and its import would replace no character of the account. */
+/** Whether a file is checked and has a name, and importing it would not replace a character of the account. */
 export function isNew(item: Import): boolean {
   const name = nameOf(item)
   return item.stage === 'checked' && !item.failure && name !== '' && !ownOf(name)
 }
 
-/** The name under which the service would store a file: it trims the typed name. */
+/** The name under which the service would store a file. The service trims the typed name. */
 export function nameOf({ name }: Import): string {
   return name.trim()
 }
@@ -91,7 +91,7 @@ export function putAwayImported(): void {
 
 type Step = (item: Import, signal: AbortSignal) => Promise<Partial<Import>>
 
-/** Runs a step for a file after the steps that wait already. @param stage the stage of the file while it waits in the queue */
+/** Runs a step for a file after all steps that are already waiting. @param stage the stage of the file while it waits */
 function inTurn(id: number, stage: Import['stage'], step: Step): void {
   change(id, { stage, sent: 0 })
   queue = queue.then(async () => {
@@ -120,7 +120,7 @@ async function check({ id, file }: Import, signal: AbortSignal): Promise<Partial
   change(id, { stage: 'checking' })
   await readable(file)
   const summary = await getJson<Summary>('characters?dry_run=true', { ...sent(id, file, signal), method: 'POST' })
-  // The list tells whether the name is taken.
+  // The loaded list shows whether the name is taken.
   await loadLibrary()
   return { stage: 'checked', summary, name: summary.name }
 }
@@ -142,14 +142,17 @@ async function store(item: Import, signal: AbortSignal, mayReplace: boolean): Pr
     await refresh(stored.name).catch(() => {})
     return { stage: 'imported', summary: stored, name: stored.name }
   } catch (error) {
-    // The name was taken meanwhile: after the refresh the reader is asked whether to replace the character.
+    // The name has been taken since the check. After the refresh, the reader is asked whether to replace the character.
     if (Failure.of(error).status === 409) await refresh(name).catch(() => {})
     if (isAddition && ownOf(name)) return { stage: 'checked' }
     throw error
   }
 }
 
-/** @throws Failure for an empty file, and for an unreadable file, whose upload would report that the service does not answer */
+/**
+ * @throws Failure for an empty or unreadable file. Otherwise the upload of an unreadable file would report that the service does
+ * not answer
+ */
 async function readable(file: File): Promise<void> {
   try {
     await file.slice(0, 1).arrayBuffer()

@@ -8,7 +8,7 @@ export interface Found extends ListedCharacter {
   readonly searched: string
 }
 
-/** The characters that have been loaded so far, of all that the key may talk to. */
+/** The characters that have been loaded so far. The service lists all characters that the key may talk to. */
 export interface Library {
   /** In the order of the service's list. */
   readonly characters: readonly Found[]
@@ -21,14 +21,14 @@ const nothing: Library = { characters: [], isComplete: false }
 /** The loaded characters, for all views. */
 export const library = signal(nothing)
 
-/** The first page is short, so that characters are shown soon. */
+/** The first page is short, so that the first characters are shown soon. */
 const firstPageLength = 100
 
 let loading: Promise<void> | undefined
 /** Incremented when the loaded characters are dropped, so that a running load stops. */
 let generation = 0
 
-// The next key may see other characters.
+// The next key may see different characters.
 effect(() => {
   if (identity.value === null) forget()
 })
@@ -68,13 +68,16 @@ async function loadPages(begun: number): Promise<void> {
   }
 }
 
-/** Loads the list entry of a name again: it may be gone, replaced, or now another owner's character. */
+/**
+ * Loads the list entry of a name again. The character may have been deleted or replaced, or the name may now mean a character of
+ * another owner.
+ */
 export async function refresh(name: string): Promise<void> {
   await loadLibrary()
   const before = placeOf(name)
   const known = library.value.characters
-  // Requests the list and not the character: for a character that is gone, the reply of its route is a 404, which is no failure
-  // here.
+  // The list is requested, and not the character: for a deleted character, its route would answer 404, but here this is not a
+  // failure.
   const { data } = await listCharacters(known[before - 1]?.name ?? '', 1)
   const found = data.filter((each) => each.name === name).map(searchable)
   const { characters } = library.value
@@ -83,7 +86,7 @@ export async function refresh(name: string): Promise<void> {
   library.value = { ...library.value, characters: [...characters.slice(0, place), ...found, ...characters.slice(rest)] }
 }
 
-/** The account's own character of exactly this name. */
+/** The character of this account with exactly this name. */
 export function ownOf(name: string): ListedCharacter | undefined {
   const found = library.value.characters[placeOf(name)]
   return found?.name === name && found.origin === 'account' ? found : undefined
@@ -110,7 +113,7 @@ function placeOf(name: string): number {
 
 const encoder = new TextEncoder()
 
-/** The order of the service's lists: by the bytes of UTF-8. */
+/** Compares two names in the order of the service's lists: by their bytes in UTF-8. */
 function isBefore(one: string, other: string): boolean {
   const left = encoder.encode(one)
   const right = encoder.encode(other)

@@ -3,10 +3,10 @@ import type { ComponentChildren, VNode } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import { addressOf } from '../base/route.ts'
 
-/** A pane beside the list of characters; on a phone it replaces the list. */
+/** A pane beside the list of characters. On a phone, the pane replaces the list. */
 export interface PaneProps {
   readonly title: string
-  /** The target of the link back; by default the list of characters. */
+  /** The target of the link back. By default it is the list of characters. */
   readonly back?: { readonly title: string; readonly address: string }
   readonly children?: ComponentChildren
 }

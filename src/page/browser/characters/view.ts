@@ -45,7 +45,10 @@ function importTitle(): string {
   return open === 0 ? 'Import cards' : `Import cards (${open})`
 }
 
-/** When a pane closes, the focus goes to its character in the list, if that is in sight, else to the search field. */
+/**
+ * When a pane closes, the character of the pane gets the focus in the list. If this character is not in sight, the search field
+ * gets the focus.
+ */
 function useReturningFocus(): void {
   const before = useRef<string | undefined>(undefined)
   const name = place.value[1]

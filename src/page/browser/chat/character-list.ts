@@ -8,19 +8,19 @@ export interface SearchableCharacter extends ListedCharacter {
   readonly searched: string
 }
 
-/** The characters that have been loaded so far, of all that the reader may talk to. */
+/** The characters that have been loaded so far. The service lists all characters that the reader may talk to. */
 export const characters = signal<readonly SearchableCharacter[]>([])
 /** Whether more characters are being loaded. */
 export const isLoading = signal(false)
 /** The failure of the last load. */
 export const listFailure = signal<Failure | undefined>(undefined)
 
-// The next account in this tab may see other characters.
+// The next account in this tab may see different characters.
 effect(() => {
   if (identity.value === null) characters.value = []
 })
 
-/** Loads the list again. The first time each page is shown as it comes; later the whole list is replaced at the end. */
+/** Loads the list. The first time, each page is shown immediately. A later load replaces the whole list at its end. */
 export async function loadCharacters(): Promise<void> {
   if (isLoading.value) return
   const isFirst = characters.value.length === 0

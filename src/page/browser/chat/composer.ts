@@ -6,13 +6,13 @@ import { send } from './reply.ts'
 import type { Talk } from './talk.ts'
 
 /**
- * The text field for a message. Enter sends, Shift+Enter begins a line, and Arrow Up in an empty field edits the user's last
- * message.
+ * The text field for a message. Enter sends the message, Shift+Enter begins a new line, and Arrow Up in an empty field edits the
+ * user's last message.
  */
 export function Composer({ talk }: { readonly talk: Talk }): VNode {
   const box = useRef<HTMLTextAreaElement>(null)
   const isRunning = talk.run.value !== undefined
-  // The field gets the focus, except on a phone, where the keyboard would cover the greeting.
+  // The field gets the focus, but not on a phone, because the keyboard of a phone would cover the greeting.
   useEffect(() => {
     if (matchMedia('(hover: hover)').matches) box.current?.focus()
   }, [])

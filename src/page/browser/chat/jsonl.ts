@@ -4,11 +4,11 @@ import { type Message, type Swipe, shownSwipe } from './messages.ts'
 export interface ImportedTalk {
   readonly characterName: string
   readonly messages: readonly Message[]
-  /** The number of lines that are no message of the user or the character: notes of a program, and unreadable lines. */
+  /** The number of lines that are not a message of the user or the character, such as notes of a program and unreadable lines. */
   readonly skipped: number
 }
 
-/** Lines that are read without a pause: thousands of long lines would block the page. */
+/** The lines that are read without a pause, because thousands of long lines would block the page. */
 const linesPerTurn = 100
 
 /**
@@ -97,7 +97,7 @@ function messageOf(line: object, id: number): Message | undefined {
   const wanted: unknown = Reflect.get(line, 'swipe_id')
   const chosen = typeof wanted === 'number' && wanted in texts ? wanted : 0
   const all = texts.toSpliced(chosen, 1, text)
-  // Unreadable texts are left out only now, because `swipe_id` counts them.
+  // Unreadable texts are left out only here, because `swipe_id` counts them.
   const readable = all.filter((each) => each !== undefined)
   const shown = all.slice(0, chosen).filter((each) => each !== undefined).length
   return { id, role: 'assistant', swipes: readable.map((each) => ({ text: each, at })), shown }
@@ -116,8 +116,8 @@ function spoken(value: unknown): string | undefined {
 }
 
 /**
- * A date in Unix milliseconds. Browsers cannot parse the dates of older versions of SillyTavern; such a date becomes the
- * current time.
+ * A date in Unix milliseconds. Browsers cannot parse the dates of older versions of SillyTavern. Such a date becomes the current
+ * time.
  */
 function timeOf(date: unknown): number {
   const time = typeof date === 'number' ? date : typeof date === 'string' ? Date.parse(date) : Number.NaN

@@ -1,13 +1,13 @@
 import type { ChatRequest, Message, Origin, Role, Swipe } from './messages.ts'
 import { Talk } from './talk.ts'
 
-/** The most characters of a stored conversation. The session storage has room for some five million. */
+/** The most characters of a stored conversation. The session storage has room for about five million characters. */
 const maxCharacters = 4_000_000
 
 /** Whether a conversation is stored, so that it survives a reload. */
 export type Keeping = 'kept' | 'too large'
 
-/** A stored conversation. It has each text once, since every request repeats the texts of the request before. */
+/** A stored conversation. Every request repeats the texts of the previous request, so each text is stored only once. */
 interface KeptTalk {
   readonly account: string
   readonly id: string
@@ -24,7 +24,7 @@ type KeptOrigin = Omit<Origin, 'request'> & { readonly request: KeptRequest }
 
 const prefix = 'conservatory-chat:'
 
-/** Stores a conversation in the session storage. If it is too large, the earlier stored state stays. */
+/** Stores a conversation in the session storage. If the conversation is too large, the previously stored state stays. */
 export function keep(talk: Talk, account: string): Keeping {
   const texts = new Map<string, number>()
   const place = (text: string) => {

@@ -18,7 +18,7 @@ export interface LogProps {
 
 /** The number of messages that are shown at first, and that each click on the button adds. A conversation may have thousands. */
 const portion = 40
-/** The log follows a reply while it is scrolled to within this many pixels of its end. */
+/** If the log is scrolled to within this many pixels of its end, it follows a streamed reply. */
 const nearEndPx = 80
 
 /** The messages of a conversation. The log scrolls with a streamed reply while the reader is at the end of the log. */
@@ -37,7 +37,7 @@ export function Log({ talk, onReceipt }: LogProps): VNode {
     const { current } = log
     if (!current) return
     const { scrollTop, scrollHeight, clientHeight } = current
-    // New text also increases the distance to the end, so only scrolling up stops following.
+    // New text also increases the distance to the end. So following stops only when the reader scrolls up.
     if (scrollHeight - scrollTop - clientHeight < nearEndPx) isFollowing.value = true
     else if (scrollTop < top.current) isFollowing.value = false
     top.current = scrollTop

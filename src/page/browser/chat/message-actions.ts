@@ -39,12 +39,12 @@ export function Actions({ talk, message, isLast, onReceipt, onLeaf }: ActionsPro
 interface LeavesProps {
   readonly message: Message
   readonly isBusy: boolean
-  /** Whether the button after the last text requests another text. */
+  /** Whether the button for the next text may request another text after the last one. */
   readonly canAsk: boolean
   readonly onLeaf: (by: -1 | 1) => void
 }
 
-/** Buttons to go through the texts of a message. */
+/** The buttons for the previous and the next text of a message. */
 function Leaves({ message, isBusy, canAsk, onLeaf }: LeavesProps): VNode | null {
   const { swipes, shown } = message
   if (swipes.length < 2) return null

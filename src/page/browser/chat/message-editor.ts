@@ -8,7 +8,7 @@ import type { Talk } from './talk.ts'
 /** The editor of a message. Escape cancels; Ctrl+Enter or ⌘+Enter saves. */
 export function Editor({ talk, message }: { readonly talk: Talk; readonly message: Message }): VNode {
   const box = useRef<HTMLTextAreaElement>(null)
-  // Sets the cursor before the first key press: a later effect could move the cursor while the reader types.
+  // A layout effect sets the cursor before the first key press. A later effect could move the cursor while the reader types.
   useLayoutEffect(() => {
     box.current?.focus()
     box.current?.setSelectionRange(box.current.value.length, box.current.value.length)
@@ -48,7 +48,7 @@ export function Editor({ talk, message }: { readonly talk: Talk; readonly messag
   `
 }
 
-/** A changed greeting is sent to the model as text: it is not the card's greeting any more. */
+/** A changed greeting is no longer the card's greeting. So it is sent to the model as text. */
 function edited(text: string): (swipe: Swipe) => Swipe {
   return ({ greeting, ...swipe }) => ({
     ...swipe,

@@ -13,7 +13,7 @@ import type { Talk } from './talk.ts'
 
 /** The message to show. */
 export interface MessageProps extends Omit<ActionsProps, 'onLeaf'> {
-  /** Its position, for screen readers. */
+  /** The position of the message, for screen readers. */
   readonly label: string
 }
 

@@ -15,7 +15,10 @@ export interface ChatRequest {
 /** The author of a message: the user, or the character. */
 export type Role = 'user' | 'assistant'
 
-/** The request of a reply, and the reply's `x-request-id`, `x-character` and `x-model`; null without a successful reply. */
+/**
+ * The request of a reply, and the reply's `x-request-id`, `x-character` and `x-model`. The headers are null without a successful
+ * reply.
+ */
 export interface Origin {
   readonly request: ChatRequest
   readonly requestId: string | null
@@ -47,7 +50,7 @@ export interface Message {
   /** Unique in the conversation. */
   readonly id: number
   readonly role: Role
-  /** Whether it is the character's first message, which no model has written. */
+  /** Whether the message is the character's first message. No model has written this message. */
   readonly isOpening?: boolean
   /** At least one text. */
   readonly swipes: readonly Swipe[]
@@ -62,7 +65,7 @@ export function shownSwipe({ swipes, shown }: Message): Swipe {
   return swipes[shown] ?? swipes[0] ?? nothing
 }
 
-/** The messages, of which one is changed. */
+/** The messages with one of them changed. */
 export function withMessage(
   messages: readonly Message[],
   id: number,
@@ -76,7 +79,7 @@ export function withShownSwipe(message: Message, change: (swipe: Swipe) => Swipe
   return { ...message, swipes: message.swipes.map((swipe, index) => (index === message.shown ? change(swipe) : swipe)) }
 }
 
-/** A message with one more text, which is shown. */
+/** A message with a new text. The new text is shown. */
 export function withNewSwipe(message: Message, swipe: Swipe): Message {
   return { ...message, swipes: [...message.swipes, swipe], shown: message.swipes.length }
 }

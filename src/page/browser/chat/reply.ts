@@ -22,7 +22,7 @@ import { undoable } from './talks.ts'
 const runs = signal(0)
 
 effect(() => {
-  // The listener makes leaving the page slower, so it is there only while leaving would end a reply.
+  // The listener makes leaving the page slower. So it is set only while a reply is being streamed.
   if (runs.value > 0) addEventListener('beforeunload', askBeforeLeaving)
   else removeEventListener('beforeunload', askBeforeLeaving)
 })
@@ -44,7 +44,7 @@ export function send(talk: Talk, text: string): void {
   answer(talk)
 }
 
-/** Requests a reply to the last message, which is the user's. */
+/** Requests a reply to the last message. The last message must be a message of the user. */
 export function answer(talk: Talk): void {
   if (talk.run.value) return
   const before = talk.messages.value
@@ -53,7 +53,7 @@ export function answer(talk: Talk): void {
   void run(talk, id, before)
 }
 
-/** Requests another text of the last reply, with another seed. An empty text is replaced. */
+/** Requests another text for the last reply, with another seed. An empty text is replaced. */
 export function regenerate(talk: Talk): void {
   const last = talk.messages.value.at(-1)
   if (talk.run.value || last?.role !== 'assistant') return
@@ -77,7 +77,7 @@ export function continueReply(talk: Talk): void {
   void run(talk, last.id, asked)
 }
 
-/** Sends the conversation up to a message of the user again. The messages after it are removed. */
+/** Sends the conversation again, up to a message of the user. All later messages are removed. */
 export function sendAgain(talk: Talk, id: number): void {
   if (talk.run.value) return
   const place = talk.messages.value.findIndex((message) => message.id === id)
@@ -99,7 +99,7 @@ async function run(talk: Talk, messageId: number, asked: readonly Message[], see
   let origin: Origin = { request, requestId: null, character: null, model: null }
   batch(() => {
     runs.value++
-    // The last action cannot be undone any more, because that would remove the new reply.
+    // The last action can no longer be undone, because undoing it would remove the new reply.
     undoable.value = undefined
     talk.announcement.value = `${talk.name} is answering.`
     talk.run.value = { messageId, text: text.shown, textSoFar: () => text.whole, stop: () => controller.abort() }
@@ -117,7 +117,7 @@ async function run(talk: Talk, messageId: number, asked: readonly Message[], see
   batch(() => {
     talk.messages.value = withMessage(talk.messages.value, messageId, (kept) => withShownSwipe(kept, () => swipe))
     talk.run.value = undefined
-    // Only the beginning is announced, since most screen readers cannot be stopped within one announcement.
+    // Only the beginning is announced, because most screen readers cannot be stopped during an announcement.
     talk.announcement.value = `${talk.name}: ${text.whole.slice(start, start + 2000)}`
     runs.value--
   })
@@ -148,7 +148,7 @@ function endingBy(error: unknown): Ending {
   return { kind: 'failed', message: `${message} It can be sent again from ${moment} on.`, code }
 }
 
-/** A streamed text, which is shown at most once per frame. */
+/** A streamed text. It is rendered at most once per frame. */
 class StreamedText {
   whole: string
   readonly shown

@@ -7,7 +7,7 @@ const noGreeting = -1
 
 /**
  * The body of a request for a reply.
- * @param messages all messages so far; a message of the character at the end is continued
+ * @param messages all messages so far. If the last message is from the character, the model continues it
  * @param seed by default the model chooses a seed
  */
 export function requestFor(
@@ -18,7 +18,7 @@ export function requestFor(
 ): ChatRequest {
   const [first, second] = messages
   const greeting = first && shownSwipe(first).greeting
-  // The greeting is left out, because the service adds it, with the user's name in it.
+  // The greeting is left out, because the service adds the greeting and writes the user's name into it.
   const isWritten = greeting !== undefined && second?.role === 'user'
   const said = isWritten ? messages.slice(1) : messages
   const opensWithUser = said[0]?.role === 'user'

@@ -13,7 +13,7 @@ import { TransferButtons } from './transfer.ts'
 /** The service's bounds in characters. */
 const maxNameLength = 200
 const maxPersonaLength = 16_384
-/** The value of the menu's entry for a model that the menu does not list. */
+/** The value of the menu entry for a model that the menu does not list. */
 const other = '\u0000other'
 
 /** Models that the key may use; empty before they are loaded. */
@@ -27,7 +27,7 @@ effect(() => {
   failure.value = undefined
 })
 
-/** The settings of the chat, and the export and import of the conversation. Changes take effect at once. */
+/** The settings of the chat, and the export and import of the conversation. Changes take effect immediately. */
 export function SettingsDialog({ talk, onClose }: { readonly talk: Talk; readonly onClose: () => void }): VNode {
   useEffect(() => void loadModels(), [])
   return html`
@@ -97,7 +97,7 @@ function TemperatureField(): VNode {
   `
 }
 
-/** A listener that passes on the text of its field. */
+/** Makes a listener that passes the text of its field to `take`. */
 function onText(take: (text: string) => void): (event: Event) => void {
   return ({ currentTarget: field }) => {
     const hasText =

@@ -6,7 +6,7 @@ export interface Settings {
   readonly model: string
   /** Null for the model's default. */
   readonly temperature: number | null
-  /** The reader's name for the character; empty for "User". */
+  /** The name that the character uses for the reader. Empty for "User". */
   readonly userName: string
   /** A description of the reader. */
   readonly persona: string
@@ -21,7 +21,7 @@ effect(() => {
   try {
     localStorage.setItem(storedAs, JSON.stringify(settings.value))
   } catch {
-    // The chat works without storage, too.
+    // The chat also works without storage.
   }
 })
 

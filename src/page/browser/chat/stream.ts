@@ -13,7 +13,7 @@ export type FinishReason = string | null
 
 /** Characters of a stream that are parsed in one step. */
 const sliceLength = 16_384
-/** Milliseconds of parsing after which the page may paint and handle input. */
+/** After so many milliseconds of parsing, the page may paint and handle input. */
 const maxBusyMs = 12
 
 /**
@@ -70,7 +70,7 @@ async function* slicesOf(reply: Response): AsyncGenerator<string> {
   }
 }
 
-/** Yields to the page's other tasks. Browsers slow down timers in background tabs, but not messages. */
+/** Lets other tasks of the page run. A message is used, because browsers slow down timers in background tabs. */
 function rest(): Promise<void> {
   return new Promise((resolve) => {
     const { port1, port2 } = new MessageChannel()
@@ -88,7 +88,7 @@ interface ReadChunk {
   readonly fault?: Failure
 }
 
-/** The fields of a chunk that are read. The service writes them in this shape. */
+/** The fields of a chunk that the page reads. */
 interface Chunk {
   readonly choices?: readonly {
     readonly delta?: { readonly content?: string | null }

@@ -19,7 +19,7 @@ export interface Character {
 export interface Run {
   /** The message of the reply. */
   readonly messageId: number
-  /** The text that is shown. It may lack the newest pieces. */
+  /** The text that is shown. The newest pieces may be missing. */
   readonly text: Signal<string>
   /** The whole text that has arrived so far. */
   readonly textSoFar: () => string
@@ -34,10 +34,12 @@ interface KeptParts {
   readonly draft?: string
 }
 
-/** A conversation with a character. A talk is not part of a component, so replies go on while it is not shown. */
+/**
+ * A conversation with a character. It is not part of a component, so that replies continue while the conversation is not shown.
+ */
 export class Talk {
   readonly name: string
-  /** The `conversation_id` of all requests, with which the card's random choices stay the same. */
+  /** The `conversation_id` of all requests. With the same id, the card's random choices stay the same. */
   readonly id: string
   /** Unix milliseconds. */
   readonly created: number
@@ -46,7 +48,7 @@ export class Talk {
   readonly draft: Signal<string>
   readonly editing = signal<{ readonly id: number; readonly text: string } | undefined>(undefined)
   readonly run = signal<Run | undefined>(undefined)
-  /** The text for screen readers: that a reply begins, and the reply when it is complete. */
+  /** The text for screen readers. It says that a reply begins, and later it is the complete reply. */
   readonly announcement = signal('')
   readonly character = signal<Character | Failure | undefined>(undefined)
 
@@ -58,12 +60,12 @@ export class Talk {
     this.draft = signal(kept.draft ?? '')
   }
 
-  /** Whether there is any message but a greeting. */
+  /** Whether there is a message other than the greeting. */
   get hasBegun(): boolean {
     return this.messages.value.some(({ role }) => role === 'user') || this.messages.value.length > 1
   }
 
-  /** The messages, including the text of a running reply that has come so far. */
+  /** The messages. They include the text of the running reply that has already come. */
   get messagesSoFar(): readonly Message[] {
     const { value: run } = this.run
     if (!run) return this.messages.value

@@ -4,15 +4,15 @@ import { identity } from '../base/session.ts'
 import { type Keeping, keep, restore } from './kept-talks.ts'
 import { Talk } from './talk.ts'
 
-/** The conversations of this tab by the character's name. */
+/** The conversations of this tab, by the name of the character. */
 const talks = new Map<string, Talk>()
-/** Functions that stop the storing of each conversation. */
+/** For each conversation, the function that ends its storing. */
 const ends = new Map<Talk, () => void>()
 
 /** The shown conversation. */
 export const current = signal<Talk | undefined>(undefined)
 
-/** Whether each conversation is stored; missing until the first attempt. */
+/** Whether each conversation is stored. A conversation is missing until the first attempt to store it. */
 export const keeping = signal<ReadonlyMap<Talk, Keeping>>(new Map())
 
 /** The last action that can be undone. */
@@ -21,14 +21,14 @@ export const undoable = signal<{ readonly said: string; readonly undo: () => voi
 const storedCurrent = 'conservatory-chat-current'
 /** Milliseconds between a change and storing it. */
 const saveDelayMs = 400
-/** Milliseconds between two savings during a streamed reply. */
+/** Milliseconds between two saves of a conversation during a streamed reply. */
 const saveDelayDuringReplyMs = 3000
 
 let account = identity.value?.account ?? ''
 
 effect(() => {
   const who = identity.value
-  // After a key has expired, the reader may sign in with another key of the same account, so the conversations stay.
+  // After a key has expired, the reader may sign in with another key of the same account. So the conversations stay.
   if (who === undefined || (who === null && sessionStorage.length > 0) || who?.account === account) return
   account = who?.account ?? ''
   forgetAll()
@@ -51,12 +51,12 @@ export function openLast(): boolean {
   return name !== null
 }
 
-/** Shows no conversation. All conversations go on. */
+/** Hides the conversation. All conversations continue. */
 export function leave(): void {
   current.value = undefined
 }
 
-/** Shows another conversation with the same character in place of the former conversation. This can be undone. */
+/** Replaces a conversation by another one with the same character, and shows it. This can be undone. */
 export function replace(former: Talk, next: Talk, said: string): void {
   former.run.value?.stop()
   take(next)
@@ -88,7 +88,7 @@ function show(talk: Talk): void {
   void talk.loadCharacter()
 }
 
-/** Puts a conversation in the place of the former conversation with its character, and stores it after each change. */
+/** Makes a conversation the only one with its character, and stores it after each change. */
 function take(talk: Talk): Talk {
   const former = talks.get(talk.name)
   if (former) ends.get(former)?.()

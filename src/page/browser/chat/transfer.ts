@@ -48,7 +48,7 @@ function exportTalk(talk: Talk): void {
   save(new Blob([text], { type: 'application/jsonl' }), `${plain} ${day}.jsonl`)
 }
 
-/** @throws Error if the file is too large, or is no conversation */
+/** @throws Error if the file is too large, or is not a conversation */
 async function importFile(talk: Talk, file: File): Promise<void> {
   if (file.size > maxBytes) {
     throw new Error(`This file is larger than ${formatBytes(maxBytes)}, which is the most that is imported.`)
@@ -61,9 +61,7 @@ async function importFile(talk: Talk, file: File): Promise<void> {
   if (skipped > 0) sayDone(`${formatNumber(skipped)} lines of the file are no messages, and were left out.`)
 }
 
-/**
- * The messages. If the first message is a greeting of the card, it is marked, so that the service writes it with the user's name.
- */
+/** Marks the first message if it is a greeting of the card. The service then writes this greeting with the user's name. */
 function withGreetings(messages: readonly Message[], { character }: Talk): readonly Message[] {
   const [first, ...rest] = messages
   const { value: known } = character

@@ -6,13 +6,17 @@ import { Conversation } from './conversation.ts'
 import { Gallery } from './gallery.ts'
 import { current, leave, open, openLast } from './talks.ts'
 
-/** The view: the conversation with the character of the address, or the last conversation; otherwise the list of characters. */
+/**
+ * The chat: the conversation with the character of the address, or the last conversation. If there is none, the list of
+ * characters.
+ */
 export function View(): VNode {
   const [, wanted] = place.value
   const wasShown = useRef(false)
   useEffect(() => {
     if (wanted) open(wanted)
-    // A reader who comes from another view gets the last conversation. In this view, Back and “Chat” in the bar open the list.
+    // If the reader comes from another view, the last conversation is opened. Inside the chat, Back and “Chat” in the bar open
+    // the list.
     else if (wasShown.current || !openLast()) leave()
     wasShown.current = true
   }, [wanted])

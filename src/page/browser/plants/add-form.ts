@@ -9,14 +9,17 @@ import { add, tag as filter, said } from './list.ts'
 import { quoted, type SentPlant } from './plant.ts'
 import { reveal } from './table.ts'
 
-/** The typed values; they stay when the view changes. */
+/** The typed values. They stay when the view changes. */
 const name = signal('')
 const tag = signal('')
 
 const isSending = signal(false)
 const failure = signal<Failure | undefined>(undefined)
 
-/** The sent plant, until it is added, and its idempotency key. A retry uses the same key, so no second plant is added. */
+/**
+ * The plant that was sent, until it is added, and its idempotency key. A retry uses the same key, so that no second plant is
+ * added.
+ */
 let attempt: { readonly sent: string; readonly key: string } | undefined
 
 effect(() => {
@@ -72,12 +75,12 @@ async function submit(event: SubmitEvent): Promise<void> {
     failure.value = Failure.of(error)
   } finally {
     isSending.value = false
-    // Moves the focus to the name: the reader may type the next plant, or correct a refused name.
+    // The name gets the focus, so that the reader can type the next plant or correct a refused name.
     if (form instanceof HTMLFormElement) form.querySelector('input')?.focus()
   }
 }
 
-/** Shows an added plant, or says why the list does not have it. */
+/** Shows an added plant. If the list cannot show the plant, says why. */
 function tellOf(made: SentPlant): void {
   const shown = may('plants:read') ? add(made) : undefined
   if (shown) reveal(shown)

@@ -16,7 +16,7 @@ export interface DetailsProps {
   readonly onClose: () => void
 }
 
-/** Shows the whole name and tag of a plant: they may be too long for a row of the table. */
+/** Shows the whole name and tag of a plant, because they may be too long for a row of the table. */
 export function Details({ plant, mayDelete, onDelete, onTag, onClose }: DetailsProps): VNode {
   const { name, tag, id } = plant
   return html`
@@ -70,7 +70,7 @@ function name({ name, tag }: Plant): string {
   return tag === undefined ? name : `${name} (${tag})`
 }
 
-/** Deletes a plant. A plant that is gone already is no failure. @returns a sentence for the reader */
+/** Deletes a plant. If the plant was already deleted, this is not a failure. @returns a sentence for the reader */
 async function deletePlant(id: number, name: string): Promise<string> {
   const wasThere = await ask(`plants/${id}`, { method: 'DELETE' }).then(
     () => true,

@@ -21,7 +21,7 @@ import {
   typedTag,
 } from './list.ts'
 
-/** The filters of the list: the page filters by name, the service by tag. */
+/** The filters of the list. The page filters by name, and the service filters by tag. */
 export function Filters(): VNode {
   return html`
     <form class="filters" role="search" aria-label="Find plants" onSubmit=${(event: Event) => event.preventDefault()}>
@@ -40,14 +40,15 @@ export function Filters(): VNode {
 }
 
 /**
- * Loads the plants with the typed tag. Also handles the event `search`, which comes when the button in the field clears it.
+ * Loads the plants with the typed tag. Also handles the event `search`, which comes when the button in the field clears the
+ * field.
  */
 function chooseTag(): void {
   const wanted = typedTag.value.trim()
   if (wanted !== tag.value) reload(wanted)
 }
 
-/** How much of the list is loaded, with buttons for the rest. */
+/** Shows how much of the list is loaded, with buttons to load the rest. */
 export function Standing(): VNode {
   const isLoadingAll = loading.value === 'all'
   const mayLoad = isLoaded.value && hasMore.value && !isFull.value
@@ -66,8 +67,8 @@ export function Standing(): VNode {
 }
 
 /**
- * The progress of “Load all”. The bar is no live region, because screen readers would announce the bar after each page of
- * plants. They announce the sentence above the bar.
+ * The progress of “Load all”. The bar is not a live region, because screen readers would announce it after each page of plants.
+ * They announce the sentence above the bar instead.
  */
 function Progress(): VNode {
   const here = plants.value.length

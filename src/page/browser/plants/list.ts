@@ -6,10 +6,10 @@ import { type Plant, type SentPlant, searchable, toPlant, withPlant } from './pl
 
 const pageSize = 1000
 
-/** The maximum of loaded plants: a longer list would be higher than browsers can show. */
+/** The most loaded plants. A longer list would be higher than browsers can show. */
 const maxPlants = 250_000
 
-/** The longest `retry-after` for which “Load all” waits; a longer `retry-after` stops “Load all”. */
+/** The longest `retry-after` for which “Load all” waits. A longer one stops “Load all”. */
 const maxPauseSeconds = 120
 
 /** The loaded plants in the order of the service. */
@@ -24,7 +24,7 @@ export const typedTag = signal('')
 /** Only plants with this text in their names are shown. */
 export const needle = signal('')
 
-/** The cursor of the next page; null at the end, and undefined before the first page. */
+/** The cursor of the next page. Null after the last page, and undefined before the first page. */
 const next = signal<string | null | undefined>(undefined)
 
 /** What is being loaded: nothing, one page, or all plants. */
@@ -33,7 +33,7 @@ export const loading = signal<'nothing' | 'page' | 'all'>('nothing')
 /** The reason why loading has stopped. */
 export const failure = signal<Failure | undefined>(undefined)
 
-/** The seconds of a `retry-after` for which “Load all” waits; 0 when it does not wait. */
+/** The seconds for which “Load all” waits because of a `retry-after`. 0 if “Load all” does not wait. */
 export const pause = signal(0)
 
 /** The number of plants of the account, if the service counts them. */
@@ -47,19 +47,19 @@ export const found = computed(() => {
 
 const maxTags = 200
 
-/** Tags of loaded plants, as suggestions; they stay when the filter changes. */
+/** Tags of loaded plants, as suggestions. They stay when the filter changes. */
 export const tags = signal<readonly string[]>([])
 
 /** Whether a page has been loaded. */
 export const isLoaded = computed(() => next.value !== undefined)
 
-/** Whether there are more plants than the loaded ones. */
+/** Whether there are more plants than the loaded plants. */
 export const hasMore = computed(() => next.value !== null)
 
 /** Whether the maximum of plants is loaded. */
 export const isFull = computed(() => plants.value.length >= maxPlants)
 
-/** A sentence about the last action, in a line above the list: a notice at the bottom would hide the newest plants. */
+/** A sentence about the last action. It is shown above the list, because a notice at the bottom would hide the newest plants. */
 export const said = signal('')
 
 let running: AbortController | undefined
@@ -157,7 +157,7 @@ function learnTags(page: readonly SentPlant[]): void {
 
 /**
  * While “Load all” runs, waits for the `retry-after` of a 429.
- * @throws the error if it is no such 429, or if its `retry-after` is too long
+ * @throws the error if “Load all” does not run, if the error is not a 429, or if the `retry-after` is too long
  */
 async function waitFor(error: unknown, signal: AbortSignal): Promise<void> {
   const { status, retryAfter } = Failure.of(error)
@@ -184,7 +184,7 @@ interface SentLimits {
   readonly data: readonly { readonly limit: string; readonly of: string; readonly used: number | null }[]
 }
 
-/** Loads the number of plants, which is shown beside the number of loaded ones. A failure is ignored. */
+/** Loads the number of the account's plants, to show it beside the number of loaded plants. A failure is ignored. */
 async function countOwn(): Promise<void> {
   own.value = undefined
   const { data } = await getJson<SentLimits>('limits').catch(() => ({ data: [] }))
@@ -193,7 +193,8 @@ async function countOwn(): Promise<void> {
 
 /**
  * Adds a new plant to the list.
- * @returns the plant if the list has it now; undefined if its place is not loaded, or if the list has another tag
+ * @returns the plant if the list now has it. Undefined if the plant's place in the list is not loaded, or if the list has another
+ * tag
  */
 export function add(sent: SentPlant): Plant | undefined {
   own.value = own.value === undefined ? undefined : own.value + 1

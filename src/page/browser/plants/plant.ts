@@ -26,7 +26,7 @@ export function searchable(text: string): string {
   return text.normalize('NFKC').toLowerCase()
 }
 
-/** A quoted name for a sentence. Its writing direction is isolated, and a long name is cut. */
+/** A name in quotation marks, for a sentence. The writing direction is isolated, and a long name is cut. */
 export function quoted(name: string): string {
   const letters = [...name]
   const short = letters.length > 60 ? `${letters.slice(0, 60).join('')}…` : name
@@ -34,7 +34,8 @@ export function quoted(name: string): string {
 }
 
 /**
- * The list with one more plant at its place in the service's order: own plants come first, in the order of their ids.
+ * Inserts a plant into the list at its place in the service's order: the account's own plants come first, in the order of their
+ * ids.
  * @param isWhole whether the list has no further pages
  * @returns undefined if the place is on a further page
  */

@@ -21,10 +21,10 @@ export interface TableProps {
 /** The height of a row in pixels, as in the style sheet. */
 const rowHeight = 44
 
-/** The index of the active row, from which the keys move. */
+/** The index of the active row. The keys move the active row. */
 const active = signal(0)
 
-/** The key of a plant that is to be scrolled into sight. */
+/** The key of the plant to scroll to. */
 const revealed = signal<number | undefined>(undefined)
 
 /** Scrolls to a plant, and makes it the active row. */
@@ -33,8 +33,8 @@ export function reveal({ key }: Plant): void {
 }
 
 /**
- * The table of plants. Only the rows in sight are in the document, so the focus stays on the table and not on a row; the keys
- * move the active row.
+ * The table of plants. Only the rows in sight are in the document. So the table has the focus, and not a row, and the keys move
+ * the active row.
  */
 export function PlantTable(props: TableProps): VNode {
   const { plants, hasMore, onEnd } = props
@@ -98,7 +98,7 @@ function Row({ plant, index, isActive, table }: RowProps): VNode {
   `
 }
 
-/** A listener for a button in a row; the click does not open the row. */
+/** Makes a listener for a button in a row. The click on the button does not open the row. */
 function alone(work: () => void): (event: Event) => void {
   return (event) => {
     event.stopPropagation()
@@ -110,7 +110,7 @@ function rowId(key: number): string {
   return `plant-${key}`
 }
 
-/** The index of the next active row, for each key that moves it. */
+/** For each key, the function that returns the index of the next active row. */
 const moves: Readonly<Record<string, (from: number, rows: number, inSight: number) => number>> = {
   ArrowDown: (from) => from + 1,
   ArrowUp: (from) => from - 1,

@@ -41,7 +41,7 @@ function List(): VNode | null {
   `
 }
 
-/** The text in place of an empty table, with a way to continue. */
+/** The text that is shown instead of an empty table, with a way to continue. */
 function Nothing(): VNode {
   if (plants.value.length > 0) {
     const which = hasMore.value ? 'None of the plants that are loaded has' : 'No plant has'
@@ -75,7 +75,7 @@ function close(): void {
   opened.value = undefined
 }
 
-/** Closes the dialog, and gives the focus to the table: the button that had the focus is gone with the plant. */
+/** Closes the dialog, and gives the focus to the table, because the button that had the focus has disappeared with the plant. */
 function focusTable(): void {
   close()
   const places = ['.plants-table', '#new-name'].map((place) => document.querySelector<HTMLElement>(place))
@@ -83,8 +83,8 @@ function focusTable(): void {
 }
 
 /**
- * Loads the next page when the end of the list comes into sight, except during a search: the end of its few results is always in
- * sight, so page after page would be loaded.
+ * Loads the next page when the end of the list comes into sight, but not during a search: with few results, the end is always in
+ * sight, and one page after another would be loaded.
  */
 function loadMore(): void {
   if (needle.value.trim() === '') load('page')

@@ -17,7 +17,7 @@ const reasons: Readonly<Record<string, string>> = {
   context: 'the model’s context has no more room',
 }
 
-/** The most lore entries, and the most keys of an entry, that are shown. Further ones are only counted. */
+/** The most lore entries, and the most keys of an entry, that are shown. Further entries and keys are only counted. */
 const maxEntries = 300
 const maxKeys = 20
 

@@ -8,7 +8,7 @@ import { type PromptMessage, textOfMessage } from './prompt.ts'
 /** The number of messages that are shown at first, and that each click on the button adds. */
 const portion = 50
 
-/** The messages that a model gets, each of which can be unfolded. */
+/** The messages that a model gets. Each message can be unfolded. */
 export function Messages({ messages }: { readonly messages: readonly PromptMessage[] }): VNode {
   const count = useSignal(portion)
   const left = messages.length - count.value

@@ -38,7 +38,7 @@ export interface Lore {
   readonly dropped?: string
 }
 
-/** A prompt, and its model. */
+/** A prompt, and the model that it was made for. */
 export interface MadePrompt {
   readonly prompt: Prompt
   /** The name of the first candidate model that accepts the prompt. */
@@ -54,7 +54,7 @@ export async function makePrompt(body: ChatBody, signal: AbortSignal): Promise<M
   return { prompt, madeFor: decodeURIComponent(reply.headers.get('x-model') ?? '') }
 }
 
-/** Known differences between the prompt that is made now and the prompt that was sent, a sentence for each. */
+/** The known differences between the prompt that is made now and the prompt that was sent. Each difference is a sentence. */
 export function knownDifferences({ prompt, madeFor }: MadePrompt, record: LedgerRecord | undefined): string[] {
   if (!record || record.state === 'running') return []
   const { tokens, character } = prompt
@@ -70,7 +70,7 @@ export function knownDifferences({ prompt, madeFor }: MadePrompt, record: Ledger
   return found
 }
 
-/** The text of a message; other parts are named in brackets. */
+/** The text of a message. Other parts are named in brackets. */
 export function textOfMessage({ content, tool_calls }: PromptMessage): string {
   const parts = Array.isArray(content) ? content.map(textOfPart) : [typeof content === 'string' ? content : '']
   const calls = tool_calls === undefined ? [] : [`[tool calls] ${JSON.stringify(tool_calls, undefined, 2)}`]

@@ -68,14 +68,17 @@ export function Sections({ tokens }: { readonly tokens: Prompt['tokens'] }): VNo
   `
 }
 
-/** The sections with tokens, and the tokens that a model's format adds around each message. */
+/** Adds a section for the tokens that a model's format adds around each message. */
 function withRest({ total, sections }: Prompt['tokens']): readonly SectionTokens[] {
   const rest = total - sections.reduce((sum, { tokens }) => sum + tokens, 0)
   const all = rest > 0 ? [...sections, { section: 'between', tokens: rest }] : sections
   return all.filter(({ tokens }) => tokens > 0)
 }
 
-/** The title of a section. A newer service may send a section that this page does not know; its title is its name. */
+/**
+ * The title of a section. A newer service may send a section that this page does not know. Then the title is the name of the
+ * section.
+ */
 function titleOf({ section }: SectionTokens): string {
   return titles[section] ?? clip(section.replaceAll('_', ' '))
 }

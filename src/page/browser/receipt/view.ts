@@ -14,9 +14,9 @@ import { Sections } from './sections.ts'
 
 /** The request of a receipt. */
 export interface ReceiptProps {
-  /** The body for `/chat/completions`. The prompt is loaded again only when this property is another object. */
+  /** The body for `/chat/completions`. If this property becomes another object, the prompt is loaded again. */
   readonly request: ChatBody
-  /** The `x-request-id` of the reply; null if there is no successful reply, missing if the request was not sent. */
+  /** The `x-request-id` of the reply. Null if there is no successful reply. Missing if the request was not sent. */
   readonly requestId?: string | null
 }
 

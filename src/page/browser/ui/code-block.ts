@@ -10,7 +10,7 @@ export interface CodeBlockProps {
   readonly language: string
 }
 
-/** A block of code with a button that copies it. The block can have the focus, so that the arrow keys scroll its text. */
+/** A block of code with a button that copies the code. The block can have the focus, so that the arrow keys scroll the code. */
 export function CodeBlock({ text, language }: CodeBlockProps): VNode {
   const isCopied = useSignal(false)
   const take = async () => {

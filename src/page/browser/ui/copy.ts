@@ -24,6 +24,6 @@ export function save(content: Blob, name: string): void {
   const address = URL.createObjectURL(content)
   const link = Object.assign(document.createElement('a'), { href: address, download: name })
   link.click()
-  // After a minute the browser has begun to read the file.
+  // The browser needs the address until it reads the file. A minute is enough.
   setTimeout(() => URL.revokeObjectURL(address), 60_000)
 }

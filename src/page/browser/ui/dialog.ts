@@ -10,7 +10,7 @@ export interface DialogProps {
   readonly class?: string
 }
 
-/** A modal dialog. The browser keeps the focus in it, closes it with Escape, and restores the focus. */
+/** A modal dialog. The browser keeps the focus inside, closes the dialog with Escape, and then restores the focus. */
 export function Dialog({ title, onClose, children, class: name = '' }: DialogProps): VNode {
   const dialog = useRef<HTMLDialogElement>(null)
   useLayoutEffect(() => {

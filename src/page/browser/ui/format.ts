@@ -1,4 +1,4 @@
-/** Makes a formatter at its first use: a formatter takes some 20 ms on a phone, and a view uses few of them. */
+/** Makes a formatter at its first use. On a phone this takes about 20 ms, and a view uses only a few formatters. */
 function lazily<T>(make: () => T): () => T {
   let made: T | undefined
   return () => {
@@ -32,12 +32,12 @@ export function formatShare(fraction: number): string {
   return shares().format(fraction)
 }
 
-/** Bytes, in megabytes from one megabyte up, in kilobytes below. */
+/** A number of bytes: in megabytes from one megabyte on, otherwise in kilobytes. */
 export function formatBytes(value: number): string {
   return value < 1_000_000 ? kilobytes().format(value / 1000) : megabytes().format(value / 1_000_000)
 }
 
-/** Milliseconds, in seconds from one second up; null becomes a dash. */
+/** A duration: in seconds from one second on, otherwise in milliseconds. Null becomes a dash. */
 export function formatDuration(milliseconds: number | null): string {
   if (milliseconds === null) return '–'
   return milliseconds < 1000 ? `${Math.round(milliseconds)} ms` : `${(milliseconds / 1000).toFixed(1)} s`

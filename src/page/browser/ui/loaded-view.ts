@@ -21,7 +21,7 @@ export function Loaded({ view: entry }: { readonly view: LoadedView }): VNode {
     return html`<p class="waiting" role="status">Loading …</p>`
   }
   if (view instanceof Failure) {
-    // A second import would fail, too: browsers cache the failure of a module until the page is reloaded.
+    // A second import would fail too, because browsers cache the failure of a module until the page is reloaded.
     return html`
       <div class="waiting" role="alert">
         <p>${view.message}</p>

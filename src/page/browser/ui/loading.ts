@@ -14,8 +14,8 @@ export interface Loading<T> {
 
 /**
  * Loads a value while a component is shown.
- * @param load sends the request; its signal aborts when the component is removed
- * @param inputs the value is loaded again when one of them changes
+ * @param load sends the request. The signal aborts when the component is removed
+ * @param inputs when one of these values changes, `load` is called again
  */
 export function useLoading<T>(load: (signal: AbortSignal) => Promise<T>, inputs: readonly unknown[]): Loading<T> {
   const state = useSignal<Omit<Loading<T>, 'again'>>({})
@@ -36,7 +36,7 @@ export function useLoading<T>(load: (signal: AbortSignal) => Promise<T>, inputs:
   return { ...state.value, again: () => (round.value += 1) }
 }
 
-/** Shows that a value is being loaded, or why that failed, with a button to try again. */
+/** Shows that a value is being loaded. If loading has failed, shows the reason and a button to try again. */
 export function Waiting({ loading, what }: { readonly loading: Loading<unknown>; readonly what: string }): VNode {
   if (!loading.failure) return html`<p class="waiting" role="status">Loading ${what} …</p>`
   return html`

@@ -10,7 +10,9 @@ export interface LongTextProps {
   readonly what: string
 }
 
-/** Characters that are shown at first, and that each click on the button adds: a megabyte in one step would block the page. */
+/**
+ * The characters that are shown at first, and that each click on the button adds. A megabyte in one step would block the page.
+ */
 const portion = 8000
 
 /** A text with its line breaks. A long text is shown in portions. */
@@ -39,7 +41,7 @@ export function clip(text: string, maxLength = 100): string {
 }
 
 /**
- * A text with visible control characters: they become symbols of Unicode's block "Control Pictures". Tabs stay, and every
+ * Makes the control characters of a text visible: they become symbols of Unicode's block "Control Pictures". Tabs stay, and every
  * line break becomes a line feed.
  */
 export function visible(text: string): string {

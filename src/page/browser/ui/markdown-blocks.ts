@@ -2,9 +2,12 @@ import { Lexer, type Token, type Tokens } from 'marked'
 import type { ComponentChild } from 'preact'
 import { nodesOf, plainNode } from './markdown-nodes.ts'
 
-/** Characters that are lexed in one step: a slow phone can lex so many in a frame. */
+/** The characters that are lexed in one step. A slow phone can lex this number in a frame. */
 const windowLength = 1024
-/** Blocks of these types are lexed whole up to this many characters: they have few nodes, and a cut would be visible. */
+/**
+ * Blocks of these types are lexed as a whole if they have at most this many characters, because a cut would be visible. Such
+ * blocks have few nodes.
+ */
 const maxBlockLengths: Readonly<Record<string, number>> = { paragraph: 8192, code: 16_384, table: 1536 }
 const maxBlockLength = Math.max(...Object.values(maxBlockLengths))
 
@@ -12,7 +15,8 @@ const maxBlockLength = Math.max(...Object.values(maxBlockLengths))
 const maxMarks = (length: number) => Math.max(600, 0.3 * length)
 const marks = /[*_~[\]`<>\\!|]/g
 /**
- * A line that nests quotes and lists too deeply for the lexer's stack. The pattern is unambiguous, so it does not backtrack long.
+ * Matches a line with so many nested quotes and lists that the lexer's stack would overflow. The pattern is unambiguous, so it
+ * does not backtrack long.
  */
 const nested = /^[ \t]*(?:(?:>|[-*+]|\d{1,9}[.)])[ \t]*){16}/m
 
@@ -26,7 +30,7 @@ export interface Portion {
  * Reads Markdown block by block. While a text grows, only its last block is read again.
  */
 export class MarkdownReader {
-  /** The fence or the table head of a block that was too long for one window; it is put before the next window. */
+  /** If a block was too long for one window, its fence or table head. It is written before the next window. */
   #prefix = ''
   readonly #links: Lexer['tokens']['links'] = {}
 
@@ -47,7 +51,7 @@ export class MarkdownReader {
     }
     const longer = text.slice(start, start + longest)
     const lexed = this.#lex(longer)
-    // Further blocks of the longer window are left to the next frames.
+    // The next frames take further blocks of the longer window.
     const [isAll, first] = [(lexed?.length ?? 0) <= 3, lexed?.slice(0, 3)]
     return this.#take(first, longer, { text, start, isWhole: isWhole && isAll })
   }
@@ -94,7 +98,8 @@ export class MarkdownReader {
   }
 
   /**
-   * Takes the text before the first empty line of a window that cannot be lexed: the cause may be in the text after this line.
+   * Takes only the text before the first empty line of a window that cannot be lexed, because the cause may be in the text after
+   * this line.
    */
   #firstOf(source: string, start: number): Portion | undefined {
     const end = source.indexOf('\n\n') + 2
@@ -111,7 +116,7 @@ export class MarkdownReader {
     return { nodes: [plainNode(source.slice(0, end))], end: start + end }
   }
 
-  /** Takes the part of a block that is in the window. The next window has the rest as a block of its own. */
+  /** Takes the part of a block that is in the window. In the next window, the rest is a separate block. */
   #cut(tokens: readonly Token[], source: string, start: number): Portion {
     const [block] = tokens
     if (block?.type === 'list' && isList(block) && block.items.length > 1) {
@@ -126,7 +131,7 @@ export class MarkdownReader {
   }
 }
 
-/** The text without a short unfinished last line: `-` alone means something else than `- one`. */
+/** The text without a short unfinished last line. For example, `-` alone has another meaning than `- one`. */
 function wholeLines(text: string): string {
   const end = text.lastIndexOf('\n') + 1
   return text.length - end > windowLength ? text : text.slice(0, end)
@@ -146,7 +151,7 @@ function withoutLastBlock(tokens: readonly Token[]): readonly Token[] {
   return tokens.slice(0, Math.max(0, last))
 }
 
-/** The lines that the rest of a cut block needs in front: the fence of code, the head of a table. */
+/** The lines that must be written before the rest of a cut block: the fence of code, or the head of a table. */
 function headOf(block: Token | undefined, source: string): string {
   const lines = block?.type === 'table' ? 2 : block?.type === 'code' && /^ {0,3}(?:```|~~~)/.test(source) ? 1 : 0
   return source
@@ -155,7 +160,7 @@ function headOf(block: Token | undefined, source: string): string {
     .join('')
 }
 
-/** The place to cut: after the last line, else after the last word, else at the end, but not inside a surrogate pair. */
+/** The index at which to cut: after the last line, else after the last word, else at the end. Never inside a surrogate pair. */
 function placeToCut(source: string): number {
   for (const mark of ['\n', ' ']) {
     const place = source.lastIndexOf(mark)

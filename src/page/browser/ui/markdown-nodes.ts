@@ -2,10 +2,10 @@ import type { MarkedToken, Token, Tokens } from 'marked'
 import { type ComponentChild, h } from 'preact'
 import { CodeBlock } from './code-block.ts'
 
-/** Tokens at deeper levels are shown as plain text, since each level takes a stack frame. */
+/** Tokens at deeper levels are shown as plain text, because each level needs a stack frame. */
 const maxDepth = 12
 
-/** Named entities that models sometimes write; all others stay unchanged. */
+/** Named entities that models sometimes write. All other entities stay unchanged. */
 const entities: ReadonlyMap<string, string> = new Map([
   ...Object.entries({ amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", nbsp: '\u00a0' }),
   ...Object.entries({ copy: '©', hellip: '…', ndash: '–', mdash: '—', larr: '←', rarr: '→' }),
@@ -40,7 +40,7 @@ const known: ReadonlySet<string> = new Set([
   ...['link', 'list', 'list_item', 'paragraph', 'space', 'strong', 'table', 'text'],
 ])
 
-/** Whether a token is one of marked's own; no extensions are used here. */
+/** Whether a token is one of the built-in tokens of marked. No extensions are used here. */
 function isKnown(token: Token): token is MarkedToken {
   return known.has(token.type)
 }
@@ -116,7 +116,7 @@ function tableNode({ header, rows }: Tokens.Table, depth: number): ComponentChil
   return h('div', { class: 'scroll', tabIndex: 0, role: 'region', 'aria-label': 'Table' }, table)
 }
 
-/** A link with http(s); all other links are shown as text. Pictures become links, so no picture is fetched. */
+/** A link with http(s). All other links are shown as text. Pictures become links, so that no picture is fetched. */
 function linkNode(token: Tokens.Link | Tokens.Image, depth: number): ComponentChild {
   const address = webAddress(token.href)
   if (address === undefined) return token.raw

@@ -12,7 +12,7 @@ export interface MarkdownProps {
   readonly isGrowing?: boolean
 }
 
-/** Milliseconds of a frame that all texts of the page may take together; the rest waits for the next frame. */
+/** Milliseconds of a frame that all texts of the page together may take. The remaining text waits for the next frame. */
 const frameBudgetMs = 2
 let budgetEnd = 0
 
@@ -28,14 +28,14 @@ function hasTime(): boolean {
   return now < budgetEnd
 }
 
-/** Characters after which a section ends. The browser lays out a section when the section comes into sight. */
+/** A section ends after so many characters. The browser lays out a section when the section comes into sight. */
 const sectionLength = 2000
 
-/** The state of reading a text. Finished blocks are nodes that never change, so that more text does not render them again. */
+/** The state of reading a text. The nodes of finished blocks never change, so that new text does not render them again. */
 class Progress {
   source = ''
   #isWhole = false
-  /** The start of the unfinished rest. */
+  /** The index at which the unfinished rest begins. */
   end = 0
   readonly sections: VNode[] = []
   readonly reader = new MarkdownReader()
@@ -78,7 +78,7 @@ function sectionOf(position: number, children: readonly ComponentChild[]): VNode
   return html`<div key=${position} class="section">${[...children]}</div>`
 }
 
-/** Characters of the unread rest that are shown as plain text until they are read. */
+/** The characters of the unread rest that are shown as plain text for now. */
 const shownUnread = 1000
 
 function tailOf({ end, reader }: Progress, text: string, isDone: boolean): readonly ComponentChild[] {

@@ -11,7 +11,7 @@ interface Notice {
   readonly text: string
 }
 
-/** The maximum number of shown notices; a further notice replaces the oldest. */
+/** The most notices that are shown. A further notice replaces the oldest notice. */
 const maxNotices = 4
 
 const notices = signal<readonly Notice[]>([])
@@ -22,7 +22,7 @@ effect(() => {
   if (identity.value === null) notices.value = []
 })
 
-/** Milliseconds that a notice of success stays, and milliseconds more for each character. */
+/** Milliseconds for which a notice of success stays, and the additional milliseconds for each character. */
 const shownMs = 5000
 const shownMsPerCharacter = 60
 
@@ -31,7 +31,9 @@ export function sayDone(text: string): void {
   say('done', text)
 }
 
-/** Shows a failure, unless the reader has stopped the action. The notice stays until it is dismissed or newer ones replace it. */
+/**
+ * Shows a failure, unless the reader has stopped the action. The notice stays until it is dismissed or newer notices replace it.
+ */
 export function sayFailure(error: unknown): void {
   const { code, message } = Failure.of(error)
   if (code !== 'stopped') say('fault', message)
@@ -55,7 +57,7 @@ export function Notices(): VNode {
 }
 
 function Line({ notice: { id, kind, text } }: { readonly notice: Notice }): VNode {
-  // A notice under the pointer or with the focus stays.
+  // A notice stays while it is under the pointer or has the focus.
   const [isPointed, setPointed] = useState(false)
   const [isFocused, setFocused] = useState(false)
   const goes = kind === 'done' && !isPointed && !isFocused

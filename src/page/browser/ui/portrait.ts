@@ -12,7 +12,7 @@ export interface PortraitProps {
   readonly hasPicture: boolean
 }
 
-/** The maximum number of cached pictures; the least recently shown picture is evicted. */
+/** The most cached pictures. The least recently shown picture is evicted. */
 const maxPictures = 300
 
 /** Object URLs of pictures by digest. */
@@ -51,7 +51,7 @@ function pictureOf(name: string, digest: string): Promise<string | undefined> {
   return picture
 }
 
-/** @returns the object URL of a picture; undefined if it cannot be loaded, which is not reported */
+/** @returns the object URL of a picture. Undefined if the picture cannot be loaded; the page does not report this failure */
 async function fetchPicture(name: string, digest: string): Promise<string | undefined> {
   try {
     const reply = await ask(`${characterPath(name)}/avatar`)

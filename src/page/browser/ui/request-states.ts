@@ -68,7 +68,9 @@ export const stateTitles: readonly (readonly [string, string])[] = [...known].ma
   title,
 ])
 
-/** The words for a state. A newer service may send a state that this page does not know; its title is its name. */
+/**
+ * The words for a state. A newer service may send a state that this page does not know. Then the title is the name of the state.
+ */
 export function wordsOfState(state: string): StateWords {
   return known.get(state) ?? { kind: 'cut', title: state, meaning: '' }
 }

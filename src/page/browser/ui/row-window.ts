@@ -6,14 +6,14 @@ import { useEffect, useRef } from 'preact/hooks'
 export interface RowWindow {
   /** The scrolling element. */
   readonly scroller: RefObject<HTMLDivElement | null>
-  /** The size of this element in pixels; 0 before it is laid out. */
+  /** The size of this element in pixels. It is 0 before the element is laid out. */
   readonly size: Signal<{ readonly width: number; readonly height: number }>
   /** The scroll position in pixels. */
   readonly top: Signal<number>
   readonly onScroll: () => void
 }
 
-/** Rendered rows above and below the visible ones, for quick scrolling. */
+/** The number of rendered rows above and below the visible rows, for quick scrolling. */
 const spareRows = 4
 
 /** Watches the visible part of a scrolling element. */
@@ -36,14 +36,14 @@ export function useRowWindow(): RowWindow {
   return { scroller, size, top, onScroll }
 }
 
-/** The first rendered row, and the row after the last. @param rowHeight pixels */
+/** The index of the first rendered row, and the index after the last rendered row. @param rowHeight in pixels */
 export function rowsInSight(
   { top, size }: RowWindow,
   rows: number,
   rowHeight: number,
 ): { first: number; last: number } {
   const inSight = Math.ceil(size.value.height / rowHeight) + 1
-  // When a list becomes shorter, its scroll position may be outdated: the browser may not have sent an event.
+  // When a list becomes shorter, `top` may be outdated, because the browser may not have sent an event yet.
   const topmost = Math.max(0, Math.min(Math.floor(top.value / rowHeight), rows - inSight))
   return { first: Math.max(0, topmost - spareRows), last: Math.min(rows, topmost + inSight + spareRows) }
 }

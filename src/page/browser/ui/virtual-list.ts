@@ -9,7 +9,7 @@ export interface VirtualListProps<T> {
   readonly keyOf: (item: T) => string | number
   /** In pixels. */
   readonly rowHeight: number
-  /** The minimum width of an item in pixels: as many items as fit stand side by side. By default each item has its own row. */
+  /** The minimum width of an item in pixels. A row has as many items as fit. By default a row has one item. */
   readonly columnWidth?: number
   readonly row: (item: T, index: number) => VNode
   readonly label: string
@@ -19,7 +19,7 @@ export interface VirtualListProps<T> {
 }
 
 /**
- * A list with only the visible rows in the document, so that a hundred thousand items cost as much as thirty. It is a
+ * A list with only the visible rows in the document. So a hundred thousand items are as fast as thirty items. The list is a
  * scrolling element, so its CSS class must set a height.
  */
 export function VirtualList<T>(props: VirtualListProps<T>): VNode {
