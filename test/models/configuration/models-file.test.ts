@@ -248,7 +248,7 @@ describe('an invalid models.json', () => {
       model({ baseUrl: `http://one:${canary}@x/v1` }),
       /^models\.a\.baseUrl is not a plain address/,
     ],
-    ['a key that no header can carry', model({ apiKey: `${canary}\n` }), /^models\.a\.apiKey holds characters/],
+    ['a key that no header can carry', model({ apiKey: `${canary}\n` }), /^models\.a\.apiKey has characters/],
     [
       'a header with a space',
       model({ headers: { 'a b': '1' } }),
@@ -257,7 +257,7 @@ describe('an invalid models.json', () => {
     [
       'a header of two lines',
       model({ headers: { a: `${canary}\r\nb: c` } }),
-      /^models\.a\.headers\.a holds characters/,
+      /^models\.a\.headers\.a has characters/,
     ],
     [
       'a header of the request itself',
