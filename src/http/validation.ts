@@ -64,8 +64,8 @@ function withNumbers(integers: readonly string[], input: unknown): unknown {
 
 function firstError(check: TypeCheck<TSchema>, value: unknown): ValueError | undefined {
   let error = check.Errors(value).First()
-  // In a union, the error of the branch that matched deepest is the most useful. At the same depth, an error with an
-  // `errorMessage` is more useful.
+  // In a union, the error with the longest path is the most useful, because its branch usually matched deepest. Of two paths of
+  // the same length, the one with an `errorMessage` is more useful.
   while (error && error.errors.length > 0) {
     const current: ValueError = error
     const deepest = current.errors

@@ -155,7 +155,7 @@ describe.each(['SQLite', 'PostgreSQL', 'PostgreSQL, serializable'])('cards in pi
     expect((await wholeSource(characters, id, 'Twin', card.digest))?.equals(card.source)).toBe(true)
   })
 
-  it('a large version that is removed while it is uploaded again is refused or added in pieces, and never in one statement', async () => {
+  it('a second upload of a large version, while the version is being removed, is refused or written in pieces, and never in one statement', async () => {
     const { id, characters, sql } = await here()
     const card = cardOf('Phoenix', randomBytes(5 * pieceBytes))
     for (let round = 0; round < often(5); round++) {

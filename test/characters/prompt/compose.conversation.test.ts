@@ -238,7 +238,7 @@ describe('4.4 depth', () => {
     expect(at([1, 1.5], note)).toEqual(['1', '2', '3', 'D1', 'D1.5', 'NOTE Moss', '4'])
   })
 
-  test('4.4 a system message keeps its depth, and neither examples nor post-history count', () => {
+  test('4.4 a system message of the request stays in its place, and depth counts neither it nor examples nor post-history', () => {
     const card = cardWithLore(
       [{ constant: true, content: '@@depth 1\nD' }],
       {},

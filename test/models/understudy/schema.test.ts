@@ -106,7 +106,7 @@ describe('valueFor', () => {
     expect([...Value.Errors(each, valueFor(JSON.parse(JSON.stringify(each)), texts))]).toEqual([])
   })
 
-  test('unique objects that may contain themselves end', () => {
+  test('ends for an array of unique objects whose schema refers to itself', () => {
     const tree = { type: 'object', properties: { next: { $ref: '#/$defs/tree' }, size: { type: 'integer' } } }
     const each = { type: 'array', items: { $ref: '#/$defs/tree' }, minItems: 3, uniqueItems: true, $defs: { tree } }
     expect(valueFor(each, texts)).toEqual([{}, { size: 1 }, { size: 2 }])
