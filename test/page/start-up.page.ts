@@ -29,7 +29,7 @@ interface StartUp {
   readonly scripts: number
   readonly layout: number
   readonly requests: number
-  /** The size of all files, compressed. */
+  /** The transferred size of all files except the HTML document, compressed. */
   readonly kilobytes: number
 }
 

@@ -25,7 +25,7 @@ describe('compose.yaml', () => {
   const { services, volumes } = composeFile()
   const entries = Object.entries(services)
 
-  it('starts one service over SQLite without a profile, and three replicas behind a proxy with one', () => {
+  it('starts one service over SQLite without a profile; the profile "scale" has three replicas, a proxy and a database', () => {
     expect(entries.filter(([, { profiles }]) => profiles === undefined).map(([name]) => name)).toEqual(['conservatory'])
     const inScale = entries.filter(([, { profiles }]) => profiles?.includes('scale')).map(([name]) => name)
     expect(inScale).toEqual(['replica', 'proxy', 'database'])

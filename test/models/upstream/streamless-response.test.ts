@@ -24,7 +24,7 @@ async function connectionsForThisTest(answer: RequestListener) {
   return { server, url, connections, clock }
 }
 
-it('gives the same bytes of an answer as a stream of undici, in whatever pieces the bytes arrive', async () => {
+it('an answer has the same bytes as in the stream that undici makes of it, in whatever pieces the bytes arrive', async () => {
   let pieces: readonly Uint8Array[] = []
   const { url, connections } = await connectionsForThisTest(async (_request, response) => {
     for (const piece of pieces) await new Promise((resolve) => response.write(piece, resolve))

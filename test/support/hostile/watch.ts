@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { projectFolder } from '../process.ts'
 import type { Order, Seen, Sights } from './bystanders.ts'
 
-/** The latencies of a kind of bystander, in milliseconds. */
+/** Percentiles of the latencies of a kind of bystander in milliseconds, the number of latencies, and that of missing replies. */
 export interface Waits {
   readonly p50: number
   readonly p99: number
