@@ -1,3 +1,4 @@
+import { LongJsonString, maxPieceLength } from './long-json-strings.ts'
 import { endOfShortString } from './short-json-strings.ts'
 import type { Steps } from './work.ts'
 
@@ -105,6 +106,8 @@ class Reader {
   readonly #outer: Level[] = []
   #level: Level | undefined
   #position = 0
+  /** The long string that is being read. */
+  #longString: LongJsonString | undefined
   #values = 0
   isDone = false
   value: unknown
@@ -119,7 +122,10 @@ class Reader {
     const start = this.#position
     const end = start + length
     const firstValue = this.#values
-    while (!this.isDone && this.#position < end) this.#readValue()
+    while (!this.isDone && this.#position < end) {
+      if (this.#longString) this.#readPiece(this.#longString)
+      else this.#readValue()
+    }
     return 10 * (this.#values - firstValue) + ((this.#position - start) >> 3)
   }
 
@@ -137,7 +143,7 @@ class Reader {
     const isDropped = this.#bounds.drops !== undefined && this.#isDropping
     if (!isDropped && ++this.#values > maxJsonValues) throw this.#fault('count')
     if (this.#bounds.shared && --this.#bounds.shared.left < 0) throw this.#fault('count')
-    if (code === quote) this.#add(this.#readString())
+    if (code === quote) this.#readText()
     else if (code === openBrace) this.#open({}, false, closeBrace)
     else if (code === openBracket) this.#open([], true, closeBracket)
     else this.#add(this.#readScalar(code))
@@ -198,7 +204,9 @@ class Reader {
     if (code <= space) code = this.#skipSpace()
     if (code !== quote) throw this.#fault('syntax')
     const start = this.#position
-    level.name = this.#readString()
+    level.name =
+      this.#readShortString() ??
+      this.#readString(endOfString(this.#text, start + 1, this.#text.length) ?? this.#text.length)
     if (++level.properties > maxJsonProperties) throw this.#fault('count', start)
     code = this.#text.charCodeAt(this.#position)
     if (code <= space) code = this.#skipSpace()
@@ -206,24 +214,50 @@ class Reader {
     this.#position++
   }
 
-  #readString(): string {
-    const text = this.#text
+  /** Reads a string that is a value. A long string is only begun. */
+  #readText(): void {
+    const start = this.#position + 1
+    const short = this.#readShortString()
+    const end = short === undefined ? endOfString(this.#text, start, start + maxPieceLength) : start
+    if (end === undefined) this.#longString = new LongJsonString(this.#text, start)
+    else this.#add(short ?? this.#readString(end))
+  }
+
+  #readShortString(): string | undefined {
+    const start = this.#position + 1
+    const end = endOfShortString(this.#text, start)
+    if (end === undefined) return undefined
+    this.#position = end + 1
+    return this.#text.slice(start, end)
+  }
+
+  #readPiece(long: LongJsonString): void {
+    long.readPiece()
+    if (long.fault !== undefined) throw this.#fault('syntax', long.fault)
+    this.#position = long.position
+    if (long.value === undefined) return
+    this.#longString = undefined
+    this.#add(this.#noted(long.value))
+  }
+
+  /** Reads the string that ends before `end`. */
+  #readString(end: number): string {
     const start = this.#position
-    const shortEnd = endOfShortString(text, start + 1)
-    if (shortEnd !== undefined) {
-      this.#position = shortEnd + 1
-      return text.slice(start + 1, shortEnd)
-    }
-    const end = endOfString(text, start + 1)
+    const literal = this.#text.slice(start, end)
     try {
-      const value: string = JSON.parse(text.slice(start, end))
+      const value: string = JSON.parse(literal)
       this.#position = end
-      if (this.#bounds.onLoneSurrogate && !value.isWellFormed()) this.#bounds.onLoneSurrogate()
-      return value
+      return this.#noted(value)
     } catch (error) {
       const position = error instanceof Error ? /at position (\d+)/.exec(error.message)?.[1] : undefined
       throw this.#fault('syntax', position === undefined ? end : start + Number(position))
     }
+  }
+
+  /** Reports a string with a lone surrogate. @returns the string */
+  #noted(value: string): string {
+    if (this.#bounds.onLoneSurrogate && !value.isWellFormed()) this.#bounds.onLoneSurrogate()
+    return value
   }
 
   #readScalar(code: number): unknown {
@@ -284,16 +318,19 @@ function hasFraction(literal: string): boolean {
   return /[1-9]/.test((whole + fraction).slice(integerDigits))
 }
 
-/** The index after the quotation mark that ends a string; the length of the text if no mark ends it. */
-function endOfString(text: string, start: number): number {
+/**
+ * The index after the quotation mark that ends a string; the length of the text if no mark ends the string.
+ * @returns undefined for a string that goes on at `limit`
+ */
+function endOfString(text: string, start: number, limit: number): number | undefined {
   const end = text.indexOf('"', start)
-  if (end === -1) return text.length
-  if (text.charCodeAt(end - 1) !== backslash) return end + 1
+  const last = Math.min(limit, text.length)
+  if (end !== -1 && end <= last && text.charCodeAt(end - 1) !== backslash) return end + 1
   // A text may have a million escaped quotation marks. One loop over the characters is faster than an indexOf for each mark.
-  for (let index = start; index < text.length; index++) {
+  for (let index = end === -1 || end > last ? last : start; index < last; index++) {
     const code = text.charCodeAt(index)
     if (code === quote) return index + 1
     if (code === backslash) index++
   }
-  return text.length
+  return last === text.length ? text.length : undefined
 }

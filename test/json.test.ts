@@ -207,4 +207,46 @@ describe('readJson', () => {
     expect(isDeepStrictEqual(workAtOnce().run('body', counted()), JSON.parse(source))).toBe(true)
     expect(steps).toBeGreaterThan(50)
   })
+
+  it('reads a long string like JSON.parse, and in steps, whatever stands at the ends of its pieces', () => {
+    const part = fc.constantFrom('a', '\\n', '\\"', '\\\\', '\\u0041', '\\ud83d\\ude00', '😀', 'é', '\ud83d')
+    const filling = fc
+      .tuple(part, fc.integer({ min: 65_500, max: 65_560 }))
+      .map(([each, length]) => each.repeat(Math.ceil(length / each.length)))
+    const fault = fc.constantFrom('', '', '', '\n', '\\x', '\\u12', '"', '\\')
+    const text = fc
+      .tuple(filling, part, fault, filling, fc.constantFrom('"', '"', '"', ''))
+      .map((parts) => `"${parts.join('')}`)
+    fc.assert(
+      fc.property(text, (source) => {
+        let expected: unknown
+        try {
+          expected = { value: JSON.parse(source) }
+        } catch {
+          expected = expect.stringMatching(/^syntax at \d+$/)
+        }
+        expect(outcome(source)).toEqual(expected)
+      }),
+      { numRuns: often(60) },
+    )
+    const long = JSON.stringify({ a: `"${'b'.repeat(1_000_000)}` })
+    expect([...jsonSteps(long, bounds)].length).toBeGreaterThan(10)
+  })
+
+  it('names the place of a fault in a long string', () => {
+    const before = 'a'.repeat(200_000)
+    expect(outcome(`"${before}\n"`)).toBe('syntax at 200001')
+    expect(outcome(`["${before}`)).toBe('syntax at 200002')
+  })
+
+  it('reports a lone surrogate in a long string, and no pair that two pieces share', () => {
+    const loneIn = (middle: string) => {
+      let count = 0
+      const source = `"${'a'.repeat(65_535)}${middle}${'b'.repeat(65_536)}"`
+      readJson(source, { ...bounds, onLoneSurrogate: () => count++ })
+      return count
+    }
+    expect(loneIn('\\ud83d\\ude00')).toBe(0)
+    expect(loneIn('\\ud83d')).toBe(1)
+  })
 })
