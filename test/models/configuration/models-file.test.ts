@@ -254,11 +254,7 @@ describe('an invalid models.json', () => {
       model({ headers: { 'a b': '1' } }),
       'models.a.headers.a b is not a valid name of an HTTP header.',
     ],
-    [
-      'a header of two lines',
-      model({ headers: { a: `${canary}\r\nb: c` } }),
-      /^models\.a\.headers\.a has characters/,
-    ],
+    ['a header of two lines', model({ headers: { a: `${canary}\r\nb: c` } }), /^models\.a\.headers\.a has characters/],
     [
       'a header of the request itself',
       model({ headers: { 'Content-Length': '1' } }),
