@@ -31,7 +31,7 @@ function items(files: string, pattern: RegExp, above = (_before: string) => ''):
   })
 }
 
-/** The titles of the `describe` blocks around a test, each followed by ` > `, as the test runner prints them. */
+/** The titles of the `describe` blocks around a test, as they are in the source, each followed by ` > `. */
 function groupsAbove(before: string): string {
   const lines = before.split('\n').toReversed()
   let indent = lines[0]?.match(/^ */)?.[0].length ?? 0

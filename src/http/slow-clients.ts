@@ -9,7 +9,7 @@ import type { Config } from '../config.ts'
  */
 const keepAliveTimeoutMs = 72_500
 
-/** The time between Node's checks for requests that take too long; 30 s by default. */
+/** The time between Node's checks for requests that take too long. Node's own default is 30 s. */
 const checkIntervalMs = 1000
 
 /**

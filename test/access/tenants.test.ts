@@ -138,7 +138,7 @@ async function made(reply: Response): Promise<{ readonly id: string; readonly se
   return { id, secret: key }
 }
 
-it("random chains of keys never exceed the permissions of their maker, the account's limit, or the account's data", async () => {
+it("in random chains of keys, no key gets more than the key that made it, more plants than the account's limit, or data of another account", async () => {
   const property = fc.asyncProperty(
     fc.tuple(fc.subarray(tenantScopes, { minLength: 1 }), fc.subarray(tenantScopes, { minLength: 3 })),
     fc.array(step, { minLength: 10, maxLength: 30 }),

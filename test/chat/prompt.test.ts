@@ -248,7 +248,7 @@ describe('POST /chat/prompt', () => {
       unknown_macros: ['weather'],
       dropped: { lore: 1, examples: 0, messages: 0 },
     })
-    // The parsed card is cached: the next receipt is the same.
+    // The next receipt is made from the cached card, and must be the same.
     const again = await service.request('/chat/prompt', { json: body })
     expect(await again.json()).toEqual(receipt)
     expect(receipt.character).toMatch(/^Moss@sha256:[0-9a-f]{64}$/)

@@ -121,7 +121,7 @@ describe('requests beyond the budget of a turn of the event loop', () => {
     expect(statuses(await inOneTurn(service, loop, 15, small(service)))).toEqual(times(20, 404))
   })
 
-  test('include small requests after the event loop was late in two measurements in a row', async () => {
+  test('are refused even if they are small, after the event loop was late in two measurements in a row', async () => {
     const { loop, service } = await guarded()
     loop.lateness = 101
     loop.advance(500)

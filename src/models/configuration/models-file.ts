@@ -180,8 +180,8 @@ function faultsOfModel(name: string, raw: unknown, settings: unknown, path: stri
 }
 
 /**
- * Faults for defaults of parameters that the service needs unchanged to read the answer, and for invalid values of its own
- * fields and of other parameters that it reads.
+ * The faults of a model's `defaults`. `model`, `messages` and `stream` can have no default. Defaults of the service's own fields,
+ * and of other parameters that the service reads, must be valid.
  */
 function faultsOfDefaults({ defaults }: Fields, path: string): readonly string[] {
   if (!isFields(defaults)) return []

@@ -9,7 +9,7 @@ const written = new FrozenMessagesCache((messages) =>
 
 const opening = Buffer.from('{"messages":[')
 
-/** After a JSON text of more characters, the step ends. */
+/** A step ends after a JSON text that has more characters than this. */
 const maxLengthOfStep = 16 * 1024
 
 /**

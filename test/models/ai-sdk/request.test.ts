@@ -344,7 +344,7 @@ describe('a request that cannot be translated is a 400 that names the field, and
     },
   ]
 
-  // A package would download an image that the provider does not fetch itself, so such a request is refused.
+  // If a provider does not fetch the address of an image, its package would download the image. So such an address is refused.
   test.each<[string, 'anthropic' | 'google', Message[], string]>([
     ['an address of another kind', 'anthropic', image('file:///etc/passwd'), 'image_url.url'],
     ['an address that the service does not fetch', 'google', image('http://169.254.169.254/x.png'), 'image_url.url'],

@@ -23,7 +23,7 @@ The comparison trims messages, removes empty messages, and joins adjacent messag
 dialogues). It joins them by a blank line before the conversation and by a line break in it. Everything else counts: roles, names,
 order, and every character.
 
-If a message begins with the main prompt, the tables leave it out. \`⏎\` is a line break.
+The tables leave out the main prompt at the beginning of a message. \`⏎\` is a line break.
 
 ${sectionOf('Not the same yet', open)}${sectionOf('Different on purpose', decided)}## The same
 
