@@ -1,4 +1,4 @@
-import { LongJsonString, maxPieceLength } from './long-json-strings.ts'
+import { LongJsonString, maxPieceLength, positionIn } from './long-json-strings.ts'
 import { endOfShortString } from './short-json-strings.ts'
 import type { Steps } from './work.ts'
 
@@ -249,8 +249,8 @@ class Reader {
       this.#position = end
       return this.#noted(value)
     } catch (error) {
-      const position = error instanceof Error ? /at position (\d+)/.exec(error.message)?.[1] : undefined
-      throw this.#fault('syntax', position === undefined ? end : start + Number(position))
+      const position = positionIn(error)
+      throw this.#fault('syntax', position === undefined ? end : start + position)
     }
   }
 

@@ -5,6 +5,12 @@ const quote = 0x22
 const backslash = 0x5c
 const letterU = 0x75
 
+/** The position that an error of JSON.parse names; undefined if the error names none. */
+export function positionIn(error: unknown): number | undefined {
+  const digits = error instanceof Error ? /at position (\d+)/.exec(error.message)?.[1] : undefined
+  return digits === undefined ? undefined : Number(digits)
+}
+
 /**
  * Reads a long JSON string piece by piece. In one step, JSON.parse would hold the thread for 25 ms with a string of 15 MB, and a
  * search for the end behind escaped quotation marks for even longer.
@@ -32,8 +38,7 @@ export class LongJsonString {
     try {
       this.#pieces.push(JSON.parse(`"${this.#text.slice(start, end)}"`))
     } catch (error) {
-      const at = error instanceof Error ? /at position (\d+)/.exec(error.message)?.[1] : undefined
-      this.fault = Math.min(this.#text.length, start - 1 + Number(at ?? 1))
+      this.fault = Math.min(this.#text.length, start - 1 + (positionIn(error) ?? 1))
       return
     }
     if (end >= this.#text.length) this.fault = this.#text.length
