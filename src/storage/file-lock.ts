@@ -10,9 +10,12 @@ export interface FileLock {
   remove(): void
 }
 
+// A database that nothing refers to is closed by the garbage collector, and its lock would end with it.
+const heldLocks = new Set<Database.Database>()
+
 /**
  * Locks a file, and creates the file when it does not exist. SQLite takes a lock of the operating system, so the lock also ends
- * when the process ends in any way.
+ * when the process ends in any way. A lock whose object is dropped is kept until then.
  * @param waitMs how long to wait while another process has the lock, for example for the moment of a check (`isLocked`)
  * @returns undefined when another process has the lock
  * @throws SQLite's error when the file cannot be written
@@ -29,10 +32,15 @@ export function lockFile(path: string, waitMs = 0): FileLock | undefined {
     throw error
   }
   const locked = database
+  heldLocks.add(locked)
+  const release = () => {
+    heldLocks.delete(locked)
+    locked.close()
+  }
   return {
-    release: () => void locked.close(),
+    release,
     remove() {
-      locked.close()
+      release()
       removeDatabase(path)
     },
   }

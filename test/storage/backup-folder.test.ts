@@ -61,7 +61,10 @@ describe('backup --to', () => {
   })
 })
 
-/** Begins a copy with this name in another process, and returns when the copy has begun. The process runs until it is killed. */
+/**
+ * Begins a copy with this name in another process, and returns when the copy has begun and a garbage collection has run. The
+ * process keeps no reference to the copy, and runs until it is killed.
+ */
 async function copying(target: string) {
   const begin = `
     import { writeFileSync } from 'node:fs'
@@ -69,8 +72,12 @@ async function copying(target: string) {
     const { part, scratch } = beginCopy(${JSON.stringify(target)})
     for (const file of [part, scratch]) writeFileSync(file, 'half')
     process.stdin.resume()
-    console.log('begun')`
-  const child = spawn(process.execPath, ['--input-type=module', '--eval', begin], { cwd: projectFolder })
+    setImmediate(() => {
+      gc()
+      console.log('begun')
+    })`
+  const flags = ['--expose-gc', '--input-type=module', '--eval', begin]
+  const child = spawn(process.execPath, flags, { cwd: projectFolder })
   await once(child.stdout, 'data')
   return {
     async kill() {
