@@ -2,12 +2,16 @@ import { getHeapStatistics, setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { type Clock, unrefClock } from './clock.ts'
 
+/** The time between two checks. */
+const checkMs = 5000
+
 /**
- * The waits between two checks. Usually the first wait applies. After each further collection in a row the next, longer wait
- * applies, because the remaining memory may be in use. A large card is cached for 30 s, and its memory is released within a
- * minute.
+ * The idle time before the first collection, and before each further collection in a row. A collection also clears optimized code
+ * of V8, so the next thousand requests cost up to three times as much CPU time. So the first collection waits until the process
+ * has been idle for long. A large card is cached for 30 s, and its memory is released within a minute. The last waits are long,
+ * because the remaining memory may be in use.
  */
-const waitsMs = [5000, 10_000, 20_000, 20_000, 20_000, 20_000]
+const waitsMs = [25_000, 10_000, 10_000, 20_000, 20_000, 20_000]
 
 /** A collection delays requests. So there is one only if the event loop was busy for at most this share of the time. */
 const maxBusyShare = 0.05
@@ -85,23 +89,26 @@ export function releaseIdleMemory(clock: Clock = unrefClock, user: MemoryUser = 
   let usualBytes = user.residentBytes()
   let leftBytes = usualBytes
   let collections = 0
-  const schedule = () => void clock.setTimeout(check, waitsMs[collections] ?? 0)
+  let idleMs = 0
+  const collect = () => {
+    user.collect()
+    leftBytes = user.residentBytes()
+    const isLast = collections === waitsMs.length - 1
+    // Memory that remains after several collections is in use.
+    usualBytes = isLast ? leftBytes : Math.min(usualBytes, leftBytes)
+    collections = isLast ? 0 : collections + 1
+    idleMs = 0
+  }
   const check = () => {
-    const isIdle = user.busyShare() <= maxBusyShare
+    idleMs = user.busyShare() <= maxBusyShare ? idleMs + checkMs : 0
     const residentBytes = user.residentBytes()
     // A new burst has come since the last collection. Its cached values are needed for a time, so the waits begin again.
-    if (residentBytes - leftBytes > minGrowthBytes) collections = 0
-    if (isIdle && residentBytes - usualBytes > minGrowthBytes) {
-      user.collect()
-      leftBytes = user.residentBytes()
-      const isLast = collections === waitsMs.length - 1
-      // Memory that remains after several collections is in use.
-      usualBytes = isLast ? leftBytes : Math.min(usualBytes, leftBytes)
-      collections = isLast ? 0 : collections + 1
-    } else collections = 0
-    schedule()
+    if (idleMs === 0 || residentBytes - leftBytes > minGrowthBytes) collections = 0
+    if (residentBytes - usualBytes <= minGrowthBytes) collections = 0
+    else if (idleMs >= (waitsMs[collections] ?? 0)) collect()
+    clock.setTimeout(check, checkMs)
   }
-  schedule()
+  clock.setTimeout(check, checkMs)
 }
 
 /** The memory of this process. */

@@ -20,19 +20,35 @@ function watched({ inUse = 100 } = {}) {
 }
 
 describe('memory after a burst', () => {
-  it('is released within five idle seconds, and only once', () => {
+  it('is released after 25 idle seconds, and only once', () => {
     const { clock, state, collect } = watched()
     Object.assign(state, { resident: 300, busy: 0.9 })
     clock.advance(60_000)
     expect(collect).not.toHaveBeenCalled()
     state.busy = 0.01
+    clock.advance(20_000)
+    expect(collect).not.toHaveBeenCalled()
     clock.advance(5000)
     expect(collect).toHaveBeenCalledOnce()
     clock.advance(300_000)
     expect(collect).toHaveBeenCalledOnce()
-    state.resident = 300
+    Object.assign(state, { resident: 300, busy: 0.9 })
     clock.advance(5000)
+    state.busy = 0.01
+    clock.advance(25_000)
     expect(collect).toHaveBeenCalledTimes(2)
+  })
+
+  it('is not released in pauses of 20 seconds, after which the code of requests would be compiled again', () => {
+    const { clock, state, collect } = watched()
+    state.resident = 300
+    for (let burst = 0; burst < 10; burst++) {
+      state.busy = 0.9
+      clock.advance(5000)
+      state.busy = 0.01
+      clock.advance(20_000)
+    }
+    expect(collect).not.toHaveBeenCalled()
   })
 
   it('is not collected after little growth', () => {
@@ -45,7 +61,7 @@ describe('memory after a burst', () => {
   it('is collected again after a cache has expired', () => {
     const { clock, state, collect } = watched()
     Object.assign(state, { resident: 300, inUse: 200 })
-    clock.advance(5000)
+    clock.advance(25_000)
     expect(state.resident).toBe(200)
     state.inUse = 100
     clock.advance(10_000)
@@ -79,7 +95,7 @@ describe('memory after a burst', () => {
     clock.advance(600_000)
     expect(collect).toHaveBeenCalledTimes(6)
     state.resident = 300
-    clock.advance(5000)
+    clock.advance(25_000)
     expect(collect).toHaveBeenCalledTimes(7)
   })
 
