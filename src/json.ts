@@ -24,8 +24,8 @@ export interface JsonBounds {
   readonly shared?: { left: number }
 }
 
-/** The faults of a text. */
-export type JsonFaultKind = 'syntax' | 'duplicate' | 'depth' | 'count' | 'number'
+/** The faults of a text. `length` is a property name or white space of more characters than `maxJsonRun`. */
+export type JsonFaultKind = 'syntax' | 'duplicate' | 'depth' | 'count' | 'length' | 'number'
 
 /** The error for a refused text. The message does not quote the text. */
 export class JsonFault extends Error {
@@ -48,6 +48,9 @@ export class JsonFault extends Error {
 export const maxJsonValues = 100_000
 /** The most properties of one object. To enumerate 20,000 properties blocks the event loop for some milliseconds. */
 export const maxJsonProperties = 20_000
+
+/** The most characters of a property name, and of white space in a row. Each of them is read in one step, in about 1 ms. */
+export const maxJsonRun = 256 * 1024
 
 /** The characters that one step reads, which takes about 100 µs. */
 const stepLength = 10_000
@@ -204,9 +207,10 @@ class Reader {
     if (code <= space) code = this.#skipSpace()
     if (code !== quote) throw this.#fault('syntax')
     const start = this.#position
-    level.name =
-      this.#readShortString() ??
-      this.#readString(endOfString(this.#text, start + 1, this.#text.length) ?? this.#text.length)
+    const short = this.#readShortString()
+    const end = short === undefined ? endOfString(this.#text, start + 1, start + 1 + maxJsonRun) : start
+    if (end === undefined) throw this.#fault('length', start)
+    level.name = short ?? this.#readString(end)
     if (++level.properties > maxJsonProperties) throw this.#fault('count', start)
     code = this.#text.charCodeAt(this.#position)
     if (code <= space) code = this.#skipSpace()
@@ -284,9 +288,11 @@ class Reader {
 
   /** Skips white space. @returns the code of the next character; NaN at the end */
   #skipSpace(): number {
-    let code = this.#text.charCodeAt(this.#position)
+    const start = this.#position
+    let code = this.#text.charCodeAt(start)
     while (code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09) {
       code = this.#text.charCodeAt(++this.#position)
+      if (this.#position - start > maxJsonRun) throw this.#fault('length', start)
     }
     return code
   }

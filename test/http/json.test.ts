@@ -191,7 +191,8 @@ describe('acceptJsonOnly', () => {
     const many = large(`,"a":[${'0,'.repeat(400_000)}0]}`)
     expect(await post(many.slice(0, 100_000))).toStrictEqual({ code: 'invalid_json' })
     expect(await post(many)).toStrictEqual({ code: 'too_complex' })
-    expect(seen.map(({ param, signal }) => [param, signal.aborted])).toStrictEqual(Array(5).fill(['body', false]))
+    expect(await post(large(`,"${'n'.repeat(300_000)}":0}`))).toStrictEqual({ code: 'too_complex' })
+    expect(seen.map(({ param, signal }) => [param, signal.aborted])).toStrictEqual(Array(6).fill(['body', false]))
   })
 
   it('ends the work when the caller leaves', async () => {

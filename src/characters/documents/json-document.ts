@@ -1,6 +1,6 @@
 import { freeBytes } from '../../bytes.ts'
 import { type Fields, isFields } from '../../fields.ts'
-import { JsonFault, jsonSteps, maxJsonProperties, maxJsonValues } from '../../json.ts'
+import { JsonFault, jsonSteps, maxJsonProperties, maxJsonRun, maxJsonValues } from '../../json.ts'
 import { jsonBytes } from '../../json-writer.ts'
 import { type Steps, workAtOnce } from '../../work.ts'
 import { CardError, type CardErrorCode } from './card-error.ts'
@@ -68,25 +68,42 @@ function* parse(text: string, fault: CardErrorCode): Steps<unknown> {
   try {
     return yield* jsonSteps(text, bounds)
   } catch (error) {
-    if (error instanceof JsonFault) throw refusalOf(error, text, fault)
+    if (error instanceof JsonFault) throw yield* refusalOf(error, text, fault)
     throw error
   }
 }
 
-function refusalOf({ kind, position }: JsonFault, text: string, fault: CardErrorCode): CardError {
+function* refusalOf({ kind, position }: JsonFault, text: string, fault: CardErrorCode): Steps<CardError> {
   if (kind === 'depth') return tooDeep()
   if (kind === 'count') {
     const message = `The card's JSON has more than ${maxJsonValues} values, or an object with more than ${maxJsonProperties} properties. Shorten it.`
     return new CardError('card_too_large', message)
   }
+  const { line, column } = yield* placeOf(position, text)
+  const place = `line ${line}, column ${column}`
+  if (kind === 'length') {
+    const message = `The card's JSON has a property name or white space of more than ${maxJsonRun} characters (${place}). Shorten it.`
+    return new CardError('card_too_large', message)
+  }
+  return new CardError(fault, `The card is not valid JSON (${place}). Correct it.`)
+}
+
+/** Characters in which one step counts the lines. */
+const lengthOfStep = 64 * 1024
+
+/** The line and the column of a position, both from 1. It takes steps, because a text may have millions of lines. */
+function* placeOf(position: number, text: string): Steps<{ readonly line: number; readonly column: number }> {
   let line = 1
   let start = 0
-  for (let end = text.indexOf('\n'); end !== -1 && end < position; end = text.indexOf('\n', start)) {
-    line++
-    start = end + 1
+  for (let from = 0; from < position; from += lengthOfStep) {
+    const piece = text.slice(from, Math.min(position, from + lengthOfStep))
+    for (let end = piece.indexOf('\n'); end !== -1; end = piece.indexOf('\n', end + 1)) {
+      line++
+      start = from + end + 1
+    }
+    yield lengthOfStep
   }
-  const place = `line ${line}, column ${position - start + 1}`
-  return new CardError(fault, `The card is not valid JSON (${place}). Correct it.`)
+  return { line, column: position - start + 1 }
 }
 
 function tooDeep(): CardError {

@@ -79,7 +79,7 @@ async function readInSteps(text: string, work: Work, secrets: readonly string[])
     return checked(value, secrets)
   } catch (error) {
     if (!(error instanceof JsonFault)) throw error
-    throw error.kind === 'count' ? tooLarge() : invalidAnswer()
+    throw error.kind === 'count' || error.kind === 'length' ? tooLarge() : invalidAnswer()
   }
 }
 

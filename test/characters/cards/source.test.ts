@@ -100,6 +100,13 @@ describe('8 JSON files', () => {
     expect(error?.cause).toBeUndefined()
   })
 
+  test('11 a refusal names the line and the column in a long file, whose lines are counted in steps', () => {
+    const placeOf = (text: string) => / \((line .*)\)/.exec(refusal(Buffer.from(text))?.message ?? '')?.[1]
+    const list = `{"a":[${'0,\n'.repeat(90_000)}`
+    expect(placeOf(`${list}  oops`)).toBe('line 90001, column 3')
+    expect(placeOf(`${list}{"${'n'.repeat(300_000)}":0`)).toBe('line 90001, column 2')
+  })
+
   test('11 broken UTF-8 is refused', () => {
     const error = refusal(Buffer.concat([Buffer.from('{"name":"'), Buffer.from([0xff]), Buffer.from('"}')]))
     expect(error).toMatchObject({ code: 'card_invalid', message: expect.stringContaining('UTF-8') })
