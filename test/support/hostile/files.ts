@@ -76,6 +76,12 @@ function packedCard(): Buffer {
 const assetAt = (uri: string) => ({ type: 'emotion', name: 'a', ext: 'bin', uri })
 
 export const files: readonly Row[] = [
+  fileRow('a card of 16 million line breaks, with a fault at the end', 'json', () =>
+    Buffer.from(`{${`${'\n'.repeat(200_000)}"a":0,`.repeat(79)}${'\n'.repeat(200_000)}x`),
+  ),
+  fileRow('a card whose property names have 125,000 escaped letters', 'json', () =>
+    Buffer.from(`{${times(60, (index) => `"${'\\"'.repeat(125_000)}${index}":0`).join()}}`),
+  ),
   fileRow('a PNG of 90,000 chunks', 'png', () =>
     png(...times(90_000, () => pngChunk('tEXt', 'a\0b')), cardChunk('ccv3', card({}))),
   ),
