@@ -36,12 +36,12 @@ export class Spending {
     if (monthOf(day) === monthOf(this.#day)) this.#month += tokens
   }
 
-  /** Tokens of the day of this time, as far as they are known. */
+  /** The tokens of the day in which `now` lies; 0 if this object counts another day. */
   today(now: number): number {
     return this.isOf(now) ? this.#today : 0
   }
 
-  /** Tokens of the month of this time, as far as they are known. */
+  /** The tokens of the month in which `now` lies; 0 if this object counts another month. */
   thisMonth(now: number): number {
     return monthOf(dayOf(now)) === monthOf(this.#day) ? this.#month : 0
   }

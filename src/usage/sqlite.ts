@@ -186,7 +186,8 @@ export class SqliteLedger implements Ledger {
         this.#write(batch)
       })
     } catch (error) {
-      // If the transaction could not begin, the batch is not taken yet. Requests that begin are refused. Ends are buffered.
+      // If the transaction could not begin, the batch is not taken yet. After any failure, the requests that begin with this batch
+      // are refused, and the ends of requests go back into the buffer.
       batch ??= this.#takeAwaited()
       this.#bufferAgain(batch.onlyEnds())
       throw error

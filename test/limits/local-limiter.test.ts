@@ -198,17 +198,19 @@ describe('a limiter', () => {
     ['a month', Date.UTC(2026, 11, 28, 12)],
     ['a year', Date.UTC(2027, 10, 27, 12)],
   ])(
-    'applies the limits of a day and a month after a clock has jumped ahead by %s and was set back',
+    'applies the limits of a day and a month after the clock has jumped ahead by %s and has been set back',
     async (_, ahead) => {
       const today = Date.UTC(2026, 10, 27, 12)
-      const { clock, spend } = spendingLimiter({ tokens_per_day: 10, tokens_per_month: 25 }, today)
+      const { clock, spend } = spendingLimiter({ tokens_per_day: 10, tokens_per_month: 15 }, today)
       await spend(6)
       clock.now = ahead
       await spend(3)
       clock.now = today + 1000
       await refusal(() => spend(5))
       await spend(4)
-      await refusal(() => spend(1))
+      expect((await refusal(() => spend(1)))[0]).toMatch(/ tokens_per_day of 10\./)
+      clock.now = today + 86_400_000
+      expect((await refusal(() => spend(6)))[0]).toMatch(/ tokens_per_month of 15\./)
     },
   )
 

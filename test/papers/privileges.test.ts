@@ -27,7 +27,7 @@ describe('compose.yaml', () => {
 })
 
 describe('ops/kubernetes.yaml', () => {
-  it('opens the port that needs keys to all namespaces, and the metrics port to one namespace', () => {
+  it('admits all clients to the port `http`, whose requests need a key, and one namespace to the port `metrics`', () => {
     const { spec } = deployment()
     expect(kubernetesObject('NetworkPolicy', 'conservatory')).toEqual({
       apiVersion: 'networking.k8s.io/v1',

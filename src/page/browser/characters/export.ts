@@ -18,7 +18,7 @@ function isFormat(text: string): text is Format {
   return Object.hasOwn(formats, text)
 }
 
-/** Saves a character's card as a file. */
+/** A menu of file formats, and a button that saves the character's card in the chosen format. */
 export function Export({ name }: { readonly name: string }): VNode {
   const format = useSignal<Format>('json')
   const isBusy = useSignal(false)
