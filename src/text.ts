@@ -48,7 +48,9 @@ const control = /[\0-\x08\x0b-\x1f\x7f]/g
 
 /** Removes carriage returns and other control characters, except tabs and line feeds. A lone surrogate becomes U+FFFD. */
 export function withoutControls(text: string): string {
-  return text.replace(control, '').toWellFormed()
+  // `replace` would make a tree of all pieces, which takes 30 bytes and much time for each removed character.
+  const kept = text.search(control) === -1 ? text : text.split(control).join('')
+  return kept.toWellFormed()
 }
 
 /** Characters that one step searches for control characters. */

@@ -7,6 +7,7 @@ import {
   type NameRule,
   nameProblem,
   replaceLoneSurrogates,
+  withoutControls,
   withoutControlsInSteps,
 } from '../src/text.ts'
 import { atOnce } from './support/composed.ts'
@@ -69,6 +70,19 @@ describe('replaceLoneSurrogates', () => {
           expect(JSON.stringify(json)).not.toMatch(/[^\\]\\ud[89a-f]/)
         },
       ),
+    )
+  })
+})
+
+describe('withoutControls', () => {
+  it('removes each control character but tabs and line feeds, and mends half characters', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: fc.constantFrom('a', '\r', '\0', '\x7f', '\t', '\n', '🌵', '\ud83c') }), (text) => {
+        // biome-ignore lint/suspicious/noControlCharactersInRegex: the simple version
+        const expected = text.replace(/[\0-\x08\x0b-\x1f\x7f]/g, '').toWellFormed()
+        expect(withoutControls(text)).toBe(expected)
+        expect(atOnce(withoutControlsInSteps(text))).toBe(expected)
+      }),
     )
   })
 })

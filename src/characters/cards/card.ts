@@ -1,4 +1,5 @@
 import { type Fields, fieldsIn, isFields, numberIn, textIn, textsIn, valueIn } from '../../fields.ts'
+import { withoutControlsInSteps } from '../../text.ts'
 import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
 import type { Role } from '../lore/decorators.ts'
@@ -66,7 +67,7 @@ export function* readCard(
     spec,
     name: textIn(data, 'name'),
     // A blank nickname counts as missing.
-    nickname: textIn(data, 'nickname').trim(),
+    nickname: (yield* withoutControlsInSteps(textIn(data, 'nickname'))).trim(),
     description: textIn(data, 'description'),
     personality: textIn(data, 'personality'),
     scenario: textIn(data, 'scenario'),

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { type Fields, isFields, textIn, textsIn, valueIn } from '../../fields.ts'
+import { withoutControlsInSteps } from '../../text.ts'
 import type { Steps } from '../../work.ts'
 import { itemsIn, splitDecorators } from '../lore/decorators.ts'
 import { isSlashForm } from '../lore/keys.ts'
@@ -154,14 +155,15 @@ function* additions(document: Fields, version: WrittenVersion): Steps<readonly C
     if (!isFields(entry)) continue
     yield unitsOfEntry + (textIn(entry, 'content').length >> 3)
     const path = [...entriesPath, Array.isArray(entries) ? Number(key) : key]
-    fill(path, { ...entryFields, ...(isV3 ? { use_regex: hasPattern(entry) } : {}) })
+    fill(path, { ...entryFields, ...(isV3 ? { use_regex: yield* hasPattern(entry) } : {}) })
   }
   return changes
 }
 
 /** The value for a missing `use_regex`: whether a key of the entry, or of its decorators, is a regex (docs/cards.md, 6.4). */
-function hasPattern(entry: Fields): boolean {
-  const decorators = splitDecorators(textIn(entry, 'content')).chains.flat()
+function* hasPattern(entry: Fields): Steps<boolean> {
+  const content = yield* withoutControlsInSteps(textIn(entry, 'content'))
+  const decorators = (yield* splitDecorators(content)).chains.flat()
   const lists = decorators.filter(({ name }) => name === 'additional_keys' || name === 'exclude_keys')
   const keys = [...textsIn(entry, 'keys'), ...textsIn(entry, 'secondary_keys')]
   return [...keys, ...lists.flatMap(({ value }) => itemsIn(value))].some((key) => isSlashForm(key.trim()))

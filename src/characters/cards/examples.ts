@@ -1,4 +1,5 @@
 import { ApiError } from '../../errors.ts'
+import { withoutControlsInSteps } from '../../text.ts'
 import type { Steps } from '../../work.ts'
 
 /** The names of the character and the user in a card's texts. */
@@ -49,7 +50,7 @@ export function* readExamples(
   yield examples.length >> 3
   const blocks: Utterance[][] = []
   let units = 0
-  for (const rawLines of linesOfBlocks(examples.replaceAll('\r', ''))) {
+  for (const rawLines of linesOfBlocks(yield* withoutControlsInSteps(examples))) {
     const utterances: Lines[] = []
     for (const raw of rawLines) {
       const line = yield* expand(raw)

@@ -1,3 +1,5 @@
+import type { Steps } from '../../work.ts'
+
 /** The places that the decorator `@@position` names. */
 export type DecoratedPosition = 'before_desc' | 'after_desc' | 'personality' | 'scenario'
 
@@ -49,9 +51,15 @@ export interface Decorated {
 /** The most lines with decorators that are read in one entry. Real entries have a few. */
 const maxLines = 50
 
-/** Splits the leading lines that begin with `@@` from the body. A later `@@` belongs to the body. */
-export function splitDecorators(content: string): Decorated {
-  const text = content.replaceAll('\r', '').trim()
+/** Lines that one step reads. */
+const linesOfStep = 200
+
+/**
+ * Splits the leading lines that begin with `@@` from the body. A later `@@` belongs to the body.
+ * @param content without control characters
+ */
+export function* splitDecorators(content: string): Steps<Decorated> {
+  const text = content.trim()
   if (!text.startsWith('@@')) return { body: text, chains: [], isCut: false }
   const chains: { name: string; value: string }[][] = []
   let start = 0
@@ -63,6 +71,7 @@ export function splitDecorators(content: string): Decorated {
     if (lines < maxLines) readLine(text.slice(start, end), chains)
     lines += 1
     start = end + 1
+    if (lines % linesOfStep === 0) yield linesOfStep * 10
   }
   return { body: text.slice(start).trim(), chains, isCut: lines > maxLines }
 }

@@ -1,7 +1,14 @@
 import { booleanIn, type Fields, fieldsIn, numberIn, textIn, textsIn, valueIn } from '../../fields.ts'
 import { withoutControlsInSteps } from '../../text.ts'
 import type { Steps } from '../../work.ts'
-import { anyContext, type Decorators, type Role, readDecorators, splitDecorators } from './decorators.ts'
+import {
+  anyContext,
+  type Decorated,
+  type Decorators,
+  type Role,
+  readDecorators,
+  splitDecorators,
+} from './decorators.ts'
 import { isSlashForm, maxKeyLength, type PatternCount, readKey } from './keys.ts'
 import type { LoreKey } from './scanned-text.ts'
 
@@ -107,7 +114,7 @@ export function* readEntry(entry: Fields, index: number, notes: ReadingNotes): S
   if (isDisabled(entry)) return undefined
   const content = yield* withoutControlsInSteps(textIn(entry, 'content'))
   yield unitsOfEntry + (content.length >> 4)
-  const { body, chains, isCut } = splitDecorators(content)
+  const { body, chains, isCut } = yield* splitDecorators(content)
   if (isCut) notes.ignored.add('character_book.entries[].content has too many decorators')
   if (body === '') return undefined
   const extensions = fieldsIn(entry, 'extensions')
@@ -238,7 +245,7 @@ function recursionLevelOf(extensions: Fields): number {
 }
 
 function* readRules(
-  chains: ReturnType<typeof splitDecorators>['chains'],
+  chains: Decorated['chains'],
   readKeys: (texts: readonly string[]) => Steps<readonly LoreKey[]>,
   isPattern: boolean,
   notes: ReadingNotes,

@@ -7,6 +7,8 @@ import { trigramsOf } from './trigram-filter.ts'
 
 /** The most characters of a key, whether it is a text or a pattern. */
 export const maxKeyLength = 1000
+/** A key with more characters is too long, even if most of them are white space or control characters. */
+const maxWrittenLength = 10 * maxKeyLength
 /** The most regular expressions of one card, and of all lorebooks of one request together. */
 const maxPatterns = 500
 
@@ -27,12 +29,14 @@ export interface PatternCount {
 
 /** Whether a key is written as `/pattern/flags`, with no flags other than `imsugy`. */
 export function isSlashForm(key: string): boolean {
+  if (key.length > maxWrittenLength) return false
   const flags = slashForm.exec(key)?.[2]
   return flags !== undefined && knownFlags.test(flags)
 }
 
 /** Parses a key; undefined if it is blank or too long. @param allowsPatterns whether `/…/` is a pattern in this entry */
 export function readKey(raw: string, allowsPatterns: boolean, patterns: PatternCount): LoreKey | undefined {
+  if (raw.length > maxWrittenLength) return undefined
   const written = withoutControls(raw).trim()
   if (written === '' || written.length > maxKeyLength) return undefined
   if (allowsPatterns && isSlashForm(written)) return { written, pattern: compile(written, patterns) }

@@ -117,6 +117,35 @@ const texts: readonly Row[] = [
   ),
   cardRow(
     {
+      name: '5,000,000 carriage returns in example dialogue, a nickname and a lore entry',
+      fields: () => ({
+        mes_example: 'a\r'.repeat(1_700_000),
+        nickname: 'a\x7f'.repeat(500_000),
+        ...bookOf([entry({ keys: ['moss'], content: 'a\r'.repeat(1_700_000) })]),
+      }),
+    },
+    { isLargest: true },
+  ),
+  cardRow(
+    {
+      name: 'a lore key of 3,000,000 control characters, and one of letters between slashes',
+      fields: () => bookOf([entry({ keys: ['\x7fa'.repeat(3_000_000), `/${'a'.repeat(4_000_000)}/`, 'moss'] })]),
+    },
+    { isLargest: true },
+  ),
+  cardRow(
+    {
+      name: '4,000,000 lines with decorators in a lore entry',
+      fields: () => bookOf([entry({ keys: ['moss'], content: '@@\n'.repeat(4_000_000) })]),
+    },
+    { isLargest: true },
+  ),
+  cardRow(
+    { name: 'a macro whose name has 14,000,000 letters', fields: () => ({ description: `{{${'a'.repeat(14e6)}!}}` }) },
+    { isLargest: true },
+  ),
+  cardRow(
+    {
       name: '9,000 lines of example dialogue of 1.6 kB',
       fields: () => ({ mes_example: `Moss: ${'moss and fern '.repeat(115)}\n`.repeat(9000) }),
     },
