@@ -21,10 +21,14 @@ export const maxMacros = 3000
 
 const angled = /<(char|bot|user|group|charifnotgroup)>/gi
 const anyMacro = /\{\{|<(?:char|bot|user|group|charifnotgroup)>/i
-/** The beginning of a macro: its name, then one colon, two colons, white space, or the end of the macro. */
-const opening = /\s*(?:(\/\/)|#?([a-z_][a-z0-9_]*(?:[+-]\d[\d:]*)?)(?:\s*(::?)|\s+|(?=\}\})))/iy
+/**
+ * The beginning of a macro: its name, then one colon, two colons, white space, or the end of the macro. The bounds are far above
+ * those of real macros: a search over millions of letters would be one step.
+ */
+const opening =
+  /\s{0,1000}(?:(\/\/)|#?([a-z_][a-z0-9_]{0,63}(?:[+-]\d[\d:]{0,9})?)(?:\s{0,1000}(::?)|\s{1,1000}|(?=\}\})))/iy
 /** The text in the place of a macro's name, for reports of unknown macros. */
-const anyName = /\s*([^\s:{}]+)/y
+const anyName = /\s{0,1000}([^\s:{}]{1,1000})/y
 /**
  * Macros with an argument after a colon, macros with an argument after a colon or a space, and macros with an optional argument.
  */

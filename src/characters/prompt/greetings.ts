@@ -4,6 +4,7 @@ import { withoutControls, withoutControlsInSteps } from '../../text.ts'
 import type { Steps } from '../../work.ts'
 import type { Card } from '../cards/card.ts'
 import { type Clock, clockAt } from '../macros/clock.ts'
+import { maxMacros } from '../macros/macros.ts'
 import { seededRandom } from '../macros/seeded-random.ts'
 import { type CardTexts, type ExpansionContext, expansionContextOf, textsOf } from './card-texts.ts'
 import type { CompositionRequest } from './composition.ts'
@@ -117,6 +118,8 @@ const unitsOfStep = 2000
 const maxHeadLength = 200
 /** Stands for any time in a greeting that is compared, because time has passed since the greeting was sent. */
 const anyTime = '\uE000'
+/** A greeting with this many times or more repeats no text. There are at most as many macros. */
+const maxTimes = maxMacros + 2
 /** The most characters of a time, such as "Wednesday, September 23rd 2026, 12:24:29 pm", with some words that its format adds. */
 const maxTimeLength = 100
 
@@ -205,8 +208,9 @@ function clockOfAnyTime(now: Date): Clock {
 /** Whether a text is a greeting, with any times in the places of `anyTime`. */
 function isSame(greeting: string, said: string): boolean {
   if (greeting === '') return false
-  const [first = '', ...rest] = greeting.split(anyTime)
+  const [first = '', ...rest] = greeting.split(anyTime, maxTimes)
   if (rest.length === 0) return greeting === said
+  if (rest.length === maxTimes - 1) return false
   if (first + rest.join('') === '' || !said.startsWith(first)) return false
   let place = first.length
   for (const [index, piece] of rest.entries()) {
