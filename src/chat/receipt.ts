@@ -1,5 +1,5 @@
 import { cappedList } from '../characters/cards/description.ts'
-import type { Section } from '../characters/prompt/composition.ts'
+import type { Composition, Section } from '../characters/prompt/composition.ts'
 import type { Persona } from '../characters/prompt/settings.ts'
 import { loadTokenizer, type Tokenizer } from '../models/tokenizer.ts'
 import type { CompletionRequest } from '../openai/completion-request.ts'
@@ -54,15 +54,15 @@ export async function receiptOf(parts: ReceiptParts): Promise<PromptReceipt> {
       ...(dropped === undefined ? {} : { dropped }),
     })),
     dropped: { ...composition.dropped },
-    unknown_macros: composition.unknownMacros.filter((name) => isShown || isSentBy(body, name)),
+    unknown_macros: isShown ? [...composition.unknownMacros] : unknownMacrosOf(body, composition),
     refused_regexes: [...cappedList(parts.refusedRegexes)],
   }
 }
 
-/** Whether the unknown macro is in the caller's own persona or author's note. Then its name reveals nothing about the card. */
-function isSentBy({ persona, author_note }: CompletionRequest, macro: string): boolean {
+/** The unknown macros in the caller's own persona or author's note. Their names reveal nothing about the card. */
+function unknownMacrosOf({ persona, author_note }: CompletionRequest, { unknownMacros }: Composition): string[] {
   const sent = `${persona ?? ''}\n${author_note?.text ?? ''}`.toLowerCase()
-  return sent.includes(macro.replace(/…$/, ''))
+  return unknownMacros.filter((name) => sent.includes(name.replace(/…$/, '')))
 }
 
 /**
