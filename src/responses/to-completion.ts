@@ -2,7 +2,7 @@ import { ApiError, invalidField } from '../errors.ts'
 import { CompletionRequest } from '../openai/completion-request.ts'
 import { type Format, ResponseRequest, type Tool, type ToolChoice } from '../openai/response-request.ts'
 import type { Tool as ChatTool, ToolChoice as ChatToolChoice } from '../openai/tool-fields.ts'
-import { conversationOf, type FindItem, unsupported } from './to-messages.ts'
+import { conversationOf, type FindItem, unsupported, unsupportedType } from './to-messages.ts'
 
 /** A request of the Responses API as a chat request. */
 export interface Translation {
@@ -132,7 +132,7 @@ function allowed(tools: readonly ChatTool[], { tools: named = [] }: Exclude<Tool
 
 function toolOf({ type, name, description, parameters, strict, format }: Tool, at: string): ChatTool {
   if (type !== 'function' && type !== 'custom') {
-    throw unsupported(`${at}.type`, `is "${type}", which is not supported: send tools of the type function or custom`)
+    throw unsupportedType(`${at}.type`, type, ': send tools of the type function or custom')
   }
   if (name === undefined) throw invalidField(`${at}.name`, 'is missing: a tool has a name')
   const described = description == null ? { name } : { name, description }
@@ -157,7 +157,7 @@ function choiceOf(choice: ToolChoice): ChatToolChoice {
   const { type, name, mode } = choice
   if (type === 'allowed_tools') return mode ?? 'auto'
   if (type !== 'function' && type !== 'custom') {
-    throw unsupported('tool_choice.type', `is "${type}", which is not supported`)
+    throw unsupportedType('tool_choice.type', type)
   }
   if (name === undefined) throw invalidField('tool_choice.name', 'is missing: it names the tool')
   return type === 'custom' ? { type, custom: { name } } : { type, function: { name } }

@@ -2,6 +2,7 @@ import { ApiError, invalidField } from '../errors.ts'
 import type { ContentPart, Message } from '../openai/completion-request.ts'
 import type { InputItem, InputPart, ResponseRequest } from '../openai/response-request.ts'
 import type { ToolCall } from '../openai/tool-fields.ts'
+import { beginningOf } from '../text.ts'
 import { maxAccountCharacters } from './output-item-cache.ts'
 
 /** Finds an output item of an earlier response, and its characters. */
@@ -61,7 +62,7 @@ class InputReader implements Conversation {
     else if (type === 'function_call_output' || type === 'custom_tool_call_output') this.#readResult(item, at)
     else if (type === 'item_reference') this.#readReference(needed(item.id, `${at}.id`), at)
     else if (type === 'reasoning') this.leavesReasoning = true
-    else throw unsupported(`${at}.type`, `is "${type}", which is not supported`)
+    else throw unsupportedType(`${at}.type`, type)
   }
 
   #readMessage({ role, content }: InputItem, at: string): void {
@@ -142,7 +143,7 @@ function contentOf(content: InputItem['content'], at: string): string | ContentP
 
 function partOf(part: InputPart, at: string): ContentPart {
   const read = partReaders.get(part.type)
-  if (!read) throw unsupported(`${at}.type`, `is "${part.type}", which is not supported`)
+  if (!read) throw unsupportedType(`${at}.type`, part.type)
   return read(part, at)
 }
 
@@ -188,4 +189,12 @@ function needed<T>(value: T | null | undefined, at: string): T {
 /** The 400 for a field that OpenAI's service supports and Conservatory does not. */
 export function unsupported(param: string, problem: string): ApiError {
   return new ApiError(400, 'unsupported_parameter', `The field "${param}" ${problem}.`, { param })
+}
+
+/** The most characters of a type that an error message repeats. */
+const maxShownLength = 100
+
+/** The 400 for a type that OpenAI's service supports, or that no service supports. @param advice what to send in its place */
+export function unsupportedType(param: string, type: string, advice = ''): ApiError {
+  return unsupported(param, `is "${beginningOf(type, maxShownLength)}", which is not supported${advice}`)
 }
