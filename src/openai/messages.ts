@@ -71,9 +71,15 @@ function isPlainUrl(text: string): boolean {
   return /^(?:https?:\/\/|data:)/i.test(text)
 }
 
+/** The most blanks and control characters before a URL. More blanks are no content, and a search would go over millions. */
+const maxBlanks = 1000
+
 /** Whether a value is a URL of another scheme. An id of a file has no scheme, and base64 has no colon. */
 function isOtherUrl(value: unknown): boolean {
-  return typeof value === 'string' && /^[\s\p{Cc}]*[a-z][a-z0-9+.-]{0,30}:/iu.test(value) && !isPlainUrl(value)
+  if (typeof value !== 'string') return false
+  const first = value.slice(0, maxBlanks).search(/[^\s\p{Cc}]/u)
+  if (first === -1) return value.length >= maxBlanks
+  return /^[a-z][a-z0-9+.-]{0,30}:/iu.test(value.slice(first, first + 32)) && !isPlainUrl(value)
 }
 
 /**

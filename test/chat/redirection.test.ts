@@ -155,6 +155,8 @@ describe('pictures, sounds and files in messages', () => {
     ['image_url.url', image('//a.example/fern.png')],
     ['image_url.url', image('https:a.example')],
     ['file.file_data', file({ file_data: '\n\tfile:///etc/passwd' })],
+    ['file.file_data', file({ file_data: `${' '.repeat(999)}file:///etc/passwd` })],
+    ['file.file_data', file({ file_data: `${'\t'.repeat(5000)}file:///etc/passwd` })],
     // A part may have more fields than its type names.
     ['image_url.url', { type: 'text', text: 'x', image_url: { url: 'file:///etc/passwd' } }],
   ]

@@ -26,6 +26,9 @@ const misspelt = new Map([
   ['audio/mp3', 'audio/mpeg'],
 ])
 
+/** The most characters of an http(s) address. To parse megabytes takes a tenth of a second. */
+const maxAddressLength = 8192
+
 /**
  * Makes a file part from the URL of an OpenAI content part. A `data:` URL becomes its bytes. An address is passed on, and the
  * provider's service fetches the file. This service never fetches a file, because a request could make it connect to any host.
@@ -40,6 +43,9 @@ export function fileFromUrl(
   supported: SupportedUrls,
 ): LanguageModelV4FilePart {
   if (/^data:/i.test(url)) return fileFromDataUrl(url, kind, param)
+  if (url.length > maxAddressLength) {
+    throw invalidField(param, `has more than ${maxAddressLength} characters. Send a shorter address, or a data: URL`)
+  }
   const address = URL.parse(url)
   if (address === null || !['http:', 'https:'].includes(address.protocol)) {
     throw invalidField(param, 'is neither a data: URL nor an http(s) address')

@@ -348,6 +348,7 @@ describe('a request that cannot be translated is a 400 that names the field, and
   test.each<[string, 'anthropic' | 'google', Message[], string]>([
     ['an address of another kind', 'anthropic', image('file:///etc/passwd'), 'image_url.url'],
     ['an address that the service does not fetch', 'google', image('http://169.254.169.254/x.png'), 'image_url.url'],
+    ['an address of 9 kB', 'google', image(`https://pictures.example/${'a'.repeat(9000)}.png`), 'image_url.url'],
     ['an image without a file extension', 'google', image('https://pictures.example/fern'), 'image_url.url'],
     ['text that is not base64', 'anthropic', image('data:image/png;base64,not base64!'), 'image_url.url'],
     ['a data URL of the type constructor', 'anthropic', image('data:constructor;base64,?'), 'image_url.url'],
