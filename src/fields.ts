@@ -42,12 +42,15 @@ export function textsIn(fields: Fields, name: string): readonly string[] {
   return listIn(fields, name).filter((item) => typeof item === 'string')
 }
 
+/** The most characters of a text that is converted to a number. */
+export const maxNumberLength = 1000
+
 /**
  * The finite number with this name. Real cards also write numbers as texts such as `"4"`, so a text is converted. Else undefined.
  */
 export function numberIn(fields: Fields, name: string): number | undefined {
   const value = valueIn(fields, name)
-  if (typeof value === 'string' && value.trim() === '') return undefined
+  if (typeof value === 'string' && (value.length > maxNumberLength || value.trim() === '')) return undefined
   const number = typeof value === 'string' ? Number(value) : value
   return typeof number === 'number' && Number.isFinite(number) ? number : undefined
 }

@@ -24,7 +24,7 @@ export interface JsonBounds {
   readonly shared?: { left: number }
 }
 
-/** The faults of a text. `length` is a property name or white space of more characters than `maxJsonRun`. */
+/** The faults of a text. `length` is a property name, white space or a number of more characters than `maxJsonRun`. */
 export type JsonFaultKind = 'syntax' | 'duplicate' | 'depth' | 'count' | 'length' | 'number'
 
 /** The error for a refused text. The message does not quote the text. */
@@ -49,7 +49,7 @@ export const maxJsonValues = 100_000
 /** The most properties of one object. To enumerate 20,000 properties blocks the event loop for some milliseconds. */
 export const maxJsonProperties = 20_000
 
-/** The most characters of a property name, and of white space in a row. Each of them is read in one step, in about 1 ms. */
+/** The most characters of a property name, of a number, and of white space in a row. Each is read in one step, in about 1 ms. */
 export const maxJsonRun = 256 * 1024
 
 /** The characters that one step reads, which takes about 100 µs. */
@@ -273,12 +273,12 @@ class Reader {
   }
 
   #readNumber(): number {
-    const text = this.#text
     const start = this.#position
-    number.lastIndex = start
-    if (!number.test(text)) throw this.#fault('syntax')
-    this.#position = number.lastIndex
-    const literal = text.slice(start, number.lastIndex)
+    // A part of the text without a copy, so that the pattern does not search further.
+    const [literal] = number.exec(this.#text.slice(start, start + maxJsonRun + 1)) ?? []
+    if (literal === undefined) throw this.#fault('syntax')
+    if (literal.length > maxJsonRun) throw this.#fault('length', start)
+    this.#position += literal.length
     const value = Number(literal)
     if (this.#bounds.roundedIntegers === 'refused' && Number.isSafeInteger(value) && hasFraction(literal)) {
       throw this.#fault('number', start)
@@ -315,7 +315,7 @@ const words: ReadonlyMap<number, { readonly text: string; readonly value: boolea
 ])
 
 /** A number as in RFC 8259, section 6. The pattern never backtracks. */
-const number = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y
+const number = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/
 
 /** Whether the exact value of a number's text is not an integer. */
 function hasFraction(literal: string): boolean {

@@ -190,7 +190,7 @@ describe('readJson', () => {
     expect(outcome(object(maxJsonProperties + 1))).toMatch(/^count/)
   })
 
-  it('bounds a property name, and white space in a row, because each is read in one step', () => {
+  it('bounds a property name, a number, and white space in a row, because each is read in one step', () => {
     const name = (length: number) => `{"${'n'.repeat(length)}":0}`
     expect(Object.keys(Object(readJson(name(maxJsonRun - 1), bounds)))).toStrictEqual(['n'.repeat(maxJsonRun - 1)])
     expect(outcome(name(maxJsonRun + 1))).toMatch(/^length at 1$/)
@@ -198,6 +198,9 @@ describe('readJson', () => {
     const spaces = (length: number) => `[0,${' \n'.repeat(length / 2)}1]`
     expect(readJson(spaces(maxJsonRun), bounds)).toStrictEqual([0, 1])
     expect(outcome(spaces(maxJsonRun + 2))).toMatch(/^length at 3$/)
+    const digits = (length: number) => `[0.${'0'.repeat(length - 3)}1]`
+    expect(readJson(digits(maxJsonRun), bounds)).toStrictEqual([0])
+    expect(outcome(digits(maxJsonRun + 1))).toMatch(/^length at 1$/)
   })
 
   it('reads a text in short steps, with the same result', () => {

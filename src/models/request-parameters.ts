@@ -1,4 +1,4 @@
-import { field } from '../fields.ts'
+import { field, maxNumberLength } from '../fields.ts'
 import { type CompletionRequest, ownFields } from '../openai/completion-request.ts'
 import type { Params } from './configuration/settings.ts'
 
@@ -94,9 +94,10 @@ function exceededCaps(body: object, caps: readonly (readonly [string, number])[]
   })
 }
 
-/** The number in a value, or in its text; NaN for any other value. */
+/** The number in a value, or in its text; infinite for a text that is too long for a number; NaN for any other value. */
 function numberIn(value: unknown): number {
   if (typeof value === 'number') return value
+  if (typeof value === 'string' && value.length > maxNumberLength) return Number.POSITIVE_INFINITY
   return typeof value === 'string' && value.trim() !== '' ? Number(value.replaceAll('_', '')) : Number.NaN
 }
 

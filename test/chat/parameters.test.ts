@@ -62,6 +62,12 @@ const scenarios: readonly Scenario[] = [
     gets: { best_of: 5, max_new_tokens: 100, candidates: 9, effort: 'high', tier: '2', empty: '' },
   },
   {
+    what: 'a text that is too long for a number exceeds every cap',
+    settings: { params: { cap: { best_of: 5 } } },
+    sent: { best_of: '9'.padStart(1001, '0') },
+    gets: { best_of: 5 },
+  },
+  {
     what: 'caps apply to the new names, and to params.set',
     settings: { params: { set: { k: 9 }, rename: { max_tokens: 'limit' }, cap: { limit: 10, k: 5 } } },
     sent: { max_tokens: 50 },

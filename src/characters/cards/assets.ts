@@ -63,8 +63,7 @@ export class Assets {
 
   *#unzipped(path: string): Steps<Buffer | undefined> {
     if (!this.#files) {
-      const files = listZip(this.#source.bytes)
-      yield files.length * unitsOfFile
+      const files = yield* listZip(this.#source.bytes)
       this.#files = new Map(files.filter((file) => !file.isSymbolicLink).map((file) => [file.name, file]))
     }
     // `ZipEntry.name` has the bytes of a name as Latin-1 characters, so the bytes of the path are converted in the same way.

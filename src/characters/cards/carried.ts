@@ -44,10 +44,10 @@ export function* carryAssets(source: CardSource, document: Fields, format: Expor
   const assets = isFields(data) ? valueIn(data, 'assets') : undefined
   const listed = Array.isArray(assets) ? yield* carrier.relink(assets) : undefined
   const added = yield* carrier.addPicture(listed ?? [])
-  const { files, losses } = carrier
+  const { files } = carrier
   const changed = added ?? listed
   const linked = changed && isFields(data) ? { ...document, data: { ...data, assets: changed } } : document
-  return { document: linked, files, losses, ...(picture ? { picture } : {}) }
+  return { document: linked, files, losses: yield* carrier.losses(), ...(picture ? { picture } : {}) }
 }
 
 class AssetCarrier {
@@ -73,9 +73,9 @@ class AssetCarrier {
     this.#assets = new Assets(source)
   }
 
-  get losses(): readonly string[] {
+  *losses(): Steps<readonly string[]> {
     const { container, bytes } = this.#source
-    const left = container === 'charx' ? countAssets(bytes) - this.#carried.size : 0
+    const left = container === 'charx' ? (yield* countAssets(bytes)) - this.#carried.size : 0
     return [
       ...(container === 'png' && this.#format !== 'charx' ? ['The picture of the card is not in this format.'] : []),
       ...(left > 0 ? [`Files of the archive that are not in this format: ${left}.`] : []),

@@ -9,16 +9,13 @@ import { writeZip, type ZipFile, zipFile } from './zip-writer.ts'
 
 /** The exact name of the card in a CHARX archive, at the root (Character Card V3, "CHARX"). */
 const cardName = 'card.json'
-/** Units of work for each file of the archive. */
-const unitsOfEntry = 300
 
 /**
  * Reads the card of a CHARX archive. No other file of the archive is unpacked.
  * @throws CardError
  */
 export function* readCharx(bytes: Buffer, onMemory?: OnMemory): Steps<Fields> {
-  const entries = listZip(bytes)
-  yield entries.length * unitsOfEntry
+  const entries = yield* listZip(bytes)
   const cards = entries.filter(isCard)
   const [card] = cards
   if (card === undefined) {
@@ -43,10 +40,9 @@ export function* readCharx(bytes: Buffer, onMemory?: OnMemory): Steps<Fields> {
  * the source archive, such as a picture, stay too. Frees the memory of `document`.
  */
 export function* writeCharx(document: Buffer, archive?: Buffer, files: readonly ZipFile[] = []): Steps<Buffer> {
-  const entries = archive ? listZip(archive) : []
+  const entries = archive ? yield* listZip(archive) : []
   const start = entries.reduce((first, entry) => Math.min(first, entry.start), archive?.length ?? 0)
   const others = entries.filter((entry) => entry.name !== cardName)
-  yield entries.length * unitsOfEntry
   const count = 1 + others.length + files.length
   if (count > maxEntries) {
     throw new CardError(
@@ -62,8 +58,8 @@ export function* writeCharx(document: Buffer, archive?: Buffer, files: readonly 
 }
 
 /** The number of files in an archive besides the card. */
-export function countAssets(archive: Buffer): number {
-  return listZip(archive).filter((entry) => entry.name !== cardName && !entry.name.endsWith('/')).length
+export function* countAssets(archive: Buffer): Steps<number> {
+  return (yield* listZip(archive)).filter((entry) => entry.name !== cardName && !entry.name.endsWith('/')).length
 }
 
 /** Whether a file is the description of a character in a Voxta package: at the root or in a folder. */

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { type Fields, isFields, textIn, textsIn, valueIn } from '../../fields.ts'
 import { withoutControlsInSteps } from '../../text.ts'
 import type { Steps } from '../../work.ts'
-import { itemsIn, splitDecorators } from '../lore/decorators.ts'
+import { isDecorator, itemsIn, splitDecorators } from '../lore/decorators.ts'
 import { isSlashForm } from '../lore/keys.ts'
 import { cardVersion, pygmalionNames, specs } from './versions.ts'
 
@@ -34,8 +34,6 @@ const unitsOfEntry = 200
 /** Units of work for each line of decorators. */
 const unitsOfLine = 20
 const linesPerStep = 200
-/** The beginning of a line that is a decorator. */
-const decorator = /[^\S\n]*@@/y
 
 const extensionsPath = ['data', 'extensions']
 const ownPath = [...extensionsPath, 'conservatory']
@@ -102,11 +100,6 @@ export function* withoutDecorators(content: string): Steps<string> {
   const rest = text.slice(start)
   const firstNonBlank = rest.search(/\S/)
   return firstNonBlank === -1 ? '' : rest.slice(rest.lastIndexOf('\n', firstNonBlank) + 1)
-}
-
-function isDecorator(text: string, start: number): boolean {
-  decorator.lastIndex = start
-  return decorator.test(text)
 }
 
 const changesFor: Readonly<Record<WrittenVersion, (document: Fields) => Steps<readonly Change[]>>> = {

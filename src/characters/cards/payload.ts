@@ -4,7 +4,7 @@ import { CardError } from '../documents/card-error.ts'
 /** The most characters of the text of a PNG chunk, as base64 or as JSON. */
 const maxBase64Length = 24 * 1024 * 1024
 /** Bytes of base64 that one step checks or decodes. */
-const maxPieceBytes = 1024 * 1024
+const maxPieceBytes = 256 * 1024
 
 /**
  * The bytes in the text of a PNG chunk: plain JSON, or base64 of the standard or the URL alphabet, with or without padding.

@@ -85,12 +85,25 @@ export function* writePngCards(picture: Buffer, texts: readonly CardText[]): Ste
     yield unitsOfChunk
   }
   for (const { keyword, document } of texts) {
-    const text = Buffer.from(`${keyword}\0${document.toString('base64')}`, 'latin1')
-    yield text.length >> 3
+    const text = yield* base64Steps(`${keyword}\0`, document)
     parts.push(...(yield* chunkSteps('tEXt', text)))
   }
   parts.push(...chunkParts('IEND'))
   return yield* joinBytes(parts)
+}
+
+/** Bytes that one step writes as base64: three bytes become four characters. */
+const bytesOfStep = 3 * 256 * 1024
+
+/** A text and the base64 of these bytes, in steps. */
+function* base64Steps(before: string, bytes: Buffer): Steps<Buffer> {
+  const text = Buffer.allocUnsafeSlow(before.length + Math.ceil(bytes.length / 3) * 4)
+  let end = text.write(before, 'latin1')
+  for (let start = 0; start < bytes.length; start += bytesOfStep) {
+    end += text.write(bytes.toString('base64', start, start + bytesOfStep), end, 'latin1')
+    yield bytesOfStep >> 3
+  }
+  return text
 }
 
 /** The pieces of a card's picture without the card and its assets; other text chunks stay. */

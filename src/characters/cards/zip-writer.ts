@@ -10,6 +10,8 @@ export interface ZipFile
   readonly packed: readonly Buffer[]
 }
 
+/** Units of work for each file of an archive, besides its bytes. */
+const unitsOfFile = 300
 /** APPNOTE.TXT, section 4.4.4, bit 3: the sizes follow the file. This writer clears the bit, and puts the sizes first. */
 const sizesFollow = 0x0008
 /** 1980-01-01, the first date of the format (section 4.4.6). The date is fixed, so that the same card gives the same bytes. */
@@ -51,7 +53,7 @@ function headerOf(method: number): Buffer {
 }
 
 /** Bytes that one step packs: this takes a few milliseconds. Deflate finds no repetitions across pieces. */
-const maxPieceBytes = 256 * 1024
+const maxPieceBytes = 64 * 1024
 
 /** Packs bytes as one stream (RFC 1951), in pieces that end on byte boundaries. */
 function* deflate(content: Buffer): Steps<readonly Buffer[]> {
@@ -76,15 +78,15 @@ export function* writeZip(files: readonly ZipFile[], prefix: Buffer = Buffer.all
     parts.push(local, ...file.packed)
     directory.push(centralPart(file, offset))
     offset += local.length + lengthOf(file.packed)
+    yield unitsOfFile + (file.trailer.length >> 5)
   }
-  const directoryBytes = Buffer.concat(directory)
   const end = Buffer.alloc(22)
   end.writeUInt32LE(0x06054b50, 0)
   end.writeUInt16LE(files.length, 8)
   end.writeUInt16LE(files.length, 10)
-  end.writeUInt32LE(directoryBytes.length, 12)
+  end.writeUInt32LE(lengthOf(directory), 12)
   end.writeUInt32LE(offset, 16)
-  return yield* joinBytes([...parts, directoryBytes, end])
+  return yield* joinBytes([...parts, ...directory, end])
 }
 
 /** A file's local header (section 4.3.7), made from a part of its header in the directory (section 4.3.12), and its name. */

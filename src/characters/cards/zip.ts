@@ -41,6 +41,8 @@ const maxCommentBytes = 0xffff
 export const maxEntries = 4_000
 /** The largest allowed ratio of a file's size to its packed size. Text has about 5, a zip bomb about 1000. */
 const maxRatio = 200
+/** Units of work for each file of an archive, besides its name. */
+const unitsOfEntry = 300
 /** Section 4.4.4: bit 0 is encryption, 6 strong encryption, 13 an encrypted directory. */
 const encryptionFlags = 0x2041
 
@@ -53,7 +55,7 @@ export function isZip(bytes: Buffer): boolean {
  * Lists an archive's files without unpacking any.
  * @throws CardError when the archive is damaged, split or in Zip64 format, has too many files, or has files that overlap
  */
-export function listZip(bytes: Buffer): readonly ZipEntry[] {
+export function* listZip(bytes: Buffer): Steps<readonly ZipEntry[]> {
   const end = findEnd(bytes) ?? fail('it has no end record')
   const count = bytes.readUInt16LE(end + 10)
   const directoryStart = end - bytes.readUInt32LE(end + 12)
@@ -71,6 +73,7 @@ export function listZip(bytes: Buffer): readonly ZipEntry[] {
   while (entries.length < count) {
     const entry = readEntry(bytes, offset, shift, { directoryStart, end })
     entries.push(entry)
+    yield unitsOfEntry + (entry.name.length >> 3)
     offset += centralLength + entry.name.length + entry.trailer.length
   }
   if (offset !== end) fail('its directory is not as long as its end record says')

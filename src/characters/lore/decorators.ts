@@ -44,12 +44,14 @@ type Chain = readonly { readonly name: string; readonly value: string }[]
 export interface Decorated {
   readonly body: string
   readonly chains: readonly Chain[]
-  /** Whether there are more lines with decorators than `maxLines`. */
+  /** Whether there are more lines with decorators than `maxLines`, or a longer one than `maxLineLength`. */
   readonly isCut: boolean
 }
 
 /** The most lines with decorators that are read in one entry. Real entries have a few. */
 const maxLines = 50
+/** The most characters of a line with a decorator. A longer line is removed from the body, and is not read. */
+const maxLineLength = 100_000
 
 /** Lines that one step reads. */
 const linesOfStep = 200
@@ -64,25 +66,29 @@ export function* splitDecorators(content: string): Steps<Decorated> {
   const chains: { name: string; value: string }[][] = []
   let start = 0
   let lines = 0
-  while (start < text.length) {
+  let isCut = false
+  while (isDecorator(text, start)) {
     const next = text.indexOf('\n', start)
     const end = next === -1 ? text.length : next
-    if (!isDecorator(text, start)) break
-    if (lines < maxLines) readLine(text.slice(start, end), chains)
+    isCut ||= lines === maxLines || end - start > maxLineLength
+    if (lines < maxLines && end - start <= maxLineLength) {
+      readLine(text.slice(start, end), chains)
+      yield end - start
+    }
     lines += 1
     start = end + 1
     if (lines % linesOfStep === 0) yield linesOfStep * 10
   }
-  return { body: text.slice(start).trim(), chains, isCut: lines > maxLines }
+  return { body: text.slice(start).trim(), chains, isCut }
 }
 
-/** Whether the line at `start` begins with `@@`, after any white space. */
-function isDecorator(text: string, start: number): boolean {
+/** Whether the line at `start` begins with `@@`, after at most 1,000 characters of white space. */
+export function isDecorator(text: string, start: number): boolean {
   leading.lastIndex = start
   return leading.test(text)
 }
 
-const leading = /[^\S\n]*@@/y
+const leading = /[^\S\n]{0,1000}@@/y
 
 /** Reads a line with a decorator. A fallback without a decorator above it is ignored. */
 function readLine(line: string, chains: { name: string; value: string }[][]): void {

@@ -115,7 +115,7 @@ export function* readEntry(entry: Fields, index: number, notes: ReadingNotes): S
   const content = yield* withoutControlsInSteps(textIn(entry, 'content'))
   yield unitsOfEntry + (content.length >> 4)
   const { body, chains, isCut } = yield* splitDecorators(content)
-  if (isCut) notes.ignored.add('character_book.entries[].content has too many decorators')
+  if (isCut) notes.ignored.add('character_book.entries[].content has too many or too long decorators')
   if (body === '') return undefined
   const extensions = fieldsIn(entry, 'extensions')
   yield* noteIgnored(extensions, notes)

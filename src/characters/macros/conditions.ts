@@ -18,7 +18,7 @@ export interface Conditions {
 }
 
 const anyCondition = /\{\{\s*(?:#?if[\s:]|\/\/\s*\}\})/i
-const opening = /\s*(?:#?(if)(?=[\s:])\s*:{0,2}|(else|\/if|\/\/\/?)\s*(?=\}\}))/iy
+const opening = /\s{0,1000}(?:#?(if)(?=[\s:])\s{0,1000}:{0,2}|(else|\/if|\/\/\/?)\s{0,1000}(?=\}\}))/iy
 /** The values that count as false. */
 const falsy: ReadonlySet<string> = new Set(['', 'false', 'off', '0'])
 
@@ -107,9 +107,32 @@ export function isTrue(value: string): boolean {
   return !falsy.has(value.trim().toLowerCase())
 }
 
+/** The most characters of an indentation that is removed. */
+const maxIndent = 1000
+/** The least characters of the lines from which one step removes the indentation. */
+const minLinesLength = 64 * 1024
+
 /** Trims a text, and removes the indentation of its first line that is not blank from every line. */
-export function withoutIndent(text: string): string {
-  const indent = /^[ \t]*(?=[^\s])/m.exec(text)?.[0].length ?? 0
-  if (indent === 0) return text.trim()
-  return text.replace(new RegExp(`(^|\\n)[ \\t]{1,${indent}}`, 'g'), '$1').trim()
+export function* withoutIndent(text: string): Steps<string> {
+  const trimmed = text.trim()
+  const indent = indentOf(text, text.length - text.trimStart().length)
+  yield text.length
+  if (indent === 0 || trimmed === '') return trimmed
+  // The first line has lost its indentation already. Every part begins with the line break before its first line.
+  const parts: string[] = []
+  const indentation = new RegExp(`\\n[ \\t]{1,${indent}}`, 'g')
+  for (let start = 0; start < trimmed.length; ) {
+    const next = trimmed.indexOf('\n', start + minLinesLength)
+    const end = next === -1 ? trimmed.length : next
+    parts.push(trimmed.slice(start, end).replace(indentation, '\n'))
+    yield end - start
+    start = end
+  }
+  return parts.join('')
+}
+
+/** The number of blanks and tabs in a line before its first other character, which is at this index. */
+function indentOf(text: string, index: number): number {
+  const before = text.slice(Math.max(0, index - maxIndent), index)
+  return /[ \t]*$/.exec(before.slice(before.lastIndexOf('\n') + 1))?.[0].length ?? 0
 }

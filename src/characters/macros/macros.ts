@@ -270,7 +270,7 @@ class Expansion {
     const text = yield* this.#range(start, end, level + 1, false)
     if (keepsBlanks) return text
     yield* this.#spend(text.length)
-    return withoutIndent(text)
+    return yield* withoutIndent(text)
   }
 
   /** The value of `{{if::condition::content}}`; undefined without content. */

@@ -42,8 +42,22 @@ describe('the summary of a card', () => {
   test('reports an entry with too many decorators; its body begins after all decorators', () => {
     const content = `@@depth 1\n${'@@additional_keys a\n'.repeat(20_000)}Body`
     const document = documentOf({ character_book: { entries: [{ keys: ['tea'], content }] } })
-    expect(describedOf(document).ignored).toEqual(['character_book.entries[].content has too many decorators'])
+    expect(describedOf(document).ignored).toEqual([
+      'character_book.entries[].content has too many or too long decorators',
+    ])
     expect(cardIn(document).book?.entries[0]?.body).toBe('Body')
+  })
+
+  test('reports a decorator that is too long to be read; the body begins after it', () => {
+    const document = (length: number) =>
+      documentOf({
+        character_book: { entries: [{ keys: ['tea'], content: `@@depth ${' '.repeat(length - 9)}1\nBody` }] },
+      })
+    expect(cardIn(document(100_000)).book?.entries[0]).toMatchObject({ body: 'Body', decorators: { 0: { depth: 1 } } })
+    expect(describedOf(document(100_001)).ignored).toEqual([
+      'character_book.entries[].content has too many or too long decorators',
+    ])
+    expect(cardIn(document(100_001)).book?.entries[0]).not.toMatchObject({ decorators: { 0: { depth: 1 } } })
   })
 
   test.each([

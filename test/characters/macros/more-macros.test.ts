@@ -47,6 +47,12 @@ describe('12 {{if}}', () => {
       [],
     ],
     ['indented content', '{{if 1}}\n  # Head\n    more\n  end\n{{/if}}', '# Head\n  more\nend', []],
+    [
+      'much indented content',
+      `{{if 1}}${'\n    a\n   b\n      c'.repeat(10_000)}\n{{/if}}`,
+      'a\nb\n  c\n'.repeat(10_000).slice(0, -1),
+      [],
+    ],
     ['content with its white space', '[{{#if 1}} a {{/if}}]', '[ a ]', []],
     ['inside another macro', '{{reverse:{{if 1}}ab{{/if}}c}}', 'cba', []],
     ['an unknown macro', '{{if {{getvar::x}}}}a{{else}}b{{/if}}', 'b', ['getvar']],

@@ -79,6 +79,7 @@ export const files: readonly Row[] = [
   fileRow('a card of 16 million line breaks, with a fault at the end', 'json', () =>
     Buffer.from(`{${`${'\n'.repeat(200_000)}"a":0,`.repeat(79)}${'\n'.repeat(200_000)}x`),
   ),
+  fileRow('a card with a number of 15 million digits', 'json', () => Buffer.from(`{"a":${'1'.repeat(15_000_000)}}`)),
   fileRow('a card whose property names have 125,000 escaped letters', 'json', () =>
     Buffer.from(`{${times(60, (index) => `"${'\\"'.repeat(125_000)}${index}":0`).join()}}`),
   ),
