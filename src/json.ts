@@ -24,7 +24,7 @@ export interface JsonBounds {
   readonly shared?: { left: number }
 }
 
-/** The faults of a text. `length` is a property name, white space or a number of more characters than `maxJsonRun`. */
+/** The faults of a text. `length` is a property name, white space or a number that is too long. */
 export type JsonFaultKind = 'syntax' | 'duplicate' | 'depth' | 'count' | 'length' | 'number'
 
 /** The error for a refused text. The message does not quote the text. */
@@ -49,8 +49,11 @@ export const maxJsonValues = 100_000
 /** The most properties of one object. To enumerate 20,000 properties blocks the event loop for some milliseconds. */
 export const maxJsonProperties = 20_000
 
-/** The most characters of a property name, of a number, and of white space in a row. Each is read in one step, in about 1 ms. */
+/** The most characters of a number, and of white space in a row. Each is read in one step, in about 1 ms. */
 export const maxJsonRun = 256 * 1024
+
+/** The most characters of a property name. V8 hashes longer names by their length alone, so they would collide in objects. */
+export const maxJsonNameLength = 16_000
 
 /** The characters that one step reads, which takes about 100 µs. */
 const stepLength = 10_000
@@ -208,7 +211,7 @@ class Reader {
     if (code !== quote) throw this.#fault('syntax')
     const start = this.#position
     const short = this.#readShortString()
-    const end = short === undefined ? endOfString(this.#text, start + 1, start + 1 + maxJsonRun) : start
+    const end = short === undefined ? endOfString(this.#text, start + 1, start + 1 + maxJsonNameLength) : start
     if (end === undefined) throw this.#fault('length', start)
     level.name = short ?? this.#readString(end)
     if (++level.properties > maxJsonProperties) throw this.#fault('count', start)

@@ -1,7 +1,15 @@
 import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { JsonFault, jsonSteps, maxJsonProperties, maxJsonRun, maxJsonValues, readJson } from '../src/json.ts'
+import {
+  JsonFault,
+  jsonSteps,
+  maxJsonNameLength,
+  maxJsonProperties,
+  maxJsonRun,
+  maxJsonValues,
+  readJson,
+} from '../src/json.ts'
 import { workAtOnce } from '../src/work.ts'
 import { anyCharacter } from './support/any-character.ts'
 import { often } from './support/often.ts'
@@ -192,9 +200,10 @@ describe('readJson', () => {
 
   it('bounds a property name, a number, and white space in a row, because each is read in one step', () => {
     const name = (length: number) => `{"${'n'.repeat(length)}":0}`
-    expect(Object.keys(Object(readJson(name(maxJsonRun - 1), bounds)))).toStrictEqual(['n'.repeat(maxJsonRun - 1)])
-    expect(outcome(name(maxJsonRun + 1))).toMatch(/^length at 1$/)
-    expect(outcome(`{"\\"${'n'.repeat(maxJsonRun)}":0}`)).toMatch(/^length at 1$/)
+    const longest = maxJsonNameLength - 1
+    expect(Object.keys(Object(readJson(name(longest), bounds)))).toStrictEqual(['n'.repeat(longest)])
+    expect(outcome(name(longest + 2))).toMatch(/^length at 1$/)
+    expect(outcome(`{"\\"${'n'.repeat(longest)}":0}`)).toMatch(/^length at 1$/)
     const spaces = (length: number) => `[0,${' \n'.repeat(length / 2)}1]`
     expect(readJson(spaces(maxJsonRun), bounds)).toStrictEqual([0, 1])
     expect(outcome(spaces(maxJsonRun + 2))).toMatch(/^length at 3$/)
