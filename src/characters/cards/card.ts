@@ -1,5 +1,5 @@
 import { type Fields, fieldsIn, isFields, numberIn, textIn, textsIn, valueIn } from '../../fields.ts'
-import { withoutControlsInSteps } from '../../text.ts'
+import { withoutControls } from '../../text.ts'
 import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
 import type { Role } from '../lore/decorators.ts'
@@ -44,6 +44,9 @@ const standardDepth = 4
 /** The most characters of the model id in a card; a longer one is ignored. */
 export const maxModelLength = 200
 
+/** The most characters of a name or nickname in a card. */
+const maxNameLength = 1000
+
 /**
  * Reads a card of version 1, 2 or 3 from its parsed document. A field that is missing or has a wrong type counts as empty,
  * because real cards have such faults. Only own properties are read.
@@ -65,9 +68,9 @@ export function* readCard(
   const depthNote = readDepthNote(fieldsIn(fieldsIn(data, 'extensions'), 'depth_prompt'))
   return {
     spec,
-    name: textIn(data, 'name'),
+    name: nameIn(data, 'name', notes),
     // A blank nickname counts as missing.
-    nickname: (yield* withoutControlsInSteps(textIn(data, 'nickname'))).trim(),
+    nickname: withoutControls(nameIn(data, 'nickname', notes)).trim(),
     description: textIn(data, 'description'),
     personality: textIn(data, 'personality'),
     scenario: textIn(data, 'scenario'),
@@ -80,6 +83,14 @@ export function* readCard(
     ...(book ? { book } : {}),
     tags: aboutCard(document).tags,
   }
+}
+
+/** A name of the character; empty if it is missing or too long. */
+function nameIn(data: Fields, field: 'name' | 'nickname', { ignored }: ReadingNotes): string {
+  const name = textIn(data, field)
+  if (name.length <= maxNameLength) return name
+  ignored.add(`${field} of more than ${maxNameLength} characters`)
+  return ''
 }
 
 /** The specification of a card, and the object with its fields. @throws CardError if the document is not a card */

@@ -1,5 +1,7 @@
 import { type Clock, type Timer, unrefClock } from '../../clock.ts'
 import type { Card } from '../cards/card.ts'
+import type { LoreEntry } from '../lore/entry.ts'
+import type { LoreKey } from '../lore/scanned-text.ts'
 
 /** A cached card, and its estimated bytes of memory. */
 interface CachedCard {
@@ -19,11 +21,21 @@ const largeTtlMs = 30_000
 /** Estimates the bytes of memory of a card: its texts and its parsed lore. @param sourceBytes bytes of the card's file */
 export function memoryOf({ book }: Card, sourceBytes: number): number {
   let bytes = 2 * sourceBytes
-  for (const { keys, secondaryKeys } of book?.entries ?? []) {
-    bytes += bytesOfEntry + bytesOfKey * (keys.length + secondaryKeys.length)
-    for (const { pattern } of [...keys, ...secondaryKeys]) bytes += pattern?.bytes ?? 0
+  for (const entry of book?.entries ?? []) {
+    bytes += bytesOfEntry
+    for (const keys of listsOf(entry)) {
+      bytes += bytesOfKey * keys.length
+      for (const { pattern } of keys) bytes += pattern?.bytes ?? 0
+    }
   }
   return bytes
+}
+
+/** The lists of keys of an entry. Several contexts may share a list of a decorator. */
+function listsOf({ keys, secondaryKeys, decorators }: LoreEntry): Iterable<readonly LoreKey[]> {
+  const lists = [keys, secondaryKeys]
+  for (const { additional, excluded } of decorators) lists.push(...additional, ...excluded)
+  return lists.length === 2 ? lists : new Set(lists)
 }
 
 /**

@@ -1,5 +1,5 @@
 import type { Steps } from '../../work.ts'
-import { hashOf } from '../macros/seeded-random.ts'
+import { hashAfter } from '../macros/seeded-random.ts'
 import { entriesFor, type Speaker } from './audience.ts'
 import type { Conversation, EarlierPoint } from './conversation.ts'
 import type { DecoratedRules, LoreEntry, ScannedField } from './entry.ts'
@@ -69,6 +69,8 @@ export class BookScan implements Scanned {
   readonly #primary = new Map<LoreEntry, string>()
   /** The entries that stay on or off because they fired at earlier turns. */
   #timers = noTimers
+  /** The draws of each turn, by the number of its messages. The long seed of a turn is read only once. */
+  readonly #draws = new Map<number, (index: string) => number>()
 
   /** @param recursion the recursion that all books of a scan share */
   constructor(request: ScanRequest, scanned: ScannedBook, recursion: Recursion) {
@@ -97,6 +99,7 @@ export class BookScan implements Scanned {
 
   /** Ends the pass: drops the matches that lost in their group. @param bodies receives the lore that the next pass searches */
   *settle(losers: ReadonlySet<Match>, bodies: string[]): Steps<void> {
+    const { budget } = this.#search
     for (const match of this.found) {
       if (losers.has(match)) {
         this.dropped.push({ match, reason: 'group' })
@@ -104,7 +107,10 @@ export class BookScan implements Scanned {
       }
       this.matches.push(match)
       if (!this.book.recursive || match.entry.preventRecursion) continue
-      bodies.push(yield* this.#scanned.recursionText(match.entry))
+      const body = yield* this.#scanned.recursionText(match.entry)
+      bodies.push(body)
+      budget.unitsLeft -= unitsOfEntry + (body.length >> 4)
+      if (budget.isStepOver) yield budget.takeSpentUnits()
     }
     this.found = []
     if (!this.book.recursive) this.#pending = []
@@ -198,7 +204,10 @@ export class BookScan implements Scanned {
 
   /** The draw of an entry at a turn, from 0 to 1. Later requests that replay the turn get the same draw. */
   #drawAtTurn(entry: LoreEntry, length: number): number {
-    return hashOf(`${seedAt(this.#request, length)}/${entry.index}`) / 2 ** 32
+    const known = this.#draws.get(length)
+    const draw = known ?? hashAfter(`${seedAt(this.#request, length)}/`)
+    if (!known) this.#draws.set(length, draw)
+    return draw(String(entry.index)) / 2 ** 32
   }
 
   #conditionsHold(

@@ -20,8 +20,9 @@ export interface Decorators {
   readonly greeting?: number
   readonly position?: DecoratedPosition
   readonly ignoreOnMaxContext?: true
-  /** At least one key of each list must occur. */
-  readonly additionalKeys?: readonly (readonly string[])[]
+  /** Lists of keys as they are written (`itemsIn`). At least one key of each list must occur. */
+  readonly additionalKeys?: readonly string[]
+  /** Lists of keys of which no key may occur. */
   readonly excludeKeys?: readonly string[]
   readonly disables?: readonly ('system_prompt' | 'post_history_instructions')[]
   readonly priority?: number
@@ -114,7 +115,8 @@ export function readDecorators(
   let decorators: Decorators = {}
   for (const chain of chains) {
     for (const { name, value } of chain) {
-      const read = catalogue.get(name)?.(value, context, decorators)
+      const isReadable = value.length <= maxValueLength || keyLists.has(name)
+      const read = isReadable ? catalogue.get(name)?.(value, context, decorators) : undefined
       if (read) {
         // Of several values, the first counts. But a decorator in `gathering` gives a list of all values so far, so its newest
         // list replaces the older list.
@@ -144,7 +146,12 @@ export const itemsIn = (value: string): readonly string[] =>
     .map((item) => item.trim())
     .filter((item) => item !== '')
 
-const gathering: ReadonlySet<string> = new Set(['additional_keys', 'exclude_keys', 'disable_ui_prompt'])
+/** The most characters of a value that is not a list of keys. No valid value is as long. */
+const maxValueLength = 40
+const keyLists: ReadonlySet<string> = new Set(['additional_keys', 'exclude_keys'])
+const gathering: ReadonlySet<string> = new Set([...keyLists, 'disable_ui_prompt'])
+/** Whether a list of keys has an item that is not blank. */
+const hasItems = (value: string) => /[^,\s]/.test(value)
 
 /*
  * The decorators that the service supports. Chat messages have no icons and no instruct template, so four decorators of V3 are
@@ -173,12 +180,11 @@ const catalogue: ReadonlyMap<string, Reader> = new Map<string, Reader>([
   [
     'additional_keys',
     (value, _context, { additionalKeys = [] }) =>
-      itemsIn(value).length > 0 ? { additionalKeys: [...additionalKeys, itemsIn(value)] } : undefined,
+      hasItems(value) ? { additionalKeys: [...additionalKeys, value] } : undefined,
   ],
   [
     'exclude_keys',
-    (value, _context, { excludeKeys = [] }) =>
-      itemsIn(value).length > 0 ? { excludeKeys: [...excludeKeys, ...itemsIn(value)] } : undefined,
+    (value, _context, { excludeKeys = [] }) => (hasItems(value) ? { excludeKeys: [...excludeKeys, value] } : undefined),
   ],
   [
     'disable_ui_prompt',

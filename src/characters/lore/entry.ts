@@ -1,15 +1,16 @@
 import { booleanIn, type Fields, fieldsIn, numberIn, textIn, textsIn, valueIn } from '../../fields.ts'
-import { withoutControlsInSteps } from '../../text.ts'
+import { beginningOf, withoutControlsInSteps } from '../../text.ts'
 import type { Steps } from '../../work.ts'
 import {
   anyContext,
   type Decorated,
   type Decorators,
+  itemsIn,
   type Role,
   readDecorators,
   splitDecorators,
 } from './decorators.ts'
-import { isSlashForm, maxKeyLength, type PatternCount, readKey } from './keys.ts'
+import { isSlashForm, maxKeyLength, maxKeys, type PatternCount, readKey } from './keys.ts'
 import type { LoreKey } from './scanned-text.ts'
 
 /** Where the body of an entry is in the prompt. */
@@ -70,7 +71,7 @@ export interface LoreEntry {
 /** Decorators with their keys parsed. */
 export interface DecoratedRules extends Decorators {
   readonly additional: readonly (readonly LoreKey[])[]
-  readonly excluded: readonly LoreKey[]
+  readonly excluded: readonly (readonly LoreKey[])[]
 }
 
 /** Whether decorators choose the place of an entry's body, instead of `LoreEntry.place`. */
@@ -97,13 +98,15 @@ export interface ReadingNotes {
   readonly ignored: Set<string>
 }
 
-/** The most keys of one list that are read. */
-const maxKeys = 64
 /** The most inclusion groups of one entry. */
 const maxGroups = 20
 const standardDepth = 4
 /** The most items of a list that are read. Blank items count too. */
 const maxParts = 1000
+/** The most characters of a group, of a character's name or tag, and of a kind of reply. Only the beginning of a longer one counts. */
+const maxNameLength = 200
+/** The most characters of a text with commas. A longer text is ignored. */
+const maxListLength = 100_000
 
 /** Units of work to read one entry, and to read one key. */
 const unitsOfEntry = 200
@@ -122,13 +125,13 @@ export function* readEntry(entry: Fields, index: number, notes: ReadingNotes): S
 
   const allowsPatterns = valueIn(entry, 'use_regex') !== false
   const written = textsIn(entry, 'keys')
-  const isPattern = allowsPatterns && !isFromSillyTavern(extensions) && written.some((key) => isSlashForm(key.trim()))
+  const isPattern = allowsPatterns && !isFromSillyTavern(extensions) && written.slice(0, maxKeys).some(isSlashForm)
   const readKeys = (texts: readonly string[]) => keysOf(texts, allowsPatterns, notes)
   const insertionOrder = numberIn(entry, 'insertion_order') ?? 0
   const decorators = yield* readRules(chains, readKeys, isPattern, notes)
   const keys = yield* readKeys(written)
   const hasSecondary = valueIn(entry, 'selective') === true && !isPattern
-  const secondaryKeys = hasSecondary ? yield* readKeys(commaSeparated(entry, 'secondary_keys')) : []
+  const secondaryKeys = hasSecondary ? yield* readKeys(commaSeparated(entry, 'secondary_keys', notes.ignored)) : []
   yield takeUnits(notes)
   return {
     index,
@@ -209,16 +212,19 @@ const tagId = /^(?:[0-9a-f]{8}-[0-9a-f-]{27}|\d{10,})$/i
 /** Reads the characters and replies that an entry is for; undefined for all. */
 function audienceOf(entry: Fields, extensions: Fields, { ignored }: ReadingNotes): Audience | undefined {
   const filter = fieldsIn(entry, 'character_filter')
-  const listed = (name: string) => textsIn(filter, name).slice(0, maxParts)
-  const tags = listed('tags')
-  const replies = textsIn(extensions, 'triggers').slice(0, maxParts)
+  const listed = (fields: Fields, name: string) =>
+    textsIn(fields, name)
+      .slice(0, maxParts)
+      .map((text) => beginningOf(text, maxNameLength))
+  const tags = listed(filter, 'tags')
+  const replies = listed(extensions, 'triggers')
   if (tags.some((tag) => tagId.test(tag))) ignored.add('character_book.entries[].character_filter.tags by their ids')
   for (const reply of replies) {
     if (!knownReplies.has(reply)) ignored.add(`character_book.entries[].extensions.triggers ${reply.slice(0, 40)}`)
   }
   const lower = (text: string) => text.trim().toLowerCase()
   const audience = {
-    names: listed('names').map(lower),
+    names: listed(filter, 'names').map(lower),
     tags: tags.filter((tag) => !tagId.test(tag)).map(lower),
     isExcluding: valueIn(filter, 'isExclude') === true,
     replies,
@@ -252,15 +258,20 @@ function* readRules(
 ): Steps<readonly DecoratedRules[]> {
   if (chains.length === 0) return noRulesInAnyContext
   readDecorators(chains, anyContext, (name) => notes.ignored.add(`character_book.entries[].@@${name.slice(0, 40)}`))
+  // All contexts share the keys of a list.
+  const read = new Map<string, readonly LoreKey[]>()
+  const keysOfLists = function* (lists: readonly string[] = []): Steps<readonly (readonly LoreKey[])[]> {
+    for (const list of lists) if (!read.has(list)) read.set(list, yield* readKeys(itemsIn(list)))
+    return lists.map((list) => read.get(list) ?? [])
+  }
   const rulesIn = function* (context: number): Steps<DecoratedRules> {
     const decorators = readDecorators(chains, {
       hasPersonality: (context & 1) !== 0,
       hasScenario: (context & 2) !== 0,
       knowsGreeting: (context & 4) !== 0,
     })
-    const additional: (readonly LoreKey[])[] = []
-    for (const texts of decorators.additionalKeys ?? []) additional.push(yield* readKeys(texts))
-    const excluded = isPattern ? [] : yield* readKeys(decorators.excludeKeys ?? [])
+    const additional = yield* keysOfLists(decorators.additionalKeys)
+    const excluded = isPattern ? [] : yield* keysOfLists(decorators.excludeKeys)
     return { ...decorators, additional, excluded }
   }
   const depends = chains.some((chain) => chain.some(({ name }) => name === 'position' || name === 'is_greeting'))
@@ -276,15 +287,21 @@ const noRulesInAnyContext: readonly DecoratedRules[] = Array.from({ length: 8 },
 }))
 
 function groupsOf(extensions: Fields, { ignored }: ReadingNotes): readonly string[] {
-  const groups = commaSeparated(extensions, 'group')
+  const groups = commaSeparated(extensions, 'group', ignored)
   if (groups.length > maxGroups) ignored.add(`character_book.entries[].extensions.group[${maxGroups}…]`)
-  return groups.slice(0, maxGroups)
+  if (groups.some(({ length }) => length > maxNameLength)) {
+    ignored.add(`character_book.entries[].extensions.group of more than ${maxNameLength} characters`)
+  }
+  return groups.slice(0, maxGroups).map((group) => beginningOf(group, maxNameLength))
 }
 
 /** The items of a list, or of a text with commas; trimmed, and without blank items. */
-function commaSeparated(fields: Fields, name: string): readonly string[] {
+function commaSeparated(fields: Fields, name: string, ignored: Set<string>): readonly string[] {
   const value = valueIn(fields, name)
-  const texts = typeof value === 'string' ? value.split(',', maxParts) : textsIn(fields, name).slice(0, maxParts)
+  const isTooLong = typeof value === 'string' && value.length > maxListLength
+  if (isTooLong) ignored.add(`character_book.entries[] with a ${name} of more than ${maxListLength} characters`)
+  const text = isTooLong ? '' : value
+  const texts = typeof text === 'string' ? text.split(',', maxParts) : textsIn(fields, name).slice(0, maxParts)
   return texts.map((text) => text.trim()).filter((text) => text !== '')
 }
 

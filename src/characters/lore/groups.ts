@@ -13,7 +13,8 @@ export interface GroupRules {
   readonly seed: () => string
 }
 
-/** Units of work to compare one entry with its group. */
+/** Units of work to add an entry to one of its groups, and to compare one entry with its group. */
+const unitsOfMember = 30
 const unitsOfMatch = 20
 
 /**
@@ -28,7 +29,7 @@ export function* groupLosers<T extends { readonly entry: LoreEntry }>(
   budget: ScanBudget,
 ): Steps<ReadonlySet<T>> {
   const losers = new Set<T>()
-  for (const [group, all] of byGroup(found)) {
+  for (const [group, all] of yield* byGroup(found, budget)) {
     const members = all.filter((match) => !losers.has(match))
     const winners = taken.has(group) ? [] : winnersOf(group, members, isSticky, seed)
     // If all members have lost in other groups, this group is not taken: a later pass can still choose an entry in it.
@@ -62,14 +63,19 @@ function winnersOf<T extends { readonly entry: LoreEntry }>(
   return members.slice(0, 1)
 }
 
-function byGroup<T extends { readonly entry: LoreEntry }>(found: readonly T[]): ReadonlyMap<string, readonly T[]> {
+function* byGroup<T extends { readonly entry: LoreEntry }>(
+  found: readonly T[],
+  budget: ScanBudget,
+): Steps<ReadonlyMap<string, readonly T[]>> {
   const groups = new Map<string, T[]>()
   for (const match of found) {
     for (const group of match.entry.groups) {
       const members = groups.get(group)
       if (members) members.push(match)
       else groups.set(group, [match])
+      budget.unitsLeft -= unitsOfMember
     }
+    if (budget.isStepOver) yield budget.takeSpentUnits()
   }
   return groups
 }

@@ -20,7 +20,7 @@ export function* otherKeysAllow(
 ): Steps<boolean> {
   const how = keyRulesOf(entry, rules)
   for (const keys of rules.additional) if (!(yield* found(how, keys, texts, search, matched))) return false
-  if (rules.excluded.length > 0 && (yield* firstKeyIn(rules.excluded, texts, how, search))) return false
+  for (const keys of rules.excluded) if (yield* firstKeyIn(keys, texts, how, search)) return false
   return entry.constant || (yield* secondariesAllow(entry, how, texts, search, matched))
 }
 

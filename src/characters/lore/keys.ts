@@ -7,6 +7,8 @@ import { trigramsOf } from './trigram-filter.ts'
 
 /** The most characters of a key, whether it is a text or a pattern. */
 export const maxKeyLength = 1000
+/** The most keys of one list that are read. */
+export const maxKeys = 64
 /** A key with more characters is too long, even if most of them are white space or control characters. */
 const maxWrittenLength = 10 * maxKeyLength
 /** The most regular expressions of one card, and of all lorebooks of one request together. */
@@ -15,7 +17,6 @@ const maxPatterns = 500
 /** A key whose only macros are names: `{{char}}`, `{{user}}`, `<char>`, `<bot>` and `<user>`. */
 const namesOnly = /^(?:[^{}<]|\{\{(?:char|user)\}\}|<(?:char|bot|user)>)*$/i
 
-const slashForm = /^\/([\s\S]+)\/([a-z]*)$/
 const knownFlags = /^[imsugy]*$/
 
 /** The totals of the regular expressions of a card, or of a request's lorebooks, and the units of work spent on reading keys. */
@@ -27,11 +28,16 @@ export interface PatternCount {
   units: number
 }
 
-/** Whether a key is written as `/pattern/flags`, with no flags other than `imsugy`. */
+/** Whether a key is written as `/pattern/flags`, with no flags other than `imsugy`, and with any white space around it. */
 export function isSlashForm(key: string): boolean {
-  if (key.length > maxWrittenLength) return false
-  const flags = slashForm.exec(key)?.[2]
-  return flags !== undefined && knownFlags.test(flags)
+  return key.length <= maxWrittenLength && patternIn(key.trim()) !== undefined
+}
+
+/** The pattern and the flags of a trimmed key; undefined for a key that is searched for literally. */
+function patternIn(key: string): { readonly pattern: string; readonly flags: string } | undefined {
+  const end = key.lastIndexOf('/')
+  const flags = key.slice(end + 1)
+  return end > 1 && key.startsWith('/') && knownFlags.test(flags) ? { pattern: key.slice(1, end), flags } : undefined
 }
 
 /** Parses a key; undefined if it is blank or too long. @param allowsPatterns whether `/…/` is a pattern in this entry */
@@ -39,7 +45,12 @@ export function readKey(raw: string, allowsPatterns: boolean, patterns: PatternC
   if (raw.length > maxWrittenLength) return undefined
   const written = withoutControls(raw).trim()
   if (written === '' || written.length > maxKeyLength) return undefined
-  if (allowsPatterns && isSlashForm(written)) return { written, pattern: compile(written, patterns) }
+  const slashed = allowsPatterns ? patternIn(written) : undefined
+  if (slashed) {
+    const pattern = compile(slashed, patterns)
+    if (!pattern) patterns.refused.push(written)
+    return { written, pattern }
+  }
   if (!hasMacro(written)) return { ...plainKey(written), hasMacro: false }
   return { ...plainKey(written), hasMacro: true, hasNamesOnly: namesOnly.test(written) }
 }
@@ -51,31 +62,32 @@ export function plainKey(text: string): LoreKey {
 }
 
 /** Compiles a pattern with RE2JS, which searches in linear time; null if the pattern is refused. */
-function compile(written: string, patterns: PatternCount): LorePattern | null {
-  const [, pattern = '', flags = ''] = slashForm.exec(written) ?? []
+function compile(
+  slashed: { readonly pattern: string; readonly flags: string },
+  patterns: PatternCount,
+): LorePattern | null {
+  const { pattern, flags } = slashed
+  // The remaining patterns are not even read.
+  if (patterns.compiled + patterns.refused.length >= maxPatterns) return null
+  patterns.units += unitsOfInstruction * pattern.length
+  const size = unfoldedSize(pattern)
+  const classes = unitsOfClasses(pattern, flags)
+  if (size > 2 * maxProgramSize || classes > maxUnitsOfClasses) return null
+  patterns.units += unitsOfInstruction * size + classes
   const bits =
     (flags.includes('i') ? RE2JS.CASE_INSENSITIVE : 0) |
     (flags.includes('m') ? RE2JS.MULTILINE : 0) |
     (flags.includes('s') ? RE2JS.DOTALL : 0)
-  const size = unfoldedSize(pattern)
-  const classes = unitsOfClasses(pattern, flags)
-  const isSmall = size <= 2 * maxProgramSize && classes <= maxUnitsOfClasses
-  if (isSmall && patterns.compiled + patterns.refused.length < maxPatterns) {
+  try {
     const units = unitsOfInstruction * (pattern.length + size) + classes
-    patterns.units += units
-    try {
-      const compiled = new LorePattern(() => RE2JS.compile(RE2JS.translateRegExp(pattern), bits), units)
-      if (compiled.size <= maxProgramSize && patterns.steps + compiled.size <= maxTotalProgramSize) {
-        patterns.compiled += 1
-        patterns.steps += compiled.size
-        return compiled
-      }
-    } catch {
-      // A pattern that does not compile is refused below, like a pattern that is too large.
-    }
+    const compiled = new LorePattern(() => RE2JS.compile(RE2JS.translateRegExp(pattern), bits), units)
+    if (compiled.size > maxProgramSize || patterns.steps + compiled.size > maxTotalProgramSize) return null
+    patterns.compiled += 1
+    patterns.steps += compiled.size
+    return compiled
+  } catch {
+    return null
   }
-  patterns.refused.push(written)
-  return null
 }
 
 /** The most instructions of a compiled pattern. Repetitions are unfolded: `(a{1,100}){1,10}` has thousands of instructions. */
@@ -115,7 +127,8 @@ function letterOf(written: string): number | undefined {
   return /^\\./.test(written) ? undefined : written.codePointAt(0)
 }
 
-const token = /\\[\s\S]|\[\^?\]?(?:\\[\s\S]|[^\]\\])*\]|\{(\d+)(?:,(\d*))?\}|[\s\S]/g
+/** A part of a pattern. A class without an end extends to the end of the pattern, so that the search takes linear time. */
+const token = /\\[\s\S]|\[\^?\]?(?:\\[\s\S]|[^\]\\])*(?:\]|\\?$)|\{(\d+)(?:,(\d*))?\}|[\s\S]/g
 
 /**
  * Estimates the number of instructions of a pattern with its repetitions unfolded, before the pattern is compiled. The time for

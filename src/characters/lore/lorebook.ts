@@ -81,12 +81,7 @@ function gather(value: object, found: object[]): number {
 export function* readBook(book: Fields, notes: ReadingNotes): Steps<Lorebook> {
   const entries = valueIn(book, 'entries')
   const written = isFields(entries) ? Object.values(entries) : listIn(book, 'entries')
-  if (written.length > maxEntries) {
-    throw new CardError(
-      'card_too_large',
-      `The lorebook has ${written.length} entries. At most ${maxEntries} are allowed.`,
-    )
-  }
+  checkCount(written.length)
   const budget = numberIn(book, 'token_budget') ?? 0
   const read: LoreEntry[] = []
   for (const [index, entry] of written.entries()) {
@@ -128,9 +123,18 @@ export function* readLorebook(document: Fields, notes: ReadingNotes = emptyNotes
     )
   }
   if (!isWorldFile(book)) return yield* readBook(book, notes)
-  const list = Object.values(entries)
-  yield list.length * unitsOfWorldEntry
-  return yield* readBook({ ...book, entries: list.map(fromWorldFile) }, notes)
+  const list: unknown[] = Object.values(entries)
+  checkCount(list.length)
+  for (const [index, entry] of list.entries()) {
+    list[index] = fromWorldFile(entry)
+    yield unitsOfWorldEntry
+  }
+  return yield* readBook({ ...book, entries: list }, notes)
+}
+
+function checkCount(entries: number): void {
+  if (entries <= maxEntries) return
+  throw new CardError('card_too_large', `The lorebook has ${entries} entries. At most ${maxEntries} are allowed.`)
 }
 
 /** The object that has the entries of a lorebook outside a card: its `data`, or the document itself. */

@@ -56,9 +56,10 @@ function foundInGroups(scans: readonly BookScan[]): readonly Match[] {
 /** The entries that stay on or off because they fired at earlier turns. */
 function* timersOf(request: ScanRequest, books: readonly ScannedBook[], scans: readonly BookScan[]): Steps<Timers> {
   const { conversation } = request
-  const watched = new Set(timedEntries(books.flatMap(({ book }) => book.entries)))
+  const entries = books.flatMap(({ book }) => book.entries)
+  const watched = new Set(yield* timedEntries(entries, conversation.budget))
   const timed = []
-  for (const scan of scans) timed.push(...(yield* scan.history(watched)))
+  for (const scan of scans) for (const each of yield* scan.history(watched)) timed.push(each)
   const rulesAt = (length: number, then: Timers) => groupRules(request, new Set(), length, then)
   const timers = yield* replayTimers(timed, rulesAt, conversation.budget)
   timers.goTo(conversation.length)

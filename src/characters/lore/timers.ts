@@ -52,8 +52,9 @@ export class Timers {
 /** The timers of a scan without timed entries. These timers are never changed. */
 export const noTimers = new Timers()
 
-/** Units of work to replay one entry at one turn. */
+/** Units of work to replay one entry at one turn, and to look up one group. */
 const unitsOfTurn = 5
+const unitsOfGroup = 20
 
 /**
  * Replays the earlier turns to find the timers. The service stores no conversations, but the request has all messages.
@@ -80,11 +81,24 @@ export function* replayTimers(
 }
 
 /** The entries with timers, and the entries that share a group with one of them. */
-export function timedEntries(entries: readonly LoreEntry[]): readonly LoreEntry[] {
-  const timed = entries.filter(isTimed)
-  if (timed.length === 0) return timed
-  const groups = new Set(timed.flatMap((entry) => entry.groups))
-  return entries.filter((entry) => isTimed(entry) || entry.groups.some((group) => groups.has(group)))
+export function* timedEntries(entries: readonly LoreEntry[], budget: ScanBudget): Steps<readonly LoreEntry[]> {
+  const groups = new Set<string>()
+  for (const entry of entries.filter(isTimed)) {
+    for (const group of entry.groups) groups.add(group)
+    yield* spendOn(entry, budget)
+  }
+  const found: LoreEntry[] = []
+  for (const entry of entries) {
+    if (isTimed(entry) || entry.groups.some((group) => groups.has(group))) found.push(entry)
+    yield* spendOn(entry, budget)
+  }
+  return found
+}
+
+/** Takes the cost of looking up an entry's groups from the budget. */
+function* spendOn({ groups }: LoreEntry, budget: ScanBudget): Steps<void> {
+  budget.unitsLeft -= unitsOfTurn + unitsOfGroup * groups.length
+  if (budget.isStepOver) yield budget.takeSpentUnits()
 }
 
 /** Whether an entry has `sticky` or `cooldown`, so that it stays on or off after it fired. */

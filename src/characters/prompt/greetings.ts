@@ -73,7 +73,7 @@ export function* greetingMessage(texts: CardTexts, context: ExpansionContext, in
 }
 
 /** Units of work for each greeting, besides its macros. */
-const unitsOfShown = 20
+const unitsOfShown = 300
 
 /**
  * Passes the greetings of a card to `onText` one by one, as they are in prompts for requests without a user name.
@@ -163,7 +163,10 @@ function* isGreeting(
   const asShown = textsOf(card, { ...persona, userName: defaultUserName }, settings)
   const contexts = [context, { ...context, seed: expansionContextOf(persona, {}).seed }]
   for (const own of new Set([texts, asShown])) {
-    for (const each of contexts) if (isSame(yield* comparedText(own, each, index), said)) return true
+    for (const each of contexts) {
+      yield unitsOfShown
+      if (isSame(yield* comparedText(own, each, index), said)) return true
+    }
   }
   return false
 }

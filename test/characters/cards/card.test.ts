@@ -3,6 +3,7 @@ import { readCard } from '../../../src/characters/cards/card.ts'
 import { type CardSummary, describeCard } from '../../../src/characters/cards/description.ts'
 import { hiddenFields } from '../../../src/characters/cards/summary.ts'
 import { CardError } from '../../../src/characters/documents/card-error.ts'
+import { memoryOf } from '../../../src/characters/library/card-cache.ts'
 import { emptyNotes, type Lorebook, readLorebook } from '../../../src/characters/lore/lorebook.ts'
 import { atOnce } from '../../support/composed.ts'
 import { cardIn, cardOf, cardWithLore, composed, documentOf, firedIn, promptLines } from '../../support/lore-cards.ts'
@@ -59,6 +60,50 @@ describe('the summary of a card', () => {
     ])
     expect(cardIn(document(100_001)).book?.entries[0]).not.toMatchObject({ decorators: { 0: { depth: 1 } } })
   })
+
+  test('ignores a decorator whose value is too long for a number', () => {
+    const content = `@@depth ${'0'.repeat(40)}1\nBody`
+    const document = documentOf({ character_book: { entries: [{ keys: ['tea'], content }] } })
+    expect(describedOf(document).ignored).toEqual(['character_book.entries[].@@depth'])
+  })
+
+  test('reads the keys of a decorator once for all contexts, and counts their memory', () => {
+    const lists = (count: number) =>
+      `@@additional_keys ${Array.from({ length: 64 }, (_, i) => i).join()}\n`.repeat(count)
+    const document = (count: number) =>
+      cardIn(
+        documentOf({ character_book: { entries: [{ keys: ['tea'], content: `@@is_greeting 1\n${lists(count)}x` }] } }),
+      )
+    const rules = document(1).book?.entries[0]?.decorators ?? []
+    expect(new Set(rules.map(({ additional }) => additional[0])).size).toBe(1)
+    expect(memoryOf(document(1), 0)).toBeGreaterThan(memoryOf(document(0), 0) + 64 * 100)
+  })
+
+  test('only the first 200 characters of a group count, which is reported', () => {
+    const group = 'g'.repeat(200)
+    const entries = ['1', '2'].map((end) => ({ keys: ['tea'], content: 'x', extensions: { group: `${group}${end}` } }))
+    const document = documentOf({ character_book: { entries } })
+    expect(describedOf(document).ignored).toEqual([
+      'character_book.entries[].extensions.group of more than 200 characters',
+    ])
+    expect(cardIn(document).book?.entries.map(({ groups }) => groups)).toEqual([[`${group}…`], [`${group}…`]])
+  })
+
+  test('a filter with a tag of millions of digits is read', () => {
+    const entries = [{ keys: ['tea'], content: 'x', character_filter: { tags: ['1'.repeat(12_000_000)] } }]
+    expect(cardIn(documentOf({ character_book: { entries } })).book?.entries).toHaveLength(1)
+  })
+
+  test.each(['name', 'nickname'] as const)(
+    'a %s of more than 1,000 characters counts as missing, and is reported',
+    (field) => {
+      expect(cardIn(documentOf({ [field]: 'M'.repeat(1000) }))[field]).toBe('M'.repeat(1000))
+      expect(cardIn(documentOf({ [field]: 'M'.repeat(1001) }))[field]).toBe('')
+      expect(describedOf(documentOf({ [field]: 'M'.repeat(1001) })).ignored).toEqual([
+        `${field} of more than 1000 characters`,
+      ])
+    },
+  )
 
   test.each([
     [20, []],

@@ -186,7 +186,7 @@ describe('15 macros are bounded', () => {
   )
 
   test.each(['{{char}}', '<BOT>', '{{reverse:{{char}}}}'])('15 a long name in many places is refused: %s', (macro) => {
-    const card = cardOf({ name: 'x'.repeat(20_000), description: macro.repeat(20_000) })
+    const card = cardOf({ name: 'x'.repeat(1000), description: macro.repeat(400_000) })
     expect(() => composed(card, 'Hi')).toThrow(expect.objectContaining({ status: 400, code: 'card_too_large' }))
   })
 

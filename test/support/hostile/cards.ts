@@ -335,6 +335,87 @@ const lore: readonly Row[] = [
     fields: () =>
       bookOf(times(6, (i) => entry({ use_regex: true, keys: times(64, (j) => `/${'[k-豈]'.repeat(9)}${i}.${j}/i`) }))),
   }),
+  cardRow(
+    {
+      name: '640 patterns that are refused, and 15,360 with a class without an end',
+      fields: () => {
+        const broken = `${'/'}${'['.repeat(990)}/`
+        const keys = (i: number) => times(64, (j) => (i < 10 ? `/(${j}/` : broken))
+        return bookOf(times(250, (i) => entry({ use_regex: true, keys: keys(i) })))
+      },
+    },
+    { isLargest: true },
+  ),
+  cardRow({
+    name: '20,000 lore entries in 20 groups each, all different, with sticky',
+    fields: () =>
+      bookOf(
+        times(20_000, (i) =>
+          entry({
+            keys: [],
+            constant: true,
+            content: `L${i}`,
+            extensions: { group: times(20, (j) => `g${i}.${j}`).join(','), sticky: 1 },
+          }),
+        ),
+      ),
+  }),
+  cardRow(
+    {
+      name: '900 lore entries with groups of 16,400 letters that differ in the last one',
+      fields: () =>
+        bookOf(times(900, (i) => entry({ keys: ['Hi'], extensions: { group: `${'g'.repeat(16_400)}${i}` } }))),
+    },
+    { isLargest: true },
+  ),
+  cardRow({
+    name: '49 lists of 64 keys in decorators of each lore entry, which depend on the greeting',
+    fields: () => {
+      const keys = `@@additional_keys ${times(64, (i) => i).join()}\n`
+      return bookOf(times(50, () => entry({ keys: ['Hi'], content: `@@is_greeting 1\n${keys.repeat(49)}x` })))
+    },
+  }),
+  cardRow(
+    {
+      name: '7,000,000 Cyrillic letters as a position, a role and a name of decorators',
+      fields: () => {
+        const letters = 'Ж'.repeat(2_300_000)
+        const content = `@@position ${letters}\n@@role ${letters}\n@@${letters}\nx`
+        return bookOf([entry({ keys: ['Hi'], content })])
+      },
+    },
+    { isLargest: true },
+  ),
+  cardRow(
+    {
+      name: 'a tag of 15,000,000 digits in a character filter',
+      fields: () => bookOf([entry({ keys: ['Hi'], character_filter: { tags: ['1'.repeat(15_000_000)] } })]),
+    },
+    { isLargest: true },
+  ),
+  cardRow(
+    { name: 'a nickname of 7,000,000 Cyrillic letters', fields: () => ({ nickname: 'Ж'.repeat(7_000_000) }) },
+    { isLargest: true },
+  ),
+  cardRow(
+    {
+      name: '3,800 constant lore entries of 4 kB, which the recursion searches',
+      fields: () => bookOf(times(3800, (i) => entry({ keys: [], constant: true, content: `${i}${'x'.repeat(4090)}` }))),
+    },
+    { isLargest: true },
+  ),
+  cardRow({
+    name: '13,000 sticky lore entries with a probability, 400 messages of 500 characters',
+    fields: () =>
+      bookOf(
+        times(13_000, (i) =>
+          entry({ keys: [], constant: true, content: `L${i}`, extensions: { sticky: 1, probability: 50 } }),
+        ),
+        { scan_depth: 1 },
+      ),
+    messages: long(400, 500),
+    isPromptOnly: true,
+  }),
   cardRow({
     name: '20,000 lore entries, all in the same 20 groups',
     fields: () =>
