@@ -347,10 +347,10 @@ const lore: readonly Row[] = [
     { isLargest: true },
   ),
   cardRow({
-    name: '20,000 lore entries in 20 groups each, all different, with sticky',
+    name: '11,000 lore entries in 20 groups each, all different, with sticky',
     fields: () =>
       bookOf(
-        times(20_000, (i) =>
+        times(11_000, (i) =>
           entry({
             keys: [],
             constant: true,
@@ -405,10 +405,10 @@ const lore: readonly Row[] = [
     { isLargest: true },
   ),
   cardRow({
-    name: '13,000 sticky lore entries with a probability, 400 messages of 500 characters',
+    name: '10,000 sticky lore entries with a probability, 400 messages of 500 characters',
     fields: () =>
       bookOf(
-        times(13_000, (i) =>
+        times(10_000, (i) =>
           entry({ keys: [], constant: true, content: `L${i}`, extensions: { sticky: 1, probability: 50 } }),
         ),
         { scan_depth: 1 },
