@@ -45,6 +45,16 @@ export function hasMacro(text: string): boolean {
   return anyMacro.test(text)
 }
 
+/** The same as `hasMacro`, in steps: a card's text may have millions of characters. */
+export function* hasMacroInSteps(text: string): Steps<boolean> {
+  for (let start = 0; start < text.length; start += maxLiteralLength) {
+    // The pieces overlap, so that each macro begins completely in one of them.
+    if (hasMacro(text.slice(start, start + maxLiteralLength + maxOpenAngled))) return true
+    if (start + maxLiteralLength < text.length) yield maxLiteralLength >> 3
+  }
+  return false
+}
+
 /** The most characters of all texts that are expanded for one prompt, even if they are not sent. */
 export const maxExpandedLength = 32 * maxExpansionLength
 /** The most characters of text without `{{…}}` that one step expands. */
@@ -62,7 +72,7 @@ const unitsOfStep = 1000
  *   more than `maxMacros` macros or `maxExpandedLength` characters together
  */
 export function* expandMacros(text: string, environment: MacroEnvironment): Steps<string> {
-  if (!hasMacro(text)) return text
+  if (!(yield* hasMacroInSteps(text))) return text
   const { counter = { macros: 0, characters: 0 } } = environment
   const pairs = yield* bracePairs(text, maxMacros - counter.macros + 1)
   counter.macros += pairs.length

@@ -6,7 +6,7 @@ import type { LoreEntry } from '../lore/entry.ts'
 import { plainKey } from '../lore/keys.ts'
 import type { LoreKey } from '../lore/scanned-text.ts'
 import { type Clock, clockAt } from '../macros/clock.ts'
-import { expandMacros, hasMacro } from '../macros/macros.ts'
+import { expandMacros, hasMacroInSteps } from '../macros/macros.ts'
 import type { ChatMacro, MacroCounter, MacroEnvironment, OwnField } from '../macros/values.ts'
 import type { AuthorNote } from './composition.ts'
 import { ExpandedTextCache, UserCache } from './expanded-text-cache.ts'
@@ -182,7 +182,7 @@ export class CardTexts {
   ): Steps<string> {
     const text = yield* withoutControlsInSteps(raw)
     if (text.length > maxStepLength) yield text.length >> 4
-    if (!hasMacro(text)) return text
+    if (!(yield* hasMacroInSteps(text))) return text
     context.clock ??= clockAt(context.now)
     const environment: MacroEnvironment = {
       ...this.names,
