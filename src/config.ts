@@ -222,7 +222,7 @@ function readUpstream(baseUrl: string | undefined, apiKey: string | undefined, f
 export function plainAddress(text: string): string | undefined {
   const url = URL.parse(text)
   const isPlain = url !== null && url.href === `${url.origin}${url.pathname}`
-  return isPlain && ['http:', 'https:'].includes(url.protocol) ? url.href.replace(/\/+$/, '') : undefined
+  return isPlain && ['http:', 'https:'].includes(url.protocol) ? url.href.replace(/(?<!\/)\/*$/, '') : undefined
 }
 
 function readProxies(written: string | undefined, faults: string[]): Networks | undefined {
@@ -292,7 +292,7 @@ function readTraces(text: (name: string) => string | undefined, faults: string[]
 function readPairs(text: string | undefined): Record<string, string> | undefined {
   const found: Record<string, string> = {}
   for (const pair of text?.split(',') ?? []) {
-    const [, name, value = ''] = /^\s*([\w-]+)\s*=\s*([\x20-\x7e]*?)\s*$/.exec(pair) ?? []
+    const [, name, value = ''] = /^([\w-]+)\s*=\s*((?:[!-~][ -~]*)?)$/.exec(pair.trim()) ?? []
     if (name === undefined) return undefined
     try {
       found[name] = decodeURIComponent(value)

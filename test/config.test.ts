@@ -219,6 +219,13 @@ describe('the settings', () => {
     expect(faults[0]).not.toContain('CANARY')
   })
 
+  it('may be headers with many blanks', () => {
+    // The time must be linear: an earlier pattern needed minutes for this text.
+    const blanks = ' '.repeat(9000)
+    expect(faultsOf({ OTEL_EXPORTER_OTLP_HEADERS: `a=${blanks}=${blanks}é` })).toHaveLength(1)
+    expect(faultsOf({ OTEL_EXPORTER_OTLP_HEADERS: `${blanks}a${blanks}=${blanks}b${blanks}` })).toHaveLength(0)
+  })
+
   it('that are malformed are all reported together, each with its name', () => {
     const wrong = {
       PORT: 'x',
