@@ -134,5 +134,5 @@ export function* withoutIndent(text: string): Steps<string> {
 /** The number of blanks and tabs in a line before its first other character, which is at this index. */
 function indentOf(text: string, index: number): number {
   const before = text.slice(Math.max(0, index - maxIndent), index)
-  return /[ \t]*$/.exec(before.slice(before.lastIndexOf('\n') + 1))?.[0].length ?? 0
+  return /(?<![ \t])[ \t]*$/.exec(before.slice(before.lastIndexOf('\n') + 1))?.[0].length ?? 0
 }

@@ -6,7 +6,7 @@ const maxFormulaLength = 100
 
 /** A formula that is only the number of sides of one die; and a term of a formula, which is dice or a number. */
 const sidesAlone = /^\d{1,10}$/
-const term = /\s*([+-]?)\s*(?:(\d{0,4})d(\d{1,10})|(\d{1,10}))/iy
+const term = /\s*(?:([+-])\s*)?(?:(\d{0,4})d(\d{1,10})|(\d{1,10}))/iy
 
 /**
  * Rolls dice and adds them up: `6` and `d6` (one die), `2d6`, `2d6 + 1d4 - 1`.
@@ -38,7 +38,7 @@ function termsOf(dice: string): readonly Term[] {
     term.lastIndex = place
     const [written, sign, count, sides, number] = term.exec(dice) ?? []
     // Each term except the first needs a sign.
-    if (written === undefined || (place > 0 && sign === '')) return []
+    if (written === undefined || (place > 0 && sign === undefined)) return []
     const signed = sign === '-' ? -1 : 1
     if (sides === undefined) terms.push({ sign: signed, count: Number(number) })
     else terms.push({ sign: signed, count: Number(count || 1), sides: Number(sides) })

@@ -38,7 +38,7 @@ const argumentOptional = new Set(['//', 'time', 'newline', 'space'])
 /** Conditions that are only the name of a macro, and conditions that begin with a variable of SillyTavern. */
 const bareName = /^[a-z_][a-z0-9_]*$/i
 const variable = /^[.$][a-z]/i
-const negation = /\s*(!?)\s*/y
+const negation = /\s*(?:(!)\s*)?/y
 
 /** Whether an expansion could change a text. */
 export function hasMacro(text: string): boolean {
@@ -253,7 +253,7 @@ class Expansion {
    */
   *#isMet(start: number, end: number, level: number): Steps<boolean> {
     negation.lastIndex = start
-    const isNegated = negation.exec(this.#text)?.[1] === '!'
+    const isNegated = negation.exec(this.#text)?.[1] !== undefined
     const from = negation.lastIndex
     const written = end - from <= maxNameLength ? this.#text.slice(from, end).trim() : ''
     return isTrue(yield* this.#conditionText(written, from, end, level)) !== isNegated
