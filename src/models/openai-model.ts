@@ -26,7 +26,7 @@ export function createOpenAiModel(
   clock: Clock,
   proxies: Proxies,
 ): Model {
-  const url = new URL(`${baseUrl.replace(/\/+$/, '')}/chat/completions`)
+  const url = new URL(`${baseUrl.replace(/(?<!\/)\/*$/, '')}/chat/completions`)
   const connectTimeout = timeouts?.connect ?? defaultConnectTimeoutMs
   const connections = new UpstreamConnections(url.origin, connectTimeout, clock, proxies.of(url))
   const streamUsage = new StreamUsage(isAskedForUsage)
@@ -101,7 +101,7 @@ export function createOpenAiModel(
 
     async list(signal) {
       const { 'content-type': _ofBodies, ...more } = headers
-      const path = `${new URL(baseUrl).pathname.replace(/\/+$/, '')}/models`
+      const path = `${new URL(baseUrl).pathname.replace(/(?<!\/)\/*$/, '')}/models`
       const response = await accepted(decompressed(await connections.get(path, more, signal)))
       return idsIn(parseAnswer((await readWhole(response)).toString('utf8'), secrets))
     },

@@ -42,7 +42,7 @@ export class UpstreamReason extends Error {
     const { host = 'Its service', status, code, said } = this
     if (status !== undefined) return `${host} answered ${status}${said ? `: ${said.replace(/\.$/, '')}` : ''}.`
     if (code === undefined) return said
-    const refusal = /\bproxy\b.*?\((\d{3})\)/i.exec(this.message)?.[1]
+    const refusal = /\bproxy (?:response|authentication required) \((\d{3})\)/i.exec(this.message)?.[1]
     const words = refusal === undefined ? sentenceOf(code) : `the proxy answered ${refusal}`
     return `${host}: ${code}${words === undefined ? '' : `, ${words}`}.`
   }
