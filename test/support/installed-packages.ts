@@ -15,6 +15,8 @@ export function installPackages(packages: readonly string[]): ReturnType<typeof 
   execFileSync('npm', ['install', '--ignore-scripts', '--no-audit', '--no-fund', '--prefer-offline', ...packages], {
     cwd: folder.path,
     env: { ...process.env, ...compileCache },
+    // On Windows npm is a script, which only a shell runs.
+    shell: process.platform === 'win32',
     stdio: ['ignore', 'ignore', 'inherit'],
   })
   return folder
