@@ -108,7 +108,7 @@ function* lookUp(context: ReplyContext, smallTalk: SmallTalk | null): Steps<stri
 
 /** The farewell or thanks at the end of a message: "I must sleep now. Good night!" */
 function farewellIn(question: string, names: readonly string[]): SmallTalk | null {
-  const last = /[.!]\s+([^.!?]+[.!]*)$/.exec(question)?.[1]
+  const last = /[.!]\s+([^\s.!?][^.!?]*[.!]*)$/.exec(question)?.[1]
   const found = last === undefined ? null : smallTalkOf(last, names)
   return found === 'farewell' || found === 'thanks' ? found : null
 }

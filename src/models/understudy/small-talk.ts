@@ -48,7 +48,7 @@ const patterns: readonly (readonly [SmallTalk, RegExp])[] = [
   ],
   [
     'who',
-    /^(?:(?:hi|hello|hey)\b[^.!?]{0,30}?[\s,.!]+)?\W*(?:and )?(?:who|what) (?:exactly )?(?:are|r) (?:you|u)(?: exactly| really)?\W*$|^\W*(?:so |and )?who am i (?:talking|speaking) (?:to|with)\W*$|^\W*(?:(?:please )?(?:can|could|would) you )?(?:please )?(?:tell me (?:a bit |a little |something |more )?about (?:yourself|you)|introduce yourself|describe yourself)(?: please)?\W*$|^\W*(?:what(?:'s| is| s) your name|what do you do|what should i call you)\W*$/,
+    /^(?:(?:hi|hello|hey)\b[^.!?]{0,30}?[\s,.!])?\W*(?:and )?(?:who|what) (?:exactly )?(?:are|r) (?:you|u)(?: exactly| really)?\W*$|^\W*(?:so |and )?who am i (?:talking|speaking) (?:to|with)\W*$|^\W*(?:(?:please )?(?:can|could|would) you )?(?:please )?(?:tell me (?:a bit |a little |something |more )?about (?:yourself|you)|introduce yourself|describe yourself)(?: please)?\W*$|^\W*(?:what(?:'s| is| s) your name|what do you do|what should i call you)\W*$/,
   ],
   ['thanks', /^\W*(?:thanks|thank you|many thanks)(?: so much| a lot| very much)? for\b[^.?!]{1,60}[.!]*$/],
   [
@@ -73,7 +73,7 @@ const patterns: readonly (readonly [SmallTalk, RegExp])[] = [
   ],
   [
     'assent',
-    /^\W*(?:(?:oh|ah|ok|okay|yes|yeah|yep|sure|right|i see|cool|nice|great|interesting|wow|haha\w*|lol|hm+|really|fine|go on|of course|true|fair enough|good|indeed|no|nope|maybe|no way|alright|all right|me too|same here|fascinating|how interesting|please do|tell me more|continue|and then|that is all|that's all|got it|understood|i understand|makes sense|what else|anything else)[\s,.!?…]*)+$/,
+    /^\W*(?:(?:oh|ah|ok|okay|yes|yeah|yep|sure|right|i see|cool|nice|great|interesting|wow|haha\w*\b|lol|hm+|really|fine|go on|of course|true|fair enough|good|indeed|no|nope|maybe|no way|alright|all right|me too|same here|fascinating|how interesting|please do|tell me more|continue|and then|that is all|that's all|got it|understood|i understand|makes sense|what else|anything else)[\s,.!?…]*)+$/,
   ],
   [
     'nature',
@@ -112,8 +112,9 @@ export function smallTalkOf(question: string, names: readonly string[]): SmallTa
 
 /** A greeting or a farewell with a few words that address the character: "Good morning, sir knight." */
 const addressing = {
-  greeting: /^(?:hi|hello|hey|greetings|good (?:morning|afternoon|evening|day))[,!]? (?:[\p{L}'-]+ ?){1,3}[.!]*$/u,
-  farewell: /^(?:bye|goodbye|farewell|good night|see you)[,!]? (?:[\p{L}'-]+ ?){1,3}[.!]*$/u,
+  greeting:
+    /^(?:hi|hello|hey|greetings|good (?:morning|afternoon|evening|day))[,!]? [\p{L}'-]+(?: [\p{L}'-]+){0,2} ?[.!]*$/u,
+  farewell: /^(?:bye|goodbye|farewell|good night|see you)[,!]? [\p{L}'-]+(?: [\p{L}'-]+){0,2} ?[.!]*$/u,
 }
 
 /** The kind of stock reply for a message that the card does not answer. Null if no kind is suitable. */

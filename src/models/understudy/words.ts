@@ -62,14 +62,21 @@ export function termsOf({ term }: Word): readonly string[] {
   return [...runs.flatMap(pairsOf), ...others]
 }
 
-/** A text in plain lower-case letters for comparison: without accents, full-width forms and ligatures. */
+/**
+ * A text in plain lower-case letters for comparison: without accents, full-width forms and ligatures. Some ligatures become up to
+ * 18 letters, so the result is cut. This bounds the work of all comparisons, and texts of ordinary letters are shorter.
+ */
 export function fold(text: string): string {
   return text
     .normalize('NFKD')
     .replace(/[\u0300-\u036f]/g, '')
     .normalize('NFC')
     .toLowerCase()
+    .slice(0, 2 * text.length + maxAddedLetters)
 }
+
+/** The most letters of a folded text beyond twice its length. */
+const maxAddedLetters = 100
 
 /** The cache of terms. A language has few words, and folding and stemming a word takes microseconds. */
 const termCache = new Map<string, string | null>()
