@@ -133,9 +133,12 @@ function bestOf(maps: readonly ReadonlyMap<number, number>[]): ReadonlyMap<numbe
   return best
 }
 
+/** The most letters of a word that may have wrong letters. The table for the comparison grows with the square of the letters. */
+const maxTypingLength = 40
+
 /** The number of wrong letters that a word of this length may have. */
 function typosIn(term: string): number {
-  if (term.length < 5) return 0
+  if (term.length < 5 || term.length > maxTypingLength) return 0
   return term.length < 8 ? 1 : 2
 }
 
