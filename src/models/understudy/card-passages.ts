@@ -113,11 +113,17 @@ export class CardReader {
     }
     const passages = yield* numbered(found)
     const spoken = [...greetings, ...passages.flatMap(({ source, answer }) => (isExample(source) ? answer : []))]
+    const actions = new Set<string>()
+    for (const text of spoken) {
+      if (actions.size >= maxActions) break
+      for (const action of actionsIn(text)) actions.add(action)
+      yield text.length * unitsOfLetter
+    }
     return {
       greetings: greetings.filter((greeting) => greeting !== ''),
       passages,
       blocks: blocks.length,
-      actions: [...new Set(spoken.flatMap(actionsIn))].slice(0, maxActions),
+      actions: [...actions].slice(0, maxActions),
     }
   }
 
@@ -135,11 +141,15 @@ export class CardReader {
     return (yield* expandMacros(text.replaceAll('\r', ''), values)).trim()
   }
 
-  /** The blocks of a dialogue. Some cards have full-width colons after the speakers, or other names for the user. */
+  /**
+   * The blocks of a dialogue. Some cards have full-width colons after the speakers, or other names for the user. The patterns
+   * never go beyond the end of a line, so that no letter is read twice.
+   */
   *#blocksOf(text: string): Steps<readonly (readonly Utterance[])[]> {
+    yield text.length * unitsOfLetter
     const lines = text
-      .replace(/^([^\n:：]{1,60})：/gmu, '$1:')
-      .replace(/^\s*(?:\*\*)?(?:user|you|anon|human|player)(?:\*\*)?:/gim, `${userNameMark}:`)
+      .replace(/^([^\n\r\u2028\u2029:：]{1,60})：/gmu, '$1:')
+      .replace(/^[^\S\n\r\u2028\u2029]*(?:\*\*)?(?:user|you|anon|human|player)(?:\*\*)?:/gim, `${userNameMark}:`)
     const { name } = this.#card
     const blocks = yield* readExamples(lines, { ...this.#names, character: name, nickname: this.#names.character })
     return blocks.filter((block) => block.some((utterance) => utterance.text !== ''))
@@ -300,7 +310,7 @@ function partsOf(text: string): readonly string[] {
 
 /** Short actions between asterisks that fit any situation: they do not name the user, and are not a whole sentence. */
 function actionsIn(text: string): readonly string[] {
-  return Array.from(text.matchAll(/(?<!\*)\*([^*\n]{3,80})\*(?!\*)/g), ([action]) => action).filter(
+  return (text.match(/(?<!\*)\*[^*\n]{3,80}\*(?!\*)/g) ?? []).filter(
     (action) => !action.includes(userNameMark) && /^\*\p{Ll}/u.test(action),
   )
 }
@@ -316,7 +326,8 @@ function isInstruction(text: string): boolean {
 function traitsIn(line: string): readonly (readonly [string, string])[] {
   const plain = line
     .replaceAll('**', '')
-    .replace(/^[\s\-*•[{(<]+|[\]})>\s]+$/g, (marks) => (/["”]\)/.test(marks) ? ')' : ''))
+    .replace(/^[\s\-*•[{(<]+/, '')
+    .replace(/(?<![\]})>\s])[\]})>\s]+$/, '')
   const calls = Array.from(`${plain})`.matchAll(/(\p{L}[\p{L} _-]{1,30}?)\s*\(\s*(["“][^()]*["”])\s*\)/gu))
   if (calls.length > 0)
     return calls.map(([, name = '', value = '']) => [
