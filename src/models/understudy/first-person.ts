@@ -152,7 +152,7 @@ function firstPersonOf(verb: string): string {
  * @param isAbout true if the sentence is about the subject even without a mention. Then `fragment` turns the sentence
  */
 export function inFirstPerson(sentence: string, { pronouns, patterns }: Subject, isAbout = false): string | null {
-  if (/\b(?:I|I'm|I've|my|me)\b/.test(sentence.replace(/["“][^"”]*["”]/g, ''))) return sentence
+  if (/\b(?:I|I'm|I've|my|me)\b/.test(withoutQuotes(sentence))) return sentence
   const { mentions, kind, either, clause, owned, self, own, me, left, hasTwoMeanings } = patterns
   const { subject } = pronouns ?? noPronouns
   if (!mentions.test(sentence)) return isAbout ? fragment(sentence) : withUser(sentence)
@@ -172,6 +172,12 @@ export function inFirstPerson(sentence: string, { pronouns, patterns }: Subject,
   const joined = withJoinedVerbs(turned)
   if (joined === null) return null
   return left.test(joined) ? null : withUser(withWe(capitalised(joined), subject))
+}
+
+/** A sentence without its quotes. After the last closing mark no quote is looked for, because it would be looked for in vain. */
+function withoutQuotes(sentence: string): string {
+  const end = 1 + Math.max(sentence.lastIndexOf('"'), sentence.lastIndexOf('”'))
+  return sentence.slice(0, end).replace(/["“][^"”]*["”]/g, '') + sentence.slice(end)
 }
 
 /**

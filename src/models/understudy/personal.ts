@@ -8,7 +8,7 @@ import { fold } from './words.ts'
 const subjects: readonly (readonly [asked: RegExp, answering: RegExp])[] = [
   [
     /\bhow old\b|\byour age\b|\bwhen were you born\b|\byour birthday\b/,
-    /\byears? old\b|\bmy (?:age|birthday)\b|-year-old|\bI (?:am|was) (?:\w+[- ]){0,2}(?:\d{1,4}|past \w+|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)|\bborn\b|\w+-odd\b/i,
+    /\byears? old\b|\bmy (?:age|birthday)\b|-year-old|\bI (?:am|was) (?:\w+[- ]){0,2}(?:\d{1,4}|past \w+|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)|\bborn\b|\b\w+-odd\b/i,
   ],
   [
     /\bwhere (?:are we|am i)\b(?! (?:going|headed|bound|flying|off))|\bwhat(?:'s| is) (?:happening|going on|this place|it like here)\b|\bwhat do you see\b|\blook around\b/,

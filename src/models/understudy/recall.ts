@@ -125,7 +125,7 @@ const secondPerson: ReadonlyMap<string, string> = new Map([
 export function inSecondPerson(sentence: string): string {
   return sentence
     .trim()
-    .replace(/[.!?]+$/, '')
+    .replace(/(?<![.!?])[.!?]+$/, '')
     .replaceAll('’', "'")
     .replace(/\bI was\b/gi, 'you were')
     .replace(/[\p{L}']+/gu, (word) => secondPerson.get(word.toLowerCase()) ?? word)

@@ -5,9 +5,14 @@ import { capitalised, fragment, isVerb, type Subject, withoutPronouns, withUser 
 /** The items of a list, without their quotation marks. */
 function itemsOf(value: string): readonly string[] {
   return value
-    .replace(/[.\s]+$/, '')
-    .split(/\s*[,;+]\s*/)
-    .map((item) => item.replace(/^["“]([^"“”]*)["”]$/, '$1').trim())
+    .replace(/(?<![.\s])[.\s]+$/, '')
+    .split(/[,;+]/)
+    .map((item) =>
+      item
+        .trim()
+        .replace(/^["“]([^"“”]*)["”]$/, '$1')
+        .trim(),
+    )
     .filter((item) => item !== '')
 }
 
@@ -94,9 +99,8 @@ const forms = ['They call me %.', 'Some would say that I am %.', 'I am said to b
 
 /** Sentences for a list of traits: a few traits in each, and one sentence for each item that begins with a verb. */
 export function personalitySaid(list: string, subject: Subject): readonly string[] {
-  const items = itemsOf(list.replace(/\s*\(\s*([^()]*?)\s*\)/g, ' $1')).map((item) =>
-    withoutPronouns(item.replace(/^and /, ''), subject),
-  )
+  const plain = list.replace(/(?<!\s)\s*\(([^()]*)\)/g, (_, inner: string) => ` ${inner.trim()}`)
+  const items = itemsOf(plain).map((item) => withoutPronouns(item.replace(/^and /, ''), subject))
   const deeds = items.filter(startsWithVerb).flatMap((item) => fragment(`${capitalised(item)}.`) ?? [])
   const groups = groupsOf(items.filter((item) => !startsWithVerb(item)).map(withSmallLetter))
   const said = groups.flatMap(

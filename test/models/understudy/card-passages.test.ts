@@ -1,7 +1,12 @@
 import { describe, expect, test } from 'vitest'
 import { CardReader } from '../../../src/models/understudy/card-passages.ts'
+import { inFirstPerson, subjectOf } from '../../../src/models/understudy/first-person.ts'
+import { personalSubject } from '../../../src/models/understudy/personal.ts'
+import { personalitySaid } from '../../../src/models/understudy/traits.ts'
 import { atOnce, counted } from '../../support/composed.ts'
 import { cardOf, cardWithLore } from '../../support/lore-cards.ts'
+
+const ida = subjectOf(['Ida'], 'She is old.')
 
 describe('the material of a card', () => {
   test('examples with indented lines, full-width colons and other names for the user', () => {
@@ -45,5 +50,36 @@ describe('the material of a card', () => {
     expect(many.actions).toHaveLength(50)
     expect(one.actions).toEqual(['*nods*'])
     expect(one.units - many.units).toBeGreaterThan(8 * letters)
+  })
+})
+
+describe('sentences of a character', () => {
+  test.each([
+    ['warm( to friends ), kind  ( mostly)', ['They call me warm to friends and kind mostly.']],
+    [`"warm" , 'kind';  brave. . `, ["They call me warm, 'kind' and brave."]],
+    [`warm, x (${' '.repeat(20_000)}x`, [`They call me warm and x (${' '.repeat(20_000)}x.`]],
+    [`warm, x${' '.repeat(200_000)}x`, [`They call me warm and x${' '.repeat(200_000)}x.`]],
+    [`warm, ${'.'.repeat(200_000)}x`, [`They call me warm and ${'.'.repeat(200_000)}x.`]],
+  ])('a list of traits, %#', (list, said) => {
+    expect(personalitySaid(list, ida)).toEqual(said)
+  })
+
+  test.each([
+    ['Ida has bees.', 'I have bees.'],
+    ['Ida says “I keep bees”.', 'I say “I keep bees”.'],
+    ['Ida says "no", and I say yes.', 'Ida says "no", and I say yes.'],
+    ['Ida says “I am', 'Ida says “I am'],
+    [`Ida has ${'“'.repeat(200_000)}`, `I have ${'“'.repeat(200_000)}`],
+  ])('the first person of a sentence without its quotes, %#', (sentence, said) => {
+    expect(inFirstPerson(sentence, ida)).toBe(said)
+  })
+
+  test.each([
+    ['I am thirty-odd.', true],
+    ['I am young.', false],
+    ['N'.repeat(200_000), false],
+  ])('an answer to a question for the age, %#', (answer, isAnswer) => {
+    const passage = { id: 0, cue: '', hint: '', answer, source: 'self' } as const
+    expect(personalSubject('how old are you?')?.(passage)).toBe(isAnswer)
   })
 })
