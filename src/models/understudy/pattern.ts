@@ -77,10 +77,14 @@ class PatternWalker {
   }
 
   *text(): Steps<string> {
-    const text = yield* this.#alternatives()
-    yield this.#units
-    if (this.#position < this.#letters.length) throw new UnknownSyntaxError()
-    return text
+    try {
+      const text = yield* this.#alternatives()
+      if (this.#position < this.#letters.length) throw new UnknownSyntaxError()
+      return text
+    } finally {
+      // The work before an error counts too.
+      yield this.#units
+    }
   }
 
   /** Returns the first alternative, and skips the others. */
@@ -113,22 +117,30 @@ class PatternWalker {
 
   *#atom(): Steps<string> {
     this.#units += unitsOfAtom
-    if (this.#units >= unitsOfStep) {
-      yield this.#units
-      this.#units = 0
-    }
+    if (this.#units >= unitsOfStep) yield* this.#endStep()
     const letter = this.#next()
-    return letter === '(' ? yield* this.#group() : this.#single(letter)
+    switch (letter) {
+      case '(':
+        return yield* this.#group()
+      case '[':
+        return yield* this.#set()
+      case '\\':
+        return yield* this.#escape()
+      case '.':
+        return yield* this.#choose(() => true)
+      case '^':
+      case '$':
+        return ''
+      default:
+        if ('*+?{'.includes(letter)) throw new UnknownSyntaxError()
+        return letter
+    }
   }
 
-  /** An atom that is not a group. */
-  #single(letter: string): string {
-    if (letter === '^' || letter === '$') return ''
-    if (letter === '.') return this.#choose(() => true)
-    if (letter === '[') return this.#set()
-    if (letter === '\\') return this.#escape()
-    if ('*+?{'.includes(letter)) throw new UnknownSyntaxError()
-    return letter
+  *#endStep(): Steps<void> {
+    const units = this.#units
+    this.#units = 0
+    yield units
   }
 
   *#group(): Steps<string> {
@@ -146,7 +158,7 @@ class PatternWalker {
     return text
   }
 
-  #set(): string {
+  *#set(): Steps<string> {
     const isNegative = this.#take('^')
     const tests: ((letter: string) => boolean)[] = []
     while (!this.#take(']')) {
@@ -162,7 +174,7 @@ class PatternWalker {
       tests.push((letter) => letter >= from && letter <= to)
       this.#lettersOfSets.add(from)
     }
-    return this.#choose((letter) => tests.some((test) => test(letter)) !== isNegative, tests.length)
+    return yield* this.#choose((letter) => tests.some((test) => test(letter)) !== isNegative, tests.length)
   }
 
   #member(): string | ((letter: string) => boolean) {
@@ -172,11 +184,11 @@ class PatternWalker {
     return classOf(escaped) ?? this.#literal(escaped)
   }
 
-  #escape(): string {
+  *#escape(): Steps<string> {
     const escaped = this.#next()
     if (escaped === 'b') return ''
     const test = classOf(escaped)
-    return test ? this.#choose(test) : this.#literal(escaped)
+    return test ? yield* this.#choose(test) : this.#literal(escaped)
   }
 
   #literal(escaped: string): string {
@@ -207,11 +219,12 @@ class PatternWalker {
   }
 
   /** Chooses a letter that passes a test. @param tests the number of comparisons in `test` */
-  #choose(test: (letter: string) => boolean, tests = 1): string {
+  *#choose(test: (letter: string) => boolean, tests = 1): Steps<string> {
     const fitting: string[] = []
     for (const letters of [byPlainness, this.#lettersOfSets]) {
       for (const letter of letters) {
         this.#units += tests * unitsOfTrial
+        if (this.#units >= unitsOfStep) yield* this.#endStep()
         if (!test(letter)) continue
         if (this.#variant === 0) return letter
         fitting.push(letter)

@@ -6,6 +6,7 @@ import { textForPattern as patternSteps } from '../../../src/models/understudy/p
 import { SchemaTooLargeError } from '../../../src/models/understudy/schema.ts'
 import { type TextSource, valueFor as valueSteps } from '../../../src/models/understudy/schema-value.ts'
 import { type Steps, workAtOnce } from '../../../src/work.ts'
+import { counted } from '../../support/composed.ts'
 
 const texts = { next: () => 'Ginger, and a great deal of it.', mentions: () => false }
 
@@ -249,6 +250,21 @@ describe('the steps of a value', () => {
   ])('a huge schema is refused before any work: %s', (_what, large) => {
     expect(() => Array.from(valueSteps(large, texts))).toThrow(SchemaTooLargeError)
   })
+
+  test.each<[string, number, unknown]>([
+    ['each letter of each test of a set', 9_000_000, { pattern: setOf(1500) }],
+    ['the same set in a text that cannot be made', 9_000_000, { pattern: `(${setOf(1500)}` }],
+  ])('the cost counts %s', (_what, minUnits, schema) => {
+    const { units } = counted(valueSteps(schema, texts))
+    expect(units.reduce((sum, cost) => sum + cost, 0)).toBeGreaterThan(minUnits)
+    expect(Math.max(...units)).toBeLessThan(1_000_000)
+  })
+
+  /** A set that no letter of it and no printable ASCII character matches, with this many tests and letters. */
+  function setOf(count: number): string {
+    const letters = numbered(count, (index) => String.fromCharCode(0x4e00 + index)).join('')
+    return `[^${'\\d'.repeat(count)}${letters}\\w ${'!-/:-@[-`{-~'.replace('[', '\\[')}]`
+  }
 
   test('alternatives that are not chosen cost only their letters', () => {
     expect(stepsFor({ pattern: 'x|([a-z]{1000}){9}' })).toBeLessThan(2000)
