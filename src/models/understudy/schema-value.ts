@@ -40,8 +40,8 @@ const depthOfShortBranches = 8
 const unitsOfPart = 300
 const unitsOfLevel = 10
 const unitsOfMember = 20
-/** Units of work for each letter of a value that is looked for in the question. */
-const unitsOfLetter = 10
+/** Units of work for each letter of a value that is looked for in the question. A letter may be folded to 18 letters. */
+const unitsOfLetter = 50
 
 /**
  * Makes a small value that fits a JSON Schema: only required properties, as few items as possible, the first branch, and numbers
@@ -76,8 +76,7 @@ class ValueMaker {
     if (!isObject(schema)) return this.#made(variantOf(this.#texts.next(), variant))
     if (typeof schema['$ref'] === 'string') {
       const { $ref: reference, ...beside } = schema
-      yield schema['$ref'].length
-      return yield* this.#both(beside, resolve(this.#document, schema['$ref']), depth, variant)
+      return yield* this.#both(beside, yield* resolve(this.#document, schema['$ref']), depth, variant)
     }
     const all = listIn(schema, 'allOf')
     if (all[0] !== undefined) return yield* this.#both({ ...schema, allOf: all.slice(1) }, all[0], depth, variant)

@@ -16,6 +16,8 @@ const maxMembers = 5000
 const maxReferenceLength = 10_000
 /** Units of work to read or copy a member. */
 const unitsOfMember = 10
+/** Units of work to join a property, and to search a definition for an anchor. Large objects are slow to make and to read. */
+const unitsOfProperty = 80
 
 /** Whether a JSON value is an object. */
 export function isObject(value: unknown): value is Schema {
@@ -51,9 +53,17 @@ export function membersOf(value: unknown): number {
   return count
 }
 
-/** A value as a list of types: a single type becomes a list of one. */
+/** The most types in one list. JSON Schema has seven types. */
+const maxTypes = 20
+
+/**
+ * A value as a list of types: a single type becomes a list of one.
+ * @throws SchemaTooLargeError for more than `maxTypes`
+ */
 export function asTypes(value: unknown): readonly unknown[] {
-  return Array.isArray(value) ? asList(value) : [value]
+  const types = Array.isArray(value) ? asList(value) : [value]
+  if (types.length > maxTypes) throw new SchemaTooLargeError(`a "type" in it has more than ${maxTypes} types`)
+  return types
 }
 
 /**
@@ -61,11 +71,12 @@ export function asTypes(value: unknown): readonly unknown[] {
  * is no such part.
  * @throws SchemaTooLargeError for too long a reference
  */
-export function resolve(document: unknown, reference: string): unknown {
+export function* resolve(document: unknown, reference: string): Steps<unknown> {
+  yield reference.length
   if (!reference.startsWith('#')) return undefined
   if (reference.length > maxReferenceLength) throw new SchemaTooLargeError('a reference in it is too long')
   const [anchor = '', ...steps] = reference.slice(1).split('/')
-  if (anchor !== '') return steps.length === 0 ? anchored(document, anchor) : undefined
+  if (anchor !== '') return steps.length === 0 ? yield* anchored(document, anchor) : undefined
   return steps
     .map((step) => decodeStep(step).replaceAll('~1', '/').replaceAll('~0', '~'))
     .reduce<unknown>((part, step) => {
@@ -74,9 +85,10 @@ export function resolve(document: unknown, reference: string): unknown {
     }, document)
 }
 
-function anchored(document: unknown, anchor: string): unknown {
+function* anchored(document: unknown, anchor: string): Steps<unknown> {
   if (!isObject(document)) return undefined
   const definitions = ['$defs', 'definitions'].flatMap((keyword) => Object.values(objectIn(document, keyword)))
+  yield unitsOfProperty * definitions.length
   return definitions.find((definition) => isObject(definition) && definition['$anchor'] === anchor)
 }
 
@@ -112,7 +124,7 @@ function* joinKeyword(keyword: string, one: unknown, other: unknown): Steps<unkn
     case 'type':
       return joinTypes(asTypes(one), new Set(asTypes(other)))
     case 'properties':
-      return isObject(one) && isObject(other) ? joinProperties(one, other) : other
+      return isObject(one) && isObject(other) ? yield* joinProperties(one, other) : other
     case 'items':
     case 'additionalProperties':
       return { allOf: [one, other] }
@@ -159,9 +171,13 @@ function joinTypes(one: readonly unknown[], wanted: ReadonlySet<unknown>): reado
   })
 }
 
-function joinProperties(one: Schema, other: Schema): Schema {
-  const names = Object.keys(other).filter((name) => Object.hasOwn(one, name))
-  return { ...one, ...other, ...Object.fromEntries(names.map((name) => [name, { allOf: [one[name], other[name]] }])) }
+function* joinProperties(one: Schema, other: Schema): Steps<Schema> {
+  yield unitsOfProperty * (membersOf(one) + membersOf(other))
+  const joined = new Map(Object.entries(one))
+  for (const [name, value] of Object.entries(other)) {
+    joined.set(name, joined.has(name) ? { allOf: [joined.get(name), value] } : value)
+  }
+  return Object.fromEntries(joined)
 }
 
 function* writtenOf(value: unknown): Steps<string> {

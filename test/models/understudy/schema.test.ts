@@ -247,6 +247,8 @@ describe('the steps of a value', () => {
     ['100,000 properties', { type: 'object', properties: named(100_000, {}), minProperties: 1 }],
     ['a reference of a million letters', { $ref: `#${'/a'.repeat(500_000)}` }],
     ['a constant of a million letters', { const: 'a'.repeat(1_000_000) }],
+    ['a list of 21 types', { type: numbered(21, () => 'null') }],
+    ['a list of 21 types in a branch', { required: ['a'], properties: { a: { type: numbered(21) } } }],
   ])('a huge schema is refused before any work: %s', (_what, large) => {
     expect(() => Array.from(valueSteps(large, texts))).toThrow(SchemaTooLargeError)
   })
@@ -254,6 +256,9 @@ describe('the steps of a value', () => {
   test.each<[string, number, unknown]>([
     ['each letter of each test of a set', 9_000_000, { pattern: setOf(1500) }],
     ['the same set in a text that cannot be made', 9_000_000, { pattern: `(${setOf(1500)}` }],
+    ['each definition for an anchor', 300_000, { $ref: '#none', $defs: named(5000, {}) }],
+    ['each joined property', 500_000, { properties: named(4000, {}), allOf: [{ properties: named(4000, {}) }] }],
+    ['each letter of a value that is looked for, folded', 18 * 2000, { enum: ['\ufdfa'.repeat(2000)] }],
   ])('the cost counts %s', (_what, minUnits, schema) => {
     const { units } = counted(valueSteps(schema, texts))
     expect(units.reduce((sum, cost) => sum + cost, 0)).toBeGreaterThan(minUnits)
