@@ -142,15 +142,21 @@ const notNames = new Set(
 /** The main noun of a question, in a form for a reply: "the capital of Peru", "your printer". Null if the noun is not clear. */
 export function nounOf(question: string): string | null {
   const words = wordsOf(question)
-  const nouns = words.flatMap((word, position) => {
-    const before = question.slice(0, word.index)
+  for (const [position, word] of words.entries()) {
     const led = articles.get(fold(word.text)) ?? (leadingWord.test(word.text) ? '' : null)
-    if (led !== null) return nounFrom(words, position + 1, question, led) ?? []
-    const capital = /^\p{Lu}/u.test(word.text) && isStrong(word) && !/(?:^|[.!?…]\s*)$/.test(before.trim())
-    const name = capital ? nounFrom(words, position, question, '') : null
-    return name !== null && !/ \p{Ll}/u.test(name.replace(/ (?:of|in) .*/, '')) ? name : []
-  })
-  return nouns[0] ?? null
+    const noun = led === null ? nameAt(words, position, question) : nounFrom(words, position + 1, question, led)
+    if (noun !== null) return noun
+  }
+  return null
+}
+
+/** The name at a position. Null if there is no capitalized word, or if this word begins a sentence. */
+function nameAt(words: readonly Word[], position: number, question: string): string | null {
+  const word = words[position]
+  if (!word || !/^\p{Lu}/u.test(word.text) || !isStrong(word)) return null
+  const isFirst = '.!?…'.includes(question.slice(0, word.index).trimEnd().slice(-1))
+  const name = isFirst ? null : nounFrom(words, position, question, '')
+  return name !== null && !/ \p{Ll}/u.test(name.replace(/ (?:of|in) .*/, '')) ? name : null
 }
 
 const articles: ReadonlyMap<string, string> = new Map([
@@ -163,11 +169,13 @@ const articles: ReadonlyMap<string, string> = new Map([
 const leadingWord = /^(?:about|explain|like|love|enjoy|prefer|hate|of|some)$/i
 const noNounBefore = /^(?:with|who|that|which|between)$/i
 const maxNounWords = 3
+/** The most nouns in a chain such as "the door of the house of my aunt". */
+const maxNouns = 10
 
 /**
  * The noun at a position: up to `maxNounWords` significant words, and the noun after "of" or "in". Null if the noun is not clear.
  */
-function nounFrom(words: readonly Word[], from: number, question: string, article: string): string | null {
+function nounFrom(words: readonly Word[], from: number, question: string, article: string, count = 1): string | null {
   const joined = (position: number) => {
     const [one, next] = [words[position - 1], words[position]]
     return one && next && /^[\s-]+$/.test(question.slice(one.index + one.text.length, next.index))
@@ -179,9 +187,9 @@ function nounFrom(words: readonly Word[], from: number, question: string, articl
   if (noun.length > 40) return null
   if (!next || !joined(end)) return noun
   if (noNounBefore.test(next.text)) return null
-  if (!/^(?:of|in)$/i.test(next.text)) return noun
+  if (count === maxNouns || !/^(?:of|in)$/i.test(next.text)) return noun
   const skipped = /^(?:the|a|an)$/i.test(words[end + 1]?.text ?? '') ? 1 : 0
-  const rest = nounFrom(words, end + 1 + skipped, question, skipped ? `${words[end + 1]?.text} ` : '')
+  const rest = nounFrom(words, end + 1 + skipped, question, skipped ? `${words[end + 1]?.text} ` : '', count + 1)
   return rest === null ? noun : `${noun} ${next.text} ${rest}`
 }
 
