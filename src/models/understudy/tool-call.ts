@@ -3,6 +3,7 @@ import { ApiError, invalidField } from '../../errors.ts'
 import { type CompletionRequest, type Message, textOf } from '../../openai/completion-request.ts'
 import type { FunctionCall, FunctionTool } from '../../openai/tool-fields.ts'
 import { functionsOf } from '../../openai/tools.ts'
+import { beginningOf } from '../../text.ts'
 import type { Steps } from '../../work.ts'
 import { isToolResult } from './conversation.ts'
 import { type Json, SchemaTooLargeError } from './schema.ts'
@@ -28,9 +29,12 @@ export function* toolToCall(request: CompletionRequest, question: string): Steps
   const problem =
     choice === 'required'
       ? 'requires a tool, and "tools" has none. Send one, or leave "tool_choice" out'
-      : `names the tool ${JSON.stringify(choice.name)}, which is not in "tools". Send one of those`
+      : `names the tool ${JSON.stringify(beginningOf(choice.name, maxShownLength))}, which is not in "tools". Send one of those`
   throw invalidField('tool_choice', problem)
 }
+
+/** The most characters of a wrong name in the error. The name of a tool is not longer. */
+const maxShownLength = 128
 
 /** The field with the schema of a tool's arguments. */
 export function paramOf(tool: FunctionTool, { tools }: CompletionRequest): string {
@@ -112,14 +116,12 @@ function* namedTool(tools: readonly FunctionTool[], messages: readonly Message[]
   const last = messages.findLastIndex(({ role }) => role === 'user')
   const message = messages[last]
   if (tools.length === 0 || !message || messages.slice(last).some(isToolResult)) return undefined
-  const text = textOf(message).slice(-maxSearchedLength)
-  const said = ` ${spaced(text)} `
-  yield text.length * unitsOfSpacing
+  const said = ` ${yield* spaced(textOf(message).slice(-maxSearchedLength))} `
   let named: FunctionTool | undefined
   let longest = ''
   for (const tool of tools) {
-    const name = spaced(tool.function.name)
-    yield name.length * unitsOfSpacing + said.length / lettersPerUnit
+    const name = yield* spaced(tool.function.name)
+    yield said.length / lettersPerUnit
     if (name.length <= longest.length || !said.includes(` ${name} `)) continue
     named = tool
     longest = name
@@ -133,13 +135,23 @@ const maxSearchedLength = 100_000
 const unitsOfSpacing = 6
 const lettersPerUnit = 20
 
+/** Parts of a text for one step each. A part ends after a blank, if there is one, so that no word is split. */
+const parts = /.{1,1000}(?<=\s|$)|.{1,1000}/gsu
+
 /**
  * The words of a text in lower case. If only blanks and underscores separate two words, a blank is written between them,
  * otherwise a bar.
  */
-function spaced(text: string): string {
-  return fold(text)
-    .replace(/[^\p{L}\p{M}\p{N}]+/gu, (between) => (/^[_\s]+$/.test(between) ? ' ' : ' | '))
+function* spaced(text: string): Steps<string> {
+  let folded = ''
+  for (const part of text.match(parts) ?? []) {
+    const letters = fold(part)
+    yield (part.length + letters.length) * unitsOfSpacing
+    folded += letters
+  }
+  return folded
+    .replace(/[\s_]+/g, ' ')
+    .replace(/ ?[^\p{L}\p{M}\p{N} ][^\p{L}\p{M}\p{N}]*/gu, ' | ')
     .trim()
 }
 

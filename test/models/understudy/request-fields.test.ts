@@ -1,7 +1,9 @@
 import { describe, expect, test } from 'vitest'
 import { ApiError } from '../../../src/errors.ts'
 import { loadTokenizer } from '../../../src/models/tokenizer.ts'
+import { toolToCall } from '../../../src/models/understudy/tool-call.ts'
 import type { Message } from '../../../src/openai/completion-request.ts'
+import { counted } from '../../support/composed.ts'
 import { asking, chunksOf, completionOf, textOf, understudy } from '../../support/mallow.ts'
 
 describe('limits', () => {
@@ -159,6 +161,13 @@ describe('tools', () => {
     expect(await calledFor(text, ['getTime', 'get-news', 'get_weather', '_'])).toBeUndefined()
   })
 
+  test.each(['\ufdfa', 'a.b_c ', 'a'])('a message of 100,000 letters is read in short steps: %j', (piece) => {
+    const messages = [{ role: 'user' as const, content: `get_weather ${piece.repeat(90_000 / piece.length)}` }]
+    const { result, units } = counted(toolToCall({ model: 'understudy', messages, tools: [clock, weather] }, ''))
+    expect(result).toBe(weather)
+    expect(Math.max(...units)).toBeLessThan(100_000)
+  })
+
   test('of several named tools, the one with the longest name is called', async () => {
     expect(await calledFor('the weather forecast', ['weather', 'weather_forecast', 'forecast'])).toBe(
       'weather_forecast',
@@ -214,6 +223,12 @@ describe('tools', () => {
       function: { name: 'get_weather', arguments: '' },
     })
     expect(calls.map((part) => part.function?.arguments).join('')).toBe(call?.function.arguments)
+  })
+
+  test('the error shows only the beginning of a long name', async () => {
+    const tool_choice = { type: 'function' as const, function: { name: `get ${'x'.repeat(100_000)}` } }
+    const failure = completionOf(asking(question, { tool_choice, tools: [weather] }))
+    await expect(failure).rejects.toThrow(/names the tool "get x{124}…", which is not in "tools"/)
   })
 
   test('the tool of tool_choice is called, without arguments if it has no parameters', async () => {
