@@ -1,6 +1,7 @@
 import { defaultUserName, type Persona } from '../../characters/prompt/settings.ts'
 import type { Steps } from '../../work.ts'
 import type { ComposedParts } from '../model.ts'
+import type { Passage } from './card-passages.ts'
 import { type Conversation, dependenceOf } from './conversation.ts'
 import { personalSubject } from './personal.ts'
 import { endings, hedges, repetitions } from './phrases.ts'
@@ -188,7 +189,12 @@ function* repeatAnswer(context: ReplyContext, text: string): Steps<string> {
  */
 function* answerAboutSelf(context: ReplyContext): Steps<string | null> {
   const isAnswer = personalSubject(context.conversation.question)
-  const ofSubject = isAnswer === null ? [] : context.passages.filter(isAnswer)
+  if (isAnswer === null) return null
+  const ofSubject: Passage[] = []
+  for (const passage of context.passages) {
+    if (isAnswer(passage)) ofSubject.push(passage)
+    yield unitsOfPassage + (passage.answer.length + passage.cue.length) * unitsOfLetter
+  }
   if (ofSubject.length === 0) return null
   const left = yield* unsaidOf(ofSubject, ({ answer }) => answer, context)
   if (left.length === 0) return yield* repeatAnswer(context, ofSubject[0]?.answer ?? '')
@@ -197,6 +203,10 @@ function* answerAboutSelf(context: ReplyContext): Steps<string | null> {
     left.slice(0, maxVariants).map(({ answer }) => answer),
   )
 }
+
+/** Units of work for each passage that may be about the character, and for each of its letters. */
+const unitsOfPassage = 50
+const unitsOfLetter = 10
 
 /** The most sentences about the character that count as equally good answers. */
 const maxVariants = 3

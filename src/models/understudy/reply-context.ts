@@ -161,6 +161,9 @@ export function plainWords(question: string): string {
     .join(' ')
 }
 
+/** Units of work for each letter of a text that is looked for in the conversation. */
+const unitsOfTextLetter = 2
+
 /** The items whose texts the character has not said yet. */
 export function* unsaidOf<T>(
   items: Iterable<T>,
@@ -169,7 +172,9 @@ export function* unsaidOf<T>(
 ): Steps<readonly T[]> {
   const found: T[] = []
   for (const item of items) {
-    if (!(yield* isPartOfOne(context.conversation.said, longestFixedPart(textOf(item))))) found.push(item)
+    const text = textOf(item)
+    yield text.length * unitsOfTextLetter
+    if (!(yield* isPartOfOne(context.conversation.said, longestFixedPart(text)))) found.push(item)
   }
   return found
 }
