@@ -13,6 +13,13 @@ const row =
 const prompt = row('/chat/prompt')
 const completion = row('/chat/completions')
 
+const tools = [{ type: 'function', function: { name: 'get_weather' } }]
+/** A row of a short message that is expensive to recognize as small talk. It is played by a character. */
+const smallTalk = (name: string, content: string) => {
+  const body = (messages: readonly object[]) => chat('understudy', messages, { character: 'Fern' })
+  return postRow(`small talk: ${name}`, '/chat/completions', () => json(body(said(content))), { small: body(hi) })
+}
+
 const letters = () => said(randomLetters(largest))
 const turns = (count: number, content: (index: number) => string) => () =>
   times(count, (index) => ({ role: index % 2 === 0 ? 'user' : 'assistant', content: content(index) }))
@@ -32,6 +39,27 @@ export const chats: readonly Row[] = [
     said('why are my leaves turning yellow '.repeat(227_000)),
   ),
   completion('a completion with 7.2 MB of one emoji', 'understudy', () => said('🌿'.repeat(1_800_000))),
+  smallTalk('laughter', `${'haha'.repeat(400)} you are so funny`),
+  smallTalk('a greeting of one word', `hello ${'a'.repeat(1990)})`),
+  smallTalk('letters that become six letters each', `hello ${'㌖'.repeat(1990)})`),
+  smallTalk('one word of ligatures', '\ufdfa'.repeat(1990)),
+  smallTalk('a greeting and blanks', `hi${' '.repeat(1990)}x`),
+  smallTalk('a chain of nouns', `Where is a ${'b of '.repeat(390)}?`),
+  postRow(
+    'a message of 100,000 ligatures with a tool',
+    '/chat/completions',
+    () => json(chat('understudy', said('\ufdfa'.repeat(100_000)), { tools })),
+    { small: chat('understudy', hi, { tools }) },
+  ),
+  postRow(
+    'a tool_choice with a name of 7.5 MB',
+    '/chat/completions',
+    () =>
+      json(
+        chat('understudy', hi, { tools, tool_choice: { type: 'function', function: { name: 'é'.repeat(3_700_000) } } }),
+      ),
+    { small: chat('understudy', hi, { tools }), isLargest: true },
+  ),
   completion(
     '150,000 messages to the understudy',
     'understudy',

@@ -44,6 +44,29 @@ export const schemas: readonly Row[] = [
     minItems: 9000,
     items: { enum: times(9000, (index) => `value ${index}`) },
   })),
+  schemaRow('100 properties with a pattern of 4,900 letters and 2,400 classes', () => {
+    const letters = times(4900, (index) => String.fromCharCode(0x4e00 + index)).join('')
+    const pattern = `[^${'\\d'.repeat(2400)}${letters}\\w\\W]`
+    return {
+      required: times(100, (index) => `p${index}`),
+      additionalProperties: { $ref: '#/$defs/a' },
+      $defs: { a: { pattern } },
+    }
+  }),
+  schemaRow('15,000 items of 5,000 types', () => ({
+    type: 'array',
+    minItems: 15_000,
+    items: { type: times(5000, () => 'null') },
+  })),
+  schemaRow('15,000 items with an unknown anchor among 5,000 definitions', () => ({
+    type: 'array',
+    minItems: 15_000,
+    items: { $ref: '#none' },
+    $defs: Object.fromEntries(times(5000, (index) => [`d${index}`, {}])),
+  })),
+  schemaRow('an enum of 300 long texts of ligatures', () => ({
+    enum: times(300, (index) => `${'\ufdfa'.repeat(1990)}${index}`),
+  })),
   schemaRow('two enums of 20,000 values joined', () => ({
     enum: times(20_000, (index) => index),
     allOf: [{ enum: times(20_000, (index) => -1 - index) }],
