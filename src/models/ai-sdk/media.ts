@@ -61,9 +61,18 @@ export function fileFromUrl(
  * Makes a file part from base64, the form of OpenAI's `input_audio.data` and `file.file_data`.
  * @throws ApiError 400 for a text that is not base64
  */
-export function fileFromBase64(data: string, mediaType: string, param: string): LanguageModelV4FilePart {
-  if (!/^[A-Za-z0-9+/_-]+={0,2}$/.test(data)) throw invalidField(param, 'is not base64')
+export function fileFromBase64(base64: string, mediaType: string, param: string): LanguageModelV4FilePart {
+  if (!/^[A-Za-z0-9+/_-]+={0,2}$/.test(base64)) throw invalidField(param, 'is not base64')
+  const data = isReadByPackages(mediaType) ? Buffer.from(base64, 'base64') : base64
   return { type: 'file', mediaType: misspelt.get(mediaType) ?? mediaType, data: { type: 'data', data } }
+}
+
+/**
+ * Whether packages read the content: the text of a text file, or the beginning of a file whose type has no subtype. Then they get
+ * bytes, because they decode base64 character by character: 8 MB took 3 s.
+ */
+function isReadByPackages(mediaType: string): boolean {
+  return mediaType.startsWith('text') || !/\/[^*]/.test(mediaType)
 }
 
 /** The media type for a `format` of OpenAI's `input_audio`. */
@@ -90,7 +99,8 @@ function fileFromDataUrl(url: string, kind: 'image' | 'file', param: string): La
     return fileFromBase64(content, mediaType, param)
   }
   try {
-    const data = Buffer.from(decodeURIComponent(content)).toString('base64')
+    const bytes = Buffer.from(decodeURIComponent(content))
+    const data = isReadByPackages(mediaType) ? bytes : bytes.toString('base64')
     return { type: 'file', mediaType, data: { type: 'data', data } }
   } catch {
     throw invalidField(param, 'is not a whole data: URL')

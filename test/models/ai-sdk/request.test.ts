@@ -25,6 +25,8 @@ async function sent(vendor: 'anthropic' | 'google', more: Partial<CompletionRequ
   return { ...call, ignored }
 }
 
+const urlSafe = (base64: string) => base64.replaceAll('+', '-').replaceAll('/', '_')
+
 describe('anthropic', () => {
   test('gets the request in the format of its API', async () => {
     const call = await sent('anthropic', {
@@ -92,6 +94,23 @@ describe('anthropic', () => {
         content: [
           { type: 'tool_result', tool_use_id: 'call_b', content: '["north","south"]' },
           { type: 'tool_result', tool_use_id: 'call_a', content: 'dry' },
+        ],
+      },
+    ])
+  })
+
+  test('gets texts and images of an unknown subtype from URL-safe base64', async () => {
+    const urls = [`data:image/*;base64,${urlSafe(pixel)}`, `data:;base64,${urlSafe(pixel)}`]
+    const text = { filename: 'care.txt', file_data: Buffer.from('Wässere täglich. \u{1faf6}').toString('base64url') }
+    const content = [...urls.map((url) => ({ type: 'image_url', image_url: { url } })), { type: 'file', file: text }]
+    const { body } = await sent('anthropic', { messages: [{ role: 'user', content }] })
+    const image = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: pixel } }
+    expect(body['messages']).toMatchObject([
+      {
+        content: [
+          image,
+          image,
+          { type: 'document', source: { type: 'text', data: 'Wässere täglich. \u{1faf6}' }, title: 'care.txt' },
         ],
       },
     ])

@@ -21,6 +21,9 @@ const parts = (count: number, part: (index: number) => object) => () => [
 ]
 const picture = (url: string) => ({ type: 'image_url', image_url: { url } })
 
+/** The base64 of an empty ID3 tag, and the signature of a PNG. A package skips the tag, and for this decodes 131 kB. */
+const likeSound = Buffer.from('ID3\x04\0\0\0\0\0\0\x89PNG\r\n\x1a\n', 'latin1').toString('base64')
+
 /** The models whose adapters translate requests, each with its own code. */
 const translating = ['claude', 'gemini', 'compatible', 'merging']
 
@@ -58,6 +61,12 @@ export const adapters: readonly Row[] = [
       model,
       parts(60_000, () => picture('data:image/png;base64,iVBORw0KGgo=')),
     ),
+    adapterRow('a text file of 7.5 MB in URL-safe base64', model, () => [
+      { role: 'user', content: [{ type: 'file', file: { filename: 'a.txt', file_data: '-_'.repeat(3_750_000) } }] },
+    ]),
+    adapterRow('46 pictures without a subtype that begin like sounds', model, () => [
+      { role: 'user', content: times(46, () => picture(`data:image/*;base64,${likeSound}${'-_'.repeat(80_000)}`)) },
+    ]),
     adapterRow('a data: URL of 7.5 MB of semicolons', model, () => [
       { role: 'user', content: [picture(`data:${';'.repeat(7_500_000)}`)] },
     ]),
