@@ -77,6 +77,7 @@ async function answerAs(
   let metered: MeteredRequest | undefined
   try {
     metered = await enter(turn, options.metering)
+    if (body.stream === true && format.prepare) await work.run('messages', format.prepare())
     reply.headers(metered.headers)
     if (!streaming || body.stream !== true) return await sendWhole(turn, metered)
     await sendStream(turn, metered, streaming, options)

@@ -2,7 +2,8 @@ import { type ApiError, openAiErrorBody } from '../errors.ts'
 import type { ChunkEvent, ModelReply } from '../models/model.ts'
 import { type Chunk, isEmptyUsage, isUsageOnly, type Usage } from '../openai/completion.ts'
 import type { CompletionRequest } from '../openai/completion-request.ts'
-import { eventOf } from './stream-writer.ts'
+import type { Steps } from '../work.ts'
+import { type Events, eventOf } from './stream-writer.ts'
 import { wholeOf, withUsage } from './whole-reply.ts'
 
 /**
@@ -33,12 +34,14 @@ export interface ReplyFormat extends SentNames {
    * @param usage the model's usage, or an estimate if the answer must have a usage
    */
   whole(reply: ModelReply, usage: Usage | undefined): string | Buffer | object
+  /** Prepares the events of a stream: writes in steps what the events repeat of the request. */
+  readonly prepare?: () => Steps<void>
   /** The server-sent events for one event of the model. Empty if the client gets no event. */
-  chunk(event: ChunkEvent): string
+  chunk(event: ChunkEvent): Events
   /** The end of a stream in which every choice has ended. @param usage a chunk with nothing but usage; null for no usage */
-  end(usage: Chunk | null): string
+  end(usage: Chunk | null): Events
   /** The end of a stream that failed after it had begun. */
-  failure(error: ApiError): string
+  failure(error: ApiError): Events
 }
 
 /**

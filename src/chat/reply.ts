@@ -55,7 +55,8 @@ export async function sendEvents(
     const truncated = looking ? await looking : null
     const kept = tellEnd(relay.reason)
     if (kept) await kept
-    writer.end((truncated === null ? '' : commentOf(`upstream truncated ${truncated}`)) + format.end(used))
+    if (truncated !== null) writer.write(commentOf(`upstream truncated ${truncated}`))
+    writer.end(format.end(used))
   } catch (thrown) {
     const failure = toApiError(thrown)
     if (!writer.hasBegun) throw failure
@@ -100,12 +101,17 @@ class Relay {
       for (const chunk of event.read) this.#note(chunk)
       this.#meter.countPassage(event)
       this.#writeOut()
-      this.#writer.pass(event.passage)
+      this.#writer.write(event.passage)
       return
     }
     this.#note(event.chunk)
     for (const { delta } of event.chunk.choices) this.#meter.countText(delta)
-    this.#unwritten += this.#format.chunk(event)
+    const written = this.#format.chunk(event)
+    if (typeof written === 'string') this.#unwritten += written
+    else {
+      this.#writeOut()
+      for (const piece of written) this.#writer.write(piece)
+    }
   }
 
   #writeOut(): void {

@@ -50,13 +50,8 @@ export class StreamWriter {
   /**
    * Writes several events (made by `eventOf`) in one write. One write for each event would take as much time as making the event.
    */
-  write(events: string): void {
-    if (events !== '') this.#response.write(events)
-  }
-
-  /** Writes the bytes of whole events unchanged. */
-  pass(events: Buffer): void {
-    this.#response.write(events)
+  write(events: string | Buffer): void {
+    if (events.length > 0) this.#response.write(events)
   }
 
   /** Backpressure: a promise that resolves when the client has read enough or has left. Undefined if more may be written now. */
@@ -65,8 +60,12 @@ export class StreamWriter {
   }
 
   /** Writes the last events. */
-  end(events: string): void {
-    this.#response.end(events)
+  end(events: Events): void {
+    if (typeof events === 'string') this.#response.end(events)
+    else {
+      for (const piece of events) this.write(piece)
+      this.#response.end()
+    }
   }
 
   /** Stops the comment lines. */
@@ -86,6 +85,9 @@ export class StreamWriter {
     })
   }
 }
+
+/** Server-sent events: a text, or pieces of which long ones are bytes, so that no step has to encode them. */
+export type Events = string | readonly (string | Buffer)[]
 
 /** One comment line, which clients ignore. */
 export function commentOf(text: string): string {

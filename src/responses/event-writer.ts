@@ -1,4 +1,4 @@
-import { eventOf } from '../chat/stream-writer.ts'
+import { type Events, eventOf } from '../chat/stream-writer.ts'
 import type { Call, OutputItem, OutputMessage, Reasoning } from '../openai/response.ts'
 import { GrowingText } from '../text.ts'
 import { type MessageParts, readMessageParts } from './message-parts.ts'
@@ -12,6 +12,7 @@ import {
   textPart,
   tooLongAnswer,
 } from './output.ts'
+import { sameFields } from './response-of.ts'
 
 /** A part of an item whose text still grows. */
 interface OpenText {
@@ -51,6 +52,19 @@ export class EventWriter {
   /** One event with its sequence number. */
   event(type: string, rest: object): string {
     return eventOf(JSON.stringify({ type, sequence_number: this.#sequence++, ...rest }), type)
+  }
+
+  /**
+   * One event with a response.
+   * @param own the fields of the response that do not come from its request
+   * @param echo the JSON of the fields that come from its request
+   */
+  responseEvent(type: string, own: object, echo: string | Buffer): Events {
+    const json = JSON.stringify({ type, sequence_number: this.#sequence++, response: own })
+    const beginning = `event: ${type}\ndata: ${json.slice(0, -'}}'.length)},`
+    const end = `,${JSON.stringify(sameFields).slice('{'.length)}}\n\n`
+    if (typeof echo === 'string') return beginning + echo.slice(1, -1) + end
+    return [beginning, echo.subarray(1, -1), end]
   }
 
   /** The events that a delta of the model's message causes. @throws ApiError 502 beyond `maxResponseLength` characters */

@@ -1,10 +1,12 @@
 import type { ReplyFormat } from '../chat/reply-format.ts'
+import type { Events } from '../chat/stream-writer.ts'
+import { jsonReply } from '../json-writer.ts'
 import type { OutputItem } from '../openai/response.ts'
 import type { ResponseRequest } from '../openai/response-request.ts'
 import { unixSeconds } from '../time.ts'
 import { EventWriter } from './event-writer.ts'
 import { idOf, outputOf } from './output.ts'
-import { type Ended, responseOf } from './response-of.ts'
+import { type Ended, echoOf, ownFieldsOf, type ResponseFields, responseOf } from './response-of.ts'
 import type { Translation } from './to-completion.ts'
 
 /**
@@ -21,17 +23,26 @@ export function responseReplyFormat(
   let head: Partial<Head> = {}
   let hasBegun = false
   let reason: string | null | undefined
+  /** The JSON of the fields that each response of a stream repeats. */
+  let echo: string | Buffer = '{}'
 
-  const response = (ended?: Ended, output: readonly OutputItem[] = writer.output) =>
-    responseOf(request, { id, created: unixSeconds(), model: request.model, ...head, output }, ended)
-  const begin = () => {
+  const fieldsOf = (output: readonly OutputItem[]): ResponseFields => ({
+    ...{ id, created: unixSeconds(), model: request.model, ...head },
+    output,
+  })
+  const begin = (): Events => {
     if (hasBegun) return ''
     hasBegun = true
     head = { created: unixSeconds(), model: request.model, ...head }
-    const begun = response()
-    return (
-      writer.event('response.created', { response: begun }) + writer.event('response.in_progress', { response: begun })
+    const begun = ownFieldsOf(fieldsOf(writer.output))
+    return joined(
+      writer.responseEvent('response.created', begun, echo),
+      writer.responseEvent('response.in_progress', begun, echo),
     )
+  }
+  const end = (ended: Ended, output: readonly OutputItem[]): Events => {
+    const response = ownFieldsOf(fieldsOf(output), ended)
+    return writer.responseEvent(`response.${response.status}`, response, echo)
   }
   return {
     ignored,
@@ -42,7 +53,10 @@ export function responseReplyFormat(
       const output = outputOf(completion)
       keep(output)
       head = headOf(completion)
-      return response({ reason: completion.choices[0]?.finish_reason, usage }, output)
+      return responseOf(request, fieldsOf(output), { reason: completion.choices[0]?.finish_reason, usage })
+    },
+    *prepare() {
+      echo = yield* jsonReply(echoOf(request))
     },
     chunk({ chunk }) {
       if (!hasBegun) head = { ...headOf(chunk), ...head }
@@ -50,22 +64,24 @@ export function responseReplyFormat(
       // Some upstreams begin with a chunk that has neither a choice nor a model.
       if (!choice) return ''
       reason = choice.finish_reason ?? reason
-      return begin() + writer.add(choice.delta)
+      return joined(begin(), writer.add(choice.delta))
     },
     end(chunk) {
-      const events = begin() + writer.end(reason)
+      const events = joined(begin(), writer.end(reason))
       keep(writer.output)
-      const ended = response({ reason, usage: chunk?.usage })
-      return events + writer.event(`response.${ended.status}`, { response: ended })
+      return joined(events, end({ reason, usage: chunk?.usage }, writer.output))
     },
     failure(thrown) {
       const { code, message } = translateError(thrown)
-      const events = begin()
-      return (
-        events + writer.event('response.failed', { response: response({ error: { code, message } }, writer.cutOutput) })
-      )
+      return joined(begin(), end({ error: { code, message } }, writer.cutOutput))
     },
   }
+}
+
+/** Joins events. The result is a text if both are texts. */
+function joined(first: Events, second: Events): Events {
+  if (typeof first === 'string' && typeof second === 'string') return first + second
+  return [first, second].flat()
 }
 
 interface Head {

@@ -25,15 +25,24 @@ export interface Ended {
  * A response object, which repeats fields of its request (OpenAI's API reference, "The Response object").
  * @param ended undefined while the response is in progress
  */
-export function responseOf(
-  request: ResponseRequest,
-  { id, created, model, output }: ResponseFields,
-  ended?: Ended,
-): ResponseObject {
+export function responseOf(request: ResponseRequest, fields: ResponseFields, ended?: Ended): ResponseObject {
+  return { ...ownFieldsOf(fields, ended), ...echoOf(request), ...sameFields }
+}
+
+/** The fields that every response has at its end. */
+export const sameFields = {
+  background: false,
+  previous_response_id: null,
+  store: false,
+  truncation: 'disabled',
+} as const
+
+/** The fields at the beginning of a response, which do not come from its request. */
+export function ownFieldsOf({ id, created, model, output }: ResponseFields, ended?: Ended) {
   const cut = ended?.error ? null : cutReason(ended?.reason)
   return {
     id,
-    object: 'response',
+    object: 'response' as const,
     created_at: created,
     status: statusOf(ended),
     error: ended?.error ?? null,
@@ -41,16 +50,11 @@ export function responseOf(
     model,
     output: [...output],
     usage: ended?.usage ? usageOf(ended.usage) : null,
-    ...echoOf(request),
-    background: false,
-    previous_response_id: null,
-    store: false,
-    truncation: 'disabled',
   }
 }
 
 /** The request's fields that its response repeats. */
-function echoOf({ text, reasoning, ...request }: ResponseRequest) {
+export function echoOf({ text, reasoning, ...request }: ResponseRequest) {
   const verbosity = text?.verbosity
   return {
     instructions: request.instructions ?? null,

@@ -1,9 +1,11 @@
 import type { OpenAI } from 'openai'
 import { describe, expect, test } from 'vitest'
+import type { Events } from '../../src/chat/stream-writer.ts'
 import { ApiError } from '../../src/errors.ts'
 import type { OutputItem, ResponseObject } from '../../src/openai/response.ts'
 import { responseReplyFormat } from '../../src/responses/reply-format.ts'
 import { responseOf } from '../../src/responses/response-of.ts'
+import { workAtOnce } from '../../src/work.ts'
 
 /* Chunks become typed events in order, each with an `event:` line. */
 
@@ -23,15 +25,21 @@ const call = (index: number, more: object) => ({ tool_calls: [{ index, ...more }
 const named = (index: number, id: string) =>
   call(index, { id, type: 'function', function: { name: `f${index}`, arguments: '' } })
 
-function speak(deltas: readonly Delta[], reason: string | null = 'stop', error?: ApiError) {
+const request = { model: 'm', input: 'Hello', temperature: 0.5, instructions: 'Be brief.' }
+
+function speak(deltas: readonly Delta[], reason: string | null = 'stop', error?: ApiError, asked = request) {
   const kept: OutputItem[] = []
   const format = responseReplyFormat(
-    { model: 'm', input: 'Hello', temperature: 0.5, instructions: 'Be brief.' },
+    asked,
     { ignored: [], nameOf: (name) => name, translateError: (thrown) => thrown },
     (output) => void kept.push(...output),
   )
   const chunks = deltas.map((delta) => ({ index: 0, delta, logprobs: null, finish_reason: null }))
-  let written = ''
+  if (format.prepare) workAtOnce().run('input', format.prepare())
+  const pieces: (string | Buffer)[] = []
+  const write = (events: Events) => {
+    for (const piece of [events].flat()) pieces.push(piece)
+  }
   const say = (choice: object) => {
     const text = JSON.stringify({
       id: 'x',
@@ -40,14 +48,17 @@ function speak(deltas: readonly Delta[], reason: string | null = 'stop', error?:
       model: 'm-1',
       choices: [choice],
     })
-    written += format.chunk({ chunk: JSON.parse(text) })
+    write(format.chunk({ chunk: JSON.parse(text) }))
   }
   for (const chunk of chunks) say(chunk)
   if (reason !== null) say({ index: 0, delta: {}, logprobs: null, finish_reason: reason })
   const usage = { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 }
   const end = { id: 'x', object: 'chat.completion.chunk' as const, created: 7, model: 'm-1', choices: [], usage }
-  written += error ? format.failure(error) : format.end(end)
-  const events = written.split('\n\n').filter((event) => event !== '')
+  write(error ? format.failure(error) : format.end(end))
+  const events = pieces
+    .join('')
+    .split('\n\n')
+    .filter((event) => event !== '')
   const read = events.map((event) => {
     const [type = '', data = ''] = event.split('\n')
     const parsed: Event = JSON.parse(data.slice('data: '.length))
@@ -55,7 +66,9 @@ function speak(deltas: readonly Delta[], reason: string | null = 'stop', error?:
     return parsed
   })
   expect(read.map(({ sequence_number: number }) => number)).toEqual(read.map((_event, index) => index))
-  return { events: read, types: read.map(({ type }) => type.replace('response.', '')), kept }
+  // Node encodes a text in one step, but sends bytes as they are.
+  const longestText = Math.max(...pieces.map((piece) => (typeof piece === 'string' ? piece.length : 0)))
+  return { events: read, types: read.map(({ type }) => type.replace('response.', '')), kept, longestText }
 }
 
 function last(events: readonly Event[]): OpenAI.Responses.Response {
@@ -75,6 +88,16 @@ const textItem = (deltas: number) => [
 ]
 
 describe('the events of a response', () => {
+  test.each(['stop', null])('repeat long instructions as bytes that are written once (%s)', (reason) => {
+    const instructions = 'Sei kürzer.\n'.repeat(100_000)
+    const failure = reason === null ? new ApiError(502, 'upstream_error', 'No.') : undefined
+    const { events, longestText } = speak([{ content: 'Wat' }], reason, failure, { ...request, instructions })
+    const responses = events.flatMap((event) => ('response' in event ? [event.response] : []))
+    expect(responses.map((response) => response.instructions === instructions)).toEqual([true, true, true])
+    expect(Object.keys(last(events))).toEqual(Object.keys(last(speak([{ content: 'Wat' }]).events)))
+    expect(longestText).toBeLessThan(2000)
+  })
+
   test.each<{ what: string; deltas: readonly Delta[]; types: readonly string[]; output: readonly object[] }>([
     {
       what: 'a text in pieces',

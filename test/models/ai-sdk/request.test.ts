@@ -102,7 +102,10 @@ describe('anthropic', () => {
   test('gets texts and images of an unknown subtype from URL-safe base64', async () => {
     const urls = [`data:image/*;base64,${urlSafe(pixel)}`, `data:;base64,${urlSafe(pixel)}`]
     const text = { filename: 'care.txt', file_data: Buffer.from('Wässere täglich. \u{1faf6}').toString('base64url') }
-    const content = [...urls.map((url) => ({ type: 'image_url', image_url: { url } })), { type: 'file', file: text }]
+    const content: Message['content'] = [
+      ...urls.map((url) => ({ type: 'image_url' as const, image_url: { url } })),
+      { type: 'file', file: text },
+    ]
     const { body } = await sent('anthropic', { messages: [{ role: 'user', content }] })
     const image = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: pixel } }
     expect(body['messages']).toMatchObject([

@@ -40,6 +40,14 @@ const bodies: readonly Row[] = [
     () => Buffer.from(`{"model":"understudy","messages":[{"role":"user","content":"${'\\u0041'.repeat(1_300_000)}"}]}`),
     { small, isLargest: true },
   ),
+  ...['user', 'instructions'].map((name) =>
+    postRow(
+      `a streamed response that repeats "${name}" of 7.5 MB`,
+      '/responses',
+      () => json({ model: 'understudy', input: 'Hi', stream: true, [name]: 'a'.repeat(7_500_000) }),
+      { small: { model: 'understudy', input: 'Hi', stream: true }, isLargest: true },
+    ),
+  ),
   postRow('8 MB of backslashes', chat, () => Buffer.from(`{"a":"${'\\\\'.repeat(3_900_000)}"}`), {
     small,
     isLargest: true,
