@@ -33,18 +33,24 @@ export function* jsonReply(value: object): Steps<string | Buffer> {
   return isShort(value) ? JSON.stringify(value) : yield* jsonBytes(value)
 }
 
-/** Whether all texts, names and scalars in a value together have at most `maxPieceLength` characters, not counting escapes. */
-function isShort(value: object): boolean {
-  const waiting: object[] = [value]
-  let left = maxPieceLength
-  for (let next = waiting.pop(); next; next = waiting.pop()) {
-    for (const [name, each] of Object.entries(next)) {
-      left -= name.length + (typeof each === 'string' ? each.length : lengthOfScalar)
-      if (left < 0) return false
-      if (typeof each === 'object' && each !== null) waiting.push(each)
+/** Whether all texts, names and scalars in a value together have at most `maxLength` characters, not counting escapes. */
+export function isShort(value: object, maxLength = maxPieceLength): boolean {
+  return roomAfter(value, maxLength) >= 0
+}
+
+/** The room for characters that is left after a value; negative if the value is too long. */
+function roomAfter(value: unknown, room: number): number {
+  if (typeof value === 'string') return room - value.length
+  let left = room - lengthOfScalar
+  if (Array.isArray(value)) {
+    for (let index = 0; index < value.length && left >= 0; index++) left = roomAfter(value[index], left)
+  } else if (isFields(value)) {
+    for (const name in value) {
+      if (left < 0) return left
+      left = roomAfter(value[name], left - name.length)
     }
   }
-  return true
+  return left
 }
 
 /** The approximate length of a number, a boolean or null, or of the brackets of a container. */

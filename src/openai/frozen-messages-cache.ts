@@ -26,7 +26,10 @@ export class FrozenMessagesCache<T> {
     this.#make = make
   }
 
-  /** The frozen messages at the beginning, and their value. Undefined if the first message is not frozen. */
+  /**
+   * The frozen messages at the beginning, and their value. Undefined if the first message is not frozen, or if the frozen messages
+   * are too long to be kept: their value would be made for each request, and in one step.
+   */
   of(messages: readonly Message[]): FrozenMessages<T> | undefined {
     const [first] = messages
     if (!first || !Object.isFrozen(first)) return undefined
@@ -34,9 +37,10 @@ export class FrozenMessagesCache<T> {
     if (kept && isBeginning(kept.messages, messages)) return kept
     const end = messages.findIndex((message) => !Object.isFrozen(message))
     const frozen = end === -1 ? [...messages] : messages.slice(0, end)
-    const beginning = { messages: frozen, made: this.#make(frozen) }
     const length = frozen.reduce((sum, message) => sum + textOf(message).length, 0)
-    if (length <= maxKeptLength) this.#kept.set(first, beginning)
+    if (length > maxKeptLength) return undefined
+    const beginning = { messages: frozen, made: this.#make(frozen) }
+    this.#kept.set(first, beginning)
     return beginning
   }
 }

@@ -1,3 +1,5 @@
+import { joinBytes } from '../../bytes.ts'
+import { isShort, jsonBytes } from '../../json-writer.ts'
 import type { CompletionRequest } from '../../openai/completion-request.ts'
 import { FrozenMessagesCache } from '../../openai/frozen-messages-cache.ts'
 import type { Steps } from '../../work.ts'
@@ -9,7 +11,7 @@ const written = new FrozenMessagesCache((messages) =>
 
 const opening = Buffer.from('{"messages":[')
 
-/** A step ends after a JSON text that has more characters than this. */
+/** A step ends when the collected JSON has more characters than this. */
 const maxLengthOfStep = 16 * 1024
 
 /**
@@ -18,16 +20,28 @@ const maxLengthOfStep = 16 * 1024
  */
 export function* requestBytes({ messages, ...rest }: CompletionRequest): Steps<Buffer> {
   const beginning = written.of(messages)
-  const own: string[] = []
-  for (const message of messages.slice(beginning?.messages.length ?? 0)) {
-    const json = JSON.stringify(message)
-    own.push(json)
-    if (json.length > maxLengthOfStep) yield json.length >> 3
+  const pieces: Buffer[] = beginning ? [opening, beginning.made] : [opening]
+  let text = ''
+  let comma = beginning ? ',' : ''
+  for (let index = beginning?.messages.length ?? 0; index < messages.length; index++) {
+    const message = messages[index]
+    if (!message) break
+    text += comma
+    comma = ','
+    if (isShort(message)) text += JSON.stringify(message)
+    else {
+      pieces.push(Buffer.from(text), yield* jsonBytes(message))
+      text = ''
+    }
+    if (text.length <= maxLengthOfStep) continue
+    pieces.push(Buffer.from(text))
+    yield text.length >> 3
+    text = ''
   }
-  const comma = beginning && own.length > 0 ? ',' : ''
-  // The JSON of the other properties without its opening brace. If there are no other properties, this is only `}`.
-  const others = JSON.stringify(rest).slice(1)
-  if (others.length > maxLengthOfStep) yield others.length >> 3
-  const end = Buffer.from(`${comma}${own.join(',')}]${others === '}' ? '' : ','}${others}`)
-  return Buffer.concat(beginning ? [opening, beginning.made, end] : [opening, end])
+  if (isShort(rest)) {
+    // The JSON of the other properties without its opening brace. If there are no other properties, this is only `}`.
+    const others = JSON.stringify(rest).slice(1)
+    pieces.push(Buffer.from(`${text}]${others === '}' ? '' : ','}${others}`))
+  } else pieces.push(Buffer.from(`${text}],`), (yield* jsonBytes(rest)).subarray(1))
+  return pieces.length <= 3 ? Buffer.concat(pieces) : yield* joinBytes(pieces)
 }

@@ -19,11 +19,24 @@ it('writes a request as JSON.stringify does, also with frozen messages that an e
   )
 })
 
-it('ends a step after each long message, and after long properties', () => {
-  const long = 'a'.repeat(20_000)
-  const messages = [
-    { role: 'user' as const, content: long },
-    { role: 'user' as const, content: 'Hello' },
-  ]
-  expect([...requestBytes({ model: 'm', messages, user: long })]).toHaveLength(2)
+const long = 'ä'.repeat(1_000_000)
+const hello = { role: 'user' as const, content: 'Hello' }
+
+it.each([
+  ['a long frozen message', { messages: [Object.freeze({ role: 'system' as const, content: long }), hello] }],
+  ['a long message', { messages: [hello, { role: 'user' as const, content: long }, hello] }],
+  ['a long field of a message', { messages: [{ ...hello, reasoning_content: long }] }],
+  ['a long parameter', { messages: [hello], user: long }],
+  [
+    'many long messages',
+    { messages: Array.from({ length: 80 }, () => ({ ...hello, content: long.slice(0, 20_000) })) },
+  ],
+])('writes %s in steps', (_what, fields) => {
+  const request = { model: 'm', ...fields, stream: true }
+  const steps = requestBytes(request)
+  let count = 0
+  let step = steps.next()
+  for (; !step.done; step = steps.next()) count++
+  expect(JSON.parse(`${step.value}`)).toEqual(request)
+  expect(count).toBeGreaterThan(15)
 })
