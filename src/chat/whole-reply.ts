@@ -1,3 +1,4 @@
+import { isShort } from '../json-writer.ts'
 import type { ModelReply } from '../models/model.ts'
 import type { Usage } from '../openai/completion.ts'
 
@@ -12,18 +13,27 @@ export function wholeOf({ bytes, completion }: ModelReply): Buffer | object {
  */
 const usageProperty = /"usage"\s*:\s*(null|\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})/g
 
+/** The most characters of an empty usage, and the most `usage` properties that are compared with it. Honest answers have one. */
+const maxUsageLength = 4096
+const maxProperties = 100
+
 /**
  * Replaces the empty usage of a whole answer. If the empty usage is found in the upstream's bytes, the other bytes stay
- * unchanged.
+ * unchanged. It is not searched for behind many other usages, or if it is long.
  */
 export function withUsage({ bytes, completion }: ModelReply, usage: Usage): string | object {
-  const changed = () => ({ ...completion, usage })
-  if (!bytes) return changed()
-  const text = bytes.toString('utf8')
-  const property = `"usage":${JSON.stringify(usage)}`
-  const empty = JSON.stringify(completion.usage)
-  const found = [...text.matchAll(usageProperty)].find(([, value = '']) => isSame(value, empty))
-  return found ? text.slice(0, found.index) + property + text.slice(found.index + found[0].length) : changed()
+  if (bytes && isShort({ usage: completion.usage }, maxUsageLength)) {
+    const text = bytes.toString('utf8')
+    const empty = JSON.stringify(completion.usage)
+    let left = maxProperties
+    for (const { index, 0: property, 1: value = '' } of text.matchAll(usageProperty)) {
+      if (value.length <= maxUsageLength && isSame(value, empty)) {
+        return `${text.slice(0, index)}"usage":${JSON.stringify(usage)}${text.slice(index + property.length)}`
+      }
+      if (--left === 0) break
+    }
+  }
+  return { ...completion, usage }
 }
 
 function isSame(json: string, written: string): boolean {

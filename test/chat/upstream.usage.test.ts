@@ -144,6 +144,13 @@ test.each([
   expect(text).toBe(expected.replace('USAGE', JSON.stringify(usage)))
 })
 
+test('an empty usage behind many others is not searched for: the answer is written anew', () => {
+  const bytes = (others: number) => Buffer.from(`[${'"usage":{"b":0},'.repeat(others)}"usage":{}]`)
+  const answer = JSON.parse(JSON.stringify(completion('Hm.', { usage: {} })))
+  expect(withUsage({ completion: answer, bytes: bytes(99) }, usage)).toMatch(/10022}\]$/)
+  expect(withUsage({ completion: answer, bytes: bytes(900_000) }, usage)).toEqual({ ...answer, usage })
+})
+
 test('a response has the model and the time of the first chunk that has them', async () => {
   const azure = '{"id":"","choices":[],"created":0,"model":"","object":"","prompt_filter_results":[]}'
   const { service } = await serviceBefore(pieces([sse(azure, ...words, usageChunk, '[DONE]')]))
