@@ -1,17 +1,8 @@
 import { type Events, eventOf } from '../chat/stream-writer.ts'
 import type { Call, OutputItem, OutputMessage, Reasoning } from '../openai/response.ts'
 import { GrowingText } from '../text.ts'
-import { type MessageParts, readMessageParts } from './message-parts.ts'
-import {
-  cutReason,
-  emptyCall,
-  emptyMessage,
-  emptyReasoning,
-  maxResponseLength,
-  setArguments,
-  textPart,
-  tooLongAnswer,
-} from './output.ts'
+import { type MessageParts, maxResponseLength, readMessageParts, tooLongAnswer } from './message-parts.ts'
+import { cutReason, emptyCall, emptyMessage, emptyReasoning, setArguments, textPart } from './output.ts'
 import { sameFields } from './response-of.ts'
 
 /** A part of an item whose text still grows. */

@@ -1,5 +1,22 @@
+import { ApiError } from '../errors.ts'
 import { field, fieldsIn, isFields, listIn, textIn } from '../fields.ts'
+import { isShort } from '../json-writer.ts'
 import type { Call } from '../openai/response.ts'
+
+/**
+ * The most characters of the texts and arguments in a response. They have a bound because the last events of a stream repeat them
+ * four times.
+ */
+export const maxResponseLength = 2 * 1024 ** 2
+
+/** The error of an answer with more than `maxResponseLength` characters. */
+export function tooLongAnswer(): ApiError {
+  return new ApiError(
+    502,
+    'upstream_error',
+    `The model's answer has more than ${maxResponseLength} characters, more than a response may have. Ask for a shorter answer, or ask by POST /chat/completions.`,
+  )
+}
 
 /** The parts of a model's message, or of a delta. */
 export interface MessageParts {
@@ -25,15 +42,20 @@ interface ToolCallParts {
 /** Names of the field with the reasoning text: the first is from DeepSeek and vLLM, the second from OpenRouter. */
 const thoughtNames = ['reasoning_content', 'reasoning']
 
-/** Reads a message or a delta. Upstreams may send a value of any type. A value of a wrong type counts as absent. */
+/**
+ * Reads a message or a delta. Upstreams may send a value of any type. A value of a wrong type counts as absent.
+ * @throws ApiError 502 for calls with more than `maxResponseLength` characters
+ */
 export function readMessageParts(message: unknown): MessageParts {
   const fields = isFields(message) ? message : {}
+  const calls = listIn(fields, 'tool_calls')
+  if (!isShort(calls, maxResponseLength)) throw tooLongAnswer()
   const thoughts = [...thoughtNames.map((name) => textIn(fields, name)), partsOf(fields, 'thinking')]
   return {
     thought: thoughts.find((thought) => thought !== '') ?? '',
     text: textIn(fields, 'content') || partsOf(fields, 'text'),
     refusal: textIn(fields, 'refusal'),
-    calls: listIn(fields, 'tool_calls').map(readCall),
+    calls: calls.map(readCall),
   }
 }
 

@@ -1,23 +1,7 @@
 import { randomUUID } from 'node:crypto'
-import { ApiError } from '../errors.ts'
 import type { Completion } from '../openai/completion.ts'
 import type { Call, OutputItem, OutputMessage, Reasoning } from '../openai/response.ts'
-import { readMessageParts } from './message-parts.ts'
-
-/**
- * The most characters of the texts and arguments in a response. They have a bound because the last events of a stream repeat them
- * four times.
- */
-export const maxResponseLength = 2 * 1024 ** 2
-
-/** The error of an answer with more than `maxResponseLength` characters. */
-export function tooLongAnswer(): ApiError {
-  return new ApiError(
-    502,
-    'upstream_error',
-    `The model's answer has more than ${maxResponseLength} characters, more than a response may have. Ask for a shorter answer, or ask by POST /chat/completions.`,
-  )
-}
+import { maxResponseLength, readMessageParts, tooLongAnswer } from './message-parts.ts'
 
 /** A unique id like OpenAI's, with the kind of the object as its prefix. */
 export function idOf(kind: 'resp' | 'msg' | 'fc' | 'ctc' | 'rs'): string {

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import type { Events } from '../../src/chat/stream-writer.ts'
 import { ApiError } from '../../src/errors.ts'
 import type { OutputItem, ResponseObject } from '../../src/openai/response.ts'
+import { readMessageParts } from '../../src/responses/message-parts.ts'
 import { responseReplyFormat } from '../../src/responses/reply-format.ts'
 import { responseOf } from '../../src/responses/response-of.ts'
 import { workAtOnce } from '../../src/work.ts'
@@ -96,6 +97,17 @@ describe('the events of a response', () => {
     expect(responses.map((response) => response.instructions === instructions)).toEqual([true, true, true])
     expect(Object.keys(last(events))).toEqual(Object.keys(last(speak([{ content: 'Wat' }]).events)))
     expect(longestText).toBeLessThan(2000)
+  })
+
+  test('do not write arguments that are an object and too long', () => {
+    const given = {
+      text: 'x'.repeat(3_000_000),
+      toJSON: () => {
+        throw new Error('the arguments are written')
+      },
+    }
+    const message = { tool_calls: [{ id: 'a', function: { name: 'f', arguments: given } }] }
+    expect(() => readMessageParts(message)).toThrow('more than 2097152 characters')
   })
 
   test.each<{ what: string; deltas: readonly Delta[]; types: readonly string[]; output: readonly object[] }>([
