@@ -1,4 +1,5 @@
 import { invalidField } from '../errors.ts'
+import type { Fields } from '../fields.ts'
 import { type ContentPart, type Message, textOf } from './completion-request.ts'
 import { calledBy, checkKind } from './tools.ts'
 
@@ -53,14 +54,24 @@ function checkParts(parts: readonly ContentPart[], at: string): void {
 function checkPart(part: ContentPart, at: string): void {
   if (part[part.type] === undefined)
     throw invalidField(`${at}.${part.type}`, `is missing: a part of this type needs it`)
-  const { image_url, audio_url, video_url, input_audio, file } = part
-  for (const [kind, addressed] of Object.entries({ image_url, audio_url, video_url })) {
+  for (const kind of addressedKinds) {
+    const addressed = part[kind]
     if (addressed && !isPlainUrl(addressed.url)) throw invalidField(`${at}.${kind}.url`, plainUrls)
   }
-  for (const [kind, fields] of Object.entries({ image_url, audio_url, video_url, input_audio, file })) {
-    for (const [name, value] of Object.entries(fields ?? {})) {
-      if (name !== 'filename' && isOtherUrl(value)) throw invalidField(`${at}.${kind}.${name}`, plainUrls)
-    }
+  for (const kind of filedKinds) checkFields(part[kind] ?? {}, `${at}.${kind}`)
+}
+
+const addressedKinds = ['image_url', 'audio_url', 'video_url'] as const
+const filedKinds = [...addressedKinds, 'input_audio', 'file'] as const
+
+/** The most fields of a part's content. OpenAI's contents have at most three. */
+const maxFields = 64
+
+function checkFields(fields: Fields, at: string): void {
+  let count = 0
+  for (const name in fields) {
+    if (++count > maxFields) throw invalidField(at, `has more than ${maxFields} fields: send only those of its type`)
+    if (name !== 'filename' && isOtherUrl(fields[name])) throw invalidField(`${at}.${name}`, plainUrls)
   }
 }
 

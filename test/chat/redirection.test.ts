@@ -157,6 +157,7 @@ describe('pictures, sounds and files in messages', () => {
     ['file.file_data', file({ file_data: '\n\tfile:///etc/passwd' })],
     ['file.file_data', file({ file_data: `${' '.repeat(999)}file:///etc/passwd` })],
     ['file.file_data', file({ file_data: `${'\t'.repeat(5000)}file:///etc/passwd` })],
+    ['file', file({ file_id: 'a', ...Object.fromEntries(Array.from({ length: 64 }, (_, index) => [`f${index}`, 1])) })],
     // A part may have more fields than its type names.
     ['image_url.url', { type: 'text', text: 'x', image_url: { url: 'file:///etc/passwd' } }],
   ]
