@@ -196,9 +196,10 @@ function seconds(retryAfter: string | undefined): string | undefined {
 
 /** The beginning of an upstream's message, without addresses, keys and markup. */
 export function cleaned(message: string, secrets: readonly string[]): string {
-  const known = secrets.reduce((text, secret) => text.replaceAll(secret, '…'), message)
+  const known = withoutSecrets(message, secrets)
   // A text that is too long is cut where no key can be split, because no pattern matches the beginning of a key.
-  const end = known.length <= maxSearchedLength ? known.length : endOfWord(known.slice(0, maxSearchedLength))
+  const isWhole = message.length <= maxReplacedLength && known.length <= maxSearchedLength
+  const end = isWhole ? known.length : endOfWord(known.slice(0, maxSearchedLength))
   const text = known
     .slice(0, end)
     .replace(/<[^<>]*>/g, '')
@@ -207,6 +208,18 @@ export function cleaned(message: string, secrets: readonly string[]): string {
     .replace(/\b(?:key|api[-_]?key|token|secret)\b(?:\s*[=:]\s*\S+|[-_ ]{1,8}(?=\S{0,200}[\d…])\S+)/gi, '…')
     .replace(/\b[A-Za-z0-9_-]{32,}\b/g, '…')
   return beginningOf(text, maxMessageLength)
+}
+
+/** The most characters of a message in which secrets are replaced. */
+const maxReplacedLength = 64 * 1024
+
+/** The beginning of a message without secrets. If the message is cut, the secret that the cut may have split is left out too. */
+function withoutSecrets(message: string, secrets: readonly string[]): string {
+  const replace = (text: string) => secrets.reduce((left, secret) => left.replaceAll(secret, '…'), text)
+  if (message.length <= maxReplacedLength) return replace(message)
+  const longest = Math.max(0, ...secrets.map(({ length }) => length))
+  const known = replace(message.slice(0, maxReplacedLength))
+  return known.slice(0, Math.max(0, known.length - longest))
 }
 
 /** The index after the last character that cannot be a part of a key; 0 if all characters can. */

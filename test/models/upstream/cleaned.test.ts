@@ -19,6 +19,15 @@ test.each([
   expect(cleaned(message, [])).toContain(part)
 })
 
+test('a message of megabytes is cut before its keys are replaced, and shows no part of the key at the cut', () => {
+  const secret = 'garden key of Ann, '.repeat(10)
+  for (let before = 0; before <= secret.length; before++) {
+    const text = cleaned(`${'-'.repeat(before)} ${secret.repeat(1000)}`, [secret])
+    expect(text).toMatch(/-* …+$/)
+    expect(text).not.toMatch(/garden|key|of|Ann/)
+  }
+})
+
 test('a message is cut between two characters', () => {
   expect(cleaned(`a${'🌿'.repeat(1000)}`, [])).toSatisfy((text: string) => text.isWellFormed())
 })
