@@ -1,5 +1,5 @@
 import { type Static, Type } from '@sinclair/typebox'
-import { between, flag, nullable, oneOf, shortText, text, wholeBetween } from './rules.ts'
+import { anyObject, between, flag, nullable, oneOf, shortText, text, wholeBetween } from './rules.ts'
 import { maxTools, Tool, ToolCall, ToolChoice } from './tool-fields.ts'
 
 /*
@@ -88,7 +88,7 @@ const ResponseFormat = Type.Object({
     Type.Object({
       name: text({ minLength: 1 }),
       description: nullable(text()),
-      schema: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
+      schema: Type.Optional(anyObject({ errorMessage: 'send a JSON Schema object' })),
       strict: nullable(Type.Boolean()),
     }),
   ),
@@ -152,7 +152,7 @@ export const OwnFields = Type.Object({
   ),
   author_note: nullable(AuthorNote),
   lorebooks: nullable(
-    Type.Array(Type.Record(Type.String(), Type.Unknown(), { errorMessage: 'send a lorebook object' }), {
+    Type.Array(anyObject({ errorMessage: 'send a lorebook object' }), {
       maxItems: maxLorebooks,
       description:
         'Lorebooks for this request, each an object in the format of Character Card V3. The service does not store them, and stored lorebooks cannot be named here.',
@@ -228,7 +228,7 @@ export const CompletionRequest = Type.Object(
     response_format: nullable(ResponseFormat),
     reasoning_effort: nullable(text()),
     user: nullable(text()),
-    metadata: nullable(Type.Record(Type.String(), Type.Unknown(), { errorMessage: 'send an object' })),
+    metadata: nullable(anyObject({ errorMessage: 'send an object' })),
   },
   {
     title: 'CompletionRequest',

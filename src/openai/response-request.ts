@@ -1,6 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { CompletionRequest, ModelId, OwnFields } from './completion-request.ts'
-import { flag, nullable, oneOf, text, wholeBetween } from './rules.ts'
+import { anyObject, flag, nullable, oneOf, text, toolName, wholeBetween } from './rules.ts'
 
 /*
  * A request of the Responses API, after OpenAI's API reference. Fields that Conservatory reads are typed strictly; all other
@@ -64,9 +64,9 @@ const ToolFormat = Type.Object({
 const Tool = Type.Object(
   {
     type: text({ minLength: 1 }),
-    name: Type.Optional(text({ minLength: 1, maxLength: 128 })),
+    name: Type.Optional(toolName()),
     description: nullable(text()),
-    parameters: nullable(Type.Record(Type.String(), Type.Unknown(), { errorMessage: 'send a JSON Schema object' })),
+    parameters: nullable(anyObject({ errorMessage: 'send a JSON Schema object' })),
     strict: nullable(Type.Boolean()),
     format: Type.Optional(ToolFormat),
   },
@@ -79,7 +79,7 @@ const ToolChoice = Type.Union(
     oneOf('none', 'auto', 'required'),
     Type.Object({
       type: text({ minLength: 1 }),
-      name: Type.Optional(text({ minLength: 1 })),
+      name: Type.Optional(toolName()),
       mode: Type.Optional(oneOf('auto', 'required')),
       tools: Type.Optional(Type.Array(Type.Object({ type: text(), name: Type.Optional(text()) }), { maxItems: 128 })),
     }),
@@ -92,7 +92,7 @@ const Format = Type.Object({
   type: oneOf('text', 'json_object', 'json_schema'),
   name: Type.Optional(text({ minLength: 1 })),
   description: nullable(text()),
-  schema: Type.Optional(Type.Record(Type.String(), Type.Unknown(), { errorMessage: 'send a JSON Schema object' })),
+  schema: Type.Optional(anyObject({ errorMessage: 'send a JSON Schema object' })),
   strict: nullable(Type.Boolean()),
 })
 export type Format = Static<typeof Format>
@@ -121,7 +121,7 @@ export const ResponseRequest = Type.Object(
     parallel_tool_calls: flag(),
     text: nullable(Type.Object({ format: nullable(Format), verbosity: nullable(text()) })),
     reasoning: nullable(Type.Object({ effort: nullable(text()) })),
-    metadata: nullable(Type.Record(Type.String(), Type.Unknown(), { errorMessage: 'send an object' })),
+    metadata: nullable(anyObject({ errorMessage: 'send an object' })),
     user: nullable(text()),
     background: flag(),
     previous_response_id: nullable(text()),

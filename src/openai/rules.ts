@@ -1,4 +1,5 @@
 import { Kind, type SchemaOptions, type TSchema, Type, TypeRegistry } from '@sinclair/typebox'
+import { isFields } from '../fields.ts'
 
 /** The kinds of request fields. The `errorMessage` of each kind is the end of a sentence that says what to send. */
 
@@ -24,8 +25,19 @@ export const wholeBetween = (minimum: number, maximum: number) =>
   Type.Integer({ minimum, maximum, errorMessage: `send a whole number from ${minimum} to ${maximum}` })
 
 /** A text. */
-export const text = (rules: { minLength?: number; maxLength?: number } = {}) =>
+export const text = (rules: { minLength?: number } = {}) =>
   Type.String({ ...rules, errorMessage: rules.minLength ? 'send a text that is not empty' : 'send a text' })
+
+/** The name of a tool. OpenAI's names have at most 64 characters. */
+export const toolName = () =>
+  Type.String({ minLength: 1, maxLength: 128, errorMessage: 'send a text of 1 to 128 characters' })
+
+// To find the first error of a body, TypeBox would go through all properties of a record: 100,000 took a quarter of a second.
+TypeRegistry.Set('AnyObject', (_schema, value) => isFields(value))
+
+/** An object with any properties. */
+export const anyObject = (rules: SchemaOptions) =>
+  Type.Unsafe<Record<string, unknown>>({ ...Type.Record(Type.String(), Type.Unknown(), rules), [Kind]: 'AnyObject' })
 
 // JSON Schema counts code points. TypeBox's string counts UTF-16 units, so an emoji would count as two.
 TypeRegistry.Set<{ maxLength: number }>('ShortText', ({ maxLength }, value) => {

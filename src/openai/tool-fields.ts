@@ -1,5 +1,5 @@
 import { type Static, type TProperties, Type } from '@sinclair/typebox'
-import { nullable, oneOf, text } from './rules.ts'
+import { anyObject, nullable, oneOf, text, toolName } from './rules.ts'
 
 /* The tools of a chat completion request, and their calls, after OpenAI's API reference. */
 
@@ -43,9 +43,9 @@ export type ToolCall = Static<typeof ToolCall>
 const FunctionTool = Type.Object({
   type: Type.Literal('function'),
   function: Type.Object({
-    name: text({ minLength: 1, maxLength: 128 }),
+    name: toolName(),
     description: nullable(text()),
-    parameters: nullable(Type.Record(Type.String(), Type.Unknown(), { errorMessage: 'send a JSON Schema object' })),
+    parameters: nullable(anyObject({ errorMessage: 'send a JSON Schema object' })),
     strict: nullable(Type.Boolean()),
   }),
 })
@@ -55,7 +55,7 @@ export type FunctionTool = Static<typeof FunctionTool>
 /** A tool whose input is any text, or a text that fits a grammar. */
 const CustomTool = Type.Object({
   type: Type.Literal('custom'),
-  custom: Type.Object({ name: text({ minLength: 1, maxLength: 128 }), description: nullable(text()) }),
+  custom: Type.Object({ name: toolName(), description: nullable(text()) }),
 })
 
 /** A tool that a model may call. */
@@ -68,7 +68,7 @@ export const Tool = functionOrCustom<FunctionTool | Static<typeof CustomTool>>(
 )
 export type Tool = Static<typeof Tool>
 
-const named = Type.Object({ name: text({ minLength: 1 }) })
+const named = Type.Object({ name: toolName() })
 type Named = Static<typeof named>
 /** A reference to a tool by its name. */
 type NamedTool = { type: 'function'; function: Named } | { type: 'custom'; custom: Named }

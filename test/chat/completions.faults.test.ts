@@ -109,6 +109,10 @@ describe('bad input is a 400 that names the field', () => {
     ['tools[0].function', { tools: [{ type: 'function' }] }, { tools: [{ type: 'function', function: canary }] }],
     ['tools[0].custom', { tools: [{ type: 'custom' }] }, { tools: [{ type: 'custom', custom: canary }] }],
     ['tools[0].custom.name', { tools: [{ type: 'custom', custom: {} }] }],
+    [
+      'tool_choice.function.name',
+      { tools: [tool], tool_choice: { type: 'function', function: { name: canary.repeat(50) } } },
+    ],
     ['tool_choice.custom', { tools: [tool], tool_choice: { type: 'custom' } }],
     ['tool_choice.allowed_tools', { tools: [tool], tool_choice: { type: 'allowed_tools' } }],
     [

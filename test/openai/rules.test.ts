@@ -1,0 +1,30 @@
+import { TypeCompiler } from '@sinclair/typebox/compiler'
+import { expect, it } from 'vitest'
+import { CompletionRequest } from '../../src/openai/completion-request.ts'
+
+const check = TypeCompiler.Compile(CompletionRequest)
+
+it('checks objects with any properties without reading the properties', () => {
+  const unread = new Proxy(
+    {},
+    {
+      ownKeys: () => {
+        throw new Error('the properties are read')
+      },
+    },
+  )
+  const request = {
+    model: 'm',
+    messages: [{ role: 'user', content: 'Hello' }],
+    lorebooks: [unread, unread],
+    tools: [{ type: 'function', function: { name: 'f', parameters: unread } }],
+    response_format: { type: 'json_schema', json_schema: { name: 's', schema: unread } },
+    metadata: unread,
+  }
+  expect(check.Check(request)).toBe(true)
+  expect(check.Errors({ ...request, user: 5 }).First()?.path).toBe('/user')
+})
+
+it.each([[[]], ['{}'], [1], [true]])('%j is not an object', (metadata) => {
+  expect(check.Check({ model: 'm', messages: [{ role: 'user', content: 'Hello' }], metadata })).toBe(false)
+})
