@@ -17,25 +17,20 @@ export function* mergeMessages(messages: readonly Message[]): Steps<readonly Mes
   const merged: Message[] = []
   let hasBegun = false
   for (let index = 0; index < messages.length; ) {
-    const [first, ...others] = neighboursFrom(messages, index)
+    const first = messages[index]
     if (!first) break
     if (first.role === 'assistant' && !hasBegun) merged.push(opening)
     hasBegun ||= !isSystem(first.role)
-    merged.push(others.length === 0 ? first : joinMessages([first, ...others]))
-    index += 1 + others.length
-    yield (1 + others.length) * unitsOfMessage
+    let end = index + 1
+    for (let next = messages[end]; next && canJoin(first, next); next = messages[end]) {
+      end++
+      yield unitsOfMessage
+    }
+    merged.push(end === index + 1 ? first : yield* joinMessages(first, messages.slice(index, end)))
+    index = end
+    yield unitsOfMessage
   }
   return merged
-}
-
-/** The message at an index, and the messages after it that can be joined to it. */
-function neighboursFrom(messages: readonly Message[], start: number): readonly Message[] {
-  let end = start + 1
-  for (let [one, next] = [messages[end - 1], messages[end]]; one && next && canJoin(one, next); ) {
-    end++
-    ;[one, next] = [messages[end - 1], messages[end]]
-  }
-  return messages.slice(start, end)
 }
 
 function isSystem(role: Message['role']): boolean {
@@ -54,16 +49,22 @@ function canJoin(first: Message, second: Message): boolean {
 /**
  * Joins messages. The texts before the first message with content parts become one text; all later contents follow as parts. A
  * refusal becomes content too, so that it keeps its position among the joined contents.
+ * @param first the first of the messages
  */
-function joinMessages([first, ...others]: readonly [Message, ...Message[]]): Message {
+function* joinMessages(first: Message, messages: readonly Message[]): Steps<Message> {
   const { name: _name, refusal: _refusal, ...rest } = first
-  const contents = [first, ...others].map(contentOf)
-  const partsIndex = contents.findIndex((content) => typeof content !== 'string')
-  const texts = (partsIndex === -1 ? contents : contents.slice(0, partsIndex)).filter(
-    (content) => typeof content === 'string',
-  )
-  if (partsIndex === -1) return { ...rest, content: joinTexts(texts) }
-  return { ...rest, content: [joinTexts(texts), ...contents.slice(partsIndex)].flatMap(partsOf) }
+  const texts: string[] = []
+  let parts: ContentPart[] | undefined
+  for (const message of messages) {
+    const content = contentOf(message)
+    if (typeof content === 'string' && !parts) texts.push(content)
+    else {
+      parts ??= [...partsOf(joinTexts(texts))]
+      for (const part of partsOf(content)) parts.push(part)
+    }
+    yield unitsOfMessage + (content.length >> 5)
+  }
+  return { ...rest, content: parts ?? joinTexts(texts) }
 }
 
 /** The content of a message, followed by its refusal. */

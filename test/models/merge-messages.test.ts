@@ -55,3 +55,14 @@ test("a message with OpenAI's older function_call stays as it is", () => {
   const call = { role: 'assistant' as const, content: null, function_call: { name: 'look', arguments: '{}' } }
   expect(merged(first, call)).toStrictEqual([first, call])
 })
+
+test('many messages are joined in steps', () => {
+  const letters = 'My leaves '.repeat(79)
+  const steps = mergeMessages(Array.from({ length: 10_000 }, () => ({ role: 'user', content: letters })))
+  const units: number[] = []
+  let step = steps.next()
+  for (; !step.done; step = steps.next()) units.push(step.value)
+  expect(step.value).toMatchObject([{ role: 'user', content: Array(10_000).fill(letters).join('\n\n') }])
+  expect(Math.max(...units)).toBeLessThan(100)
+  expect(units.length).toBeGreaterThan(10_000)
+})

@@ -37,6 +37,11 @@ export const adapters: readonly Row[] = [
   ),
   adapterRow('120,000 messages, user and system', 'claude', lines(120_000, 'user', 'system')),
   adapterRow('120,000 messages of the user', 'merging', lines(120_000, 'user')),
+  ...['relay', 'merging'].map((model) =>
+    adapterRow('10,000 messages of the user with 790 letters', model, () =>
+      times(10_000, () => ({ role: 'user', content: 'My leaves '.repeat(79) })),
+    ),
+  ),
   adapterRow('120,000 messages, only read', 'none', lines(120_000, 'user', 'assistant'), {}),
   adapterRow('120,000 messages, passed on', 'relay', lines(120_000, 'user', 'assistant')),
   ...['claude', 'gemini'].flatMap((model) => [
