@@ -32,10 +32,11 @@ export interface Tokenizer {
  * length. Ordinary words are shorter. Each cut may add one token to the count.
  */
 const maxRunLength = 128
-const longRun = new RegExp(
-  `[\\r\\n/]{${maxRunLength}}|[\\p{L}\\p{M}]{${maxRunLength}}|[^\\s\\p{L}\\p{N}]{${maxRunLength}}|\\s{${maxRunLength}}`,
-  'gu',
-)
+/** The kinds of characters. A character may have several kinds. */
+const kinds = [/[\r\n/]/, /[\p{L}\p{M}]/u, /[^\s\p{L}\p{N}]/u, /\s/] as const
+/** The kinds of a character as bits, by its code point. 0 if they are not known yet. */
+const kindBits = new Uint8Array(0x110000)
+const knownBit = 1 << kinds.length
 
 /** The characters that one step searches for runs and words. If all words have the maximum length, a step takes about 2 ms. */
 const maxPartLength = 8 * 1024
@@ -214,14 +215,38 @@ function* partsOf(text: string): Iterable<string> {
   yield text.slice(start)
 }
 
-/** Cuts each run of one kind of characters at `maxRunLength`, never inside a character. */
+/**
+ * Cuts each run of one kind of characters at `maxRunLength`, never inside a character. A pattern for such a run would go over the
+ * same characters 128 times.
+ */
 function splitLongRuns(text: string): readonly string[] {
+  if (text.length < maxRunLength) return [text]
   const runs: string[] = []
   let start = 0
-  for (const { index, 0: run } of text.matchAll(longRun)) {
-    runs.push(text.slice(start, index + run.length))
-    start = index + run.length
+  let [breaks, letters, signs, blanks] = [0, 0, 0, 0]
+  for (let index = 0; index < text.length; ) {
+    const code = text.codePointAt(index) ?? 0
+    index += code > 0xffff ? 2 : 1
+    const bits = kindBitsOf(code)
+    breaks = bits & 1 ? breaks + 1 : 0
+    letters = bits & 2 ? letters + 1 : 0
+    signs = bits & 4 ? signs + 1 : 0
+    blanks = bits & 8 ? blanks + 1 : 0
+    if (Math.max(breaks, letters, signs, blanks) < maxRunLength) continue
+    runs.push(text.slice(start, index))
+    start = index
+    breaks = letters = signs = blanks = 0
   }
   runs.push(text.slice(start))
   return runs
+}
+
+/** The kinds of a character as bits. */
+function kindBitsOf(code: number): number {
+  const known = kindBits[code]
+  if (known) return known
+  const character = String.fromCodePoint(code)
+  const bits = kinds.reduce((sum, kind, index) => sum | (kind.test(character) ? 1 << index : 0), knownBit)
+  kindBits[code] = bits
+  return bits
 }

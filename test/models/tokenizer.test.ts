@@ -58,6 +58,31 @@ describe('tokenizer', () => {
     expect(atOnce(tokenizer.split(text)).join('')).toBe(text)
   })
 
+  test('long runs are cut where the pattern of a run matches', () => {
+    const longRun = /[\r\n/]{128}|[\p{L}\p{M}]{128}|[^\s\p{L}\p{N}]{128}|\s{128}/gu
+    const run = fc
+      .tuple(
+        fc.constantFrom('a', 'é', '/', '\n', '\r\n', ' ', '\u3000', '!', '\u0301', '🦉', '\ud83e', '7'),
+        fc.nat(300),
+      )
+      .map(([character, length]) => character.repeat(length))
+    fc.assert(
+      fc.property(fc.array(run, { maxLength: 8 }), (runs) => {
+        const text = runs.join('')
+        const ends = [...text.matchAll(longRun)].map(({ index, 0: { length } }) => index + length)
+        const pieces = [...ends, text.length].map((end, index) => text.slice(ends[index - 1] ?? 0, end))
+        const sum = pieces.reduce((tokens, piece) => tokens + tokenizer.count(piece), 0)
+        expect(tokenizer.count(text)).toBe(sum)
+      }),
+    )
+  })
+
+  test('runs that are nearly long enough to be cut take no longer than others', () => {
+    const marks = '\u0301'.repeat(126)
+    const text = Array.from({ length: 120_000 }, (_, index) => marks + index).join('')
+    expect(tokenizer.count(text)).toBeGreaterThan(10_000_000)
+  })
+
   test('a conversation costs three more tokens for each message, one more for a name, and three for the reply', () => {
     expect(atOnce(tokenizer.countMessages([]))).toBe(3)
     expect(atOnce(tokenizer.countMessages([{ role: 'user', content: 'Hello world' }]))).toBe(3 + 3 + 1 + 2)

@@ -48,6 +48,12 @@ const bodies: readonly Row[] = [
       { small: { model: 'understudy', input: 'Hi', stream: true }, isLargest: true },
     ),
   ),
+  postRow(
+    '3.7 million marks, in runs that are just not cut for the tokenizer',
+    chat,
+    () => json({ ...small, messages: [{ role: 'user', content: `${'\u0301'.repeat(126)}1`.repeat(29_000) }] }),
+    { small, isLargest: true },
+  ),
   postRow('8 MB of backslashes', chat, () => Buffer.from(`{"a":"${'\\\\'.repeat(3_900_000)}"}`), {
     small,
     isLargest: true,
