@@ -99,7 +99,8 @@ export function parseAnswer(text: string, secrets: readonly string[]): unknown {
   return checked(value, secrets)
 }
 
-function checked(value: unknown, secrets: readonly string[]): unknown {
+/** Returns a parsed answer. @throws the error in the answer (`errorInside`) */
+export function checked(value: unknown, secrets: readonly string[]): unknown {
   const error = errorInside(value, secrets)
   if (error) throw error
   return value

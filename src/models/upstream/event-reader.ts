@@ -2,7 +2,7 @@ import { createParser } from 'eventsource-parser'
 import { field } from '../../fields.ts'
 import type { Chunk } from '../../openai/completion.ts'
 import type { ChunkEvent, ModelEvent } from '../model.ts'
-import { isChunk, maxBytesAtOnce, parseAnswer } from './answer.ts'
+import { checked, isChunk, maxBytesAtOnce } from './answer.ts'
 import { ChoiceRoles } from './choice-roles.ts'
 import { costOf, EventCostCounter, maxUnitsAtOnce } from './cost-counter.ts'
 import { invalidAnswer, tooLarge } from './errors.ts'
@@ -94,12 +94,10 @@ export class EventReader {
   /** Reads the end of the stream. The last event may lack its blank line, and some services send an error as plain JSON. */
   end(): EventGroup {
     const rest = this.#decoder.decode(this.#rest)
-    if (!this.#roles.hasBegun && isJson(rest)) {
-      const failure = errorInside(JSON.parse(rest), this.#secrets)
-      if (failure) return { events: [], isDone: false, failure }
-    }
+    const failure = this.#roles.hasBegun ? undefined : errorInside(parsed(rest), this.#secrets)
+    if (failure) return { events: [], isDone: false, failure }
     this.#parser.feed(`${rest}\n\n`)
-    return this.#groupOf(this.#texts.filter((text) => text === done || isJson(text)))
+    return this.#groupOf(this.#texts, true)
   }
 
   /**
@@ -170,12 +168,15 @@ export class EventReader {
     return isTooCostly ? { events: [], isDone: false, failure: tooLarge() } : this.#groupOf([data.toString('utf8')])
   }
 
-  #groupOf(texts: readonly string[]): ReadEventGroup {
+  /** Parses events. @param isEnd whether the stream has ended. Then an event that is not JSON was cut off, and is left out */
+  #groupOf(texts: readonly string[], isEnd = false): ReadEventGroup {
     const events: ReadEvent[] = []
     for (const text of texts) {
       if (text.trim() === done) return { events, isDone: true }
       try {
-        const chunk = readChunk(text, this.#secrets)
+        const value = parsed(text)
+        if (isEnd && value === undefined) continue
+        const chunk = readChunk(value, this.#secrets)
         const mended = this.#roles.mend(chunk)
         events.push(mended ? { chunk: mended, text: JSON.stringify(mended), isMended: true } : { chunk, text })
       } catch (failure) {
@@ -186,8 +187,8 @@ export class EventReader {
   }
 }
 
-function readChunk(text: string, secrets: readonly string[]): Chunk {
-  const chunk = parseAnswer(text, secrets)
+function readChunk(value: unknown, secrets: readonly string[]): Chunk {
+  const chunk = checked(value, secrets)
   if (isChunk(chunk)) return chunk
   // Some services send a usage chunk without `choices`.
   if (typeof chunk === 'object' && field(chunk, 'usage') != null && field(chunk, 'choices') == null) {
@@ -197,11 +198,12 @@ function readChunk(text: string, secrets: readonly string[]): Chunk {
   throw invalidAnswer()
 }
 
-function isJson(text: string): boolean {
+/** The value of a JSON text; undefined for another text. */
+function parsed(text: string): unknown {
   try {
-    JSON.parse(text)
-    return true
+    // V8's JSON.parse can misread escaped property names (`src/json.ts`). The names of this protocol are not escaped.
+    return JSON.parse(text)
   } catch {
-    return false
+    return undefined
   }
 }
