@@ -35,6 +35,11 @@ export function freeBytes({ buffer, length }: Uint8Array): void {
   if (isOwn || buffer.byteLength > maxPoolBytes) buffer.transfer(0)
 }
 
+/** Frees bytes that are no view of `file`, as `freeBytes` does. */
+export function freeUnlessView(bytes: Buffer, file: Buffer): void {
+  if (bytes.buffer !== file.buffer) freeBytes(bytes)
+}
+
 /** Joins bytes in steps: in one step, 60 MB would take 50 ms. */
 export function* joinBytes(parts: readonly Buffer[]): Steps<Buffer> {
   const whole = Buffer.allocUnsafeSlow(lengthOf(parts))

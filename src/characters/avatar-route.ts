@@ -6,6 +6,7 @@ import { answers, refusals, security, type TypedInstance } from '../http/openapi
 import { ChatError } from '../openai/completion.ts'
 import type { Work } from '../work.ts'
 import { readSource, sendBytes, toRead } from './card-replies.ts'
+import type { OnMemory } from './cards/inflate.ts'
 import type { CardSource } from './cards/source.ts'
 import { unknownCharacter } from './library/character.ts'
 import type { CardFile, OpenFiles } from './open-files.ts'
@@ -57,7 +58,7 @@ export function avatarRoute(
       const size = await found.size()
       const file = await openFiles.open(reply.raw, account, tag, size, async (signal, onMemory) => {
         const work = workOf(request, signal)
-        return await makeAvatar(await readSource(library, account, found, work, onMemory), work)
+        return await makeAvatar(await readSource(library, account, found, work, onMemory), work, onMemory)
       })
       if (matchesTag(known, tag)) return unchanged()
       return sendBytes(reply.header('etag', `"${tag}"`).type(file.type ?? 'application/octet-stream'), file.bytes)
@@ -66,11 +67,11 @@ export function avatarRoute(
 }
 
 /** Makes a card's avatar, and frees the memory of the source. @throws ApiError 404 if the card has no usable picture */
-async function makeAvatar(source: CardSource, work: Work): Promise<CardFile> {
+async function makeAvatar(source: CardSource, work: Work, onMemory: OnMemory): Promise<CardFile> {
   const { avatarSteps } = await import('./cards/avatar.ts')
-  const { bytes, type } = await work.run('name', avatarSteps(source))
-  // A picture that is stored uncompressed in an archive is a view of the source, so it is copied before the source is freed.
-  const own = bytes.buffer === source.bytes.buffer ? Buffer.from(bytes) : bytes
-  freeBytes(source.bytes)
-  return { bytes: own, losses: [], type }
+  try {
+    return { ...(await work.run('name', avatarSteps(source, onMemory))), losses: [] }
+  } finally {
+    freeBytes(source.bytes)
+  }
 }

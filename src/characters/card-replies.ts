@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
 import { requireScope } from '../access/guard.ts'
+import { freeBytes } from '../bytes.ts'
 import { piecesOf } from '../http/pieces.ts'
 import type { Work } from '../work.ts'
 import type { CardSource } from './cards/source.ts'
@@ -35,5 +36,10 @@ export async function readSource(
   const bytes = await library.source(account, character, work)
   if (!bytes) throw unknownCharacter()
   const { cardSourceSteps } = await import('./cards/source.ts')
-  return await work.run('name', cardSourceSteps(bytes, onMemory))
+  try {
+    return await work.run('name', cardSourceSteps(bytes, onMemory))
+  } catch (error) {
+    freeBytes(bytes)
+    throw error
+  }
 }

@@ -1,6 +1,7 @@
 import { avatarProblem } from './cards/avatar.ts'
 import { readCard } from './cards/card.ts'
 import { describeCard } from './cards/description.ts'
+import type { OnMemory } from './cards/inflate.ts'
 import type { CardSource } from './cards/source.ts'
 import { aboutCard, creatorNotes, hiddenFields, versionOf } from './cards/summary.ts'
 import type { Character, StoredCharacter } from './library/character.ts'
@@ -21,8 +22,11 @@ export interface Viewer {
   readonly conversationId: string | undefined
 }
 
-/** The body for a character. It contains the hidden fields of the card only if the viewer may read the card. */
-export function* publicBody(character: Character, source: CardSource, viewer: Viewer) {
+/**
+ * The body for a character. It contains the hidden fields of the card only if the viewer may read the card.
+ * @param onMemory called before the picture is unpacked
+ */
+export function* publicBody(character: Character, source: CardSource, viewer: Viewer, onMemory: OnMemory) {
   const { document } = source
   const { name, origin, digest, card } = character
   const notes = emptyNotes()
@@ -31,7 +35,7 @@ export function* publicBody(character: Character, source: CardSource, viewer: Vi
   const { refused_regexes, ignored, never_fire, warnings, greetings: _count, ...description } = summary
   const { isReadable, languages, stored, conversationId } = viewer
   const noted = stored?.digest === digest ? stored.about.avatar : undefined
-  const avatar = noted ?? (yield* avatarProblem(source)).has
+  const avatar = noted ?? (yield* avatarProblem(source, onMemory)).has
   const times = origin === 'account' && stored ? { created: stored.created, updated: stored.updated } : {}
   const greetings = yield* greetingsOf({ name, digest, card, userName: '' }, conversationId)
   return {

@@ -11,6 +11,7 @@ import { ChatError } from '../openai/completion.ts'
 import type { Work } from '../work.ts'
 import { avatarRoute } from './avatar-route.ts'
 import { readSource, sendBytes, toRead } from './card-replies.ts'
+import type { OnMemory } from './cards/inflate.ts'
 import type { CardSource } from './cards/source.ts'
 import { type Character, mayRead, unknownCharacter } from './library/character.ts'
 import { type CardFile, OpenFiles } from './open-files.ts'
@@ -92,7 +93,8 @@ export const charactersPlugin: FastifyPluginAsyncTypebox<CharactersOptions> = as
         size,
         async (signal, onMemory) => {
           const work = workOf(request, signal)
-          return await makeFile(await readSource(library, account, character, work, onMemory), format, work)
+          const source = await readSource(library, account, character, work, onMemory)
+          return await makeFile(source, format, work, onMemory)
         },
       )
       return sendFile(reply, character.name, format, file)
@@ -125,9 +127,12 @@ async function bodyOf(
     whileConnected(request, async (signal) => {
       const work = workOf(request, signal)
       const source = await readSource(library, account, character, work, onMemory)
-      const body = await work.run('name', publicBody(character, source, viewer))
-      freeBytes(source.bytes)
-      return await work.run('name', jsonReply(body))
+      try {
+        const body = await work.run('name', publicBody(character, source, viewer, onMemory))
+        return await work.run('name', jsonReply(body))
+      } finally {
+        freeBytes(source.bytes)
+      }
     }),
   )
 }
@@ -139,11 +144,20 @@ function workedOn({ held }: FastifyRequest, body: Buffer): Buffer {
 }
 
 /** Makes a card's file. Frees the memory of the source, unless the file is the source itself. */
-async function makeFile(source: CardSource, format: keyof typeof contentTypes, work: Work): Promise<CardFile> {
+async function makeFile(
+  source: CardSource,
+  format: keyof typeof contentTypes,
+  work: Work,
+  onMemory: OnMemory,
+): Promise<CardFile> {
   const { exportSteps } = await import('./cards/export.ts')
-  const { bytes, losses } = await work.run('format', exportSteps(source, format))
-  if (bytes !== source.bytes) freeBytes(source.bytes)
-  return { bytes, losses }
+  let file: CardFile | undefined
+  try {
+    file = await work.run('format', exportSteps(source, format, Date.now(), onMemory))
+    return file
+  } finally {
+    if (file?.bytes !== source.bytes) freeBytes(source.bytes)
+  }
 }
 
 /** Sends a card's file. A header names the parts of the card that the file does not contain. */

@@ -1,6 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from '@sinclair/typebox'
-import type { FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { actorOf } from '../access/actor.ts'
 import { callerOf, type Guard, requireScope } from '../access/guard.ts'
 import { freeBytes } from '../bytes.ts'
@@ -67,7 +67,7 @@ export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async 
     },
     async (request, reply) => {
       const { nameOf } = await import('./library/card-bytes.ts')
-      const read = await readUpload(request, workOf)
+      const read = await readUpload(request, reply, options)
       const name = nameOf(read.card)
       if (request.query.dry_run === 'true') return await summaryBody(name, read, request, workOf)
       const allowed = charactersAllowed(callerOf(request), limits)
@@ -97,7 +97,7 @@ export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async 
     },
     async (request, reply) => {
       const name = readName(request.params.name)
-      const read = await readUpload(request, workOf)
+      const read = await readUpload(request, reply, options)
       if (request.query.dry_run === 'true') return await summaryBody(name, read, request, workOf)
       const allowed = charactersAllowed(callerOf(request), limits)
       const putting = store.put(accountOf(request), toStore(name, read), allowed, actorOf(request))
@@ -161,7 +161,24 @@ async function whyNotRemoved(library: CharacterLibrary, account: number, name: s
   )
 }
 
-async function readUpload(request: FastifyRequest, workOf: WorkOf): Promise<ReadCard> {
+/**
+ * Opens the count of a small body, which has none. When the body is unpacked, its content may be large, and counts until the reply
+ * is over.
+ */
+function countUnpacked(request: FastifyRequest, { raw }: FastifyReply, inFlight: BytesInFlight): void {
+  if (request.held) return
+  const held = inFlight.open(accountOf(request))
+  if (raw.destroyed) held.release()
+  else raw.once('close', () => held.release())
+  request.held = held
+}
+
+async function readUpload(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { inFlight, workOf }: CharactersOptions,
+): Promise<ReadCard> {
+  countUnpacked(request, reply, inFlight)
   const { cardSteps } = await import('./library/card-bytes.ts')
   const bytes = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
   const steps = cardSteps(bytes, (unpacked, values) => {

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import Fastify from 'fastify'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { ApiError, openAiErrorBody } from '../../src/errors.ts'
@@ -5,7 +6,9 @@ import { takeBodies } from '../../src/http/body.ts'
 import { BytesInFlight } from '../../src/http/bytes-in-flight.ts'
 import { countBytes } from '../../src/http/count-bytes.ts'
 import { errorHandler } from '../../src/http/errors.ts'
+import { cardOfV3 } from '../support/cards.ts'
 import { type Connection, connectTo } from '../support/connection.ts'
+import { png, zip } from '../support/containers.ts'
 import { eventually, until } from '../support/eventually.ts'
 import { expectError } from '../support/http.ts'
 import { onceAsked, serviceForThisTest, type TestService } from '../support/service.ts'
@@ -54,6 +57,13 @@ async function untilHeld(service: TestService, bytes: number): Promise<void> {
 
 /** A plant of slightly more than so many bytes. */
 const plantOf = (bytes: number) => ({ name: 'Fern', notes: 'x'.repeat(bytes) })
+
+/** A card whose main icon is the file `icon` of its archive. */
+const cardWithIcon = (description: string) =>
+  JSON.stringify({
+    ...cardOfV3,
+    data: { ...cardOfV3.data, description, assets: [{ type: 'icon', uri: 'embeded://icon' }] },
+  })
 
 const overloaded = /^HTTP\/1\.1 503 [\s\S]*\r\nretry-after: 1\r\n[\s\S]*"error":503/i
 
@@ -213,6 +223,33 @@ describe('large bodies that are refused', () => {
   it('are freed at once, whether the parser or the route refuses them', async () => {
     expect(await leftOf('parser')).toEqual([400, 0])
     expect(await leftOf('route')).toEqual([400, 0])
+  })
+})
+
+describe('small bodies', () => {
+  // Each file has more than the share of an account, and not the ratio of a zip bomb.
+  const noise = randomBytes(8000).toString('hex')
+  const icon = Buffer.concat([png(), Buffer.from(noise), Buffer.alloc(500 * kilobyte)])
+
+  it.each([
+    ['card', [{ name: 'card.json', content: cardWithIcon(noise + ' '.repeat(500 * kilobyte)) }]],
+    [
+      'main icon',
+      [
+        { name: 'card.json', content: cardWithIcon('') },
+        { name: 'icon', content: icon },
+      ],
+    ],
+  ])('with a large packed %s count with its unpacked bytes', async (_what, files) => {
+    const service = await serviceForThisTest(limits)
+    const body = new Uint8Array(zip(files))
+    expect(body.length).toBeLessThan(64 * kilobyte)
+    const headers = { 'content-type': 'application/octet-stream' }
+    for (const query of ['', '?dry_run=true']) {
+      const answer = await service.request(`/characters${query}`, { method: 'POST', headers, body })
+      await expectError(answer, 'chat', 503)
+    }
+    expect(await figures(service)).toEqual({ bytes: 0, refusals: 2 })
   })
 })
 

@@ -1,6 +1,7 @@
 import { type Fields, isFields, listIn, textIn } from '../../fields.ts'
 import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
+import type { OnMemory } from './inflate.ts'
 import { decodePayload } from './payload.ts'
 import { pictureFacts } from './pictures.ts'
 import { assetTexts } from './png.ts'
@@ -15,14 +16,20 @@ const unitsOfFile = 100
 /** Units of work to unpack a file, besides its bytes. */
 const unitsOfUnzip = 3000
 
-/** Finds the bytes of a card's assets: in its archive, in its picture's chunks, and in data URLs. */
+/**
+ * Finds the bytes of a card's assets: in its archive, in its picture's chunks, and in data URLs. The caller frees bytes that are no
+ * view of the card's file.
+ */
 export class Assets {
   readonly #source: CardSource
+  readonly #onMemory: OnMemory
   #files: ReadonlyMap<string, ZipEntry> | undefined
   #texts: ReadonlyMap<string, Buffer> | undefined
 
-  constructor(source: CardSource) {
+  /** @param onMemory called before an asset is unpacked, with its bytes and those of the unpacked document */
+  constructor(source: CardSource, onMemory?: OnMemory) {
     this.#source = source
+    this.#onMemory = (bytes) => onMemory?.((source.unpackedBytes ?? 0) + bytes)
   }
 
   /** The card's list of assets, without items that are not objects. */
@@ -70,7 +77,7 @@ export class Assets {
     const file = this.#files.get(Buffer.from(path).toString('latin1'))
     if (!file || file.size > maxAssetBytes) return undefined
     yield unitsOfUnzip + (file.size >> 3)
-    return yield* unzip(file, maxAssetBytes)
+    return yield* unzip(file, maxAssetBytes, this.#onMemory)
   }
 
   /**

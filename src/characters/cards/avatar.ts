@@ -1,8 +1,9 @@
-import { freeBytes } from '../../bytes.ts'
+import { freeUnlessView, joinBytes } from '../../bytes.ts'
 import { ApiError } from '../../errors.ts'
 import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
 import { Assets } from './assets.ts'
+import type { OnMemory } from './inflate.ts'
 import { isTooLarge, type PictureType, pictureFacts, pictureLimits } from './pictures.ts'
 import { strippedLength, strippedPicture } from './png.ts'
 import type { CardSource } from './source.ts'
@@ -15,13 +16,19 @@ export interface Avatar {
 
 /**
  * The picture of a card: its main icon, or the picture that contains the card. A PNG is reduced to the chunks that are needed to
- * show it, because other chunks may contain the card.
+ * show it, because other chunks may contain the card. The bytes are no view of the card's file.
+ * @param onMemory called before the picture is unpacked
  * @throws ApiError 404 if there is no picture, if it is not a PNG, JPEG, WebP or GIF, if it is too large, or if a PNG is damaged
  */
-export function* avatarSteps(source: CardSource): Steps<Avatar> {
-  const bytes = yield* findPicture(source)
-  const type = typeOf(bytes)
-  return { type, bytes: type === 'image/png' ? yield* orNotFound(strippedPicture(bytes)) : bytes }
+export function* avatarSteps(source: CardSource, onMemory?: OnMemory): Steps<Avatar> {
+  const picture = yield* findPicture(source, onMemory)
+  try {
+    const type = typeOf(picture)
+    const steps = type === 'image/png' ? orNotFound(strippedPicture(picture)) : joinBytes([picture])
+    return { type, bytes: yield* steps }
+  } finally {
+    freeUnlessView(picture, source.bytes)
+  }
 }
 
 /** Runs steps that read a PNG. @throws ApiError 404 if the PNG is damaged or has too many chunks */
@@ -34,21 +41,30 @@ function* orNotFound<T>(reading: Steps<T>): Steps<T> {
   }
 }
 
-/** Whether a card has an avatar. If its picture cannot be shown, `warning` is a sentence with the reason. */
-export function* avatarProblem(source: CardSource): Steps<{ readonly has: boolean; readonly warning: string | null }> {
+/**
+ * Whether a card has an avatar. If its picture cannot be shown, `warning` is a sentence with the reason.
+ * @param onMemory called before the picture is unpacked
+ * @throws errors of `onMemory`
+ */
+export function* avatarProblem(
+  source: CardSource,
+  onMemory?: OnMemory,
+): Steps<{ readonly has: boolean; readonly warning: string | null }> {
+  let picture: Buffer | undefined
   try {
-    const bytes = yield* findPicture(source)
-    if (typeOf(bytes) === 'image/png') yield* orNotFound(strippedLength(bytes))
-    if (bytes.buffer !== source.bytes.buffer) freeBytes(bytes)
+    picture = yield* findPicture(source, onMemory)
+    if (typeOf(picture) === 'image/png') yield* orNotFound(strippedLength(picture))
     return { has: true, warning: null }
   } catch (error) {
-    if (!(error instanceof ApiError)) throw error
+    if (!(error instanceof ApiError) || error.status !== 404) throw error
     return { has: false, warning: error.code === 'avatar_not_found' ? null : error.message }
+  } finally {
+    if (picture) freeUnlessView(picture, source.bytes)
   }
 }
 
-function* findPicture(source: CardSource): Steps<Buffer> {
-  const icon = yield* new Assets(source).mainIcon()
+function* findPicture(source: CardSource, onMemory: OnMemory | undefined): Steps<Buffer> {
+  const icon = yield* new Assets(source, onMemory).mainIcon()
   if (icon?.bytes === undefined) {
     throw new ApiError(404, 'avatar_not_found', 'The card of this character has no picture. Send a card that has one.')
   }

@@ -1,9 +1,10 @@
-import { lengthOf } from '../../bytes.ts'
+import { freeUnlessView, lengthOf } from '../../bytes.ts'
 import { type Fields, isFields, textIn, valueIn } from '../../fields.ts'
 import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
 import { Assets, dataUrl, isIcon, standardIcon } from './assets.ts'
 import { countAssets } from './charx.ts'
+import type { OnMemory } from './inflate.ts'
 import { pictureFacts } from './pictures.ts'
 import { isPlaceholder, pictureOf, strippedLength } from './png.ts'
 import { type CardSource, type ExportFormat, maxFileBytes } from './source.ts'
@@ -34,11 +35,20 @@ export function tooLargeFile(): CardError {
   return new CardError('card_too_large', `The file would be larger than ${maxFileBytes} bytes. Choose another format.`)
 }
 
-/** Prepares a card and its assets for an export. @param document the card, converted for the format of the export */
-export function* carryAssets(source: CardSource, document: Fields, format: ExportFormat): Steps<CarriedAssets> {
+/**
+ * Prepares a card and its assets for an export.
+ * @param document the card, converted for the format of the export
+ * @param onMemory called before an asset is unpacked
+ */
+export function* carryAssets(
+  source: CardSource,
+  document: Fields,
+  format: ExportFormat,
+  onMemory?: OnMemory,
+): Steps<CarriedAssets> {
   // If the format stays the same, all URIs stay valid. JSON is the exception: its URIs may name files of an earlier archive.
   if (source.container === format && format !== 'json') return { document, files: [], losses: [] }
-  const carrier = new AssetCarrier(source, format)
+  const carrier = new AssetCarrier(source, format, onMemory)
   const picture = yield* carrier.takePicture()
   const data = valueIn(document, 'data')
   const assets = isFields(data) ? valueIn(data, 'assets') : undefined
@@ -60,6 +70,8 @@ class AssetCarrier {
   /** The picture of a PNG source, if it goes into an archive. */
   #own: readonly Buffer[] | undefined
   #inlined = 0
+  /** The bytes of the picture that `takePicture` unpacked. */
+  #picture = 0
   /** The packed bytes of all `files`. */
   #packed = 0
   /** The new URIs of the source's files that are in the export, by their old URIs. Several assets may have one URI. */
@@ -67,10 +79,10 @@ class AssetCarrier {
   #missing = 0
   #isIconLost = false
 
-  constructor(source: CardSource, format: ExportFormat) {
+  constructor(source: CardSource, format: ExportFormat, onMemory?: OnMemory) {
     this.#source = source
     this.#format = format
-    this.#assets = new Assets(source)
+    this.#assets = new Assets(source, (bytes) => onMemory?.(this.#picture + this.#inlined + bytes))
   }
 
   *losses(): Steps<readonly string[]> {
@@ -97,10 +109,12 @@ class AssetCarrier {
     const icon = yield* this.#assets.mainIcon()
     if (icon?.bytes === undefined) return undefined
     if (!(yield* isIntactPng(icon.bytes))) {
+      freeUnlessView(icon.bytes, bytes)
       this.#isIconLost = true
       return undefined
     }
     this.#shown = icon.asset
+    this.#picture = icon.bytes.length
     const link = localUriOf(icon.asset)
     if (link !== undefined) this.#carried.set(link, standard)
     return icon.bytes
@@ -127,6 +141,7 @@ class AssetCarrier {
     const isArchive = this.#source.container === 'charx'
     const bytes = this.#format !== 'v2' || isArchive ? yield* this.#assets.read(asset) : undefined
     const uri = bytes && this.#format !== 'v2' ? yield* this.#carry(bytes, asset, index) : undefined
+    if (bytes && this.#format !== 'charx') freeUnlessView(bytes, this.#source.bytes)
     if (uri !== undefined) {
       this.#carried.set(link, this.#format === 'charx' ? uri : standard)
       return { ...asset, uri }
@@ -142,7 +157,9 @@ class AssetCarrier {
       const extension = pictureFacts(bytes)?.type.slice('image/'.length) ?? plainWord(textIn(asset, 'ext'), 'bin')
       const kind = pictureFacts(bytes) ? 'images' : 'other'
       const name = `assets/${plainWord(textIn(asset, 'type'), 'other')}/${kind}/${index}.${extension}`
-      return this.#add(yield* zipFile(name, bytes))
+      const file = yield* zipFile(name, bytes)
+      if (file.method !== 0) freeUnlessView(bytes, this.#source.bytes)
+      return this.#add(file)
     }
     if (this.#inlined + bytes.length > maxInlinedBytes) return undefined
     this.#inlined += bytes.length

@@ -1,4 +1,4 @@
-import { freeBytes } from '../../bytes.ts'
+import { freeUnlessView } from '../../bytes.ts'
 import { type Fields, isFields, valueIn } from '../../fields.ts'
 import { type Steps, workAtOnce } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
@@ -6,6 +6,7 @@ import { writeJsonDocument } from '../documents/json-document.ts'
 import { type CarriedAssets, carryAssets, tooLargeFile } from './carried.ts'
 import { writeCharx } from './charx.ts'
 import { toBackfill, toVersion } from './conversion.ts'
+import type { OnMemory } from './inflate.ts'
 import { type CardText, placeholderPicture, writePngCards } from './png.ts'
 import { type CardSource, type ExportFormat, maxFileBytes } from './source.ts'
 import { cardVersion } from './versions.ts'
@@ -21,18 +22,22 @@ export interface ExportedCard {
  * Writes a card's file. An unedited source in its own format is returned byte for byte. Other exports keep unknown fields and
  * texts unchanged, except that lore in V2 has no decorators.
  * @param now the modification date of an edited card, in milliseconds
+ * @param onMemory called before an asset is unpacked
  * @throws CardError if the file would be too large or nested too deeply to be read again
  */
-export function* exportSteps(source: CardSource, format: ExportFormat, now = Date.now()): Steps<ExportedCard> {
+export function* exportSteps(
+  source: CardSource,
+  format: ExportFormat,
+  now = Date.now(),
+  onMemory?: OnMemory,
+): Steps<ExportedCard> {
   if (!source.isEdited && isOwnFormat(source, format)) return { bytes: source.bytes, losses: [] }
   const written = format === 'v2' ? yield* toVersion(source.document, 'v2') : yield* version3(source, now)
-  const carried = yield* carryAssets(source, written, format)
+  const carried = yield* carryAssets(source, written, format, onMemory)
   const bytes = yield* writers[format](carried, source)
-  // The packed files are freed, because `bytes` has copies of them. A piece may also be a view of the source (its picture, or a
-  // PNG asset without base64). Such a piece is not freed.
-  for (const piece of carried.files.flatMap(({ packed }) => packed)) {
-    if (piece.buffer !== source.bytes.buffer) freeBytes(piece)
-  }
+  // The picture and the packed files are freed, because `bytes` has copies of them.
+  if (carried.picture) freeUnlessView(carried.picture, source.bytes)
+  for (const { packed } of carried.files) for (const piece of packed) freeUnlessView(piece, source.bytes)
   if (bytes.length > maxFileBytes) throw tooLargeFile()
   return { bytes, losses: carried.losses }
 }

@@ -1,4 +1,5 @@
 import { Z_BUF_ERROR, Z_NO_FLUSH, Z_OK, Z_STREAM_END, ZStream, zlibInflate, zlibInflateInit2 } from 'pako'
+import { freeBytes } from '../../bytes.ts'
 import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
 
@@ -35,6 +36,22 @@ export function* inflate(
   stream.input = packed
   // A card is about five times as large as its packed bytes, so most cards fit into the first buffer, and no buffer is copied.
   stream.output = bufferOf(Math.max(minBufferBytes, 8 * packed.length))
+  try {
+    yield* unpack(stream, packed, maxBytes, bufferOf)
+    return Buffer.from(stream.output.buffer, 0, stream.next_out)
+  } catch (error) {
+    freeBytes(stream.output)
+    throw error
+  }
+}
+
+/** Unpacks bytes to the output of a stream. A buffer that is too small is replaced and freed. */
+function* unpack(
+  stream: ZStream,
+  packed: Buffer,
+  maxBytes: number,
+  bufferOf: (bytes: number) => Uint8Array<ArrayBuffer>,
+): Steps<void> {
   for (;;) {
     const { next_in: read, next_out: written } = stream
     stream.avail_in = Math.min(inputBytesOfStep, packed.length - read)
@@ -46,10 +63,11 @@ export function* inflate(
     if (stream.next_out > maxBytes) {
       throw new CardError('card_too_large', `The packed card unpacks to more than ${maxBytes} bytes. Shorten it.`)
     }
-    if (status === Z_STREAM_END) return Buffer.from(stream.output.buffer, 0, stream.next_out)
+    if (status === Z_STREAM_END) return
     if (stream.next_out === stream.output.length) {
       const larger = bufferOf(2 * stream.output.length)
       larger.set(stream.output)
+      freeBytes(stream.output)
       stream.output = larger
     } else if ((status !== Z_OK && status !== Z_BUF_ERROR) || input + output === 0) {
       throw new CardError('card_damaged', 'The packed card cannot be unpacked: it is damaged. Send it again.')

@@ -1,5 +1,5 @@
 import { crc32, deflateSync } from 'node:zlib'
-import { crc32Steps, freeBytes, joinBytes } from '../../bytes.ts'
+import { crc32Steps, freeUnlessView, joinBytes } from '../../bytes.ts'
 import type { Fields } from '../../fields.ts'
 import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
@@ -262,7 +262,7 @@ function* readCardChunk(chunk: Chunk, onMemory: OnMemory | undefined): Steps<Fou
     return { document, warnings: isIntact ? [] : [warning] }
   } finally {
     // The memory is freed now: if this chunk is unusable, the V2 chunk may be unpacked before the next garbage collection.
-    if (payload.buffer !== chunk.data.buffer) freeBytes(payload)
+    freeUnlessView(payload, chunk.data)
   }
 }
 

@@ -23,6 +23,8 @@ export interface CardSource {
   readonly document: Fields
   /** Faults that were tolerated, one sentence each. */
   readonly warnings: readonly string[]
+  /** The bytes of memory that were taken to unpack the document; 0 if it was not packed. */
+  readonly unpackedBytes?: number
   /** Whether `document` was edited. `bytes` then still have the document before the edit. */
   readonly isEdited?: boolean
 }
@@ -39,11 +41,15 @@ export function* cardSourceSteps(bytes: Buffer, onMemory?: OnMemory): Steps<Card
     throw new CardError('card_too_large', `The file is larger than ${maxFileBytes} bytes. Send a smaller one.`)
   }
   const container = containerOf(bytes)
-  const { document, warnings } = yield* readContainer(bytes, container, onMemory)
+  let unpackedBytes = 0
+  const { document, warnings } = yield* readContainer(bytes, container, (size) => {
+    unpackedBytes = size
+    onMemory?.(size)
+  })
   if (cardVersion(document) === undefined) {
     throw new CardError('card_invalid', notACardMessage(document))
   }
-  return { container, bytes, document, warnings: [...warnings, ...versionWarnings(document)] }
+  return { container, bytes, document, unpackedBytes, warnings: [...warnings, ...versionWarnings(document)] }
 }
 
 /** Runs `cardSourceSteps` without interruption, for commands. */
@@ -56,7 +62,7 @@ export function editSource(source: CardSource, document: Fields): CardSource {
   return { ...source, document, isEdited: true }
 }
 
-function* readContainer(bytes: Buffer, container: Container, onMemory?: OnMemory): Steps<FoundCard> {
+function* readContainer(bytes: Buffer, container: Container, onMemory: OnMemory): Steps<FoundCard> {
   if (container === 'png') return yield* readPngCard(bytes, onMemory)
   const document = yield* container === 'json' ? jsonDocumentSteps(bytes) : readCharx(bytes, onMemory)
   return { document, warnings: [] }

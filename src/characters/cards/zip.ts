@@ -1,4 +1,4 @@
-import { crc32Steps } from '../../bytes.ts'
+import { crc32Steps, freeUnlessView } from '../../bytes.ts'
 import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
 import { inflate, type OnMemory } from './inflate.ts'
@@ -97,8 +97,10 @@ export function* unzip(entry: ZipEntry, maxBytes: number, onMemory?: OnMemory): 
   if (entry.size > maxBytes)
     throw new CardError('card_too_large', `A file of the archive is larger than ${maxBytes} bytes. Shorten it.`)
   const content = entry.method === 0 ? entry.packed : yield* inflateEntry(entry, onMemory)
-  if (content.length !== entry.size || (yield* crc32Steps(content)) !== entry.checksum)
+  if (content.length !== entry.size || (yield* crc32Steps(content)) !== entry.checksum) {
+    freeUnlessView(content, entry.packed)
     fail('a checksum or a length is wrong')
+  }
   return content
 }
 

@@ -1,4 +1,4 @@
-import { freeBytes } from '../../bytes.ts'
+import { freeUnlessView } from '../../bytes.ts'
 import { type Fields, isFields } from '../../fields.ts'
 import { JsonFault, jsonSteps, maxJsonProperties, maxJsonRun, maxJsonValues } from '../../json.ts'
 import { jsonBytes } from '../../json-writer.ts'
@@ -31,7 +31,7 @@ export function* jsonDocumentSteps(bytes: Buffer, fault: CardErrorCode = 'card_i
 export function* documentInFile(bytes: Buffer, file: Buffer, fault: CardErrorCode = 'card_invalid'): Steps<Fields> {
   checkSize(bytes.length)
   const text = decode(bytes, fault)
-  if (bytes.buffer !== file.buffer) freeBytes(bytes)
+  freeUnlessView(bytes, file)
   return yield* readText(text, fault)
 }
 

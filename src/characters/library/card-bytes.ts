@@ -26,15 +26,15 @@ export interface ReadCard {
  * @throws CardError, and errors of `onMemory`
  */
 export function* cardSteps(bytes: Buffer, onMemory?: (unpackedBytes: number, values: number) => void): Steps<ReadCard> {
-  let unpacked = 0
-  const source = yield* cardSourceSteps(bytes, (size) => {
-    unpacked = size
-    onMemory?.(unpacked, 0)
-  })
+  const source = yield* cardSourceSteps(bytes, (size) => onMemory?.(size, 0))
   const notes = emptyNotes()
-  const card = yield* readCard(source.document, notes, (values) => onMemory?.(unpacked, values))
+  let values = 0
+  const card = yield* readCard(source.document, notes, (count) => {
+    values = count
+    onMemory?.(source.unpackedBytes ?? 0, values)
+  })
   const digest = yield* digestSteps(bytes)
-  const { has, warning } = yield* avatarProblem(source)
+  const { has, warning } = yield* avatarProblem(source, (size) => onMemory?.(size, values))
   const about = { ...aboutCard(source.document), avatar: has }
   const warnings = warning === null ? source.warnings : [...source.warnings, warning]
   return { source: { ...source, warnings }, card, digest, about, notes }

@@ -290,10 +290,13 @@ async function loadCard({ source }: FoundCharacter, work: Work, onMemory: (unpac
   const bytes = await source(work)
   if (!bytes) throw new GoneError()
   const { cardSteps } = await importReader()
-  const { card } = await work.run('character', cardSteps(bytes, onMemory))
-  const memory = memoryOf(card, bytes.length)
-  freeBytes(bytes)
-  return { card, bytes: memory }
+  const { length } = bytes
+  try {
+    const { card } = await work.run('character', cardSteps(bytes, onMemory))
+    return { card, bytes: memoryOf(card, length) }
+  } finally {
+    freeBytes(bytes)
+  }
 }
 
 function undefinedIfGone(error: unknown): undefined {

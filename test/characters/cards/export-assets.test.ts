@@ -1,7 +1,9 @@
 import { describe, expect, test } from 'vitest'
+import { avatarProblem, avatarSteps } from '../../../src/characters/cards/avatar.ts'
 import * as exporting from '../../../src/characters/cards/export.ts'
 import { type CardSource, type ExportFormat, readCardSource } from '../../../src/characters/cards/source.ts'
 import { listZip, unzip } from '../../../src/characters/cards/zip.ts'
+import type { Steps } from '../../../src/work.ts'
 import { cardOfV3, jsonBytes } from '../../support/cards.ts'
 import { atOnce } from '../../support/composed.ts'
 import { cardChunk, chunksIn, png, pngChunk, zip } from '../../support/containers.ts'
@@ -157,6 +159,26 @@ describe('9 assets in exports', () => {
   test('9 the plain picture of a card without a picture is not exported as an asset', () => {
     const source = readCardSource(exportCard(readCardSource(jsonBytes(cardOfV3)), 'png'))
     expect(atOnce(listZip(exportCard(source, 'charx'))).map(({ name }) => name)).toEqual(['card.json'])
+  })
+
+  test('9 the memory for unpacked assets is reported, together with the assets that the export has so far', () => {
+    const noise = (bytes: number) => Buffer.from(Array.from({ length: bytes }, (_, index) => (index * 7919) % 251))
+    const icon = png(pngChunk('tEXt', noise(200_000)))
+    const source = archive(icon, asset('embeded://i.png'), { ...sound, uri: 'embeded://i.png' }, sound)
+    const largest = (steps: (report: (bytes: number) => void) => Steps<unknown>) => {
+      let most = 0
+      atOnce(steps((bytes) => (most = Math.max(most, bytes))))
+      return most
+    }
+    expect(largest((report) => avatarProblem(source, report))).toBeGreaterThan(icon.length)
+    expect(largest((report) => avatarSteps(source, report))).toBeGreaterThan(icon.length)
+    expect(largest((report) => exporting.exportSteps(source, 'v2', 0, report))).toBeGreaterThan(icon.length)
+    // A picture, and its bytes in a data URL.
+    expect(largest((report) => exporting.exportSteps(source, 'png', 0, report))).toBeGreaterThan(2 * icon.length)
+    const refuse = () => {
+      throw new Error('too much')
+    }
+    expect(() => atOnce(avatarProblem(source, refuse))).toThrow('too much')
   })
 
   test('9 URIs in a JSON card that point to nothing are replaced by valid URIs', () => {

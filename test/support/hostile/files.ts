@@ -73,6 +73,16 @@ function packedCard(): Buffer {
   return zip([{ name: 'card.json', content, packed: deflateRawSync(content) }])
 }
 
+/** An archive of 62 kB, which is not counted, with an icon of 12 MB. The random bytes keep it below the ratio of zip bombs. */
+function packedIcon(): Buffer {
+  const content = Buffer.concat([png(), randomBytes(49_000), Buffer.alloc(11_900_000, 'moss')])
+  const assets = [{ type: 'icon', name: 'main', ext: 'png', uri: 'embeded://icon' }]
+  return zip([
+    { name: 'card.json', content: JSON.stringify(card({ assets })) },
+    { name: 'icon', content, packed: deflateRawSync(content, { level: 9 }) },
+  ])
+}
+
 const assetAt = (uri: string) => ({ type: 'emotion', name: 'a', ext: 'bin', uri })
 
 export const files: readonly Row[] = [
@@ -136,6 +146,27 @@ export const files: readonly Row[] = [
       return async (attacker) => {
         await attacker.put('/characters/Moss', body, types.charx)
         for (let round = 0; round < 3; round++) await attacker.send('/characters/Moss')
+      }
+    },
+  }),
+  fileRow('a CHARX of 62 kB whose icon has 12 MB, eight at once', 'charx', packedIcon, {
+    maxAttackers: 16,
+    prepare: () => {
+      const body = packedIcon()
+      return async (attacker) => {
+        await Promise.all(times(8, () => attacker.post('/characters?dry_run=true', body, types.charx)))
+        await attacker.put('/characters/Moss', body, types.charx)
+        for (let round = 0; round < 3; round++) await attacker.send('/characters/Moss/avatar')
+      }
+    },
+  }),
+  fileRow('avatars of a PNG of 99,000 empty chunks', 'png', () => Buffer.alloc(0), {
+    maxAttackers: 16,
+    prepare: () => {
+      const body = png(...times(99_000, () => pngChunk('IDAT')), cardChunk('ccv3', card({})))
+      return async (attacker) => {
+        await attacker.put('/characters/Moss', body, types.png)
+        await attacker.send('/characters/Moss/avatar')
       }
     },
   }),
