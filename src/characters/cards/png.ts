@@ -14,17 +14,21 @@ import { cardVersion } from './versions.ts'
  */
 
 const signature = Buffer.from('\x89PNG\r\n\x1a\n', 'latin1')
-/** The most chunks of a picture. Real pictures have far fewer. */
-const maxChunks = 100_000
+/** The most chunks of a picture. libpng writes the pixels in chunks of 8 KiB, so a picture of 60 MB has 7,700. */
+const maxChunks = 20_000
 /** Section 5.3: a chunk's length is less than 2^31. */
 const maxChunkBytes = 0x7fffffff
 /** Bytes of a chunk's length, type and checksum. */
 const chunkOverhead = 12
+const checksumBytes = 4
 
 interface Chunk {
   readonly type: string
   /** A view of the file's bytes, not a copy. */
   readonly data: Buffer
+  /** The positions of its first byte, and after its last byte, in the file. */
+  readonly start: number
+  readonly end: number
   /** Type and data, the bytes that the checksum covers (section 5.3). */
   readonly checked: Buffer
   readonly checksum: number
@@ -76,14 +80,9 @@ export function* readPngCard(bytes: Buffer, onMemory?: OnMemory): Steps<FoundCar
   }
 }
 
-/** Puts cards into a picture, before its end chunk. The new cards replace all earlier cards. All checksums are computed anew. */
+/** Puts cards into a picture, before its end chunk. The new cards replace all earlier cards. Wrong checksums are replaced. */
 export function* writePngCards(picture: Buffer, texts: readonly CardText[]): Steps<Buffer> {
-  const parts: Buffer[] = [signature]
-  for (const chunk of chunksOf(picture)) {
-    if (chunk.type !== 'IEND' && cardKeyword(chunk) === undefined)
-      parts.push(...(yield* chunkSteps(chunk.type, chunk.data)))
-    yield unitsOfChunk
-  }
+  const parts = yield* keepChunks(picture, (chunk) => cardKeyword(chunk) === undefined)
   for (const { keyword, document } of texts) {
     const text = yield* base64Steps(`${keyword}\0`, document)
     parts.push(...(yield* chunkSteps('tEXt', text)))
@@ -108,7 +107,8 @@ function* base64Steps(before: string, bytes: Buffer): Steps<Buffer> {
 
 /** The pieces of a card's picture without the card and its assets; other text chunks stay. */
 export function* pictureOf(bytes: Buffer): Steps<readonly Buffer[]> {
-  return yield* keepChunks(bytes, (chunk) => cardKeyword(chunk) === undefined && assetPath(chunk) === undefined)
+  const parts = yield* keepChunks(bytes, (chunk) => cardKeyword(chunk) === undefined && assetPath(chunk) === undefined)
+  return [...parts, ...chunkParts('IEND')]
 }
 
 /**
@@ -117,7 +117,8 @@ export function* pictureOf(bytes: Buffer): Steps<readonly Buffer[]> {
  * @throws CardError when the picture is damaged
  */
 export function* strippedPicture(bytes: Buffer): Steps<Buffer> {
-  return yield* joinBytes(yield* keepChunks(bytes, ({ type }) => shownChunks.has(type)))
+  const parts = yield* keepChunks(bytes, ({ type }) => shownChunks.has(type))
+  return yield* joinBytes([...parts, ...chunkParts('IEND')])
 }
 
 /**
@@ -139,14 +140,27 @@ const shownChunks: ReadonlySet<string> = new Set([
   ...['acTL', 'fcTL', 'fdAT'],
 ])
 
-/** The pieces of a picture with only some of its chunks. The data are views of the picture. */
-function* keepChunks(bytes: Buffer, keeps: (chunk: Chunk) => boolean): Steps<readonly Buffer[]> {
-  const parts: Buffer[] = [signature]
+/**
+ * The pieces of a picture with only some of its chunks, and without its end chunk. Kept chunks that follow one another are one view
+ * of the picture, because a view takes 100 bytes of memory, and a chunk may have 12. Wrong checksums are replaced.
+ */
+function* keepChunks(bytes: Buffer, keeps: (chunk: Chunk) => boolean): Steps<Buffer[]> {
+  const parts: Buffer[] = []
+  let [start, end] = [0, signature.length]
   for (const chunk of chunksOf(bytes)) {
-    if (chunk.type !== 'IEND' && keeps(chunk)) parts.push(...(yield* chunkSteps(chunk.type, chunk.data)))
     yield unitsOfChunk
+    if (chunk.type === 'IEND' || !keeps(chunk)) continue
+    if (chunk.start !== end) {
+      parts.push(bytes.subarray(start, end))
+      start = chunk.start
+    }
+    end = chunk.end
+    const checksum = yield* crc32Steps(chunk.checked)
+    if (checksum === chunk.checksum) continue
+    parts.push(bytes.subarray(start, end - checksumBytes), bytesOfChecksum(checksum))
+    start = end
   }
-  parts.push(...chunkParts('IEND'))
+  parts.push(bytes.subarray(start, end))
   return parts
 }
 
@@ -209,7 +223,7 @@ function* chunksOf(bytes: Buffer): Generator<Chunk> {
     }
     const checked = bytes.subarray(offset + 4, end - 4)
     const type = checked.toString('latin1', 0, 4)
-    yield { type, data: checked.subarray(4), checked, checksum: bytes.readUInt32BE(end - 4) }
+    yield { type, data: checked.subarray(4), start: offset, end, checked, checksum: bytes.readUInt32BE(end - 4) }
     if (type === 'IEND') return
     offset = end
   }
@@ -228,9 +242,13 @@ function partsOf(type: string, data: Buffer, checksum: number): readonly Buffer[
   const head = Buffer.alloc(8)
   head.writeUInt32BE(data.length, 0)
   head.write(type, 4, 'latin1')
-  const tail = Buffer.alloc(4)
-  tail.writeUInt32BE(checksum, 0)
-  return [head, data, tail]
+  return [head, data, bytesOfChecksum(checksum)]
+}
+
+function bytesOfChecksum(checksum: number): Buffer {
+  const bytes = Buffer.alloc(checksumBytes)
+  bytes.writeUInt32BE(checksum, 0)
+  return bytes
 }
 
 /** The keyword of a text chunk that contains a card, in lower case (section 11.3.3). */

@@ -2,7 +2,7 @@ import { deflateSync } from 'node:zlib'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { avatarProblem } from '../../../src/characters/cards/avatar.ts'
-import { strippedLength, strippedPicture } from '../../../src/characters/cards/png.ts'
+import { pictureOf, strippedLength, strippedPicture } from '../../../src/characters/cards/png.ts'
 import { readCardSource } from '../../../src/characters/cards/source.ts'
 import { cardOfV2, cardOfV3, outcome, refusal } from '../../support/cards.ts'
 import { atOnce } from '../../support/composed.ts'
@@ -50,8 +50,9 @@ describe('8.1 the chunk walk', () => {
   })
 
   test('15 too many chunks are refused', () => {
-    const chunks = Buffer.concat(Array<Buffer>(100_001).fill(pngChunk('abCd')))
-    expect(outcome(png(chunks, v3))).toBe('card_too_large')
+    const chunks = (count: number) => Buffer.concat(Array<Buffer>(count).fill(pngChunk('abCd')))
+    expect(outcome(png(chunks(20_000), v3))).toBe('card_too_large')
+    expect(outcome(png(chunks(19_996), v3))).toBe('taken')
   })
 })
 
@@ -173,6 +174,16 @@ describe('15 a large picture', () => {
     const before = process.memoryUsage().arrayBuffers
     expect(atOnce(avatarProblem(source))).toEqual({ has: true, warning: null })
     expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(1_000_000)
+  })
+
+  test('15 chunks that follow one another are one piece of the picture, and a wrong checksum is replaced', () => {
+    const many = Buffer.concat(Array<Buffer>(6000).fill(pngChunk('IDAT')))
+    const picture = png(many, pngChunk('tEXt', 'a'), many, pngChunk('IDAT', 'b', { checksum: 1 }), many, v3)
+    const pieces = atOnce(pictureOf(picture))
+    expect(pieces.length).toBeLessThan(12)
+    const sound = png(many, pngChunk('tEXt', 'a'), many, pngChunk('IDAT', 'b'), many)
+    expect(Buffer.concat([...pieces]).equals(sound)).toBe(true)
+    expect(atOnce(strippedPicture(picture)).equals(png(many, many, pngChunk('IDAT', 'b'), many))).toBe(true)
   })
 
   test('15 has the computed length after its text chunks are removed', () => {

@@ -93,8 +93,8 @@ export const files: readonly Row[] = [
   fileRow('a card whose property names have 7,900 escaped letters, and differ in the last ones', 'json', () =>
     Buffer.from(`{${times(980, (index) => `"${'\\"'.repeat(7900)}${index}":0`).join()}}`),
   ),
-  fileRow('a PNG of 90,000 chunks', 'png', () =>
-    png(...times(90_000, () => pngChunk('tEXt', 'a\0b')), cardChunk('ccv3', card({}))),
+  fileRow('a PNG of 19,900 chunks', 'png', () =>
+    png(...times(19_900, () => pngChunk('tEXt', 'a\0b')), cardChunk('ccv3', card({}))),
   ),
   fileRow('a PNG of 5,000,000 chunks', 'png', () => {
     const chunk = pngChunk('tEXt')
@@ -160,10 +160,10 @@ export const files: readonly Row[] = [
       }
     },
   }),
-  fileRow('avatars of a PNG of 99,000 empty chunks', 'png', () => Buffer.alloc(0), {
+  fileRow('avatars of a PNG of 19,900 empty chunks', 'png', () => Buffer.alloc(0), {
     maxAttackers: 16,
     prepare: () => {
-      const body = png(...times(99_000, () => pngChunk('IDAT')), cardChunk('ccv3', card({})))
+      const body = png(...times(19_900, () => pngChunk('IDAT')), cardChunk('ccv3', card({})))
       return async (attacker) => {
         await attacker.put('/characters/Moss', body, types.png)
         await attacker.send('/characters/Moss/avatar')
