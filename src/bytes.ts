@@ -11,11 +11,15 @@ const maxPoolBytes = 64 * 1024
 /** The bytes of one step. Copying or reading them takes about 0.3 ms, and hashing them about 1 ms. */
 const bytesOfStep = 1024 ** 2
 
-/** Units of work to copy or read bytes. */
-const unitsOf = (bytes: Buffer) => bytes.length >> 5
+/** Units of work for each piece, besides its bytes. */
+const unitsOfPiece = 50
 
-/** Splits bytes into one piece for each step, without a copy. */
+/** Units of work to copy or read bytes. */
+const unitsOf = (bytes: Buffer) => unitsOfPiece + (bytes.length >> 5)
+
+/** Splits bytes into one piece for each step, without a copy. Empty bytes are one piece, so that they cost a step too. */
 function* piecesOf(bytes: Buffer): Generator<Buffer> {
+  if (bytes.length <= bytesOfStep) return yield bytes
   for (let start = 0; start < bytes.length; start += bytesOfStep) yield bytes.subarray(start, start + bytesOfStep)
 }
 
@@ -42,7 +46,12 @@ export function freeUnlessView(bytes: Buffer, file: Buffer): void {
 
 /** Joins bytes in steps: in one step, 60 MB would take 50 ms. */
 export function* joinBytes(parts: readonly Buffer[]): Steps<Buffer> {
-  const whole = Buffer.allocUnsafeSlow(lengthOf(parts))
+  let length = 0
+  for (const part of parts) {
+    length += part.length
+    yield unitsOfPiece >> 2
+  }
+  const whole = Buffer.allocUnsafeSlow(length)
   let end = 0
   for (const part of parts) {
     for (const piece of piecesOf(part)) {
@@ -68,7 +77,7 @@ export function* digestSteps(bytes: Buffer): Steps<string> {
   const digest = createHash('sha256')
   for (const piece of piecesOf(bytes)) {
     digest.update(piece)
-    yield bytesOfStep >> 4
+    yield unitsOfPiece + (piece.length >> 4)
   }
   return digest.digest('hex')
 }

@@ -12,6 +12,8 @@ export interface ZipFile
 
 /** Units of work for each file of an archive, besides its bytes. */
 const unitsOfFile = 300
+/** Units of work for each piece of a file. */
+const unitsOfPiece = 20
 /** APPNOTE.TXT, section 4.4.4, bit 3: the sizes follow the file. This writer clears the bit, and puts the sizes first. */
 const sizesFollow = 0x0008
 /** 1980-01-01, the first date of the format (section 4.4.6). The date is fixed, so that the same card gives the same bytes. */
@@ -75,7 +77,11 @@ export function* writeZip(files: readonly ZipFile[], prefix: Buffer = Buffer.all
   let offset = prefix.length
   for (const file of files) {
     const local = localPart(file)
-    parts.push(local, ...file.packed)
+    parts.push(local)
+    for (const piece of file.packed) {
+      parts.push(piece)
+      yield unitsOfPiece
+    }
     directory.push(centralPart(file, offset))
     offset += local.length + lengthOf(file.packed)
     yield unitsOfFile + (file.trailer.length >> 5)
@@ -86,7 +92,7 @@ export function* writeZip(files: readonly ZipFile[], prefix: Buffer = Buffer.all
   end.writeUInt16LE(files.length, 10)
   end.writeUInt32LE(lengthOf(directory), 12)
   end.writeUInt32LE(offset, 16)
-  return yield* joinBytes([...parts, ...directory, end])
+  return yield* joinBytes(parts.concat(directory, end))
 }
 
 /** A file's local header (section 4.3.7), made from a part of its header in the directory (section 4.3.12), and its name. */
