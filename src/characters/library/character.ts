@@ -148,7 +148,18 @@ export function characterEntry(
 
 /** The order of lists: by UTF-8 bytes, which is also the order of code points. Both databases use the same order. */
 export function compareNames(a: string, b: string): number {
-  return Buffer.compare(Buffer.from(a), Buffer.from(b))
+  const length = Math.min(a.length, b.length)
+  for (let index = 0; index < length; index++) {
+    const [unit, other] = [a.charCodeAt(index), b.charCodeAt(index)]
+    if (unit !== other) return rankOf(unit) - rankOf(other)
+  }
+  return a.length - b.length
+}
+
+/** The place of a UTF-16 unit: surrogates begin the code points from U+10000, which come after all others. */
+function rankOf(unit: number): number {
+  if (unit < 0xd800) return unit
+  return unit < 0xe000 ? unit + 0x2000 : unit - 0x800
 }
 
 /** A name for comparisons without regard to case. */

@@ -1,4 +1,5 @@
 import { basename, join, relative } from 'node:path'
+import { setImmediate as endOfTurn } from 'node:timers/promises'
 import { freeBytes } from '../../bytes.ts'
 import type { Config } from '../../config.ts'
 import type { CountedWork } from '../../http/bytes-in-flight.ts'
@@ -18,8 +19,8 @@ import { type FoundCharacter, findCharacter } from './lookup.ts'
 import { originOf, type PublicCard, PublicCards, starterFolder } from './public-cards.ts'
 import { type FolderFile, realPath, type UnreadableFile, WatchedFolder } from './watched-folder.ts'
 
-/** The fewest rows that are read at once to find the characters with a tag. */
-const minRowsOfSearch = 500
+/** The most characters of a list that are read in one turn of the event loop: this takes a few milliseconds. */
+const rowsOfTurn = 200
 
 /** The options of a library. */
 export interface LibraryOptions {
@@ -203,16 +204,18 @@ export class CharacterLibrary {
     await this.#scanned()
     const wanted = tag === undefined ? undefined : foldName(tag)
     const found: ListedCharacter[] = []
-    // For a tag, larger pages are read: to find a rare tag with pages of a small `limit`, hundreds of pages would be read.
-    const rows = wanted === undefined ? limit : Math.max(limit, minRowsOfSearch)
     for (let from = after; ; ) {
+      // For a tag, whole pages are read: to find a rare tag with pages of a small `limit`, hundreds of pages would be read.
+      const rows = wanted === undefined ? Math.min(limit - found.length, rowsOfTurn) : rowsOfTurn
       const page = await this.#page(account, from, rows)
-      found.push(
-        ...page.filter(({ about }) => wanted === undefined || about.tags.some((each) => foldName(each) === wanted)),
-      )
+      for (const character of page) {
+        const isWanted = wanted === undefined || character.about.tags.some((each) => foldName(each) === wanted)
+        if (isWanted) found.push(character)
+      }
       const last = page.at(-1)
       if (!last || page.length < rows || found.length >= limit) return found.slice(0, limit)
       from = last.name
+      await endOfTurn()
     }
   }
 

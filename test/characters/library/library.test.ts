@@ -3,10 +3,11 @@ import { createHash } from 'node:crypto'
 import events, { EventEmitter } from 'node:events'
 import { mkdirSync, readdirSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
+import fc from 'fast-check'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { CardError } from '../../../src/characters/documents/card-error.ts'
 import { CardCache, memoryOf } from '../../../src/characters/library/card-cache.ts'
-import type { Character } from '../../../src/characters/library/character.ts'
+import { type Character, type CharacterStore, compareNames } from '../../../src/characters/library/character.ts'
 import { CharacterLibrary, type LibraryOptions } from '../../../src/characters/library/library.ts'
 import { starterFolder } from '../../../src/characters/library/public-cards.ts'
 import { WatchedFolder } from '../../../src/characters/library/watched-folder.ts'
@@ -40,6 +41,48 @@ async function libraryOver(options: Partial<LibraryOptions>): Promise<CharacterL
   await library.load()
   return library
 }
+
+test('a list is read in turns of the event loop, and names are in the order of their UTF-8 bytes', async () => {
+  const about = { tags: ['Wanted'] } as const
+  const names = Array.from({ length: 1000 }, (_, index) => `Moss ${String(index).padStart(4, '0')}`)
+  const turns: number[] = []
+  let turn = 0
+  const count = () => {
+    turn++
+    counting = setImmediate(count)
+  }
+  let counting = setImmediate(count)
+  onTestFinished(() => clearImmediate(counting))
+  const stored = (name: string) => ({ name, origin: 'account', digest: 'd', about, created: 1, updated: 1 }) as const
+  const { characters } = await storesForThisTest(folder())
+  const store: CharacterStore = Object.assign(Object.create(characters), {
+    list: async (_account: number, after: string, limit: number) => {
+      turns.push(turn)
+      expect(limit).toBeLessThanOrEqual(200)
+      return names
+        .filter((name) => name > after)
+        .slice(0, limit)
+        .map(stored)
+    },
+  })
+  const library = await libraryOver({ store })
+  for (const [limit, tag, found] of [
+    [1001, undefined, 1000],
+    [10, 'absent', 0],
+    [5, 'wanted', 5],
+    [1001, 'wanted', 1000],
+  ] as const) {
+    turns.length = 0
+    expect(await library.list(1, '', limit, tag)).toHaveLength(found)
+    expect(new Set(turns).size).toBe(turns.length)
+  }
+  const text = fc.string({
+    unit: fc.constantFrom('a', 'é', '\ud7ff', '\ue000', '\uffff', '\u{10000}', '🌵'),
+    maxLength: 4,
+  })
+  const sign = (a: string, b: string) => Math.sign(compareNames(a, b))
+  fc.assert(fc.property(text, text, (a, b) => sign(a, b) === Buffer.compare(Buffer.from(a), Buffer.from(b))))
+})
 
 /** A clock in the future, so that no file counts as just written. */
 const longAfterwards = () => Date.now() + 3_600_000

@@ -4,15 +4,15 @@ import { type Engine, json, type Row } from './row.ts'
 
 /* Requests to a database with a million rows, on both engines. */
 
-/** Fills a table from the numbers `n` from 1 to a million, with SQL for both engines. */
-async function fillTable(sql: TestSql, table: string, columns: string, values: string): Promise<void> {
+/** Fills a table from the numbers `n` from 1 to `rows`, with SQL for both engines. */
+async function fillTable(sql: TestSql, table: string, columns: string, values: string, rows = 1e6): Promise<void> {
   const digits =
     '(SELECT 0 AS d UNION SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 UNION SELECT 5 UNION SELECT 6 UNION SELECT 7 UNION SELECT 8 UNION SELECT 9)'
   const places = ['a', 'b', 'c', 'e', 'f', 'g']
   const from = places.map((place) => `${digits} ${place}`).join(', ')
   const number = places.map((place, index) => `${place}.d * ${10 ** index}`).join(' + ')
   await sql.run(
-    `INSERT INTO ${table} (${columns}) SELECT ${values} FROM (SELECT 1 + ${number} AS n FROM ${from}) AS numbers`,
+    `INSERT INTO ${table} (${columns}) SELECT ${values} FROM (SELECT 1 + ${number} AS n FROM ${from}) AS numbers WHERE n <= ${rows}`,
   )
 }
 
@@ -25,6 +25,14 @@ const fillPlants = (sql: TestSql) =>
     'plants',
     'account, id, name, tag',
     `${firstAccount}, n, 'Plant ' || n, CASE WHEN n % 2 = 0 THEN 'even' END`,
+  )
+const fillCharacters = (sql: TestSql) =>
+  fillTable(
+    sql,
+    'characters',
+    'account, name, folded, digest, about, created, updated',
+    `${firstAccount}, 'Moss ' || n, 'moss ' || n, 'x', '{"creator":"","tags":["fern","ivy"],"avatar":false}', 1, 1`,
+    10_000,
   )
 const fillKeys = (sql: TestSql) =>
   fillTable(
@@ -112,6 +120,15 @@ export const stores: readonly Row[] = [
     attack: async (attacker) => {
       await attacker.send('/plants?tag=none')
       await attacker.send('/plants?limit=100000')
+    },
+  }),
+  ...onBoth({
+    name: 'a tag that none of 10,000 characters has, and pages of 1,000',
+    maxAttackers: 20,
+    fill: fillCharacters,
+    attack: async (attacker) => {
+      await attacker.send('/characters?tag=none')
+      await attacker.send('/characters?limit=1000')
     },
   }),
   ...onBoth({
