@@ -149,6 +149,7 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
     prefix: plantsPrefix,
     store: stores.plants,
     guard,
+    workOf,
     pages,
     bodyLimit: config.plantBodyLimit,
     limits: config.limits,

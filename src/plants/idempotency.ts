@@ -1,13 +1,19 @@
-import { hash } from 'node:crypto'
+import { createHash, type Hash } from 'node:crypto'
 import { ApiError } from '../errors.ts'
+import type { Steps } from '../work.ts'
 import type { Idempotency } from './plant.ts'
+
+/** Pieces of JSON that one step adds to a digest. */
+const piecesPerStep = 500
+/** Units of work for each piece of JSON, besides its characters. */
+const unitsOfPiece = 30
 
 /**
  * Reads the `Idempotency-Key` header (draft-ietf-httpapi-idempotency-key-header-07) of a request.
  * @param body the JSON value of the request: equal values have equal digests, even if their JSON texts differ
  * @throws ApiError 400 for a key that is blank, too long or not of printable ASCII, and for two keys
  */
-export function readIdempotency(header: string | string[], body: unknown): Idempotency {
+export function* readIdempotency(header: string | string[], body: unknown): Steps<Idempotency> {
   if (typeof header !== 'string' || !/^[\x20-\x7e]{1,255}$/.test(header) || header.trim() === '') {
     throw new ApiError(
       400,
@@ -15,29 +21,43 @@ export function readIdempotency(header: string | string[], body: unknown): Idemp
       'Send one Idempotency-Key header, with 1 to 255 printable ASCII characters.',
     )
   }
-  return { key: header, request: hash('sha256', canonicalPieces(body).join('')) }
+  return { key: header, request: yield* canonicalDigest(body) }
 }
 
-/**
- * The pieces of a JSON text of the value, with sorted properties. The caller joins all pieces once. If each level of a deep value
- * joined its pieces, the text would be copied a hundred times.
- */
-function canonicalPieces(value: unknown, pieces: string[] = []): readonly string[] {
+/** SHA-256 of a JSON text of a value with sorted properties. */
+function* canonicalDigest(value: unknown): Steps<string> {
+  const digest = createHash('sha256')
+  const pieces: string[] = []
+  yield* addCanonical(value, pieces, digest)
+  yield addPieces(pieces, digest)
+  return digest.digest('hex')
+}
+
+/** Adds a JSON text of a value to a digest. @param pieces the pieces of the text that are not added yet */
+function* addCanonical(value: unknown, pieces: string[], digest: Hash): Steps<void> {
   if (typeof value !== 'object' || value === null) {
     pieces.push(JSON.stringify(value))
-    return pieces
+    return
   }
   const isList = Array.isArray(value)
-  const entries = isList ? value.entries() : Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))
+  const names = isList ? value.keys() : Object.keys(value).sort()
   pieces.push(isList ? '[' : '{')
   let separator = ''
-  for (const [name, item] of entries) {
+  for (const name of names) {
     pieces.push(separator, isList ? '' : `${JSON.stringify(name)}:`)
-    canonicalPieces(item, pieces)
+    yield* addCanonical(Object.getOwnPropertyDescriptor(value, name)?.value, pieces, digest)
     separator = ','
+    if (pieces.length > piecesPerStep) yield addPieces(pieces, digest)
   }
   pieces.push(isList ? ']' : '}')
-  return pieces
+}
+
+/** Adds the pieces of a text to a digest, and removes them from their list. @returns the units of work */
+function addPieces(pieces: string[], digest: Hash): number {
+  const text = pieces.splice(0)
+  const joined = text.join('')
+  digest.update(joined)
+  return text.length * unitsOfPiece + (joined.length >> 2)
 }
 
 /** Idempotency keys of in-flight requests. */

@@ -1,13 +1,15 @@
 import bearerAuth from '@fastify/bearer-auth'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from '@sinclair/typebox'
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { callerOf, type Guard, requireScope, sendRequestsLeft } from '../access/guard.ts'
 import { unauthorized } from '../access/refusals.ts'
 import { ApiError, plantErrorBody } from '../errors.ts'
 import { errorHandler, plantsPrefix } from '../http/errors.ts'
 import { setIgnoredHeader } from '../http/ignored-params.ts'
+import type { WorkOf } from '../http/json.ts'
 import { answers, type TypedInstance } from '../http/openapi-fields.ts'
+import { whileConnected } from '../http/while-connected.ts'
 import type { Limits } from '../limit-values.ts'
 import { standardHeaders } from '../limits/headers.ts'
 import { plantsAllowed } from '../limits/key-limits.ts'
@@ -15,13 +17,14 @@ import { readIdempotency } from './idempotency.ts'
 import { listRoute } from './list-route.ts'
 import { refusals, security } from './openapi-fields.ts'
 import type { PageCache } from './page-cache.ts'
-import { checkedPlant, type PlantStore, toReply } from './plant.ts'
+import { checkedPlant, type Idempotency, type PlantStore, toReply } from './plant.ts'
 import { NewPlant, OnePlantQuery, Plant, PlantError } from './schemas.ts'
 
 /** The objects and settings that the routes of plants use. */
 export interface PlantsOptions {
   readonly store: PlantStore
   readonly guard: Guard
+  readonly workOf: WorkOf
   /** The cache of pages. */
   readonly pages: PageCache
   /** The most bytes of a request's body. */
@@ -42,7 +45,7 @@ const PlantPath = Type.Object({
 /** The routes of the plant store: listing and adding plants, and reading and removing one plant. */
 export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (
   app,
-  { store, guard, pages, bodyLimit, limits },
+  { store, guard, workOf, pages, bodyLimit, limits },
 ) => {
   app.setErrorHandler(errorHandler(plantErrorBody))
   app.setNotFoundHandler(() => {})
@@ -71,7 +74,7 @@ export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (
     async (request, reply) => {
       setIgnoredHeader(request, reply, { query: OnePlantQuery, body: NewPlant })
       const key = request.headers['idempotency-key']
-      const idempotency = key === undefined ? undefined : readIdempotency(key, request.body)
+      const idempotency = key === undefined ? undefined : await idempotencyOf(key, request, workOf)
       const caller = callerOf(request)
       const limit = plantsAllowed(caller, limits)
       const { plant, isReplay } = await store.create(caller.account.id, checkedPlant(request.body), idempotency, limit)
@@ -82,6 +85,11 @@ export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (
   )
 
   addPlantRoutes(app, store)
+}
+
+/** Reads the `Idempotency-Key` of a request. The digest of a large body takes steps. */
+function idempotencyOf(key: string | string[], request: FastifyRequest, workOf: WorkOf): Promise<Idempotency> {
+  return whileConnected(request, (signal) => workOf(request, signal).run('body', readIdempotency(key, request.body)))
 }
 
 async function authenticate(app: FastifyInstance, guard: Guard): Promise<void> {

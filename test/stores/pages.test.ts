@@ -11,6 +11,7 @@ import { PageCache } from '../../src/plants/page-cache.ts'
 import type { PlantStore } from '../../src/plants/plant.ts'
 import { plantsPlugin } from '../../src/plants/plugin.ts'
 import { openSqliteStores, type Stores } from '../../src/stores/stores.ts'
+import { workAtOnce } from '../../src/work.ts'
 import { engines, type TestDatabase } from '../support/engines.ts'
 import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/service.ts'
@@ -38,7 +39,7 @@ describe.each(engines)('pages of plants in $name', (engine) => {
     loadCompilerWhenNeeded(app)
     logRequests(app)
     guardRequests(app, guard)
-    const options = { store, guard, bodyLimit: 1000, limits: {}, pages }
+    const options = { store, guard, workOf: workAtOnce, bodyLimit: 1000, limits: {}, pages }
     await app.register(plantsPlugin, { prefix: '/plants', ...options })
     address = await app.listen({ host: '127.0.0.1', port: 0 })
   })

@@ -26,7 +26,23 @@ const askRow = (
   ...more,
 })
 
+/** A keyed plant, whose body is compared with the body of a repeated request. */
+const keyedPlant: Row = {
+  name: 'a keyed POST /plants with 99,500 unknown properties',
+  warm: (attacker) => attacker.post(plant, json({ name: 'Moss' })),
+  prepare: () => {
+    const body = json({ name: 'Moss', ...Object.fromEntries(times(5, (index) => [`o${index}`, fields(19_900)])) })
+    return (attacker) =>
+      attacker.send(plant, {
+        method: 'POST',
+        body,
+        headers: { 'content-type': 'application/json', 'idempotency-key': `key-${attacker.index}` },
+      })
+  },
+}
+
 const bodies: readonly Row[] = [
+  keyedPlant,
   postRow('8 MB of open brackets', chat, () => Buffer.alloc(8_000_000, '['), { small, isLargest: true }),
   postRow(
     '8 MB of digits',
