@@ -76,6 +76,23 @@ export async function addVersion(
     ON CONFLICT (account, name, digest) DO UPDATE SET uploaded = excluded.uploaded`
 }
 
+/** The oldest versions of a character besides the version `current`, at most `limit`. */
+export async function oldestVersions(sql: Queries, current: VersionKey, limit: number): Promise<readonly VersionKey[]> {
+  const { account, name, digest } = current
+  const rows = await sql<{ digest: string }[]>`
+    SELECT digest FROM character_use
+    WHERE account = ${account} AND name = ${escapeNul(name)} AND digest <> ${digest}
+    ORDER BY uploaded, digest LIMIT ${limit}`
+  return rows.map((row) => ({ account, name, digest: row.digest }))
+}
+
+/** Removes versions. */
+export async function removeVersions(sql: Transaction, versions: readonly VersionKey[]): Promise<void> {
+  await sql`
+    DELETE FROM character_versions WHERE (account, name, digest) IN (
+      SELECT account, name, digest FROM ${listed(sql, versions)})`
+}
+
 /** Records that versions were used, always in the same order, so that two replicas cannot deadlock. */
 export async function noteUses(sql: Transaction, versions: readonly VersionKey[], moment: number): Promise<void> {
   await sql`

@@ -20,9 +20,18 @@ import {
 } from './library/character.ts'
 import type { SourceBytes } from './library/source-bytes.ts'
 import { isLarge } from './pieces.ts'
-import { type CharacterUsage, checkCharacterLimits } from './policy.ts'
+import { type CharacterUsage, checkCharacterLimits, maxDeletedVersions, purgeEntries } from './policy.ts'
 import { PostgresPieces } from './postgres-pieces.ts'
-import { addVersion, hasVersion, lockUsage, noteUses, purge, usageOf } from './postgres-versions.ts'
+import {
+  addVersion,
+  hasVersion,
+  lockUsage,
+  noteUses,
+  oldestVersions,
+  purge,
+  removeVersions,
+  usageOf,
+} from './postgres-versions.ts'
 import { type CharacterRow, digestRange, type SourceRow, toCharacter, toSource } from './rows.ts'
 
 /** Uploaded characters in PostgreSQL. Names are escaped, because texts in PostgreSQL cannot contain U+0000. */
@@ -136,14 +145,26 @@ export class PostgresCharacterStore implements CharacterStore {
     return rows.map(toNamed)
   }
 
-  remove(account: number, name: string, by = commandLine): Promise<boolean> {
-    return withAuditRecords(this.#database, async (sql, record) => {
-      const [removed] = await sql<{ digest: string }[]>`
-        DELETE FROM characters WHERE account = ${account} AND name = ${escapeNul(name)} RETURNING digest`
-      if (!removed) return false
-      await record(by, characterEntry('character.deleted', account, name, removed.digest, null))
-      return true
-    })
+  async remove(account: number, name: string, by = commandLine): Promise<boolean> {
+    const removePart = () =>
+      withAuditRecords(this.#database, async (sql, record): Promise<boolean | undefined> => {
+        const [before] = await sql<{ digest: string }[]>`
+          SELECT digest FROM characters WHERE account = ${account} AND name = ${escapeNul(name)} FOR UPDATE`
+        if (!before) return false
+        const oldest = await oldestVersions(sql, { account, name, digest: before.digest }, maxDeletedVersions)
+        if (oldest.length === maxDeletedVersions) {
+          await removeVersions(sql, oldest)
+          for (const entry of purgeEntries(oldest)) await record(by, entry)
+          return undefined
+        }
+        await sql`DELETE FROM characters WHERE account = ${account} AND name = ${escapeNul(name)}`
+        await record(by, characterEntry('character.deleted', account, name, before.digest, null))
+        return true
+      })
+    for (;;) {
+      const isRemoved = await removePart()
+      if (isRemoved !== undefined) return isRemoved
+    }
   }
 
   async noteUses(versions: readonly VersionKey[], moment: number): Promise<void> {

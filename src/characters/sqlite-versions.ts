@@ -21,6 +21,7 @@ export class SqliteVersions {
   readonly #markNewest: Statement<[number, string, string, number, number, number, string]>
   readonly #noteUse: Statement<[number, number, string, string, number]>
   readonly #forPurge: Statement<[number, string], PurgeRow>
+  readonly #oldest: Statement<[number, string, string, number], VersionKey>
   readonly #remove: Statement<[number, string, string]>
 
   constructor(database: Database, pieces: SqlitePieces) {
@@ -45,6 +46,9 @@ export class SqliteVersions {
     this.#noteUse = database.prepare(`
       UPDATE character_use SET used = ? WHERE account = ? AND name = ? AND digest = ? AND coalesce(used, 0) < ?`)
     this.#forPurge = database.prepare(selectForPurge.replace(/\$\d/g, '?'))
+    this.#oldest = database.prepare(`
+      SELECT account, name, digest FROM character_use
+      WHERE account = ? AND name = ? AND digest <> ? ORDER BY uploaded, digest LIMIT ?`)
     this.#remove = database.prepare('DELETE FROM character_versions WHERE account = ? AND name = ? AND digest = ?')
   }
 
@@ -78,6 +82,15 @@ export class SqliteVersions {
     this.#markNewest.run(account, name, digest, source.length, now, account, name)
   }
 
+  /** The oldest versions of a character besides the current one, at most `limit`. */
+  oldest(account: number, name: string, current: string, limit: number): readonly VersionKey[] {
+    return this.#oldest.all(account, name, current, limit)
+  }
+
+  remove(versions: readonly VersionKey[]): void {
+    for (const { account, name, digest } of versions) this.#remove.run(account, name, digest)
+  }
+
   noteUse({ account, name, digest }: VersionKey, moment: number): void {
     this.#noteUse.run(moment, account, name, digest, dayBegin(moment))
   }
@@ -90,7 +103,7 @@ export class SqliteVersions {
     return withAuditRecords(this.#database, (record): PurgeStep => {
       // Another process may have written since the first plan.
       const { surplus, ...progress } = plan()
-      for (const { account, name, digest } of surplus) this.#remove.run(account, name, digest)
+      this.remove(surplus)
       for (const entry of purgeEntries(surplus)) record(by, entry)
       return { removed: surplus, ...progress }
     })

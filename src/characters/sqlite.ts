@@ -24,7 +24,7 @@ import {
 } from './library/character.ts'
 import type { SourceBytes } from './library/source-bytes.ts'
 import { isLarge } from './pieces.ts'
-import { type CharacterUsage, checkCharacterLimits } from './policy.ts'
+import { type CharacterUsage, checkCharacterLimits, maxDeletedVersions, purgeEntries } from './policy.ts'
 import { type CharacterRow, digestRange, type SourceRow, toCharacter, toSource } from './rows.ts'
 import { SqlitePieces } from './sqlite-pieces.ts'
 import { SqliteVersions } from './sqlite-versions.ts'
@@ -136,13 +136,23 @@ export class SqliteCharacterStore implements CharacterStore {
   }
 
   async remove(account: number, name: string, by = commandLine): Promise<boolean> {
-    return this.#change(account, (record) => {
+    const removePart = (record: Recorder): boolean | undefined => {
       const before = this.#find.exact.get(account, name)
       if (!before) return false
+      const oldest = this.#versionTable.oldest(account, name, before.digest, maxDeletedVersions)
+      if (oldest.length === maxDeletedVersions) {
+        this.#versionTable.remove(oldest)
+        for (const entry of purgeEntries(oldest)) record(by, entry)
+        return undefined
+      }
       this.#delete.run(account, name)
       record(by, characterEntry('character.deleted', account, name, before.digest, null))
       return true
-    })
+    }
+    for (;;) {
+      const isRemoved = await this.#change(account, removePart)
+      if (isRemoved !== undefined) return isRemoved
+    }
   }
 
   async noteUses(versions: readonly VersionKey[], moment: number): Promise<void> {

@@ -3,6 +3,9 @@ import { CharacterUses } from '../../src/characters/character-uses.ts'
 import type { CharacterKey, VersionKey } from '../../src/characters/library/character.ts'
 import { type PurgeOptions, purgeVersions } from '../../src/characters/purge.ts'
 import { TestClock } from '../support/clock.ts'
+import { temporaryFolder } from '../support/service.ts'
+import { storesForThisTest } from '../support/test-database.ts'
+import { sqlForThisTest } from '../support/test-sql.ts'
 
 const day = 86_400
 const [minute, hour, between] = [60_000, 3_600_000, 20]
@@ -37,6 +40,34 @@ function purgeForThisTest(options: Partial<PurgeOptions> = {}) {
   }
   return { clock, said, stop, pass, setTime: (time: number) => (unix = time) }
 }
+
+it('a step of a purge reads the versions of few characters if they have many versions', async () => {
+  const { path, remove } = temporaryFolder()
+  onTestFinished(remove)
+  const { characters } = await storesForThisTest(path)
+  const sql = await sqlForThisTest(path)
+  await sql.run("INSERT INTO accounts (id, name, created) VALUES (7, 'gardeners', 0)")
+  const names = "(SELECT 'a' AS name UNION SELECT 'b' UNION SELECT 'c' UNION SELECT 'd')"
+  const numbers = '(WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 1100) SELECT n FROM n)'
+  await sql.run(`
+    INSERT INTO characters (account, name, folded, digest, about, created, updated)
+    SELECT 7, name, name, '1', '{}', 1, 1 FROM ${names} AS names`)
+  await characters.put(7, { name: 'a', digest: 'x', source: Buffer.alloc(0), about: { tags: [], creator: '' } })
+  await sql.run(`
+    INSERT INTO character_versions (account, name, digest, source, created)
+    SELECT 7, names.name, CAST(n AS TEXT), source, n
+    FROM ${names} AS names, ${numbers} AS numbers, character_versions AS empty`)
+  await sql.run(`
+    INSERT INTO character_use (account, name, digest, bytes, uploaded, used)
+    SELECT 7, name, CAST(n AS TEXT), 0, n, 1000 FROM ${names} AS names, ${numbers} AS numbers`)
+  const places: (string | undefined)[] = []
+  for (let after: CharacterKey | null = null, isLast = false; !isLast; ) {
+    const step: Awaited<ReturnType<typeof characters.purge>> = await characters.purge(after, 500)
+    places.push(step.after?.name)
+    ;({ after, isLast } = step)
+  }
+  expect(places).toStrictEqual(['b', 'd', 'd'])
+})
 
 it('a purge begins a minute after the start, is repeated every hour, and reports the number of removed versions', async () => {
   const { said, pass, clock, setTime } = purgeForThisTest()

@@ -93,6 +93,29 @@ describe.each(['SQLite', 'PostgreSQL', 'PostgreSQL, serializable'])('versions of
     expect(await wholeSource(characters, id, 'Fern', card.digest)).toStrictEqual(card.source)
   })
 
+  it('of a deleted character are removed 50 in a transaction, the oldest first, each with an audit record', async () => {
+    const { id, characters } = await newAccount()
+    const name = 'a\0\\b'
+    const digests = await upload(id, characters, name, 120)
+    await upload(id, characters, 'Other', 60)
+    const [first = ''] = digests
+    const card = cardOf(name)
+    await characters.put(id, card)
+    expect(await characters.remove(id, name)).toBe(true)
+    expect(await characters.find(id, name, 'exact')).toBeUndefined()
+    expect(await characters.findVersions(id, name, 'exact', first.slice(0, 8))).toStrictEqual([])
+    expect(await characters.count(id)).toStrictEqual({ characters: 1, bytes: 600 })
+    const records = (await opened[engine]?.audit.list({ accountId: id, limit: 1000 })) ?? []
+    const ofDeletion = records.filter(({ action }) => action === 'character.purged' || action === 'character.deleted')
+    const shown = (some: readonly string[]) => ({ digests: some.map((digest) => `sha256:${digest}`) })
+    expect(ofDeletion.map(({ action, target, before }) => ({ action, target, before }))).toStrictEqual([
+      { action: 'character.purged', target: name, before: shown(digests.slice(0, 50)) },
+      { action: 'character.purged', target: name, before: shown(digests.slice(50, 100)) },
+      { action: 'character.deleted', target: name, before: { digest: `sha256:${card.digest}` } },
+    ])
+    expect(await characters.remove(id, name)).toBe(false)
+  })
+
   it('of many characters all surplus versions are removed, a few at a time', async () => {
     const { id, characters } = await newAccount()
     const names = Array.from({ length: 120 }, (_, index) => `many ${index}`)

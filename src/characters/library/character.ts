@@ -108,7 +108,11 @@ export interface CharacterStore {
   source(account: number, name: string, digest: string): Promise<SourceBytes | undefined>
   /** At most `limit` characters whose names come after `after`, in the order of `compareNames`. */
   list(account: number, after: string, limit: number): Promise<readonly StoredCharacter[]>
-  /** Removes a character with all its versions. @returns whether the account had this character */
+  /**
+   * Removes a character with all its versions. If it has many versions, the oldest ones are removed first, in transactions of their
+   * own. Meanwhile requests still find the character, and after a crash it has its newest versions.
+   * @returns whether the account had this character
+   */
   remove(account: number, name: string, by?: Actor): Promise<boolean>
   /** Records that versions were used at `moment` (Unix seconds), unless a use of the same day is recorded already. */
   noteUses(versions: readonly VersionKey[], moment: number): Promise<void>
