@@ -37,7 +37,7 @@ export class EventWriter {
    * time.
    */
   readonly #calls = new Map<number, OpenCall>()
-  /** The number of characters of all texts and arguments so far. */
+  /** The number of characters of all texts, arguments, ids and names so far. */
   #length = 0
 
   /** One event with its sequence number. */
@@ -62,7 +62,11 @@ export class EventWriter {
   add(delta: unknown): string {
     const { thought, text, refusal, calls } = readMessageParts(delta)
     this.#length += thought.length + text.length + refusal.length
-    for (const call of calls) this.#length += call.text.length
+    for (const call of calls) {
+      // Some upstreams repeat the id and the name in each delta of a call.
+      const isNew = !this.#calls.has(call.index)
+      this.#length += call.text.length + (isNew ? call.id.length + call.name.length : 0)
+    }
     if (this.#length > maxResponseLength) throw tooLongAnswer()
     let events = this.#addText('reasoning_text', thought)
     events += this.#addText('output_text', text)

@@ -90,10 +90,13 @@ interface Head {
   readonly model: string
 }
 
+/** The most characters of a model's name, as in a request. Three events of a stream repeat the name. */
+const maxModelLength = 500
+
 /** The time and the model of an answer. A value that is missing or cannot be used is left out. */
 function headOf({ created, model }: { readonly created: unknown; readonly model: unknown }): Partial<Head> {
   return {
     ...(typeof created === 'number' && created > 0 ? { created: Math.trunc(created) } : {}),
-    ...(typeof model === 'string' && model !== '' ? { model } : {}),
+    ...(typeof model === 'string' && model !== '' && model.length <= maxModelLength ? { model } : {}),
   }
 }

@@ -28,7 +28,13 @@ const named = (index: number, id: string) =>
 
 const request = { model: 'm', input: 'Hello', temperature: 0.5, instructions: 'Be brief.' }
 
-function speak(deltas: readonly Delta[], reason: string | null = 'stop', error?: ApiError, asked = request) {
+function speak(
+  deltas: readonly Delta[],
+  reason: string | null = 'stop',
+  error?: ApiError,
+  asked = request,
+  model = 'm-1',
+) {
   const kept: OutputItem[] = []
   const format = responseReplyFormat(
     asked,
@@ -46,7 +52,7 @@ function speak(deltas: readonly Delta[], reason: string | null = 'stop', error?:
       id: 'x',
       object: 'chat.completion.chunk',
       created: 7,
-      model: 'm-1',
+      model,
       choices: [choice],
     })
     write(format.chunk({ chunk: JSON.parse(text) }))
@@ -97,6 +103,16 @@ describe('the events of a response', () => {
     expect(responses.map((response) => response.instructions === instructions)).toEqual([true, true, true])
     expect(Object.keys(last(events))).toEqual(Object.keys(last(speak([{ content: 'Wat' }]).events)))
     expect(longestText).toBeLessThan(2000)
+  })
+
+  test('do not repeat an id or a name of megabytes', () => {
+    const long = 'x'.repeat(2_200_000)
+    const named = (fields: object) => call(0, { id: 'a', function: { name: 'f', arguments: '' }, ...fields })
+    expect(() => speak([named({ id: long })])).toThrow('more than 2097152 characters')
+    expect(() => speak([named({ function: { name: long, arguments: '' } })])).toThrow('more than 2097152 characters')
+    // An id that is repeated in each delta counts once.
+    expect(speak(Array(50).fill(named({ id: long.slice(0, 50_000) }))).types.at(-1)).toBe('completed')
+    expect(last(speak([{ content: 'Wat' }], 'stop', undefined, request, long).events).model).toBe('m')
   })
 
   test('do not write arguments that are an object and too long', () => {
