@@ -2,7 +2,7 @@ import { type Fields, isFields, listIn, textIn } from '../../fields.ts'
 import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
 import type { OnMemory } from './inflate.ts'
-import { decodePayload } from './payload.ts'
+import { decodeBase64, decodePayload } from './payload.ts'
 import { pictureFacts } from './pictures.ts'
 import { assetTexts } from './png.ts'
 import type { CardSource } from './source.ts'
@@ -11,6 +11,8 @@ import { listZip, unzip, type ZipEntry } from './zip.ts'
 
 /** The most bytes of an unpacked asset of an archive. A data URL may have twice as many characters. */
 export const maxAssetBytes = 16 * 1024 * 1024
+/** The most characters of a URI that may be a path: the name of a file in an archive has at most 65,535 bytes. */
+export const maxPathLength = 100_000
 /** Units of work for each file of an archive, and for each asset. */
 const unitsOfFile = 100
 /** Units of work to unpack a file, besides its bytes. */
@@ -42,9 +44,9 @@ export class Assets {
    * bytes in the card's file.
    */
   *read(asset: Fields): Steps<Buffer | undefined> {
-    const uri = textIn(asset, 'uri')
+    const uri = uriOf(asset)
     try {
-      return yield* this.#bytesAt(uri.trim(), isIcon(asset))
+      return yield* uri.length > maxPathLength ? bytesOfDataUrl(uri) : this.#bytesAt(uri, isIcon(asset))
     } catch (error) {
       if (error instanceof CardError) return undefined
       throw error
@@ -98,6 +100,12 @@ export class Assets {
 /** The icon of a card without a list of assets (V3, "assets"). */
 export const standardIcon: Fields = { type: 'icon', uri: 'ccdefault:', name: 'main', ext: 'png' }
 
+/** The URI of an asset, without blanks around it. A URI that is too long for a path is not trimmed: it may be a data URL of megabytes. */
+export function uriOf(asset: Fields): string {
+  const uri = textIn(asset, 'uri')
+  return uri.length > maxPathLength ? uri : uri.trim()
+}
+
 /** Whether an asset is one of the character's icons. */
 export function isIcon(asset: Fields): boolean {
   return textIn(asset, 'type') === 'icon'
@@ -109,8 +117,8 @@ export function dataUrl(bytes: Buffer): string {
 }
 
 function* bytesOfDataUrl(uri: string): Steps<Buffer | undefined> {
-  const head = /^data:[^,]{0,200};base64,/i.exec(uri.slice(0, 300))?.[0]
+  const head = /^\s*data:[^,]{0,200};base64,/i.exec(uri.slice(0, 300))?.[0]
   if (head === undefined || uri.length > 2 * maxAssetBytes) return undefined
-  yield uri.length >> 3
-  return Buffer.from(uri.slice(head.length), 'base64')
+  const digits = uri.slice(head.length)
+  return yield* decodeBase64(digits.length, (start, end) => digits.slice(start, end))
 }

@@ -2,7 +2,7 @@ import { freeUnlessView, lengthOf } from '../../bytes.ts'
 import { type Fields, isFields, textIn, valueIn } from '../../fields.ts'
 import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
-import { Assets, dataUrl, isIcon, standardIcon } from './assets.ts'
+import { Assets, dataUrl, isIcon, maxPathLength, standardIcon, uriOf } from './assets.ts'
 import { countAssets } from './charx.ts'
 import type { OnMemory } from './inflate.ts'
 import { pictureFacts } from './pictures.ts'
@@ -179,8 +179,7 @@ class AssetCarrier {
   *addPicture(assets: readonly unknown[]): Steps<readonly unknown[] | undefined> {
     if (!this.#own) return undefined
     const uri = this.#add(yield* storedFile('assets/icon/images/main.png', this.#own))
-    const isSourcePicture = (asset: unknown) =>
-      isFields(asset) && isIcon(asset) && textIn(asset, 'uri').trim() === standard
+    const isSourcePicture = (asset: unknown) => isFields(asset) && isIcon(asset) && uriOf(asset) === standard
     const place = assets.findIndex(isSourcePicture)
     if (place !== -1)
       return assets.map((asset, index) => (index === place && isFields(asset) ? { ...asset, uri, ext: 'png' } : asset))
@@ -191,8 +190,8 @@ class AssetCarrier {
 
 /** The URI of an asset that is in the card's file, with `embedded:` spelled `embeded:`; undefined for other URIs. */
 function localUriOf(asset: Fields): string | undefined {
-  const uri = textIn(asset, 'uri').trim()
-  return localLink.test(uri) ? uri.replace(/^embedded:/, 'embeded:') : undefined
+  const uri = uriOf(asset)
+  return uri.length <= maxPathLength && localLink.test(uri) ? uri.replace(/^embedded:/, 'embeded:') : undefined
 }
 
 function* isIntactPng(bytes: Buffer): Steps<boolean> {

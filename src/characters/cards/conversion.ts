@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from 'node:util'
 import { type Fields, isFields, textIn, textsIn, valueIn } from '../../fields.ts'
 import { withoutControlsInSteps } from '../../text.ts'
 import type { Steps } from '../../work.ts'
@@ -29,6 +28,10 @@ interface Change {
 type Path = readonly (string | number)[]
 /** Units of work for each change, besides its text. */
 const unitsOfChange = 100
+/** Units of work to check a key. */
+const unitsOfKey = 60
+/** Units of work to compare a property. */
+const unitsOfName = 20
 /** Units of work to check an entry. */
 const unitsOfEntry = 200
 /** Units of work for each line of decorators. */
@@ -51,6 +54,11 @@ const requiredFields = {
 
 /** Required fields of a lorebook's entry in V2 and V3, besides V3's `use_regex`. */
 const entryFields = { keys: [], content: '', extensions: {}, enabled: true, insertion_order: 0 }
+
+/** The most keys of a noted path. */
+const maxPathKeys = 5
+/** The most characters of a key of a path (a lorebook may name its entries), and of a key of lore. */
+const maxKeyLength = 10_000
 
 /** The paths that a note may name, besides paths of lore entries. Other paths are ignored, because a note may be forged. */
 const notedPaths = new Set(
@@ -158,8 +166,15 @@ function* hasPattern(entry: Fields): Steps<boolean> {
   const content = yield* withoutControlsInSteps(textIn(entry, 'content'))
   const decorators = (yield* splitDecorators(content)).chains.flat()
   const lists = decorators.filter(({ name }) => name === 'additional_keys' || name === 'exclude_keys')
-  const keys = [...textsIn(entry, 'keys'), ...textsIn(entry, 'secondary_keys')]
-  return [...keys, ...lists.flatMap(({ value }) => itemsIn(value))].some((key) => isSlashForm(key.trim()))
+  const ofDecorators = lists.map(({ value }) => itemsIn(value))
+  for (const keys of [textsIn(entry, 'keys'), textsIn(entry, 'secondary_keys'), ...ofDecorators]) {
+    for (const key of keys) {
+      yield unitsOfKey
+      // A longer key is no pattern, also without the blanks around it.
+      if (key.length <= maxKeyLength && isSlashForm(key.trim())) return true
+    }
+  }
+  return false
 }
 
 function headerChanges(document: Fields, version: WrittenVersion): readonly Change[] {
@@ -209,16 +224,31 @@ function* restore(document: Fields): Steps<Fields> {
   }
   for (const change of [...byPath.values()].reverse()) {
     yield unitsOfChange
-    undo(draft, change)
+    yield* undo(draft, change)
   }
   return draft.document
 }
 
 /** Restores a value, unless it was edited after the conversion. */
-function undo(draft: Draft, { path, ...change }: Change): void {
+function* undo(draft: Draft, { path, ...change }: Change): Steps<void> {
   const current = valueAt(draft.document, path)
-  const isAsWritten = current.found === Object.hasOwn(change, 'after') && isDeepStrictEqual(current.value, change.after)
+  const isAsWritten = current.found === Object.hasOwn(change, 'after') && (yield* areEqual(current.value, change.after))
   if (isAsWritten) draft.put(Object.hasOwn(change, 'before') ? { path, after: change.before } : { path })
+}
+
+/** Whether two JSON values are deeply equal, in steps: a note may have 48,000 objects. */
+function* areEqual(one: unknown, other: unknown): Steps<boolean> {
+  if (typeof one !== 'object' || one === null || typeof other !== 'object' || other === null) {
+    return Object.is(one, other)
+  }
+  const names = Object.keys(one)
+  yield unitsOfChange + names.length * unitsOfName
+  if (Array.isArray(one) !== Array.isArray(other) || names.length !== Object.keys(other).length) return false
+  for (const name of names) {
+    const value = valueAt(other, [name])
+    if (!value.found || !(yield* areEqual(valueAt(one, [name]).value, value.value))) return false
+  }
+  return true
 }
 
 function* applyAll(document: Fields, conversions: readonly Change[]): Steps<Fields> {
@@ -300,10 +330,15 @@ function keyOf(path: Path): string {
   return path.join('\0')
 }
 
+/** Whether a value may be a part of a noted path. Joining longer texts would take 50 ms. */
+function isKey(value: unknown): boolean {
+  return typeof value === 'number' || (typeof value === 'string' && value.length <= maxKeyLength)
+}
+
 function isChange(value: unknown): value is Change {
   if (!isFields(value)) return false
   const path = valueIn(value, 'path')
-  if (!Array.isArray(path) || !path.every((key) => typeof key === 'string' || typeof key === 'number')) return false
+  if (!Array.isArray(path) || path.length > maxPathKeys || !path.every(isKey)) return false
   const isOfLore = path.length === 5 && keyOf(path.slice(0, 3)) === keyOf(entriesPath)
   return (
     (isOfLore && (path[4] === 'use_regex' || Object.hasOwn(entryFields, path[4] ?? ''))) || notedPaths.has(keyOf(path))

@@ -1,7 +1,8 @@
-import { type Fields, fieldsIn, isFields, listIn, numberIn, textIn, valueIn } from '../../fields.ts'
+import { type Fields, fieldsIn, isFields, listIn, numberIn, valueIn } from '../../fields.ts'
 import type { Steps } from '../../work.ts'
 import { isEmptyValue, type ReadingNotes } from '../lore/entry.ts'
 import { neverFiring } from '../lore/never-fires.ts'
+import { uriOf } from './assets.ts'
 import { type Card, type CardSpec, cardData } from './card.ts'
 import { misreadOf } from './misread.ts'
 import type { CardSource } from './source.ts'
@@ -66,7 +67,7 @@ export function* describeCard(
     lore_entries: card.book?.written ?? 0,
     regexes: notes.patterns.compiled,
     refused_regexes: cappedList(notes.patterns.refused),
-    remote_assets: assets.filter((asset) => isFields(asset) && /^https?:/i.test(textIn(asset, 'uri').trim())).length,
+    remote_assets: assets.filter((asset) => isFields(asset) && /^https?:/i.test(uriOf(asset))).length,
     has_system_prompt: card.systemPrompt.trim() !== '',
     model: card.model ?? null,
     ignored: ignored.list,

@@ -40,19 +40,20 @@ export function* decodePayload(payload: Buffer): Steps<Buffer> {
       "The picture's card is not valid base64: it is damaged. Send the original file.",
     )
   }
-  return yield* decodeBase64(payload.subarray(0, digitsEnd))
+  return yield* decodeBase64(digitsEnd, (start, end) => payload.toString('latin1', start, Math.min(end, digitsEnd)))
 }
 
 /**
  * Decodes base64 in pieces of whole groups of four characters, because one text of all characters would double the memory. Node's
  * decoder reads both alphabets.
+ * @param digitsAt the characters of base64 from one position to another, which may be after the last one
  */
-function* decodeBase64(digits: Buffer): Steps<Buffer> {
-  const decoded = Buffer.allocUnsafeSlow(Math.ceil((digits.length * 3) / 4))
+export function* decodeBase64(count: number, digitsAt: (start: number, end: number) => string): Steps<Buffer> {
+  const decoded = Buffer.allocUnsafeSlow(Math.ceil((count * 3) / 4))
   let length = 0
   let rest = ''
-  for (let start = 0; start < digits.length; start += maxPieceBytes) {
-    const text = rest + digits.toString('latin1', start, start + maxPieceBytes).replace(/\s+/g, '')
+  for (let start = 0; start < count; start += maxPieceBytes) {
+    const text = rest + digitsAt(start, start + maxPieceBytes).replace(/\s+/g, '')
     const whole = text.length - (text.length % 4)
     length += decoded.write(text.slice(0, whole), length, 'base64')
     rest = text.slice(whole)

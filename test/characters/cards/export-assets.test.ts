@@ -1,11 +1,12 @@
 import { describe, expect, test } from 'vitest'
+import { Assets } from '../../../src/characters/cards/assets.ts'
 import { avatarProblem, avatarSteps } from '../../../src/characters/cards/avatar.ts'
 import * as exporting from '../../../src/characters/cards/export.ts'
 import { type CardSource, type ExportFormat, readCardSource } from '../../../src/characters/cards/source.ts'
 import { listZip, unzip } from '../../../src/characters/cards/zip.ts'
 import type { Steps } from '../../../src/work.ts'
 import { cardOfV3, jsonBytes } from '../../support/cards.ts'
-import { atOnce } from '../../support/composed.ts'
+import { atOnce, counted } from '../../support/composed.ts'
 import { cardChunk, chunksIn, png, pngChunk, zip } from '../../support/containers.ts'
 
 const exportCard = (source: CardSource, format: ExportFormat) => exporting.exportCard(source, format).bytes
@@ -179,6 +180,17 @@ describe('9 assets in exports', () => {
       throw new Error('too much')
     }
     expect(() => atOnce(avatarProblem(source, refuse))).toThrow('too much')
+  })
+
+  test('9 a data URL is decoded in steps, with line breaks or without', () => {
+    const bytes = Buffer.from(Array.from({ length: 3_000_000 }, (_, index) => (index * 7919) % 251))
+    const digits = bytes.toString('base64')
+    for (const written of [digits, digits.replace(/.{76}/g, '$&\r\n'), ` ${digits}`]) {
+      const source = readCardSource(jsonBytes(card([asset(`data:image/png;base64,${written}`)])))
+      const { result, units } = counted(new Assets(source).mainIcon())
+      expect(result?.bytes?.equals(bytes)).toBe(true)
+      expect(units.length).toBeGreaterThan(15)
+    }
   })
 
   test('9 URIs in a JSON card that point to nothing are replaced by valid URIs', () => {

@@ -19,6 +19,7 @@ import {
   laterFields,
   objectsOf,
 } from '../../support/cards.ts'
+import { counted } from '../../support/composed.ts'
 import { cardChunk, chunksIn, png, pngChunk, zip } from '../../support/containers.ts'
 
 const atOnce = <T>(steps: Steps<T>): T => workAtOnce().run('card', steps)
@@ -228,6 +229,27 @@ describe('10 conversion', () => {
     const decorated = { ...cardOfV3, data: { name: 'Ada', character_book: { entries: notes } } }
     expect(() => exportCard(readCardSource(jsonBytes(decorated)), 'v2')).toThrow('larger than')
   })
+})
+
+test('10 values of a conversion note are compared in steps, and keys of lore are read in steps', () => {
+  const objects = () => Array.from({ length: 5000 }, (_, index) => ({ a: { b: index } }))
+  const change = { path: ['data', 'tags'], before: ['old'], after: objects() }
+  const spec = { path: ['spec'], before: 'chara_card_v3', after: 'chara_card_v2' }
+  const note = { conservatory: { conversion: { changes: [spec, change, { path: ['data', 'x'.repeat(10_001)] }] } } }
+  const data = { name: 'Moss', tags: objects(), extensions: note }
+  const back = counted(conversion.toVersion({ spec: 'chara_card_v2', data }, 'v3'))
+  expect(back.result['data']).toMatchObject({ tags: ['old'] })
+  expect(back.units.length).toBeGreaterThan(10_000)
+  const keys = Array.from({ length: 5000 }, (_, index) => `/${index}`)
+  const withLore = (more: readonly string[]) => {
+    const entries = [{ keys: [...keys, ...more], content: 'x' }]
+    return counted(
+      conversion.toVersion({ spec: 'chara_card_v2', data: { name: 'Moss', character_book: { entries } } }, 'v3'),
+    )
+  }
+  expect(withLore([]).units.length).toBeGreaterThan(5000)
+  expect(JSON.stringify(withLore(['/a/']).result)).toContain('"use_regex":true')
+  expect(JSON.stringify(withLore([`${' '.repeat(10_000)}/a/`]).result)).toContain('"use_regex":false')
 })
 
 describe('8 writing PNG', () => {

@@ -113,6 +113,12 @@ describe('8 JSON files', () => {
   })
 })
 
+test('15 of a long spec_version, the first 100 characters are read', () => {
+  const warningsOf = (spec_version: string) => readCardSource(jsonBytes({ ...cardOfV3, spec_version })).warnings
+  expect(warningsOf(`${'0'.repeat(99)}4`)).toHaveLength(1)
+  expect(warningsOf(`${'0'.repeat(100)}4`)).toStrictEqual([])
+})
+
 describe('15 JSON', () => {
   test('15 nesting of 200 levels is read, and deeper nesting is refused', () => {
     const nested = (depth: number) => Buffer.from(`{"name":"Ada","x":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}`)
