@@ -88,7 +88,7 @@ function termOf(text: string): string | null {
   if (known !== undefined) return known
   const copy = copyOf(text)
   const folded = fold(copy).replaceAll('’', "'")
-  const plain = folded.replace(/'.*$/, '')
+  const [plain = ''] = folded.split("'", 1)
   const stopped = stopWords.has(folded.replaceAll("'", '')) || stopWords.has(plain) || plain === ''
   const term = stopped ? null : stem(plain)
   if (text.length <= maxCachedTermLength) {
