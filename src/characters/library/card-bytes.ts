@@ -53,9 +53,12 @@ export function readCardBytes(bytes: Buffer): ReadCard {
  * @throws CardError when it is not a valid name
  */
 export function nameOf({ name }: Pick<Card, 'name'>): string {
-  // A longer name is not valid, and only blanks could be trimmed from it. Trimming 16 million blanks takes 70 ms.
-  const trimmed = name.slice(0, maxReadLength).trim() + name.slice(maxReadLength)
+  // Trimming 16 million blanks would take long, so a longer name is refused with its blanks.
+  const trimmed = name.length > maxReadLength ? name.slice(0, maxReadLength) : name.trim()
   const problem = characterNameProblem(trimmed)
   if (problem !== undefined) throw new CardError('card_invalid', `The card's name ${problem}.`)
+  if (name.length > maxReadLength) {
+    throw new CardError('card_invalid', `The card's name has more than ${maxReadLength} characters. Shorten it.`)
+  }
   return trimmed
 }

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { maxFileBytes, readCardSource } from '../../../src/characters/cards/source.ts'
+import { nameOf } from '../../../src/characters/library/card-bytes.ts'
 import { cardOfV1, cardOfV2, cardOfV3, jsonBytes, outcome, refusal } from '../../support/cards.ts'
 import { cardChunk, png, zip } from '../../support/containers.ts'
 
@@ -117,6 +118,12 @@ test('15 of a long spec_version, the first 100 characters are read', () => {
   const warningsOf = (spec_version: string) => readCardSource(jsonBytes({ ...cardOfV3, spec_version })).warnings
   expect(warningsOf(`${'0'.repeat(99)}4`)).toHaveLength(1)
   expect(warningsOf(`${'0'.repeat(100)}4`)).toStrictEqual([])
+})
+
+test('15 a name is trimmed, and refused if it has more than 10,000 characters with its blanks', () => {
+  expect(nameOf({ name: ` Moss${' '.repeat(9000)}` })).toBe('Moss')
+  expect(() => nameOf({ name: `Moss${' '.repeat(20_000)}` })).toThrow('more than 10000 characters')
+  expect(() => nameOf({ name: 'a'.repeat(20_000) })).toThrow('longer than 200 characters')
 })
 
 describe('15 JSON', () => {
