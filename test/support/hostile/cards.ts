@@ -417,6 +417,20 @@ const lore: readonly Row[] = [
     isPromptOnly: true,
   }),
   cardRow({
+    name: '99,998 line separators of Unicode in example dialogue, and 16,000 in each of 30 lore entries',
+    fields: () => ({
+      mes_example: `a${'\u2028'.repeat(99_998)}b`,
+      ...bookOf(times(30, (i) => entry({ keys: ['Hi'], content: `${i}${'\u2028'.repeat(16_000)}b` }))),
+    }),
+  }),
+  cardRow({
+    name: '19 lists of traits with a thousand blanks after a parenthesis, and 80 greetings of actions',
+    fields: () => ({
+      description: `Personality: x (${' '.repeat(970)}x\n`.repeat(19),
+      alternate_greetings: times(80, (i) => `${i} ${'*abcd* '.repeat(14_000)}`),
+    }),
+  }),
+  cardRow({
     name: '20,000 lore entries, all in the same 20 groups',
     fields: () =>
       bookOf(
