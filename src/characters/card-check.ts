@@ -77,7 +77,7 @@ function checkCard(file: string, bytes: Buffer): FileCheck {
     file,
     kind: 'card',
     container: source.container,
-    name: nameOf(card),
+    name: nameOf({ source }),
     digest: shownDigest(digest),
     contents,
     tests: tests.length,

@@ -26,7 +26,7 @@ export async function importCards(
   for (const file of files) {
     try {
       const card = readCardBytes(await readWholeFile(file, commandLibrary.maxCardBytes))
-      const name = nameOf(card.card)
+      const name = nameOf(card)
       await checkNotTaken(name, card, commandLibrary, isReplacing)
       if (cards.some((other) => other.name === name)) throw new Error(`${JSON.stringify(name)} is in two of the files.`)
       cards.push({ ...card, name })

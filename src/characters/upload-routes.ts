@@ -68,7 +68,7 @@ export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async 
     async (request, reply) => {
       const { nameOf } = await import('./library/card-bytes.ts')
       const read = await readUpload(request, reply, options)
-      const name = nameOf(read.card)
+      const name = nameOf(read)
       if (request.query.dry_run === 'true') return await summaryBody(name, read, request, workOf)
       const allowed = charactersAllowed(callerOf(request), limits)
       await whileCounted(request, store.create(accountOf(request), toStore(name, read), allowed, actorOf(request)))

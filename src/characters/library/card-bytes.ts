@@ -1,7 +1,8 @@
 import { digestSteps } from '../../bytes.ts'
+import { textIn } from '../../fields.ts'
 import { type Steps, workAtOnce } from '../../work.ts'
 import { avatarProblem } from '../cards/avatar.ts'
-import { type Card, readCard } from '../cards/card.ts'
+import { type Card, cardData, readCard } from '../cards/card.ts'
 import { type CardSource, cardSourceSteps } from '../cards/source.ts'
 import { aboutCard, type CardAbout } from '../cards/summary.ts'
 import { CardError } from '../documents/card-error.ts'
@@ -52,7 +53,9 @@ export function readCardBytes(bytes: Buffer): ReadCard {
  * The name of a card, trimmed, as a name for the library.
  * @throws CardError when it is not a valid name
  */
-export function nameOf({ name }: Pick<Card, 'name'>): string {
+export function nameOf({ source }: { readonly source: Pick<CardSource, 'document'> }): string {
+  // `Card.name` is empty for a long name, so the name is read from the document.
+  const name = textIn(cardData(source.document).data, 'name')
   // Trimming 16 million blanks would take long, so a longer name is refused with its blanks.
   const trimmed = name.length > maxReadLength ? name.slice(0, maxReadLength) : name.trim()
   const problem = characterNameProblem(trimmed)

@@ -239,8 +239,9 @@ export class CharacterLibrary {
 
   readonly #readCard = async (bytes: Buffer, file: string): Promise<PublicCard> => {
     const { cardSteps, nameOf } = await importReader()
-    const { card, digest, about } = await this.#workOf(null).run('character', cardSteps(bytes))
-    const name = nameOf(card)
+    const read = await this.#workOf(null).run('character', cardSteps(bytes))
+    const { card, digest, about } = read
+    const name = nameOf(read)
     this.#cache.add(digest, card, memoryOf(card, bytes.length))
     return { name, origin: originOf(file), digest, about, file }
   }

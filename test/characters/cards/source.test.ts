@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { maxFileBytes, readCardSource } from '../../../src/characters/cards/source.ts'
-import { nameOf } from '../../../src/characters/library/card-bytes.ts'
+import { nameOf, readCardBytes } from '../../../src/characters/library/card-bytes.ts'
 import { cardOfV1, cardOfV2, cardOfV3, jsonBytes, outcome, refusal } from '../../support/cards.ts'
 import { cardChunk, png, zip } from '../../support/containers.ts'
 
@@ -121,9 +121,11 @@ test('15 of a long spec_version, the first 100 characters are read', () => {
 })
 
 test('15 a name is trimmed, and refused if it has more than 10,000 characters with its blanks', () => {
-  expect(nameOf({ name: ` Moss${' '.repeat(9000)}` })).toBe('Moss')
-  expect(() => nameOf({ name: `Moss${' '.repeat(20_000)}` })).toThrow('more than 10000 characters')
-  expect(() => nameOf({ name: 'a'.repeat(20_000) })).toThrow('longer than 200 characters')
+  const nameIn = (name: string) => nameOf(readCardBytes(jsonBytes({ ...cardOfV3, data: { name } })))
+  expect(nameIn(` Moss${' '.repeat(9000)}`)).toBe('Moss')
+  expect(() => nameIn(`Moss${' '.repeat(20_000)}`)).toThrow('more than 10000 characters')
+  expect(() => nameIn('a'.repeat(20_000))).toThrow('longer than 200 characters')
+  expect(() => nameIn('a'.repeat(1500))).toThrow('longer than 200 characters')
 })
 
 describe('15 JSON', () => {
