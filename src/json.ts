@@ -55,6 +55,9 @@ export const maxJsonRun = 256 * 1024
 /** The most characters of a property name. V8 hashes longer names by their length alone, so they would collide in objects. */
 export const maxJsonNameLength = 16_000
 
+/** The texts of the fault `length`, for messages. */
+export const tooLongTexts = `a property name of more than ${maxJsonNameLength} characters, or a number or white space of more than ${maxJsonRun}`
+
 /** The characters that one step reads, which takes about 100 µs. */
 const stepLength = 10_000
 

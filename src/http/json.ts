@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { freeBytes } from '../bytes.ts'
 import { ApiError } from '../errors.ts'
-import { JsonFault, jsonSteps, maxJsonProperties, maxJsonRun, maxJsonValues, readJson } from '../json.ts'
+import { JsonFault, jsonSteps, maxJsonProperties, maxJsonValues, readJson, tooLongTexts } from '../json.ts'
 import type { Work } from '../work.ts'
 import { takeBodies } from './body.ts'
 import { whileConnected } from './while-connected.ts'
@@ -93,7 +93,7 @@ function refusalOf(fault: unknown): unknown {
       return new ApiError(
         400,
         'too_complex',
-        `The body has a property name or white space of more than ${maxJsonRun} characters near character ${fault.position}. Shorten it.`,
+        `The body has ${tooLongTexts}, near character ${fault.position}. Shorten it.`,
       )
     case 'number':
       return invalidJson(

@@ -100,7 +100,10 @@ export class Assets {
 /** The icon of a card without a list of assets (V3, "assets"). */
 export const standardIcon: Fields = { type: 'icon', uri: 'ccdefault:', name: 'main', ext: 'png' }
 
-/** The URI of an asset, without blanks around it. A URI that is too long for a path is not trimmed: it may be a data URL of megabytes. */
+/**
+ * The URI of an asset, without blanks around it. A URI that is too long for a path is not trimmed, because it may be a data URL of
+ * megabytes.
+ */
 export function uriOf(asset: Fields): string {
   const uri = textIn(asset, 'uri')
   return uri.length > maxPathLength ? uri : uri.trim()

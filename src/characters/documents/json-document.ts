@@ -1,6 +1,6 @@
 import { freeUnlessView } from '../../bytes.ts'
 import { type Fields, isFields } from '../../fields.ts'
-import { JsonFault, jsonSteps, maxJsonProperties, maxJsonRun, maxJsonValues } from '../../json.ts'
+import { JsonFault, jsonSteps, maxJsonProperties, maxJsonValues, tooLongTexts } from '../../json.ts'
 import { jsonBytes } from '../../json-writer.ts'
 import { type Steps, workAtOnce } from '../../work.ts'
 import { CardError, type CardErrorCode } from './card-error.ts'
@@ -82,7 +82,7 @@ function* refusalOf({ kind, position }: JsonFault, text: string, fault: CardErro
   const { line, column } = yield* placeOf(position, text)
   const place = `line ${line}, column ${column}`
   if (kind === 'length') {
-    const message = `The card's JSON has a property name or white space of more than ${maxJsonRun} characters (${place}). Shorten it.`
+    const message = `The card's JSON has ${tooLongTexts} (${place}). Shorten it.`
     return new CardError('card_too_large', message)
   }
   return new CardError(fault, `The card is not valid JSON (${place}). Correct it.`)

@@ -103,7 +103,7 @@ const maxGroups = 20
 const standardDepth = 4
 /** The most items of a list that are read. Blank items count too. */
 const maxParts = 1000
-/** The most characters of a group, of a character's name or tag, and of a kind of reply. Only the beginning of a longer one counts. */
+/** The most characters that count of a group, of a character's name or tag, and of a kind of reply. */
 const maxNameLength = 200
 /** The most characters of a text with commas. A longer text is ignored. */
 const maxListLength = 100_000
