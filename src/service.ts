@@ -164,7 +164,9 @@ async function openParts(config: Config, clock: Clock | undefined): Promise<Part
   const models = new ModelRegistry(configuration, config, countAttempts(metrics, tracer?.watchAttempt), clock)
   const uses = new CharacterUses(stores.characters)
   const inFlight = new BytesInFlight(config.maxInFlightBytes)
-  const scheduler = new Scheduler()
+  const scheduler = new Scheduler(undefined, ({ param, account, ms }) =>
+    logger.warn({ param, account, ms: Math.round(ms) }, 'a step of one request held up all other requests'),
+  )
   const library = createLibrary(config, stores.characters, {
     logger,
     onUse: (version) => uses.note(version),

@@ -45,16 +45,26 @@ const maxUnits = 400_000_000
 /** The most milliseconds from the first wait of a computation to the beginning of its last slice. */
 const maxMs = 20_000
 
+/**
+ * The milliseconds of a slice that is reported. A slice exceeds its own bound by its last step. Garbage collections and waits for
+ * a free core are included, so on a busy machine a harmless step may take some 100 ms.
+ */
+const longSliceMs = 250
+
+/** Is told of a slice with a step that was too long, because all other requests had to wait for it. */
+export type ReportLongSlice = (slice: { readonly param: string; readonly account: number; readonly ms: number }) => void
+
 /** Steps that are running, with their owner and the budget of their request. */
 class RunningSteps<T> {
   readonly owner: Owner
-  readonly #param: string
+  /** The field of the request that causes the work. */
+  readonly param: string
   readonly #budget: { left: number }
   readonly #steps: Steps<T>
 
   constructor(owner: Owner, param: string, budget: { left: number }, steps: Steps<T>) {
     this.owner = owner
-    this.#param = param
+    this.param = param
     this.#budget = budget
     this.#steps = steps
   }
@@ -69,7 +79,7 @@ class RunningSteps<T> {
       units += value
       if (units < unitsPerClockRead) continue
       this.#budget.left -= units
-      if (this.#budget.left < 0) throw tooComplex(this.#param)
+      if (this.#budget.left < 0) throw tooComplex(this.param)
       units = 0
       if (now() >= end) return undefined
     }
@@ -90,12 +100,14 @@ export class Scheduler {
   /** The waiting slices of each account. The first account in the map is served next. */
   readonly #queue = new Map<number, WaitingSlice[]>()
   readonly #now: () => number
+  readonly #onLongSlice: ReportLongSlice | undefined
   /** The milliseconds that all slices have taken in this turn. */
   readonly #usedMs = new SumOfTurn()
 
   /** @param now a monotonic clock in milliseconds */
-  constructor(now: () => number = performance.now.bind(performance)) {
+  constructor(now: () => number = performance.now.bind(performance), onLongSlice?: ReportLongSlice) {
     this.#now = now
+    this.#onLongSlice = onLongSlice
   }
 
   /** The number of computations that wait for their next slice. */
@@ -150,7 +162,9 @@ export class Scheduler {
     try {
       return run.slice(this.#now, start + Math.min(sliceMs, this.#leftMs()))
     } finally {
-      this.#usedMs.add(this.#now() - start)
+      const ms = this.#now() - start
+      this.#usedMs.add(ms)
+      if (ms > longSliceMs) this.#onLongSlice?.({ param: run.param, account: run.owner.account, ms })
     }
   }
 

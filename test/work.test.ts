@@ -160,6 +160,24 @@ describe('work', () => {
     expect(ends).toContainEqual([503, 'overloaded', null])
   })
 
+  it('is reported with its field and account if one step takes longer than 250 ms, also when it is the last step or fails', async () => {
+    const clock = new Clock()
+    const reported: unknown[] = []
+    const work = new Scheduler(clock.now, (slice) => reported.push(slice)).workOf({ account: 7 })
+    await work.run('messages', clock.steps(1, 250))
+    expect(reported).toEqual([])
+    await work.run('lorebooks', clock.steps(1, 251))
+    const failing = function* (): Steps<void> {
+      yield* clock.steps(1, 300)
+      throw new Error('no')
+    }
+    await expect(async () => work.run('name', failing())).rejects.toThrow('no')
+    expect(reported).toEqual([
+      { param: 'lorebooks', account: 7, ms: 251 },
+      { param: 'name', account: 7, ms: 300 },
+    ])
+  })
+
   it('that fails passes the error to its caller, and the work of other requests continues', async () => {
     const clock = new Clock()
     const scheduler = new Scheduler(clock.now)
