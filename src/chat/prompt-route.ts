@@ -43,7 +43,9 @@ export function promptRoute(app: TypedInstance, options: ChatOptions, replies: O
       const work = options.workOf(request, signal)
       const texts = await requestTextsOf(request, body, resolved, work)
       const sources = { settings: options.prompt, worldBooks: options.library.worldBooks, texts }
-      const composer = new RequestComposer(body, resolved.persona, sources, work)
+      const composer = new RequestComposer(body, resolved.persona, sources, work, {
+        openHeld: () => options.openHeld(request),
+      })
       const candidate = await route.findFirstUsable(composer.requestFor, signal)
       const composed = await composer.composedFor(candidate)
       const { character } = resolved

@@ -2,11 +2,13 @@ import type { Lorebook } from '../characters/lore/lorebook.ts'
 import { compose } from '../characters/prompt/compose.ts'
 import {
   type Composition,
+  type CompositionRequest,
   type DroppedCounts,
   type RequestTexts,
   TokenCounterNeeded,
 } from '../characters/prompt/composition.ts'
 import type { Persona, PromptSettings } from '../characters/prompt/settings.ts'
+import { type HeldBytes, smallBytes } from '../http/bytes-in-flight.ts'
 import { ignoredHeader } from '../http/ignored-params.ts'
 import { checkInput } from '../models/content-kinds.ts'
 import { mergeMessages } from '../models/merge-messages.ts'
@@ -163,13 +165,30 @@ export class RequestComposer {
     return sent.length > 0 ? ignoredHeader([...new Set(sent)]) : undefined
   }
 
+  /** Composes a prompt. The memory that this takes counts as bytes in flight until the prompt is composed. */
+  async #composition(request: CompositionRequest): Promise<Composition> {
+    let bytes = 0
+    let held: HeldBytes | undefined
+    const onMemory = (more: number) => {
+      bytes += more
+      if (bytes <= smallBytes) return
+      held ??= this.#more.openHeld?.()
+      held?.setMemory(bytes)
+    }
+    try {
+      return await this.#work.run('messages', compose({ ...request, onMemory }))
+    } finally {
+      held?.release()
+    }
+  }
+
   async #compose(candidate: Candidate, countSteps?: (text: string) => Steps<number>): Promise<ComposedRequest> {
     const { traits } = candidate
     if (traits.input) checkInput(this.#sent.messages, traits.name, traits.input)
     const { body: sent, dropped } = fitParameters(this.#sent, traits)
     const bounds = replyBounds(sent, traits)
     const { contextWindow, overflow } = traits
-    const steps = compose({
+    const composition = await this.#composition({
       persona: this.#persona,
       messages: sent.messages,
       settings: this.#sources.settings,
@@ -182,7 +201,6 @@ export class RequestComposer {
       overflow,
       countSteps,
     })
-    const composition = await this.#work.run('messages', steps)
     const messages = traits.mergeMessages
       ? await this.#work.run('messages', mergeMessages(composition.messages))
       : composition.messages

@@ -130,6 +130,14 @@ export class HeldBytes {
     this.#setCapped(copies * bytes, bytes)
   }
 
+  /**
+   * Sets the bytes of other memory that the request's work takes, but at most the account's share.
+   * @throws ApiError 503 when too many bytes are in flight
+   */
+  setMemory(bytes: number): void {
+    this.#setCapped(bytes, 0)
+  }
+
   /** Sets a multiple of the real bytes, but at most the account's share, because a larger number would never fit. */
   #setCapped(multiple: number, bytes: number): void {
     this.set(Math.min(multiple, Math.max(bytes, this.#share)))

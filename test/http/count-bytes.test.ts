@@ -11,6 +11,7 @@ import { type Connection, connectTo } from '../support/connection.ts'
 import { png, zip } from '../support/containers.ts'
 import { eventually, until } from '../support/eventually.ts'
 import { expectError } from '../support/http.ts'
+import { documentOf } from '../support/lore-cards.ts'
 import { onceAsked, serviceForThisTest, type TestService } from '../support/service.ts'
 import { upstreamForThisTest } from '../support/upstream.ts'
 
@@ -128,6 +129,36 @@ describe('large bodies', () => {
     await last.closed
     expect(last.text()).toMatch(overloaded)
     expect((await figures(service)).bytes).toBe(790 * kilobyte)
+  })
+
+  it('leave no room for a prompt whose lore is searched for further keys, until they are gone', async () => {
+    await start()
+    const entry = { content: 'Moss.', enabled: true, insertion_order: 1, extensions: {} }
+    const entries = [
+      { ...entry, keys: [], constant: true, content: 'x'.repeat(100 * kilobyte) },
+      { ...entry, keys: ['orchid'] },
+    ]
+    const card = documentOf({ character_book: { entries, extensions: {} } })
+    expect((await service.request('/characters', { json: card })).status).toBe(201)
+    const chat = { model: 'understudy', character: 'Moss', messages: [{ role: 'user', content: 'Hi.' }] }
+    const answered = async (path: string) => {
+      const reply = await service.request(path, { json: chat })
+      await reply.text()
+      expect(reply.status).toBe(200)
+    }
+    // The first chat reads the card, which counts too.
+    await answered('/chat/completions')
+    for (const path of ['/chat/completions', '/chat/prompt']) {
+      const held = [await begin(service, other, 390 * kilobyte), await begin(service, third, 100 * kilobyte)]
+      await untilHeld(service, 490 * kilobyte)
+      const refusal = await expectError(await service.request(path, { json: chat }), 'chat', 503)
+      expect(refusal.code).toBe('overloaded')
+      expect((await figures(service)).bytes).toBe(490 * kilobyte)
+      for (const { socket } of held) socket.destroy()
+      await untilHeld(service, 0)
+      await answered(path)
+      await untilHeld(service, 0)
+    }
   })
 
   it('with many values count for more than texts of the same length', async () => {

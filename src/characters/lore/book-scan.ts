@@ -20,6 +20,8 @@ export interface ScanRequest {
   /** The index of the active greeting; undefined when it is not known. */
   readonly greeting: number | undefined
   readonly fieldText: (field: ScannedField) => Steps<string>
+  /** Called with the bytes of a text before the text is made. */
+  readonly onMemory: (bytes: number) => void
   readonly random: () => number
   readonly seed: string
 }
@@ -97,8 +99,11 @@ export class BookScan implements Scanned {
     return this.#pending.length > 0
   }
 
-  /** Ends the pass: drops the matches that lost in their group. @param bodies receives the lore that the next pass searches */
-  *settle(losers: ReadonlySet<Match>, bodies: string[]): Steps<void> {
+  /**
+   * Ends the pass: drops the matches that lost in their group.
+   * @param bodies receives the lore that the next pass searches; null if there is no next pass
+   */
+  *settle(losers: ReadonlySet<Match>, bodies: string[] | null): Steps<void> {
     const { budget } = this.#search
     for (const match of this.found) {
       if (losers.has(match)) {
@@ -106,7 +111,7 @@ export class BookScan implements Scanned {
         continue
       }
       this.matches.push(match)
-      if (!this.book.recursive || match.entry.preventRecursion) continue
+      if (!bodies || !this.book.recursive || match.entry.preventRecursion) continue
       const body = yield* this.#scanned.recursionText(match.entry)
       bodies.push(body)
       budget.unitsLeft -= unitsOfEntry + (body.length >> 4)

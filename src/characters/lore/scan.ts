@@ -9,6 +9,8 @@ import { noTimers, replayTimers, type Timers, timedEntries } from './timers.ts'
 const maxPasses = 50
 /** Stands between the bodies of two entries, so that no literal key matches across them. */
 const bodyBorder = '\n\u0001'
+/** The most bytes of a character in which keys are searched for: two in the text, and two in the same text in lower case. */
+const bytesOfSearched = 4
 
 /**
  * Finds the entries whose keys occur in the conversation and then, by recursion, the entries whose keys occur in lore that was
@@ -26,16 +28,32 @@ export function* scanBooks(request: ScanRequest, books: readonly ScannedBook[]):
     const grouped = foundInGroups(scans)
     const rules = groupRules(request, taken, request.conversation.length, timers)
     const losers = grouped.length === 0 ? noLosers : yield* groupLosers(grouped, rules, request.conversation.budget)
-    const bodies: string[] = []
-    for (const scan of scans) yield* scan.settle(losers, bodies)
-    const text = bodies.join(bodyBorder)
-    if (text !== '') recursion.add(yield* scannedTextsOf(text, request.conversation.budget))
+    const bodies = yield* settled(scans, losers)
+    if (!bodies) break
+    yield* addLore(recursion, bodies, request)
     if (bodies.length === 0 && !recursion.nextLevel(pass)) break
   }
   return scans
 }
 
 const noLosers: ReadonlySet<Match> = new Set()
+
+/** Ends a pass of all books. @returns the lore that the next pass searches; null if no entry is left for a next pass */
+function* settled(scans: readonly BookScan[], losers: ReadonlySet<Match>): Steps<readonly string[] | null> {
+  const bodies = scans.some(({ isPending }) => isPending) ? [] : null
+  for (const scan of scans) yield* scan.settle(losers, bodies)
+  return bodies
+}
+
+function* addLore(
+  recursion: Recursion,
+  bodies: readonly string[],
+  { conversation, onMemory }: ScanRequest,
+): Steps<void> {
+  onMemory(bodies.reduce((sum, body) => sum + body.length * bytesOfSearched, 0))
+  const text = bodies.join(bodyBorder)
+  if (text !== '') recursion.add(yield* scannedTextsOf(text, conversation.budget))
+}
 
 /** One scan for each book, without the entries for other characters or replies. */
 function* scansOf(

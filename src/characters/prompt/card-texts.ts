@@ -8,7 +8,7 @@ import type { LoreKey } from '../lore/scanned-text.ts'
 import { type Clock, clockAt } from '../macros/clock.ts'
 import { expandMacros, hasMacroInSteps } from '../macros/macros.ts'
 import type { ChatMacro, MacroCounter, MacroEnvironment, OwnField } from '../macros/values.ts'
-import type { AuthorNote } from './composition.ts'
+import type { AuthorNote, CompositionRequest } from './composition.ts'
 import { ExpandedTextCache, UserCache } from './expanded-text-cache.ts'
 import type { Persona, PromptSettings } from './settings.ts'
 
@@ -33,6 +33,8 @@ export interface ExpansionContext {
   conversation: readonly Message[]
   /** The values of macros for messages, such as `{{lastMessage}}`. */
   readonly chatTexts: Map<ChatMacro, string>
+  /** Called with the bytes of each text that was made. */
+  readonly onMemory: (bytes: number) => void
 }
 
 /**
@@ -45,7 +47,8 @@ export function expansionContextOf(
     conversationId = '',
     random = Math.random,
     now = new Date(),
-  }: { readonly conversationId?: string | undefined; readonly random?: () => number; readonly now?: Date },
+    onMemory = () => {},
+  }: Pick<CompositionRequest, 'conversationId' | 'random' | 'now' | 'onMemory'>,
 ): ExpansionContext {
   return {
     random,
@@ -57,6 +60,7 @@ export function expansionContextOf(
     ownTexts: new Map(),
     conversation: [],
     chatTexts: new Map(),
+    onMemory,
   }
 }
 
@@ -73,6 +77,8 @@ const maxKeyNamesLength = 200
 const unitsOfKey = 150
 /** The most characters of a text that is read without ending a step. */
 const maxStepLength = 4096
+/** The most bytes of a character of a text in memory. */
+const bytesOfCharacter = 2
 
 /**
  * A card's texts with macros expanded for one character name and one user name. Texts that are the same in every request are
@@ -214,7 +220,9 @@ export class CardTexts {
       unknown.add(field)
       return ''
     }
-    return yield* expandMacros(text, { ...environment, textOf: this.#seesCard ? textOf : unseen })
+    const expanded = yield* expandMacros(text, { ...environment, textOf: this.#seesCard ? textOf : unseen })
+    context.onMemory(expanded.length * bytesOfCharacter)
+    return expanded
   }
 
   /**

@@ -44,6 +44,11 @@ export interface CompositionRequest {
   readonly overflow?: 'drop-oldest' | undefined
   /** Counts the tokens of a text. It is called only if the prompt or the lore of a book may exceed its limit of tokens. */
   readonly countSteps?: ((text: string) => Steps<number>) | undefined
+  /**
+   * Called before the composition makes texts that are not in the request, with their bytes. They are in memory at least until
+   * the prompt is composed. An error of this function ends the composition.
+   */
+  readonly onMemory?: ((bytes: number) => void) | undefined
   /** Draws like `Math.random`. */
   readonly random?: () => number
   readonly now?: Date

@@ -99,6 +99,7 @@ function scanOf(
     context: decoratorContext(personality.trim() !== '', scenario.trim() !== '', greeting !== undefined),
     greeting,
     fieldText: (field) => fieldText(field, texts, context),
+    onMemory: context.onMemory,
     random: context.random,
     seed: context.seed,
   }

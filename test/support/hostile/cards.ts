@@ -400,7 +400,10 @@ const lore: readonly Row[] = [
   cardRow(
     {
       name: '3,800 constant lore entries of 4 kB, which the recursion searches',
-      fields: () => bookOf(times(3800, (i) => entry({ keys: [], constant: true, content: `${i}${'x'.repeat(4090)}` }))),
+      fields: () => {
+        const constants = times(3800, (i) => entry({ keys: [], constant: true, content: `${i}${'x'.repeat(4090)}` }))
+        return bookOf([...constants, entry({ keys: ['orchid'] })])
+      },
     },
     { isLargest: true },
   ),
