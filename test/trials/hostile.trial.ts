@@ -11,7 +11,7 @@ import type { Row } from '../support/hostile/row.ts'
 import { schemas } from '../support/hostile/schemas.ts'
 import { held } from '../support/hostile/slow.ts'
 import { stores } from '../support/hostile/stores.ts'
-import { cellsOf, isTooMuch, type Line, markdownOf, missesOf } from '../support/hostile/table.ts'
+import { cellsOf, isTooMuch, type Line, labelOf, markdownOf, missesOf } from '../support/hostile/table.ts'
 import { upstreams } from '../support/hostile/upstreams.ts'
 import { Watch } from '../support/hostile/watch.ts'
 import { projectFolder } from '../support/process.ts'
@@ -22,7 +22,7 @@ import { projectFolder } from '../support/process.ts'
  * memory, the replies, and the latency of bystanders, who use another account. Settings:
  *
  *   ATTACKERS=1,16,200     the numbers of attackers; by default 200 only in some rows, so that all rows take 20 minutes
- *   ROWS=lore              only rows whose names or groups match
+ *   ROWS=lore              only rows whose names in the table, or whose groups, match; `\(issue\)` for the rows of the issue
  *   REPEATS=5              the number of runs; each figure is the median of the runs
  *   ACCOUNTS=one           all attackers use one account
  *   BEFORE=../old          also runs each row on that checkout (with its node_modules), for a table of before and after
@@ -101,7 +101,7 @@ async function measure(group: string, row: Row): Promise<void> {
 }
 
 for (const [group, rows] of Object.entries(groups)) {
-  const chosen = rows.filter(({ name }) => wanted.test(name) || wanted.test(group))
+  const chosen = rows.filter((row) => wanted.test(labelOf(row)) || wanted.test(group))
   describe.runIf(chosen.length > 0)(group, () => {
     it.each(chosen.map((row) => [row.name, row] as const))('%s', (_name, row) => measure(group, row))
   })

@@ -76,6 +76,11 @@ export function badness({ row, now, calm }: Line): number {
   )
 }
 
+/** The name of a row in the table. */
+export function labelOf({ name, isOfIssue }: Row): string {
+  return isOfIssue ? `${name} (issue)` : name
+}
+
 /** The lines as the cells of a table, by the names of its columns. */
 export function cellsOf(line: Line): Readonly<Record<string, string>> {
   const both = (show: (cost: Cost, calm: number | undefined) => string) => {
@@ -84,7 +89,7 @@ export function cellsOf(line: Line): Readonly<Record<string, string>> {
   }
   const waits = (kind: Kind) => both((cost) => waitsOf(cost, kind))
   return {
-    attack: `${line.row.name}${line.row.isOfIssue ? ' (issue)' : ''}`,
+    attack: labelOf(line.row),
     attackers: String(line.now.attackers),
     'held ms': both(({ held, isLeast }) => `${isLeast ? '≥ ' : ''}${Math.round(held)}`),
     'gc ms': both(({ collections }) => rounded(collections)),
