@@ -69,9 +69,23 @@ class RunningSteps<T> {
     this.#steps = steps
   }
 
-  /** Runs steps until the time `end`. @returns the result if all steps are done */
-  slice(now: () => number, end: number): { readonly result: T } | undefined {
-    this.owner.signal?.throwIfAborted()
+  /**
+   * Runs steps until the time `end`. Steps that cannot go on are closed, so that their `finally` blocks free their memory now.
+   * @returns the result if all steps are done
+   * @throws ApiError 503 if the slice begins after the time `deadline`
+   */
+  slice(now: () => number, end: number, deadline: number): { readonly result: T } | undefined {
+    try {
+      if (now() > deadline) throw overloaded()
+      this.owner.signal?.throwIfAborted()
+      return this.#advance(now, end)
+    } catch (error) {
+      this.#close()
+      throw error
+    }
+  }
+
+  #advance(now: () => number, end: number): { readonly result: T } | undefined {
     let units = 0
     for (;;) {
       const { done, value } = this.#steps.next()
@@ -83,6 +97,13 @@ class RunningSteps<T> {
       units = 0
       if (now() >= end) return undefined
     }
+  }
+
+  /** Closes the steps. It has no effect on steps that have ended. A `finally` block that yields runs to its end. */
+  #close(): void {
+    // This type allows `return` without a result.
+    const steps: Iterator<number, unknown, void> = this.#steps
+    for (let last = steps.return?.(); last && !last.done; ) last = steps.next()
   }
 }
 
@@ -132,15 +153,14 @@ export class Scheduler {
 
   #run<T>(run: RunningSteps<T>): T | Promise<T> {
     if (this.#queue.size === 0 && this.#leftMs() > 0) {
-      const first = this.#slice(run)
+      const first = this.#slice(run, Number.POSITIVE_INFINITY)
       if (first) return first.result
     }
     const deadline = this.#now() + maxMs
     return new Promise((resolve, reject) => {
       const next = () => {
         try {
-          if (this.#now() > deadline) throw overloaded()
-          const end = this.#slice(run)
+          const end = this.#slice(run, deadline)
           if (end) resolve(end.result)
           else this.#wait(run.owner.account, next)
         } catch (error) {
@@ -157,10 +177,10 @@ export class Scheduler {
   }
 
   /** Runs one slice, and counts its time. */
-  #slice<T>(run: RunningSteps<T>): { readonly result: T } | undefined {
+  #slice<T>(run: RunningSteps<T>, deadline: number): { readonly result: T } | undefined {
     const start = this.#now()
     try {
-      return run.slice(this.#now, start + Math.min(sliceMs, this.#leftMs()))
+      return run.slice(this.#now, start + Math.min(sliceMs, this.#leftMs()), deadline)
     } finally {
       const ms = this.#now() - start
       this.#usedMs.add(ms)
@@ -200,7 +220,7 @@ export function workAtOnce(): { run<T>(param: string, steps: Steps<T>): T } {
   const budget = { left: maxUnits }
   return {
     run(param, steps) {
-      const end = new RunningSteps({ account: noAccount }, param, budget, steps).slice(() => 0, 1)
+      const end = new RunningSteps({ account: noAccount }, param, budget, steps).slice(() => 0, 1, 1)
       if (!end) throw new Error('a slice without an end came to one')
       return end.result
     },

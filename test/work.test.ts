@@ -178,6 +178,80 @@ describe('work', () => {
     ])
   })
 
+  describe('that cannot go on runs the `finally` blocks of its steps once', () => {
+    /** Steps in two `finally` blocks, of which the inner one yields. */
+    function* holding(ends: string[]): Steps<void> {
+      try {
+        try {
+          for (;;) yield 100_000
+        } finally {
+          yield 1
+          ends.push('inner')
+        }
+      } finally {
+        ends.push('outer')
+      }
+    }
+
+    /** The `finally` blocks that run when the steps end too early, and in the next turn. */
+    async function endsOf(run: (steps: Steps<void>, clock: Clock) => Promise<unknown>) {
+      const clock = new Clock()
+      const ends: string[] = []
+      await expect(run(holding(ends), clock)).rejects.toThrow()
+      await new Promise((resolve) => setImmediate(resolve))
+      return ends
+    }
+
+    it('when its signal aborts', async () => {
+      const ends = await endsOf(async (steps, clock) => {
+        const controller = new AbortController()
+        const now = () => clock.ms++
+        const result = new Scheduler(now).workOf({ account: 1, signal: controller.signal }).run('messages', steps)
+        controller.abort(new Error('left'))
+        return result
+      })
+      expect(ends).toEqual(['inner', 'outer'])
+    })
+
+    it('when it exceeds its budget', async () => {
+      const ends = await endsOf(async (steps, clock) => new Scheduler(clock.now).workOf({ account: 1 }).run('x', steps))
+      expect(ends).toEqual(['inner', 'outer'])
+      expect(await endsOf(async (steps) => workAtOnce().run('x', steps))).toEqual(['inner', 'outer'])
+    })
+
+    it('when it waits too long', async () => {
+      const ends = await endsOf(async (steps, clock) => {
+        const now = () => clock.ms++
+        const result = new Scheduler(now).workOf({ account: 1 }).run('messages', steps)
+        clock.ms += 20_000
+        return result
+      })
+      expect(ends).toEqual(['inner', 'outer'])
+    })
+
+    it('when a step throws', async () => {
+      const ends: string[] = []
+      const failing = function* (): Steps<void> {
+        try {
+          yield 1
+          throw new Error('broken')
+        } finally {
+          ends.push('own')
+        }
+      }
+      expect(() => workAtOnce().run('messages', failing())).toThrow('broken')
+      expect(ends).toEqual(['own'])
+    })
+
+    it('unless no step has begun', async () => {
+      const ends = await endsOf(async (steps, clock) => {
+        const signal = AbortSignal.abort(new Error('left'))
+        return new Scheduler(clock.now).workOf({ account: 1, signal }).run('messages', steps)
+      })
+      expect(ends).toEqual([])
+    })
+  })
+
   it('that fails passes the error to its caller, and the work of other requests continues', async () => {
     const clock = new Clock()
     const scheduler = new Scheduler(clock.now)
