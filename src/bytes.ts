@@ -53,13 +53,19 @@ export function* joinBytes(parts: readonly Buffer[]): Steps<Buffer> {
   }
   const whole = Buffer.allocUnsafeSlow(length)
   let end = 0
-  for (const part of parts) {
-    for (const piece of piecesOf(part)) {
-      end += piece.copy(whole, end)
-      yield unitsOf(piece)
+  let isWhole = false
+  try {
+    for (const part of parts) {
+      for (const piece of piecesOf(part)) {
+        end += piece.copy(whole, end)
+        yield unitsOf(piece)
+      }
     }
+    isWhole = true
+    return whole
+  } finally {
+    if (!isWhole) freeBytes(whole)
   }
-  return whole
 }
 
 /** The CRC-32 of bytes (as in PNG and zip), in steps. @param before the checksum of the preceding bytes */

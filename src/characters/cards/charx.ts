@@ -1,4 +1,4 @@
-import { freeBytes } from '../../bytes.ts'
+import { freeBytes, freeUnlessView } from '../../bytes.ts'
 import type { Fields } from '../../fields.ts'
 import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
@@ -31,8 +31,12 @@ export function* readCharx(bytes: Buffer, onMemory?: OnMemory): Steps<Fields> {
     throw new CardError('card_invalid', 'The archive has more than one card.json. Keep one of them.')
   }
   const document = yield* unzip(card, maxDocumentBytes, onMemory)
-  yield document.length >> 2
-  return yield* documentInFile(document, bytes)
+  try {
+    yield document.length >> 2
+    return yield* documentInFile(document, bytes)
+  } finally {
+    freeUnlessView(document, bytes)
+  }
 }
 
 /**

@@ -36,12 +36,13 @@ export function* inflate(
   stream.input = packed
   // A card is about five times as large as its packed bytes, so most cards fit into the first buffer, and no buffer is copied.
   stream.output = bufferOf(Math.max(minBufferBytes, 8 * packed.length))
+  let isWhole = false
   try {
     yield* unpack(stream, packed, maxBytes, bufferOf)
+    isWhole = true
     return Buffer.from(stream.output.buffer, 0, stream.next_out)
-  } catch (error) {
-    freeBytes(stream.output)
-    throw error
+  } finally {
+    if (!isWhole) freeBytes(stream.output)
   }
 }
 

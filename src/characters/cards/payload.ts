@@ -1,3 +1,4 @@
+import { freeBytes } from '../../bytes.ts'
 import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
 
@@ -52,15 +53,21 @@ export function* decodeBase64(count: number, digitsAt: (start: number, end: numb
   const decoded = Buffer.allocUnsafeSlow(Math.ceil((count * 3) / 4))
   let length = 0
   let rest = ''
-  for (let start = 0; start < count; start += maxPieceBytes) {
-    const text = rest + digitsAt(start, start + maxPieceBytes).replace(/\s+/g, '')
-    const whole = text.length - (text.length % 4)
-    length += decoded.write(text.slice(0, whole), length, 'base64')
-    rest = text.slice(whole)
-    yield text.length >> 3
+  let isWhole = false
+  try {
+    for (let start = 0; start < count; start += maxPieceBytes) {
+      const text = rest + digitsAt(start, start + maxPieceBytes).replace(/\s+/g, '')
+      const whole = text.length - (text.length % 4)
+      length += decoded.write(text.slice(0, whole), length, 'base64')
+      rest = text.slice(whole)
+      yield text.length >> 3
+    }
+    length += decoded.write(rest, length, 'base64')
+    isWhole = true
+    return decoded.subarray(0, length)
+  } finally {
+    if (!isWhole) freeBytes(decoded)
   }
-  length += decoded.write(rest, length, 'base64')
-  return decoded.subarray(0, length)
 }
 
 /** Whether a character of a Latin-1 text matches, in steps. */

@@ -97,10 +97,13 @@ export function* unzip(entry: ZipEntry, maxBytes: number, onMemory?: OnMemory): 
   if (entry.size > maxBytes)
     throw new CardError('card_too_large', `A file of the archive is larger than ${maxBytes} bytes. Shorten it.`)
   const content = entry.method === 0 ? entry.packed : yield* inflateEntry(entry, onMemory)
-  if (content.length !== entry.size || (yield* crc32Steps(content)) !== entry.checksum) {
-    freeUnlessView(content, entry.packed)
-    fail('a checksum or a length is wrong')
+  let isIntact = false
+  try {
+    isIntact = content.length === entry.size && (yield* crc32Steps(content)) === entry.checksum
+  } finally {
+    if (!isIntact) freeUnlessView(content, entry.packed)
   }
+  if (!isIntact) fail('a checksum or a length is wrong')
   return content
 }
 
