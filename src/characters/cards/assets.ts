@@ -7,11 +7,11 @@ import { pictureFacts } from './pictures.ts'
 import { assetTexts } from './png.ts'
 import type { CardSource } from './source.ts'
 import { dataOf } from './summary.ts'
-import { listZip, unzip, type ZipEntry } from './zip.ts'
+import { listZip, maxNameBytes, unzip, type ZipEntry } from './zip.ts'
 
 /** The most bytes of an unpacked asset of an archive. A data URL may have twice as many characters. */
 export const maxAssetBytes = 16 * 1024 * 1024
-/** The most characters of a URI that may be a path: the name of a file in an archive has at most 65,535 bytes. */
+/** The most characters of a URI that may be a path. A longer one may be a data URL, and is not trimmed. */
 export const maxPathLength = 100_000
 /** Units of work for each file of an archive, and for each asset. */
 const unitsOfFile = 100
@@ -73,7 +73,8 @@ export class Assets {
   *#unzipped(path: string): Steps<Buffer | undefined> {
     if (!this.#files) {
       const files = yield* listZip(this.#source.bytes)
-      this.#files = new Map(files.filter((file) => !file.isSymbolicLink).map((file) => [file.name, file]))
+      const named = files.filter((file) => !file.isSymbolicLink && file.name.length <= maxNameBytes)
+      this.#files = new Map(named.map((file) => [file.name, file]))
     }
     // `ZipEntry.name` has the bytes of a name as Latin-1 characters, so the bytes of the path are converted in the same way.
     const file = this.#files.get(Buffer.from(path).toString('latin1'))

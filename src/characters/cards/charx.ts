@@ -4,7 +4,7 @@ import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
 import { documentInFile, maxDocumentBytes } from '../documents/json-document.ts'
 import type { OnMemory } from './inflate.ts'
-import { listZip, maxEntries, unzip, type ZipEntry } from './zip.ts'
+import { listZip, maxEntries, maxNameBytes, unzip, type ZipEntry } from './zip.ts'
 import { writeZip, type ZipFile, zipFile } from './zip-writer.ts'
 
 /** The exact name of the card in a CHARX archive, at the root (Character Card V3, "CHARX"). */
@@ -68,6 +68,7 @@ export function* countAssets(archive: Buffer): Steps<number> {
 
 /** Whether a file is the description of a character in a Voxta package: at the root or in a folder. */
 function isOfVoxta({ name }: ZipEntry): boolean {
+  if (name.length > maxNameBytes) return false
   return name === 'character.json' || /^Characters\/[^/]+\/character\.json$/i.test(name)
 }
 

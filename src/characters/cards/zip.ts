@@ -39,6 +39,11 @@ const localLength = 30
 const maxCommentBytes = 0xffff
 /** The most files of an archive that is read or written. */
 export const maxEntries = 4_000
+/**
+ * The longest name that is compared with other names. V8 hashes a string of more than 16,383 characters by its length alone, so
+ * many long names would make a map slow.
+ */
+export const maxNameBytes = 1000
 /** The largest allowed ratio of a file's size to its packed size. Text has about 5, a zip bomb about 1000. */
 const maxRatio = 200
 /** Units of work for each file of an archive, besides its name. */

@@ -88,6 +88,23 @@ describe('9 assets in exports', () => {
     expect(JSON.stringify(assetsOf(readCardSource(bytes)))).toContain(data.toString('base64'))
   })
 
+  test('15 a file whose name has more than 1,000 bytes is no asset, which is reported', () => {
+    const names = [`${'é'.repeat(498)}.png`, `${'é'.repeat(498)}1.png`]
+    const content = jsonBytes(card(names.map((name) => asset(`embeded://${name}`))))
+    const source = readCardSource(
+      zip([{ name: 'card.json', content }, ...names.map((name) => ({ name, content: data }))]),
+    )
+    const { bytes, losses } = exporting.exportCard(source, 'json')
+    expect(assetsOf(readCardSource(bytes))).toEqual([
+      asset(`data:application/octet-stream;base64,${data.toString('base64')}`),
+      asset('ccdefault:'),
+    ])
+    expect(losses).toEqual([
+      'Files of the archive that are not in this format: 1.',
+      'Assets whose files are missing or do not fit into this format: 1.',
+    ])
+  })
+
   test('9 a file that several assets name is one file in an archive, and counts once in the losses', () => {
     const named = [asset('__asset:7'), asset('__asset:7', { name: 'again' })]
     const chunk = pngChunk('tEXt', `chara-ext-asset_:7\0${data.toString('base64')}`)

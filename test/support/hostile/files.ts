@@ -176,6 +176,12 @@ export const files: readonly Row[] = [
       ...times(3990, (index) => ({ name: `assets/${index}`, content: 'a' })),
     ]),
   ),
+  fileRow('a CHARX of 3,900 files whose names of 16,390 bytes differ at the end', 'charx', () =>
+    zip([
+      { name: 'card.json', content: JSON.stringify(card({ assets: [assetAt('embeded://assets/icon.png')] })) },
+      ...times(3900, (index) => ({ name: String(index).padStart(16_390, 'a'), localName: '', content: '', method: 0 })),
+    ]),
+  ),
   ...onBothEngines(
     fileRow('a CHARX of 60 MB beside its card', 'charx', () =>
       zip([
