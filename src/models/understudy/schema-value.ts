@@ -1,5 +1,6 @@
 import type { Steps } from '../../work.ts'
 import {
+  asNames,
   asTypes,
   checkLetters,
   isObject,
@@ -194,7 +195,7 @@ class ValueMaker {
 
 /** The names of an object's fields: the required fields, and further properties up to `minProperties`. */
 function namesOf(schema: Schema, properties: Schema, variant: number): Set<string> {
-  const names = new Set(listIn(schema, 'required').filter((name) => typeof name === 'string'))
+  const names = new Set(asNames(schema['required']))
   const missing = Math.max(0, (numberIn(schema, 'minProperties') ?? 0) - names.size)
   const others = Object.keys(properties).filter((name) => !names.has(name))
   for (const name of others.slice(0, missing)) names.add(name)

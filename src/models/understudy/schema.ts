@@ -1,3 +1,4 @@
+import { maxJsonNameLength } from '../../json.ts'
 import type { Steps } from '../../work.ts'
 
 /** A JSON value. */
@@ -55,15 +56,30 @@ export function membersOf(value: unknown): number {
 
 /** The most types in one list. JSON Schema has seven types. */
 const maxTypes = 20
+/** The most letters of a type. The longest type of JSON Schema is `boolean`. */
+const maxTypeLength = 100
 
 /**
  * A value as a list of types: a single type becomes a list of one.
- * @throws SchemaTooLargeError for more than `maxTypes`
+ * @throws SchemaTooLargeError for more than `maxTypes`, or for too long a type
  */
 export function asTypes(value: unknown): readonly unknown[] {
   const types = Array.isArray(value) ? asList(value) : [value]
   if (types.length > maxTypes) throw new SchemaTooLargeError(`a "type" in it has more than ${maxTypes} types`)
+  if (types.some((type) => typeof type === 'string' && type.length > maxTypeLength))
+    throw new SchemaTooLargeError(`a "type" in it has more than ${maxTypeLength} letters`)
   return types
+}
+
+/**
+ * The names in the value of `required`.
+ * @throws SchemaTooLargeError for a name that no property can have, because JSON with longer property names is refused
+ */
+export function asNames(required: unknown): readonly string[] {
+  const names = asList(required).filter((name) => typeof name === 'string')
+  if (names.some(({ length }) => length > maxJsonNameLength))
+    throw new SchemaTooLargeError(`a name in a "required" in it has more than ${maxJsonNameLength} letters`)
+  return names
 }
 
 /**
@@ -116,7 +132,7 @@ function* joinKeyword(keyword: string, one: unknown, other: unknown): Steps<unkn
   yield unitsOfMember * (membersOf(one) + membersOf(other))
   switch (keyword) {
     case 'required':
-      return [...new Set([...asList(one), ...asList(other)])]
+      return yield* joinNames([...asNames(one), ...asNames(other)])
     case 'allOf':
       return [...asList(one), ...asList(other)]
     case 'enum':
@@ -153,6 +169,12 @@ function commonMultiple(one: number, other: number): number {
     return ((first / divisor) * second) / scale
   }
   return one * other
+}
+
+/** The different names among these. */
+function* joinNames(names: readonly string[]): Steps<readonly string[]> {
+  yield names.reduce((units, { length }) => units + (length >> 6), 0)
+  return [...new Set(names)]
 }
 
 function* joinEnums(one: readonly unknown[], other: readonly unknown[]): Steps<readonly unknown[]> {

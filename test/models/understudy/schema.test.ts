@@ -249,15 +249,22 @@ describe('the steps of a value', () => {
     ['a constant of a million letters', { const: 'a'.repeat(1_000_000) }],
     ['a list of 21 types', { type: numbered(21, () => 'null') }],
     ['a list of 21 types in a branch', { required: ['a'], properties: { a: { type: numbered(21) } } }],
+    ['a type of 101 letters', { type: ['null', 'a'.repeat(101)] }],
+    ['a required name of 16,001 letters', { required: ['a'.repeat(16_001)] }],
+    ['a required name of 16,001 letters in a branch', { required: ['a'], allOf: [{ required: ['a'.repeat(16_001)] }] }],
   ])('a huge schema is refused before any work: %s', (_what, large) => {
     expect(() => Array.from(valueSteps(large, texts))).toThrow(SchemaTooLargeError)
   })
+
+  const names = numbered(3, (index) => String(index).padStart(16_000, 'a'))
+  const joinedNames = { required: names, allOf: numbered(40, () => ({ required: names })) }
 
   test.each<[string, number, unknown]>([
     ['each letter of each test of a set', 9_000_000, { pattern: setOf(1500) }],
     ['the same set in a text that cannot be made', 9_000_000, { pattern: `(${setOf(1500)}` }],
     ['each definition for an anchor', 300_000, { $ref: '#none', $defs: named(5000, {}) }],
     ['each joined property', 500_000, { properties: named(4000, {}), allOf: [{ properties: named(4000, {}) }] }],
+    ['64 letters of joined names', 100_000, joinedNames],
     ['each letter of a value that is looked for, folded', 18 * 2000, { enum: ['\ufdfa'.repeat(2000)] }],
   ])('the cost counts %s', (_what, minUnits, schema) => {
     const { units } = counted(valueSteps(schema, texts))

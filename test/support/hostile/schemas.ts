@@ -67,6 +67,12 @@ export const schemas: readonly Row[] = [
   schemaRow('an enum of 300 long texts of ligatures', () => ({
     enum: times(300, (index) => `${'\ufdfa'.repeat(1990)}${index}`),
   })),
+  ...[16_000, 16_390].map((length) =>
+    schemaRow(`400 required names of ${length} letters that differ at the end, joined 45 times`, () => ({
+      $defs: { a: { required: times(400, (index) => String(index).padStart(length, 'a')) } },
+      allOf: times(45, () => ({ $ref: '#/$defs/a' })),
+    })),
+  ),
   schemaRow('two enums of 20,000 values joined', () => ({
     enum: times(20_000, (index) => index),
     allOf: [{ enum: times(20_000, (index) => -1 - index) }],
