@@ -1,5 +1,16 @@
 import { type Static, Type } from '@sinclair/typebox'
-import { anyObject, between, flag, nullable, oneOf, shortText, text, wholeBetween } from './rules.ts'
+import {
+  anyObject,
+  between,
+  callId,
+  flag,
+  nullable,
+  oneOf,
+  requestRules,
+  shortText,
+  text,
+  wholeBetween,
+} from './rules.ts'
 import { maxTools, Tool, ToolCall, ToolChoice } from './tool-fields.ts'
 
 /*
@@ -16,6 +27,8 @@ export const maxCharacterLength = 200
 /** The most characters of a persona, and of an author's note. */
 const maxTextLength = 16_384
 const maxLorebooks = 16
+/** The most fields of `stream_options`. OpenAI's API has two. */
+const maxStreamOptions = 64
 
 /** The content of a part, as a URL. */
 const AddressedPart = Type.Object({
@@ -75,7 +88,7 @@ export const Message = Type.Object(
         errorMessage: `send an array of at most ${maxParts} tool calls`,
       }),
     ),
-    tool_call_id: nullable(text({ minLength: 1 })),
+    tool_call_id: nullable(callId()),
     refusal: nullable(text()),
   },
   { title: 'Message', examples: [{ role: 'user', content: 'Hello!' }] },
@@ -203,7 +216,12 @@ export const CompletionRequest = Type.Object(
     }),
     ...OwnFields.properties,
     stream: flag(),
-    stream_options: nullable(Type.Object({ include_usage: flag() })),
+    stream_options: nullable(
+      Type.Object(
+        { include_usage: flag() },
+        { maxProperties: maxStreamOptions, errorMessage: `send an object of at most ${maxStreamOptions} fields` },
+      ),
+    ),
     max_tokens: nullable(maxReplyTokens),
     max_completion_tokens: nullable(maxReplyTokens),
     n: nullable(wholeBetween(1, maxChoices)),
@@ -232,6 +250,7 @@ export const CompletionRequest = Type.Object(
   },
   {
     title: 'CompletionRequest',
+    ...requestRules,
     examples: [
       { model: 'understudy', character: 'Fern', messages: [{ role: 'user', content: 'Why are my leaves yellow?' }] },
     ],

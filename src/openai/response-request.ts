@@ -1,6 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { CompletionRequest, ModelId, OwnFields } from './completion-request.ts'
-import { anyObject, flag, nullable, oneOf, text, toolName, wholeBetween } from './rules.ts'
+import { anyObject, callId, flag, nullable, oneOf, requestRules, text, toolName, wholeBetween } from './rules.ts'
 
 /*
  * A request of the Responses API, after OpenAI's API reference. Fields that Conservatory reads are typed strictly; all other
@@ -44,7 +44,7 @@ export const InputItem = Type.Object(
     id: nullable(text({ minLength: 1 })),
     role: Type.Optional(oneOf('user', 'assistant', 'system', 'developer')),
     content: Type.Optional(Content),
-    call_id: Type.Optional(text({ minLength: 1 })),
+    call_id: Type.Optional(callId()),
     name: Type.Optional(text({ minLength: 1 })),
     arguments: Type.Optional(text()),
     input: Type.Optional(text()),
@@ -128,6 +128,7 @@ export const ResponseRequest = Type.Object(
   },
   {
     title: 'ResponseRequest',
+    ...requestRules,
     examples: [{ model: 'understudy', character: 'Fern', input: 'Why are my leaves yellow?' }],
   },
 )

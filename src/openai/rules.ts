@@ -1,6 +1,15 @@
 import { Kind, type SchemaOptions, type TSchema, Type, TypeRegistry } from '@sinclair/typebox'
 import { isFields } from '../fields.ts'
 
+/**
+ * The rules of a request as a whole. The service copies a request several times, and a copy of 20,000 fields takes some 10 ms.
+ * OpenAI's requests have some 40 fields.
+ */
+export const requestRules = {
+  maxProperties: 1000,
+  description: 'A request has at most 1,000 fields; one with more is a 400 `too_complex`.',
+}
+
 /** The kinds of request fields. The `errorMessage` of each kind is the end of a sentence that says what to send. */
 
 /** One of these words, with an error message that lists them. */
@@ -27,6 +36,20 @@ export const wholeBetween = (minimum: number, maximum: number) =>
 /** A text. */
 export const text = (rules: { minLength?: number } = {}) =>
   Type.String({ ...rules, errorMessage: rules.minLength ? 'send a text that is not empty' : 'send a text' })
+
+/** The most characters of the id of a tool call. */
+const maxCallIdLength = 16_000
+
+/**
+ * The id of a tool call. OpenAI's ids have some 30 characters, but a gateway to Gemini may put a signature of many kilobytes into
+ * an id. V8 hashes a string of more than 16,383 characters by its length alone, so many longer ids would make a set slow.
+ */
+export const callId = () =>
+  Type.String({
+    minLength: 1,
+    maxLength: maxCallIdLength,
+    errorMessage: `send a text of 1 to ${maxCallIdLength} characters`,
+  })
 
 /** The name of a tool. OpenAI's names have at most 64 characters. */
 export const toolName = () =>

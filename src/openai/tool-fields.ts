@@ -1,5 +1,5 @@
 import { type Static, type TProperties, Type } from '@sinclair/typebox'
-import { anyObject, nullable, oneOf, text, toolName } from './rules.ts'
+import { anyObject, callId, nullable, oneOf, text, toolName } from './rules.ts'
 
 /* The tools of a chat completion request, and their calls, after OpenAI's API reference. */
 
@@ -32,7 +32,7 @@ const functionOrCustom = <T>(properties: TProperties, title: string) =>
 /** A tool call in an assistant message. */
 export const ToolCall = functionOrCustom<FunctionCall | Static<typeof CustomCall>>(
   {
-    id: text({ minLength: 1 }),
+    id: callId(),
     function: Type.Optional(CalledFunction),
     custom: Type.Optional(CustomCall.properties.custom),
   },

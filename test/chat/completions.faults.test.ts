@@ -18,6 +18,24 @@ function many(count: number, item: unknown): readonly unknown[] {
   return Array.from({ length: count }, () => item)
 }
 
+const fields = (count: number) => Object.fromEntries(many(count, 1).map((value, index) => [`f${index}`, value]))
+
+test.each(['/chat/completions', '/chat/prompt', '/responses'])(
+  'a request of more than 1,000 fields is a 400: %s',
+  async (path) => {
+    const json = path === '/responses' ? { model: 'understudy', input: 'Hi' } : ask('Hi')
+    expect((await service.request(path, { json: { ...json, ...fields(998) } })).status).toBe(200)
+    const response = await service.request(path, { json: { ...json, ...fields(999) } })
+    expect(response.status).toBe(400)
+    expect(await readChatError(response)).toStrictEqual({
+      message: 'The body has more than 1000 fields. Send fewer.',
+      type: 'invalid_request_error',
+      param: null,
+      code: 'too_complex',
+    })
+  },
+)
+
 describe('bad input is a 400 that names the field', () => {
   const canary = 'CANARY'
   const message = (fields: Readonly<Record<string, unknown>>) => ({ messages: [{ role: 'user', ...fields }] })
@@ -66,6 +84,10 @@ describe('bad input is a 400 that names the field', () => {
     ['messages[0].content', message({ content: many(1001, { type: 'text', text: canary }) })],
     ['messages[0].tool_calls', { messages: [{ role: 'assistant', tool_calls: many(1001, call) }] }],
     ['messages[0].tool_calls[0].id', message({ content: 'a', tool_calls: [{ ...call, id: '' }] })],
+    [
+      'messages[0].tool_calls[0].id',
+      { messages: [{ role: 'assistant', tool_calls: [{ ...call, id: 'c'.repeat(16_001) }] }] },
+    ],
     ['messages[1].tool_call_id', toolMessages({ role: 'tool', content: canary })],
     ['messages[1].tool_call_id', toolMessages({ role: 'tool', content: canary, tool_call_id: 'call_1' })],
     [

@@ -377,16 +377,24 @@ describe('templates that require strict alternation', () => {
     expect(upstream.calls.map(({ body }) => body['messages'])).toEqual([got, sent])
   })
 
+  const called = (id: string) => ({
+    role: 'assistant',
+    content: null,
+    tool_calls: [{ id, type: 'function', function: { name: 'f', arguments: '{}' } }],
+  })
+  const result = (id: string) => ({ role: 'tool', tool_call_id: id, content: 'ok' })
+
   test('tool calls and their results are not joined', async () => {
-    const called = (id: string) => ({
-      role: 'assistant',
-      content: null,
-      tool_calls: [{ id, type: 'function', function: { name: 'f', arguments: '{}' } }],
-    })
-    const result = (id: string) => ({ role: 'tool', tool_call_id: id, content: 'ok' })
     const sent = [user('A'), called('a'), result('a'), called('b'), result('b'), user('B'), user('C')]
     await post({ model: 'strict', messages: sent })
     expect(upstream.calls[0]?.body['messages']).toEqual([...sent.slice(0, -2), user('B\n\nC')])
+  })
+
+  test('long ids of tool calls stay as they are', async () => {
+    const id = 'c'.repeat(16_000)
+    const sent = [user('A'), called(id), result(id), user('B')]
+    await post({ model: 'strict', messages: sent })
+    expect(upstream.calls[0]?.body['messages']).toEqual(sent)
   })
 
   test('a request with a character and its examples has alternating roles too', async () => {

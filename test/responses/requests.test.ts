@@ -284,6 +284,7 @@ describe('a request is refused', () => {
     ['input[1].id', 'item_not_found', { input: [user, { id: 'msg_0' }] }],
     ['input[0].call_id', 'invalid_field', { input: [{ type: 'function_call', name: 'f' }] }],
     ['input[0].call_id', 'invalid_field', { input: [{ type: 'function_call_output', call_id: 'c9', output: 'x' }] }],
+    ['input[0].call_id', 'invalid_field', { input: [{ ...call, call_id: 'c'.repeat(16_001) }] }],
     ['input[1].content', 'invalid_field', { input: [user, { role: 'user', content: null }] }],
     [
       'input[1].content[0].image_url',

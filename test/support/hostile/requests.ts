@@ -90,6 +90,35 @@ const bodies: readonly Row[] = [
     () => json({ model: 'relay', messages: hi, ...fields(600_000) }),
     { small: { model: 'relay', messages: hi }, isLargest: true },
   ),
+  ...['understudy', 'claude', 'relay'].map((model) =>
+    postRow(
+      `19,000 parameters that nobody knows: ${model}`,
+      chat,
+      () => json({ model, messages: hi, ...fields(19_000) }),
+      {
+        small: { model, messages: hi },
+      },
+    ),
+  ),
+  postRow(
+    '19,000 parameters that nobody knows, as a response',
+    '/responses',
+    () => json({ model: 'relay', input: 'Hi', ...fields(19_000) }),
+    { small: { model: 'relay', input: 'Hi' } },
+  ),
+  postRow(
+    '440 tool calls whose ids of 16,390 letters differ at the end',
+    chat,
+    () => {
+      const tool_calls = times(440, (index) => ({
+        id: String(index).padStart(16_390, 'c'),
+        type: 'function',
+        function: { name: 'f', arguments: '{}' },
+      }))
+      return json({ ...small, messages: [...hi, { role: 'assistant', tool_calls }, ...hi] })
+    },
+    { small, isLargest: true },
+  ),
   postRow(
     'metadata of 2,600,000 empty arrays',
     chat,
