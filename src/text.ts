@@ -127,14 +127,21 @@ export function* replaceLoneSurrogates(json: object): Steps<void> {
   const left: object[] = [json]
   let values = 0
   for (let next = left.pop(); next !== undefined; next = left.pop()) {
-    for (const [name, value] of Object.entries(next)) {
+    for (const [name, value] of entriesOf(next)) {
       values += 1
       if (typeof value === 'object' && value !== null) left.push(value)
-      const isWhole = name.isWellFormed() && (typeof value !== 'string' || value.isWellFormed())
-      if (!isWhole) mend(next, name, value)
+      const isWhole = `${name}`.isWellFormed() && (typeof value !== 'string' || value.isWellFormed())
+      if (!isWhole) mend(next, `${name}`, value)
       if (values % valuesPerStep === 0) yield valuesPerStep * unitsPerValue
     }
   }
+}
+
+/**
+ * The names or indices of an object's values, with the values. A list of the entries of a long array would be one long step.
+ */
+function entriesOf(object: object): Iterable<readonly [string | number, unknown]> {
+  return Array.isArray(object) ? object.entries() : Object.entries(object)
 }
 
 function mend(object: object, name: string, value: unknown): void {

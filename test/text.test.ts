@@ -74,6 +74,15 @@ describe('replaceLoneSurrogates', () => {
   })
 })
 
+it('replaceLoneSurrogates makes no list of the entries of an array', () => {
+  const ownKeys = () => {
+    throw new Error('the entries are listed')
+  }
+  const json = { items: new Proxy(['a\ud83c', 'b'], { ownKeys }) }
+  atOnce(replaceLoneSurrogates(json))
+  expect(JSON.stringify(json)).toBe('{"items":["a\ufffd","b"]}')
+})
+
 describe('withoutControls', () => {
   it('removes each control character but tabs and line feeds, and mends half characters', () => {
     fc.assert(
