@@ -1,9 +1,9 @@
 import { freeBytes, freeUnlessView } from '../../bytes.ts'
-import type { Fields } from '../../fields.ts'
 import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
 import { documentInFile, maxDocumentBytes } from '../documents/json-document.ts'
 import type { OnMemory } from './inflate.ts'
+import type { FoundCard } from './png.ts'
 import { listZip, maxEntries, maxNameBytes, unzip, type ZipEntry } from './zip.ts'
 import { writeZip, type ZipFile, zipFile } from './zip-writer.ts'
 
@@ -14,7 +14,7 @@ const cardName = 'card.json'
  * Reads the card of a CHARX archive. No other file of the archive is unpacked.
  * @throws CardError
  */
-export function* readCharx(bytes: Buffer, onMemory?: OnMemory): Steps<Fields> {
+export function* readCharx(bytes: Buffer, onMemory?: OnMemory): Steps<FoundCard> {
   const entries = yield* listZip(bytes)
   const cards = entries.filter(isCard)
   const [card] = cards
@@ -30,12 +30,14 @@ export function* readCharx(bytes: Buffer, onMemory?: OnMemory): Steps<Fields> {
   if (cards.length > 1) {
     throw new CardError('card_invalid', 'The archive has more than one card.json. Keep one of them.')
   }
-  const document = yield* unzip(card, maxDocumentBytes, onMemory)
+  const json = yield* unzip(card, maxDocumentBytes, onMemory)
+  // The memory of the JSON is freed while the document is read.
+  const documentBytes = json.length
   try {
-    yield document.length >> 2
-    return yield* documentInFile(document, bytes)
+    yield documentBytes >> 2
+    return { document: yield* documentInFile(json, bytes), documentBytes, warnings: [] }
   } finally {
-    freeUnlessView(document, bytes)
+    freeUnlessView(json, bytes)
   }
 }
 

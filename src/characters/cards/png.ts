@@ -40,6 +40,8 @@ const unitsOfChunk = 50
 /** The card in a file, and the faults that were tolerated, one sentence each. */
 export interface FoundCard {
   readonly document: Fields
+  /** The bytes of the document's JSON, unpacked. */
+  readonly documentBytes: number
   readonly warnings: readonly string[]
 }
 
@@ -271,13 +273,16 @@ function* readCardChunk(chunk: Chunk, onMemory: OnMemory | undefined): Steps<Fou
   const payload = yield* textOf(chunk, onMemory)
   try {
     yield payload.length >> 2
-    const document = yield* documentInFile(yield* decodePayload(payload), chunk.data, 'card_damaged')
+    const json = yield* decodePayload(payload)
+    // The memory of the JSON is freed while the document is read.
+    const documentBytes = json.length
+    const document = yield* documentInFile(json, chunk.data, 'card_damaged')
     if (cardVersion(document) === undefined) {
       throw new CardError('card_invalid', 'The picture holds JSON, but not a character card. Send a card.')
     }
     const isIntact = (yield* crc32Steps(chunk.checked)) === chunk.checksum
     const warning = "The checksum of the picture's card is wrong; the card was read nevertheless."
-    return { document, warnings: isIntact ? [] : [warning] }
+    return { document, documentBytes, warnings: isIntact ? [] : [warning] }
   } finally {
     // The memory is freed now: if this chunk is unusable, the V2 chunk may be unpacked before the next garbage collection.
     freeUnlessView(payload, chunk.data)

@@ -23,6 +23,8 @@ export interface CardSource {
   readonly document: Fields
   /** Faults that were tolerated, one sentence each. */
   readonly warnings: readonly string[]
+  /** The bytes of the document's JSON, unpacked. */
+  readonly documentBytes: number
   /** The bytes of memory that were taken to unpack the document; 0 if it was not packed. */
   readonly unpackedBytes?: number
   /** Whether `document` was edited. `bytes` then still have the document before the edit. */
@@ -42,14 +44,15 @@ export function* cardSourceSteps(bytes: Buffer, onMemory?: OnMemory): Steps<Card
   }
   const container = containerOf(bytes)
   let unpackedBytes = 0
-  const { document, warnings } = yield* readContainer(bytes, container, (size) => {
+  const { document, documentBytes, warnings } = yield* readContainer(bytes, container, (size) => {
     unpackedBytes = size
     onMemory?.(size)
   })
   if (cardVersion(document) === undefined) {
     throw new CardError('card_invalid', notACardMessage(document))
   }
-  return { container, bytes, document, unpackedBytes, warnings: [...warnings, ...versionWarnings(document)] }
+  const all = [...warnings, ...versionWarnings(document)]
+  return { container, bytes, document, documentBytes, unpackedBytes, warnings: all }
 }
 
 /** Runs `cardSourceSteps` without interruption, for commands. */
@@ -64,8 +67,8 @@ export function editSource(source: CardSource, document: Fields): CardSource {
 
 function* readContainer(bytes: Buffer, container: Container, onMemory: OnMemory): Steps<FoundCard> {
   if (container === 'png') return yield* readPngCard(bytes, onMemory)
-  const document = yield* container === 'json' ? jsonDocumentSteps(bytes) : readCharx(bytes, onMemory)
-  return { document, warnings: [] }
+  if (container === 'charx') return yield* readCharx(bytes, onMemory)
+  return { document: yield* jsonDocumentSteps(bytes), documentBytes: bytes.length, warnings: [] }
 }
 
 /** File types that users mistake for cards, by their first bytes, each with a message of its own. */

@@ -9,20 +9,27 @@ interface CachedCard {
   readonly bytes: number
 }
 
-/** Estimated bytes of memory of a lorebook entry, and of a key. */
+/**
+ * Estimated bytes of memory for each byte of a card's JSON. A text with a letter outside Latin-1 takes two bytes for each
+ * character. Short strings are views of the whole JSON, which therefore stays in memory, and long strings are copies.
+ */
+const bytesOfJsonByte = 4
+/** Estimated bytes of memory of a lorebook entry, of a key, and of an item of another list, besides its characters. */
 const bytesOfEntry = 1000
 const bytesOfKey = 500
+const bytesOfItem = 60
 
 /** A card that takes more bytes of memory is a large card. */
 const largeBytes = 1024 ** 2
 /** Milliseconds that an unused large card stays in the cache: attackers may upload large cards only to occupy memory. */
 const largeTtlMs = 30_000
 
-/** Estimates the bytes of memory of a card: its texts and its parsed lore. @param sourceBytes bytes of the card's file */
-export function memoryOf({ book }: Card, sourceBytes: number): number {
-  let bytes = 2 * sourceBytes
+/** Estimates the bytes of memory of a card: its texts and its parsed lore. @param documentBytes bytes of the card's JSON, unpacked */
+export function memoryOf({ greetings, book }: Card, documentBytes: number): number {
+  let bytes = bytesOfJsonByte * documentBytes + bytesOfItem * greetings.length
   for (const entry of book?.entries ?? []) {
-    bytes += bytesOfEntry
+    const { names = [], tags = [], replies = [] } = entry.audience ?? {}
+    bytes += bytesOfEntry + bytesOfItem * (names.length + tags.length + replies.length)
     for (const keys of listsOf(entry)) {
       bytes += bytesOfKey * keys.length
       for (const { pattern } of keys) bytes += pattern?.bytes ?? 0

@@ -242,7 +242,7 @@ export class CharacterLibrary {
     const read = await this.#workOf(null).run('character', cardSteps(bytes))
     const { card, digest, about } = read
     const name = nameOf(read)
-    this.#cache.add(digest, card, memoryOf(card, bytes.length))
+    this.#cache.add(digest, card, memoryOf(card, read.source.documentBytes))
     return { name, origin: originOf(file), digest, about, file }
   }
 
@@ -294,10 +294,9 @@ async function loadCard({ source }: FoundCharacter, work: Work, onMemory: (unpac
   const bytes = await source(work)
   if (!bytes) throw new GoneError()
   const { cardSteps } = await importReader()
-  const { length } = bytes
   try {
-    const { card } = await work.run('character', cardSteps(bytes, onMemory))
-    return { card, bytes: memoryOf(card, length) }
+    const { card, source } = await work.run('character', cardSteps(bytes, onMemory))
+    return { card, bytes: memoryOf(card, source.documentBytes) }
   } finally {
     freeBytes(bytes)
   }

@@ -1,8 +1,9 @@
 import { execFileSync } from 'node:child_process'
-import { createHash } from 'node:crypto'
+import { createHash, randomBytes } from 'node:crypto'
 import events, { EventEmitter } from 'node:events'
 import { mkdirSync, readdirSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
+import { deflateSync } from 'node:zlib'
 import fc from 'fast-check'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { CardError } from '../../../src/characters/documents/card-error.ts'
@@ -15,14 +16,15 @@ import { overloaded } from '../../../src/errors.ts'
 import type { Stores } from '../../../src/stores/stores.ts'
 import { workAtOnce } from '../../../src/work.ts'
 import { TestClock } from '../../support/clock.ts'
+import { cardChunk, png, pngChunk, zip } from '../../support/containers.ts'
 import { cardIn } from '../../support/lore-cards.ts'
 import { temporaryFolder } from '../../support/service.ts'
 import { storesForThisTest } from '../../support/test-database.ts'
 
-function folder(files: Readonly<Record<string, string>> = {}): string {
+function folder(files: Readonly<Record<string, string | Buffer>> = {}): string {
   const { path, remove } = temporaryFolder()
   onTestFinished(remove)
-  for (const [file, text] of Object.entries(files)) writeFileSync(join(path, file), text)
+  for (const [file, content] of Object.entries(files)) writeFileSync(join(path, file), content)
   return path
 }
 
@@ -417,7 +419,50 @@ describe('a card in the cache', () => {
     const entries = Array.from({ length: 100 }, () => ({ keys, content: 'x', enabled: true }))
     const card = cardIn({ data: { name: 'Oak', character_book: { entries } } })
     expect(memoryOf(card, 8000)).toBeGreaterThan(500_000)
-    expect(memoryOf(cardIn({ data: { name: 'Moss' } }), 8000)).toBe(16_000)
+    expect(memoryOf(cardIn({ data: { name: 'Moss' } }), 8000)).toBeLessThan(33_000)
+  })
+
+  test('has an estimated size that includes the items of its lists', () => {
+    const greetings = Array.from({ length: 10_000 }, () => 'Hi')
+    const card = cardIn({ data: { name: 'Oak', alternate_greetings: greetings } })
+    expect(memoryOf(card, 0)).toBeGreaterThan(500_000)
+    const entries = [{ keys: ['tea'], content: 'x', character_filter: { names: greetings } }]
+    const names = cardIn({ data: { name: 'Oak', character_book: { entries } } })
+    // At most 1,000 names are read.
+    expect(memoryOf(names, 0)).toBeGreaterThan(50_000)
+  })
+
+  test.each([
+    ['PNG', (json: string) => png(pngChunk('zTXt', Buffer.concat([Buffer.from('ccv3\0\0'), deflateSync(json)])))],
+    ['CHARX', (json: string) => zip([{ name: 'card.json', content: json }])],
+  ])(
+    'has the size of its unpacked JSON: the cache has room for two cards of 10 MB in a %s of less than 100 kB',
+    async (packing, pack) => {
+      // The random letters keep the archive below the ratio of zip bombs.
+      const description = `Ā${randomBytes(50_000).toString('hex')}${'a'.repeat(10_000_000)}`
+      const cards = ['Ash', 'Elm', 'Oak'].map(
+        (name) => [`${name}.${packing === 'CHARX' ? 'charx' : 'png'}`, pack(named(name, description))] as const,
+      )
+      expect(cards.every(([, bytes]) => bytes.length < 100_000)).toBe(true)
+      const library = await libraryOver({ folders: [folder(Object.fromEntries(cards))] })
+      const cardOf = async (name: string) => (await library.resolve(null, name))?.card
+      const ash = await cardOf('Ash')
+      const elm = await cardOf('Elm')
+      expect(elm).toBeDefined()
+      expect(await cardOf('Ash')).toBe(ash)
+      await cardOf('Oak')
+      expect(await cardOf('Elm')).not.toBe(elm)
+    },
+  )
+
+  test('has the size of its JSON, without the picture around it', async () => {
+    const picture = (name: string) =>
+      png(pngChunk('tEXt', randomBytes(16_000_000)), cardChunk('ccv3', JSON.parse(named(name))))
+    const files = Object.fromEntries(['Ash', 'Elm', 'Oak', 'Yew'].map((name) => [`${name}.png`, picture(name)]))
+    const library = await libraryOver({ folders: [folder(files)], maxCardBytes: 64 * 1024 ** 2 })
+    const ash = (await library.resolve(null, 'Ash'))?.card
+    for (const name of ['Elm', 'Oak', 'Yew']) await library.resolve(null, name)
+    expect((await library.resolve(null, 'Ash'))?.card).toBe(ash)
   })
 
   test('is removed half a minute after its last use, if it is large', async () => {

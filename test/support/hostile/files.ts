@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { deflateRawSync, deflateSync } from 'node:zlib'
 import { base64, cardChunk, png, pngChunk, zip } from '../containers.ts'
 import { card } from './cards.ts'
-import { json, onBothEngines, type Row, randomLetters, times } from './row.ts'
+import { hi, json, onBothEngines, type Row, randomLetters, times } from './row.ts'
 
 /* Cards as files: valid and broken PNG and CHARX files of the maximum size. */
 
@@ -71,6 +71,13 @@ function packedCard(): Buffer {
   const fields = { creator_notes: 'a"中'.repeat(2_600_000), extensions: { x: randomBytes(61_000).toString('hex') } }
   const content = JSON.stringify(card(fields))
   return zip([{ name: 'card.json', content, packed: deflateRawSync(content) }])
+}
+
+/** An archive of 110 kB with a card of 15 MB. One letter outside Latin-1 doubles the memory of the card's texts. */
+function packedGreeting(name: string): Buffer {
+  const letters = randomBytes(55_000).toString('hex')
+  const content = JSON.stringify(card({ name, alternate_greetings: [`Ā${letters}${'a'.repeat(15_000_000)}`] }))
+  return zip([{ name: 'card.json', content }])
 }
 
 /** An archive of 62 kB, which is not counted, with an icon of 12 MB. The random bytes keep it below the ratio of zip bombs. */
@@ -146,6 +153,18 @@ export const files: readonly Row[] = [
       return async (attacker) => {
         await attacker.put('/characters/Moss', body, types.charx)
         for (let round = 0; round < 3; round++) await attacker.send('/characters/Moss')
+      }
+    },
+  }),
+  fileRow('ten CHARX of 110 kB whose cards have 15 MB, played', 'charx', () => Buffer.alloc(0), {
+    prepare: () => {
+      const bodies = times(10, (index) => packedGreeting(`Moss${index}`))
+      return async (attacker) => {
+        for (const [index, body] of bodies.entries()) {
+          const character = `Moss${index}`
+          await attacker.put(`/characters/${character}`, body, types.charx)
+          await attacker.post('/chat/prompt', json({ model: 'understudy', character, greeting: -1, messages: hi }))
+        }
       }
     },
   }),
