@@ -27,6 +27,19 @@ export interface PageBrowser {
   openPage(service: Pick<TestService, 'url' | 'key'>, screen?: PageOptions): Promise<Page>
 }
 
+/** For each context these features start processes that no test uses: two pages of the address bar, and a spare renderer. */
+const unusedFeatures = ['WebUIOmniboxPopup', 'WebUIOmniboxAimPopup', 'SpareRendererForSitePerProcess']
+
+/** The features that Playwright disables. They are repeated here, because Chromium takes only its last list. */
+const disabledByPlaywright = [
+  ...['AvoidUnnecessaryBeforeUnloadCheckSync', 'DestroyProfileOnBrowserClose', 'HttpsUpgrades', 'LensOverlay'],
+  ...['HttpsFirstBalancedModeAutoEnable', 'MediaRouter', 'PaintHolding', 'ThirdPartyStoragePartitioning'],
+  ...['AvoidCorsURLLoaderRestartOnRedirect', 'TcpPortRandomizationWin', 'OptimizationHints', 'AimEnabled'],
+  ...['NetworkTimeServiceQuerying', 'PreconnectToSearch'],
+]
+
+const args = [`--disable-features=${[...disabledByPlaywright, ...unusedFeatures].join()}`]
+
 /** Starts a browser for the test file that calls it. */
 export function browserForThisFile(): PageBrowser {
   let browser: Browser | undefined
@@ -34,8 +47,8 @@ export function browserForThisFile(): PageBrowser {
   const temporary = temporaryFolder()
   beforeAll(async () => {
     const executablePath = process.env['CHROMIUM']
-    const env = { ...process.env, TMPDIR: temporary.path }
-    browser = await chromium.launch(executablePath === undefined ? { env } : { env, executablePath })
+    const options = { env: { ...process.env, TMPDIR: temporary.path }, args }
+    browser = await chromium.launch(executablePath === undefined ? options : { ...options, executablePath })
   })
   afterAll(async () => {
     await browser?.close()
