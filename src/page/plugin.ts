@@ -39,6 +39,9 @@ const immutable = 'public, max-age=31536000, immutable'
 /** The request headers on which the reply of `GET /` depends. */
 const documentVaries = 'accept, accept-encoding'
 
+/** The page is the same for all services of this process. */
+const page = once(async () => keep(await readPage()))
+
 /** `GET /`: the page for browsers, and a JSON list of routes for other clients. `GET /page/…`: the files of the page. */
 export const pagePlugin: FastifyPluginAsync<PageOptions> = async (app, { hasDocuments }) => {
   const readers = new ReaderLimit(maxReaders, maxReadersPerAddress)
@@ -50,7 +53,6 @@ export const pagePlugin: FastifyPluginAsync<PageOptions> = async (app, { hasDocu
     plants: '/plants',
     chat: '/chat/completions',
   })
-  const page = once(async () => keep(await readPage()))
 
   app.get('/', { schema: { hide: true } }, async (request, reply) => {
     if (!prefersHtml(request.headers.accept)) {
