@@ -1,5 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { callerOf } from '../access/guard.ts'
+import { joinBytes } from '../bytes.ts'
 import type { Persona } from '../characters/prompt/settings.ts'
 import { ApiError, toApiError } from '../errors.ts'
 import { jsonReply } from '../json-writer.ts'
@@ -142,8 +143,8 @@ async function sendWhole(turn: Turn, metered: MeteredRequest): Promise<FastifyRe
   const truncated = looking && (await looking)
   if (truncated) reply.header('x-upstream-truncated', truncated)
   const whole = format.whole(answer, usage)
-  const isWritten = typeof whole === 'string' || Buffer.isBuffer(whole)
-  const json = isWritten ? whole : await work.run('messages', jsonReply(whole))
+  const steps = Array.isArray(whole) ? joinBytes(whole) : jsonReply(whole)
+  const json = Buffer.isBuffer(whole) ? whole : await work.run('messages', steps)
   await metered.end(recordedReason(choices[0]?.finish_reason))
   return reply.type('application/json; charset=utf-8').send(json)
 }

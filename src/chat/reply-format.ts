@@ -30,10 +30,10 @@ export interface ReplyFormat extends SentNames {
   /** Whether `whole` always writes a new body, and never passes on the bytes of the upstream. */
   readonly isRewritten: boolean
   /**
-   * The body of a whole answer: its JSON, or the object to write as JSON.
+   * The body of a whole answer: its JSON, the pieces of its JSON, or the object to write as JSON.
    * @param usage the model's usage, or an estimate if the answer must have a usage
    */
-  whole(reply: ModelReply, usage: Usage | undefined): string | Buffer | object
+  whole(reply: ModelReply, usage: Usage | undefined): Buffer | readonly Buffer[] | object
   /** Prepares the events of a stream: writes in steps what the events repeat of the request. */
   readonly prepare?: () => Steps<void>
   /** The server-sent events for one event of the model. Empty if the client gets no event. */

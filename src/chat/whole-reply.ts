@@ -13,27 +13,43 @@ export function wholeOf({ bytes, completion }: ModelReply): Buffer | object {
  */
 const usageProperty = /"usage"\s*:\s*(null|\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})/g
 
-/** The most characters of an empty usage, and the most `usage` properties that are compared with it. Honest answers have one. */
+/** The most bytes of an empty usage, and the most `usage` properties that are compared with it. Honest answers have one. */
 const maxUsageLength = 4096
 const maxProperties = 100
 
+/** The bytes at the beginning and at the end of an answer in which the usage is searched for. An answer may have 16 MiB. */
+const searchedBytes = 64 * 1024
+
 /**
  * Replaces the empty usage of a whole answer. If the empty usage is found in the upstream's bytes, the other bytes stay
- * unchanged. It is not searched for behind many other usages, or if it is long.
+ * unchanged, and the result is the pieces of the new answer. It is not searched for behind many other usages, in the middle of a long answer, or if it is long.
  */
-export function withUsage({ bytes, completion }: ModelReply, usage: Usage): string | object {
+export function withUsage({ bytes, completion }: ModelReply, usage: Usage): readonly Buffer[] | object {
   if (bytes && isShort({ usage: completion.usage }, maxUsageLength)) {
-    const text = bytes.toString('utf8')
     const empty = JSON.stringify(completion.usage)
     let left = maxProperties
-    for (const { index, 0: property, 1: value = '' } of text.matchAll(usageProperty)) {
-      if (value.length <= maxUsageLength && isSame(value, empty)) {
-        return `${text.slice(0, index)}"usage":${JSON.stringify(usage)}${text.slice(index + property.length)}`
+    for (const { start, end, value } of usagesIn(bytes)) {
+      if (value.length <= maxUsageLength && isSame(value.toString(), empty)) {
+        const written = Buffer.from(`"usage":${JSON.stringify(usage)}`)
+        return [bytes.subarray(0, start), written, bytes.subarray(end)]
       }
       if (--left === 0) break
     }
   }
   return { ...completion, usage }
+}
+
+/** The `usage` properties near the beginning and near the end of an answer, with their positions. */
+function* usagesIn(bytes: Buffer) {
+  const isShortAnswer = bytes.length <= 2 * searchedBytes
+  for (const from of isShortAnswer ? [0] : [0, bytes.length - searchedBytes]) {
+    // In Latin-1, each byte is one character, so the positions in the text are the positions of the bytes.
+    const text = bytes.toString('latin1', from, isShortAnswer ? bytes.length : from + searchedBytes)
+    for (const { index, 0: property, 1: value = '' } of text.matchAll(usageProperty)) {
+      const end = from + index + property.length
+      yield { start: from + index, end, value: bytes.subarray(end - value.length, end) }
+    }
+  }
 }
 
 function isSame(json: string, written: string): boolean {

@@ -132,6 +132,12 @@ describe('an upstream that cuts the prompt', () => {
   })
 })
 
+/** The text of an answer that is not written anew. */
+function written(reply: Parameters<typeof withUsage>[0]): string {
+  const pieces = withUsage(reply, usage)
+  return Array.isArray(pieces) ? pieces.join('') : 'written anew'
+}
+
 test.each([
   ['{"a":1.0,"usage":{},"big":12345678901234567890}', '{"a":1.0,"usage":USAGE,"big":12345678901234567890}'],
   ['{"usage" : null }', '{"usage":USAGE }'],
@@ -140,14 +146,30 @@ test.each([
     '{"x":{"usage":{"n":1}},"say":"\\"usage\\":{}","usage":USAGE}',
   ],
 ])('the estimate takes the place of an empty usage, and nothing else changes: %s', (sent, expected) => {
-  const text = withUsage({ completion: JSON.parse(sent), bytes: Buffer.from(sent) }, usage)
+  const text = written({ completion: JSON.parse(sent), bytes: Buffer.from(sent) })
   expect(text).toBe(expected.replace('USAGE', JSON.stringify(usage)))
+})
+
+test.each([
+  ['at its end', (long: string) => `{"say":"${long}","usage":{"n":0}}`],
+  ['at its beginning', (long: string) => `{"usage":{"n":0},"say":"${long}"}`],
+])('the empty usage of a long answer is replaced %s', (_where, answer) => {
+  const sent = answer('é'.repeat(100_000))
+  const text = written({ completion: JSON.parse(sent), bytes: Buffer.from(sent) })
+  expect(text).toBe(sent.replace('{"n":0}', JSON.stringify(usage)))
+})
+
+test('the empty usage in the middle of a long answer is not searched for: the answer is written anew', () => {
+  const long = 'a'.repeat(70_000)
+  const sent = `{"choices":[],"say":"${long}","usage":{"n":0},"more":"${long}"}`
+  const answer = JSON.parse(sent)
+  expect(withUsage({ completion: answer, bytes: Buffer.from(sent) }, usage)).toEqual({ ...answer, usage })
 })
 
 test('an empty usage behind many others is not searched for: the answer is written anew', () => {
   const bytes = (others: number) => Buffer.from(`[${'"usage":{"b":0},'.repeat(others)}"usage":{}]`)
   const answer = JSON.parse(JSON.stringify(completion('Hm.', { usage: {} })))
-  expect(withUsage({ completion: answer, bytes: bytes(99) }, usage)).toMatch(/10022}\]$/)
+  expect(written({ completion: answer, bytes: bytes(99) })).toMatch(/10022}\]$/)
   expect(withUsage({ completion: answer, bytes: bytes(900_000) }, usage)).toEqual({ ...answer, usage })
 })
 
