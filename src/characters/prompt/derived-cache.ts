@@ -2,7 +2,7 @@ import { type Message, textOf } from '../../openai/completion-request.ts'
 import type { Steps } from '../../work.ts'
 import type { CardTexts, ExpansionContext } from './card-texts.ts'
 import type { Section } from './composition.ts'
-import { overheadOfText } from './expanded-text-cache.ts'
+import { overheadOfName, overheadOfText } from './expanded-text-cache.ts'
 
 /** A value made from a card's texts, and the unknown macros in them. */
 interface Derived<T> {
@@ -63,7 +63,8 @@ export class DerivedCache<T> {
   }
 
   #set(owner: CardTexts, key: string | number, value: Derived<T>): void {
-    if (!owner.spend(this.#lengthOf(value.made))) return
+    const lengthOfKey = typeof key === 'string' ? key.length : 0
+    if (!owner.spend(this.#lengthOf(value.made) + lengthOfKey + value.unknown.size * overheadOfName)) return
     const map = this.#maps.get(owner) ?? new Map<string | number, Derived<T>>()
     this.#maps.set(owner, map)
     if (map.size >= this.#maxEntries) map.clear()

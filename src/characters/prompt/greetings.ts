@@ -6,7 +6,7 @@ import type { Card } from '../cards/card.ts'
 import { type Clock, clockAt } from '../macros/clock.ts'
 import { maxMacros } from '../macros/macros.ts'
 import { seededRandom } from '../macros/seeded-random.ts'
-import { type CardTexts, type ExpansionContext, expansionContextOf, textsOf } from './card-texts.ts'
+import { type CardTexts, type ExpansionContext, expansionContextOf, requestTextsOf, textsOf } from './card-texts.ts'
 import type { CompositionRequest } from './composition.ts'
 import { DerivedCache, lengthOf } from './derived-cache.ts'
 import { derivedAtOnce } from './segments.ts'
@@ -85,8 +85,8 @@ export function* shownGreetings(
   onText: (index: number, text: string) => void,
 ): Steps<void> {
   const { card } = persona
-  // A new settings object has its own cache, so that these texts do not displace the cached texts of prompts.
-  const texts = textsOf(card, { ...persona, userName: defaultUserName }, { systemPrompt: '' })
+  // The texts have their own cache, so that they do not displace the cached texts of prompts.
+  const texts = requestTextsOf(card, { ...persona, userName: defaultUserName }, { systemPrompt: '' }, true)
   for (const [index, raw] of card.greetings.entries()) {
     yield unitsOfShown + (raw.length >> 4)
     onText(index, yield* greetingText(texts, expansionContextOf(persona, { conversationId }), index))

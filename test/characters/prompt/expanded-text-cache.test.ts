@@ -1,5 +1,7 @@
+import { setImmediate as endOfTurn } from 'node:timers/promises'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
+import type { Card } from '../../../src/characters/cards/card.ts'
 import { readKey } from '../../../src/characters/lore/keys.ts'
 import { emptyNotes } from '../../../src/characters/lore/lorebook.ts'
 import { seededRandom } from '../../../src/characters/macros/seeded-random.ts'
@@ -9,8 +11,10 @@ import {
   requestTextsOf,
   textsOf,
 } from '../../../src/characters/prompt/card-texts.ts'
-import { UserCache } from '../../../src/characters/prompt/expanded-text-cache.ts'
+import { TextMemory, UserCache } from '../../../src/characters/prompt/expanded-text-cache.ts'
 import { examplesOf } from '../../../src/characters/prompt/segments.ts'
+import { thisProcess } from '../../../src/garbage.ts'
+import { TestClock } from '../../support/clock.ts'
 import { atOnce } from '../../support/composed.ts'
 import { cardOf } from '../../support/lore-cards.ts'
 import { often } from '../../support/often.ts'
@@ -32,6 +36,16 @@ const parts = [
 ]
 const text = fc.array(fc.constantFrom(...parts), { minLength: 1, maxLength: 5 }).map((all) => all.join(''))
 const key = fc.constantFrom('{{char}} the great', '<USER>!', '{{user}}{{weather}}', '{{random:a,b}}', '<bot>')
+
+/** Tries to cache a text of this length. @returns whether the text is cached */
+type CachingTexts = (key: string, length: number) => boolean
+
+function cachingTexts(cache: UserCache<CachingTexts>, card: Card, user: string): CachingTexts {
+  return cache.get(settings, card, user, (texts) => (key, length) => {
+    texts.setText(key, { text: 'x'.repeat(length), unknown: [] })
+    return texts.text(key) !== undefined
+  })
+}
 
 /** The result of an expansion, and its changes to the context. */
 function expanded(texts: CardTexts, index: number, raw: string, isKey: boolean, conversationId: string) {
@@ -107,11 +121,7 @@ it('users share the budget of their card: once it is spent, no text is cached, a
 })
 
 it('a text that alone exceeds the budget is not cached, and takes nothing from the budget', () => {
-  const cache = new UserCache<(key: string, length: number) => boolean>()
-  const caches = cache.get(settings, cardOf({}), 'Ada', (texts) => (key, length) => {
-    texts.setText(key, { text: 'x'.repeat(length), unknown: [] })
-    return texts.text(key) !== undefined
-  })
+  const caches = cachingTexts(new UserCache(), cardOf({}), 'Ada')
   expect([caches('a', 5 * 1024 ** 2), caches('b', 1000)]).toEqual([false, true])
 })
 
@@ -127,4 +137,84 @@ it('the example dialogues of many users are cached within the budget of their ca
   // Each user takes some 100 characters for each line, and the budget has 4 million.
   for (const user of ['Bea', 'Cid', 'Dan', 'Eve', 'Fay']) examplesFor(user)
   expect(examplesFor('Ada')).not.toBe(first)
+})
+
+it('all cards share one memory: the texts of the least recently used cards are removed, and no text of a hot card', () => {
+  const users = Array.from({ length: 6 }, (_, index) => `${index}`.padEnd(200, 'é'))
+  const cards = Array.from({ length: 12 }, () => cardOf({ description: `Ā${'{{user}}'.repeat(2990)}` }))
+  const hot = cardOf({ description: '{{user}} waters the moss.' })
+  const textsFor = (card: typeof hot, userName: string) => textsOf(card, { name: 'Moss', card, userName }, settings)
+  const expand = (card: typeof hot, userName: string) => {
+    const texts = textsFor(card, userName)
+    atOnce(texts.expand('description', card.description, expansionContextOf({ name: 'Moss' }, {})))
+    return texts
+  }
+  const hotTexts = expand(hot, 'Ada')
+  for (const card of cards) {
+    for (const user of users) expand(card, user)
+    expect(textsFor(hot, 'Ada')).toBe(hotTexts)
+  }
+  expect(hotTexts.isCached('description')).toBe(true)
+  const [user = ''] = users
+  const cached = cards.toReversed().map((card) => textsFor(card, user).isCached('description'))
+  // For each card, 3.6 million characters are cached, and the memory has room for 16 million.
+  expect(cached.filter((isCached) => isCached).length).toBeLessThan(6)
+  expect(cached[0]).toBe(true)
+})
+
+it('the users of many small cards are removed too', () => {
+  const cards = Array.from({ length: 300 }, () => cardOf({}))
+  const textsFor = (card: (typeof cards)[number], userName: string) => {
+    return textsOf(card, { name: 'Moss', card, userName }, settings)
+  }
+  const kept = cards.flatMap((card) =>
+    Array.from({ length: 99 }, (_, user) => ({ card, user, texts: textsFor(card, `User ${user}`) })),
+  )
+  const left = kept.toReversed().filter(({ card, user, texts }) => textsFor(card, `User ${user}`) === texts)
+  // A user counts at least 1,500 characters.
+  expect(left.length).toBeGreaterThan(1000)
+  expect(left.length).toBeLessThan(12_000)
+})
+
+it('an evicted card caches nothing more for a running request', () => {
+  const cache = new UserCache<CachingTexts>(new TextMemory(10_000))
+  const first = cachingTexts(cache, cardOf({}), 'Ada')
+  expect(first('a', 1000)).toBe(true)
+  expect(cachingTexts(cache, cardOf({}), 'Ada')('a', 7000)).toBe(true)
+  expect(first('b', 1000)).toBe(false)
+})
+
+it('the texts of a card are removed half a minute after their last use, if the card has many texts', () => {
+  const clock = new TestClock()
+  const cache = new UserCache<CachingTexts>(new TextMemory(undefined, clock))
+  const [large, small] = [cardOf({}), cardOf({})]
+  const largeTexts = cachingTexts(cache, large, 'Ada')
+  const smallTexts = cachingTexts(cache, small, 'Ada')
+  largeTexts('a', 600_000)
+  smallTexts('a', 400_000)
+  clock.advance(29_000)
+  expect(cachingTexts(cache, large, 'Ada')).toBe(largeTexts)
+  clock.advance(29_000)
+  expect(cachingTexts(cache, large, 'Ada')).toBe(largeTexts)
+  clock.advance(30_000)
+  expect(cachingTexts(cache, large, 'Ada')).not.toBe(largeTexts)
+  expect(cachingTexts(cache, small, 'Ada')).toBe(smallTexts)
+})
+
+it('removed texts, and texts of cards that are no longer used, are garbage', async () => {
+  const cache = new UserCache<CachingTexts>(new TextMemory(10_000))
+  const kept = cardOf({})
+  const refs = [kept, cardOf({})].map((card) => {
+    const texts = cachingTexts(cache, card, 'Ada')
+    texts('a', 1000)
+    return new WeakRef(texts)
+  })
+  await endOfTurn()
+  thisProcess().collect()
+  expect(refs.map((ref) => ref.deref() === undefined)).toEqual([false, true])
+  await endOfTurn()
+  cachingTexts(cache, cardOf({}), 'Ada')('a', 8000)
+  thisProcess().collect()
+  expect(refs[0]?.deref()).toBeUndefined()
+  expect(kept.greetings).toBeDefined()
 })
