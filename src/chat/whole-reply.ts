@@ -22,7 +22,8 @@ const searchedBytes = 64 * 1024
 
 /**
  * Replaces the empty usage of a whole answer. If the empty usage is found in the upstream's bytes, the other bytes stay
- * unchanged, and the result is the pieces of the new answer. It is not searched for behind many other usages, in the middle of a long answer, or if it is long.
+ * unchanged, and the result is the pieces of the new answer. It is not searched for behind many other usages, in the middle of a
+ * long answer, or if it is long.
  */
 export function withUsage({ bytes, completion }: ModelReply, usage: Usage): readonly Buffer[] | object {
   if (bytes && isShort({ usage: completion.usage }, maxUsageLength)) {

@@ -151,8 +151,8 @@ interface CachedUsers<T> {
 
 /**
  * A cache of one value for each user of a card. Each value gets its own `ExpandedTextCache`, and all these caches of a card share
- * one budget. All cards share one `TextMemory`. Without this cache, a whole completion costs 43 % more CPU time, because each prompt expands the card's texts again
- * (docs/performance.md).
+ * one budget. All cards share one `TextMemory`. Without this cache, a whole completion costs 43 % more CPU time, because each
+ * prompt expands the card's texts again (docs/performance.md).
  */
 export class UserCache<T> {
   readonly #bySettings = new WeakMap<PromptSettings, WeakMap<Card, CachedUsers<T>>>()
