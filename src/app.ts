@@ -155,8 +155,8 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
     limits: config.limits,
   })
 
-  await app.register(keysPlugin, { prefix: '/keys', store: stores.access, guard })
-  await app.register(auditPlugin, { guard, audit: stores.audit })
+  await app.register(keysPlugin, { prefix: '/keys', store: stores.access, guard, workOf })
+  await app.register(auditPlugin, { guard, audit: stores.audit, workOf })
 
   await app.register(charactersPlugin, {
     prefix: '/characters',

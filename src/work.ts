@@ -213,6 +213,34 @@ export class Scheduler {
   }
 }
 
+/** The units to find a row and read it. The texts of the row count one unit more for each character. */
+const unitsPerRow = 500
+
+/**
+ * Reads some rows of a database, and makes an item of each row. The query itself is one step, so it must be short: a list reads
+ * few rows at a time.
+ * @param queryUnits the cost of the query, without the cost of the rows
+ */
+export function* readRows<Row extends object, Item>(
+  query: () => readonly Row[],
+  toItem: (row: Row) => Item,
+  queryUnits = unitsPerClockRead,
+): Steps<readonly Item[]> {
+  yield queryUnits
+  const items: Item[] = []
+  for (const row of query()) {
+    items.push(toItem(row))
+    yield unitsPerRow + lengthOfTexts(row)
+  }
+  return items
+}
+
+function lengthOfTexts(row: object): number {
+  let length = 0
+  for (const value of Object.values(row)) if (typeof value === 'string') length += value.length
+  return length
+}
+
 /**
  * Work without slices, for commands, because no requests wait in a command. All steps together have the budget of one request.
  */

@@ -1,6 +1,7 @@
 import type { Actor } from '../audit/record.ts'
 import type { AccountLimits, LimitName, Limits } from '../limit-values.ts'
 import { controlCharacters, type NameRule, nameProblem } from '../text.ts'
+import type { Work } from '../work.ts'
 import type { ModelList } from './model-lists.ts'
 
 /**
@@ -102,8 +103,11 @@ export interface AccessStore {
   createKey(request: KeyRequest, by?: Actor): Promise<NewKey>
   /** All keys, or the keys of one account, oldest first, and keys of the same second by id. Refuses an unknown account. */
   listKeys(account?: string): Promise<readonly Key[]>
-  /** At most `limit` keys of an account after the key `after`, in the order of `listKeys`. Keys that have ended are included. */
-  keysAfter(account: number, after: KeyPosition | undefined, limit: number): Promise<readonly Key[]>
+  /**
+   * At most `limit` keys of an account after the key `after`, in the order of `listKeys`. Keys that have ended are included, but
+   * their models may be missing.
+   */
+  keysAfter(account: number, after: KeyPosition | undefined, limit: number, work: Work): Promise<readonly Key[]>
   /**
    * Creates a successor of a key. The old key works for `overlapSeconds` more; with 0 it ends immediately. Finds the key as
    * `revokeKey` does. Refuses an unknown key, and several matching keys. With the code `key_ended`, refuses a key that has ended

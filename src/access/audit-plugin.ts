@@ -1,22 +1,24 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { AuditRecord, AuditTrail } from '../audit/record.ts'
 import { ApiError } from '../errors.ts'
+import type { WorkOf } from '../http/json.ts'
 import { answers, refusals, security } from '../http/openapi-fields.ts'
 import { ChatError } from '../openai/completion.ts'
 import { AuditList, AuditQuery } from './audit-schemas.ts'
 import { callerOf, type Guard, requireScope } from './guard.ts'
-import { readPage } from './pages.ts'
+import { sendPage } from './pages.ts'
 
 /** The objects that the route of the audit trail uses. */
 export interface AuditOptions {
   readonly guard: Guard
   readonly audit: AuditTrail
+  readonly workOf: WorkOf
 }
 
 const defaultLimit = 100
 
 /** `GET /audit`. A key with the scope `admin` gets all records. A key with the scope `keys` gets the records of its account. */
-export const auditPlugin: FastifyPluginAsyncTypebox<AuditOptions> = async (app, { guard, audit }) => {
+export const auditPlugin: FastifyPluginAsyncTypebox<AuditOptions> = async (app, { guard, audit, workOf }) => {
   app.get(
     '/audit',
     {
@@ -32,18 +34,18 @@ export const auditPlugin: FastifyPluginAsyncTypebox<AuditOptions> = async (app, 
         response: answers({ 200: AuditList }, ChatError, [...refusals, 400]),
       },
     },
-    async (request) => {
+    async (request, reply) => {
       const { account: own, scopes } = callerOf(request)
       const { limit = defaultLimit, account, ...filters } = request.query
       const isOperator = scopes.includes('admin')
       if (account !== undefined && !isOperator) throw othersAccounts()
       const scope = isOperator ? { accountName: account } : { accountName: own.name, accountId: own.id }
-      const { items, hasMore } = await readPage<AuditRecord>({
+      return sendPage<AuditRecord>(request, reply, workOf, {
         limit,
-        read: (last, count) => audit.list({ ...filters, ...(last && { after: last.id }), ...scope, limit: count }),
-        lengthOf: ({ before, after }) => JSON.stringify([before, after]).length,
+        read: (last, count, work) =>
+          audit.list({ ...filters, ...(last && { after: last.id }), ...scope, limit: count }, work),
+        bodyOf: (record) => record,
       })
-      return { object: 'list', data: items, has_more: hasMore }
     },
   )
 }

@@ -2,6 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from '@sinclair/typebox'
 import type { FastifyReply } from 'fastify'
 import { ApiError, invalidField } from '../errors.ts'
+import type { WorkOf } from '../http/json.ts'
 import { answers, refusals, security, type TypedInstance } from '../http/openapi-fields.ts'
 import { ChatError } from '../openai/completion.ts'
 import { AccessError, type AccessStore, type Key, type KeyPosition, keyNameProblem, type NewKey } from './access.ts'
@@ -19,13 +20,14 @@ import {
   RotationBody,
 } from './key-body.ts'
 import { type ModelList, modelListOf, modelListProblem } from './model-lists.ts'
-import { readPage } from './pages.ts'
+import { sendPage } from './pages.ts'
 import { hasEnded, isPast } from './refusals.ts'
 
 /** The objects that the routes of keys use. */
 export interface KeysOptions {
   readonly store: AccessStore
   readonly guard: Guard
+  readonly workOf: WorkOf
 }
 
 /** The error statuses of the routes that make keys. */
@@ -35,17 +37,18 @@ const writeRefusals = [...refusals, 400, 413, 415, 507]
  * The routes of the working keys of the caller's account, for an application that creates keys for its users. A key cannot
  * create, rotate or revoke a key with more permissions than its own. Only a key with the scope `admin` may revoke any key.
  */
-export const keysPlugin: FastifyPluginAsyncTypebox<KeysOptions> = async (app, { store, guard }) => {
+export const keysPlugin: FastifyPluginAsyncTypebox<KeysOptions> = async (app, options) => {
+  const { store, guard } = options
   app.addHook('onRequest', guard.admitApiKey)
   app.addHook('onRequest', requireScope('keys', 'admin'))
   // The permissions of the key may have changed since the request was admitted.
   app.addHook('preHandler', guard.recheck)
 
-  addListRoutes(app, store, guard)
+  addListRoutes(app, options)
   addKeyRoutes(app, store, guard)
 }
 
-function addListRoutes(app: TypedInstance, store: AccessStore, guard: Guard): void {
+function addListRoutes(app: TypedInstance, { store, guard, workOf }: KeysOptions): void {
   const positionOf = async (account: number, id: string | undefined): Promise<KeyPosition | undefined> => {
     if (id === undefined) return undefined
     const key = await store.readKey(id)
@@ -67,17 +70,17 @@ function addListRoutes(app: TypedInstance, store: AccessStore, guard: Guard): vo
         response: answers({ 200: KeyList }, ChatError, [...refusals, 400]),
       },
     },
-    async (request) => {
+    async (request, reply) => {
       await guard.settle()
       const { account } = callerOf(request)
       const { limit = maxKeys, after } = request.query
       const start = await positionOf(account.id, after)
-      const { items, hasMore } = await readPage<Key>({
+      return sendPage<Key>(request, reply, workOf, {
         limit,
-        read: (last, count) => store.keysAfter(account.id, last ?? start, count),
-        lengthOf: (key) => (hasEnded(key) ? undefined : JSON.stringify(key.models).length),
+        read: (last, count, work) => store.keysAfter(account.id, last ?? start, count, work),
+        isListed: (key) => !hasEnded(key),
+        bodyOf: keyBody,
       })
-      return { object: 'list' as const, data: items.map(keyBody), has_more: hasMore }
     },
   )
 

@@ -5,6 +5,7 @@ import type { PostgresDatabase, Transaction } from '../storage/postgres/database
 import { ShortLivedCache } from '../storage/postgres/short-lived-cache.ts'
 import { withoutStandby } from '../storage/postgres/standby.ts'
 import { unixSeconds } from '../time.ts'
+import { readRows, type Work } from '../work.ts'
 import type {
   AccessStore,
   Account,
@@ -137,14 +138,17 @@ export class PostgresAccessStore implements AccessStore {
     })
   }
 
-  async keysAfter(account: number, after: KeyPosition | undefined, limit: number): Promise<readonly Key[]> {
+  async keysAfter(account: number, after: KeyPosition | undefined, limit: number, work: Work): Promise<readonly Key[]> {
     const { created = 0, id = '' } = after ?? {}
     const rows = await this.#database.read(
       (sql) => sql<KeyRow[]>`
         ${sql.unsafe(selectKeys)} WHERE keys.account = ${account} AND (keys.created, keys.id) > (${created}, ${id})
         ORDER BY keys.created, keys.id LIMIT ${limit}`,
     )
-    return rows.map(toKey)
+    return work.run(
+      'limit',
+      readRows(() => rows, toKey),
+    )
   }
 
   rotateKey(prefixOrKey: string, overlapSeconds: number, by = commandLine): Promise<NewKey> {

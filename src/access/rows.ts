@@ -45,12 +45,23 @@ export const selectAdmins = `
   SELECT keys.scopes, keys.revoked, keys.expires, accounts.suspended
   FROM keys JOIN accounts ON accounts.id = keys.account WHERE keys.scopes LIKE '%admin%'`
 
-/** Selects rows for `toKey`. The reason for naming each column is at `columns` in `postgres-accounts.ts`. */
-export const selectKeys = `
+/** SQL that selects rows for `toKey`. @param models the SQL of the key's list of models */
+const selectKeysWith = (models: string) => `
   SELECT keys.id, keys.account, keys.prefix, keys.name, keys.digest, keys.scopes, keys.created, keys.expires,
-    keys.revoked, keys.last_used, keys.limits, keys.models, accounts.name AS account_name, accounts.created AS account_created,
+    keys.revoked, keys.last_used, keys.limits, ${models} AS models, accounts.name AS account_name, accounts.created AS account_created,
     accounts.suspended AS account_suspended, accounts.limits AS account_limits, accounts.models AS account_models
   FROM keys JOIN accounts ON accounts.id = keys.account`
+
+/** Selects rows for `toKey`. The reason for naming each column is at `columns` in `postgres-accounts.ts`. */
+export const selectKeys = selectKeysWith('keys.models')
+
+/**
+ * Selects rows for `toKey`, without the models of keys that had ended at `$now`. SQLite needs 0.3 ms to read a list of 100 kB, and
+ * an account may have thousands of ended keys.
+ */
+export const selectKeysWithoutEndedModels = selectKeysWith(
+  'CASE WHEN keys.revoked <= $now OR keys.expires <= $now THEN NULL ELSE keys.models END',
+)
 
 /** The key of a row. */
 export function toKey(row: KeyRow): Key {

@@ -7,7 +7,7 @@ import type { PacedWrites } from '../storage/paced-writes.ts'
 import { VersionedCache } from '../storage/versioned-cache.ts'
 import { inTransaction } from '../storage/write-lock.ts'
 import { unixSeconds } from '../time.ts'
-import { noAccount } from '../work.ts'
+import { noAccount, readRows, type Work } from '../work.ts'
 import type {
   AccessStore,
   Account,
@@ -23,7 +23,7 @@ import { digestKey } from './key.ts'
 import { type ModelList, modelsToStore } from './model-lists.ts'
 import { newKeys } from './new-key.ts'
 import { checkAdminIsLeft, limited, matchingKey, revoked, rotated, searchablePrefix, withModels } from './policy.ts'
-import { type KeyRow, keyWithDigest, selectKeys, toKey } from './rows.ts'
+import { type KeyRow, keyWithDigest, selectKeys, selectKeysWithoutEndedModels, toKey } from './rows.ts'
 import { SqliteAccounts } from './sqlite-accounts.ts'
 
 /** Accounts and keys in SQLite. */
@@ -33,7 +33,7 @@ export class SqliteAccessStore implements AccessStore {
   readonly #keyByDigest: Statement<[string], KeyRow>
   readonly #matchingKeys: Statement<{ digest: string; given: string; beginning: string | null }, KeyRow>
   readonly #keyById: Statement<[string], KeyRow>
-  readonly #keysAfter: Statement<[account: number, created: number, id: string, limit: number], KeyRow>
+  readonly #keysAfter: Statement<{ account: number; created: number; id: string; limit: number; now: number }, KeyRow>
   readonly #noteUse: Statement<[number, string]>
   /** Keys by digest and by id. Unknown keys are not cached, because an attacker can invent any number of keys. */
   readonly #cache: VersionedCache<Key>
@@ -52,7 +52,8 @@ export class SqliteAccessStore implements AccessStore {
       ORDER BY keys.prefix`)
     this.#keyById = database.prepare(`${selectKeys} WHERE keys.id = ?`)
     this.#keysAfter = database.prepare(`
-      ${selectKeys} WHERE keys.account = ? AND (keys.created, keys.id) > (?, ?) ORDER BY keys.created, keys.id LIMIT ?`)
+      ${selectKeysWithoutEndedModels} WHERE keys.account = $account AND (keys.created, keys.id) > ($created, $id)
+      ORDER BY keys.created, keys.id LIMIT $limit`)
     this.#noteUse = database.prepare('UPDATE keys SET last_used = ? WHERE id = ?')
   }
 
@@ -149,9 +150,13 @@ export class SqliteAccessStore implements AccessStore {
       .map(toKey)
   }
 
-  async keysAfter(account: number, after: KeyPosition | undefined, limit: number): Promise<readonly Key[]> {
+  async keysAfter(account: number, after: KeyPosition | undefined, limit: number, work: Work): Promise<readonly Key[]> {
     const { created = 0, id = '' } = after ?? {}
-    return this.#keysAfter.all(account, created, id, limit).map(toKey)
+    const values = { account, created, id, limit, now: unixSeconds() }
+    return work.run(
+      'limit',
+      readRows(() => this.#keysAfter.all(values), toKey),
+    )
   }
 
   async rotateKey(prefixOrKey: string, overlapSeconds: number, by = commandLine): Promise<NewKey> {

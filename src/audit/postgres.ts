@@ -1,5 +1,6 @@
 import type { PostgresDatabase, Queries, Transaction } from '../storage/postgres/database.ts'
 import { escapeNul, unescapeNul } from '../storage/postgres/texts.ts'
+import { readRows, type Work, workAtOnce } from '../work.ts'
 import type { Actor, AuditEntry, AuditQuestion, AuditRecord, AuditTrail } from './record.ts'
 import { type AuditRow, auditColumns, recordOf, toRecord, toRow, unknownAfter } from './rows.ts'
 
@@ -62,19 +63,23 @@ export class PostgresAuditTrail implements AuditTrail {
     this.#database = database
   }
 
-  list(question: AuditQuestion): Promise<readonly AuditRecord[]> {
+  async list(question: AuditQuestion, work: Work = workAtOnce()): Promise<readonly AuditRecord[]> {
     const { after, limit } = question
-    return this.#database.read(async (sql) => {
+    const rows = await this.#database.read(async (sql) => {
       const filter = conditions(sql, question)
       const [last] =
         after === undefined
           ? [{ seq: 0 }]
           : await sql<{ seq: number }[]>`SELECT seq FROM audit_records WHERE id = ${withoutNul(after)} ${filter}`
       if (!last) throw unknownAfter()
-      const rows = await sql<AuditRow[]>`
+      return await sql<AuditRow[]>`
         SELECT ${sql.unsafe(auditColumns)} FROM audit_records WHERE seq > ${last.seq} ${filter} ORDER BY seq LIMIT ${limit}`
-      return rows.map((row) => toRecord({ ...row, target: row.target && unescapeNul(row.target) }))
     })
+    const toUnescaped = (row: AuditRow) => toRecord({ ...row, target: row.target && unescapeNul(row.target) })
+    return await work.run(
+      'limit',
+      readRows(() => rows, toUnescaped),
+    )
   }
 
   async record(by: Actor, entry: AuditEntry): Promise<void> {

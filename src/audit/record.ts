@@ -1,4 +1,5 @@
 import type { Prunable } from '../storage/prune.ts'
+import type { Work } from '../work.ts'
 
 /** The actions of audit records. Operators see these names. */
 export const auditActions = [
@@ -88,9 +89,10 @@ export interface AuditQuestion {
 export interface AuditTrail extends Prunable {
   /**
    * Up to `limit` records in the order of their changes. A caller that continues after the last record misses no record.
+   * @param work the work of the request; by default all records are read without interruption
    * @throws ApiError 400 when `after` is not the id of a record that matches the filters
    */
-  list(question: AuditQuestion): Promise<readonly AuditRecord[]>
+  list(question: AuditQuestion, work?: Work): Promise<readonly AuditRecord[]>
   /** Writes the audit record of a change that is not made in the database, such as a reload of `models.json`. */
   record(by: Actor, entry: AuditEntry): Promise<void>
 }

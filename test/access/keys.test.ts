@@ -4,6 +4,8 @@ import { makeKey } from '../../src/access/key.ts'
 import type { KeyBody } from '../../src/access/key-body.ts'
 import { PostgresAccessStore } from '../../src/access/postgres.ts'
 import { SqliteAccessStore } from '../../src/access/sqlite.ts'
+import { openSqliteStores } from '../../src/stores/stores.ts'
+import { workAtOnce } from '../../src/work.ts'
 import { eventually } from '../support/eventually.ts'
 import { expectError } from '../support/http.ts'
 import { type RequestOptions, serviceForThisTest, startTestService, type TestService } from '../support/service.ts'
@@ -76,6 +78,18 @@ describe('GET /keys', () => {
     expect(first.has_more).toBe(true)
     const rest = await page(`?after=${first.data.at(-1)?.id}`, panel)
     expect([first.data.length + rest.data.length, rest.has_more]).toEqual([61, false])
+  })
+
+  it('does not read the lists of models of ended keys', async () => {
+    const { access } = openSqliteStores(':memory:')
+    const account = await access.createAccount('ann')
+    const request = { account: 'ann', scopes: ['chat'], models: ['best'] } as const
+    const ended = await access.createKey(request)
+    await access.createKey(request)
+    await access.revokeKey(ended.key.id)
+    const keys = await access.keysAfter(account.id, undefined, 20, workAtOnce())
+    expect(keys).toHaveLength(2)
+    for (const key of keys) expect(key.models).toEqual(key.id === ended.key.id ? null : ['best'])
   })
 
   it.each(['limit=0', 'limit=1001', 'after=key_0', 'after=other'])('refuses %s', async (query) => {

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { findAccount, type Key } from '../../src/access/access.ts'
 import { openPostgresStores } from '../../src/stores/postgres.ts'
 import { openSqliteStores, type Stores } from '../../src/stores/stores.ts'
+import { Scheduler } from '../../src/work.ts'
 import { importInto } from '../support/account-files.ts'
 import { temporaryFolder } from '../support/service.ts'
 import { newPostgresDatabase } from '../support/shared-postgres.ts'
@@ -98,6 +99,13 @@ describe.each(['SQLite', 'PostgreSQL'])('the stores beside plants in %s', (engin
     expect(await wholeSource(characters, 1, 'Fern', 'a'.repeat(64))).toStrictEqual(Buffer.from([0, 255]))
     expect(await characters.remove(1, 'Fern')).toBe(true)
     expect(await characters.list(1, '', 9)).toStrictEqual([])
+  })
+
+  it('stop reading a list when the client has left', async () => {
+    const { access, audit } = stores()
+    const work = new Scheduler().workOf({ account: 1, signal: AbortSignal.abort(new Error('left')) })
+    await expect(access.keysAfter(1, undefined, 20, work)).rejects.toThrow('left')
+    await expect(audit.list({ limit: 20 }, work)).rejects.toThrow('left')
   })
 
   it('count spent tokens once', async () => {

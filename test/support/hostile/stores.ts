@@ -58,6 +58,23 @@ async function fillLedger(sql: TestSql): Promise<void> {
   )
 }
 
+/** A text of 51,000 characters of two bytes, as long as the longest list of models: it makes rows of keys and records large. */
+const longModels = `["${Array.from({ length: 100 }, (_none, index) => `model-${index}`.padEnd(255, 'é')).join('","')}"]`
+const fillEndedKeys = (sql: TestSql) =>
+  fillTable(
+    sql,
+    'keys',
+    'id, account, prefix, digest, scopes, created, revoked, limits, models',
+    `'key_' || n, ${firstAccount}, 'cv_ended-' || n, 'digest ' || n, 'chat', 1, 5, '{}', '${longModels}'`,
+    2000,
+  )
+async function fillAudit(sql: TestSql): Promise<void> {
+  const columns = 'seq, id, at, actor, action, account, account_name, after'
+  const values = (facts: string) => `'key.limited', ${firstAccount}, 'account-1', '{"models":${facts}}'`
+  await fillTable(sql, 'audit_records', columns, `1000000 + n, 'long ' || n, 5, 'key', ${values(longModels)}`, 2000)
+  await fillTable(sql, 'audit_records', columns, `2000000 + n, 'short ' || n, 5, 'key', ${values('null')}`, 300_000)
+}
+
 interface StoreRow extends Partial<Row> {
   readonly name: string
   readonly fill: (sql: TestSql) => Promise<void>
@@ -129,6 +146,20 @@ export const stores: readonly Row[] = [
     attack: async (attacker) => {
       await attacker.send('/characters?tag=none')
       await attacker.send('/characters?limit=1000')
+    },
+  }),
+  ...onBoth({
+    name: 'keys of an account with 2,000 ended keys that have long lists of models',
+    fill: fillEndedKeys,
+    attack: get('/keys'),
+  }),
+  ...onBoth({
+    name: 'a page of long audit records, and an action that none of 300,000 records has',
+    isLargest: true,
+    fill: fillAudit,
+    attack: async (attacker) => {
+      await attacker.send('/audit?limit=1000')
+      await attacker.send('/audit?action=models.reloaded')
     },
   }),
   ...onBoth({
