@@ -54,7 +54,10 @@ export const charactersPlugin: FastifyPluginAsyncTypebox<CharactersOptions> = as
     },
     async (request) => {
       const { limit = standardPage, after = '', tag } = request.query
-      const found = await library.list(callerOf(request).account.id, after, limit + 1, tag)
+      const account = callerOf(request).account.id
+      const found = await whileConnected(request, (signal) =>
+        library.list(account, after, limit + 1, tag, workOf(request, signal)),
+      )
       return { object: 'list', data: found.slice(0, limit).map(listBody), has_more: found.length > limit }
     },
   )

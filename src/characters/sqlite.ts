@@ -7,6 +7,7 @@ import { VersionedCache } from '../storage/versioned-cache.ts'
 import { withWriteErrors } from '../storage/write-error.ts'
 import { inTransaction } from '../storage/write-lock.ts'
 import { unixSeconds } from '../time.ts'
+import { readRows, type Work, workAtOnce } from '../work.ts'
 import type { CardAbout } from './cards/summary.ts'
 import {
   type CharacterKey,
@@ -131,8 +132,16 @@ export class SqliteCharacterStore implements CharacterStore {
     return row && toSource(row, (upload) => this.#pieces.read(upload))
   }
 
-  async list(account: number, after: string, limit: number): Promise<readonly StoredCharacter[]> {
-    return this.#list.all(account, after, limit).map(toCharacter)
+  async list(
+    account: number,
+    after: string,
+    limit: number,
+    work: Work = workAtOnce(),
+  ): Promise<readonly StoredCharacter[]> {
+    return work.run(
+      'tag',
+      readRows(() => this.#list.all(account, after, limit), toCharacter),
+    )
   }
 
   async remove(account: number, name: string, by = commandLine): Promise<boolean> {

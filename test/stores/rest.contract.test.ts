@@ -102,10 +102,11 @@ describe.each(['SQLite', 'PostgreSQL'])('the stores beside plants in %s', (engin
   })
 
   it('stop reading a list when the client has left', async () => {
-    const { access, audit } = stores()
+    const { access, audit, characters } = stores()
     const work = new Scheduler().workOf({ account: 1, signal: AbortSignal.abort(new Error('left')) })
     await expect(access.keysAfter(1, undefined, 20, work)).rejects.toThrow('left')
     await expect(audit.list({ limit: 20 }, work)).rejects.toThrow('left')
+    await expect(characters.list(1, '', 20, work)).rejects.toThrow('left')
   })
 
   it('count spent tokens once', async () => {

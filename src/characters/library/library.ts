@@ -1,9 +1,8 @@
 import { basename, join, relative } from 'node:path'
-import { setImmediate as endOfTurn } from 'node:timers/promises'
 import { freeBytes } from '../../bytes.ts'
 import type { Config } from '../../config.ts'
 import type { CountedWork } from '../../http/bytes-in-flight.ts'
-import { noAccount, type Work, workAtOnce } from '../../work.ts'
+import { noAccount, type Steps, type Work, workAtOnce } from '../../work.ts'
 import type { Lorebook } from '../lore/lorebook.ts'
 import { CardCache, memoryOf } from './card-cache.ts'
 import {
@@ -19,8 +18,10 @@ import { type FoundCharacter, findCharacter } from './lookup.ts'
 import { originOf, type PublicCard, PublicCards, starterFolder } from './public-cards.ts'
 import { type FolderFile, realPath, type UnreadableFile, WatchedFolder } from './watched-folder.ts'
 
-/** The most characters of a list that are read in one turn of the event loop: this takes a few milliseconds. */
-const rowsOfTurn = 200
+/** The most characters of one query, which is one step. */
+const rowsOfQuery = 200
+/** The units to compare and sort a character of a page. */
+const unitsPerCharacter = 100
 
 /** The options of a library. */
 export interface LibraryOptions {
@@ -199,15 +200,23 @@ export class CharacterLibrary {
   /**
    * At most `limit` characters that an account can play, after the name `after`, in the order of `compareNames`.
    * @param tag only characters with this tag, compared without regard to case
+   * @param work the work of the request; by default the list is read without interruption
    */
-  async list(account: number | null, after: string, limit: number, tag?: string): Promise<readonly ListedCharacter[]> {
+  async list(
+    account: number | null,
+    after: string,
+    limit: number,
+    tag?: string,
+    work: Work = workAtOnce(),
+  ): Promise<readonly ListedCharacter[]> {
     await this.#scanned()
     const wanted = tag === undefined ? undefined : foldName(tag)
     const found: ListedCharacter[] = []
     for (let from = after; ; ) {
       // For a tag, whole pages are read: to find a rare tag with pages of a small `limit`, hundreds of pages would be read.
-      const rows = wanted === undefined ? Math.min(limit - found.length, rowsOfTurn) : rowsOfTurn
-      const page = await this.#page(account, from, rows)
+      const rows = wanted === undefined ? Math.min(limit - found.length, rowsOfQuery) : rowsOfQuery
+      const own = account === null ? [] : await this.#store.list(account, from, rows, work)
+      const page = await work.run('tag', this.#withPublic(own, from, rows))
       for (const character of page) {
         const isWanted = wanted === undefined || character.about.tags.some((each) => foldName(each) === wanted)
         if (isWanted) found.push(character)
@@ -215,14 +224,14 @@ export class CharacterLibrary {
       const last = page.at(-1)
       if (!last || page.length < rows || found.length >= limit) return found.slice(0, limit)
       from = last.name
-      await endOfTurn()
     }
   }
 
-  async #page(account: number | null, after: string, limit: number): Promise<readonly ListedCharacter[]> {
-    const own = account === null ? [] : await this.#store.list(account, after, limit)
+  /** The first `limit` of an account's characters and the public ones, which come after the name `after`. */
+  *#withPublic(own: readonly ListedCharacter[], after: string, limit: number): Steps<readonly ListedCharacter[]> {
     const names = new Set(own.map(({ name }) => name))
     const others = this.#public.listed.filter(({ name }) => compareNames(name, after) > 0 && !names.has(name))
+    yield unitsPerCharacter * (own.length + this.#public.listed.length)
     return [...own, ...others].sort((a, b) => compareNames(a.name, b.name)).slice(0, limit)
   }
 
