@@ -55,11 +55,16 @@ export class KeyWatch {
 
 const writeIntervalMs = 60_000
 
-/** Writes when keys were last used: all keys in one write, a minute after the first use. So no request waits for the write. */
+/** The most keys of one write, which is one transaction. */
+const batchSize = 500
+
+/** Writes when keys were last used, a minute after the first use. So no request waits for the write. */
 export class KeyUses {
   readonly #store: Pick<AccessStore, 'noteUses'>
   #uses = new Map<string, number>()
   #timer: NodeJS.Timeout | undefined
+  /** Resolves when all earlier writes have ended. */
+  #writing = Promise.resolve()
 
   constructor(store: Pick<AccessStore, 'noteUses'>) {
     this.#store = store
@@ -72,13 +77,19 @@ export class KeyUses {
   }
 
   /** Writes the uses that are not written yet. */
-  async flush(): Promise<void> {
+  flush(): Promise<void> {
     clearTimeout(this.#timer)
     this.#timer = undefined
-    if (this.#uses.size === 0) return
-    const uses = this.#uses
+    const uses = [...this.#uses]
     this.#uses = new Map()
-    // A failed write, for example on a full disk, must not refuse requests. The next use of a key is noted again.
-    await this.#store.noteUses(uses).catch(() => {})
+    this.#writing = this.#writing.then(() => this.#write(uses))
+    return this.#writing
+  }
+
+  async #write(uses: readonly (readonly [id: string, moment: number])[]): Promise<void> {
+    for (let begin = 0; begin < uses.length; begin += batchSize) {
+      // A failed write, for example on a full disk, must not refuse requests. The next use of a key is noted again.
+      await this.#store.noteUses(new Map(uses.slice(begin, begin + batchSize))).catch(() => {})
+    }
   }
 }

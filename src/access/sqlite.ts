@@ -229,7 +229,8 @@ export class SqliteAccessStore implements AccessStore {
 
   async noteUses(uses: ReadonlyMap<string, number>): Promise<void> {
     // The cache is not emptied: no reader of the cache uses the last use of a key.
-    inTransaction(this.#database, () => uses.forEach((moment, id) => void this.#noteUse.run(moment, id)))
+    const note = () => uses.forEach((moment, id) => void this.#noteUse.run(moment, id))
+    await this.#paced.run(noAccount, () => inTransaction(this.#database, note))
   }
 
   #createKey(request: KeyRequest): NewKey {

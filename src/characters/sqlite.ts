@@ -7,7 +7,7 @@ import { VersionedCache } from '../storage/versioned-cache.ts'
 import { withWriteErrors } from '../storage/write-error.ts'
 import { inTransaction } from '../storage/write-lock.ts'
 import { unixSeconds } from '../time.ts'
-import { readRows, type Work, workAtOnce } from '../work.ts'
+import { noAccount, readRows, type Work, workAtOnce } from '../work.ts'
 import type { CardAbout } from './cards/summary.ts'
 import {
   type CharacterKey,
@@ -168,7 +168,7 @@ export class SqliteCharacterStore implements CharacterStore {
     const note = () => {
       for (const version of versions) this.#versionTable.noteUse(version, moment)
     }
-    withWriteErrors(() => inTransaction(this.#database, note))
+    await this.#paced.run(noAccount, () => withWriteErrors(() => inTransaction(this.#database, note)))
   }
 
   async purge(after: CharacterKey | null, usedSince: number, by = serviceActor()): Promise<PurgeStep> {

@@ -1,6 +1,8 @@
 import { setImmediate as endOfTurn } from 'node:timers/promises'
 import { expect, it, onTestFinished, vi } from 'vitest'
+import { KeyUses } from '../../src/access/keys-in-use.ts'
 import { PacedWrites } from '../../src/storage/paced-writes.ts'
+import { openSqliteStores } from '../../src/stores/stores.ts'
 import { Scheduler } from '../../src/work.ts'
 import { startTestService } from '../support/service.ts'
 
@@ -60,4 +62,27 @@ it('a new key waits as a write of the account that creates the key', async () =>
   expect(ofAnn).toBeGreaterThan(0)
   expect(ofOwner).toBeGreaterThan(0)
   expect(ofAnn).not.toBe(ofOwner)
+})
+
+it('the last uses of 1,200 keys are three writes, and a later flush waits for all of them', async () => {
+  const sizes: number[] = []
+  const uses = new KeyUses({
+    async noteUses(noted) {
+      await endOfTurn()
+      sizes.push(noted.size)
+    },
+  })
+  for (let index = 0; index < 1200; index++) uses.note(`key_${index}`)
+  void uses.flush()
+  await uses.flush()
+  expect(sizes).toEqual([500, 500, 200])
+})
+
+it('the uses of keys and characters wait for their share of the time', async () => {
+  const run = vi.spyOn(PacedWrites.prototype, 'run')
+  onTestFinished(() => run.mockRestore())
+  const { access, characters } = openSqliteStores(':memory:')
+  await access.noteUses(new Map([['key_1', 5]]))
+  await characters.noteUses([{ account: 1, name: 'Fern', digest: 'a' }], 5)
+  expect(run).toHaveBeenCalledTimes(2)
 })
