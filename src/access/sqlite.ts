@@ -31,7 +31,8 @@ export class SqliteAccessStore implements AccessStore {
   readonly #database: Database
   readonly #accounts: SqliteAccounts
   readonly #keyByDigest: Statement<[string], KeyRow>
-  readonly #matchingKeys: Statement<{ digest: string; given: string; beginning: string | null }, KeyRow>
+  readonly #namedKeys: Statement<{ digest: string; given: string }, KeyRow>
+  readonly #keysBeginningWith: Statement<{ beginning: string | null }, KeyRow>
   readonly #keyById: Statement<[string], KeyRow>
   readonly #keysAfter: Statement<{ account: number; created: number; id: string; limit: number; now: number }, KeyRow>
   readonly #noteUse: Statement<[number, string]>
@@ -46,10 +47,12 @@ export class SqliteAccessStore implements AccessStore {
     this.#accounts = new SqliteAccounts(database)
     this.#cache = new VersionedCache(changes)
     this.#keyByDigest = database.prepare(`${selectKeys} WHERE keys.digest = ?`)
-    this.#matchingKeys = database.prepare(`
-      ${selectKeys} WHERE keys.digest = $digest OR keys.id = $given OR keys.prefix = $given
-        OR substr(keys.prefix, 1, length($beginning)) = $beginning
-      ORDER BY keys.prefix`)
+    this.#namedKeys = database.prepare(
+      `${selectKeys} WHERE keys.digest = $digest OR keys.id = $given OR keys.prefix = $given`,
+    )
+    this.#keysBeginningWith = database.prepare(
+      `${selectKeys} WHERE substr(keys.prefix, 1, length($beginning)) = $beginning ORDER BY keys.prefix`,
+    )
     this.#keyById = database.prepare(`${selectKeys} WHERE keys.id = ?`)
     this.#keysAfter = database.prepare(`
       ${selectKeysWithoutEndedModels} WHERE keys.account = $account AND (keys.created, keys.id) > ($created, $id)
@@ -259,7 +262,10 @@ export class SqliteAccessStore implements AccessStore {
 
   #named(given: string): Key {
     const digest = digestKey(given)
-    return matchingKey(this.#matchingKeys.all({ digest, given, beginning: searchablePrefix(given) }), given, digest)
+    // A search for the beginning of a prefix reads all keys, so it runs only if no key has this id, prefix or secret.
+    const named = this.#namedKeys.all({ digest, given })
+    const rows = named.length > 0 ? named : this.#keysBeginningWith.all({ beginning: searchablePrefix(given) })
+    return matchingKey(rows, given, digest)
   }
 
   #setRevoked(key: Key): Key {

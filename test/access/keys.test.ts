@@ -4,6 +4,9 @@ import { makeKey } from '../../src/access/key.ts'
 import type { KeyBody } from '../../src/access/key-body.ts'
 import { PostgresAccessStore } from '../../src/access/postgres.ts'
 import { SqliteAccessStore } from '../../src/access/sqlite.ts'
+import { openDatabase } from '../../src/storage/database.ts'
+import { OutsideChanges } from '../../src/storage/outside-changes.ts'
+import { PacedWrites } from '../../src/storage/paced-writes.ts'
 import { openSqliteStores } from '../../src/stores/stores.ts'
 import { workAtOnce } from '../../src/work.ts'
 import { eventually } from '../support/eventually.ts'
@@ -97,6 +100,28 @@ describe('GET /keys', () => {
     const panel = await service.makeKey('refused', ['keys'])
     await expectError(await ask(`/keys?${query.replace('other', other)}`, {}, panel), 'chat', 400)
   })
+})
+
+it('a key is found by its id or prefix without a comparison with the prefixes of all keys', async () => {
+  const database = openDatabase(':memory:')
+  let comparisons = 0
+  database.function('substr', (text, first, length) => {
+    comparisons++
+    return String(text).substr(Number(first) - 1, Number(length))
+  })
+  const access = new SqliteAccessStore(database, new OutsideChanges(database), new PacedWrites())
+  await access.createAccount('ann')
+  const request = { account: 'ann', scopes: ['chat'] } as const
+  const [byId, byPrefix, byBeginning] = [
+    await access.createKey(request),
+    await access.createKey(request),
+    await access.createKey(request),
+  ]
+  await access.revokeKey(byId.key.id)
+  await access.rotateKey(byPrefix.key.prefix, 0)
+  expect(comparisons).toBe(0)
+  await access.revokeKey(byBeginning.key.prefix.slice(0, -1))
+  expect(comparisons).toBeGreaterThan(0)
 })
 
 describe('POST /keys', () => {
