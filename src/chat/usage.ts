@@ -6,6 +6,9 @@ import type { Message } from '../openai/completion-request.ts'
 import { GrowingText } from '../text.ts'
 import type { Steps, Work } from '../work.ts'
 
+/** The most characters of a stream that are kept to count their tokens. The tokens of the rest are estimated from its bytes. */
+const maxKeptLength = 1024 ** 2
+
 /**
  * Reads the usage of a stream whose caller asked for usage. The stream ends with exactly one usage chunk. This chunk has the last
  * usage that the model sent in any chunk, or an estimate by Conservatory's tokenizer.
@@ -16,6 +19,9 @@ export class UsageWatch {
   #head: Head = { id: '', object: 'chat.completion.chunk', created: 0, model: '' }
   #last: Chunk | undefined
   readonly #text = new GrowingText()
+  #keptLength = 0
+  /** The bytes of the texts that are not kept. */
+  #otherBytes = 0
 
   /** @param work counts the tokens of an estimate, within the budget of the request */
   constructor(work: Work) {
@@ -32,15 +38,28 @@ export class UsageWatch {
     const { id, object, created, model } = this.#head
     this.#head = { id: id || chunk.id, object, created: created || chunk.created, model: model || chunk.model }
     if (countsOf(usageIn(chunk))) this.#last = chunk
-    for (const { delta } of chunk.choices) this.#text.add(wordsOf(delta))
+    for (const { delta } of chunk.choices) this.#addText(wordsOf(delta))
+  }
+
+  #addText(text: string): void {
+    if (this.#keptLength + text.length > maxKeptLength) {
+      this.#otherBytes += Buffer.byteLength(text)
+      return
+    }
+    this.#keptLength += text.length
+    this.#text.add(text)
   }
 
   /** The usage chunk, without choices, as OpenAI sends it. If the upstream sent a usage chunk, its other fields are kept. */
   async chunk(): Promise<Chunk & { readonly usage: Usage }> {
     const last = this.#last
     const reported = last && usageIn(last)
-    const usage = isUsage(reported) ? reported : await estimateOf(this.#prompt, this.#text.toString(), this.#work)
+    const usage = isUsage(reported) ? reported : await this.#estimate()
     return { ...(last?.choices.length === 0 ? last : {}), ...this.#head, choices: [], usage }
+  }
+
+  #estimate(): Promise<Usage> {
+    return estimateOf(this.#prompt, this.#text.toString(), this.#work, this.#otherBytes)
   }
 }
 
@@ -56,15 +75,16 @@ export function usageOf({ completion }: ModelReply, prompt: readonly Message[], 
   return estimateOf(prompt, completion.choices.map(({ message }) => wordsOf(message)).join(''), work)
 }
 
-/** Counts a prompt and its answer with Conservatory's tokenizer. */
-async function estimateOf(prompt: readonly Message[], answer: string, work: Work): Promise<Usage> {
+/** Counts a prompt and its answer with Conservatory's tokenizer. @param otherBytes the bytes of the answer beside this text */
+async function estimateOf(prompt: readonly Message[], answer: string, work: Work, otherBytes = 0): Promise<Usage> {
   const tokenizer = await (await import('../models/tokenizer.ts')).loadTokenizer()
   const prompt_tokens = await counted(work, tokenizer.countMessages(prompt), () =>
     promptEstimate({ messages: [...prompt] }),
   )
-  const completion_tokens = await counted(work, tokenizer.countSteps(answer), () =>
+  const keptTokens = await counted(work, tokenizer.countSteps(answer), () =>
     Math.ceil(Buffer.byteLength(answer) / bytesToToken),
   )
+  const completion_tokens = keptTokens + Math.ceil(otherBytes / bytesToToken)
   return { prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens }
 }
 

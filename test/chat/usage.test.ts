@@ -37,6 +37,17 @@ describe('the usage of a stream whose upstream sends none', () => {
     expect(counted?.completion_tokens).toBeLessThan(byBytes?.completion_tokens ?? 0)
   })
 
+  it('counts the first 1,048,576 characters of a stream, and estimates the rest by bytes', async () => {
+    const watch = new UsageWatch(workAtOnce())
+    const content = 'a '.repeat(2 ** 17)
+    const [choice] = said.choices
+    if (!choice) throw new Error('no choice')
+    for (let piece = 0; piece < 5; piece++) watch.note({ ...said, choices: [{ ...choice, delta: { content } }] })
+    const { usage } = await watch.chunk()
+    const [kept, rest] = [4 * 2 ** 17 + 1, Math.ceil(2 ** 18 / 3)]
+    expect(usage.completion_tokens).toBe(kept + rest)
+  })
+
   it('fails if counting fails for any other reason', async () => {
     const gone: Work = {
       run() {
