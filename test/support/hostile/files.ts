@@ -91,6 +91,7 @@ function packedIcon(): Buffer {
 }
 
 const assetAt = (uri: string) => ({ type: 'emotion', name: 'a', ext: 'bin', uri })
+const iconAt = (uri: string) => ({ ...assetAt(uri), type: 'icon' })
 
 export const files: readonly Row[] = [
   fileRow('a card of 16 million line breaks, with a fault at the end', 'json', () =>
@@ -197,7 +198,7 @@ export const files: readonly Row[] = [
   ),
   fileRow('a CHARX of 3,900 files whose names of 16,390 bytes differ at the end', 'charx', () =>
     zip([
-      { name: 'card.json', content: JSON.stringify(card({ assets: [assetAt('embeded://assets/icon.png')] })) },
+      { name: 'card.json', content: JSON.stringify(card({ assets: [iconAt('embeded://assets/icon.png')] })) },
       ...times(3900, (index) => ({ name: String(index).padStart(16_390, 'a'), localName: '', content: '', method: 0 })),
     ]),
   ),
