@@ -1,6 +1,5 @@
+import { maxAnswerBytes, memoryOfAnswer } from './answer-memory.ts'
 import type { OutsideChanges } from './outside-changes.ts'
-
-const maxAnswers = 10_000
 
 /**
  * A cache of answers of the database. A write by another connection empties the cache. After its own writes, this process calls
@@ -9,6 +8,7 @@ const maxAnswers = 10_000
 export class VersionedCache<T> {
   readonly #changes: OutsideChanges
   readonly #answers = new Map<string, T>()
+  #bytes = 0
   #version: number | undefined
 
   constructor(changes: OutsideChanges) {
@@ -25,7 +25,8 @@ export class VersionedCache<T> {
 
   /** Caches an answer, and returns it. A full cache is emptied first. */
   set(question: string, answer: T): T {
-    if (this.#answers.size >= maxAnswers) this.forget()
+    if (this.#bytes >= maxAnswerBytes) this.forget()
+    this.#bytes += memoryOfAnswer(question, answer)
     this.#answers.set(question, answer)
     return answer
   }
@@ -33,5 +34,6 @@ export class VersionedCache<T> {
   /** Empties the cache: its answers may be wrong now. */
   forget(): void {
     this.#answers.clear()
+    this.#bytes = 0
   }
 }

@@ -2,9 +2,10 @@ import { join } from 'node:path'
 import { setImmediate as endOfTurn } from 'node:timers/promises'
 import type { Database } from 'better-sqlite3'
 import fc from 'fast-check'
-import { expect, it, onTestFinished } from 'vitest'
+import { expect, it, onTestFinished, vi } from 'vitest'
 import { openDatabase } from '../../src/storage/database.ts'
 import { OutsideChanges } from '../../src/storage/outside-changes.ts'
+import { ShortLivedCache } from '../../src/storage/postgres/short-lived-cache.ts'
 import { VersionedCache } from '../../src/storage/versioned-cache.ts'
 import { temporaryFolder } from '../support/service.ts'
 
@@ -80,3 +81,27 @@ it('the cache gives the current answers of the database; a write of another conn
   )
   expect(hits).toBeGreaterThan(0)
 })
+
+it.each([
+  ['a database of this process', () => new VersionedCache<readonly string[]>(new OutsideChanges(openTwice().here))],
+  ['a database of several replicas', () => new ShortLivedCache<readonly string[]>()],
+])(
+  'the cache for %s has room for 5,000 small answers, and for some hundred answers of 50 kB',
+  (_database, newCache) => {
+    // Answers for several replicas expire after half a second, and a busy machine may need longer for this test.
+    const now = vi.spyOn(performance, 'now').mockReturnValue(0)
+    onTestFinished(() => now.mockRestore())
+    const cache = newCache()
+    const cached = (count: number, answer: readonly string[]) => {
+      const questions = Array.from({ length: count }, (_none, index) => `${index}`)
+      for (const question of questions) cache.set(question, answer)
+      return questions.filter((question) => cache.get(question) !== undefined).length
+    }
+    // The first question empties the cache, which knows no version of the database yet.
+    cache.get('')
+    expect(cached(5000, ['chat'])).toBe(5000)
+    cache.forget()
+    const models = Array.from({ length: 100 }, (_none, index) => `${index}`.padEnd(255, 'Ā'))
+    expect(cached(2000, models)).toBeLessThan(400)
+  },
+)

@@ -1,10 +1,12 @@
+import { maxAnswerBytes, memoryOfAnswer } from '../answer-memory.ts'
+
 /** How long an answer is valid. A change by another replica is seen at most this time, plus the duration of a read, later. */
 const lifetimeMs = 500
-const maxAnswers = 10_000
 
 /** A cache for a database in which other replicas write too: an answer is valid for half a second. */
 export class ShortLivedCache<T> {
   readonly #answers = new Map<string, { readonly answer: T; readonly until: number }>()
+  #bytes = 0
 
   /** The cached answer to a question; undefined when no valid answer is cached. */
   get(question: string): T | undefined {
@@ -14,7 +16,9 @@ export class ShortLivedCache<T> {
 
   /** Caches an answer, and returns it. A full cache is emptied first. */
   set(question: string, answer: T): T {
-    if (this.#answers.size >= maxAnswers) this.forget()
+    if (this.#bytes >= maxAnswerBytes) this.forget()
+    // A replaced answer still counts, so the cache is sometimes emptied too early.
+    this.#bytes += memoryOfAnswer(question, answer)
     this.#answers.set(question, { answer, until: performance.now() + lifetimeMs })
     return answer
   }
@@ -22,5 +26,6 @@ export class ShortLivedCache<T> {
   /** Empties the cache: its answers may be wrong now. */
   forget(): void {
     this.#answers.clear()
+    this.#bytes = 0
   }
 }
