@@ -189,24 +189,6 @@ const manyUsers: Row = {
   },
 }
 
-/** Prompts of many small cards, each for many users with long names. The service caches the texts of each card for each user. */
-const manyNames: Row = {
-  name: '64 cards of 24 kB with 2,990 {{user}}, for 7 users with names of 200 letters each',
-  maxAttackers: 1,
-  warm,
-  prepare: () => {
-    const names = times(7, (index) => String(index).padEnd(200, 'é'))
-    return async (attacker) => {
-      for (let index = 0; index < 64; index++) {
-        // Cards with the same bytes would be one card in the cache.
-        const description = `${attacker.index} ${index} Ā${'{{user}}'.repeat(2990)}`
-        await attacker.put(`/characters/Moss${index}`, json(card({ description })))
-        for (const user_name of names) await attacker.post('/chat/prompt', json({ ...play(`Moss${index}`), user_name }))
-      }
-    }
-  },
-}
-
 /** Lists of cards with long creators and tags, which the lists show. */
 const longCreators: Row = {
   name: 'lists of 10 cards whose creators have 10 MB of letters, and whose tags are commas',
@@ -499,7 +481,6 @@ export const cards: readonly Row[] = [
   ...lore,
   ...unknown,
   manyUsers,
-  manyNames,
   longCreators,
   longList,
   shown,

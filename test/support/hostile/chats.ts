@@ -1,6 +1,7 @@
+import { card } from './cards.ts'
 import { hi, json, postRow, type Row, randomLetters, times } from './row.ts'
 
-/* Large chats without a JSON schema. */
+/* Large chats without a JSON schema, and chats with many cards. */
 
 const chat = (model: string, messages: readonly object[], more: object = {}) => ({ model, messages, ...more })
 const said = (content: string) => [{ role: 'user', content }]
@@ -24,7 +25,28 @@ const letters = () => said(randomLetters(largest))
 const turns = (count: number, content: (index: number) => string) => () =>
   times(count, (index) => ({ role: index % 2 === 0 ? 'user' : 'assistant', content: content(index) }))
 
+/** Prompts of many small cards, each for many users with long names. The service caches the texts of each card for each user. */
+const manyNames: Row = {
+  name: '64 cards of 24 kB with 2,990 {{user}}, for 7 users with names of 200 letters each',
+  maxAttackers: 1,
+  prepare: () => async (attacker) => {
+    for (let index = 0; index < 64; index++) {
+      const character = `Moss${index}`
+      // Cards with the same bytes would be one card in the cache.
+      const body = json(card({ description: `${index} Ā${'{{user}}'.repeat(2990)}` }))
+      await attacker.put(`/characters/${character}`, body)
+      for (const user of '1234567') {
+        await attacker.post(
+          '/chat/prompt',
+          json({ model: 'understudy', character, user_name: user.padEnd(200, 'é'), messages: hi }),
+        )
+      }
+    }
+  },
+}
+
 export const chats: readonly Row[] = [
+  manyNames,
   prompt('/chat/prompt with 7.5 MB of random letters, no token limit', 'understudy', letters, { isOfIssue: true }),
   prompt('/chat/prompt with 7.5 MB of random letters, contextWindow 1,000,000', 'wide', letters, { isOfIssue: true }),
   prompt(
