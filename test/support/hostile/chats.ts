@@ -27,15 +27,15 @@ const turns = (count: number, content: (index: number) => string) => () =>
 
 /** Prompts of many small cards, each for many users with long names. The service caches the texts of each card for each user. */
 const manyNames: Row = {
-  name: '64 cards of 24 kB with 2,990 {{user}}, for 7 users with names of 200 letters each',
+  name: '32 cards of 24 kB with 2,990 {{user}}, for 3 users with names of 200 letters each',
   maxAttackers: 1,
   prepare: () => async (attacker) => {
-    for (let index = 0; index < 64; index++) {
+    for (let index = 0; index < 32; index++) {
       const character = `Moss${index}`
       // Cards with the same bytes would be one card in the cache.
       const body = json(card({ description: `${index} Ā${'{{user}}'.repeat(2990)}` }))
       await attacker.put(`/characters/${character}`, body)
-      for (const user of '1234567') {
+      for (const user of '123') {
         await attacker.post(
           '/chat/prompt',
           json({ model: 'understudy', character, user_name: user.padEnd(200, 'é'), messages: hi }),
