@@ -8,7 +8,7 @@ import { keyRulesOf, otherKeysAllow } from './key-match.ts'
 import type { Lorebook } from './lorebook.ts'
 import type { Recursion } from './recursion.ts'
 import { firstKeyIn, type KeySearch, type LoreKey, type ScannedText, scannedTextsOf } from './scanned-text.ts'
-import { isTimed, noTimers, type TimedHistory, type Timers } from './timers.ts'
+import { BitList, isTimed, noTimers, type TimedHistory, type Timers } from './timers.ts'
 
 /** The inputs that all book scans of a prompt share. */
 export interface ScanRequest {
@@ -295,19 +295,23 @@ export class BookScan implements Scanned {
    */
   *history(watched: ReadonlySet<LoreEntry>): Steps<readonly TimedHistory[]> {
     const timed: TimedHistory[] = []
+    let lengths: readonly number[] | undefined
     for (const entry of this.#pending) {
       if (!watched.has(entry)) continue
       const rules = this.#rulesOf(entry)
       for (const field of entry.alsoScans) yield* this.#readField(field)
       const points = yield* this.#request.conversation.earlierPoints(this.#depthOf(entry, rules))
       const turns = points.filter(({ isAnswered }) => isAnswered).toReversed()
-      const mayStay = turns.map((turn) => rules.dontActivate === undefined && this.#conditionsHold(entry, rules, turn))
-      const matches: boolean[] = []
-      for (const [index, turn] of turns.entries()) {
-        matches.push(mayStay[index] === true && (yield* this.#matchedAt(entry, rules, turn)))
+      lengths ??= turns.map(({ length }) => length)
+      const matches = new BitList()
+      const mayStay = new BitList()
+      for (const turn of turns) {
+        const holds = rules.dontActivate === undefined && this.#conditionsHold(entry, rules, turn)
+        mayStay.push(holds)
+        matches.push(holds && (yield* this.#matchedAt(entry, rules, turn)))
         if (this.#search.budget.isStepOver) yield this.#search.budget.takeSpentUnits()
       }
-      timed.push({ entry, lengths: turns.map(({ length }) => length), matches, mayStay })
+      timed.push({ entry, lengths, matches, mayStay })
     }
     return timed
   }
