@@ -44,6 +44,8 @@ export const maxEntries = 4_000
  * many long names would make a map slow.
  */
 export const maxNameBytes = 1000
+/** The most bytes of the central directory, which lists the files: a thousand for each file. The names stay in memory. */
+const maxDirectoryBytes = 4 * 1024 ** 2
 /** The largest allowed ratio of a file's size to its packed size. Text has about 5, a zip bomb about 1000. */
 const maxRatio = 200
 /** Units of work for each file of an archive, besides its name. */
@@ -58,7 +60,8 @@ export function isZip(bytes: Buffer): boolean {
 
 /**
  * Lists an archive's files without unpacking any.
- * @throws CardError when the archive is damaged, split or in Zip64 format, has too many files, or has files that overlap
+ * @throws CardError when the archive is damaged, split or in Zip64 format, has too many files or too long names, or has files that
+ *   overlap
  */
 export function* listZip(bytes: Buffer): Steps<readonly ZipEntry[]> {
   const end = findEnd(bytes) ?? fail('it has no end record')
@@ -73,6 +76,10 @@ export function* listZip(bytes: Buffer): Steps<readonly ZipEntry[]> {
   if (count > maxEntries)
     throw new CardError('card_too_large', `The archive has more than ${maxEntries} files. Leave some out.`)
   if (directoryStart < 0 || shift < 0) fail('its directory is not where its end record says')
+  if (end - directoryStart > maxDirectoryBytes) {
+    const message = `The list of the archive's files has more than ${maxDirectoryBytes} bytes. Shorten the names of the files.`
+    throw new CardError('card_too_large', message)
+  }
   const entries: ZipEntry[] = []
   let offset = directoryStart
   while (entries.length < count) {

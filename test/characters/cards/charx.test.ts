@@ -104,6 +104,15 @@ describe('15 archives', () => {
     expect(() => [...cardSourceSteps(archive, refuse)]).toThrow('too much')
   })
 
+  test('15 a list of files of up to 4 MiB is read, and a longer one is refused', () => {
+    const files = Array.from({ length: 64 }, (_, index) => ({ name: String(index).padStart(65_000, 'a'), content: '' }))
+    expect(outcome(zip([card, ...files]))).toBe('taken')
+    expect(refusal(zip([card, ...files, { ...card, name: 'b'.repeat(65_000) }]))).toMatchObject({
+      code: 'card_too_large',
+      message: "The list of the archive's files has more than 4194304 bytes. Shorten the names of the files.",
+    })
+  })
+
   test('15 bombs next to the card are not unpacked', () => {
     expect(outcome(zip([{ name: 'a.bin', content: Buffer.alloc(10 * 1024 * 1024) }, card]))).toBe('taken')
   })
