@@ -23,7 +23,10 @@ import { newKeys } from './new-key.ts'
 import { checkAdminIsLeft, limited, matchingKey, revoked, rotated, searchablePrefix, withModels } from './policy.ts'
 import { PostgresAccounts } from './postgres-accounts.ts'
 import { refusalOf } from './refusals.ts'
-import { type KeyRow, keyWithDigest, selectKeys, toKey } from './rows.ts'
+import { type KeyRow, keyWithDigest, selectKeys, selectKeysWithoutEndedModels, toKey } from './rows.ts'
+
+/** Keys for a list. The models are left out an hour after the end, because the server's clock may differ from the clock here. */
+const selectListedKeys = selectKeysWithoutEndedModels('extract(epoch FROM now()) - 3600')
 
 /** The time limit of a suspension, which may wait for other writers. */
 const commandTimeoutMs = 30_000
@@ -142,7 +145,7 @@ export class PostgresAccessStore implements AccessStore {
     const { created = 0, id = '' } = after ?? {}
     const rows = await this.#database.read(
       (sql) => sql<KeyRow[]>`
-        ${sql.unsafe(selectKeys)} WHERE keys.account = ${account} AND (keys.created, keys.id) > (${created}, ${id})
+        ${sql.unsafe(selectListedKeys)} WHERE keys.account = ${account} AND (keys.created, keys.id) > (${created}, ${id})
         ORDER BY keys.created, keys.id LIMIT ${limit}`,
     )
     return work.run(

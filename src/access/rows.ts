@@ -56,12 +56,12 @@ const selectKeysWith = (models: string) => `
 export const selectKeys = selectKeysWith('keys.models')
 
 /**
- * Selects rows for `toKey`, without the models of keys that had ended at `$now`. SQLite needs 0.3 ms to read a list of 100 kB, and
- * an account may have thousands of ended keys.
+ * SQL that selects rows for `toKey`, without the models of ended keys. SQLite needs 0.3 ms to read a list of 100 kB, and an
+ * account may have thousands of ended keys.
+ * @param now the SQL of the current time: a parameter, or a number
  */
-export const selectKeysWithoutEndedModels = selectKeysWith(
-  'CASE WHEN keys.revoked <= $now OR keys.expires <= $now THEN NULL ELSE keys.models END',
-)
+export const selectKeysWithoutEndedModels = (now: string) =>
+  selectKeysWith(`CASE WHEN keys.revoked <= ${now} OR keys.expires <= ${now} THEN NULL ELSE keys.models END`)
 
 /** The key of a row. */
 export function toKey(row: KeyRow): Key {

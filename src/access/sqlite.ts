@@ -55,7 +55,7 @@ export class SqliteAccessStore implements AccessStore {
     )
     this.#keyById = database.prepare(`${selectKeys} WHERE keys.id = ?`)
     this.#keysAfter = database.prepare(`
-      ${selectKeysWithoutEndedModels} WHERE keys.account = $account AND (keys.created, keys.id) > ($created, $id)
+      ${selectKeysWithoutEndedModels('$now')} WHERE keys.account = $account AND (keys.created, keys.id) > ($created, $id)
       ORDER BY keys.created, keys.id LIMIT $limit`)
     this.#noteUse = database.prepare('UPDATE keys SET last_used = ? WHERE id = ?')
   }
