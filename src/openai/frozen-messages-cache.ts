@@ -1,10 +1,12 @@
 import { type Message, textOf } from './completion-request.ts'
 
-/**
- * The most characters of the frozen messages that are cached together. A card has different frozen messages for each of its
- * users.
- */
+/** The most characters of the frozen messages of one conversation that are cached. */
 const maxKeptLength = 256 * 1024
+/**
+ * The most characters of the frozen messages in a cache. A card has different frozen messages for each of its users, and for each
+ * set of lore before them.
+ */
+const maxTotalLength = 4 * 1024 ** 2
 
 /** Frozen messages, and the value that was made from them. */
 interface FrozenMessages<T> {
@@ -20,7 +22,9 @@ interface FrozenMessages<T> {
 export class FrozenMessagesCache<T> {
   readonly #make: (messages: readonly Message[]) => T
   /** The frozen beginning of the last conversation, by its first message. */
-  readonly #kept = new WeakMap<Message, FrozenMessages<T>>()
+  #kept = new WeakMap<Message, FrozenMessages<T>>()
+  /** The characters that were added to `#kept`, including those that were replaced later. */
+  #length = 0
 
   constructor(make: (messages: readonly Message[]) => T) {
     this.#make = make
@@ -40,6 +44,11 @@ export class FrozenMessagesCache<T> {
     const length = frozen.reduce((sum, message) => sum + textOf(message).length, 0)
     if (length > maxKeptLength) return undefined
     const beginning = { messages: frozen, made: this.#make(frozen) }
+    if (this.#length + length > maxTotalLength) {
+      this.#kept = new WeakMap()
+      this.#length = 0
+    }
+    this.#length += length
     this.#kept.set(first, beginning)
     return beginning
   }

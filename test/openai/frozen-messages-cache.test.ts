@@ -35,3 +35,20 @@ it('gives the same value as without a cache, and makes fewer values', () => {
   )
   expect(made).toBeLessThan(given)
 })
+
+it.each([
+  [16, 16],
+  [17, 18],
+])(
+  'keeps at most four million characters: for %i long beginnings and the first one again, %i values are made',
+  (count, values) => {
+    let made = 0
+    const cache = new FrozenMessagesCache(() => made++)
+    const beginnings = Array.from({ length: count }, (_, index): readonly Message[] => [
+      Object.freeze({ role: 'system' as const, content: String(index).padStart(256 * 1024, ' ') }),
+    ])
+    for (const messages of beginnings) cache.of(messages)
+    cache.of(beginnings[0] ?? [])
+    expect(made).toBe(values)
+  },
+)
