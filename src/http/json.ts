@@ -3,7 +3,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { freeBytes } from '../bytes.ts'
 import { ApiError } from '../errors.ts'
 import { JsonFault, jsonSteps, maxJsonProperties, maxJsonValues, readJson, tooLongTexts } from '../json.ts'
-import type { Work } from '../work.ts'
+import type { Steps, Work } from '../work.ts'
 import { takeBodies } from './body.ts'
 import { whileConnected } from './while-connected.ts'
 
@@ -37,23 +37,27 @@ export function acceptJsonOnly(app: FastifyInstance, workOf: WorkOf): void {
     if (body.length === 0 && request.method === 'DELETE') return undefined
     if (body.length <= smallBodyBytes) return parseJson(body, () => withLoneSurrogates.add(request))
     request.held?.setWorkedOn(body.length)
-    return parseInSteps(textOf(body), request, workOf)
+    return parseInSteps(body, request, workOf)
   })
 }
 
-function textOf(bytes: Buffer): string {
-  const text = decode(bytes)
-  freeBytes(bytes)
-  return text
-}
-
-async function parseInSteps(text: string, request: FastifyRequest, workOf: WorkOf): Promise<unknown> {
+async function parseInSteps(body: Buffer, request: FastifyRequest, workOf: WorkOf): Promise<unknown> {
   try {
-    const steps = jsonSteps(text, { ...bounds, onLoneSurrogate: () => withLoneSurrogates.add(request) })
+    const steps = bodySteps(body, () => withLoneSurrogates.add(request))
     return await whileConnected(request, (signal) => workOf(request, signal).run('body', steps))
   } catch (fault) {
     throw refusalOf(fault)
+  } finally {
+    freeBytes(body)
   }
+}
+
+/** Decodes and parses a body. The bytes are freed when they are decoded. */
+function* bodySteps(body: Buffer, onLoneSurrogate: () => void): Steps<unknown> {
+  const text = decode(body)
+  yield body.length >> 3
+  freeBytes(body)
+  return yield* jsonSteps(text, { ...bounds, onLoneSurrogate })
 }
 
 /**
