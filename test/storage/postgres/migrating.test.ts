@@ -15,8 +15,8 @@ const timesWith = (tell: (sentence: string) => void) => ({
   tell,
 })
 
-function openBriefly(url: string): PostgresDatabase {
-  const database = new PostgresDatabase(url, requestTimeoutMs)
+function openBriefly(url: string, timeoutMs = requestTimeoutMs): PostgresDatabase {
+  const database = new PostgresDatabase(url, timeoutMs)
   onTestFinished(() => database.close(0))
   return database
 }
@@ -47,7 +47,8 @@ it('(m) a migration may take longer than a request, and replicas that start mean
 it('(m) a migration fails soon after the database stops, long before the time limit of the migration', async () => {
   const server = await startPostgres()
   onTestFinished(() => server.stop())
-  const database = openBriefly(await server.createDatabase())
+  // On a busy machine, the first request to a new server may take longer than `requestTimeoutMs`.
+  const database = openBriefly(await server.createDatabase(), 3000)
   await migratePostgres(database)
   const history = [...postgresMigrations, { name: '9999-slow', sql: 'SELECT pg_sleep(600);' }]
   const notice = Promise.withResolvers<string>()
