@@ -3,7 +3,7 @@ import { commandLine, serviceActor } from '../audit/record.ts'
 import type { PostgresDatabase, Transaction } from '../storage/postgres/database.ts'
 import { escapeNul, unescapeNul } from '../storage/postgres/texts.ts'
 import { unixSeconds } from '../time.ts'
-import { readRows, type Work, workAtOnce } from '../work.ts'
+import { readRows, type Work } from '../work.ts'
 import type { CardAbout } from './cards/summary.ts'
 import {
   type CharacterKey,
@@ -137,12 +137,7 @@ export class PostgresCharacterStore implements CharacterStore {
     return row && toSource(row, (upload) => this.#pieces.read(upload))
   }
 
-  async list(
-    account: number,
-    after: string,
-    limit: number,
-    work: Work = workAtOnce(),
-  ): Promise<readonly StoredCharacter[]> {
+  async list(account: number, after: string, limit: number, work: Work): Promise<readonly StoredCharacter[]> {
     const rows = await this.#database.read(
       (sql) => sql<CharacterRow[]>`
         SELECT name, digest, about, created, updated FROM characters WHERE account = ${account} AND name > ${after === '' ? '' : escapeNul(after)}

@@ -7,7 +7,7 @@ import { VersionedCache } from '../storage/versioned-cache.ts'
 import { withWriteErrors } from '../storage/write-error.ts'
 import { inTransaction } from '../storage/write-lock.ts'
 import { unixSeconds } from '../time.ts'
-import { noAccount, readRows, type Work, workAtOnce } from '../work.ts'
+import { noAccount, readRows, type Work } from '../work.ts'
 import type { CardAbout } from './cards/summary.ts'
 import {
   type CharacterKey,
@@ -132,12 +132,7 @@ export class SqliteCharacterStore implements CharacterStore {
     return row && toSource(row, (upload) => this.#pieces.read(upload))
   }
 
-  async list(
-    account: number,
-    after: string,
-    limit: number,
-    work: Work = workAtOnce(),
-  ): Promise<readonly StoredCharacter[]> {
+  async list(account: number, after: string, limit: number, work: Work): Promise<readonly StoredCharacter[]> {
     return work.run(
       'tag',
       readRows(() => this.#list.all(account, after, limit), toCharacter),

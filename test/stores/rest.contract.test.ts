@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { findAccount, type Key } from '../../src/access/access.ts'
 import { openPostgresStores } from '../../src/stores/postgres.ts'
 import { openSqliteStores, type Stores } from '../../src/stores/stores.ts'
-import { Scheduler } from '../../src/work.ts'
+import { Scheduler, workAtOnce } from '../../src/work.ts'
 import { importInto } from '../support/account-files.ts'
 import { temporaryFolder } from '../support/service.ts'
 import { newPostgresDatabase } from '../support/shared-postgres.ts'
@@ -98,7 +98,7 @@ describe.each(['SQLite', 'PostgreSQL'])('the stores beside plants in %s', (engin
     expect(await characters.findVersions(1, 'Fern', 'exact', 'aaaaaaaa')).toHaveLength(1)
     expect(await wholeSource(characters, 1, 'Fern', 'a'.repeat(64))).toStrictEqual(Buffer.from([0, 255]))
     expect(await characters.remove(1, 'Fern')).toBe(true)
-    expect(await characters.list(1, '', 9)).toStrictEqual([])
+    expect(await characters.list(1, '', 9, workAtOnce())).toStrictEqual([])
   })
 
   it('stop reading a list when the client has left', async () => {

@@ -108,7 +108,7 @@ export interface CharacterStore {
   /** The source of a version, which the caller reads in pieces; undefined for an unknown version. */
   source(account: number, name: string, digest: string): Promise<SourceBytes | undefined>
   /** At most `limit` characters whose names come after `after`, in the order of `compareNames`. */
-  list(account: number, after: string, limit: number, work?: Work): Promise<readonly StoredCharacter[]>
+  list(account: number, after: string, limit: number, work: Work): Promise<readonly StoredCharacter[]>
   /**
    * Removes a character with all its versions. If it has many versions, the oldest ones are removed first, in transactions of their
    * own. Meanwhile requests still find the character, and after a crash it has its newest versions.

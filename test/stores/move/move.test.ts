@@ -10,6 +10,7 @@ import { lockForServing } from '../../../src/storage/serve-lock.ts'
 import { move, openForMove } from '../../../src/stores/move/move.ts'
 import { tables } from '../../../src/stores/move/tables.ts'
 import { openPostgresStores } from '../../../src/stores/postgres.ts'
+import { workAtOnce } from '../../../src/work.ts'
 import { conservatory } from '../../support/command.ts'
 import { compileCache, projectFolder } from '../../support/process.ts'
 import { startTestService } from '../../support/service.ts'
@@ -82,7 +83,7 @@ it('moves all rows there and back with equal checksums, and continues an interru
   for (const database of [from, to, home]) await database.close()
   expect(rowsOf(back)).toStrictEqual(rowsOf(origin))
   const stores = await openPostgresStores(url)
-  const names = (await stores.characters.list(1, '', 10)).map(({ name }) => name)
+  const names = (await stores.characters.list(1, '', 10, workAtOnce())).map(({ name }) => name)
   expect(names).toStrictEqual(['Fern', 'a\\0b'])
   expect(await stores.characters.find(2, 'n\0l', 'exact')).toMatchObject({ digest: 'z' })
   await stores.close()
