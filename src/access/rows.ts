@@ -58,7 +58,7 @@ export const selectKeys = selectKeysWith('keys.models')
 /**
  * SQL that selects rows for `toKey`, without the models of ended keys. SQLite needs 0.3 ms to read a list of 100 kB, and an
  * account may have thousands of ended keys.
- * @param now the SQL of the current time: a parameter, or a number
+ * @param now the SQL of the time before which a key has ended: a parameter or an expression
  */
 export const selectKeysWithoutEndedModels = (now: string) =>
   selectKeysWith(`CASE WHEN keys.revoked <= ${now} OR keys.expires <= ${now} THEN NULL ELSE keys.models END`)

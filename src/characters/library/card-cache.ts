@@ -24,7 +24,10 @@ const largeBytes = 1024 ** 2
 /** Milliseconds that an unused large card stays in the cache: attackers may upload large cards only to occupy memory. */
 const largeTtlMs = 30_000
 
-/** Estimates the bytes of memory of a card: its texts and its parsed lore. @param documentBytes bytes of the card's JSON, unpacked */
+/**
+ * Estimates the bytes of memory of a card: its texts and its parsed lore.
+ * @param documentBytes the bytes of the card's JSON, unpacked
+ */
 export function memoryOf({ greetings, book }: Card, documentBytes: number): number {
   let bytes = bytesOfJsonByte * documentBytes + bytesOfItem * greetings.length
   for (const entry of book?.entries ?? []) {

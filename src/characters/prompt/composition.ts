@@ -45,7 +45,7 @@ export interface CompositionRequest {
   /** Counts the tokens of a text. It is called only if the prompt or the lore of a book may exceed its limit of tokens. */
   readonly countSteps?: ((text: string) => Steps<number>) | undefined
   /**
-   * Called before the composition makes texts that are not in the request, with their bytes. They are in memory at least until
+   * Called with the bytes of texts that the composition makes from the card and the lorebooks. They are in memory at most until
    * the prompt is composed. An error of this function ends the composition.
    */
   readonly onMemory?: ((bytes: number) => void) | undefined
