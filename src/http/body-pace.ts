@@ -1,10 +1,18 @@
-import type { Readable } from 'node:stream'
 import { SumOfTurn } from '../turn.ts'
 
-/** The bytes of large bodies that are taken in one turn of the event loop. They take some 4 ms. Further bodies wait. */
-const maxBytesPerTurn = 4 * 1024 ** 2
+/**
+ * The bytes of large bodies that are taken in one turn of the event loop. They take 1 to 5 ms. Further bodies wait. If a turn took
+ * more bytes, other requests would wait longer. If it took fewer bytes, a large body would arrive more slowly.
+ */
+const maxBytesPerTurn = 1024 ** 2
 /** Node reads about this number of bytes from a socket at once. So a body that continues takes them before it can be paused. */
 const bytesOfRead = 64 * 1024
+
+/** A body whose pieces are taken, or moved in memory. */
+interface PacedBody {
+  pause(): unknown
+  resume(): unknown
+}
 
 /**
  * Distributes the bytes of large bodies among the turns of the event loop. In one turn, Node reads all sockets that have data,
@@ -14,14 +22,15 @@ const bytesOfRead = 64 * 1024
 export class BodyPace {
   /** The bytes that were taken from all bodies. */
   readonly #taken = new SumOfTurn()
-  readonly #paused: Readable[] = []
+  readonly #paused: PacedBody[] = []
 
-  /** Counts bytes that were taken from a body, and pauses the body if this turn has no bytes left. */
-  take(body: Readable, bytes: number): void {
-    if (this.#taken.add(bytes) < maxBytesPerTurn) return
+  /** Counts bytes that were taken from a body, and pauses the body if this turn has no bytes left. @returns whether it is paused */
+  take(body: PacedBody, bytes: number): boolean {
+    if (this.#taken.add(bytes) < maxBytesPerTurn) return false
     body.pause()
     if (this.#paused.length === 0) setImmediate(this.#continue)
     this.#paused.push(body)
+    return true
   }
 
   readonly #continue = (): void => {

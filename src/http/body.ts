@@ -35,15 +35,13 @@ function bodyReader(parse: ParseBody) {
       return Promise.reject(tooLarge())
     }
     let length = 0
-    // Most bodies arrive in one piece, which is not copied.
-    let only: Buffer | undefined
-    let all: GrowingBytes | undefined
+    const all = new GrowingBytes(announced)
     const { promise, resolve, reject } = Promise.withResolvers<unknown>()
     const fail = (error: unknown) => {
       payload.off('data', take)
       payload.off('end', end)
       payload.off('error', fail)
-      all?.free()
+      all.free()
       reject(error)
     }
     const take = (piece: Buffer) => {
@@ -51,14 +49,8 @@ function bodyReader(parse: ParseBody) {
       try {
         if (length > limit) throw tooLarge()
         if (length > smallBytes) request.held?.set(length)
-        if (all) {
-          all.add(piece)
-          pace.take(payload, piece.length)
-        } else if (!only) only = piece
-        else {
-          all = new GrowingBytes(announced, only, piece)
-          only = undefined
-        }
+        all.add(piece)
+        if (length !== announced) pace.take(payload, piece.length + all.move())
       } catch (error) {
         lingerBeforeClosing(payload.socket)
         fail(error)
@@ -68,7 +60,12 @@ function bodyReader(parse: ParseBody) {
     const end = () => {
       // The body is complete, and its bytes are in use now. A later error must not free these bytes.
       payload.off('error', fail)
-      const bytes = all?.bytes() ?? only ?? Buffer.alloc(0)
+      all.end()
+      gather()
+    }
+    const gather = () => {
+      for (let moved = all.move(); moved > 0; moved = all.move()) if (pace.take(gathering, moved)) return
+      const bytes = all.bytes()
       try {
         resolve(parse(request, bytes))
       } catch (error) {
@@ -76,6 +73,7 @@ function bodyReader(parse: ParseBody) {
         reject(error)
       }
     }
+    const gathering = { pause() {}, resume: gather }
     payload.on('data', take)
     payload.on('end', end)
     payload.on('error', fail)
