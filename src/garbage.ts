@@ -13,7 +13,7 @@ const checkMs = 5000
  */
 const waitsMs = [25_000, 10_000, 10_000, 20_000, 20_000, 20_000]
 
-/** A collection delays requests. So there is one only if the event loop was busy for at most this share of the time. */
+/** A collection delays requests. So there is one only if the main thread used a core for at most this share of the time. */
 const maxBusyShare = 0.05
 
 /**
@@ -26,7 +26,7 @@ const minGrowthBytes = 32 * 1024 ** 2
 export interface MemoryUser {
   /** The resident set size, in bytes. */
   residentBytes(): number
-  /** The busy share of the event loop since the last call, from 0 to 1. */
+  /** The share of the time since the last call in which the main thread used a core, from 0 to 1. */
   busyShare(): number
   /** Collects all garbage, which releases its memory to the system. */
   collect(): void
@@ -111,16 +111,22 @@ export function releaseIdleMemory(clock: Clock = unrefClock, user: MemoryUser = 
   clock.setTimeout(check, checkMs)
 }
 
-/** The memory of this process. */
+/**
+ * The memory of this process. The busy share is measured in CPU time: on a busy machine the event loop waits for a core, and would
+ * seem to be busy.
+ */
 export function thisProcess(): MemoryUser {
-  let before = performance.eventLoopUtilization()
+  const now = () => {
+    const { user, system } = process.threadCpuUsage()
+    return { cpuMs: (user + system) / 1000, ms: performance.now() }
+  }
+  let before = now()
   return {
     residentBytes: () => process.memoryUsage.rss(),
     busyShare() {
-      const now = performance.eventLoopUtilization()
-      const { utilization } = performance.eventLoopUtilization(now, before)
-      before = now
-      return utilization
+      const { cpuMs, ms } = before
+      before = now()
+      return (before.cpuMs - cpuMs) / (before.ms - ms)
     },
     collect: collectGarbage,
   }
