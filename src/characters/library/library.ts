@@ -55,7 +55,7 @@ export interface LibraryLogger {
 }
 
 /** The most bytes of memory that the cards in the cache take. */
-const cacheBytes = 96 * 1024 ** 2
+const cacheBytes = 64 * 1024 ** 2
 
 /** The characters that can be played: first an account's uploads, then the operator's folder, then the starters. */
 export class CharacterLibrary {
