@@ -23,21 +23,31 @@ export class BodyPace {
   /** The bytes that were taken from all bodies. */
   readonly #taken = new SumOfTurn()
   readonly #paused: PacedBody[] = []
+  /** Whether paused bodies continue in the next turn. */
+  #isScheduled = false
 
   /** Counts bytes that were taken from a body, and pauses the body if this turn has no bytes left. @returns whether it is paused */
   take(body: PacedBody, bytes: number): boolean {
     if (this.#taken.add(bytes) < maxBytesPerTurn) return false
     body.pause()
-    if (this.#paused.length === 0) setImmediate(this.#continue)
     this.#paused.push(body)
+    this.#schedule()
     return true
+  }
+
+  #schedule(): void {
+    if (this.#isScheduled || this.#paused.length === 0) return
+    this.#isScheduled = true
+    setImmediate(this.#continue)
   }
 
   readonly #continue = (): void => {
     const left = maxBytesPerTurn - this.#taken.value
     // At least one body continues in each turn, even if bodies that are not paused use up the bytes of every turn.
     const count = Math.max(1, Math.floor(left / bytesOfRead))
+    // A body may be paused again immediately.
     for (const body of this.#paused.splice(0, count)) body.resume()
-    if (this.#paused.length > 0) setImmediate(this.#continue)
+    this.#isScheduled = false
+    this.#schedule()
   }
 }

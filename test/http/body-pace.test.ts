@@ -50,3 +50,28 @@ it('the bodies of many clients share 1 MiB of each turn, and every body arrives 
     { numRuns: 20 },
   )
 })
+
+it('bodies that are moved in memory share 1 MiB of each turn, too', async () => {
+  const pace = new BodyPace()
+  const turns = new Map<number, number>()
+  const bodies = 3
+  const moves = 200
+  const moved = Array.from({ length: bodies }, () => {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    let left = moves
+    const resume = () => {
+      while (left-- > 0) {
+        const turn = turnOfLoop()
+        turns.set(turn, (turns.get(turn) ?? 0) + 1)
+        if (pace.take({ pause() {}, resume }, pieceBytes)) return
+      }
+      resolve()
+    }
+    resume()
+    return promise
+  })
+  await Promise.all(moved)
+  expect([...turns.values()].reduce((sum, count) => sum + count)).toBe(bodies * moves)
+  // After 16 moves in a turn, each body that is not paused yet moves one more part.
+  expect(Math.max(...turns.values())).toBeLessThanOrEqual(16 + bodies)
+})
