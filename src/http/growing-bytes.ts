@@ -2,18 +2,17 @@ import { freeBytes, lengthOf } from '../bytes.ts'
 
 /** The size of a block of an incomplete body. */
 const blockBytes = 1024 ** 2
-
-const noBytes = Buffer.alloc(0)
-
 /** The bytes that are moved at once. This is about the size of a piece of a body. */
 const bytesOfMove = 64 * 1024
 
+const noBytes = Buffer.alloc(0)
+
 /**
  * Collects the pieces of a body. Most bodies arrive in one piece, which is not copied. Other pieces are copied to blocks of a
- * megabyte, so that a piece of one byte costs one byte. When a quarter of the
- * announced bytes has arrived, and at least a megabyte, the next block has room for all announced bytes, and the bytes of the old
- * blocks are moved to it. The system assigns the memory of this block only when bytes are written to it, so bytes that never
- * arrive cost nothing. Each old block is freed as soon as it is moved, so a large body is in memory only once.
+ * megabyte, so that a piece of one byte costs one byte. When a quarter of the announced bytes has arrived, and at least a
+ * megabyte, the next block has room for all announced bytes, and the bytes of the old blocks are moved to it. The system
+ * assigns the memory of this block only when bytes are written to it, so bytes that never arrive cost nothing. Each old block
+ * is freed as soon as it is moved, so a large body is in memory only once.
  *
  * To move a megabyte takes 0.3 ms, and more than 4 ms where memory is slow when it is used for the first time. So the owner moves
  * the blocks in small parts: one part with each piece, and the rest after the end of the body.
@@ -28,8 +27,9 @@ export class GrowingBytes {
   #used = 0
   /** Old blocks that are moved to the beginning of the last block. */
   #old: Buffer[] = []
-  /** Bytes that were moved to the last block, and bytes of them from the first old block. */
+  /** Bytes that were moved to the last block. */
   #moved = 0
+  /** Bytes of the first old block that were moved. */
   #movedOfFirst = 0
 
   /** @param announced the bytes of `Content-Length`; NaN without this header */
