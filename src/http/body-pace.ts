@@ -5,8 +5,11 @@ import { SumOfTurn } from '../turn.ts'
  * more bytes, other requests would wait longer. If it took fewer bytes, a large body would arrive more slowly.
  */
 const maxBytesPerTurn = 1024 ** 2
-/** Node reads about this number of bytes from a socket at once. So a body that continues takes them before it can be paused. */
-const bytesOfRead = 64 * 1024
+/**
+ * The bytes that a body takes before it can be paused: Node reads about this number from a socket at once. Blocks of a body are moved
+ * in parts of this size.
+ */
+export const bytesOfPart = 64 * 1024
 
 /** A body whose pieces are taken, or moved in memory. */
 interface PacedBody {
@@ -44,7 +47,7 @@ export class BodyPace {
   readonly #continue = (): void => {
     const left = maxBytesPerTurn - this.#taken.value
     // At least one body continues in each turn, even if bodies that are not paused use up the bytes of every turn.
-    const count = Math.max(1, Math.floor(left / bytesOfRead))
+    const count = Math.max(1, Math.floor(left / bytesOfPart))
     // A body may be paused again immediately.
     for (const body of this.#paused.splice(0, count)) body.resume()
     this.#isScheduled = false

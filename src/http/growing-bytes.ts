@@ -1,9 +1,8 @@
 import { freeBytes, lengthOf } from '../bytes.ts'
+import { bytesOfPart } from './body-pace.ts'
 
 /** The size of a block of an incomplete body. */
 const blockBytes = 1024 ** 2
-/** The bytes that are moved at once. This is about the size of a piece of a body. */
-const bytesOfMove = 64 * 1024
 
 const noBytes = Buffer.alloc(0)
 
@@ -62,7 +61,7 @@ export class GrowingBytes {
     const [first] = this.#old
     if (!first) return 0
     const start = this.#movedOfFirst
-    const count = first.copy(this.#block, this.#moved, start, Math.min(first.length, start + bytesOfMove))
+    const count = first.copy(this.#block, this.#moved, start, Math.min(first.length, start + bytesOfPart))
     this.#moved += count
     this.#movedOfFirst += count
     if (this.#movedOfFirst === first.length) {
