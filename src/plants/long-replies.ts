@@ -10,8 +10,9 @@ const maxKeptBytes = 1024 ** 2
 
 /** The facts about a list that the headers of its reply need. */
 interface ListSummary {
-  readonly bytes: number
-  /** The text; undefined if it is longer than `maxKeptBytes`. */
+  /** The length of the text; undefined if the text was not read to its end. */
+  readonly bytes?: number
+  /** The text of a list that is no snapshot; undefined if it is longer than `maxKeptBytes`. */
   readonly text: string | undefined
   /** The position of the last plant, if more plants follow. */
   readonly last: Position | undefined
@@ -48,10 +49,10 @@ export class LongReplies {
   }
 
   /**
-   * Sends a page. The page is read twice: first for the headers, which have the length of the text and the position of the last
-   * plant, then for the text. Without snapshots the two readings may differ, so a short text is kept from the first reading, and
-   * a long text is sent without `content-length`. A snapshot rarely moves to a newer state between the readings. If this move
-   * changes the length of the text, the reply fails.
+   * Sends a page. A page of a snapshot is read twice: first for the headers, which have the length of the text and the position of
+   * the last plant, then for the text. The snapshot rarely moves to a newer state between the readings. If this move changes the
+   * length of the text, the reply fails. Without snapshots, a short text is kept from the first reading. A long text is sent
+   * without `content-length`, so the first reading ends when the text is too long to be kept.
    */
   async #sendPage(request: FastifyRequest, reply: FastifyReply, listRequest: ListRequest): Promise<void> {
     const { query, limit } = listRequest
@@ -59,11 +60,11 @@ export class LongReplies {
     const { promise, resolve, reject } = Promise.withResolvers<ListSummary | undefined>()
     const list = this.#begin(request, reply, () => this.#store.listLong(account, query, texts, limit))
     const isOver = () => list?.destroyed === true
-    const { hasSnapshotLists } = this.#store
+    const endOfPage = this.#store.endOfPage?.bind(this.#store, account, query, limit)
     async function* texts(pages: PagesOf): AsyncIterable<string> {
-      const summary = await summaryOf(pages(), isOver, hasSnapshotLists ? 0 : maxKeptBytes)
+      const summary = await summaryOf(pages(), isOver, endOfPage)
       resolve(summary)
-      if (!hasSnapshotLists) yield* jsonArray(failOnMore(pages(summary?.last)))
+      if (endOfPage) yield* jsonArray(failOnMore(pages(summary?.last)))
       else yield* ofLength(jsonArray(pages()), summary?.bytes ?? 0)
     }
     if (!list) return
@@ -72,10 +73,10 @@ export class LongReplies {
     list.read(0)
     const summary = await promise
     if (!summary || isOver()) return
-    const kept = hasSnapshotLists ? undefined : summary.text
+    const kept = summary.text
     if (kept !== undefined) list.destroy()
     if (summary.last) reply.header('link', nextLink(summary.last, listRequest))
-    if (hasSnapshotLists || kept !== undefined) reply.header('content-length', summary.bytes)
+    if (!endOfPage || kept !== undefined) reply.header('content-length', summary.bytes)
     reply.header('content-type', jsonType).send(kept ?? list)
   }
 
@@ -98,12 +99,13 @@ export class LongReplies {
 
 /**
  * Reads a list for the headers of its reply; undefined if the reply ends meanwhile.
- * @param maxKeptBytes the longest text that is kept
+ * @param endOfPage finds the position of the last plant without the texts, which are read only until they are too long to be kept;
+ *   undefined if all texts are needed
  */
 async function summaryOf(
   pages: AsyncIterable<PlantPage>,
   isOver: () => boolean,
-  maxKeptBytes: number,
+  endOfPage: (() => Promise<Position | undefined>) | undefined,
 ): Promise<ListSummary | undefined> {
   let last: Position | undefined
   async function* tracked(): AsyncIterable<PlantPage> {
@@ -113,14 +115,15 @@ async function summaryOf(
     }
   }
   let bytes = 0
-  let kept: string[] | undefined = []
+  const kept: string[] = []
   for await (const text of jsonArray(tracked())) {
     if (isOver()) return undefined
     bytes += Buffer.byteLength(text)
-    if (bytes <= maxKeptBytes) kept?.push(text)
-    else kept = undefined
+    if (!endOfPage) continue
+    if (bytes > maxKeptBytes) return { text: undefined, last: await endOfPage() }
+    kept.push(text)
   }
-  return { bytes, text: kept?.join(''), last }
+  return { bytes, text: endOfPage && kept.join(''), last }
 }
 
 /** Passes texts on. Fails if the number of bytes differs from `bytes`: the client would read further bytes as the next reply. */

@@ -37,7 +37,7 @@ export interface PlantQuery {
   readonly tag?: string
   /** Only plants after this position. */
   readonly after?: Position
-  /** Only plants up to this position; used only with a store without `hasSnapshotLists`. */
+  /** Only plants up to this position; used only with a store with `endOfPage`. */
   readonly upTo?: Position | undefined
   /** Whether the account's own plants are shown with their ids. Plants of other accounts are always shown without ids. */
   readonly withIds?: boolean
@@ -104,12 +104,10 @@ export interface PlantStore {
   remove(account: number, id: number): Promise<boolean>
   /** At most `limit` plants in order. */
   list(account: number, query: PlantQuery, limit: number): Promise<PlantPage>
-  /** Whether `listLong` reads a snapshot. A snapshot moves to the newest state only if SQLite's write-ahead log is large. */
-  readonly hasSnapshotLists: boolean
   /**
-   * Reads plants in order, in pages. A caller that stops early must call `return` of the iterator. Without `hasSnapshotLists`, a
-   * plant that exists during the whole read is in the list once. A plant that is added or removed meanwhile may be in the list or
-   * not.
+   * Reads plants in order, in pages. A caller that stops early must call `return` of the iterator. A store without `endOfPage`
+   * reads a snapshot, which moves to the newest state only if SQLite's write-ahead log is large. With `endOfPage`, a plant that
+   * exists during the whole read is in the list once. A plant that is added or removed meanwhile may be in the list or not.
    * @param use maps the pages to the output; it may read the pages several times
    * @param limit the highest number of plants; by default all plants
    */
@@ -119,6 +117,11 @@ export interface PlantStore {
     use: (pages: PagesOf) => AsyncIterable<T>,
     limit?: number,
   ): AsyncIterable<T>
+  /**
+   * The position of the last of `limit` plants, if more plants follow. It takes less time than reading the plants. Only a store
+   * whose long lists are no snapshots has this method.
+   */
+  endOfPage?(account: number, query: PlantQuery, limit: number): Promise<Position | undefined>
   /**
    * Lets another account see the account's plants from now on: all plants, or the plants with a tag.
    * @returns whether the share is new

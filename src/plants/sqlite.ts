@@ -31,7 +31,6 @@ import { ListSnapshot, PageReader } from './sqlite-pages.ts'
 /** Plants in SQLite. */
 export class SqlitePlantStore implements PlantStore {
   /** Each long list has a connection of its own, which takes some 2 MB and keeps a snapshot. */
-  readonly hasSnapshotLists = true
   readonly #database: Database
   readonly #insert: Statement<[number, number, string, string | null]>
   readonly #highestIds: HighestIds

@@ -131,7 +131,9 @@ describe.each(engines)('under random calls of accounts that share and revoke sha
               const page = await store.list(me, query, call.limit)
               const last = expected.length > call.limit ? expected[call.limit - 1] : undefined
               expect(plantsOf(page)).toStrictEqual(shownOf(expected.slice(0, call.limit)))
-              expect(page.last).toStrictEqual(last && { account: last.account, id: last.id })
+              const position = last && { account: last.account, id: last.id }
+              expect(page.last).toStrictEqual(position)
+              if (store.endOfPage) expect(await store.endOfPage(me, query, call.limit)).toStrictEqual(position)
             } else {
               const shown: Plant[] = []
               for await (const page of store.listLong(me, query, eachPage)) shown.push(...plantsOf(page))

@@ -51,3 +51,28 @@ it.each(overPostgres)(
     )
   },
 )
+
+it.each(overPostgres)(
+  'the end of a page of more than 50,000 plants in $name is where its last plant is',
+  async (engine) => {
+    const database = await engine.openDatabase()
+    onTestFinished(() => database.close())
+    const store = database.openPlants()
+    const [ann, bob] = [await database.newAccount(), await database.newAccount()]
+    // Ann has 60,000 plants, and Bob has 50,000.
+    for (const [account, most] of [
+      [ann, 60_000],
+      [bob, 50_000],
+    ])
+      await database.run(`
+      INSERT INTO plants (account, id, name)
+      WITH RECURSIVE ids (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM ids WHERE id < ${most})
+      SELECT ${account}, ids.id, 'plant' FROM ids`)
+    await store.share(bob, ann)
+    const endOf = (limit: number) => store.endOfPage?.(ann, {}, limit)
+    for (const id of [1, 49_999, 50_000, 50_001, 60_000]) expect(await endOf(id)).toEqual({ account: ann, id })
+    for (const id of [1, 40_000, 40_001, 49_999]) expect(await endOf(60_000 + id)).toEqual({ account: bob, id })
+    // No plants follow.
+    for (const limit of [110_000, 110_001, 1_000_000]) expect(await endOf(limit)).toBeUndefined()
+  },
+)
