@@ -4,7 +4,7 @@ import { SumOfTurn } from './turn.ts'
 /**
  * A computation in steps. Each `yield` gives the cost of the step that ends there, in units of about 10 ns: one unit is one
  * parsed character, or a hundred copied characters. Between two steps other requests may run. A step must not take more than a
- * few milliseconds.
+ * few milliseconds. A `finally` block must not yield.
  */
 export type Steps<T> = Generator<number, T, void>
 
@@ -99,11 +99,14 @@ class RunningSteps<T> {
     }
   }
 
-  /** Closes the steps. It has no effect on steps that have ended. A `finally` block that yields runs to its end. */
+  /**
+   * Closes the steps. It has no effect on steps that have ended. If a `finally` block yields, its rest does not run. After `next`
+   * instead of `return`, a generator that delegates to these steps by `yield*` would go on.
+   */
   #close(): void {
     // This type allows `return` without a result.
     const steps: Iterator<number, unknown, void> = this.#steps
-    for (let last = steps.return?.(); last && !last.done; ) last = steps.next()
+    while (steps.return?.().done === false) {}
   }
 }
 

@@ -179,13 +179,12 @@ describe('work', () => {
   })
 
   describe('that cannot go on runs the `finally` blocks of its steps once', () => {
-    /** Steps in two `finally` blocks, of which the inner one yields. */
+    /** Steps in two `finally` blocks. */
     function* holding(ends: string[]): Steps<void> {
       try {
         try {
           for (;;) yield 100_000
         } finally {
-          yield 1
           ends.push('inner')
         }
       } finally {
@@ -241,6 +240,27 @@ describe('work', () => {
       }
       expect(() => workAtOnce().run('messages', failing())).toThrow('broken')
       expect(ends).toEqual(['own'])
+    })
+
+    it('and never goes on after steps of another generator, even if their `finally` block yields', async () => {
+      const ends: string[] = []
+      const inner = function* (): Steps<void> {
+        try {
+          for (;;) yield 100_000
+        } finally {
+          yield 1
+        }
+      }
+      const outer = function* (): Steps<void> {
+        try {
+          yield* inner()
+          ends.push('has gone on')
+        } finally {
+          ends.push('outer')
+        }
+      }
+      expect(await refusalOf(async () => workAtOnce().run('x', outer()))).toEqual([400, 'too_complex', 'x'])
+      expect(ends).toEqual(['outer'])
     })
 
     it('unless no step has begun', async () => {

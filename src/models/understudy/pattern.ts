@@ -36,20 +36,15 @@ const byPlainness = [
  */
 export function* textForPattern(pattern: string, minLength: number, variant: number): Steps<string | undefined> {
   if (pattern.length > maxPatternLength) return undefined
-  try {
-    let extra = 0
-    let text = yield* new PatternWalker(pattern, extra, variant).text()
-    for (let attempt = 0; attempt < 3; attempt += 1) {
-      const missing = minLength - lengthOf(text)
-      if (missing <= 0) break
-      extra += missing
-      text = yield* new PatternWalker(pattern, extra, variant).text()
-    }
-    return text
-  } catch (error) {
-    if (error instanceof UnknownSyntaxError) return undefined
-    throw error
+  let extra = 0
+  let text = yield* new PatternWalker(pattern, extra, variant).text()
+  for (let attempt = 0; attempt < 3 && text !== undefined; attempt += 1) {
+    const missing = minLength - lengthOf(text)
+    if (missing <= 0) break
+    extra += missing
+    text = yield* new PatternWalker(pattern, extra, variant).text()
   }
+  return text
 }
 
 class PatternWalker {
@@ -76,15 +71,17 @@ class PatternWalker {
     this.#variant = variant
   }
 
-  *text(): Steps<string> {
+  /** The text; undefined if the pattern is not supported. */
+  *text(): Steps<string | undefined> {
+    let text: string | undefined
     try {
-      const text = yield* this.#alternatives()
-      if (this.#position < this.#letters.length) throw new UnknownSyntaxError()
-      return text
-    } finally {
-      // The work before an error counts too.
-      yield this.#units
+      text = yield* this.#alternatives()
+    } catch (error) {
+      if (!(error instanceof UnknownSyntaxError)) throw error
     }
+    // The work before an error counts too.
+    yield this.#units
+    return this.#position < this.#letters.length ? undefined : text
   }
 
   /** Returns the first alternative, and skips the others. */
