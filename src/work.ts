@@ -100,8 +100,8 @@ class RunningSteps<T> {
   }
 
   /**
-   * Closes the steps. It has no effect on steps that have ended. If a `finally` block yields, its rest does not run. After `next`
-   * instead of `return`, a generator that delegates to these steps by `yield*` would go on.
+   * Closes the steps. It has no effect on steps that have ended. If a `finally` block yields, `return` is called again, so the rest
+   * of that block does not run. A call of `next` could run the rest, but all generators that delegate to it would go on too.
    */
   #close(): void {
     // This type allows `return` without a result.

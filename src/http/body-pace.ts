@@ -6,8 +6,8 @@ import { SumOfTurn } from '../turn.ts'
  */
 const maxBytesPerTurn = 1024 ** 2
 /**
- * The bytes that a body takes before it can be paused: Node reads about this number from a socket at once. Blocks of a body are moved
- * in parts of this size.
+ * The bytes that a body takes before it can be paused: Node reads about this number from a socket at once. Blocks of a body are
+ * moved in parts of this size.
  */
 export const bytesOfPart = 64 * 1024
 

@@ -49,8 +49,8 @@ export class LongReplies {
   }
 
   /**
-   * Sends a page. A page of a snapshot is read twice: first for the headers, which have the length of the text and the position of
-   * the last plant, then for the text. The snapshot rarely moves to a newer state between the readings. If this move changes the
+   * Sends a page. A page of a snapshot is read twice: first for the headers, which have the length of the text and the position
+   * of the last plant, then for the text. The snapshot rarely moves to a newer state between the readings. If this move changes the
    * length of the text, the reply fails. Without snapshots, a short text is kept from the first reading. A long text is sent
    * without `content-length`, so the first reading ends when the text is too long to be kept.
    */
@@ -99,8 +99,8 @@ export class LongReplies {
 
 /**
  * Reads a list for the headers of its reply; undefined if the reply ends meanwhile.
- * @param endOfPage finds the position of the last plant without the texts, which are read only until they are too long to be kept;
- *   undefined if all texts are needed
+ * @param endOfPage finds the position of the last plant without the texts. Then the texts are read only until they are too long to
+ *   be kept. Undefined if all texts are needed
  */
 async function summaryOf(
   pages: AsyncIterable<PlantPage>,

@@ -155,7 +155,7 @@ export class PostgresPlantStore implements PlantStore {
       for (const range of rangesOf(account, await readSharers(sql, account), query)) {
         const [plant] = await readRange(sql, range, 1, left)
         if (plant) return { account: plant.account, id: plant.id }
-        left -= await countIn(sql, range, left)
+        if (left > 0) left -= await countIn(sql, range, left)
       }
       return undefined
     }

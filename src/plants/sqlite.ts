@@ -30,7 +30,6 @@ import { ListSnapshot, PageReader } from './sqlite-pages.ts'
 
 /** Plants in SQLite. */
 export class SqlitePlantStore implements PlantStore {
-  /** Each long list has a connection of its own, which takes some 2 MB and keeps a snapshot. */
   readonly #database: Database
   readonly #insert: Statement<[number, number, string, string | null]>
   readonly #highestIds: HighestIds
@@ -163,7 +162,7 @@ export class SqlitePlantStore implements PlantStore {
     use: (pages: PagesOf) => AsyncIterable<T>,
     limit = Number.POSITIVE_INFINITY,
   ): AsyncIterable<T> {
-    // A long list has a connection of its own, which keeps one snapshot while the other connection writes.
+    // A long list has a connection of its own, which takes some 2 MB. It keeps one snapshot while the other connection writes.
     const snapshot = new ListSnapshot(this.#database.name)
     try {
       const sharers = snapshot.pages().sharersWith(account)
