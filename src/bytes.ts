@@ -87,3 +87,32 @@ export function* digestSteps(bytes: Buffer): Steps<string> {
   }
   return digest.digest('hex')
 }
+
+/** Digits of base64 that one step decodes. */
+const digitsOfStep = 256 * 1024
+
+/**
+ * Decodes base64 in pieces of whole groups of four characters, because one text of all characters would double the memory. Node's
+ * decoder reads both alphabets.
+ * @param digitsAt the characters of base64 from one position to another, which may be after the last one
+ */
+export function* decodeBase64(count: number, digitsAt: (start: number, end: number) => string): Steps<Buffer> {
+  const decoded = Buffer.allocUnsafeSlow(Math.ceil((count * 3) / 4))
+  let length = 0
+  let rest = ''
+  let isWhole = false
+  try {
+    for (let start = 0; start < count; start += digitsOfStep) {
+      const text = rest + digitsAt(start, start + digitsOfStep).replace(/\s+/g, '')
+      const whole = text.length - (text.length % 4)
+      length += decoded.write(text.slice(0, whole), length, 'base64')
+      rest = text.slice(whole)
+      yield text.length >> 3
+    }
+    length += decoded.write(rest, length, 'base64')
+    isWhole = true
+    return decoded.subarray(0, length)
+  } finally {
+    if (!isWhole) freeBytes(decoded)
+  }
+}

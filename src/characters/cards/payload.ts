@@ -1,10 +1,10 @@
-import { freeBytes } from '../../bytes.ts'
+import { decodeBase64 } from '../../bytes.ts'
 import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
 
 /** The most characters of the text of a PNG chunk, as base64 or as JSON. */
 const maxBase64Length = 24 * 1024 * 1024
-/** Bytes of base64 that one step checks or decodes. */
+/** Bytes of base64 that one step checks. */
 const maxPieceBytes = 256 * 1024
 
 /**
@@ -42,32 +42,6 @@ export function* decodePayload(payload: Buffer): Steps<Buffer> {
     )
   }
   return yield* decodeBase64(digitsEnd, (start, end) => payload.toString('latin1', start, Math.min(end, digitsEnd)))
-}
-
-/**
- * Decodes base64 in pieces of whole groups of four characters, because one text of all characters would double the memory. Node's
- * decoder reads both alphabets.
- * @param digitsAt the characters of base64 from one position to another, which may be after the last one
- */
-export function* decodeBase64(count: number, digitsAt: (start: number, end: number) => string): Steps<Buffer> {
-  const decoded = Buffer.allocUnsafeSlow(Math.ceil((count * 3) / 4))
-  let length = 0
-  let rest = ''
-  let isWhole = false
-  try {
-    for (let start = 0; start < count; start += maxPieceBytes) {
-      const text = rest + digitsAt(start, start + maxPieceBytes).replace(/\s+/g, '')
-      const whole = text.length - (text.length % 4)
-      length += decoded.write(text.slice(0, whole), length, 'base64')
-      rest = text.slice(whole)
-      yield text.length >> 3
-    }
-    length += decoded.write(rest, length, 'base64')
-    isWhole = true
-    return decoded.subarray(0, length)
-  } finally {
-    if (!isWhole) freeBytes(decoded)
-  }
 }
 
 /** Whether a character of a Latin-1 text matches, in steps. */
