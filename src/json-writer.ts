@@ -1,5 +1,6 @@
 import { freeBytes, joinBytes } from './bytes.ts'
 import { type Fields, isFields } from './fields.ts'
+import { endOfPiece } from './text.ts'
 import type { Steps } from './work.ts'
 
 /** The bounds of a JSON text. Each function throws an error if its bound is exceeded. */
@@ -118,9 +119,7 @@ class Writer {
   *#writeLongText(text: string): Steps<void> {
     this.#text += '"'
     for (let start = 0, end = 0; start < text.length; start = end) {
-      end = start + maxPieceLength
-      // A piece must not end between the two surrogates of a character.
-      if ((text.codePointAt(end - 1) ?? 0) > 0xffff) end++
+      end = endOfPiece(text, start, maxPieceLength)
       this.#text += JSON.stringify(text.slice(start, end)).slice(1, -1)
       yield* this.#encode()
     }

@@ -56,21 +56,27 @@ export function withoutControls(text: string): string {
 /** Characters that one step searches for control characters. */
 const stepLength = 64 * 1024
 
+/**
+ * The end of a piece of a text, for work in steps: the piece has `length` characters, or one more, so that it does not end
+ * between the two surrogates of a character. The last piece may be shorter.
+ */
+export function endOfPiece(text: string, start: number, length: number): number {
+  const end = Math.min(text.length, start + length)
+  return (text.codePointAt(end - 1) ?? 0) > 0xffff ? end + 1 : end
+}
+
 /** The same as `withoutControls`, in steps: a card's text may have millions of characters. */
 export function* withoutControlsInSteps(text: string): Steps<string> {
   if (text.length <= stepLength) return withoutControls(text)
   const pieces: string[] = []
   let isChanged = false
-  for (let start = 0; start < text.length; ) {
-    // A step must not end between the two surrogates of a character.
-    const isCut = /[\uD800-\uDBFF]/.test(text.charAt(start + stepLength - 1))
-    const end = start + stepLength + (isCut ? 1 : 0)
+  for (let start = 0, end = 0; start < text.length; start = end) {
+    end = endOfPiece(text, start, stepLength)
     const before = text.slice(start, end)
     const piece = withoutControls(before)
     isChanged ||= piece !== before
     pieces.push(piece)
     yield (stepLength >> 4) + (end - start - piece.length) * 2
-    start = end
   }
   return isChanged ? pieces.join('') : text
 }

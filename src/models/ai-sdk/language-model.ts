@@ -138,9 +138,10 @@ function toV3Output(output: LanguageModelV4ToolResultOutput): LanguageModelV3Too
     type: 'content',
     value: output.value.flatMap((part): readonly V3ResultPart[] => {
       if (part.type === 'text') return [part]
-      if (part.type !== 'file' || part.data.type !== 'data' || typeof part.data.data !== 'string') return []
+      if (part.type !== 'file' || part.data.type !== 'data') return []
       const { mediaType } = part
-      return [{ type: mediaType.startsWith('image') ? 'image-data' : 'file-data', data: part.data.data, mediaType }]
+      const data = typeof part.data.data === 'string' ? part.data.data : Buffer.from(part.data.data).toString('base64')
+      return [{ type: mediaType.startsWith('image') ? 'image-data' : 'file-data', data, mediaType }]
     }),
   }
 }

@@ -1,5 +1,8 @@
 import type { LanguageModelV4FilePart } from '@ai-sdk/provider'
+import { decodeBase64, joinBytes } from '../../bytes.ts'
 import { invalidField } from '../../errors.ts'
+import { endOfPiece } from '../../text.ts'
+import type { Steps } from '../../work.ts'
 
 /** Patterns of the addresses that a provider's service fetches, by media type. A type may have wildcards: `*` or `image/*`. */
 export type SupportedUrls = Readonly<Record<string, readonly RegExp[]>>
@@ -29,6 +32,9 @@ const misspelt = new Map([
 /** The most characters of an http(s) address. To parse megabytes takes a tenth of a second. */
 const maxAddressLength = 8192
 
+/** Characters of a file that one step checks or decodes. */
+const lengthOfStep = 64 * 1024
+
 /**
  * Makes a file part from the URL of an OpenAI content part. A `data:` URL becomes its bytes. An address is passed on, and the
  * provider's service fetches the file. This service never fetches a file, because a request could make it connect to any host.
@@ -36,16 +42,17 @@ const maxAddressLength = 8192
  * @param param the field, for the error message
  * @throws ApiError 400 for an invalid URL, and for an address that the provider's service does not fetch
  */
-export function fileFromUrl(
+export function* fileFromUrl(
   url: string,
   kind: 'image' | 'file',
   param: string,
   supported: SupportedUrls,
-): LanguageModelV4FilePart {
-  if (/^data:/i.test(url)) return fileFromDataUrl(url, kind, param)
+): Steps<LanguageModelV4FilePart> {
+  if (/^data:/i.test(url)) return yield* fileFromDataUrl(url, kind, param)
   if (url.length > maxAddressLength) {
     throw invalidField(param, `has more than ${maxAddressLength} characters. Send a shorter address, or a data: URL`)
   }
+  yield url.length
   const address = URL.parse(url)
   if (address === null || !['http:', 'https:'].includes(address.protocol)) {
     throw invalidField(param, 'is neither a data: URL nor an http(s) address')
@@ -61,10 +68,23 @@ export function fileFromUrl(
  * Makes a file part from base64, the form of OpenAI's `input_audio.data` and `file.file_data`.
  * @throws ApiError 400 for a text that is not base64
  */
-export function fileFromBase64(base64: string, mediaType: string, param: string): LanguageModelV4FilePart {
-  if (!/^[A-Za-z0-9+/_-]+={0,2}$/.test(base64)) throw invalidField(param, 'is not base64')
-  const data = isReadByPackages(mediaType) ? Buffer.from(base64, 'base64') : base64
+export function* fileFromBase64(base64: string, mediaType: string, param: string): Steps<LanguageModelV4FilePart> {
+  if (!(yield* isBase64(base64))) throw invalidField(param, 'is not base64')
+  const data = isReadByPackages(mediaType)
+    ? yield* decodeBase64(base64.length, (start, end) => base64.slice(start, end))
+    : base64
   return { type: 'file', mediaType: misspelt.get(mediaType) ?? mediaType, data: { type: 'data', data } }
+}
+
+/** Whether a text is base64 of the standard or the URL alphabet, with or without padding. */
+function* isBase64(text: string): Steps<boolean> {
+  const end = text.length - (/={1,2}$/.exec(text.slice(-2))?.[0].length ?? 0)
+  for (let start = 0; start < end; start += lengthOfStep) {
+    const piece = text.slice(start, Math.min(end, start + lengthOfStep))
+    yield piece.length >> 1
+    if (/[^A-Za-z0-9+/_-]/.test(piece)) return false
+  }
+  return end > 0
 }
 
 /**
@@ -89,22 +109,56 @@ export function typeOfName(name: string): string | undefined {
 const maxHeadLength = 1000
 
 /** Makes a file part from a `data:` URL (RFC 2397). */
-function fileFromDataUrl(url: string, kind: 'image' | 'file', param: string): LanguageModelV4FilePart {
+function* fileFromDataUrl(url: string, kind: 'image' | 'file', param: string): Steps<LanguageModelV4FilePart> {
   const comma = url.indexOf(',')
   if (comma === -1 || comma > maxHeadLength) throw invalidField(param, 'is not a whole data: URL')
   const [type = '', ...attributes] = url.slice('data:'.length, comma).split(';')
   const mediaType = type.toLowerCase() || (kind === 'image' ? 'image/*' : 'application/pdf')
   const content = url.slice(comma + 1)
   if (attributes.some((attribute) => attribute.toLowerCase() === 'base64')) {
-    return fileFromBase64(content, mediaType, param)
+    return yield* fileFromBase64(content, mediaType, param)
   }
-  try {
-    const bytes = Buffer.from(decodeURIComponent(content))
-    const data = isReadByPackages(mediaType) ? bytes : bytes.toString('base64')
-    return { type: 'file', mediaType, data: { type: 'data', data } }
-  } catch {
-    throw invalidField(param, 'is not a whole data: URL')
+  const bytes = yield* percentDecoded(content)
+  if (bytes === undefined) throw invalidField(param, 'is not a whole data: URL')
+  return { type: 'file', mediaType, data: { type: 'data', data: bytes } }
+}
+
+/** The bytes of a percent-encoded text (RFC 3986, section 2.1); undefined if an escape is not whole. */
+function* percentDecoded(text: string): Steps<Buffer | undefined> {
+  const pieces: Buffer[] = []
+  for (let start = 0, end = 0; start < text.length; start = end) {
+    end = endOfPiece(text, start, lengthOfStep)
+    // A piece must not end inside an escape.
+    if (text[end - 2] === '%') end += 1
+    else if (text[end - 1] === '%') end += 2
+    const piece = decodeEscapes(Buffer.from(text.slice(start, end)))
+    yield 4 * (end - start)
+    if (piece === undefined) return undefined
+    pieces.push(piece)
   }
+  return yield* joinBytes(pieces)
+}
+
+/** Replaces the escapes in these bytes, in place. @returns the part that is left; undefined if an escape is not whole */
+function decodeEscapes(bytes: Buffer): Buffer | undefined {
+  let length = 0
+  for (let at = 0; at < bytes.length; at++) {
+    let byte = bytes[at] ?? 0
+    if (byte === percentSign) {
+      byte = hexDigit(bytes[at + 1]) * 16 + hexDigit(bytes[at + 2])
+      if (Number.isNaN(byte)) return undefined
+      at += 2
+    }
+    bytes[length++] = byte
+  }
+  return bytes.subarray(0, length)
+}
+
+const percentSign = 0x25
+
+/** The value of an ASCII character as a hexadecimal digit; NaN for another character. */
+function hexDigit(character = 0): number {
+  return Number.parseInt(String.fromCharCode(character), 16)
 }
 
 function isSupported(url: string, mediaType: string, supported: SupportedUrls): boolean {

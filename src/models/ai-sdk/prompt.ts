@@ -42,7 +42,7 @@ export function* toPrompt(messages: readonly Message[], supported: SupportedUrls
   for (const [index, message] of messages.entries()) {
     if (next <= index) next = nextOfConversation(messages, index)
     yield unitsOf(message)
-    if (isResult(message)) writer.addResult(message)
+    if (isResult(message)) yield* writer.addResult(message)
     else if (isSystem(message) && isResult(messages[next])) writer.hold(message)
     else if (isSystem(message)) writer.addSystem(message, messages[index + 1])
     else yield* writer.addTurn(message, index > lastUser)
@@ -60,17 +60,11 @@ const maxArgumentValues = 4 * maxJsonValues
 const unitsOfMessage = 200
 const unitsOfPart = 100
 
-/**
- * Units of work to translate a message without its calls. A character that is parsed or checked costs one unit. Any other
- * character costs an eighth of a unit.
- */
+/** Units of work to translate a message without its calls and files. */
 function unitsOf({ content }: Message): number {
   let units = unitsOfMessage
   if (!Array.isArray(content)) return units + ((content?.length ?? 0) >> 3)
-  for (const { text, image_url: image, file, input_audio: audio } of content) {
-    const letters = image?.url.length ?? file?.file_data?.length ?? audio?.data.length ?? 0
-    units += unitsOfPart + letters + ((text?.length ?? 0) >> 3)
-  }
+  for (const { text } of content) units += unitsOfPart + ((text?.length ?? 0) >> 3)
   return units
 }
 
@@ -90,8 +84,8 @@ class PromptWriter {
     this.#supported = supported
   }
 
-  addResult(message: Message): void {
-    append(this.#prompt, { role: 'tool', content: [toolResult(message, this.#toolNames)] })
+  *addResult(message: Message): Steps<void> {
+    append(this.#prompt, { role: 'tool', content: [yield* toolResult(message, this.#toolNames)] })
   }
 
   /** Holds back a system message until the results of tools are written. */
@@ -125,7 +119,7 @@ class PromptWriter {
         content.push(yield* toolCall(call, this.#values))
       }
       append(this.#prompt, { role: 'assistant', content })
-    } else append(this.#prompt, { role: 'user', content: userContent(message, this.#supported) })
+    } else append(this.#prompt, { role: 'user', content: yield* userContent(message, this.#supported) })
   }
 
   end(): LanguageModelV4Prompt {

@@ -84,12 +84,13 @@ describe('any provider package, by its name', () => {
       { type: 'image_url' as const, image_url: { url: 'data:image/png;base64,AAAA' } },
       { type: 'image_url' as const, image_url: { url: 'https://pictures.example/fern.png' } },
     ]
+    const text = { type: 'file' as const, file: { filename: 'care.txt', file_data: 'SGk=' } }
     const call = { id: 'a', type: 'function' as const, function: { name: 'look', arguments: '{}' } }
     const messages = asked({
       messages: [
         { role: 'user', content },
         { role: 'assistant', tool_calls: [call] },
-        { role: 'tool', tool_call_id: 'a', content: content.slice(0, 1) },
+        { role: 'tool', tool_call_id: 'a', content: [...content.slice(0, 1), text] },
       ],
     })
     const handed = async (version: string) => {
@@ -102,11 +103,13 @@ describe('any provider package, by its name', () => {
       { ...image, data: { type: 'data', data: 'AAAA' } },
       { ...image, data: { type: 'url', url: 'https://pictures.example/fern.png' } },
       { ...image, data: { type: 'data', data: 'AAAA' } },
+      expect.objectContaining({ mediaType: 'text/plain', filename: 'care.txt' }),
     ])
     expect(await handed('v3')).toEqual([
       { ...image, data: 'AAAA' },
       { ...image, data: 'https://pictures.example/fern.png' },
       { type: 'image-data', mediaType: 'image/png', data: 'AAAA' },
+      { type: 'file-data', mediaType: 'text/plain', data: 'SGk=' },
     ])
   })
 
