@@ -1,8 +1,9 @@
-import { Response } from 'undici'
+import { Headers, Response } from 'undici'
 import type { HeldBytes } from '../../http/bytes-in-flight.ts'
 import { readWhole } from '../upstream/answer.ts'
 import { CostCounter, EventCostCounter, maxUnitsAtOnce } from '../upstream/cost-counter.ts'
-import { type Pieces, readStart, tooLarge } from '../upstream/errors.ts'
+import { readStart, tooLarge } from '../upstream/errors.ts'
+import type { UpstreamAnswer } from '../upstream/streamless-response.ts'
 import { answerScheduler, unitsOf } from '../upstream/turn-scheduler.ts'
 
 /** The most bytes of a streamed answer. */
@@ -12,7 +13,7 @@ const maxEvents = 150_000
 /** A group of events goes to the package when the group has this number of units (`turn-scheduler.ts`). */
 const unitsPerGroup = 8000
 
-/** The context of a package's call that its `fetch` needs. */
+/** The context of a package's call by which its answer is bounded. */
 export interface AnswerContext {
   readonly isStream: boolean
   /** Opens a count of the answer's bytes in memory. The count ends with the request. */
@@ -26,20 +27,19 @@ export interface AnswerContext {
  * @throws ApiError 502 for an answer over a bound, 503 if there is no room for its bytes. A stream fails with these errors later,
  *   while it is read
  */
-export async function boundedAnswer(response: Response, { isStream, openHeld }: AnswerContext): Promise<Response> {
-  const { body, status, statusText } = response
-  if (!body) return response
-  const headers = new Headers(response.headers)
-  // undici's `fetch` has already decompressed the body.
-  headers.delete('content-encoding')
-  headers.delete('content-length')
-  const as = (bounded: string | Buffer | ReadableStream) => new Response(bounded, { status, statusText, headers })
-  const pieces = piecesOf(body)
-  if (status >= 300) return as(await readStart(pieces))
+export async function boundedAnswer(answer: UpstreamAnswer, { isStream, openHeld }: AnswerContext): Promise<Response> {
+  const { status } = answer
+  const headers = headersOf(answer)
+  const as = (bounded: string | Buffer | ReadableStream | null) => new Response(bounded, { status, headers })
+  if (statusesWithoutBody.has(status)) {
+    answer.drain()
+    return as(null)
+  }
+  if (status >= 300) return as(await readStart(answer))
   const held = openHeld()
-  if (isStream) return as(ReadableStream.from(boundedEvents(pieces, held)))
+  if (isStream) return as(ReadableStream.from(boundedEvents(answer, held)))
   const counter = new CostCounter()
-  const bytes = await readWhole(pieces, held, (piece) => {
+  const bytes = await readWhole(answer, held, (piece) => {
     counter.countAll(piece)
     if (counter.units > maxUnitsAtOnce) throw tooLarge()
   })
@@ -47,27 +47,28 @@ export async function boundedAnswer(response: Response, { isStream, openHeld }: 
   return as(bytes)
 }
 
-/** The pieces of an answer; `return` aborts the answer. */
-function piecesOf(body: NonNullable<Response['body']>): Pieces {
-  const reader = body.getReader()
-  const end = () => reader.cancel().catch(() => {})
-  return {
-    return: end,
-    async *[Symbol.asyncIterator]() {
-      try {
-        for (let step = await reader.read(); !step.done; step = await reader.read()) yield step.value
-      } finally {
-        void end()
-      }
-    },
+/** Statuses with which a `Response` has no body. */
+const statusesWithoutBody: ReadonlySet<number> = new Set([204, 205, 304])
+
+/** The headers of an answer, without the headers that describe the bytes on the network. The answer is already decompressed. */
+function headersOf({ headers }: UpstreamAnswer): Headers {
+  const kept = new Headers()
+  for (const [name, value = []] of Object.entries(headers)) {
+    for (const each of [value].flat()) kept.append(name, each)
   }
+  kept.delete('content-encoding')
+  kept.delete('content-length')
+  return kept
 }
 
 /**
  * Passes events on in groups. Each group is read in one turn of the event loop.
  * @throws ApiError 502 for too large an event, too many events, or too long a stream; 503 if there is no room for an event
  */
-async function* boundedEvents(pieces: Pieces, held: Pick<HeldBytes, 'set'> | undefined): AsyncIterable<Uint8Array> {
+async function* boundedEvents(
+  pieces: AsyncIterable<Uint8Array>,
+  held: Pick<HeldBytes, 'set'> | undefined,
+): AsyncIterable<Uint8Array> {
   const counter = new EventCostCounter()
   let size = 0
   let count = 0

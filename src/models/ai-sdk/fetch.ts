@@ -1,17 +1,27 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
-import type { RequestInfo, RequestInit, Response } from 'undici'
+import type { Dispatcher, RequestInfo, RequestInit, Response } from 'undici'
+import { utf8Bytes } from '../../bytes.ts'
+import { ApiError } from '../../errors.ts'
 import { Outbound } from '../../outbound.ts'
 import { noProxies, type Proxies } from '../../proxies.ts'
-import { loadPool } from '../upstream/connections.ts'
-import { retryOnClosedConnection } from '../upstream/reused-connections.ts'
+import { type Work, workAtOnce } from '../../work.ts'
+import { loadPool, sendTo } from '../upstream/connections.ts'
+import { decompressed } from '../upstream/decompressed.ts'
+import type { UpstreamAnswer } from '../upstream/streamless-response.ts'
 import type { AnswerContext } from './bounded-answer.ts'
 
-/** Brings the context of a model call to the `fetch` below. The package, which calls `fetch`, does not pass the context on. */
-const answerContext = new AsyncLocalStorage<AnswerContext>()
+/** The context of a package's call that its `fetch` needs. */
+export interface CallContext extends AnswerContext {
+  /** Encodes the request in steps. */
+  readonly work: Work
+}
 
-/** Runs `ask`, which calls a package. The `fetch` of this package uses the context to bound the answer. */
-export function withAnswerContext<T>(context: AnswerContext, ask: () => T): T {
-  return answerContext.run(context, ask)
+/** Brings the context of a model call to the `fetch` below. The package, which calls `fetch`, does not pass the context on. */
+const callContext = new AsyncLocalStorage<CallContext>()
+
+/** Runs `ask`, which calls a package. The `fetch` of this package uses the context to send the request and to bound the answer. */
+export function withCallContext<T>(context: CallContext, ask: () => T): T {
+  return callContext.run(context, ask)
 }
 
 /** The `fetch` of a provider package, and its connections. A package reaches the network only through this `fetch`. */
@@ -41,12 +51,56 @@ export function createFetch({ baseUrl, connectTimeoutMs, proxies = noProxies }: 
       const url = new URL(typeof input === 'string' || input instanceof URL ? input : input.url)
       if (init?.method !== 'POST') throw new Error('Only POST requests go to a model.')
       if (origin !== undefined && url.origin !== origin) throw new Error('A model is asked at its base URL only.')
-      const [{ fetch }, { boundedAnswer }] = await Promise.all([import('undici'), import('./bounded-answer.ts')])
-      const dispatcher = await outbound.dispatcherFor(url)
-      const ask = { ...init, redirect: 'manual' as const, dispatcher }
-      const response = await retryOnClosedConnection(() => fetch(url, ask))
-      return boundedAnswer(response, answerContext.getStore() ?? { isStream: false, openHeld: () => undefined })
+      const context = callContext.getStore() ?? { isStream: false, openHeld: () => undefined, work: workAtOnce() }
+      const [{ boundedAnswer }, sent, dispatcher] = await Promise.all([
+        import('./bounded-answer.ts'),
+        sentBy(url, init, context.work),
+        outbound.dispatcherFor(url),
+      ])
+      return boundedAnswer(await answerTo(sent, dispatcher, init.signal ?? never), context)
     },
     close: () => outbound.close(),
+  }
+}
+
+/** The signal of a request without a signal. */
+const never = new AbortController().signal
+
+/** The request that a package hands to its `fetch`, with the encoded body. */
+async function sentBy(url: URL, init: RequestInit, work: Work): Promise<Dispatcher.DispatchOptions> {
+  const { Headers, Response } = await import('undici')
+  const headers = new Headers(init.headers)
+  let body: Buffer
+  if (typeof init.body === 'string') body = await work.run('messages', utf8Bytes(init.body))
+  else {
+    // No known package sends another body than JSON to a model. `Response` makes a form's bytes and content type.
+    const other = new Response(init.body ?? null)
+    const type = other.headers.get('content-type')
+    if (type !== null && !headers.has('content-type')) headers.set('content-type', type)
+    body = Buffer.from(await other.arrayBuffer())
+  }
+  return {
+    origin: url.origin,
+    path: `${url.pathname}${url.search}`,
+    method: 'POST',
+    headers: [...headers].flat(),
+    body,
+  }
+}
+
+/**
+ * Sends a request. undici's own `fetch` would copy the body twice, each time in one step.
+ * @throws TypeError if the network fails, with the network's error as its cause: packages recognize this error of `fetch`
+ */
+async function answerTo(
+  sent: Dispatcher.DispatchOptions,
+  dispatcher: Dispatcher,
+  signal: AbortSignal,
+): Promise<UpstreamAnswer> {
+  try {
+    return decompressed(await sendTo(dispatcher, sent, signal))
+  } catch (error) {
+    if (signal.aborted || error instanceof ApiError) throw error
+    throw new TypeError('fetch failed', { cause: error })
   }
 }

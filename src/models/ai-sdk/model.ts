@@ -5,7 +5,7 @@ import type { Model, ModelEvent, ModelRequest } from '../model.ts'
 import { beginCall, toChoiceCalls } from './choice-calls.ts'
 import { type AnswerPart, CompletionStream, toCompletion } from './completion.ts'
 import { failureOfProvider } from './failure.ts'
-import { createFetch, type ProviderFetch, withAnswerContext } from './fetch.ts'
+import { type CallContext, createFetch, type ProviderFetch, withCallContext } from './fetch.ts'
 import type { CallOptions, LanguageModel, StreamPart } from './language-model.ts'
 import { merge, type Source } from './merge-streams.ts'
 import { dialectOf, ignoredParameters } from './parameters.ts'
@@ -54,10 +54,10 @@ export function createAiSdkModel(
       try {
         const model = await open()
         const calls = await callsOf(model, request)
-        const context = { isStream: false, openHeld: () => scope.hold(request.openHeld?.()) }
+        const context = contextOf(request, scope, false)
         const generate = (options: CallOptions) =>
           beginCall(request, () =>
-            withAnswerContext(context, () => model.generate({ ...options, abortSignal: scope.signal })),
+            withCallContext(context, () => model.generate({ ...options, abortSignal: scope.signal })),
           )
         const results = await scope.untilAborted(Promise.all(calls.map(generate)))
         return { completion: toCompletion(request, calls, results, settings.model) }
@@ -72,9 +72,9 @@ export function createAiSdkModel(
       try {
         const model = await open()
         const calls = await callsOf(model, request)
-        const context = { isStream: true, openHeld: () => scope.hold(request.openHeld?.()) }
+        const context = contextOf(request, scope, true)
         const answers = calls.map((options, index) => {
-          const stream = () => withAnswerContext(context, () => model.stream({ ...options, abortSignal: scope.signal }))
+          const stream = () => withCallContext(context, () => model.stream({ ...options, abortSignal: scope.signal }))
           const answer = () => beginCall(request, stream)
           return partsOf(answer, index, scope)
         })
@@ -98,6 +98,10 @@ export function createAiSdkModel(
 
     close: () => connection.close(),
   }
+}
+
+function contextOf(request: ModelRequest, scope: RequestScope, isStream: boolean): CallContext {
+  return { isStream, work: request.work, openHeld: () => scope.hold(request.openHeld?.()) }
 }
 
 /** The base URL of a model; undefined if only the package knows the URL. */

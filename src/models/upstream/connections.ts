@@ -7,6 +7,27 @@ import { UpstreamResponse } from './streamless-response.ts'
 /** Loads `openPool`. The connections of this pool record the errors that `retryOnClosedConnection` recognizes. */
 export const loadPool = async () => (await import('./pool.ts')).openPool
 
+/**
+ * Sends a request, and resolves when the status and the headers of the answer have arrived. If a reused direct connection turns
+ * out to be closed, the request is sent again immediately, because upstreams may close idle connections at any time.
+ * @param clock measures how long an answer takes to end after its reader has finished
+ * @throws undici's errors, and the signal's reason
+ */
+export function sendTo(
+  dispatcher: Dispatcher,
+  request: Dispatcher.DispatchOptions,
+  signal: AbortSignal,
+  clock = machineClock,
+): Promise<UpstreamResponse> {
+  return retryOnClosedConnection(
+    () =>
+      new Promise<UpstreamResponse>((resolve, reject) => {
+        signal.throwIfAborted()
+        dispatcher.dispatch(request, new UpstreamResponse(signal, clock, resolve, reject))
+      }),
+  )
+}
+
 /** The connections to one upstream. Redirects are not followed. */
 export class UpstreamConnections {
   readonly #origin: string
@@ -27,11 +48,7 @@ export class UpstreamConnections {
     this.#proxy = proxy
   }
 
-  /**
-   * Sends a POST, and resolves when the status and the headers of the answer have arrived. If a reused direct connection turns
-   * out to be closed, the request is sent again immediately, because upstreams may close idle connections at any time.
-   * @throws undici's errors, and the signal's reason
-   */
+  /** Sends a POST as `sendTo` does. */
   post(
     path: string,
     headers: Readonly<Record<string, string>>,
@@ -41,7 +58,7 @@ export class UpstreamConnections {
     return this.#send({ path, method: 'POST', headers, body }, signal)
   }
 
-  /** Sends a GET, and resolves and retries as `post` does. */
+  /** Sends a GET as `sendTo` does. */
   get(path: string, headers: Readonly<Record<string, string>>, signal: AbortSignal): Promise<UpstreamResponse> {
     return this.#send({ path, method: 'GET', headers }, signal)
   }
@@ -52,15 +69,7 @@ export class UpstreamConnections {
       this.#pool = undefined
       throw error
     })
-    const pool = await this.#pool
-    return retryOnClosedConnection(
-      () =>
-        new Promise<UpstreamResponse>((resolve, reject) => {
-          signal.throwIfAborted()
-          const response = new UpstreamResponse(signal, this.#clock, resolve, reject)
-          pool.dispatch({ origin: this.#origin, ...request }, response)
-        }),
-    )
+    return sendTo(await this.#pool, { origin: this.#origin, ...request }, signal, this.#clock)
   }
 
   /** Waits for requests in flight, then closes the connections. */
