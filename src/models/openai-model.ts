@@ -13,7 +13,7 @@ import { readEvents } from './upstream/event-stream.ts'
 import { requestBytes } from './upstream/request-bytes.ts'
 import { StreamUsage } from './upstream/stream-usage.ts'
 import type { UpstreamAnswer } from './upstream/streamless-response.ts'
-import { answerScheduler, unitsOf } from './upstream/turn-scheduler.ts'
+import { turnScheduler, unitsOf } from './upstream/turn-scheduler.ts'
 
 /** The most models that are read from an upstream's list. */
 const maxListedModels = 1000
@@ -80,7 +80,7 @@ export function createOpenAiModel(
       const held = request.openHeld?.()
       try {
         const bytes = await readWhole(response, held)
-        const turn = answerScheduler.take(unitsOf(bytes.length))
+        const turn = turnScheduler.take(unitsOf(bytes.length))
         if (turn) await turn
         const isPassedOn = request.isRewritten !== true
         const completion = await readAnswer(bytes, request.work, secrets, isPassedOn)

@@ -4,7 +4,7 @@ import { readWhole } from '../upstream/answer.ts'
 import { CostCounter, EventCostCounter, maxUnitsAtOnce } from '../upstream/cost-counter.ts'
 import { readStart, tooLarge } from '../upstream/errors.ts'
 import type { UpstreamAnswer } from '../upstream/streamless-response.ts'
-import { answerScheduler, unitsOf } from '../upstream/turn-scheduler.ts'
+import { turnScheduler, unitsOf } from '../upstream/turn-scheduler.ts'
 
 /** The most bytes of a streamed answer. */
 const maxStreamBytes = 64 * 1024 ** 2
@@ -43,7 +43,7 @@ export async function boundedAnswer(answer: UpstreamAnswer, { isStream, openHeld
     counter.countAll(piece)
     if (counter.units > maxUnitsAtOnce) throw tooLarge()
   })
-  await answerScheduler.take(counter.units + unitsOf(bytes.length))
+  await turnScheduler.take(counter.units + unitsOf(bytes.length))
   return as(bytes)
 }
 
@@ -84,7 +84,7 @@ async function* boundedEvents(
       together += event.units ?? 0
       if (together < unitsPerGroup && end < piece.length) continue
       held?.set(2 * counter.unfinishedBytes)
-      await answerScheduler.take(together)
+      await turnScheduler.take(together)
       yield piece.subarray(start, end)
       start = end
       together = 0

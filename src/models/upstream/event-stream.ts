@@ -3,7 +3,7 @@ import type { ModelEvent, ModelRequest } from '../model.ts'
 import { brokenOff, failureOf } from './errors.ts'
 import { type EventGroup, EventReader } from './event-reader.ts'
 import type { UpstreamAnswer } from './streamless-response.ts'
-import { answerScheduler, unitsOf } from './turn-scheduler.ts'
+import { turnScheduler, unitsOf } from './turn-scheduler.ts'
 
 /** Options for reading a stream. */
 export interface EventStreamOptions {
@@ -35,7 +35,7 @@ export async function* readEvents(
   const held = openHeld?.()
   try {
     for await (const bytes of response) {
-      await answerScheduler.take(unitsOf(bytes.length + reader.unfinishedBytes))
+      await turnScheduler.take(unitsOf(bytes.length + reader.unfinishedBytes))
       const group = reader.read(bytes)
       held?.set(2 * reader.unfinishedBytes)
       progress.add(group)

@@ -56,5 +56,5 @@ export class TurnScheduler {
   }
 }
 
-/** The scheduler of all answers, because there is one event loop. */
-export const answerScheduler = new TurnScheduler()
+/** The scheduler of all models, because there is one event loop. */
+export const turnScheduler = new TurnScheduler()
