@@ -1,7 +1,8 @@
 import type { SharedV4ProviderOptions } from '@ai-sdk/provider'
-import { functionsOf } from '../../openai/tools.ts'
-import type { Steps } from '../../work.ts'
+import type { CompletionRequest } from '../../openai/completion-request.ts'
+import { calledBy, functionsOf } from '../../openai/tools.ts'
 import type { ModelRequest } from '../model.ts'
+import { turnScheduler, unitsOf } from '../upstream/turn-scheduler.ts'
 import { effortOf, toCallOptions } from './call-options.ts'
 import type { CallOptions, LanguageModel } from './language-model.ts'
 
@@ -31,21 +32,46 @@ export async function toChoiceCalls(
 }
 
 /**
- * Begins a call when the scheduler of the event loop has time for it, because the provider's package translates the call
- * synchronously.
+ * Begins a call when the event loop has time for it (`turn-scheduler.ts`), because the package translates and writes the call
+ * synchronously. A call with megabytes has a turn of its own.
  * @param begin calls the model
+ * @throws the reason of the signal if the request has ended before the call begins
  */
-export async function beginCall<T>({ work }: ModelRequest, begin: () => PromiseLike<T>): Promise<T> {
-  return await work.run('n', inOneStep(begin))
+export async function beginCall<T>(
+  { body }: ModelRequest,
+  signal: AbortSignal,
+  begin: () => PromiseLike<T>,
+): Promise<T> {
+  await turnScheduler.take(unitsOfCall(body))
+  signal.throwIfAborted()
+  return await begin()
 }
 
-function* inOneStep<T>(begin: () => T): Steps<T> {
-  yield unitsOfCall
-  return begin()
-}
+/** Units of a call with a short prompt, some 0.3 ms, and units of each content part. */
+const unitsOfShortCall = 120
+const unitsOfPart = 1
 
-/** Units of work for a call. After this number of units, the scheduler reads the clock, so it does so before the next call. */
-const unitsOfCall = 2000
+/** The units (`turn-scheduler.ts`) of a call: the package reads each part of the messages, and copies all texts and files. */
+function unitsOfCall({ messages }: CompletionRequest): number {
+  let units = unitsOfShortCall
+  let characters = 0
+  for (const { content, tool_calls: calls = [] } of messages) {
+    units += unitsOfPart
+    if (typeof content === 'string') characters += content.length
+    else {
+      for (const part of content ?? []) {
+        units += unitsOfPart
+        const { text, image_url: image, file, input_audio: audio } = part
+        characters += (text ?? image?.url ?? file?.file_data ?? audio?.data ?? '').length
+      }
+    }
+    for (const call of calls ?? []) {
+      units += unitsOfPart
+      characters += calledBy(call).text.length
+    }
+  }
+  return units + unitsOf(characters)
+}
 
 /** Reports the parameters that the call options cannot express. The provider's answer reports the parameters that it ignores. */
 function reportUntranslated(model: LanguageModel, request: ModelRequest): void {

@@ -56,7 +56,7 @@ export function createAiSdkModel(
         const calls = await callsOf(model, request)
         const context = contextOf(request, scope, false)
         const generate = (options: CallOptions) =>
-          beginCall(request, () =>
+          beginCall(request, scope.signal, () =>
             withCallContext(context, () => model.generate({ ...options, abortSignal: scope.signal })),
           )
         const results = await scope.untilAborted(Promise.all(calls.map(generate)))
@@ -75,7 +75,7 @@ export function createAiSdkModel(
         const context = contextOf(request, scope, true)
         const answers = calls.map((options, index) => {
           const stream = () => withCallContext(context, () => model.stream({ ...options, abortSignal: scope.signal }))
-          const answer = () => beginCall(request, stream)
+          const answer = () => beginCall(request, scope.signal, stream)
           return partsOf(answer, index, scope)
         })
         const held = scope.hold(request.openHeld?.())

@@ -10,14 +10,14 @@ const maxUnitsWithoutWait = 100
 /** The number of bytes that cost one unit. Relaying bytes and reading long strings is cheap, so the number is not small. */
 const bytesPerUnit = 32
 
-/** The units that the bytes of an answer cost, whatever they contain. */
+/** The units that the bytes of an answer or a request cost, whatever they contain. */
 export function unitsOf(bytes: number): number {
   return bytes / bytesPerUnit
 }
 
 /**
- * Distributes the pieces of upstreams' answers among the turns of the event loop, because many pieces may arrive in one turn, and
- * each piece is read synchronously. A piece with more units than the bound of a turn shares its turn only with pieces that never
+ * Distributes the pieces of upstreams' answers, and the requests that provider packages write, among the turns of the event loop,
+ * because there may be many of them in one turn, and each is read or written synchronously. A piece with more units than the bound of a turn shares its turn only with pieces that never
  * wait.
  */
 export class TurnScheduler {
