@@ -66,33 +66,75 @@ export function* fileFromUrl(
 
 /**
  * Makes a file part from base64, the form of OpenAI's `input_audio.data` and `file.file_data`.
- * @throws ApiError 400 for a text that is not base64
+ * @throws ApiError 400 for a text that is not base64, and for a text file that is not UTF-8
  */
-export function* fileFromBase64(base64: string, mediaType: string, param: string): Steps<LanguageModelV4FilePart> {
-  if (!(yield* isBase64(base64))) throw invalidField(param, 'is not base64')
-  const data = isReadByPackages(mediaType)
-    ? yield* decodeBase64(base64.length, (start, end) => base64.slice(start, end))
-    : base64
-  return { type: 'file', mediaType: misspelt.get(mediaType) ?? mediaType, data: { type: 'data', data } }
-}
-
-/** Whether a text is base64 of the standard or the URL alphabet, with or without padding. */
-function* isBase64(text: string): Steps<boolean> {
-  const end = text.length - (/={1,2}$/.exec(text.slice(-2))?.[0].length ?? 0)
-  for (let start = 0; start < end; start += lengthOfStep) {
-    const piece = text.slice(start, Math.min(end, start + lengthOfStep))
-    yield piece.length >> 1
-    if (/[^A-Za-z0-9+/_-]/.test(piece)) return false
-  }
-  return end > 0
+export function* fileFromBase64(text: string, mediaType: string, param: string): Steps<LanguageModelV4FilePart> {
+  const base64 = yield* standardBase64(text)
+  if (base64 === undefined) throw invalidField(param, 'is not base64')
+  const known = isMp3(base64, mediaType) ? 'audio/mpeg' : (misspelt.get(mediaType) ?? mediaType)
+  if (!isText(known)) return { type: 'file', mediaType: known, data: { type: 'data', data: base64 } }
+  const bytes = yield* decodeBase64(base64.length, (start, end) => base64.slice(start, end))
+  return yield* fileFromBytes(bytes, known, param)
 }
 
 /**
- * Whether packages read the content: the text of a text file, or the beginning of a file whose type has no subtype. Then they get
- * bytes, because they decode base64 character by character: 8 MB took 3 s.
+ * Makes a file part from bytes.
+ * @throws ApiError 400 for a text that is not UTF-8: packages would replace its other bytes
  */
-function isReadByPackages(mediaType: string): boolean {
-  return mediaType.startsWith('text') || !/\/[^*]/.test(mediaType)
+function* fileFromBytes(bytes: Buffer, mediaType: string, param: string): Steps<LanguageModelV4FilePart> {
+  if (isText(mediaType) && !(yield* isUtf8(bytes))) {
+    throw invalidField(param, 'is a text file that is not UTF-8. Encode it as UTF-8')
+  }
+  return { type: 'file', mediaType, data: { type: 'data', data: bytes } }
+}
+
+/** Whether packages read the text of a file. They get bytes, because they decode base64 letter by letter: 8 MB took 3 s. */
+function isText(mediaType: string): boolean {
+  return mediaType.startsWith('text')
+}
+
+/**
+ * Whether a file whose type has no subtype begins with ID3, the tag of MP3 files (id3.org, ID3v2). Packages look for the type of
+ * such a file behind its tag, and for this decode up to 131 kB letter by letter.
+ */
+function isMp3(base64: string, mediaType: string): boolean {
+  return !/\/[^*]/.test(mediaType) && base64.startsWith('SUQz')
+}
+
+/** Whether bytes are UTF-8, in steps. */
+function* isUtf8(bytes: Buffer): Steps<boolean> {
+  const decoder = new TextDecoder('utf-8', { fatal: true })
+  try {
+    for (let start = 0; start < bytes.length; start += lengthOfStep) {
+      const piece = bytes.subarray(start, start + lengthOfStep)
+      decoder.decode(piece, { stream: true })
+      yield piece.length >> 1
+    }
+    decoder.decode()
+    return true
+  } catch {
+    return false
+  }
+}
+
+/**
+ * Base64 in the standard alphabet and with padding (RFC 4648, section 4), as providers want it. Clients also send the URL alphabet,
+ * and leave out the padding. Undefined for a text that is not base64.
+ */
+function* standardBase64(text: string): Steps<string | undefined> {
+  const end = text.length - (/={1,2}$/.exec(text.slice(-2))?.[0].length ?? 0)
+  if (end === 0 || end % 4 === 1) return undefined
+  const pieces: string[] = []
+  let isStandard = text.length % 4 === 0
+  for (let start = 0; start < end; start += lengthOfStep) {
+    const digits = text.slice(start, Math.min(end, start + lengthOfStep))
+    yield digits.length >> 1
+    if (/[^A-Za-z0-9+/_-]/.test(digits)) return undefined
+    isStandard &&= !/[-_]/.test(digits)
+    // Each piece but the last has whole groups of four digits, so only the last gets padding.
+    pieces.push(isStandard ? digits : Buffer.from(digits, 'base64').toString('base64'))
+  }
+  return isStandard ? text : pieces.join('')
 }
 
 /** The media type for a `format` of OpenAI's `input_audio`. */
@@ -120,7 +162,7 @@ function* fileFromDataUrl(url: string, kind: 'image' | 'file', param: string): S
   }
   const bytes = yield* percentDecoded(content)
   if (bytes === undefined) throw invalidField(param, 'is not a whole data: URL')
-  return { type: 'file', mediaType, data: { type: 'data', data: bytes } }
+  return yield* fileFromBytes(bytes, mediaType, param)
 }
 
 /** The bytes of a percent-encoded text (RFC 3986, section 2.1); undefined if an escape is not whole. */

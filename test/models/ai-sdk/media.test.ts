@@ -37,29 +37,64 @@ describe('a percent-encoded data: URL', () => {
 })
 
 describe('a file in base64', () => {
-  const file = (base64: string) => atOnce(fileFromBase64(base64, 'text/plain', 'data')).data
+  const file = (base64: string, type = 'image/png') => atOnce(fileFromBase64(base64, type, 'data'))
+  const unpadded = (base64: string) => base64.replace(/=+$/, '')
+  const urlSafe = (base64: string) => base64.replaceAll('+', '-').replaceAll('/', '_')
 
-  it('is decoded, whatever its alphabet and its padding', () => {
+  it('gets the standard alphabet and its padding', () => {
+    const bytes = fc.tuple(fc.uint8Array({ minLength: 1 }), fc.constantFrom(0, 49_150, 70_000))
     fc.assert(
-      fc.property(fc.uint8Array({ minLength: 1 }), fc.constantFrom('base64', 'base64url'), (bytes, alphabet) => {
-        expect(file(Buffer.from(bytes).toString(alphabet))).toEqual(bytesOf(bytes))
+      fc.property(bytes, fc.boolean(), fc.boolean(), ([end, before], isUrlSafe, isUnpadded) => {
+        const base64 = Buffer.concat([Buffer.alloc(before, 'a'), end]).toString('base64')
+        const written = isUrlSafe ? urlSafe(base64) : base64
+        const { data } = file(isUnpadded ? unpadded(written) : written)
+        expect(data).toEqual({ type: 'data', data: base64 })
       }),
     )
-    const long = Buffer.alloc(1_000_000, 'Wässere täglich. ')
-    expect(file(long.toString('base64'))).toEqual(bytesOf(long))
   })
 
-  it.each(['', '=', '==', 'AA=A', 'AAA===', 'AA AA', `${'A'.repeat(200_000)}!`, `${'A'.repeat(70_000)}=A`])(
-    'is refused if it is no base64 (%#)',
-    (text) => {
-      expect(() => file(text)).toThrow('is not base64')
-    },
-  )
+  it.each([
+    '',
+    '=',
+    '==',
+    'A',
+    'AAAAA',
+    'AA=A',
+    'AAA===',
+    'AA AA',
+    `${'A'.repeat(200_000)}!`,
+    `${'A'.repeat(70_000)}=A`,
+  ])('is refused if it is no base64 (%#)', (text) => {
+    expect(() => file(text)).toThrow('is not base64')
+  })
+
+  it('is bytes if it is a text, because packages read texts', () => {
+    const long = Buffer.alloc(1_000_000, 'Wässere täglich. 🌿')
+    expect(file(long.toString('base64url'), 'text/plain').data).toEqual(bytesOf(long))
+  })
+
+  it.each([
+    ['in base64', fileFromBase64('-_-_', 'text/plain', 'data')],
+    ['cut in a character', fileFromBase64(Buffer.from('Wä').toString('base64').slice(0, 3), 'text/plain', 'data')],
+    ['with escapes', fileFromUrl('data:text/html;charset=latin1,W%E4ssern', 'file', 'url', {})],
+  ])('is refused if it is a text but no UTF-8: %s', (_what, steps) => {
+    expect(() => atOnce(steps)).toThrow('is a text file that is not UTF-8')
+  })
+
+  it('that begins with the tag of an MP3 file is one, if its type has no subtype', () => {
+    const sound = Buffer.from('ID3\x04\0\0\0\0\0\0').toString('base64')
+    expect(['audio/*', 'image', 'audio/wav'].map((type) => file(sound, type).mediaType)).toEqual([
+      'audio/mpeg',
+      'audio/mpeg',
+      'audio/wav',
+    ])
+  })
 })
 
 it.each([
-  ['base64 that a package reads', fileFromBase64('-_'.repeat(3_750_000), 'text/plain', 'data')],
-  ['other base64', fileFromBase64('A'.repeat(7_500_000), 'image/png', 'data')],
+  ['base64 of a text', fileFromBase64('6JWofn4_'.repeat(937_500), 'text/plain', 'data')],
+  ['base64 in the URL alphabet', fileFromBase64('-_'.repeat(3_750_000), 'image/png', 'data')],
+  ['base64', fileFromBase64('A'.repeat(7_500_000), 'image/png', 'data')],
   ['escapes', fileFromUrl(`data:,${'%41'.repeat(2_500_000)}`, 'file', 'url', {})],
 ])('a file of 7.5 MB is checked and decoded in steps: %s', (_what, steps) => {
   const { units } = counted(steps)

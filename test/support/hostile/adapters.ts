@@ -24,6 +24,9 @@ const picture = (url: string) => ({ type: 'image_url', image_url: { url } })
 /** The base64 of an empty ID3 tag, and the signature of a PNG. A package skips the tag, and for this decodes 131 kB. */
 const likeSound = Buffer.from('ID3\x04\0\0\0\0\0\0\x89PNG\r\n\x1a\n', 'latin1').toString('base64')
 
+/** `蕨~~?` in URL-safe base64: the text becomes a string with two bytes for each letter. */
+const text = '6JWofn4_'
+
 /** The models whose adapters translate requests, each with its own code. */
 const translating = ['claude', 'gemini', 'compatible', 'merging']
 
@@ -67,7 +70,16 @@ export const adapters: readonly Row[] = [
       parts(60_000, () => picture('data:image/png;base64,iVBORw0KGgo=')),
     ),
     adapterRow('a text file of 7.5 MB in URL-safe base64', model, () => [
+      { role: 'user', content: [{ type: 'file', file: { filename: 'a.txt', file_data: text.repeat(937_500) } }] },
+    ]),
+    adapterRow('a text file of 7.5 MB that is no UTF-8', model, () => [
       { role: 'user', content: [{ type: 'file', file: { filename: 'a.txt', file_data: '-_'.repeat(3_750_000) } }] },
+    ]),
+    adapterRow('a data: URL of 7.5 MB of escapes', model, () => [
+      { role: 'user', content: [picture(`data:image/png,${'%41'.repeat(2_500_000)}`)] },
+    ]),
+    adapterRow('46 pictures without a subtype', model, () => [
+      { role: 'user', content: times(46, () => picture(`data:image/*;base64,${'-_'.repeat(80_000)}`)) },
     ]),
     adapterRow('46 pictures without a subtype that begin like sounds', model, () => [
       { role: 'user', content: times(46, () => picture(`data:image/*;base64,${likeSound}${'-_'.repeat(80_000)}`)) },
