@@ -3,6 +3,7 @@ import { field, isFields, listIn } from '../fields.ts'
 import type { CompletionRequest } from '../openai/completion-request.ts'
 import { defaultConnectTimeoutMs } from '../outbound.ts'
 import type { Proxies } from '../proxies.ts'
+import { workAtOnce } from '../work.ts'
 import type { OpenAiSettings } from './configuration/settings.ts'
 import type { Model, ModelRequest } from './model.ts'
 import { isCompletion, parseAnswer, readAnswer, readWhole } from './upstream/answer.ts'
@@ -79,7 +80,7 @@ export function createOpenAiModel(
       const response = await ask(request, signal)
       const held = request.openHeld?.()
       try {
-        const bytes = await readWhole(response, held)
+        const bytes = await readWhole(response, request.work, held)
         const turn = turnScheduler.take(unitsOf(bytes.length))
         if (turn) await turn
         const isPassedOn = request.isRewritten !== true
@@ -103,7 +104,7 @@ export function createOpenAiModel(
       const { 'content-type': _ofBodies, ...more } = headers
       const path = `${new URL(baseUrl).pathname.replace(/(?<!\/)\/*$/, '')}/models`
       const response = await accepted(decompressed(await connections.get(path, more, signal)))
-      return idsIn(parseAnswer((await readWhole(response)).toString('utf8'), secrets))
+      return idsIn(parseAnswer((await readWhole(response, workAtOnce())).toString('utf8'), secrets))
     },
 
     close: () => connections.close(),

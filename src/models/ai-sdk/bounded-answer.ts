@@ -1,5 +1,6 @@
 import { Headers, Response } from 'undici'
 import type { HeldBytes } from '../../http/bytes-in-flight.ts'
+import type { Work } from '../../work.ts'
 import { readWhole } from '../upstream/answer.ts'
 import { CostCounter, EventCostCounter, maxUnitsAtOnce } from '../upstream/cost-counter.ts'
 import { readStart, tooLarge } from '../upstream/errors.ts'
@@ -13,9 +14,11 @@ const maxEvents = 150_000
 /** A group of events goes to the package when the group has this number of units (`turn-scheduler.ts`). */
 const unitsPerGroup = 8000
 
-/** The context of a package's call by which its answer is bounded. */
-export interface AnswerContext {
+/** The context of a package's call that its `fetch` needs. */
+export interface CallContext {
   readonly isStream: boolean
+  /** Encodes the request and joins the answer, in steps. */
+  readonly work: Work
   /** Opens a count of the answer's bytes in memory. The count ends with the request. */
   readonly openHeld: () => Pick<HeldBytes, 'set' | 'setCopies'> | undefined
 }
@@ -27,7 +30,10 @@ export interface AnswerContext {
  * @throws ApiError 502 for an answer over a bound, 503 if there is no room for its bytes. A stream fails with these errors later,
  *   while it is read
  */
-export async function boundedAnswer(answer: UpstreamAnswer, { isStream, openHeld }: AnswerContext): Promise<Response> {
+export async function boundedAnswer(
+  answer: UpstreamAnswer,
+  { isStream, openHeld, work }: CallContext,
+): Promise<Response> {
   const { status } = answer
   const headers = headersOf(answer)
   const as = (bounded: string | Buffer | ReadableStream | null) => new Response(bounded, { status, headers })
@@ -39,7 +45,7 @@ export async function boundedAnswer(answer: UpstreamAnswer, { isStream, openHeld
   const held = openHeld()
   if (isStream) return as(ReadableStream.from(boundedEvents(answer, held)))
   const counter = new CostCounter()
-  const bytes = await readWhole(answer, held, (piece) => {
+  const bytes = await readWhole(answer, work, held, (piece) => {
     counter.countAll(piece)
     if (counter.units > maxUnitsAtOnce) throw tooLarge()
   })

@@ -8,13 +8,7 @@ import { type Work, workAtOnce } from '../../work.ts'
 import { loadPool, sendTo } from '../upstream/connections.ts'
 import { decompressed } from '../upstream/decompressed.ts'
 import type { UpstreamAnswer } from '../upstream/streamless-response.ts'
-import type { AnswerContext } from './bounded-answer.ts'
-
-/** The context of a package's call that its `fetch` needs. */
-export interface CallContext extends AnswerContext {
-  /** Encodes the request in steps. */
-  readonly work: Work
-}
+import type { CallContext } from './bounded-answer.ts'
 
 /** Brings the context of a model call to the `fetch` below. The package, which calls `fetch`, does not pass the context on. */
 const callContext = new AsyncLocalStorage<CallContext>()

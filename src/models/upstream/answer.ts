@@ -1,4 +1,4 @@
-import { freeBytes } from '../../bytes.ts'
+import { freeBytes, joinBytes } from '../../bytes.ts'
 import { field, isFields } from '../../fields.ts'
 import type { HeldBytes } from '../../http/bytes-in-flight.ts'
 import { JsonFault, jsonSteps } from '../../json.ts'
@@ -24,16 +24,18 @@ const droppedProperties = new Set(['logprobs'])
 
 /**
  * Reads a whole answer.
+ * @param work joins the pieces in steps
  * @param held counts each byte three times: the bytes, their text, and the value that is parsed from the text
  * @param onPiece called with each piece; may throw
- * @throws ApiError 502 for more than `maxAnswerBytes`, 503 if there is no room for the bytes; errors of `pieces` and `onPiece`
+ * @throws ApiError 502 for more than `maxAnswerBytes`, 503 if there is no room for the bytes; errors of `pieces`, `work` and `onPiece`
  */
 export async function readWhole(
-  pieces: AsyncIterable<Uint8Array>,
+  pieces: AsyncIterable<Buffer>,
+  work: Work,
   held?: Pick<HeldBytes, 'setCopies'>,
-  onPiece?: (piece: Uint8Array) => void,
+  onPiece?: (piece: Buffer) => void,
 ): Promise<Buffer> {
-  const all: Uint8Array[] = []
+  const all: Buffer[] = []
   let size = 0
   try {
     for await (const piece of pieces) {
@@ -44,15 +46,11 @@ export async function readWhole(
       onPiece?.(piece)
     }
     const only = all.length === 1 ? all.pop() : undefined
-    return only ? bufferOf(only) : Buffer.concat(all, size)
+    return only ?? (await work.run('messages', joinBytes(all)))
   } finally {
     // By now these pieces are copied or refused. Their memory is freed at once, and not by a later garbage collection.
     for (const piece of all) freeBytes(piece)
   }
-}
-
-function bufferOf(bytes: Uint8Array): Buffer {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
 }
 
 /**
