@@ -20,12 +20,14 @@ export interface JsonBounds {
   readonly onLoneSurrogate?: () => void
   /** Names of properties. Their values are read, but not kept and not counted. */
   readonly drops?: ReadonlySet<string>
+  /** The most properties of the outermost object. Without it, the object may have as many as each other object. */
+  readonly fields?: number
   /** The number of values that several texts together may still have. Each value lowers the number by one. */
   readonly shared?: { left: number }
 }
 
-/** The faults of a text. `length` is a property name, white space or a number that is too long. */
-export type JsonFaultKind = 'syntax' | 'duplicate' | 'depth' | 'count' | 'length' | 'number'
+/** The faults of a text. `length` is a property name, white space or a number that is too long. `fields` is the bound above. */
+export type JsonFaultKind = 'syntax' | 'duplicate' | 'depth' | 'count' | 'fields' | 'length' | 'number'
 
 /** The error for a refused text. The message does not quote the text. */
 export class JsonFault extends Error {
@@ -48,6 +50,11 @@ export class JsonFault extends Error {
 export const maxJsonValues = 100_000
 /** The most properties of one object. To enumerate 20,000 properties blocks the event loop for some milliseconds. */
 export const maxJsonProperties = 20_000
+/**
+ * The most fields of a request: the properties of its outermost object. The service checks and copies a request in several steps,
+ * and each would take 10 ms for 20,000 fields. OpenAI's requests have some 40 fields.
+ */
+export const maxRequestFields = 1000
 
 /** The most characters of a number, and of white space in a row. Each is read in one step, in about 1 ms. */
 export const maxJsonRun = 256 * 1024
@@ -106,6 +113,7 @@ interface Level {
   /** The name of the current value. */
   name: string
   properties: number
+  readonly maxProperties: number
 }
 
 /** Reads one text. The levels of nesting are in a list and not on the call stack, so that reading can pause between two steps. */
@@ -168,8 +176,9 @@ class Reader {
       return
     }
     const isDropped = this.#bounds.drops !== undefined && this.#isDropping
+    const maxProperties = this.#level ? maxJsonProperties : (this.#bounds.fields ?? maxJsonProperties)
     if (this.#level) this.#outer.push(this.#level)
-    this.#level = { container, isArray, isDropped, name: '', properties: 0 }
+    this.#level = { container, isArray, isDropped, name: '', properties: 0, maxProperties }
   }
 
   /** Adds a whole value to its container, and closes all containers that end after it. */
@@ -217,7 +226,9 @@ class Reader {
     const end = short === undefined ? endOfString(this.#text, start + 1, start + 1 + maxJsonNameLength) : start
     if (end === undefined) throw this.#fault('length', start)
     level.name = short ?? this.#readString(end)
-    if (++level.properties > maxJsonProperties) throw this.#fault('count', start)
+    if (++level.properties > level.maxProperties) {
+      throw this.#fault(level.maxProperties === maxJsonProperties ? 'count' : 'fields', start)
+    }
     code = this.#text.charCodeAt(this.#position)
     if (code <= space) code = this.#skipSpace()
     if (code !== colon) throw this.#fault('syntax')

@@ -255,6 +255,17 @@ describe('readJson', () => {
     expect([...jsonSteps(long, bounds)].length).toBeGreaterThan(10)
   })
 
+  it('refuses too many fields of the outermost object only', () => {
+    const object = (count: number) =>
+      JSON.stringify(Object.fromEntries(Array.from({ length: count }, (_, at) => [`f${at}`, 0])))
+    const few = { ...bounds, fields: 3 }
+    expect(readJson(object(3), few)).toStrictEqual({ f0: 0, f1: 0, f2: 0 })
+    expect(readJson(`{"a":${object(4)}}`, few)).toStrictEqual({ a: JSON.parse(object(4)) })
+    expect(readJson(`[${object(4)}]`, few)).toHaveLength(1)
+    expect(() => readJson(object(4), few)).toThrow('JSON: fields')
+    expect(() => readJson(object(20_001), bounds)).toThrow('JSON: count')
+  })
+
   it('names the place of a fault in a long string', () => {
     const before = 'a'.repeat(200_000)
     expect(outcome(`"${before}\n"`)).toBe('syntax at 200001')

@@ -2,7 +2,15 @@ import { isUtf8 } from 'node:buffer'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { freeBytes } from '../bytes.ts'
 import { ApiError } from '../errors.ts'
-import { JsonFault, jsonSteps, maxJsonProperties, maxJsonValues, readJson, tooLongTexts } from '../json.ts'
+import {
+  JsonFault,
+  jsonSteps,
+  maxJsonProperties,
+  maxJsonValues,
+  maxRequestFields,
+  readJson,
+  tooLongTexts,
+} from '../json.ts'
 import type { Steps, Work } from '../work.ts'
 import { takeBodies } from './body.ts'
 import { whileConnected } from './while-connected.ts'
@@ -10,7 +18,12 @@ import { whileConnected } from './while-connected.ts'
 /** The deepest nesting of a request body. */
 export const maxJsonDepth = 100
 
-const bounds = { depth: maxJsonDepth, duplicates: 'refused', roundedIntegers: 'refused' } as const
+const bounds = {
+  depth: maxJsonDepth,
+  duplicates: 'refused',
+  roundedIntegers: 'refused',
+  fields: maxRequestFields,
+} as const
 
 /** The most bytes of a body that is parsed in one step, in under a millisecond. */
 const smallBodyBytes = 16 * 1024
@@ -93,6 +106,8 @@ function refusalOf(fault: unknown): unknown {
         'too_complex',
         `The body has more than ${maxJsonValues} values, or an object with more than ${maxJsonProperties} properties. Send fewer.`,
       )
+    case 'fields':
+      return new ApiError(400, 'too_complex', `The body has more than ${maxRequestFields} fields. Send fewer.`)
     case 'length':
       return new ApiError(
         400,

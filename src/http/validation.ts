@@ -2,7 +2,6 @@ import { KindGuard, type TSchema } from '@sinclair/typebox'
 import type { TypeCheck, TypeCompiler, ValueError } from '@sinclair/typebox/compiler'
 import type { FastifyInstance, FastifySchemaCompiler } from 'fastify'
 import { ApiError, invalidField } from '../errors.ts'
-import { isFields } from '../fields.ts'
 
 /**
  * Compiles route schemas with TypeBox. Bodies are checked as they are: nothing is coerced or removed. In queries and paths all
@@ -92,9 +91,6 @@ function hasWords({ schema }: ValueError): boolean {
 function describe(error: ValueError | undefined, httpPart: string | undefined): ApiError {
   const where = httpPart === 'querystring' ? 'query parameter' : httpPart === 'params' ? 'path part' : 'field'
   if (!error || error.path === '') {
-    const most: unknown = error?.schema['maxProperties']
-    if (most !== undefined && isFields(error?.value))
-      return new ApiError(400, 'too_complex', `The body has more than ${most} fields. Send fewer.`)
     return new ApiError(400, 'invalid_body', 'The body must be a JSON object. Send one.')
   }
   const param = dotted(error.path)

@@ -1,12 +1,10 @@
 import { Kind, type SchemaOptions, type TSchema, Type, TypeRegistry } from '@sinclair/typebox'
 import { isFields } from '../fields.ts'
+import { maxRequestFields } from '../json.ts'
 
-/**
- * The rules of a request as a whole. The service copies a request several times, and a copy of 20,000 fields takes some 10 ms.
- * OpenAI's requests have some 40 fields.
- */
+/** The rules of a request as a whole. The reader of the body refuses more fields. */
 export const requestRules = {
-  maxProperties: 1000,
+  maxProperties: maxRequestFields,
   description: 'A request has at most 1,000 fields; one with more is a 400 `too_complex`.',
 }
 
