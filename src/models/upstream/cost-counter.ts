@@ -4,10 +4,10 @@ import { unitsOf } from './turn-scheduler.ts'
 
 /**
  * The most units of JSON that may be parsed in one synchronous call. A unit is about one JSON value. A package of the AI SDK
- * takes up to 3 µs for each unit, so about 120 ms in total. The longest tool call that a model can write has fewer units, because
+ * takes up to 5 µs for each unit, so about 120 ms in total. The longest tool call that a model can write has fewer units, because
  * a JSON string of any length is one value.
  */
-export const maxUnitsAtOnce = 40_000
+export const maxUnitsAtOnce = 25_000
 
 /** Units of an array or object. Each comma in the array or object adds one unit, so each further value does. */
 const unitsOfContainer = 5

@@ -263,11 +263,11 @@ export const upstreams: readonly Row[] = [
     },
   }),
   upstreamRow({
-    name: 'JSON of 6,600 objects that are no blocks',
+    name: 'JSON of 4,100 objects that are no blocks',
     model: 'claude',
     stream: false,
     answer: (response) => {
-      response.end(`{"type":"message","id":"a","model":"m","content":[${'{},'.repeat(6600)}{}],"usage":{}}`)
+      response.end(`{"type":"message","id":"a","model":"m","content":[${'{},'.repeat(4100)}{}],"usage":{}}`)
     },
   }),
   upstreamRow({ name: 'JSON of 100 MB', model: 'claude', stream: false, answer: filler('{"id":"', 100, '"}') }),
