@@ -41,6 +41,12 @@ describe('the turn scheduler', () => {
     expect(came).toEqual([0, Number.NaN, 0, 0])
   })
 
+  it('lets long and short pieces take turns, so that a short one waits for one long piece', async () => {
+    const { came, pass } = taking([500_000, 500_000, 500_000, 500_000, 3000, 6000])
+    await pass(8)
+    expect(came).toEqual([0, 2, 4, 5, 1, 3])
+  })
+
   it('lets a large answer pass although small events fill every turn', async () => {
     const { came, turns, pass } = taking([8000, 500_000])
     for (let turn = 0; turn < 3; turn++) {
