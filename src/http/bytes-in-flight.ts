@@ -1,4 +1,4 @@
-import { overloaded } from '../errors.ts'
+import { type ApiError, overloaded } from '../errors.ts'
 
 /** A body or a reply of up to this size is not counted and never refused. Most are smaller, and cost only one comparison. */
 export const smallBytes = 64 * 1024
@@ -45,21 +45,25 @@ export class BytesInFlight {
     let isFirst = false
     const holds = () => this.#accounts.get(account) ?? 0
     const share = Math.floor(this.#maxBytes / 2)
-    return new HeldBytes(share, (before, after) => {
+    const change = (before: number, after: number) => {
       const more = after - before
       if (more > 0) {
         if (before === 0) isFirst = holds() === 0
         const bound = isFirst ? this.#maxBytes : Math.floor(this.#maxBytes * 0.75)
-        if (this.#bytes + more > bound || holds() + more > share) {
-          this.#refusals++
-          throw refusal
-        }
+        if (this.#bytes + more > bound || holds() + more > share) return false
       }
       this.#bytes += more
       const left = holds() + more
       if (left > 0) this.#accounts.set(account, left)
       else this.#accounts.delete(account)
-    })
+      return true
+    }
+    return new HeldBytes({ share, change, refuse: this.#refuse })
+  }
+
+  readonly #refuse = (): ApiError => {
+    this.#refusals++
+    return refusal
   }
 
   /**
@@ -84,20 +88,24 @@ export class BytesInFlight {
  */
 export type CountedWork<T> = (onMemory: (unpackedBytes: number) => void) => Promise<T>
 
+/** The counts of the process and of an account, as one request sees them. */
+interface Counts {
+  /** Bytes that the account may hold in total. */
+  readonly share: number
+  /** Replaces the number `before` by `after`. @returns false, with nothing changed, if that is too much */
+  readonly change: (before: number, after: number) => boolean
+  /** Counts a refusal. @returns its error */
+  readonly refuse: () => ApiError
+}
+
 /** The bytes that one request holds, and the number of their users: the reply, and work that goes on without the client. */
 export class HeldBytes {
-  readonly #share: number
-  readonly #change: (before: number, after: number) => void
+  readonly #counts: Counts
   #bytes = 0
   #users = 1
 
-  /**
-   * @param share bytes that the account may hold in total
-   * @param change replaces the number `before` by `after` in the counts; throws if that is too much
-   */
-  constructor(share: number, change: (before: number, after: number) => void) {
-    this.#share = share
-    this.#change = change
+  constructor(counts: Counts) {
+    this.#counts = counts
   }
 
   /**
@@ -106,10 +114,16 @@ export class HeldBytes {
    * @throws ApiError 503, with the number unchanged, when too many bytes are in flight
    */
   set(bytes: number): void {
+    if (!this.trySet(bytes)) throw this.#counts.refuse()
+  }
+
+  /** Like `set`, for work that can wait. @returns false, with the number unchanged, when too many bytes are in flight */
+  trySet(bytes: number): boolean {
     const counted = this.#users === 0 || bytes <= smallBytes ? 0 : bytes
-    if (counted === this.#bytes) return
-    this.#change(this.#bytes, counted)
+    if (counted === this.#bytes) return true
+    if (!this.#counts.change(this.#bytes, counted)) return false
     this.#bytes = counted
+    return true
   }
 
   /**
@@ -140,7 +154,7 @@ export class HeldBytes {
 
   /** Sets a multiple of the real bytes, but at most the account's share, because a larger number would never fit. */
   #setCapped(multiple: number, bytes: number): void {
-    this.set(Math.min(multiple, Math.max(bytes, this.#share)))
+    this.set(Math.min(multiple, Math.max(bytes, this.#counts.share)))
   }
 
   /** Holds the bytes until the work is over. @returns the result of the work */

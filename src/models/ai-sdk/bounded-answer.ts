@@ -19,8 +19,8 @@ export interface CallContext {
   readonly isStream: boolean
   /** Encodes the request and joins the answer, in steps. */
   readonly work: Work
-  /** Opens a count of the answer's bytes in memory. The count ends with the request. */
-  readonly openHeld: () => Pick<HeldBytes, 'set' | 'setCopies'> | undefined
+  /** Opens a count of bytes in memory. The count ends with the request. */
+  readonly openHeld: () => Pick<HeldBytes, 'set' | 'setCopies' | 'trySet'> | undefined
 }
 
 /**

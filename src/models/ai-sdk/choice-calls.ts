@@ -1,4 +1,5 @@
 import type { SharedV4ProviderOptions } from '@ai-sdk/provider'
+import type { HeldBytes } from '../../http/bytes-in-flight.ts'
 import type { CompletionRequest } from '../../openai/completion-request.ts'
 import { calledBy, functionsOf } from '../../openai/tools.ts'
 import type { ModelRequest } from '../model.ts'
@@ -52,25 +53,51 @@ const unitsOfShortCall = 120
 const unitsOfPart = 1
 
 /** The units (`turn-scheduler.ts`) of a call: the package reads each part of the messages, and copies all texts and files. */
-function unitsOfCall({ messages }: CompletionRequest): number {
-  let units = unitsOfShortCall
+function unitsOfCall(body: CompletionRequest): number {
+  const { parts, characters } = sizeOf(body)
+  return unitsOfShortCall + unitsOfPart * parts + unitsOf(characters)
+}
+
+/** The number of messages, content parts and calls in a request, and the number of characters in them. */
+function sizeOf({ messages }: CompletionRequest): { readonly parts: number; readonly characters: number } {
+  let parts = messages.length
   let characters = 0
-  for (const { content, tool_calls: calls = [] } of messages) {
-    units += unitsOfPart
+  for (const { content, tool_calls: calls } of messages) {
     if (typeof content === 'string') characters += content.length
     else {
-      for (const part of content ?? []) {
-        units += unitsOfPart
-        const { text, image_url: image, file, input_audio: audio } = part
+      parts += content?.length ?? 0
+      for (const { text, image_url: image, file, input_audio: audio } of content ?? []) {
         characters += (text ?? image?.url ?? file?.file_data ?? audio?.data ?? '').length
       }
     }
-    for (const call of calls ?? []) {
-      units += unitsOfPart
-      characters += calledBy(call).text.length
-    }
+    parts += calls?.length ?? 0
+    for (const call of calls ?? []) characters += calledBy(call).text.length
   }
-  return units + unitsOf(characters)
+  return { parts, characters }
+}
+
+/** The copies of a prompt that a package keeps until the answer has come: texts in its own form, JSON, and bytes. */
+const copiesOfPrompt = 3
+
+/**
+ * Runs the calls of one request, usually all at the same time. The memory of the first call is counted with the request's body,
+ * and the memory of each further call is counted too. Without room for it, the call waits until the calls before it have ended.
+ * @param openHeld opens a count of bytes that ends with the request
+ * @returns a function that runs a call, from its beginning to the end of its answer
+ */
+export function callsWithinMemory(
+  { body }: ModelRequest,
+  openHeld: () => Pick<HeldBytes, 'set' | 'trySet'> | undefined,
+): <T>(call: () => Promise<T>) => Promise<T> {
+  const bytes = copiesOfPrompt * sizeOf(body).characters
+  let before: Promise<unknown> | undefined
+  return (call) => {
+    const earlier = before
+    const held = earlier && openHeld()
+    const result = earlier && held && !held.trySet(bytes) ? earlier.then(call) : call()
+    before = Promise.allSettled([earlier, result.finally(() => held?.set(0))])
+    return result
+  }
 }
 
 /** Reports the parameters that the call options cannot express. The provider's answer reports the parameters that it ignores. */

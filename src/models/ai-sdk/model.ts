@@ -3,7 +3,7 @@ import { noProxies } from '../../proxies.ts'
 import type { AiSdkSettings } from '../configuration/settings.ts'
 import type { Model, ModelEvent, ModelRequest } from '../model.ts'
 import type { CallContext } from './bounded-answer.ts'
-import { beginCall, toChoiceCalls } from './choice-calls.ts'
+import { beginCall, callsWithinMemory, toChoiceCalls } from './choice-calls.ts'
 import { type AnswerPart, CompletionStream, toCompletion } from './completion.ts'
 import { failureOfProvider } from './failure.ts'
 import { createFetch, type ProviderFetch, withCallContext } from './fetch.ts'
@@ -56,11 +56,12 @@ export function createAiSdkModel(
         const model = await open()
         const calls = await callsOf(model, request)
         const context = contextOf(request, scope, false)
+        const run = callsWithinMemory(request, context.openHeld)
         const generate = (options: CallOptions) =>
           beginCall(request, scope.signal, () =>
             withCallContext(context, () => model.generate({ ...options, abortSignal: scope.signal })),
           )
-        const results = await scope.untilAborted(Promise.all(calls.map(generate)))
+        const results = await scope.untilAborted(Promise.all(calls.map((options) => run(() => generate(options)))))
         return { completion: toCompletion(request, calls, results, settings.model) }
       } catch (error) {
         throw scope.toApiError(error, failure)
@@ -74,10 +75,12 @@ export function createAiSdkModel(
         const model = await open()
         const calls = await callsOf(model, request)
         const context = contextOf(request, scope, true)
-        const answers = calls.map((options, index) => {
+        const run = callsWithinMemory(request, context.openHeld)
+        const answers = calls.map((options, index): Source<AnswerPart> => {
           const stream = () => withCallContext(context, () => model.stream({ ...options, abortSignal: scope.signal }))
           const answer = () => beginCall(request, scope.signal, stream)
-          return partsOf(answer, index, scope)
+          const parts = partsOf(answer, index, scope)
+          return (take) => run(() => parts(take))
         })
         const held = scope.hold(request.openHeld?.())
         for await (const parts of merge(answers)) {

@@ -1,15 +1,25 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { expect, test } from 'vitest'
+import { BytesInFlight } from '../../../src/http/bytes-in-flight.ts'
 import { createAiSdkModel } from '../../../src/models/ai-sdk/model.ts'
 import { turnOfLoop } from '../../../src/turn.ts'
 import { asked, complete, failureFrom } from '../../support/ai-sdk.ts'
 
-/** A model whose package notes the turns of the event loop in which it translates a call. */
+/**
+ * A model whose package notes the turns of the event loop in which it translates a call, and how many calls are in flight
+ * together.
+ */
 function noting() {
   const turns: number[] = []
+  const inFlight: number[] = []
+  let calls = 0
   const doGenerate = async () => {
     // Packages await several things before they write the request, but nothing that takes another turn.
     for (let count = 0; count < 5; count++) await undefined
     turns.push(turnOfLoop())
+    inFlight.push(++calls)
+    for (let count = 0; count < 20; count++) await nextTurn()
+    calls--
     const usage = { inputTokens: { total: 1 }, outputTokens: { total: 1 } }
     return { content: [], finishReason: { unified: 'stop', raw: 'stop' }, usage, warnings: [] }
   }
@@ -17,7 +27,7 @@ function noting() {
   const model = createAiSdkModel({ adapter: 'noting', model: 'm', apiKey: 'k' }, async () => ({
     createNoting: () => ({ languageModel }),
   }))
-  return { model, turns }
+  return { model, turns, inFlight }
 }
 
 const saying = (length: number) => asked({ messages: [{ role: 'user', content: 'a'.repeat(length) }] })
@@ -57,4 +67,24 @@ test('a call does not begin if its request has ended while it waited', async () 
   await first
   expect(await second).toMatchObject({ status: 499, code: 'client_gone' })
   expect(turns).toHaveLength(1)
+})
+
+test.each([
+  // An account may hold half of the bytes. A call is counted with three bytes for each of its 100,000 characters.
+  ['all together, if there is room for them', 8_000_000, [1, 2, 3, 4]],
+  ['as many as there is room for', 1_400_000, [1, 2, 3, 1]],
+  ['one after another, without room', 400_000, [1, 1, 1, 1]],
+])('the choices of one request are asked %s', async (_what, maxBytes, expected) => {
+  const { model, inFlight } = noting()
+  const bytes = new BytesInFlight(maxBytes)
+  const request = { ...saying(100_000), openHeld: () => bytes.open(1) }
+  await complete(model, { ...request, body: { ...request.body, n: 4 } })
+  expect(inFlight).toEqual(expected)
+  expect([bytes.bytes, bytes.refusals]).toEqual([0, 0])
+})
+
+test('without a count of bytes, all choices are asked together', async () => {
+  const { model, inFlight } = noting()
+  await complete(model, asked({ n: 3 }))
+  expect(inFlight).toEqual([1, 2, 3])
 })

@@ -64,6 +64,15 @@ export const adapters: readonly Row[] = [
     adapterRow('a picture of 7.5 MB in a data: URL', model, () => [
       { role: 'user', content: [picture(`data:image/png;base64,${'A'.repeat(7_500_000)}`)] },
     ]),
+    postRow(
+      `${model}: a picture of 7.5 MB, 8 choices`,
+      path,
+      () => {
+        const content = [picture(`data:image/png;base64,${'A'.repeat(7_500_000)}`)]
+        return json({ ...chat(model, [{ role: 'user', content }]), n: 8 })
+      },
+      { small: { ...chat(model, hi), n: 8 }, isLargest: true },
+    ),
     adapterRow(
       '60,000 pictures in data: URLs',
       model,
