@@ -12,8 +12,13 @@ const checkMs = 5000
  * because the remaining memory may be in use.
  */
 const waitsMs = [25_000, 10_000, 10_000, 20_000, 20_000, 20_000]
+/** The most checks in one of these times. */
+const maxChecks = Math.max(...waitsMs) / checkMs
 
-/** A collection delays requests. So there is one only if the main thread used a core for at most this share of the time. */
+/**
+ * A collection delays requests. So there is one only if the main thread used a core for at most this share of the idle time. An
+ * idle service uses 1 % of a core, and up to 6 % in some checks if other processes use the machine.
+ */
 const maxBusyShare = 0.05
 
 /**
@@ -89,7 +94,12 @@ export function releaseIdleMemory(clock: Clock = unrefClock, user: MemoryUser = 
   let usualBytes = user.residentBytes()
   let leftBytes = usualBytes
   let collections = 0
-  let idleMs = 0
+  /** The busy shares of the last checks since the last collection. */
+  let shares: readonly number[] = []
+  const isIdle = () => {
+    const last = shares.slice(-(waitsMs[collections] ?? 0) / checkMs)
+    return last.length * checkMs === waitsMs[collections] && meanOf(last) <= maxBusyShare
+  }
   const collect = () => {
     user.collect()
     leftBytes = user.residentBytes()
@@ -97,18 +107,22 @@ export function releaseIdleMemory(clock: Clock = unrefClock, user: MemoryUser = 
     // Memory that remains after several collections is in use.
     usualBytes = isLast ? leftBytes : Math.min(usualBytes, leftBytes)
     collections = isLast ? 0 : collections + 1
-    idleMs = 0
+    shares = []
   }
   const check = () => {
-    idleMs = user.busyShare() <= maxBusyShare ? idleMs + checkMs : 0
+    shares = [...shares, user.busyShare()].slice(-maxChecks)
     const residentBytes = user.residentBytes()
     // A new burst has come since the last collection. Its cached values are needed for a time, so the waits begin again.
-    if (idleMs === 0 || residentBytes - leftBytes > minGrowthBytes) collections = 0
+    if (residentBytes - leftBytes > minGrowthBytes) collections = 0
     if (residentBytes - usualBytes <= minGrowthBytes) collections = 0
-    else if (idleMs >= (waitsMs[collections] ?? 0)) collect()
+    else if (isIdle()) collect()
     clock.setTimeout(check, checkMs)
   }
   clock.setTimeout(check, checkMs)
+}
+
+function meanOf(values: readonly number[]): number {
+  return values.reduce((sum, value) => sum + value, 0) / values.length
 }
 
 /**
