@@ -165,20 +165,20 @@ describe('garbage under load', () => {
     expect(apart).toBeLessThan(10)
   })
 
-  it('is bounded while the heap is large, and left to V8 while it is small', () => {
+  it('is bounded, and more closely while the heap is large', () => {
     const clock = new TestClock()
     const heap = { usedBytes: 30 * megabyte }
     const factors: number[] = []
     boundGarbage(clock, { usedBytes: () => heap.usedBytes, setGrowth: (percent) => factors.push(percent) })
     clock.advance(10_000)
-    expect(factors).toEqual([])
+    expect(factors).toEqual([100])
     heap.usedBytes = 100 * megabyte
     clock.advance(250)
-    expect(factors).toEqual([40])
+    expect(factors).toEqual([100, 40])
     clock.advance(10_000)
-    expect(factors).toEqual([40])
+    expect(factors).toEqual([100, 40])
     heap.usedBytes = 50 * megabyte
     clock.advance(250)
-    expect(factors).toEqual([40, 0])
+    expect(factors).toEqual([100, 40, 100])
   })
 })
