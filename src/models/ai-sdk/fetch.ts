@@ -77,7 +77,7 @@ async function sentBy(url: URL, init: RequestInit, work: Work): Promise<Dispatch
     origin: url.origin,
     path: `${url.pathname}${url.search}`,
     method: 'POST',
-    headers: [...headers].flat(),
+    headers: Object.fromEntries(headers),
     body,
   }
 }
