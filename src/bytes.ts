@@ -45,6 +45,22 @@ export function freeUnlessView(bytes: Buffer, file: Buffer): void {
   if (bytes.buffer !== file.buffer) freeBytes(bytes)
 }
 
+/**
+ * Allocates bytes and fills them in steps. If the steps cannot go on, the memory is freed at once.
+ * @param size the most bytes
+ * @param fill writes into the bytes, and returns how many it has written
+ */
+function* filledBytes(size: number, fill: (bytes: Buffer) => Steps<number>): Steps<Buffer> {
+  const bytes = Buffer.allocUnsafeSlow(size)
+  let length: number | undefined
+  try {
+    length = yield* fill(bytes)
+    return bytes.subarray(0, length)
+  } finally {
+    if (length === undefined) freeBytes(bytes)
+  }
+}
+
 /** Joins bytes in steps: in one step, 60 MB would take 50 ms. */
 export function* joinBytes(parts: readonly Buffer[]): Steps<Buffer> {
   let length = 0
@@ -52,21 +68,16 @@ export function* joinBytes(parts: readonly Buffer[]): Steps<Buffer> {
     length += part.length
     yield unitsOfPiece >> 2
   }
-  const whole = Buffer.allocUnsafeSlow(length)
-  let end = 0
-  let isWhole = false
-  try {
+  return yield* filledBytes(length, function* (whole) {
+    let end = 0
     for (const part of parts) {
       for (const piece of piecesOf(part)) {
         end += piece.copy(whole, end)
         yield unitsOf(piece)
       }
     }
-    isWhole = true
-    return whole
-  } finally {
-    if (!isWhole) freeBytes(whole)
-  }
+    return end
+  })
 }
 
 /** The CRC-32 of bytes (as in PNG and zip), in steps. @param before the checksum of the preceding bytes */
@@ -100,19 +111,14 @@ export function* utf8Bytes(text: string): Steps<Buffer> {
     length += Buffer.byteLength(piece)
     yield unitsOfPiece + (piece.length >> 5)
   }
-  const bytes = Buffer.allocUnsafeSlow(length)
-  let end = 0
-  let isWhole = false
-  try {
+  return yield* filledBytes(length, function* (bytes) {
+    let end = 0
     for (const piece of textPieces(text)) {
       end += bytes.write(piece, end)
       yield unitsOfPiece + (piece.length >> 3)
     }
-    isWhole = true
-    return bytes
-  } finally {
-    if (!isWhole) freeBytes(bytes)
-  }
+    return end
+  })
 }
 
 /** Splits a text into one piece for each step. */
@@ -132,11 +138,9 @@ const digitsOfStep = 256 * 1024
  * @param digitsAt the characters of base64 from one position to another, which may be after the last one
  */
 export function* decodeBase64(count: number, digitsAt: (start: number, end: number) => string): Steps<Buffer> {
-  const decoded = Buffer.allocUnsafeSlow(Math.ceil((count * 3) / 4))
-  let length = 0
-  let rest = ''
-  let isWhole = false
-  try {
+  return yield* filledBytes(Math.ceil((count * 3) / 4), function* (decoded) {
+    let length = 0
+    let rest = ''
     for (let start = 0; start < count; start += digitsOfStep) {
       const text = rest + digitsAt(start, start + digitsOfStep).replace(/\s+/g, '')
       const whole = text.length - (text.length % 4)
@@ -144,10 +148,6 @@ export function* decodeBase64(count: number, digitsAt: (start: number, end: numb
       rest = text.slice(whole)
       yield text.length >> 3
     }
-    length += decoded.write(rest, length, 'base64')
-    isWhole = true
-    return decoded.subarray(0, length)
-  } finally {
-    if (!isWhole) freeBytes(decoded)
-  }
+    return length + decoded.write(rest, length, 'base64')
+  })
 }

@@ -97,8 +97,8 @@ export function releaseIdleMemory(clock: Clock = unrefClock, user: MemoryUser = 
   /** The busy shares of the last checks since the last collection. */
   let shares: readonly number[] = []
   const isIdle = () => {
-    const last = shares.slice(-(waitsMs[collections] ?? 0) / checkMs)
-    return last.length * checkMs === waitsMs[collections] && meanOf(last) <= maxBusyShare
+    const checks = (waitsMs[collections] ?? 0) / checkMs
+    return shares.length >= checks && meanOf(shares.slice(-checks)) <= maxBusyShare
   }
   const collect = () => {
     user.collect()

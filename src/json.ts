@@ -26,7 +26,10 @@ export interface JsonBounds {
   readonly shared?: { left: number }
 }
 
-/** The faults of a text. `length` is a property name, white space or a number that is too long. `fields` is the bound above. */
+/**
+ * The faults of a text. `length` is a property name, white space or a number that is too long. `fields` is too many properties of
+ * the outermost object.
+ */
 export type JsonFaultKind = 'syntax' | 'duplicate' | 'depth' | 'count' | 'fields' | 'length' | 'number'
 
 /** The error for a refused text. The message does not quote the text. */

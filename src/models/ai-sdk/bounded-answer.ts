@@ -9,7 +9,7 @@ import { turnScheduler, unitsOf } from '../upstream/turn-scheduler.ts'
 
 /** The most bytes of a streamed answer. */
 const maxStreamBytes = 64 * 1024 ** 2
-/** The most events of a streamed answer: the longest answers of models have 128,000 tokens. A package takes 13 µs for each event. */
+/** The most events of a streamed answer. The longest answers have 128,000 tokens. A package takes 13 µs for each event. */
 const maxEvents = 131_072
 /** A group of events goes to the package when the group has this number of units (`turn-scheduler.ts`). */
 const unitsPerGroup = 8000

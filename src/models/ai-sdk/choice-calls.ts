@@ -39,11 +39,12 @@ export async function toChoiceCalls(
  * @throws the reason of the signal if the request has ended before the call begins
  */
 export async function beginCall<T>(
-  { body }: ModelRequest,
+  { parts, characters }: PromptSize,
   signal: AbortSignal,
   begin: () => PromiseLike<T>,
 ): Promise<T> {
-  await turnScheduler.take(unitsOfCall(body))
+  // The package reads each part of the messages, and copies all texts and files.
+  await turnScheduler.take(unitsOfShortCall + unitsOfPart * parts + unitsOf(characters))
   signal.throwIfAborted()
   return await begin()
 }
@@ -52,14 +53,16 @@ export async function beginCall<T>(
 const unitsOfShortCall = 120
 const unitsOfPart = 1
 
-/** The units (`turn-scheduler.ts`) of a call: the package reads each part of the messages, and copies all texts and files. */
-function unitsOfCall(body: CompletionRequest): number {
-  const { parts, characters } = sizeOf(body)
-  return unitsOfShortCall + unitsOfPart * parts + unitsOf(characters)
+/** What a package has to translate for each call of a request. */
+export interface PromptSize {
+  /** The number of messages, content parts and calls. */
+  readonly parts: number
+  /** The number of characters in them. */
+  readonly characters: number
 }
 
-/** The number of messages, content parts and calls in a request, and the number of characters in them. */
-function sizeOf({ messages }: CompletionRequest): { readonly parts: number; readonly characters: number } {
+/** The size of a request's messages. */
+export function promptSizeOf({ messages }: CompletionRequest): PromptSize {
   let parts = messages.length
   let characters = 0
   for (const { content, tool_calls: calls } of messages) {
@@ -86,10 +89,10 @@ const copiesOfPrompt = 3
  * @returns a function that runs a call, from its beginning to the end of its answer
  */
 export function callsWithinMemory(
-  { body }: ModelRequest,
+  { characters }: PromptSize,
   openHeld: () => Pick<HeldBytes, 'set' | 'trySet'> | undefined,
 ): <T>(call: () => Promise<T>) => Promise<T> {
-  const bytes = copiesOfPrompt * sizeOf(body).characters
+  const bytes = copiesOfPrompt * characters
   let before: Promise<unknown> | undefined
   return (call) => {
     const earlier = before

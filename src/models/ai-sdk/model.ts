@@ -3,7 +3,7 @@ import { noProxies } from '../../proxies.ts'
 import type { AiSdkSettings } from '../configuration/settings.ts'
 import type { Model, ModelEvent, ModelRequest } from '../model.ts'
 import type { CallContext } from './bounded-answer.ts'
-import { beginCall, callsWithinMemory, toChoiceCalls } from './choice-calls.ts'
+import { beginCall, callsWithinMemory, promptSizeOf, toChoiceCalls } from './choice-calls.ts'
 import { type AnswerPart, CompletionStream, toCompletion } from './completion.ts'
 import { failureOfProvider } from './failure.ts'
 import { createFetch, type ProviderFetch, withCallContext } from './fetch.ts'
@@ -56,9 +56,10 @@ export function createAiSdkModel(
         const model = await open()
         const calls = await callsOf(model, request)
         const context = contextOf(request, scope, false)
-        const run = callsWithinMemory(request, context.openHeld)
+        const size = promptSizeOf(request.body)
+        const run = callsWithinMemory(size, context.openHeld)
         const generate = (options: CallOptions) =>
-          beginCall(request, scope.signal, () =>
+          beginCall(size, scope.signal, () =>
             withCallContext(context, () => model.generate({ ...options, abortSignal: scope.signal })),
           )
         const results = await scope.untilAborted(Promise.all(calls.map((options) => run(() => generate(options)))))
@@ -75,14 +76,15 @@ export function createAiSdkModel(
         const model = await open()
         const calls = await callsOf(model, request)
         const context = contextOf(request, scope, true)
-        const run = callsWithinMemory(request, context.openHeld)
+        const size = promptSizeOf(request.body)
+        const run = callsWithinMemory(size, context.openHeld)
         const answers = calls.map((options, index): Source<AnswerPart> => {
           const stream = () => withCallContext(context, () => model.stream({ ...options, abortSignal: scope.signal }))
-          const answer = () => beginCall(request, scope.signal, stream)
+          const answer = () => beginCall(size, scope.signal, stream)
           const parts = partsOf(answer, index, scope)
           return (take) => run(() => parts(take))
         })
-        const held = scope.hold(request.openHeld?.())
+        const held = context.openHeld()
         for await (const parts of merge(answers)) {
           const { events, failure: thrown } = completion.nextOf(parts)
           held?.set(completion.memoryBytes)

@@ -228,7 +228,7 @@ function endOfWord(text: string): number {
 }
 
 /** The pieces of an answer as they arrive; `return` aborts the answer. */
-export interface Pieces extends AsyncIterable<Uint8Array> {
+interface Pieces extends AsyncIterable<Uint8Array> {
   return(): Promise<unknown>
 }
 

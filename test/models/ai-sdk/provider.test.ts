@@ -269,6 +269,16 @@ describe('the fetch of a package', () => {
     expect(upstream.calls).toHaveLength(2)
   })
 
+  test('also sends a body that is no text, with its content type', async () => {
+    const upstream = await upstreamForThisTest(json({}))
+    const { fetch, close } = createFetch({ baseUrl: upstream.url })
+    onTestFinished(close)
+    const body = new Blob(['{"plant":"Fern"}'], { type: 'application/json' })
+    await fetch(upstream.url, { method: 'POST', body })
+    const [call] = upstream.calls
+    expect([call?.headers['content-type'], call?.body]).toEqual(['application/json', { plant: 'Fern' }])
+  })
+
   test('no environment variable of a package sends the key elsewhere', async () => {
     const elsewhere = await upstreamForThisTest(json({}))
     const before = process.env['ANTHROPIC_BASE_URL']
