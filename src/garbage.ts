@@ -33,8 +33,11 @@ export interface MemoryUser {
   residentBytes(): number
   /** The share of the time since the last call in which the main thread used a core, from 0 to 1. */
   busyShare(): number
-  /** Collects all garbage, which releases its memory to the system. */
-  collect(): void
+  /**
+   * Collects all garbage, which releases memory to the system.
+   * @param isThorough whether V8 also releases the free pages that it keeps for new objects
+   */
+  collect(isThorough: boolean): void
 }
 
 /**
@@ -47,8 +50,8 @@ const maxGarbageOfSmall = 100
 /** A heap of this size is large. */
 const largeHeapBytes = 80 * 1024 ** 2
 
-/** The interval between two readings of the heap's size. */
-const heapCheckIntervalMs = 250
+/** The interval between two readings of the heap's size. A heap can grow by 100 MB in a quarter of a second. */
+const heapCheckIntervalMs = 50
 
 interface Heap {
   usedBytes(): number
@@ -101,7 +104,8 @@ export function releaseIdleMemory(clock: Clock = unrefClock, user: MemoryUser = 
     return shares.length >= checks && meanOf(shares.slice(-checks)) <= maxBusyShare
   }
   const collect = () => {
-    user.collect()
+    // The first collection is not thorough, because some caches are in use for 30 s, and V8 often releases its free pages itself.
+    user.collect(collections === 1)
     leftBytes = user.residentBytes()
     const isLast = collections === waitsMs.length - 1
     // Memory that remains after several collections is in use.
@@ -146,8 +150,12 @@ export function thisProcess(): MemoryUser {
   }
 }
 
-/** Collects all garbage, in some tens of milliseconds. V8 makes the function `gc` only with a flag. */
-function collectGarbage(): void {
+/**
+ * Collects all garbage, in some tens of milliseconds. V8 keeps the free pages of the heap after this collection, and releases them
+ * in a collection of its own some seconds later, but not always. A thorough collection always releases them, and takes up to
+ * twice as long. It also discards more compiled code. V8 makes the function `gc` only with a flag.
+ */
+function collectGarbage(isThorough: boolean): void {
   setFlagsFromString('--expose-gc')
-  runInNewContext('gc()')
+  runInNewContext(isThorough ? "gc({ type: 'major', flavor: 'last-resort' })" : 'gc()')
 }
