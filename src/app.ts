@@ -1,4 +1,4 @@
-import type { Server } from 'node:http'
+import type { Server, ServerResponse } from 'node:http'
 import Fastify, {
   type FastifyBaseLogger,
   type FastifyHttpOptions,
@@ -214,9 +214,15 @@ async function registerChat(
 function shareDeadline(app: FastifyInstance, { duringRequest }: Stores): void {
   if (!duringRequest) return
   app.addHook('onRequest', (request, { raw }, done) => {
+    // A connection that is opened during a request keeps the context of this request as long as it is open, for hours. So the
+    // context must not keep the request, with its body and its reply, after its end.
+    let current: { readonly request: FastifyRequest; readonly raw: ServerResponse } | undefined = { request, raw }
+    raw.once('close', () => {
+      current = undefined
+    })
     const asker = {
-      account: () => request.caller?.account.id,
-      isAnswered: () => raw.headersSent || raw.destroyed,
+      account: () => current?.request.caller?.account.id,
+      isAnswered: () => current === undefined || current.raw.headersSent || current.raw.destroyed,
     }
     duringRequest(asker, done)
   })

@@ -11,7 +11,7 @@ import type { UpstreamAnswer } from '../upstream/streamless-response.ts'
 import type { CallContext } from './bounded-answer.ts'
 
 /** Brings the context of a model call to the `fetch` below. The package, which calls `fetch`, does not pass the context on. */
-const callContext = new AsyncLocalStorage<CallContext>()
+const callContext = new AsyncLocalStorage<CallContext | undefined>()
 
 /** Runs `ask`, which calls a package. The `fetch` of this package uses the context to send the request and to bound the answer. */
 export function withCallContext<T>(context: CallContext, ask: () => T): T {
@@ -51,7 +51,9 @@ export function createFetch({ baseUrl, connectTimeoutMs, proxies = noProxies }: 
         sentBy(url, init, context.work),
         outbound.dispatcherFor(url),
       ])
-      return boundedAnswer(await answerTo(sent, dispatcher, init.signal ?? never), context)
+      // A connection that is opened for a call keeps its context as long as it is open, so it gets none: the context has the prompt.
+      const answer = callContext.run(undefined, () => answerTo(sent, dispatcher, init.signal ?? never))
+      return boundedAnswer(await answer, context)
     },
     close: () => outbound.close(),
   }
