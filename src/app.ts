@@ -211,7 +211,7 @@ async function registerChat(
 }
 
 /** Gives all database calls of a request one common deadline. Only the stores of PostgreSQL support this deadline. */
-function shareDeadline(app: FastifyInstance, { duringRequest }: Stores): void {
+export function shareDeadline(app: FastifyInstance, { duringRequest }: Pick<Stores, 'duringRequest'>): void {
   if (!duringRequest) return
   app.addHook('onRequest', (request, { raw }, done) => {
     // A connection that is opened during a request keeps the context of this request as long as it is open, for hours. So the
