@@ -1,8 +1,9 @@
-import type { Server, ServerResponse } from 'node:http'
+import type { Server } from 'node:http'
 import Fastify, {
   type FastifyBaseLogger,
   type FastifyHttpOptions,
   type FastifyInstance,
+  type FastifyReply,
   type FastifyRequest,
   LogController,
 } from 'fastify'
@@ -213,11 +214,11 @@ async function registerChat(
 /** Gives all database calls of a request one common deadline. Only the stores of PostgreSQL support this deadline. */
 export function shareDeadline(app: FastifyInstance, { duringRequest }: Pick<Stores, 'duringRequest'>): void {
   if (!duringRequest) return
-  app.addHook('onRequest', (request, { raw }, done) => {
-    // A connection that is opened during a request keeps the context of this request as long as it is open, for hours. So the
-    // context must not keep the request, with its body and its reply, after its end.
-    let current: { readonly request: FastifyRequest; readonly raw: ServerResponse } | undefined = { request, raw }
-    raw.once('close', () => {
+  app.addHook('onRequest', (_request, reply, done) => {
+    // A connection that is opened during a request keeps the context of the request as long as it is open, which can be hours. So
+    // the context forgets the request, with its body and its reply, at the end.
+    let current: FastifyReply | undefined = reply
+    reply.raw.once('close', () => {
       current = undefined
     })
     const asker = {

@@ -104,7 +104,8 @@ export function releaseIdleMemory(clock: Clock = unrefClock, user: MemoryUser = 
     return shares.length >= checks && meanOf(shares.slice(-checks)) <= maxBusyShare
   }
   const collect = () => {
-    // The first collection is not thorough, because some caches are in use for 30 s, and V8 often releases its free pages itself.
+    // Only the second collection is thorough. At the first, some caches are still in use, and V8 often releases its free pages
+    // itself some seconds later.
     user.collect(collections === 1)
     leftBytes = user.residentBytes()
     const isLast = collections === waitsMs.length - 1
@@ -151,9 +152,9 @@ export function thisProcess(): MemoryUser {
 }
 
 /**
- * Collects all garbage, in some tens of milliseconds. V8 keeps the free pages of the heap after this collection, and releases them
- * in a collection of its own some seconds later, but not always. A thorough collection always releases them, and takes up to
- * twice as long. It also discards more compiled code. V8 makes the function `gc` only with a flag.
+ * Collects all garbage, in some tens of milliseconds. After a normal collection V8 keeps the free pages of the heap, and does not
+ * always release them later. A thorough collection releases them, takes up to twice as long, and discards more compiled code. V8
+ * makes the function `gc` only with a flag.
  */
 function collectGarbage(isThorough: boolean): void {
   setFlagsFromString('--expose-gc')

@@ -51,7 +51,8 @@ export function createFetch({ baseUrl, connectTimeoutMs, proxies = noProxies }: 
         sentBy(url, init, context.work),
         outbound.dispatcherFor(url),
       ])
-      // A connection that is opened for a call keeps its context as long as it is open, so it gets none: the context has the prompt.
+      // A connection keeps the context in which it was opened. The context of a call has the prompt, so connections are opened
+      // without it.
       const answer = callContext.run(undefined, () => answerTo(sent, dispatcher, init.signal ?? never))
       return boundedAnswer(await answer, context)
     },
