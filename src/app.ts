@@ -17,12 +17,11 @@ import type { ChatOptions } from './chat/options.ts'
 import { chatPlugin } from './chat/plugin.ts'
 import { type Clock, machineClock } from './clock.ts'
 import type { Config } from './config.ts'
-import { openAiErrorBody } from './errors.ts'
 import type { BytesInFlight } from './http/bytes-in-flight.ts'
 import { countBytes } from './http/count-bytes.ts'
 import { documentsPlugin } from './http/documents.ts'
 import { Drain } from './http/drain.ts'
-import { errorBodyOf, errorHandler, plantsPrefix } from './http/errors.ts'
+import { answerError, plantsPrefix } from './http/errors.ts'
 import { healthPlugin } from './http/health.ts'
 import { acceptJsonOnly } from './http/json.ts'
 import { answerParserError } from './http/parser-error.ts'
@@ -94,9 +93,7 @@ export function createServer(
     requestIdHeader: false,
     return503OnClosing: false,
     routerOptions: { maxParamLength: 1000 },
-    frameworkErrors: (error, request, reply) => {
-      errorHandler(errorBodyOf(request.url))(error, request, reply)
-    },
+    frameworkErrors: answerError,
     clientErrorHandler: answerParserError,
     ...limits,
     // With `requireHostHeader: true`, Node itself refuses a request without `Host`, and the reply of Node has no body.
@@ -115,6 +112,8 @@ export function createServer(
 export async function registerService(app: FastifyInstance, parts: AppParts): Promise<void> {
   const { config, stores, guard, limiter, library, metrics, inFlight, drain = new Drain() } = parts
 
+  // Fastify gives a plugin the error handler of the moment at which the plugin is registered, and CORS is a plugin.
+  app.setErrorHandler(answerError)
   shareDeadline(app, stores)
   const workOf = workByRequest(parts.scheduler)
   acceptJsonOnly(app, workOf)
@@ -135,7 +134,6 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
   refuseUnknownRoutes(app)
   guardRequests(app, guard)
   countBytes(app, inFlight, ({ caller }) => caller?.account.id ?? noAccount)
-  app.setErrorHandler(errorHandler(openAiErrorBody))
 
   await app.register(healthPlugin, { check: stores.check, drain, damage: parts.damage ?? new Damage() })
   if (config.docs === 'on') await app.register(documentsPlugin)

@@ -2,7 +2,6 @@ import type { Socket } from 'node:net'
 import type { FastifyInstance, FastifyRequest, onRequestHookHandler } from 'fastify'
 import type { Clock } from '../clock.ts'
 import { ApiError } from '../errors.ts'
-import { isRepeated } from '../http/unfit-request.ts'
 import { networkOf } from '../networks.ts'
 import type { AccessStore, Key, Scope } from './access.ts'
 import { FailedLogins } from './failed-logins.ts'
@@ -56,7 +55,7 @@ export class Guard {
 
   /**
    * Admits a request whose `Authorization` header has the bare key, or `Bearer` and the key.
-   * @throws ApiError 400 for two such headers, 401 without a key or for an invalid key; 403, 429 and 503 as `admit`
+   * @throws ApiError 401 without a key or for an invalid key; 403, 429 and 503 as `admit`
    */
   readonly admitApiKey = async (request: FastifyRequest): Promise<void> => {
     if (await this.admitAgain(request)) return
@@ -73,13 +72,9 @@ export class Guard {
    * shortcut, parsing the header and digesting the key would take a tenth of the CPU time of a small request.
    * @param writeHeaders as for `admit`
    * @returns whether the request is admitted; a promise when the request must be counted in the database
-   * @throws ApiError 400 for two such headers, because Node shows only the first, and a proxy may have checked the second; 401,
-   *   403, 429 and 503 as `admit`
+   * @throws ApiError 401, 403, 429 and 503 as `admit`
    */
   admitAgain(request: FastifyRequest, writeHeaders?: RequestHeaders): boolean | Promise<true> {
-    if (isRepeated(request.raw.rawHeaders, 'authorization')) {
-      throw new ApiError(400, 'two_credentials', 'The request has two Authorization headers. Send exactly one.')
-    }
     const last = this.#admitted.get(request.socket)
     if (!last || last.header !== request.headers.authorization || last.writeHeaders !== writeHeaders) return false
     const key = this.#store.knownKey(last.digest)

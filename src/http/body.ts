@@ -23,11 +23,12 @@ export function takeBodies(app: FastifyInstance, types: string | string[], parse
 
 /**
  * Makes a function that reads and parses a body, and counts its bytes as they arrive, not as `Content-Length` announces them.
- * @throws ApiError 413 beyond the route's limit, 503 when too many bytes are in flight; Node's error when the client has left.
+ * @throws ApiError 415 for a body in a content coding, 413 beyond the route's limit, 503 when too many bytes are in flight; Node's error when the client has left.
  *   After a 413 or a 503 the connection is closed, because the client may still be sending
  */
 function bodyReader(parse: ParseBody) {
   return (request: FastifyRequest, payload: IncomingMessage): Promise<unknown> => {
+    if (isCoded(request.headers['content-encoding'])) return Promise.reject(coded())
     const limit = request.routeOptions.bodyLimit
     const announced = Number(request.headers['content-length'])
     if (announced > limit) {
@@ -79,6 +80,17 @@ function bodyReader(parse: ParseBody) {
     payload.on('error', fail)
     return promise
   }
+}
+
+/** Whether a `Content-Encoding` names another coding than `identity`. */
+function isCoded(codings = ''): boolean {
+  return codings.split(',').some((coding) => !['', 'identity'].includes(coding.trim().toLowerCase()))
+}
+
+/** The refusal of a compressed body, with the codings that are accepted (RFC 9110, section 15.5.16). */
+function coded(): ApiError {
+  const message = 'Compressed bodies are not accepted. Send the body as it is, without the header Content-Encoding.'
+  return new ApiError(415, 'unsupported_content_coding', message, { headers: { 'accept-encoding': 'identity' } })
 }
 
 function tooLarge(): ApiError {

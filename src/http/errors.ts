@@ -41,3 +41,8 @@ const isOfPlants = new RegExp(`^${plantsPrefix}(?:[/?]|$)`)
 export function errorBodyOf(url: string): ErrorBody {
   return isOfPlants.test(url) ? plantErrorBody : openAiErrorBody
 }
+
+/** The error handler of all routes that have no group of their own, such as preflights: the URL decides about the shape. */
+export function answerError(thrown: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  return errorHandler(errorBodyOf(request.url))(thrown, request, reply)
+}

@@ -7,9 +7,10 @@ import { ApiError } from '../errors.ts'
  * Refuses two kinds of requests, in the error shape of their group of routes.
  * - Node would refuse the first kind with an empty reply: HTTP/1.1 without a `Host` (RFC 9112, section 3.2), and unknown
  *   expectations (RFC 9110, section 10.1.1).
- * - Node would accept the second kind, but a proxy may read such a request in another way: two `Host` headers (RFC 9112, section
- *   3.2), and `Transfer-Encoding` in any version but HTTP/1.1 (section 6.1; Node's parser accepts 0.9 and 2.0). After a request
- *   of this kind the connection is closed, and later requests on the connection are refused too.
+ * - Node would accept the second kind, but a proxy may read such a request in another way: a header of `singleHeaders` that is
+ *   repeated, `Transfer-Encoding` in any version but HTTP/1.1 (RFC 9112, section 6.1; Node's parser accepts 0.9 and 2.0), and
+ *   transfer codings before `chunked`, which Node ignores. After a request of this kind the connection is closed, and later
+ *   requests on the connection are refused too.
  */
 export function refuseUnfitRequests(app: FastifyInstance): void {
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
@@ -22,13 +23,35 @@ export function refuseUnfitRequests(app: FastifyInstance): void {
   })
 }
 
+/**
+ * The headers with one value that the service reads, and the code of the 400 for a second one. Node drops the second `Host`,
+ * `Authorization` and `Content-Type`, and joins the others with a comma. All other headers that the service reads may be repeated:
+ * they are lists (`Accept`, `Accept-Encoding`, `Accept-Language`, `Access-Control-Request-Headers`, `Content-Encoding`, `Expect`,
+ * `If-None-Match`, `tracestate`, `Transfer-Encoding`, `X-Forwarded-For`), Node's parser refuses the second (`Content-Length`), or
+ * two of them count as none (`traceparent`, as W3C Trace Context says).
+ */
+const singleHeaders: readonly (readonly [name: string, code: string])[] = [
+  ['Host', 'two_hosts'],
+  ['Authorization', 'two_credentials'],
+  ['Content-Type', 'two_content_types'],
+  ['Idempotency-Key', 'invalid_idempotency_key'],
+  ['Origin', 'two_origins'],
+]
+
 function unfitnessOf({ rawHeaders, headers, httpVersion }: IncomingMessage): ApiError | undefined {
-  const { host, expect } = headers
-  if (isRepeated(rawHeaders, 'host'))
-    return ambiguous('two_hosts', 'The request has two Host headers. Send exactly one.')
-  if (httpVersion !== '1.1' && headers['transfer-encoding'] !== undefined) {
+  const { host, expect, 'transfer-encoding': coding } = headers
+  for (const [name, code] of singleHeaders) {
+    if (!isRepeated(rawHeaders, name)) continue
+    return ambiguous(400, code, `The request has two ${name} headers. Send exactly one.`)
+  }
+  if (httpVersion !== '1.1' && coding !== undefined) {
     const message = `HTTP/${httpVersion} has no Transfer-Encoding. Send a Content-Length, or use HTTP/1.1.`
-    return ambiguous('unknown_framing', message)
+    return ambiguous(400, 'unknown_framing', message)
+  }
+  // RFC 9112, section 6.1. Node's parser itself refuses a body whose last coding is not `chunked`.
+  if (coding !== undefined && coding.toLowerCase() !== 'chunked') {
+    const message = 'The only transfer coding here is chunked. Send the body with Transfer-Encoding: chunked alone.'
+    return ambiguous(501, 'unknown_transfer_coding', message)
   }
   if (host === undefined && httpVersion === '1.1') {
     return new ApiError(400, 'missing_host', 'The request has no Host header. Send one.')
@@ -40,21 +63,20 @@ function unfitnessOf({ rawHeaders, headers, httpVersion }: IncomingMessage): Api
 }
 
 /** The refusal of a request that two servers may read in two ways. */
-function ambiguous(code: string, message: string): ApiError {
-  return new ApiError(400, code, message, { headers: { connection: 'close' } })
+function ambiguous(status: number, code: string, message: string): ApiError {
+  return new ApiError(status, code, message, { headers: { connection: 'close' } })
 }
 
 /**
- * Whether a request has a header more than once. Node's `headers` shows only the first `Host` and the first `Authorization`.
+ * Whether a request has a header more than once, in any case of its letters.
  * @param headers Node's `rawHeaders`: each name is followed by its value
- * @param name in lower case
  */
-export function isRepeated(headers: readonly string[], name: string): boolean {
+function isRepeated(headers: readonly string[], name: string): boolean {
   let count = 0
   for (let index = 0; index < headers.length; index += 2) {
     const given = headers[index]
     // Most names differ in length. Without this comparison, each request would pay for the conversion of all names to lower case.
-    if (given?.length === name.length && given.toLowerCase() === name) count++
+    if (given?.length === name.length && given.toLowerCase() === name.toLowerCase()) count++
   }
   return count > 1
 }

@@ -11,7 +11,7 @@ const unitsOfPiece = 30
 /**
  * Reads the `Idempotency-Key` header (draft-ietf-httpapi-idempotency-key-header-07) of a request.
  * @param body the JSON value of the request: equal values have equal digests, even if their JSON texts differ
- * @throws ApiError 400 for a key that is blank, too long or not of printable ASCII, and for two keys
+ * @throws ApiError 400 for a key that is blank, too long or not of printable ASCII
  */
 export function* readIdempotency(header: string | string[], body: unknown): Steps<Idempotency> {
   if (typeof header !== 'string' || !/^[\x20-\x7e]{1,255}$/.test(header) || header.trim() === '') {

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { readConfig } from '../../src/config.ts'
 import { exposedHeaders } from '../../src/http/cors.ts'
+import { expectError, sendRaw } from '../support/http.ts'
 import { startTestService, type TestService } from '../support/service.ts'
 
 const page = 'https://page.example'
@@ -74,8 +75,19 @@ describe('a preflight', () => {
 
   test.each(['/metrics', '/metrics?x', '/%6detrics', '/%6D%65trics?x'])('to %s is refused', async (path) => {
     const response = await preflight(all, path)
-    expect(response.status).toBe(405)
+    await expectError(response, 'chat', 405)
     expect(ofCors(response)).toEqual([])
+  })
+
+  test.each([
+    ['plants', '/plants', 400, 'Host: y'],
+    ['chat', '/models', 400, 'Origin: https://b.example'],
+    ['plants', '/plants/7', 417, 'Expect: cake'],
+    ['chat', '/%zz', 400, 'X: y'],
+  ] as const)('that is faulty gets an error in the format of %s: %s, %i', async (group, path, status, line) => {
+    const lines = ['Host: x', 'Connection: close', `Origin: ${page}`, 'Access-Control-Request-Method: POST', line]
+    const bytes = `OPTIONS ${path} HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n`
+    await expectError(await sendRaw(some.url, bytes), group, status)
   })
 
   test('is a 405 that names the setting if no origin is set', async () => {

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
+import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { expectError, sendRaw } from '../support/http.ts'
 import { startTestService, type TestService } from '../support/service.ts'
@@ -68,6 +69,67 @@ describe('HTTP that is malformed', () => {
     ['chat', 417, 'an expectation', 'GET /models HTTP/1.1\r\nHost: x\r\nExpect: cake\r\nConnection: close\r\n\r\n'],
   ] as const)('is refused in the error format of %s: %i for %s', async ([group, status, , bytes]) => {
     await expectError(await sendRaw(service.url, bytes), group, status)
+  })
+
+  it.for([
+    ['Host: y', 'Host'],
+    ['Authorization: Bearer y', 'Authorization'],
+    ['Content-Type: application/json', 'Content-Type'],
+    ['IDEMPOTENCY-KEY: k1', 'Idempotency-Key'],
+    ['Origin: https://a.example', 'Origin'],
+  ] as const)('with two headers where one belongs is a 400, and nothing is written: %s', async ([line, name]) => {
+    const before = await plantsWritten()
+    const once = ['Content-Type: application/json', 'idempotency-key: k1', 'origin: https://a.example']
+    for (const { group, path } of bodyRoutes) {
+      const request = `${head('POST', path, ...once, 'Content-Length: 12', line)}{"name":"a"}`
+      const refusal = await expectError(await sendRaw(service.url, request), group, 400)
+      expect(refusal.message).toBe(`The request has two ${name} headers. Send exactly one.`)
+    }
+    expect(await plantsWritten()).toBe(before)
+  })
+
+  it.for([
+    'Transfer-Encoding: gzip, chunked',
+    'Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked',
+    'Transfer-Encoding: CHUNKED, chunked',
+    'Transfer-Encoding: x;a="chunked", chunked',
+    'Transfer-Encoding: identity',
+  ])('with another transfer coding is a 501 or no HTTP, and nothing behind it is done: %s', async (coding) => {
+    const before = await plantsWritten()
+    for (const { group, path } of bodyRoutes) {
+      const start = head('POST', path, 'Content-Type: application/json', coding).replace('Connection: close\r\n', '')
+      const plant = '{"name":"a"}'
+      const behind = `${head('POST', '/plants', 'Content-Type: application/json', 'Content-Length: 12')}${plant}`
+      const status = coding.includes('CHUNKED') ? 400 : 501
+      const bytes = `${start}c\r\n${plant}\r\n0\r\n\r\n${behind}`
+      const refusal = await expectError(await sendRaw(service.url, bytes), group, status)
+      expect(refusal.everything.match(/HTTP\/1\.1 /g)).toBeNull()
+    }
+    expect(await plantsWritten()).toBe(before)
+  })
+
+  it.for(['chunked', 'Chunked'])('is no transfer coding %s', async (coding) => {
+    const start = head('POST', '/plants', 'Content-Type: application/json', `Transfer-Encoding: ${coding}`)
+    const reply = await sendRaw(service.url, `${start}c\r\n{"name":"a"}\r\n0\r\n\r\n`)
+    expect(reply.status).toBe(200)
+  })
+
+  it.for(['gzip', 'br', 'x-none', 'identity, gzip', 'GZIP'])(
+    'is not a body in a content coding: a 415 with the codings that are accepted, for %s',
+    async (coding) => {
+      for (const { group, path } of bodyRoutes) {
+        const headers = { 'content-type': 'application/json', 'content-encoding': coding }
+        const reply = await service.request(path, { method: 'POST', body: gzipSync('{"name":"a"}'), headers })
+        expect(reply.headers.get('accept-encoding')).toBe('identity')
+        const { message } = await expectError(reply, group, 415)
+        expect(message).toContain('Content-Encoding')
+      }
+    },
+  )
+
+  it('is not a body with the coding identity', async () => {
+    const headers = { 'content-encoding': 'Identity' }
+    expect((await service.request('/plants', { json: { name: 'a' }, headers })).status).toBe(200)
   })
 
   it('in the middle of a body is a 400 too, and nothing is written', async () => {

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vites
 import { readIdempotency } from '../../src/plants/idempotency.ts'
 import { atOnce, counted } from '../support/composed.ts'
 import { eventually } from '../support/eventually.ts'
+import { expectError, sendRaw } from '../support/http.ts'
 import { startTestService, type TestService, temporaryFolder } from '../support/service.ts'
 import { storesForThisTest } from '../support/test-database.ts'
 import { sqlForThisTest } from '../support/test-sql.ts'
@@ -54,6 +55,20 @@ describe('an Idempotency-Key', () => {
     expect(result.request).toBe(hash('sha256', text))
     expect(units.length).toBeGreaterThan(400)
     expect(Math.max(...units)).toBeLessThan(40_000)
+  })
+
+  it('that is sent twice is a 400, not one key of both, and nothing is written', async () => {
+    const headers: [string, string][] = [
+      ['authorization', `Bearer ${service.key}`],
+      ['content-type', 'application/json'],
+      ['idempotency-key', 'k1'],
+      ['idempotency-key', 'k2'],
+    ]
+    const lines = ['Host: x', 'Connection: close', ...headers.map((pair) => pair.join(': ')), 'Content-Length: 16']
+    const bytes = `POST /plants HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n{"name":"Twice"}`
+    const { message } = await expectError(await sendRaw(service.url, bytes), 'plants', 400)
+    expect(message).toContain('two Idempotency-Key headers')
+    expect(await names()).not.toContain('Twice')
   })
 
   it('is refused for another body with a 422, and nothing is written', async () => {
