@@ -6,8 +6,9 @@ import { fileURLToPath } from 'node:url'
 
 /*
  * npm run package: writes conservatory-VERSION.tgz into the checkout, for npx and npm install. Node strips no types under
- * node_modules, so the package contains the sources as plain JavaScript, in the same folders. The package has no lockfile: with
- * a lockfile, npm would compile better-sqlite3, although the package of better-sqlite3 contains its binaries.
+ * node_modules, so the package contains the sources as plain JavaScript, in the same folders. Only the page stays as it is,
+ * because the service itself strips its types. The package has no lockfile: with a lockfile, npm would compile better-sqlite3,
+ * although the package of better-sqlite3 contains its binaries.
  */
 const project = fileURLToPath(new URL('..', import.meta.url))
 const staging = mkdtempSync(join(tmpdir(), 'conservatory-package-'))
@@ -19,6 +20,7 @@ try {
   run('tsc', ['--project', join('ops', 'tsconfig.package.json'), '--outDir', join(staging, 'src')], project)
   copyFileSync(join(project, 'src', 'launcher.cjs'), join(staging, 'src', 'launcher.cjs'))
   for (const path of [
+    'src/page/browser',
     'openapi/conservatory.json',
     'openapi/models.schema.json',
     'openapi/reader',

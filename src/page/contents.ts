@@ -64,7 +64,7 @@ async function ourFiles(): Promise<PageFile[]> {
     const mediaType = mediaTypes[posix.extname(path)]
     if (!entry.isFile() || mediaType === undefined || path.endsWith('.d.ts')) continue
     const source = await readFile(new URL(path, browserFolder), 'utf8')
-    files.push({ path, mediaType, text: /\.[jt]s$/.test(path) ? toScript(path, source) : source })
+    files.push({ path, mediaType, text: path.endsWith('.ts') ? toScript(path, source) : source })
     // Stripping the types takes a few milliseconds for each file. Other requests run between two files.
     await nextTurn()
   }
@@ -82,8 +82,7 @@ const comments = /^[ \t]*(?:\/\*[\s\S]*?\*\/|\/\/.*)$/gm
 
 /** Removes the types and the comments of a source, which are a fifth of the bytes. The line numbers stay the same. */
 function toScript(path: string, source: string): string {
-  const script = path.endsWith('.ts') ? stripTypeScriptTypes(source) : source
-  const bare = script.replaceAll(comments, (comment) => comment.replaceAll(/[^\n]+/g, ''))
+  const bare = stripTypeScriptTypes(source).replaceAll(comments, (comment) => comment.replaceAll(/[^\n]+/g, ''))
   return withPaths(path, bare).replaceAll(/[ \t]+$/gm, '')
 }
 
@@ -132,17 +131,12 @@ function withPaths(path: string, source: string): string {
 
 /** Writes the version and the modules of the first view into the document, so that a browser requests all modules in parallel. */
 function fillIn(template: string, version: string, files: readonly PageFile[]): string {
-  const entry = files.find(({ path }) => path === 'main.ts' || path === 'main.js')?.path ?? 'main.ts'
-  // Most users see the chat first. `entry` imports the chat late, after it has read the scopes of the key, so the chat is added
-  // here.
-  const view = entry.replace('main', 'chat/view')
-  const modules = new Set([...modulesOf(entry, files), ...modulesOf(view, files)])
-  modules.delete(entry)
+  // Most users see the chat first. `main.ts` imports the chat late, after it has read the scopes of the key, so the chat is
+  // added here.
+  const modules = new Set([...modulesOf('main.ts', files), ...modulesOf('chat/view.ts', files)])
+  modules.delete('main.ts')
   const preloads = [...modules].map((path) => `<link rel="modulepreload" href="page/${version}/${path}">`)
-  return template
-    .replace('<!-- modules -->', preloads.join('\n    '))
-    .replaceAll('page/VERSION/main.ts', `page/${version}/${entry}`)
-    .replaceAll('page/VERSION/', `page/${version}/`)
+  return template.replace('<!-- modules -->', preloads.join('\n    ')).replaceAll('page/VERSION/', `page/${version}/`)
 }
 
 /** A module and all its static imports. */
