@@ -27,6 +27,7 @@ import {
   deflect,
   reactToAction,
 } from './stock-replies.ts'
+import { userNameMark } from './user-name-mark.ts'
 import { fold, shortened } from './words.ts'
 
 /** The minimum score of a passage that answers a question. */
@@ -64,7 +65,7 @@ export function* answerAs(
   const cardRead = yield* readCard(card)
   const context = {
     ...cardRead,
-    ...(yield* narrowToPrompt(cardRead, composition)),
+    ...(yield* narrowToPrompt(cardRead, composition, conversation.opening.replaceAll(persona.userName, userNameMark))),
     conversation,
     name,
     userName,

@@ -8,7 +8,7 @@ import type { Steps } from '../../work.ts'
 import { clausesOf, inFirstPerson, type Subject, subjectOf } from './first-person.ts'
 import { isOfPersonality, personalitySaid, trait } from './traits.ts'
 import { userNameMark } from './user-name-mark.ts'
-import { wordsOf } from './words.ts'
+import { comparedSentences, wordsOf } from './words.ts'
 
 /** A text that a character can say, and the texts that a search compares with the question. */
 export interface Passage {
@@ -33,7 +33,8 @@ export type Source = { readonly block: number } | { readonly entry: LoreEntry } 
 
 /** The texts of a card that an understudy can say. `userNameMark` stands for the user's name. */
 export interface Material {
-  readonly greetings: readonly string[]
+  /** The sentences of the greetings, as `comparedSentences` returns them. The character has said a greeting already. */
+  readonly greetings: ReadonlySet<string>
   readonly passages: readonly Passage[]
   /** The number of blocks in the example dialogues. */
   readonly blocks: number
@@ -94,7 +95,7 @@ export class CardReader {
   /** Reads greetings, example dialogues, lore, and texts about the character. */
   *material(): Steps<Material> {
     const card = this.#card
-    const greetings: string[] = []
+    const greetings = new Set<string>()
     const found: Found[] = []
     const blocks = yield* this.#blocksOf(yield* this.#expanded(card.examples.slice(0, maxExamplesLength)))
     for (const [block, utterances] of blocks.entries()) found.push(...answersIn(utterances, { block }))
@@ -108,11 +109,11 @@ export class CardReader {
     }
     for (const greeting of card.greetings) {
       if (greeting.length > maxGreetingLength) continue
-      greetings.push(yield* this.#expanded(greeting))
+      for (const sentence of comparedSentences(yield* this.#expanded(greeting))) greetings.add(sentence)
       yield unitsOfText + greeting.length * unitsOfLetter
     }
     const passages = yield* numbered(found)
-    const spoken = [...greetings, ...passages.flatMap(({ source, answer }) => (isExample(source) ? answer : []))]
+    const spoken = passages.flatMap(({ source, answer }) => (isExample(source) ? answer : []))
     const actions = new Set<string>()
     for (const text of spoken) {
       if (actions.size >= maxActions) break
@@ -120,7 +121,7 @@ export class CardReader {
       yield text.length * unitsOfLetter
     }
     return {
-      greetings: greetings.filter((greeting) => greeting !== ''),
+      greetings,
       passages,
       blocks: blocks.length,
       actions: [...actions].slice(0, maxActions),

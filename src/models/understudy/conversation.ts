@@ -17,6 +17,8 @@ export interface Conversation {
   readonly givenName: string | null
   /** The character's last messages. */
   readonly said: readonly string[]
+  /** The character's message before the user's first message, such as a greeting; empty for none. */
+  readonly opening: string
   /** The result of a tool, if it is the last message of the conversation. Later system messages are ignored. */
   readonly toolResult: string | null
 }
@@ -36,7 +38,9 @@ export function readConversation(messages: readonly Message[]): Conversation {
   const said = lastOf('assistant', messages, maxSaidMessages).map((message) =>
     textOf(message).slice(0, maxSaidLength).replaceAll('\r', ''),
   )
-  const last = messages.findLast(({ role }) => role !== 'system' && role !== 'developer')
+  const isSpoken = ({ role }: Message) => role !== 'system' && role !== 'developer'
+  const first = messages.find(isSpoken)
+  const last = messages.findLast(isSpoken)
   return {
     question: spokenIn(words),
     action: doneIn(words),
@@ -44,6 +48,7 @@ export function readConversation(messages: readonly Message[]): Conversation {
     previousQuestion: earlier.at(-1) ?? '',
     givenName: spoken.reduce<string | null>((known, message) => introducedName(textOf(message)) ?? known, null),
     said: newestOf(said, maxSaidLetters),
+    opening: first?.role === 'assistant' ? textOf(first).slice(0, maxSaidLength) : '',
     toolResult: last && isToolResult(last) ? textOf(last).slice(0, maxQuestionLength) : null,
   }
 }

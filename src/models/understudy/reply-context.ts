@@ -10,7 +10,7 @@ import { pick } from './pick.ts'
 import { createSearch, type Hit, type Search } from './search.ts'
 import { type SmallTalk, smallTalkOf } from './small-talk.ts'
 import { userNameMark } from './user-name-mark.ts'
-import { fold, wordsOf } from './words.ts'
+import { comparedSentences, fold, wordsOf } from './words.ts'
 
 /** A card that an understudy has read. */
 interface ReadCard {
@@ -79,13 +79,24 @@ function* readCues({ passages }: Material, { name, nickname }: Card): Steps<Pick
 const unitsOfCue = 2000
 const unitsOfLetter = 50
 
+/** The sentences of passages, as `comparedSentences` returns them. */
+const sentencesOfPassages = new WeakMap<Passage, readonly string[]>()
+
+function sentencesOf(passage: Passage): readonly string[] {
+  const known = sentencesOfPassages.get(passage) ?? comparedSentences(passage.answer)
+  sentencesOfPassages.set(passage, known)
+  return known
+}
+
 /**
  * Leaves only passages whose source is in the prompt: examples that were not dropped, fired lore of all books, and the card's
- * other texts.
+ * other texts. A passage with a sentence of a greeting of the card, or of the conversation's opening, is left out too.
+ * @param opening the character's message before the user's first message, with `userNameMark` in place of the user's name
  */
 export function* narrowToPrompt(
   card: ReadCard,
   composition: ComposedParts | undefined,
+  opening: string,
 ): Steps<Pick<ReplyContext, 'passages' | 'keys' | 'search'>> {
   const { material, reader } = card
   const fired = new Map<LoreEntry, readonly string[]>()
@@ -98,14 +109,22 @@ export function* narrowToPrompt(
   }
   // The prompt may have more blocks than the reader has read, because the reader reads only the beginning of long examples.
   const blocks = Math.max(0, material.blocks - (composition?.dropped.examples ?? 0))
-  const isInPrompt = ({ source }: Passage) =>
-    typeof source === 'string' || (isExample(source) ? source.block < blocks : fired.has(source.entry))
-  const own = material.passages.filter(isInPrompt)
-  yield material.passages.length
+  const opened = new Set(comparedSentences(opening))
+  const isInPrompt = (passage: Passage) => {
+    const { source } = passage
+    const isSent = typeof source === 'string' || (isExample(source) ? source.block < blocks : fired.has(source.entry))
+    return isSent && !sentencesOf(passage).some((sentence) => material.greetings.has(sentence) || opened.has(sentence))
+  }
+  const own: Passage[] = []
+  for (const passage of material.passages) {
+    if (isInPrompt(passage)) own.push(passage)
+    yield 1 + passage.answer.length * unitsOfTextLetter
+  }
   const known = new Set(
     own.flatMap(({ source }) => (typeof source === 'object' && 'entry' in source ? source.entry : [])),
   )
-  const others = yield* reader.loreOf([...fired.keys()].filter((entry) => !known.has(entry)))
+  const lore = yield* reader.loreOf([...fired.keys()].filter((entry) => !known.has(entry)))
+  const others = lore.filter(isInPrompt)
   const searchOthers = others.length === 0 ? null : yield* createSearch(others)
   const passages = [...others, ...own].sort((one, other) => order(one) - order(other))
   const keys = new Map<Passage, readonly string[]>()

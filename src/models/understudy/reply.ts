@@ -40,7 +40,7 @@ export interface Reply {
 export async function makeReply(request: ModelRequest, tokenizer: Tokenizer, signal: AbortSignal): Promise<Reply> {
   const { body, work } = request
   if (functionsOf(body).hasOthers) request.onIgnored?.('tools')
-  const conversation = readConversation(request.composition ? callersMessages(request.composition) : body.messages)
+  const conversation = readConversation(request.composition ? conversationIn(request.composition) : body.messages)
   const tool =
     body.tools || body.tool_choice ? await work.run('tools', toolToCall(body, conversation.question)) : undefined
   const param = tool ? paramOf(tool, body) : body.response_format?.type === 'json_schema' ? schemaParam : 'messages'
@@ -62,9 +62,11 @@ export async function makeReply(request: ModelRequest, tokenizer: Tokenizer, sig
   }
 }
 
-/** The caller's own messages in a prompt. The messages of the card are left out, because the user has not written them. */
-function callersMessages({ sections }: ComposedParts): readonly Message[] {
-  return sections.flatMap(({ section, messages }) => (section === 'conversation' ? (messages ?? []) : []))
+/** The conversation in a prompt: the greeting, and the caller's own messages. */
+function conversationIn({ sections }: ComposedParts): readonly Message[] {
+  return sections.flatMap(({ section, messages }) =>
+    section === 'greeting' || section === 'conversation' ? (messages ?? []) : [],
+  )
 }
 
 const schemaParam = 'response_format.json_schema.schema'

@@ -32,11 +32,6 @@ export function* answerSmallTalk(context: ReplyContext, smallTalk: SmallTalk): S
     return (yield* unsaidPhrase(context, list, pickKeyOf(context), variantOf(context, 1))).replace('%', () => name)
   }
   switch (smallTalk) {
-    case 'greeting':
-    case 'introduction': {
-      const greeting = yield* cardGreeting(context, smallTalk === 'introduction')
-      return greeting ?? (yield* stock(phrases.civilities[smallTalk]))
-    }
     case 'nature':
       return yield* stock(phrases.natures)
     case 'assent':
@@ -54,19 +49,6 @@ export function* answerSmallTalk(context: ReplyContext, smallTalk: SmallTalk): S
 
 function isOfSelf({ source }: Passage): boolean {
   return source === 'self'
-}
-
-/**
- * A greeting of the card that was not said yet, selected by seed and choice; null if there is none.
- * @param hasName whether the message introduces the user by name. If so, the greeting must contain the user's name, and the
- * character must not have said anything yet
- */
-function* cardGreeting(context: ReplyContext, hasName: boolean): Steps<string | null> {
-  const { material, conversation } = context
-  if (hasName && conversation.said.length > 0) return null
-  const fitting = material.greetings.filter((greeting) => !hasName || greeting.includes(userNameMark))
-  const greetings = yield* unsaidOf(fitting, String, context)
-  return greetings[variantOf(context, greetings.length) % greetings.length] ?? null
 }
 
 /** Answers an action without words with an action of the character. If the user does not leave, the talk then continues. */

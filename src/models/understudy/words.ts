@@ -78,6 +78,18 @@ export function fold(text: string): string {
 /** The most letters of a folded text beyond twice its length. */
 const maxAddedLetters = 100
 
+/** The minimum characters of a compared sentence. A shorter sentence, such as "I'm Fern.", may be said again. */
+const minSentenceLength = 12
+
+/** The sentences of a text for comparisons: words in lower case, without punctuation and without marks for names. */
+export function comparedSentences(text: string): readonly string[] {
+  return text
+    .toLowerCase()
+    .split(/[.!?…。！？*\n"“”]+/)
+    .map((sentence) => sentence.replace(/[^\p{L}\p{N}]+/gu, ' ').trim())
+    .filter(({ length }) => length >= minSentenceLength)
+}
+
 /** The cache of terms. A language has few words, and folding and stemming a word takes microseconds. */
 const termCache = new Map<string, string | null>()
 const maxCachedTerms = 10_000

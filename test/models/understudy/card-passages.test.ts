@@ -32,12 +32,10 @@ describe('the material of a card', () => {
   })
 
   test('actions are looked for in each text separately, until there are enough', () => {
-    const letters = 70_000
-    const cost = (greeting: string) => {
-      const card = cardOf({
-        name: 'Ida',
-        alternate_greetings: Array.from({ length: 9 }, (_, index) => index + greeting),
-      })
+    const letters = 3500
+    const cost = (line: string) => {
+      const lines = Array.from({ length: 9 }, (_, index) => `<START>\n{{char}}: ${index} ${line}`)
+      const card = cardOf({ name: 'Ida', mes_example: lines.join('\n') })
       const { result, units } = counted(new CardReader(card).material())
       return { ...result, units: units.reduce((sum, each) => sum + each, 0) }
     }

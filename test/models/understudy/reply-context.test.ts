@@ -21,11 +21,10 @@ async function unitsOf(question: string, card: Card): Promise<number> {
 }
 
 test('each letter of a text that may be said costs work', async () => {
-  const greetings = Array.from({ length: 9 }, (_, index) => index + ' word'.repeat(2000))
-  const [first = ''] = greetings
-  const one = await unitsOf('hi', cardOf({ name: 'Ida', first_mes: first }))
-  const all = await unitsOf('hi', cardOf({ name: 'Ida', first_mes: first, alternate_greetings: greetings.slice(1) }))
-  expect(all - one).toBeGreaterThan(8 * 10_000)
+  const lines = Array.from({ length: 9 }, (_, index) => `{{char}}: ${index}${' word'.repeat(700)}`)
+  const one = await unitsOf('hi', cardOf({ name: 'Ida', mes_example: `<START>\n${lines[0]}` }))
+  const all = await unitsOf('hi', cardOf({ name: 'Ida', mes_example: `<START>\n${lines.join('\n<START>\n')}` }))
+  expect(all - one).toBeGreaterThan(8 * 3500)
 })
 
 test('each letter of a sentence that may be about the character costs work', async () => {

@@ -17,24 +17,6 @@ describe('the understudy says', () => {
     )
   })
 
-  test('a greeting to a greeting, and the next greeting after the first was said', async () => {
-    expect(await textOf(asking('Hello there, Mallow!'))).toBe('Come in, Ada, mind the step.')
-    const greeted = asking([
-      { role: 'assistant', content: 'Come in, Ada, mind the step.' },
-      { role: 'user', content: 'hi' },
-    ])
-    expect(await textOf(greeted)).toBe('Sit, Ada. The kettle sings.')
-  })
-
-  test('no greeting twice, for all line ends', async () => {
-    const card = cardOf({ name: 'Ida', first_mes: 'The lamp is lit.\r\n\r\nSit down.' })
-    const greeted = [
-      { role: 'assistant' as const, content: 'The lamp is lit.\r\n\r\nSit down.' },
-      { role: 'user' as const, content: 'Hello!' },
-    ]
-    expect(await textOf(asking(greeted, {}, card))).not.toContain('The lamp is lit')
-  })
-
   test.each([
     ['thanks', 'Thank you, that was nice of you.', 'You are welcome, Ada.'],
     ['thanks for something', 'Thanks a lot for all of this!', 'Any time, Ada.'],
@@ -74,11 +56,11 @@ describe('the understudy says', () => {
   })
 
   test.each([
-    ["Hi, I'm Anna.", 'Come in, Anna, mind the step.'],
-    ['hello mallow, my name is anna!', 'Come in, Anna, mind the step.'],
-    ['I’m Anna Lee, nice to meet you', 'Come in, Anna Lee, mind the step.'],
-  ])('a greeting by the name given in %j', async (introduction, greeting) => {
-    expect(await textOf(asking(introduction))).toBe(greeting)
+    ["Hi, I'm Anna.", 'Anna'],
+    ['hello mallow, my name is anna!', 'Anna'],
+    ['I’m Anna Lee, nice to meet you', 'Anna Lee'],
+  ])('the name given in %j', async (introduction, name) => {
+    expect(await textOf(asking(introduction))).toMatch(new RegExp(`\\b${name}[.,]`))
   })
 
   test.each(["I'm tired.", 'hi, i am bored', 'I am Not sure', 'Hello, I am looking for tea'])(
@@ -125,8 +107,9 @@ describe('the understudy says', () => {
     ['Oh. {{user}}, sit down.', 'Oh. Sit down.'],
     ['You must be {{user}}. You are late.', 'You must be the visitor. You are late.'],
     ['{{user}} is here!', 'The visitor is here!'],
-  ])('the greeting %j without the user’s name', async (greeting, said) => {
-    const request = asking('hi', {}, { ...mallow, greetings: [greeting] })
+  ])('the line %j without the user’s name', async (line, said) => {
+    const examples = `<START>\n{{user}}: How are you?\n{{char}}: ${line}`
+    const request = asking('How are you?', {}, { ...mallow, examples, greetings: [] })
     expect(await textOf({ ...request, persona: { ...request.persona, userName: 'User' } })).toBe(said)
   })
 
@@ -443,7 +426,7 @@ describe('the words are', () => {
     expect(answers.every((text) => text.includes('Ginger'))).toBe(true)
   })
 
-  test('different for another choice, and greetings differ for another seed', async () => {
+  test('different for another choice and another seed', async () => {
     const { choices } = await completionOf(asking('Which tea is good against a cold?', { n: 8 }))
     expect(choices.map(({ index }) => index)).toEqual([0, 1, 2, 3, 4, 5, 6, 7])
     expect(new Set(choices.map(({ message }) => message.content)).size).toBe(8)
@@ -457,7 +440,7 @@ describe('the words are', () => {
       { role: 'assistant', content: looks[0] ?? '' },
     ]
     expect(looks.slice(1)).toContain(await textOf(asking(rejected, {}, card)))
-    const greetings = await Promise.all([1, 2, 3, 4, 5, 6].map((seed) => textOf(asking('hi', { seed }))))
-    expect(new Set(greetings).size).toBe(2)
+    const hellos = await Promise.all([1, 2, 3, 4, 5, 6].map((seed) => textOf(asking('hi', { seed }))))
+    expect(new Set(hellos).size).toBeGreaterThan(1)
   })
 })
