@@ -27,8 +27,9 @@ const ListedModel = Type.Object(
     object: Type.Literal('model'),
     created: Type.Integer({ description: 'Unix seconds.' }),
     owned_by: Type.String(),
+    description: Type.Optional(Type.String({ description: 'Only understudies have a description.' })),
   },
-  { title: 'Model', examples: [{ id: 'understudy', object: 'model', created: 1795132800, owned_by: 'conservatory' }] },
+  { title: 'Model', examples: [{ id: 'gpt', object: 'model', created: 1795132800, owned_by: 'openai' }] },
 )
 
 const ModelList = Type.Object(
@@ -57,11 +58,12 @@ export const modelsPlugin: FastifyPluginAsyncTypebox<ModelsOptions> = async (
   app.addHook('onRequest', guard.admitApiKey)
   app.addHook('onRequest', requireScope('chat'))
 
-  const listed = ({ id, ownedBy }: ModelListing, created = openedAt) => ({
+  const listed = ({ id, ownedBy, description }: ModelListing, created = openedAt) => ({
     id,
     object: 'model' as const,
     created,
     owned_by: ownedBy,
+    ...(description === undefined ? {} : { description }),
   })
   const played = ({ name, origin, created }: ListedCharacter) =>
     listed({ id: playedModelId(name), ownedBy: owners[origin] }, created)
@@ -74,7 +76,7 @@ export const modelsPlugin: FastifyPluginAsyncTypebox<ModelsOptions> = async (
         operationId: 'listModels',
         summary: 'List models',
         description:
-          'Lists the models that your key may use, without the understudies that fail on purpose (see `LIST_MISBEHAVING`). If your key may use the model `default`, up to 1,000 characters follow as `character/NAME`. Such a model is the character, played on `default`; `MODEL/character/NAME` plays the character on another model. `understudy` is the embedded stand-in without a neural network, which plays a character from its card, always with the same answers.',
+          'Lists the models that your key may use, without the understudies that fail on purpose (see `LIST_MISBEHAVING`). If your key may use the model `default`, up to 1,000 characters follow as `character/NAME`. Such a model is the character, played on `default`; `MODEL/character/NAME` plays the character on another model. `understudy` is a test double first: a stand-in without a neural network, which plays a character from its card, always with the same answers.',
         tags: ['chat'],
         security,
         response: answers({ 200: ModelList }, ChatError, refusals),
@@ -85,7 +87,7 @@ export const modelsPlugin: FastifyPluginAsyncTypebox<ModelsOptions> = async (
       const characters = models.mayUseDefault(caller)
         ? await library.list(caller.account.id, '', maxCharacters + 1)
         : []
-      const named = models.list(caller).map((model) => listed(model))
+      const named = (await models.list(caller)).map((model) => listed(model))
       const names = new Set(named.map(({ id }) => id))
       // If a model and a character have the same id, the id means the model.
       const others = characters.slice(0, maxCharacters).map(played)

@@ -16,6 +16,8 @@ import { UpstreamModelsCache } from './upstream-models-cache.ts'
 export interface ModelListing {
   readonly id: string
   readonly ownedBy: string
+  /** Says that the model is an understudy, so that nobody takes it for a language model; missing for other models. */
+  readonly description?: string
 }
 
 /** The route of a request's model id, and the character if the id names a character. */
@@ -124,29 +126,29 @@ export class ModelRegistry {
   /**
    * The models that a key may use: first the models of `models.json`, then the models that the upstreams behind prefixes list.
    */
-  list(user: ModelUser): readonly ModelListing[] {
+  async list(user: ModelUser): Promise<readonly ModelListing[]> {
     const named = [...this.#generation.configuration.models]
       .filter(([name, settings]) => !name.endsWith('*') && this.#mayUse(user, name) && this.#isListed(settings))
-      .map(([id, settings]) => ({ id, ownedBy: ownerOf(settings) }))
-    return [...named, ...this.#upstreamListings(user)]
+      .map(([id, settings]) => listingOf(id, settings))
+    return [...named, ...(await this.#upstreamListings(user))]
   }
 
   /** The list entry of a route's model, even if the list does not show it. */
   listing({ name }: Route): ModelListing {
     const settings = this.#generation.configuration.models.get(name)
-    return { id: name, ownedBy: settings ? ownerOf(settings) : 'upstream' }
+    return settings ? listingOf(name, settings) : { id: name, ownedBy: 'upstream' }
   }
 
   /**
    * The models behind prefixes, from the lists of their upstreams. An id is left out if it already means another model or a
    * character.
    */
-  #upstreamListings(user: ModelUser): readonly ModelListing[] {
+  async #upstreamListings(user: ModelUser): Promise<readonly ModelListing[]> {
     const { configuration, opened, prefixes, upstreamModels } = this.#generation
-    return prefixes.flatMap((prefix) => {
+    const listings = prefixes.map(async (prefix): Promise<readonly ModelListing[]> => {
       const found = opened.get(prefix)
       if (!found || 'model' in found.settings) return []
-      const ids = upstreamModels.idsOf(prefix, found.model).map((id) => prefix.slice(0, -1) + id)
+      const ids = (await upstreamModels.idsOf(prefix, found.model)).map((id) => prefix.slice(0, -1) + id)
       const own = ids.filter(
         (id) =>
           !configuration.models.has(id) &&
@@ -156,6 +158,7 @@ export class ModelRegistry {
       )
       return own.map((id) => ({ id, ownedBy: 'upstream' }))
     })
+    return (await Promise.all(listings)).flat()
   }
 
   #isListed(settings: ModelSettings): boolean {
@@ -269,9 +272,15 @@ export class ModelRegistry {
   }
 }
 
-/** The `owned_by` of a model in the list. */
-function ownerOf(settings: ModelSettings): string {
-  return isFallback(settings) || isUnderstudyAdapter(settings.adapter) ? 'conservatory' : settings.adapter
+/** The description of every understudy. */
+const understudyDescription =
+  'Test double: a stand-in without a neural network, which answers with texts of the card and stock phrases.'
+
+/** The list entry of a configured model. */
+function listingOf(id: string, settings: ModelSettings): ModelListing {
+  if (isFallback(settings)) return { id, ownedBy: 'conservatory' }
+  if (!isUnderstudyAdapter(settings.adapter)) return { id, ownedBy: settings.adapter }
+  return { id, ownedBy: 'conservatory', description: understudyDescription }
 }
 
 /** The longest prefix that an id begins with. @param prefixes longest first */

@@ -337,7 +337,8 @@ describe('CHARACTERS=closed', () => {
 })
 
 describe('models', () => {
-  const understudy = { id: 'understudy', object: 'model', created: expect.any(Number), owned_by: 'conservatory' }
+  const model = { object: 'model', created: expect.any(Number), owned_by: 'conservatory' }
+  const understudy = { id: 'understudy', ...model, description: expect.stringMatching(/^Test double: /) }
 
   test.each(['', '/v1'])('are listed, and returned one by one, under "%s"', async (prefix) => {
     const list = await service.request(`${prefix}/models`)
@@ -346,7 +347,7 @@ describe('models', () => {
       await (await service.request('/characters?limit=100')).text(),
     )
     const played = characters.data.map(({ name, origin }) => ({
-      ...understudy,
+      ...model,
       id: `character/${name}`,
       owned_by: origin === 'folder' ? 'operator' : 'conservatory',
     }))
