@@ -20,6 +20,8 @@ export interface Viewer {
   readonly stored: StoredCharacter | undefined
   /** The id of the conversation in which the greetings will be used; undefined for none. */
   readonly conversationId: string | undefined
+  /** The user's name in the greetings. */
+  readonly userName: string
 }
 
 /**
@@ -33,11 +35,11 @@ export function* publicBody(character: Character, source: CardSource, viewer: Vi
   yield* readCard(document, notes)
   const summary = yield* describeCard(card, source, notes)
   const { refused_regexes, ignored, never_fire, warnings, greetings: _count, ...description } = summary
-  const { isReadable, languages, stored, conversationId } = viewer
+  const { isReadable, languages, stored, conversationId, userName } = viewer
   const noted = stored?.digest === digest ? stored.about.avatar : undefined
   const avatar = noted ?? (yield* avatarProblem(source, onMemory)).has
   const times = origin === 'account' && stored ? { created: stored.created, updated: stored.updated } : {}
-  const greetings = yield* greetingsOf({ name, digest, card, userName: '' }, conversationId)
+  const greetings = yield* greetingsOf({ name, digest, card, userName }, conversationId)
   return {
     ...listBody({ name, origin, digest, about: { ...aboutCard(document), avatar }, ...times }),
     ...description,

@@ -15,6 +15,7 @@ import type { OnMemory } from './cards/inflate.ts'
 import type { CardSource } from './cards/source.ts'
 import { type Character, mayRead, unknownCharacter } from './library/character.ts'
 import { type CardFile, OpenFiles } from './open-files.ts'
+import { userNameOf } from './prompt/settings.ts'
 import { CharacterBody, CharacterFormat, CharacterList, CharacterPath, CharacterQuery, listBody } from './schemas.ts'
 import { type CharactersOptions, cardTypes, uploadRoutes } from './upload-routes.ts'
 
@@ -112,7 +113,7 @@ export const charactersPlugin: FastifyPluginAsyncTypebox<CharactersOptions> = as
 
 /** The JSON of a character for a caller. @param size the bytes of its source, which count as in flight while it is read */
 async function bodyOf(
-  request: FastifyRequest<{ Querystring: { conversation_id?: string } }>,
+  request: FastifyRequest<{ Querystring: { conversation_id?: string; user_name?: string } }>,
   character: Character,
   size: number,
   { library, store, inFlight, workOf }: CharactersOptions,
@@ -125,6 +126,7 @@ async function bodyOf(
     languages: languagesOf(request.headers['accept-language']),
     stored: await store.find(account, character.name, 'exact'),
     conversationId: request.query.conversation_id,
+    userName: userNameOf(request.query.user_name),
   }
   return inFlight.during(account, size, (onMemory) =>
     whileConnected(request, async (signal) => {

@@ -115,7 +115,7 @@ export const CharacterBody = Type.Object(
     character_version: Type.String(),
     greetings: Type.Array(Type.Object({ index: Type.Integer(), text: Type.String() }), {
       description:
-        'The greetings for `greeting` of a chat completion, with "User" as the name of the user. Prompts have the same texts, because random choices in a greeting depend only on the card, the index of the greeting and `conversation_id`.',
+        'The greetings for `greeting` of a chat completion, with `user_name` as the name of the user. Prompts have the same texts, because random choices in a greeting depend only on the card, the index of the greeting and `conversation_id`.',
     }),
     lore_entries: Type.Integer(),
     regexes: Type.Integer(),
@@ -186,6 +186,14 @@ export const CharacterFormat = Type.Object({
       description:
         'The `conversation_id` of later chat completions. The greetings in the reply then have the same texts as in these completions.',
       errorMessage: 'send a text of at most 200 characters, once',
+    }),
+  ),
+  user_name: Type.Optional(
+    Type.String({
+      maxLength: 200,
+      description: 'The name of the user in the greetings, as in a chat completion; the default is "User".',
+      errorMessage: 'send a text of at most 200 characters, once',
+      examples: ['Mara'],
     }),
   ),
 })

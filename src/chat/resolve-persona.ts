@@ -9,7 +9,7 @@ import {
   unknownCharacter,
 } from '../characters/library/character.ts'
 import type { CharacterLibrary } from '../characters/library/library.ts'
-import { defaultUserName, type Persona } from '../characters/prompt/settings.ts'
+import { type Persona, userNameOf } from '../characters/prompt/settings.ts'
 import { type ApiError, invalidField } from '../errors.ts'
 import type { ModelRegistry } from '../models/registry.ts'
 import type { Route } from '../models/routing/route.ts'
@@ -114,7 +114,7 @@ async function findPersona(
   account: number,
   refusal: () => ApiError,
 ): Promise<Omit<ResolvedPersona, 'route'>> {
-  const userName = user_name?.trim().toWellFormed() || defaultUserName
+  const userName = userNameOf(user_name)
   const name = character?.trim() ?? ''
   if (name === '') return { persona: { name: null, card: null, userName } }
   checkWellFormed('character', name)

@@ -60,7 +60,12 @@ export const pagePlugin: FastifyPluginAsync<PageOptions> = async (app, { hasDocu
       return reply.type('application/json; charset=utf-8').send(routes)
     }
     const { document } = await page()
-    reply.headers({ 'content-security-policy': contentSecurityPolicy, 'referrer-policy': 'no-referrer' })
+    reply.headers({
+      'content-security-policy': contentSecurityPolicy,
+      // A site that has opened the page cannot change its address afterwards.
+      'cross-origin-opener-policy': 'same-origin',
+      'referrer-policy': 'no-referrer',
+    })
     return document.send(request, reply, readers)
   })
 

@@ -50,6 +50,7 @@ describe('the page', () => {
     const service = await serviceForThisTest()
     const reply = await service.request('/', { headers: { accept: browser } })
     expect(reply.headers.get('content-security-policy')).toContain("require-trusted-types-for 'script'")
+    expect(reply.headers.get('cross-origin-opener-policy')).toBe('same-origin')
     const html = await reply.text()
     const named = [...html.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, path]) => path ?? '')
     expect(named.length).toBeGreaterThan(10)

@@ -76,7 +76,7 @@ export function* greetingMessage(texts: CardTexts, context: ExpansionContext, in
 const unitsOfShown = 300
 
 /**
- * Passes the greetings of a card to `onText` one by one, as they are in prompts for requests without a user name.
+ * Passes the greetings of a card to `onText` one by one, as they are in prompts for the persona's user.
  * @param conversationId the conversation id of the later chat request, if any
  */
 export function* shownGreetings(
@@ -86,7 +86,7 @@ export function* shownGreetings(
 ): Steps<void> {
   const { card } = persona
   // The texts have their own cache, so that they do not displace the cached texts of prompts.
-  const texts = requestTextsOf(card, { ...persona, userName: defaultUserName }, { systemPrompt: '' }, true)
+  const texts = requestTextsOf(card, persona, { systemPrompt: '' }, true)
   for (const [index, raw] of card.greetings.entries()) {
     yield unitsOfShown + (raw.length >> 4)
     onText(index, yield* greetingText(texts, expansionContextOf(persona, { conversationId }), index))
@@ -125,7 +125,7 @@ const maxTimeLength = 100
 
 /**
  * The index of the greeting that a text repeats, literally or with its macros expanded; undefined for none. The client may have
- * got the greeting from `GET /characters/{name}`, with "User" as the user and without a conversation id.
+ * got the greeting from `GET /characters/{name}` without a user name and a conversation id.
  */
 function* greetingIndexOf(
   texts: CardTexts,

@@ -11,8 +11,13 @@ export interface Persona {
   readonly digest?: string
 }
 
-/** The user's name in requests without one, and in the greetings of `GET /characters/{name}`. */
+/** The user's name in requests without one. */
 export const defaultUserName = 'User'
+
+/** The user's name in a prompt. @param given `user_name` of a request */
+export function userNameOf(given: string | null | undefined): string {
+  return given?.trim().toWellFormed() || defaultUserName
+}
 
 /** The operator's settings of prompts. */
 export interface PromptSettings {

@@ -95,7 +95,7 @@ describe('4.3 greeting', () => {
         const shown: string[] = []
         const persona = { name: 'Moss', digest: 'd', card: cardOf(data), userName: 'Ada' }
         atOnce(shownGreetings(persona, conversationId, (_index, text) => void shown.push(text)))
-        expect(shown).toEqual([0, 1, 2].map((greeting) => opening({ greeting, conversationId })))
+        expect(shown).toEqual([0, 1, 2].map((greeting) => opening({ greeting, conversationId, userName: 'Ada' })))
       }
     })
 
