@@ -18,6 +18,7 @@ import { chatPlugin } from './chat/plugin.ts'
 import { type Clock, machineClock } from './clock.ts'
 import type { Config } from './config.ts'
 import type { BytesInFlight } from './http/bytes-in-flight.ts'
+import { ReaderLimit } from './http/cached-document.ts'
 import { countBytes } from './http/count-bytes.ts'
 import { documentsPlugin } from './http/documents.ts'
 import { Drain } from './http/drain.ts'
@@ -136,8 +137,9 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
   countBytes(app, inFlight, ({ caller }) => caller?.account.id ?? noAccount)
 
   await app.register(healthPlugin, { check: stores.check, drain, damage: parts.damage ?? new Damage() })
-  if (config.docs === 'on') await app.register(documentsPlugin)
-  if (config.page === 'on') await app.register(pagePlugin, { hasDocuments: config.docs === 'on' })
+  const readers = new ReaderLimit()
+  if (config.docs === 'on') await app.register(documentsPlugin, { readers })
+  if (config.page === 'on') await app.register(pagePlugin, { hasDocuments: config.docs === 'on', readers })
 
   // If METRICS_PORT is set, the metrics are served only on that port.
   if (config.metricsPort === undefined) await app.register(metricsPlugin, { guard, metrics })

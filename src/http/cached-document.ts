@@ -63,7 +63,7 @@ export class CachedDocument {
 
   /**
    * Sends the document, or a 304 to a client that already has the document.
-   * @throws ApiError 503 when too many replies are open
+   * @throws ApiError 503 when the client's address has too many open replies
    */
   send(request: FastifyRequest, reply: FastifyReply, readers: ReaderLimit): FastifyReply {
     const takes = codingsOf(request.headers['accept-encoding'])
@@ -91,27 +91,32 @@ const tooMany = overloaded('Too many clients are reading documents now. Try agai
   'cache-control': 'no-store',
 })
 
-/** Bounds the document replies that are open at the same time, because documents need no key. */
+/** The most open replies of one `ReaderLimit`. */
+const maxReaders = 1024
+/** An address may have this part of the free places. A browser requests six files in parallel, and a school may share an address. */
+const freePart = 1 / 3
+
+/**
+ * Bounds the replies that are open at the same time on routes without a key. An address may have a third as many open replies as
+ * there are free places. So one slow address gets a quarter of the places, and more than 20 slow addresses are needed to take all.
+ */
 export class ReaderLimit {
   readonly #max: number
-  readonly #maxPerAddress: number
   #count = 0
   readonly #counts = new Map<string, number>()
 
-  /** @param maxPerAddress the most open replies of one address, so that one slow reader cannot use up `max`; by default `max` */
-  constructor(max: number, maxPerAddress = max) {
+  constructor(max = maxReaders) {
     this.#max = max
-    this.#maxPerAddress = maxPerAddress
   }
 
   /**
    * Counts a reply as open until the reply is over.
    * @param from the client's address or network
-   * @throws ApiError 503 when too many replies are open
+   * @throws ApiError 503 when the address has too many open replies
    */
-  enter(reply: Writable, from = ''): void {
+  enter(reply: Writable, from: string): void {
     const own = this.#counts.get(from) ?? 0
-    if (this.#count >= this.#max || own >= this.#maxPerAddress) throw tooMany
+    if (own >= (this.#max - this.#count) * freePart) throw tooMany
     this.#count++
     this.#counts.set(from, own + 1)
     finished(reply, () => this.#leave(from))

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import type { FastifyPluginAsync } from 'fastify'
-import { CachedDocument, once, ReaderLimit } from './cached-document.ts'
+import { CachedDocument, once, type ReaderLimit } from './cached-document.ts'
 
 const openApiFile = new URL('../../openapi/conservatory.json', import.meta.url)
 
@@ -27,12 +27,14 @@ const contentSecurityPolicy = [
   "frame-ancestors 'none'",
 ].join('; ')
 
-/** The most document replies that are open at the same time. Few are needed, since browsers cache documents. */
-const maxReaders = 64
+/** Options of the documents. */
+export interface DocumentsOptions {
+  /** Bounds the open replies with documents and files of the page. */
+  readonly readers: ReaderLimit
+}
 
 /** `/openapi.json`, the OpenAPI document of the repository, and `/docs`, a page that shows it and calls routes. */
-export const documentsPlugin: FastifyPluginAsync = async (app) => {
-  const readers = new ReaderLimit(maxReaders)
+export const documentsPlugin: FastifyPluginAsync<DocumentsOptions> = async (app, { readers }) => {
   const openApi = once(async () => CachedDocument.from('application/json; charset=utf-8', await readFile(openApiFile)))
   app.get('/openapi.json', { schema: { hide: true } }, async (request, reply) =>
     (await openApi()).send(request, reply, readers),

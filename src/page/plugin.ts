@@ -1,6 +1,6 @@
 import type { FastifyPluginAsync } from 'fastify'
 import { ApiError } from '../errors.ts'
-import { addVary, CachedDocument, once, ReaderLimit } from '../http/cached-document.ts'
+import { addVary, CachedDocument, once, type ReaderLimit } from '../http/cached-document.ts'
 import { readManifest } from '../manifest.ts'
 import { prefersHtml } from './accept.ts'
 import { type PageContents, readPage } from './contents.ts'
@@ -9,6 +9,8 @@ import { type PageContents, readPage } from './contents.ts'
 export interface PageOptions {
   /** Whether `/docs` and `/openapi.json` are served. */
   readonly hasDocuments: boolean
+  /** Bounds the open replies with documents and files of the page. */
+  readonly readers: ReaderLimit
 }
 
 /**
@@ -26,14 +28,6 @@ const contentSecurityPolicy = [
   "frame-ancestors 'none'",
 ].join('; ')
 
-/** The most replies with files of the page that may be open at the same time. A browser requests six files in parallel. */
-const maxReaders = 512
-/**
- * The most open replies for one address. A whole school may share an address. With this bound, a client that reads slowly on
- * purpose cannot block other addresses.
- */
-const maxReadersPerAddress = 256
-
 /** The lifetime is a year. The path of a file contains the version of the page, so the content at a path never changes. */
 const immutable = 'public, max-age=31536000, immutable'
 /** The request headers on which the reply of `GET /` depends. */
@@ -43,8 +37,7 @@ const documentVaries = 'accept, accept-encoding'
 const page = once(async () => keep(await readPage()))
 
 /** `GET /`: the page for browsers, and a JSON list of routes for other clients. `GET /page/…`: the files of the page. */
-export const pagePlugin: FastifyPluginAsync<PageOptions> = async (app, { hasDocuments }) => {
-  const readers = new ReaderLimit(maxReaders, maxReadersPerAddress)
+export const pagePlugin: FastifyPluginAsync<PageOptions> = async (app, { hasDocuments, readers }) => {
   const { version } = readManifest()
   const routes = JSON.stringify({
     name: 'conservatory',

@@ -4,15 +4,12 @@ import { createRequire } from 'node:module'
 import { PassThrough } from 'node:stream'
 import { runInNewContext } from 'node:vm'
 import { gunzipSync } from 'node:zlib'
-import Fastify from 'fastify'
 import { request } from 'undici'
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { readConfig } from '../../src/config.ts'
-import { openAiErrorBody } from '../../src/errors.ts'
 import { ReaderLimit } from '../../src/http/cached-document.ts'
-import { documentsPlugin } from '../../src/http/documents.ts'
-import { errorHandler } from '../../src/http/errors.ts'
 import { readChatError } from '../support/chat.ts'
+import { connectTo } from '../support/connection.ts'
 import { expectError } from '../support/http.ts'
 import { serviceForThisTest, startTestService, type TestService } from '../support/service.ts'
 
@@ -205,50 +202,62 @@ describe('each document', () => {
     }
   })
 
-  test('is a 503 while 64 replies with documents are open', async () => {
-    const app = Fastify()
-    onTestFinished(() => app.close())
-    app.setErrorHandler(errorHandler(openAiErrorBody))
-    await app.register(documentsPlugin)
-    const open = () => app.inject({ url: '/docs/swagger-ui.js', payloadAsStream: true })
-    await app.inject('/docs/swagger-ui.js')
-    const replies = await Promise.all(Array.from({ length: 64 }, open))
-    expect(replies.map(({ statusCode }) => statusCode)).toEqual(replies.map(() => 200))
-    const refused = await app.inject('/openapi.json')
-    expect(refused.statusCode).toBe(503)
-    expect(refused.headers).toMatchObject({ 'retry-after': '1', 'cache-control': 'no-store' })
-    expect(refused.json()).toMatchObject({ error: { code: 'overloaded' } })
-    expect((await app.inject({ url: '/openapi.json', headers: { 'if-none-match': '*' } })).statusCode).toBe(304)
-  })
-
   test('can be sent again when an open reply has ended or its reader has left', async () => {
-    const readers = new ReaderLimit(2)
+    const readers = new ReaderLimit(8)
     const [one, two] = [new PassThrough(), new PassThrough()]
-    readers.enter(one)
-    readers.enter(two)
+    readers.enter(one, 'a')
+    readers.enter(two, 'a')
     const refused = expect.objectContaining({ status: 503, code: 'overloaded' })
-    expect(() => readers.enter(new PassThrough())).toThrow(refused)
+    expect(() => readers.enter(new PassThrough(), 'a')).toThrow(refused)
     one.destroy()
     two.end().resume()
     await Promise.all([once(one, 'close'), once(two, 'close')])
-    readers.enter(new PassThrough())
-    readers.enter(new PassThrough())
-    expect(() => readers.enter(new PassThrough())).toThrow(refused)
+    readers.enter(new PassThrough(), 'a')
+    readers.enter(new PassThrough(), 'a')
+    expect(() => readers.enter(new PassThrough(), 'a')).toThrow(refused)
   })
 })
 
-test('an address with its maximum of open replies does not keep other addresses from reading', async () => {
-  const readers = new ReaderLimit(3, 2)
-  const [first, second] = [new PassThrough(), new PassThrough()]
-  readers.enter(first, '192.0.2.1')
-  readers.enter(second, '192.0.2.1')
-  const refused = expect.objectContaining({ status: 503, code: 'overloaded' })
-  expect(() => readers.enter(new PassThrough(), '192.0.2.1')).toThrow(refused)
-  readers.enter(new PassThrough(), '192.0.2.2')
-  expect(() => readers.enter(new PassThrough(), '192.0.2.3')).toThrow(refused)
-  first.destroy()
-  await once(first, 'close')
-  readers.enter(new PassThrough(), '192.0.2.1')
+describe('addresses that open replies and never read them', () => {
+  test('have a quarter of the places at most, and other addresses get documents and the page', async () => {
+    const proxied = await serviceForThisTest({ TRUSTED_PROXIES: '127.0.0.1' })
+    const [, file = ''] = /"(page\/[^"]+)"/.exec(await (await read('/', '198.51.100.1')).text()) ?? []
+
+    function read(path: string, from: string): Promise<Response> {
+      return fetch(proxied.url + path, { headers: { accept: 'text/html', 'x-forwarded-for': from } })
+    }
+    async function openUnread(path: string): Promise<string> {
+      const head = `GET ${path} HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n`
+      const { socket, text } = await connectTo(proxied.url, head)
+      await once(socket, 'data')
+      socket.pause()
+      return text().slice(9, 12)
+    }
+
+    const statuses = await Promise.all(Array.from({ length: 300 }, () => openUnread('/docs/swagger-ui.js')))
+    expect(statuses.filter((status) => status === '200')).toHaveLength(256)
+    const shared = ['/', '/docs/', '/openapi.json', `/${file}`]
+    for (const path of shared) {
+      const refused = await read(path, '192.0.2.1')
+      expect(refused.headers.get('cache-control')).toBe('no-store')
+      expect(refused.headers.get('retry-after')).toBe('1')
+      expect(await expectError(refused, 'chat', 503)).toMatchObject({ code: 'overloaded' })
+      const given = await read(path, '192.0.2.2')
+      expect([path, given.status]).toEqual([path, 200])
+      await given.arrayBuffer()
+    }
+    const known = { headers: { 'x-forwarded-for': '192.0.2.1', 'if-none-match': '*' } }
+    expect((await fetch(`${proxied.url}/openapi.json`, known)).status).toBe(304)
+  })
+
+  test('leave a place for another address, also when twenty of them take all that they get', () => {
+    const readers = new ReaderLimit()
+    for (let address = 0; address < 20; address++) {
+      const open = () => readers.enter(new PassThrough(), `${address}`)
+      expect(() => Array.from({ length: 1024 }, open)).toThrow('Too many clients')
+    }
+    readers.enter(new PassThrough(), 'another')
+  })
 })
 
 describe('DOCS=off', () => {
