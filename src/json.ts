@@ -1,12 +1,16 @@
-import { LongJsonString, maxPieceLength, positionIn } from './long-json-strings.ts'
-import { endOfShortString } from './short-json-strings.ts'
-import type { Steps } from './work.ts'
-
 /**
- * A reader of untrusted JSON (RFC 8259) in steps. V8's JSON.parse cannot be interrupted, and takes microseconds for each new
- * property name. It also misreads escaped names after a program has parsed a name with a backslash:
- * https://github.com/nodejs/node/issues/63785. Here JSON.parse reads only single strings.
+ * A strict reader of JSON (RFC 8259). It refuses repeated names and too many values, which JSON.parse does not. JSON.parse also
+ * misreads escaped names after a program has parsed a name with a backslash: https://github.com/nodejs/node/issues/63785. So
+ * JSON.parse reads only single strings here.
  */
+
+declare global {
+  /** ECMAScript's proposal "JSON.parse source text access", which Node has from 22 on. */
+  interface JSON {
+    rawJSON(text: string): object
+    isRawJSON(value: unknown): boolean
+  }
+}
 
 /** The rules for a text. */
 export interface JsonBounds {
@@ -16,6 +20,8 @@ export interface JsonBounds {
   readonly duplicates: 'refused' | 'last'
   /** Whether to refuse a fraction that a double rounds to an integer. By default the number becomes the integer. */
   readonly roundedIntegers?: 'refused'
+  /** The fields of the outermost object in which a number that a double would round stays as it was written (`JSON.rawJSON`). */
+  readonly keepsNumbersOf?: ((field: string) => boolean) | undefined
   /** Called for each string with a lone surrogate. Only an escape can make a lone surrogate. */
   readonly onLoneSurrogate?: () => void
   /** Names of properties. Their values are read, but not kept and not counted. */
@@ -26,10 +32,7 @@ export interface JsonBounds {
   readonly shared?: { left: number }
 }
 
-/**
- * The faults of a text. `length` is a property name, white space or a number that is too long. `fields` is too many properties of
- * the outermost object.
- */
+/** The faults of a text. `length` is a property name that is too long. `fields` is too many properties of the outermost object. */
 export type JsonFaultKind = 'syntax' | 'duplicate' | 'depth' | 'count' | 'fields' | 'length' | 'number'
 
 /** The error for a refused text. The message does not quote the text. */
@@ -53,267 +56,214 @@ export class JsonFault extends Error {
 export const maxJsonValues = 100_000
 /** The most properties of one object. To enumerate 20,000 properties blocks the event loop for some milliseconds. */
 export const maxJsonProperties = 20_000
-/**
- * The most fields of a request: the properties of its outermost object. The service checks and copies a request in several steps,
- * and each would take 10 ms for 20,000 fields. OpenAI's requests have some 40 fields.
- */
+/** The most fields of a request: the properties of its outermost object. OpenAI's requests have some 40 fields. */
 export const maxRequestFields = 1000
-
-/** The most characters of a number, and of white space in a row. Each is read in one step, in about 1 ms. */
-export const maxJsonRun = 256 * 1024
-
 /** The most characters of a property name. V8 hashes longer names by their length alone, so they would collide in objects. */
 export const maxJsonNameLength = 16_000
 
-/** The texts of the fault `length`, for messages. */
-export const tooLongTexts = `a property name of more than ${maxJsonNameLength} characters, or a number or white space of more than ${maxJsonRun}`
-
-/** The characters that one step reads, which takes about 100 µs. */
-const stepLength = 10_000
-
 /**
- * Reads a JSON text in steps.
- * @throws JsonFault
- */
-export function* jsonSteps(text: string, bounds: JsonBounds): Steps<unknown> {
-  const reader = new Reader(text, bounds)
-  for (;;) {
-    const cost = reader.step(stepLength)
-    if (reader.isDone) return reader.value
-    yield cost
-  }
-}
-
-/**
- * Reads a JSON text without a pause.
+ * Reads a JSON text.
  * @throws JsonFault
  */
 export function readJson(text: string, bounds: JsonBounds): unknown {
-  const reader = new Reader(text, bounds)
-  while (!reader.isDone) reader.step(Number.POSITIVE_INFINITY)
-  return reader.value
+  return new Reader(text, bounds).read()
 }
 
-/** The highest code of JSON's white space. No token of JSON begins with a lower code. */
 const space = 0x20
 const quote = 0x22
-const backslash = 0x5c
 const comma = 0x2c
+const minus = 0x2d
+const zero = 0x30
 const colon = 0x3a
+const openBracket = 0x5b
+const backslash = 0x5c
+const closeBracket = 0x5d
 const openBrace = 0x7b
 const closeBrace = 0x7d
-const openBracket = 0x5b
-const closeBracket = 0x5d
 
-type Container = unknown[] | Record<string, unknown>
+/** A string of up to this length is read here. JSON.parse is faster with longer strings. */
+const shortLength = 28
 
-/** An array or object that is not closed yet. */
-interface Level {
-  readonly container: Container
-  readonly isArray: boolean
-  /** Whether the values in it are dropped (`drops`). */
-  readonly isDropped: boolean
-  /** The name of the current value. */
-  name: string
-  properties: number
-  readonly maxProperties: number
-}
+/** A number as in RFC 8259, section 6. The pattern never backtracks. */
+const numberPattern = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y
 
-/** Reads one text. The levels of nesting are in a list and not on the call stack, so that reading can pause between two steps. */
+/** Reads one text from its beginning to its end (recursive descent). */
 class Reader {
   readonly #text: string
   readonly #bounds: JsonBounds
-  readonly #outer: Level[] = []
-  #level: Level | undefined
   #position = 0
-  /** The long string that is being read. */
-  #longString: LongJsonString | undefined
+  #depth = 0
   #values = 0
-  isDone = false
-  value: unknown
+  /** Whether numbers of this field stay as they were written. */
+  #keepsNumbers = false
 
   constructor(text: string, bounds: JsonBounds) {
     this.#text = text
     this.#bounds = bounds
   }
 
-  /** Reads values until at least `length` characters are read. @returns the cost in units of work (`Steps`) */
-  step(length: number): number {
-    const start = this.#position
-    const end = start + length
-    const firstValue = this.#values
-    while (!this.isDone && this.#position < end) {
-      if (this.#longString) this.#readPiece(this.#longString)
-      else this.#readValue()
+  read(): unknown {
+    const value = this.#value()
+    if (!Number.isNaN(this.#next())) throw this.#fault('syntax')
+    return value
+  }
+
+  #value(): unknown {
+    const code = this.#next()
+    if (++this.#values > maxJsonValues) throw this.#fault('count')
+    const { shared } = this.#bounds
+    if (shared && --shared.left < 0) throw this.#fault('count')
+    switch (code) {
+      case quote:
+        return this.#string()
+      case openBrace:
+        return this.#object()
+      case openBracket:
+        return this.#array()
+      case 0x74:
+        return this.#word('true', true)
+      case 0x66:
+        return this.#word('false', false)
+      case 0x6e:
+        return this.#word('null', null)
+      default:
+        return this.#number(code)
     }
-    return 10 * (this.#values - firstValue) + ((this.#position - start) >> 3)
   }
 
-  /** Whether the current value is dropped. Called only if `drops` is set. */
-  get #isDropping(): boolean {
-    if (!this.#level) return false
-    return this.#level.isDropped || this.#bounds.drops?.has(this.#level.name) === true
-  }
-
-  /** Reads a whole scalar, or the beginning of a container. In an object it reads the name first. */
-  #readValue(): void {
-    if (this.#level && !this.#level.isArray) this.#readName(this.#level)
-    let code = this.#text.charCodeAt(this.#position)
-    if (code <= space) code = this.#skipSpace()
-    const isDropped = this.#bounds.drops !== undefined && this.#isDropping
-    if (!isDropped && ++this.#values > maxJsonValues) throw this.#fault('count')
-    if (this.#bounds.shared && --this.#bounds.shared.left < 0) throw this.#fault('count')
-    if (code === quote) this.#readText()
-    else if (code === openBrace) this.#open({}, false, closeBrace)
-    else if (code === openBracket) this.#open([], true, closeBracket)
-    else this.#add(this.#readScalar(code))
-  }
-
-  #open(container: Container, isArray: boolean, close: number): void {
-    if (this.#outer.length + (this.#level ? 1 : 0) >= this.#bounds.depth) throw this.#fault('depth')
-    let code = this.#text.charCodeAt(++this.#position)
-    if (code <= space) code = this.#skipSpace()
-    if (code === close) {
-      this.#position++
-      this.#add(container)
-      return
+  #object(): Record<string, unknown> {
+    const object: Record<string, unknown> = {}
+    const { depth, fields = maxJsonProperties, duplicates } = this.#bounds
+    const most = this.#depth === 0 ? fields : maxJsonProperties
+    if (this.#depth++ >= depth) throw this.#fault('depth')
+    this.#position++
+    let properties = 0
+    if (this.#next() === closeBrace) this.#position++
+    else {
+      do {
+        const start = this.#position
+        const name = this.#name()
+        if (++properties > most) throw this.#fault(most === maxJsonProperties ? 'count' : 'fields', start)
+        this.#property(object, name)
+      } while (!this.#ends(closeBrace))
     }
-    const isDropped = this.#bounds.drops !== undefined && this.#isDropping
-    const maxProperties = this.#level ? maxJsonProperties : (this.#bounds.fields ?? maxJsonProperties)
-    if (this.#level) this.#outer.push(this.#level)
-    this.#level = { container, isArray, isDropped, name: '', properties: 0, maxProperties }
-  }
-
-  /** Adds a whole value to its container, and closes all containers that end after it. */
-  #add(value: unknown): void {
-    let whole = value
-    for (let level = this.#level; level; level = this.#level) {
-      const { container, name } = level
-      if (this.#bounds.drops === undefined || !this.#isDropping) {
-        if (Array.isArray(container)) container.push(whole)
-        else if (name === '__proto__') setProto(container, whole)
-        else container[name] = whole
-      }
-      if (this.#goesOn(level)) return
-      whole = container
-      this.#level = this.#outer.pop()
-    }
-    if (this.#position < this.#text.length && !Number.isNaN(this.#skipSpace())) throw this.#fault('syntax')
-    this.isDone = true
-    this.value = whole
-  }
-
-  /** Reads a comma, or the end of a container. @returns whether another value follows */
-  #goesOn({ container, isArray, properties }: Level): boolean {
-    let code = this.#text.charCodeAt(this.#position)
-    if (code <= space) code = this.#skipSpace()
-    if (code === comma) {
-      this.#position++
-      return true
-    }
-    if (code !== (isArray ? closeBracket : closeBrace)) throw this.#fault('syntax')
     // If a name was repeated, the object has fewer keys than the text has names.
-    if (this.#bounds.duplicates === 'refused' && properties > 0 && properties > Object.keys(container).length) {
-      throw this.#fault('duplicate')
+    if (duplicates === 'refused' && properties > 1 && properties > Object.keys(object).length) {
+      throw this.#fault('duplicate', this.#position - 1)
     }
-    this.#position++
-    return false
+    this.#depth--
+    return object
   }
 
-  #readName(level: Level): void {
-    let code = this.#text.charCodeAt(this.#position)
-    if (code <= space) code = this.#skipSpace()
-    if (code !== quote) throw this.#fault('syntax')
+  /** Reads the name of a property, and the colon behind it. */
+  #name(): string {
+    if (this.#next() !== quote) throw this.#fault('syntax')
     const start = this.#position
-    const short = this.#readShortString()
-    const end = short === undefined ? endOfString(this.#text, start + 1, start + 1 + maxJsonNameLength) : start
-    if (end === undefined) throw this.#fault('length', start)
-    level.name = short ?? this.#readString(end)
-    if (++level.properties > level.maxProperties) {
-      throw this.#fault(level.maxProperties === maxJsonProperties ? 'count' : 'fields', start)
+    const name = this.#string()
+    if (this.#position - start - 2 >= maxJsonNameLength) throw this.#fault('length', start)
+    if (this.#next() !== colon) throw this.#fault('syntax')
+    this.#position++
+    return name
+  }
+
+  /** Reads the value of a property. */
+  #property(object: Record<string, unknown>, name: string): void {
+    const { drops, keepsNumbersOf } = this.#bounds
+    if (keepsNumbersOf && this.#depth === 1) this.#keepsNumbers = keepsNumbersOf(name)
+    if (drops?.has(name)) this.#dropped()
+    else if (name === '__proto__') setProto(object, this.#value())
+    else object[name] = this.#value()
+  }
+
+  #array(): unknown[] {
+    const array: unknown[] = []
+    if (this.#depth++ >= this.#bounds.depth) throw this.#fault('depth')
+    this.#position++
+    if (this.#next() === closeBracket) this.#position++
+    else
+      do array.push(this.#value())
+      while (!this.#ends(closeBracket))
+    this.#depth--
+    return array
+  }
+
+  /** Reads a value without counting it. */
+  #dropped(): void {
+    const values = this.#values
+    this.#values = Number.NEGATIVE_INFINITY
+    this.#value()
+    this.#values = values
+  }
+
+  /** Reads a comma, or the end of a container. @returns whether it was the end */
+  #ends(close: number): boolean {
+    const code = this.#next()
+    if (code !== comma && code !== close) throw this.#fault('syntax')
+    this.#position++
+    return code === close
+  }
+
+  #string(): string {
+    const text = this.#text
+    const start = this.#position + 1
+    const last = start + shortLength
+    for (let index = start; index < last; index++) {
+      const code = text.charCodeAt(index)
+      if (code === quote) {
+        this.#position = index + 1
+        return text.slice(start, index)
+      }
+      // The character is an escape, a control character (a fault), or NaN (the end of the text).
+      if (!(code >= space) || code === backslash) break
     }
-    code = this.#text.charCodeAt(this.#position)
-    if (code <= space) code = this.#skipSpace()
-    if (code !== colon) throw this.#fault('syntax')
-    this.#position++
+    return this.#longString(start)
   }
 
-  /** Reads a string that is a value. A long string is only begun. */
-  #readText(): void {
-    const start = this.#position + 1
-    const short = this.#readShortString()
-    const end = short === undefined ? endOfString(this.#text, start, start + maxPieceLength) : start
-    if (end === undefined) this.#longString = new LongJsonString(this.#text, start)
-    else this.#add(short ?? this.#readString(end))
-  }
-
-  #readShortString(): string | undefined {
-    const start = this.#position + 1
-    const end = endOfShortString(this.#text, start)
-    if (end === undefined) return undefined
-    this.#position = end + 1
-    return this.#text.slice(start, end)
-  }
-
-  #readPiece(long: LongJsonString): void {
-    long.readPiece()
-    if (long.fault !== undefined) throw this.#fault('syntax', long.fault)
-    this.#position = long.position
-    if (long.value === undefined) return
-    this.#longString = undefined
-    this.#add(this.#noted(long.value))
-  }
-
-  /** Reads the string that ends before `end`. */
-  #readString(end: number): string {
-    const start = this.#position
-    const literal = this.#text.slice(start, end)
+  /** Reads a string that is long or has escapes. */
+  #longString(start: number): string {
+    const end = endOfString(this.#text, start)
     try {
-      const value: string = JSON.parse(literal)
+      const value: string = JSON.parse(this.#text.slice(start - 1, end))
       this.#position = end
-      return this.#noted(value)
+      if (this.#bounds.onLoneSurrogate && !value.isWellFormed()) this.#bounds.onLoneSurrogate()
+      return value
     } catch (error) {
       const position = positionIn(error)
-      throw this.#fault('syntax', position === undefined ? end : start + position)
+      throw this.#fault('syntax', position === undefined ? end : start - 1 + position)
     }
   }
 
-  /** Reports a string with a lone surrogate. @returns the string */
-  #noted(value: string): string {
-    if (this.#bounds.onLoneSurrogate && !value.isWellFormed()) this.#bounds.onLoneSurrogate()
+  #word<T>(word: string, value: T): T {
+    if (!this.#text.startsWith(word, this.#position)) throw this.#fault('syntax')
+    this.#position += word.length
     return value
   }
 
-  #readScalar(code: number): unknown {
-    const word = words.get(code)
-    if (!word) return this.#readNumber()
-    if (!this.#text.startsWith(word.text, this.#position)) throw this.#fault('syntax')
-    this.#position += word.text.length
-    return word.value
-  }
-
-  #readNumber(): number {
-    const start = this.#position
-    // A part of the text without a copy, so that the pattern does not search further.
-    const [literal] = number.exec(this.#text.slice(start, start + maxJsonRun + 1)) ?? []
+  #number(first: number): unknown {
+    numberPattern.lastIndex = this.#position
+    const literal =
+      first === minus || (first >= zero && first <= 0x39) ? numberPattern.exec(this.#text)?.[0] : undefined
     if (literal === undefined) throw this.#fault('syntax')
-    if (literal.length > maxJsonRun) throw this.#fault('length', start)
-    this.#position += literal.length
     const value = Number(literal)
-    if (this.#bounds.roundedIntegers === 'refused' && Number.isSafeInteger(value) && hasFraction(literal)) {
-      throw this.#fault('number', start)
-    }
+    // Other integers of at most fifteen digits are never rounded.
+    if (literal.length > 15 || value === 0 || !Number.isSafeInteger(value)) return this.#longNumber(literal, value)
+    this.#position += literal.length
     return value
+  }
+
+  #longNumber(literal: string, value: number): unknown {
+    const isRefused = this.#bounds.roundedIntegers === 'refused' && Number.isSafeInteger(value)
+    const isKept = this.#keepsNumbers && isRounded(literal, value)
+    if (!isKept && isRefused && isRounded(literal, value)) throw this.#fault('number')
+    this.#position += literal.length
+    return isKept ? JSON.rawJSON(literal) : value
   }
 
   /** Skips white space. @returns the code of the next character; NaN at the end */
-  #skipSpace(): number {
-    const start = this.#position
-    let code = this.#text.charCodeAt(start)
-    while (code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09) {
-      code = this.#text.charCodeAt(++this.#position)
-      if (this.#position - start > maxJsonRun) throw this.#fault('length', start)
-    }
+  #next(): number {
+    const text = this.#text
+    let code = text.charCodeAt(this.#position)
+    while (code === space || code === 0x0a || code === 0x0d || code === 0x09) code = text.charCodeAt(++this.#position)
     return code
   }
 
@@ -327,36 +277,36 @@ function setProto(container: Record<string, unknown>, value: unknown): void {
   Object.defineProperty(container, '__proto__', { value, writable: true, enumerable: true, configurable: true })
 }
 
-/** JSON's literal names by the code of their first letter. */
-const words: ReadonlyMap<number, { readonly text: string; readonly value: boolean | null }> = new Map([
-  [0x74, { text: 'true', value: true }],
-  [0x66, { text: 'false', value: false }],
-  [0x6e, { text: 'null', value: null }],
-])
-
-/** A number as in RFC 8259, section 6. The pattern never backtracks. */
-const number = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/
-
-/** Whether the exact value of a number's text is not an integer. */
-function hasFraction(literal: string): boolean {
-  const [, whole = '', fraction = '', exponent = '0'] = /^-?(\d+)(?:\.(\d+))?(?:[eE](.+))?$/.exec(literal) ?? []
-  const integerDigits = Math.max(0, whole.length + Number(exponent))
-  return /[1-9]/.test((whole + fraction).slice(integerDigits))
+/** Whether the shortest text of the double `value` is another number than the text `literal`. */
+function isRounded(literal: string, value: number): boolean {
+  return decimalOf(literal) !== decimalOf(String(value))
 }
 
-/**
- * The index after the quotation mark that ends a string; the length of the text if no mark ends the string.
- * @returns undefined for a string that goes on at `limit`
- */
-function endOfString(text: string, start: number, limit: number): number | undefined {
-  const end = text.indexOf('"', start)
-  const last = Math.min(limit, text.length)
-  if (end !== -1 && end <= last && text.charCodeAt(end - 1) !== backslash) return end + 1
-  // A text may have a million escaped quotation marks. One loop over the characters is faster than an indexOf for each mark.
-  for (let index = end === -1 || end > last ? last : start; index < last; index++) {
-    const code = text.charCodeAt(index)
-    if (code === quote) return index + 1
-    if (code === backslash) index++
+/** A number's text in a form that is the same for all texts of the same number: its digits, and the power of ten behind them. */
+function decimalOf(text: string): string {
+  const [, sign = '', whole = '', fraction = '', exponent = '0'] = /^(-?)(\d+)(?:\.(\d+))?(?:e(.+))?$/i.exec(text) ?? []
+  const digits = whole + fraction
+  let start = 0
+  let end = digits.length
+  while (digits.charCodeAt(start) === zero) start++
+  if (start === end) return text === 'Infinity' || text === '-Infinity' ? text : '0'
+  while (digits.charCodeAt(end - 1) === zero) end--
+  return `${sign}${digits.slice(start, end)}e${Number(exponent) - fraction.length + digits.length - end}`
+}
+
+/** The position that an error of JSON.parse names; undefined if the error names none. */
+function positionIn(error: unknown): number | undefined {
+  const digits = error instanceof Error ? /at position (\d+)/.exec(error.message)?.[1] : undefined
+  return digits === undefined ? undefined : Number(digits)
+}
+
+/** The index after the quotation mark that ends a string; the length of the text if no mark ends the string. */
+function endOfString(text: string, start: number): number {
+  for (let end = text.indexOf('"', start); end !== -1; end = text.indexOf('"', end + 1)) {
+    let first = end
+    while (first > start && text.charCodeAt(first - 1) === backslash) first--
+    // The mark is escaped after an odd number of backslashes.
+    if ((end - first) % 2 === 0) return end + 1
   }
-  return last === text.length ? text.length : undefined
+  return text.length
 }

@@ -2,15 +2,7 @@ import { isUtf8 } from 'node:buffer'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { freeBytes } from '../bytes.ts'
 import { ApiError } from '../errors.ts'
-import {
-  JsonFault,
-  jsonSteps,
-  maxJsonProperties,
-  maxJsonValues,
-  maxRequestFields,
-  readJson,
-  tooLongTexts,
-} from '../json.ts'
+import { JsonFault, maxJsonNameLength, maxJsonProperties, maxJsonValues, maxRequestFields, readJson } from '../json.ts'
 import type { Steps, Work } from '../work.ts'
 import { takeBodies } from './body.ts'
 import { whileConnected } from './while-connected.ts'
@@ -70,7 +62,7 @@ function* bodySteps(body: Buffer, onLoneSurrogate: () => void): Steps<unknown> {
   const text = decode(body)
   yield body.length >> 3
   freeBytes(body)
-  return yield* jsonSteps(text, { ...bounds, onLoneSurrogate })
+  return readJson(text, { ...bounds, onLoneSurrogate })
 }
 
 /**
@@ -112,7 +104,7 @@ function refusalOf(fault: unknown): unknown {
       return new ApiError(
         400,
         'too_complex',
-        `The body has ${tooLongTexts}, near character ${fault.position}. Shorten it.`,
+        `The body has a property name of more than ${maxJsonNameLength} characters, near character ${fault.position}. Shorten it.`,
       )
     case 'number':
       return invalidJson(

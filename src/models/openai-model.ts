@@ -84,7 +84,7 @@ export function createOpenAiModel(
         const turn = turnScheduler.take(unitsOf(bytes.length))
         if (turn) await turn
         const isPassedOn = request.isRewritten !== true
-        const completion = await readAnswer(bytes, request.work, secrets, isPassedOn)
+        const completion = readAnswer(bytes, secrets, isPassedOn)
         if (isCompletion(completion)) return isPassedOn ? { completion, bytes } : { completion }
       } catch (error) {
         throw failureOf(error, true)

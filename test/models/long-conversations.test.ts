@@ -35,17 +35,6 @@ describe('the translation of a conversation for the AI SDK', () => {
     expect(readsOf(600)).toBeLessThan(2.2 * readsOf(300))
   })
 
-  test('has short steps, one for each message and each call', () => {
-    const arguments_ = JSON.stringify({ text: 'a'.repeat(1000) })
-    const messages = Array.from({ length: 3000 }, (_, index): Message => {
-      const calls = [{ id: `call_${index}`, type: 'function' as const, function: { name: 'f', arguments: arguments_ } }]
-      return index % 2 === 0 ? { role: 'user', content: 'Hi' } : { role: 'assistant', content: null, tool_calls: calls }
-    })
-    const costs: readonly number[] = Array.from(promptSteps(messages, {}))
-    expect(costs).toHaveLength(1.5 * messages.length)
-    expect(Math.max(...costs)).toBeLessThan(5000)
-  })
-
   test('takes a message with more parts than a function call may have arguments', () => {
     const content = Array.from({ length: 200_000 }, (): ContentPart => ({ type: 'text', text: 'a' }))
     const prompt = toPrompt(

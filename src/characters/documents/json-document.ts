@@ -1,6 +1,6 @@
 import { freeUnlessView } from '../../bytes.ts'
 import { type Fields, isFields } from '../../fields.ts'
-import { JsonFault, jsonSteps, maxJsonProperties, maxJsonValues, tooLongTexts } from '../../json.ts'
+import { JsonFault, maxJsonNameLength, maxJsonProperties, maxJsonValues, readJson } from '../../json.ts'
 import { jsonBytes } from '../../json-writer.ts'
 import { type Steps, workAtOnce } from '../../work.ts'
 import { CardError, type CardErrorCode } from './card-error.ts'
@@ -66,7 +66,7 @@ function decode(bytes: Buffer, fault: CardErrorCode): string {
 
 function* parse(text: string, fault: CardErrorCode): Steps<unknown> {
   try {
-    return yield* jsonSteps(text, bounds)
+    return readJson(text, bounds)
   } catch (error) {
     if (error instanceof JsonFault) throw yield* refusalOf(error, text, fault)
     throw error
@@ -82,7 +82,7 @@ function* refusalOf({ kind, position }: JsonFault, text: string, fault: CardErro
   const { line, column } = yield* placeOf(position, text)
   const place = `line ${line}, column ${column}`
   if (kind === 'length') {
-    const message = `The card's JSON has ${tooLongTexts} (${place}). Shorten it.`
+    const message = `The card's JSON has a property name of more than ${maxJsonNameLength} characters (${place}). Shorten it.`
     return new CardError('card_too_large', message)
   }
   return new CardError(fault, `The card is not valid JSON (${place}). Correct it.`)

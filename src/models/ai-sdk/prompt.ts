@@ -7,7 +7,7 @@ import type {
 } from '@ai-sdk/provider'
 import { invalidField } from '../../errors.ts'
 import { field, isFields } from '../../fields.ts'
-import { jsonSteps, maxJsonProperties, maxJsonValues } from '../../json.ts'
+import { maxJsonProperties, maxJsonValues, readJson } from '../../json.ts'
 import type { Message } from '../../openai/completion-request.ts'
 import type { ToolCall } from '../../openai/tool-fields.ts'
 import { calledBy } from '../../openai/tools.ts'
@@ -243,7 +243,8 @@ function* toolCall(call: ToolCall, values: { left: number }): Steps<LanguageMode
 function* readArguments(text: string, shared: { left: number }): Steps<unknown> {
   if (text.trim() === '') return {}
   try {
-    const value = yield* jsonSteps(text, { depth: 100, duplicates: 'last', shared })
+    yield text.length >> 3
+    const value = readJson(text, { depth: 100, duplicates: 'last', shared })
     if (isFields(value)) return value
   } catch {
     // The error below says what is wrong.

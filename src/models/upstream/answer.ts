@@ -1,7 +1,7 @@
 import { freeBytes, joinBytes } from '../../bytes.ts'
 import { field, isFields } from '../../fields.ts'
 import type { HeldBytes } from '../../http/bytes-in-flight.ts'
-import { JsonFault, jsonSteps } from '../../json.ts'
+import { JsonFault, readJson } from '../../json.ts'
 import type { Chunk, Completion } from '../../openai/completion.ts'
 import type { Work } from '../../work.ts'
 import { invalidAnswer, tooLarge } from './errors.ts'
@@ -16,7 +16,7 @@ export const maxAnswerBytes = 16 * 1024 ** 2
 /** The copies of a whole answer that are in memory together: the bytes, their text, and the value. */
 const copies = 3
 
-/** A whole answer of more bytes is parsed in steps. Before an event of more bytes is parsed, the cost of parsing is checked. */
+/** A whole answer of more bytes is read with bounds. Before an event of more bytes is parsed, the cost of parsing is checked. */
 export const maxBytesAtOnce = 16 * 1024
 
 /** Long properties of completions that this service never reads. */
@@ -54,27 +54,22 @@ export async function readWhole(
 }
 
 /**
- * Parses the JSON of a whole answer. A long answer is parsed in steps, and without its log probabilities.
+ * Parses the JSON of a whole answer. A long answer is read with bounds, and without its log probabilities.
  * @param secrets texts that no error may repeat
  * @param isKept whether the caller still needs the bytes; otherwise the memory of a long answer is freed
- * @returns the value, or a promise of the value for a long answer
  * @throws ApiError 502 for a body that is not JSON, and for a long body with too many or too deeply nested values; the error in
- *   the body (`errorInside`); 400 `too_complex` and 503 `overloaded` of the work
+ *   the body (`errorInside`)
  */
-export function readAnswer(bytes: Buffer, work: Work, secrets: readonly string[], isKept: boolean): unknown {
+export function readAnswer(bytes: Buffer, secrets: readonly string[], isKept: boolean): unknown {
   const text = bytes.toString('utf8')
   if (bytes.length <= maxBytesAtOnce) return parseAnswer(text, secrets)
   if (!isKept) freeBytes(bytes)
-  return readInSteps(text, work, secrets)
+  return readLong(text, secrets)
 }
 
-async function readInSteps(text: string, work: Work, secrets: readonly string[]): Promise<unknown> {
+function readLong(text: string, secrets: readonly string[]): unknown {
   try {
-    const value = await work.run(
-      'messages',
-      jsonSteps(text, { depth: 100, duplicates: 'last', drops: droppedProperties }),
-    )
-    return checked(value, secrets)
+    return checked(readJson(text, { depth: 100, duplicates: 'last', drops: droppedProperties }), secrets)
   } catch (error) {
     if (!(error instanceof JsonFault)) throw error
     throw error.kind === 'count' || error.kind === 'length' ? tooLarge() : invalidAnswer()

@@ -133,24 +133,13 @@ describe('the prompt', () => {
     ])
   })
 
-  describe('is written in steps, whose cost is known before them', () => {
+  describe('is bounded', () => {
     const turn = (more: object): Message[] => [
       { role: 'user', content: 'Go.' },
       Object.assign({ role: 'assistant' as const, content: null }, more),
     ]
     const given = `{"a":[${Array(10_000).fill(1).join()}]}`
     const call = (index: number) => ({ id: `c${index}`, type: 'function', function: { name: 'f', arguments: given } })
-
-    test.each<[string, object, number]>([
-      ['the calls of one message', { tool_calls: Array.from({ length: 39 }, (_, index) => call(index)) }, 39],
-      ['an older call', { function_call: { name: 'f', arguments: given } }, 1],
-    ])('%s', (_what, more, calls) => {
-      const steps = promptSteps(turn(more), {})
-      const costs = [...steps]
-      // Two messages, and for each call one step before it and two within its arguments.
-      expect(costs).toHaveLength(2 + 3 * calls)
-      expect(costs.reduce((sum, cost) => sum + cost)).toBeGreaterThan(calls * given.length)
-    })
 
     test('at most 400,000 values in the arguments of all calls', () => {
       const message = turn({ tool_calls: Array.from({ length: 40 }, (_, index) => call(index)) })
