@@ -51,7 +51,8 @@ export const maxNumberLength = 1000
 export function numberIn(fields: Fields, name: string): number | undefined {
   const value = valueIn(fields, name)
   if (typeof value === 'string' && (value.length > maxNumberLength || value.trim() === '')) return undefined
-  const number = typeof value === 'string' ? Number(value) : value
+  const number =
+    typeof value === 'string' ? Number(value) : JSON.isRawJSON(value) ? Number(JSON.stringify(value)) : value
   return typeof number === 'number' && Number.isFinite(number) ? number : undefined
 }
 

@@ -110,7 +110,7 @@ class Writer {
 
   /** Adds a short value to the collected text. @returns the steps that are left to do; undefined for most values */
   #add(value: unknown, depth: number): Steps<void> | undefined {
-    if (typeof value === 'object' && value !== null) return this.write(value, depth + 1)
+    if (typeof value === 'object' && value !== null && !JSON.isRawJSON(value)) return this.write(value, depth + 1)
     if (typeof value === 'string' && value.length > maxPieceLength) return this.#writeLongText(value)
     this.#text += this.#bounds.keepsNumbers ? writtenScalar(value) : (JSON.stringify(value) ?? 'null')
     return this.#text.length > maxPieceLength ? this.#encode() : undefined

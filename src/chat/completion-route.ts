@@ -1,6 +1,6 @@
 import { answers, refusals, security, type TypedInstance } from '../http/openapi-fields.ts'
 import { ChatError, Completion } from '../openai/completion.ts'
-import { CompletionRequest } from '../openai/completion-request.ts'
+import { CompletionRequest, passesChatNumbers } from '../openai/completion-request.ts'
 import { answer } from './answering.ts'
 import type { OpenReplies } from './open-replies.ts'
 import type { ChatOptions } from './options.ts'
@@ -12,6 +12,7 @@ export function completionRoute(app: TypedInstance, options: ChatOptions, replie
     '/chat/completions',
     {
       bodyLimit: options.bodyLimit,
+      config: { keepsNumbersOf: passesChatNumbers },
       schema: {
         hide: options.isAlias === true,
         operationId: 'createChatCompletion',

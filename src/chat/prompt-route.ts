@@ -5,7 +5,7 @@ import { jsonReply } from '../json-writer.ts'
 import { promptEstimate } from '../limits/estimate.ts'
 import { openAiTokenHeaders } from '../limits/headers.ts'
 import { ChatError } from '../openai/completion.ts'
-import { CompletionRequest } from '../openai/completion-request.ts'
+import { CompletionRequest, passesChatNumbers } from '../openai/completion-request.ts'
 import type { OpenReplies } from './open-replies.ts'
 import type { ChatOptions } from './options.ts'
 import { PromptReceipt } from './receipt-schema.ts'
@@ -18,6 +18,7 @@ export function promptRoute(app: TypedInstance, options: ChatOptions, replies: O
     '/chat/prompt',
     {
       bodyLimit: options.bodyLimit,
+      config: { keepsNumbersOf: passesChatNumbers },
       schema: {
         hide: options.isAlias === true,
         operationId: 'createChatPrompt',

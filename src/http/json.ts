@@ -2,7 +2,15 @@ import { isUtf8 } from 'node:buffer'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { freeBytes } from '../bytes.ts'
 import { ApiError } from '../errors.ts'
-import { JsonFault, maxJsonNameLength, maxJsonProperties, maxJsonValues, maxRequestFields, readJson } from '../json.ts'
+import {
+  type JsonBounds,
+  JsonFault,
+  maxJsonNameLength,
+  maxJsonProperties,
+  maxJsonValues,
+  maxRequestFields,
+  readJson,
+} from '../json.ts'
 import type { Steps, Work } from '../work.ts'
 import { takeBodies } from './body.ts'
 import { whileConnected } from './while-connected.ts'
@@ -10,7 +18,14 @@ import { whileConnected } from './while-connected.ts'
 /** The deepest nesting of a request body. */
 export const maxJsonDepth = 100
 
-const bounds = {
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** The fields of the body in which a number that a double would round stays as it was written, because nobody here reads it. */
+    readonly keepsNumbersOf?: (field: string) => boolean
+  }
+}
+
+const bodyBounds = {
   depth: maxJsonDepth,
   duplicates: 'refused',
   roundedIntegers: 'refused',
@@ -40,15 +55,20 @@ export function acceptJsonOnly(app: FastifyInstance, workOf: WorkOf): void {
   takeBodies(app, 'application/json', (request, body) => {
     // Many clients send a content type with every request, also with a DELETE without a body.
     if (body.length === 0 && request.method === 'DELETE') return undefined
-    if (body.length <= smallBodyBytes) return parseJson(body, () => withLoneSurrogates.add(request))
+    if (body.length <= smallBodyBytes) return parseJson(body, boundsFor(request))
     request.held?.setWorkedOn(body.length)
     return parseInSteps(body, request, workOf)
   })
 }
 
+function boundsFor(request: FastifyRequest): JsonBounds {
+  const { keepsNumbersOf } = request.routeOptions.config
+  return { ...bodyBounds, keepsNumbersOf, onLoneSurrogate: () => withLoneSurrogates.add(request) }
+}
+
 async function parseInSteps(body: Buffer, request: FastifyRequest, workOf: WorkOf): Promise<unknown> {
   try {
-    const steps = bodySteps(body, () => withLoneSurrogates.add(request))
+    const steps = bodySteps(body, boundsFor(request))
     return await whileConnected(request, (signal) => workOf(request, signal).run('body', steps))
   } catch (fault) {
     throw refusalOf(fault)
@@ -58,22 +78,21 @@ async function parseInSteps(body: Buffer, request: FastifyRequest, workOf: WorkO
 }
 
 /** Decodes and parses a body. The bytes are freed when they are decoded. */
-function* bodySteps(body: Buffer, onLoneSurrogate: () => void): Steps<unknown> {
+function* bodySteps(body: Buffer, bounds: JsonBounds): Steps<unknown> {
   const text = decode(body)
   yield body.length >> 3
   freeBytes(body)
-  return readJson(text, { ...bounds, onLoneSurrogate })
+  return readJson(text, bounds)
 }
 
 /**
  * Parses a JSON text by the rules of RFC 8259 for senders: UTF-8, and no property twice in an object. The text may have at most
  * 100 levels, and no fraction that would be rounded to an integer.
- * @param onLoneSurrogate called for each text with half of a surrogate pair
  * @throws ApiError 400 that says what is wrong
  */
-export function parseJson(bytes: Buffer, onLoneSurrogate?: () => void): unknown {
+export function parseJson(bytes: Buffer, bounds: JsonBounds = bodyBounds): unknown {
   try {
-    return readJson(decode(bytes), onLoneSurrogate ? { ...bounds, onLoneSurrogate } : bounds)
+    return readJson(decode(bytes), bounds)
   } catch (fault) {
     throw refusalOf(fault)
   }

@@ -97,6 +97,7 @@ function exceededCaps(body: object, caps: readonly (readonly [string, number])[]
 /** The number in a value, or in its text; infinite for a text that is too long for a number; NaN for any other value. */
 function numberIn(value: unknown): number {
   if (typeof value === 'number') return value
+  if (JSON.isRawJSON(value)) return Number(JSON.stringify(value))
   if (typeof value === 'string' && value.length > maxNumberLength) return Number.POSITIVE_INFINITY
   return typeof value === 'string' && value.trim() !== '' ? Number(value.replaceAll('_', '')) : Number.NaN
 }

@@ -6,6 +6,7 @@ import {
   flag,
   nullable,
   oneOf,
+  passesNumbers,
   requestRules,
   shortText,
   text,
@@ -255,6 +256,11 @@ export const CompletionRequest = Type.Object(
       { model: 'understudy', character: 'Fern', messages: [{ role: 'user', content: 'Why are my leaves yellow?' }] },
     ],
   },
+)
+/** The fields of a request in which nobody here reads a number. */
+export const passesChatNumbers = passesNumbers(
+  CompletionRequest,
+  ...['messages', 'tools', 'tool_choice', 'response_format', 'metadata'],
 )
 /** A request. Several requests may share the messages, because the messages are read-only. */
 export type CompletionRequest = Omit<Static<typeof CompletionRequest>, 'messages'> & {

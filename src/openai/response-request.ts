@@ -1,6 +1,17 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { CompletionRequest, ModelId, OwnFields } from './completion-request.ts'
-import { anyObject, callId, flag, nullable, oneOf, requestRules, text, toolName, wholeBetween } from './rules.ts'
+import {
+  anyObject,
+  callId,
+  flag,
+  nullable,
+  oneOf,
+  passesNumbers,
+  requestRules,
+  text,
+  toolName,
+  wholeBetween,
+} from './rules.ts'
 
 /*
  * A request of the Responses API, after OpenAI's API reference. Fields that Conservatory reads are typed strictly; all other
@@ -132,4 +143,6 @@ export const ResponseRequest = Type.Object(
     examples: [{ model: 'understudy', character: 'Fern', input: 'Why are my leaves yellow?' }],
   },
 )
+/** The fields of a request in which nobody here reads a number. */
+export const passesResponseNumbers = passesNumbers(ResponseRequest, 'input', 'tools', 'tool_choice', 'text', 'metadata')
 export type ResponseRequest = Static<typeof ResponseRequest>

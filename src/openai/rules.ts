@@ -8,6 +8,16 @@ export const requestRules = {
   description: 'A request has at most 1,000 fields; one with more is a 400 `too_complex`.',
 }
 
+/**
+ * Whether nobody here reads the numbers in a field of a request: it is unknown, or one of the fields that pass through.
+ * @param schema the schema of the request
+ * @param open the names of known fields that pass through
+ */
+export const passesNumbers = (schema: { readonly properties: object }, ...open: readonly string[]) => {
+  const read = new Set(Object.keys(schema.properties).filter((name) => !open.includes(name)))
+  return (field: string) => !read.has(field)
+}
+
 /** The kinds of request fields. The `errorMessage` of each kind is the end of a sentence that says what to send. */
 
 /** One of these words, with an error message that lists them. */

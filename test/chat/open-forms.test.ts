@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { readChatError, readCompletion } from '../support/chat.ts'
 import { serviceForThisTest } from '../support/service.ts'
 import { completion, json } from '../support/upstream.ts'
-import { messages, onlyCall, post, upstream, upstreamServiceForThisFile } from '../support/upstream-service.ts'
+import { messages, onlyCall, post, service, upstream, upstreamServiceForThisFile } from '../support/upstream-service.ts'
 
 upstreamServiceForThisFile()
 
@@ -52,6 +52,49 @@ describe('requests and replies pass unchanged', () => {
     upstream.answer(json(completion('', { choices })))
     const reply = await readCompletion(await post({ tools: [shell] }))
     expect(reply.choices[0]?.message.tool_calls).toEqual([called])
+  })
+})
+
+describe('numbers that a double would round', () => {
+  const long = ['9223372036854775807', '-9007199254740993', '0.1234567890123456789', '1e400', '1.000000000000000000001']
+  const schema = `{"type":"integer","enum":[${long}]}`
+  const sendText = (body: string) =>
+    service.request('/chat/completions', { body, headers: { 'content-type': 'application/json' } })
+  const start = '{"model":"gpt-test","messages":[{"role":"user","content":"Hello"'
+
+  test.each([
+    ['a tool', `}],"tools":[{"type":"function","function":{"name":"pot","parameters":${schema}}}]`],
+    ['a format', `}],"response_format":{"type":"json_schema","json_schema":{"name":"pot","schema":${schema}}}`],
+    ['an unknown field', `}],"pots":[${long}]`],
+    ['metadata', `}],"metadata":{"pots":[${long}]}`],
+    ['a field of a message', `,"pots":[${long}]}]`],
+  ])('reach the upstream as they were written, in %s', async (_where, more) => {
+    const response = await sendText(`${start}${more}}`)
+    expect(response.status).toBe(200)
+    expect(onlyCall().text).toContain(long.join(','))
+  })
+
+  test.each([
+    ['"seed":9007199254740993', 'seed'],
+    ['"max_tokens":9223372036854775807', 'max_tokens'],
+    ['"n":1.00000000000000000001', null],
+  ])('are refused in fields that the service reads: %s', async (more, param) => {
+    const response = await sendText(`${start}}],${more}}`)
+    expect(response.status).toBe(400)
+    expect(await readChatError(response)).toMatchObject({ param })
+    expect(upstream.calls).toEqual([])
+  })
+
+  test('are compared with the caps of a model', async () => {
+    const capped = await serviceForThisTest(
+      {},
+      { capped: { adapter: 'openai', baseUrl: upstream.url, params: { cap: { top_k: 5 } } } },
+    )
+    await capped.request('/chat/completions', {
+      body: '{"model":"capped","messages":[{"role":"user","content":"Hello"}],"top_k":99999999999999999999}',
+      headers: { 'content-type': 'application/json' },
+    })
+    expect(onlyCall().body).toMatchObject({ top_k: 5 })
   })
 })
 

@@ -7,6 +7,8 @@ export interface UpstreamCall {
   readonly path: string
   readonly headers: IncomingMessage['headers']
   readonly body: Record<string, unknown>
+  /** The body as it was sent. */
+  readonly text: string
   /** Resolves if the caller disconnects before the answer is complete. */
   readonly aborted: Promise<void>
 }
@@ -47,7 +49,13 @@ export async function startUpstream(...scripts: Script[]): Promise<ScriptedUpstr
       })
     })
     const text = Buffer.concat(pieces).toString('utf8')
-    const call = { path: request.url ?? '', headers: request.headers, body: text ? JSON.parse(text) : {}, aborted }
+    const call = {
+      path: request.url ?? '',
+      headers: request.headers,
+      body: text ? JSON.parse(text) : {},
+      text,
+      aborted,
+    }
     calls.push(call)
     for (const look of lookouts) look()
     const script = queue.length > 1 ? queue.shift() : queue[0]
