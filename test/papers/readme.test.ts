@@ -1,19 +1,74 @@
 import { execFile } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { readFileSync, symlinkSync } from 'node:fs'
+import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { describe, expect, it } from 'vitest'
-import { serveForThisTest } from '../support/command.ts'
-import { spawnService } from '../support/process.ts'
-import { answerTo, readme, shownCommands, steadyAnswer } from '../support/readme.ts'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { readModels } from '../../src/models/configuration/models-file.ts'
+import { compileCache, conservatory, serveForThisTest } from '../support/command.ts'
+import { projectFolder, type SpawnedService, spawnService } from '../support/process.ts'
+import { type Block, blocksOf, readme, steadyAnswer } from '../support/readme.ts'
+import { temporaryFolder } from '../support/service.ts'
+import { completion, json, upstreamForThisTest } from '../support/upstream.ts'
 
 const run = promisify(execFile)
+
+/** Pastes shell blocks into one shell, in order, with the address and the key of a service. @returns the output of each block */
+async function pasted(blocks: readonly Block[], { url, key }: SpawnedService): Promise<readonly string[]> {
+  const { path: folder, remove } = temporaryFolder()
+  onTestFinished(remove)
+  symlinkSync(join(projectFolder, 'node_modules'), join(folder, 'node_modules'), 'junction')
+  const texts = blocks.map(({ text }) => text.replaceAll('http://127.0.0.1:3000', url).replaceAll('cv_…', key))
+  const script = texts.map((text) => `${text}printf '\\0'\n`).join('')
+  const { stdout } = await run('bash', ['-euc', script], {
+    cwd: folder,
+    env: { PATH: process.env['PATH'], ...compileCache },
+  })
+  return stdout.split('\0').slice(0, -1)
+}
+
 describe('the README', () => {
-  it('shows a session whose commands give the printed answers, after npm ci and npm start', async () => {
-    expect(readme).toContain('```sh\nnpm ci && npm start\n```')
-    const shown = shownCommands()
-    expect(shown.length).toBeGreaterThanOrEqual(3)
-    const service = await spawnService('npm', ['start'])
-    for (const each of shown) expect(steadyAnswer(await answerTo(each, service))).toBe(steadyAnswer(each.answer))
+  it('has shell blocks that all work when pasted in order: the start into one shell, the others into a second', async () => {
+    const shown = blocksOf().filter(({ language }) => language === 'sh')
+    const [first, ...others] = shown
+    const last = others.pop()
+    expect(first?.text).toBe('npm ci && npm start\n')
+    // npm ci has run already.
+    const service = await spawnService('bash', ['-c', 'exec npm start'])
+    const answers = await pasted(others, service)
+    expect(answers).toHaveLength(2)
+    expect(steadyAnswer(answers[0] ?? '')).toBe(steadyAnswer(others[0]?.output ?? ''))
+    expect(answers[1]).toMatch(/^\S.{30,}\n$/)
+
+    const upstream = await upstreamForThisTest(json(completion('Hello from the upstream.')))
+    const start = last?.text
+      .trim()
+      .replace('http://127.0.0.1:11434/v1', upstream.url)
+      .replace('npm start', 'exec npm start')
+    const plugged = await spawnService('bash', ['-c', start ?? ''])
+    const headers = { authorization: `Bearer ${plugged.key}`, 'content-type': 'application/json' }
+    const body = JSON.stringify({ model: 'any', messages: [{ role: 'user', content: 'Hello!' }] })
+    const reply = await fetch(`${plugged.url}/chat/completions`, { method: 'POST', headers, body })
+    expect(await reply.text()).toContain('Hello from the upstream.')
+  })
+
+  it('has a models.json that the service accepts', () => {
+    const [file] = blocksOf().filter(({ language }) => language === 'json')
+    const keys = { OPENAI_API_KEY: 'one', ANTHROPIC_API_KEY: 'two' }
+    expect([...readModels(file?.text ?? '', keys).models.keys()]).toContain('best')
+  })
+
+  it('has commands between its texts that work beside the service', async () => {
+    const { path, remove } = temporaryFolder()
+    onTestFinished(remove)
+    await serveForThisTest({ DATA_DIR: path })
+    const commands = [...readme.matchAll(/`npx conservatory ([^`…]+)`/g)].map(([, words = '']) => words)
+    expect(commands.map((words) => words.split(' ').slice(0, 2).join(' '))).toEqual(['keys create', 'models check'])
+    for (const words of commands) {
+      expect([words, await conservatory(words.split(' '), { DATA_DIR: path })]).toEqual([
+        words,
+        { code: 0, stdout: expect.stringMatching(/\S/), stderr: expect.any(String) },
+      ])
+    }
   })
 
   it.each<[what: string, settings: Record<string, string>]>([

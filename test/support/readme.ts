@@ -12,15 +12,42 @@ export interface Shown {
   readonly answer: string
 }
 
-/** The curl lines in the console blocks of a document, in their order. @param document the text; by default the README */
+/** A fenced block of a document. */
+export interface Block {
+  readonly language: string
+  readonly text: string
+  /** The text of a `text` block directly below it: its output. */
+  readonly output: string | undefined
+}
+
+/** The fenced blocks of a document, in their order. @param document the text; by default the README */
+export function blocksOf(document = readme): readonly Block[] {
+  return [...document.matchAll(/^```(\w+)\n([\s\S]*?)^```$(?:\n\n```text\n([\s\S]*?)^```$)?/gm)].map(
+    ([, language = '', text = '', output]) => ({ language, text, output }),
+  )
+}
+
+/**
+ * The curl lines of a document with their answers, in their order: of console blocks, and of shell blocks with their output below.
+ * @param document the text; by default the README
+ */
 export function shownCommands(document = readme): readonly Shown[] {
-  return [...document.matchAll(/^```console\n([\s\S]*?)^```$/gm)]
-    .flatMap(([, session = '']) => session.split(/^\$ /m).slice(1))
-    .map((text) => {
-      const [command = '', ...answer] = text.trim().split('\n')
-      return { command, answer: answer.join('\n') }
-    })
-    .filter(({ command }) => command.startsWith('curl '))
+  const shown = blocksOf(document).flatMap(({ language, text, output }) => {
+    if (language === 'console') return consoleSession(text)
+    const answers = output?.split('\n')
+    const commands = text.split('\n').filter((line) => line.startsWith('curl '))
+    return answers === undefined ? [] : commands.map((command, at) => ({ command, answer: answers[at] ?? '' }))
+  })
+  return shown.filter(({ command }) => command.startsWith('curl '))
+}
+
+/** The commands at the prompts of a console block. */
+function consoleSession(text: string): readonly Shown[] {
+  const parts = text.split(/^\$ /m).slice(1)
+  return parts.map((part) => {
+    const [command = '', ...answer] = part.trim().split('\n')
+    return { command, answer: answer.join('\n') }
+  })
 }
 
 /** Runs a curl line with the URL and the key of this service in place of the documented ones. @returns its output */
