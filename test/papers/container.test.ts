@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Type } from '@sinclair/typebox'
 import { expect, it } from 'vitest'
-import { checked } from '../support/operations.ts'
+import { checked, composeFile, deployment, textOf } from '../support/operations.ts'
 import { projectFolder } from '../support/process.ts'
 
 const dockerfile = readFileSync(join(projectFolder, 'Dockerfile'), 'utf8')
@@ -22,6 +22,15 @@ it('the container has an ordinary user, a volume for its data, a health check, a
   expect(dockerfile).toMatch(/^VOLUME \/data$/m)
   expect(dockerfile).toMatch(/^ENV .*HOST=0\.0\.0\.0 .*DATA_DIR=\/data CONFIG_DIR=\/config$/m)
   expect(dockerfile).toMatch(/^HEALTHCHECK /m)
+})
+
+it('each image in compose.yaml and ops/kubernetes.yaml has an exact version', () => {
+  const { version } = checked(Type.Object({ version: Type.String() }), JSON.parse(textOf('package.json')))
+  const images = Object.values(composeFile().services).map(({ image }) => image)
+  const others = images.filter((image) => image !== 'conservatory')
+  expect(others.length).toBeGreaterThan(3)
+  expect(others.filter((image) => !/^[\w/]+:\d+\.\d+[\w.-]*$/.test(image))).toEqual([])
+  expect(deployment().spec.template.spec.containers[0].image).toBe(`conservatory:${version}`)
 })
 
 it('.dockerignore admits only the files that the Dockerfile copies', () => {

@@ -1,11 +1,13 @@
-import { existsSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Type } from '@sinclair/typebox'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { readModels } from '../../src/models/configuration/models-file.ts'
 import { conservatory } from '../support/command.ts'
 import { checked, composeFile, deployment, knownSettings, kubernetesObject, textOf } from '../support/operations.ts'
 import { projectFolder } from '../support/process.ts'
+import { temporaryFolder } from '../support/service.ts'
 
 const settings = knownSettings()
 const handbook = textOf('docs/operations.md')
@@ -38,10 +40,10 @@ describe('compose.yaml', () => {
     const given = new Set(['HOST', 'PORT', 'DATA_DIR', 'CONFIG_DIR', 'DATABASE_URL'])
     const passed = [...settings].filter((name) => !given.has(name))
     expect(passed.length).toBeGreaterThan(20)
-    const own = entries.filter(([, { image }]) => image === 'conservatory')
-    expect(own.map(([name]) => name)).toEqual(['conservatory', 'backup', 'replica', 'ollama-conservatory'])
+    const own = entries.filter(([name, { image }]) => image === 'conservatory' && name !== 'backup')
+    expect(own.map(([name]) => name)).toEqual(['conservatory', 'replica', 'ollama-conservatory'])
     for (const [, { environment = {} }] of own) {
-      expect(Object.keys(environment).filter((name) => !settings.has(name))).toEqual([])
+      expect(Object.keys(environment).filter((name) => !settings.has(name))).toEqual(['POSTGRES_PASSWORD'])
       expect(passed.filter((name) => !(name in environment))).toEqual([])
     }
   })
@@ -75,13 +77,16 @@ describe('compose.yaml', () => {
   it('(s) gives the service time to drain and to stop, and writes only where it may', () => {
     const own = entries.filter(([, { image }]) => image === 'conservatory')
     for (const [name, { stop_grace_period = '', environment, command, read_only, tmpfs = [], volumes = [] }] of own) {
+      const isService = name !== 'backup'
       const { DRAIN_SECONDS: drain, START_TIMEOUT: wait } = environment ?? {}
-      expect([defaultOf(drain), defaultOf(wait), stop_grace_period]).toEqual([5, 60, '25s'])
-      expect(Number.parseInt(stop_grace_period, 10)).toBeGreaterThan(defaultOf(drain) + shutdownGrace + 1)
-      expect([command, read_only]).toEqual([undefined, true])
+      if (isService) {
+        expect([defaultOf(drain), defaultOf(wait), stop_grace_period]).toEqual([5, 60, '25s'])
+        expect(Number.parseInt(stop_grace_period, 10)).toBeGreaterThan(defaultOf(drain) + shutdownGrace + 1)
+      }
+      expect([command === undefined, read_only]).toEqual([isService, true])
       const places = [...tmpfs, ...volumes].map((mount) => (mount.startsWith('/') ? mount : mount.replace(/^.*?:/, '')))
-      const mounted = name === 'backup' ? '/backups' : '/config:ro'
-      expect(places.map((place) => place.replace(/:uid.*/, '')).toSorted()).toEqual([mounted, '/data', '/tmp'])
+      const mounted = isService ? '/config:ro' : '/backups'
+      expect(places.map((place) => place.replace(/:(?:uid|size).*/, '')).toSorted()).toEqual([mounted, '/data', '/tmp'])
     }
     const configured = entries.filter(([, { volumes = [] }]) => volumes.includes('./config:/config:ro'))
     expect(configured.map(([name]) => name)).toEqual(['conservatory', 'replica'])
@@ -94,8 +99,9 @@ describe('compose.yaml', () => {
   })
 
   it('takes keys from an optional .env, which is not committed, and whose example runs unchanged', () => {
-    for (const [, { image, env_file }] of entries) {
-      expect(env_file).toEqual(image === 'conservatory' ? [{ path: '.env', required: false }] : undefined)
+    for (const [name, { image, env_file }] of entries) {
+      const needsKeys = image === 'conservatory' && name !== 'backup'
+      expect([name, env_file]).toEqual([name, needsKeys ? [{ path: '.env', required: false }] : undefined])
     }
     expect(textOf('.gitignore').split('\n')).toEqual(expect.arrayContaining(['.env', '/config/']))
     const example = textOf('.env.example').split('\n')
@@ -106,11 +112,11 @@ describe('compose.yaml', () => {
     expect(names.filter((name) => !settings.has(name))).toEqual(others)
   })
 
-  it('checks the database for readiness, and gives it the name, user and password of the URL', () => {
+  it('checks the database for readiness, and gives it the name and user of the URL', () => {
     const database = services['database']
-    const { POSTGRES_USER: user, POSTGRES_DB: name, POSTGRES_PASSWORD: password } = database?.environment ?? {}
+    const { POSTGRES_USER: user, POSTGRES_DB: name } = database?.environment ?? {}
     expect(services['replica']?.environment?.['DATABASE_URL']).toBe(
-      `postgres://${user}:${password}@database:5432/${name}`,
+      `postgres://${user}:${'$'}{POSTGRES_PASSWORD:-}@database:5432/${name}`,
     )
     expect(database?.healthcheck?.test).toContain(`--dbname=${name}`)
     expect(database?.ports).toBeUndefined()
@@ -122,6 +128,46 @@ describe('compose.yaml', () => {
     expect(services['ollama-model']?.entrypoint).toEqual(['ollama', 'pull', 'llama3.2'])
     expect(llama).toMatchObject({ adapter: 'openai', baseUrl: 'http://ollama:11434/v1', model: 'llama3.2' })
     expect(services['ollama-conservatory']?.volumes).toContain('./ops/ollama:/config:ro')
+  })
+})
+
+describe('ops/conservatory', () => {
+  const script = textOf('ops/conservatory')
+
+  it('runs commands with the user, the program, the data folder and the environment file of the units', () => {
+    for (const unit of ['ops/conservatory.service', 'ops/conservatory-backup.service']) {
+      const text = textOf(unit)
+      const entry = (name: string) => new RegExp(`^${name}=(.+)$`, 'm').exec(text)?.[1] ?? ''
+      const [node = '', launcher = ''] = entry('ExecStart').split(' ')
+      const program = `${node} ${join(entry('WorkingDirectory'), launcher)}`
+      expect(script).toContain(`\nexec runuser -u ${entry('User')} -- ${program} "$@"\n`)
+      expect(script).toContain(`\nexport ${entry('Environment')}\n`)
+    }
+    const [, file] = /^EnvironmentFile=-(.+)$/m.exec(textOf('ops/conservatory.service')) ?? []
+    expect(script).toContain(`done <${file}\n`)
+  })
+
+  it('reads the environment file as systemd does: nothing is expanded, and quotes around a value are removed', () => {
+    const { path: folder, remove } = temporaryFolder()
+    onTestFinished(remove)
+    const lines = [
+      '# A comment',
+      '',
+      'ONE=a $HOME `id` b',
+      'TWO="quoted # not"',
+      "THREE='it''s'",
+      'FOUR=a=b"',
+      '; FIVE=5',
+      'SIX=',
+    ]
+    writeFileSync(join(folder, 'environment'), lines.join('\n'))
+    const printing = script
+      .replaceAll('/etc/conservatory/environment', join(folder, 'environment'))
+      .replace(/^exec .+$/m, 'exec env')
+    const printed = execFileSync('sh', ['-c', printing], { env: { PATH: process.env['PATH'] }, encoding: 'utf8' })
+    const values = Object.fromEntries(printed.split('\n').map((line) => line.split(/=(.*)/)))
+    expect(values).toMatchObject({ ONE: 'a $HOME `id` b', TWO: 'quoted # not', THREE: "it''s", FOUR: 'a=b"', SIX: '' })
+    expect(values).not.toHaveProperty('FIVE')
   })
 })
 
@@ -278,7 +324,7 @@ describe('docs/operations.md', () => {
     expect(named).toContain('SHUTDOWN_GRACE')
     expect(named.filter((name) => !settings.has(name) && !others.has(name))).toEqual([])
     const { services } = composeFile()
-    const targets = [...handbook.matchAll(/docker compose (?:exec|--profile \w+ up(?: --build)?) ([\w-]+)/g)]
+    const targets = [...handbook.matchAll(/docker compose (?:exec|run --rm|--profile \w+ up(?: --build)?) ([\w-]+)/g)]
     expect(targets.length).toBeGreaterThan(3)
     expect(targets.map(([, name]) => name).filter((name) => name === undefined || !(name in services))).toEqual([])
   })

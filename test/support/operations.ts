@@ -45,6 +45,7 @@ const composeSchema = Type.Object({
         cap_add: Type.Optional(texts),
         security_opt: Type.Optional(texts),
         init: Type.Optional(Type.Boolean()),
+        secrets: Type.Optional(texts),
         env_file: Type.Optional(Type.Array(Type.Object({ path: Type.String(), required: Type.Boolean() }))),
         restart: Type.Optional(Type.Literal('unless-stopped')),
         logging: Type.Optional(
@@ -84,6 +85,7 @@ const composeSchema = Type.Object({
       { additionalProperties: false },
     ),
   ),
+  secrets: Type.Record(Type.String(), Type.Object({ environment: Type.String() }, { additionalProperties: false })),
   volumes: Type.Record(Type.String(), Type.Null()),
 })
 
@@ -114,6 +116,7 @@ const deploymentSchema = Type.Object({
         securityContext: Type.Object({ runAsNonRoot: Type.Literal(true), runAsUser: Type.Integer() }),
         containers: Type.Tuple([
           Type.Object({
+            image: Type.String(),
             ports: Type.Array(Type.Object({ name: Type.String(), containerPort: Type.Integer() })),
             envFrom: Type.Array(Type.Object({ secretRef: Type.Optional(named), configMapRef: Type.Optional(named) })),
             env: Type.Array(Type.Object({ name: Type.String(), value: Type.String() })),
@@ -131,7 +134,15 @@ const deploymentSchema = Type.Object({
             ),
           }),
         ]),
-        volumes: Type.Array(Type.Object({ name: Type.String(), configMap: Type.Optional(named) })),
+        volumes: Type.Array(
+          Type.Union([
+            Type.Object({ name: Type.String(), configMap: named }, { additionalProperties: false }),
+            Type.Object(
+              { name: Type.String(), emptyDir: Type.Object({ sizeLimit: Type.String({ pattern: '^\\d+[MG]i$' }) }) },
+              { additionalProperties: false },
+            ),
+          ]),
+        ),
       }),
     }),
   }),
