@@ -54,6 +54,11 @@ export function mayUseModel(user: ModelUser, names: readonly string[]): boolean 
   )
 }
 
+/** Whether a list restricts the models of a key. */
+export function hasModelList(user: ModelUser): boolean {
+  return user.models !== null || user.account.models !== null
+}
+
 /** The entries of both lists that a prefix of `models.json`, such as `local/*`, covers, and that both lists allow. */
 export function usablePartsOf(prefix: string, user: ModelUser): ModelList {
   const entries = [...(user.models ?? []), ...(user.account.models ?? [])]

@@ -1,5 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { callerOf } from '../access/guard.ts'
+import { hasModelList } from '../access/model-lists.ts'
 import { joinBytes } from '../bytes.ts'
 import type { Persona } from '../characters/prompt/settings.ts'
 import { ApiError, toApiError } from '../errors.ts'
@@ -70,6 +71,7 @@ async function answerAs(
     openHeld: () => options.openHeld(request),
     readAll: format.includesUsage,
     isRewritten: format.isRewritten,
+    hasModelList: hasModelList(callerOf(request)),
   }
   const texts = await requestTextsOf(request, body, resolved, work)
   const sources = { settings: options.prompt, worldBooks: options.library.worldBooks, texts }

@@ -18,7 +18,7 @@ export function completionRoute(app: TypedInstance, options: ChatOptions, replie
         operationId: 'createChatCompletion',
         summary: 'Create a chat completion',
         description:
-          'Answers the conversation as the character. With `stream: true` the reply is `text/event-stream`: chunk objects, then `data: [DONE]`. Parameters that are not listed here go to the model, as far as the model takes them and the operator allows them. Parameters that would change the destination (`api_base`, `base_url`, `api_key`, `extra_headers`, `extra_body`) go to no model. `x-ignored-params` names the parameters without effect.',
+          'Answers the conversation as the character. With `stream: true` the reply is `text/event-stream`: chunk objects, then `data: [DONE]`. Parameters that are not listed here go to the model, as far as the model takes them and the operator allows them. Parameters that would change the destination (`api_base`, `base_url`, `api_key`, `extra_headers`, `extra_body`) go to no model. Parameters that choose a host, a credential or code at the upstream are a 400 `refused_parameter`, and for keys with a list of models also those that choose another model or provider. `x-ignored-params` names the parameters without effect.',
         tags: ['chat'],
         security,
         body: CompletionRequest,

@@ -1,4 +1,5 @@
 import { callerOf } from '../access/guard.ts'
+import { hasModelList } from '../access/model-lists.ts'
 import { mayRead } from '../characters/library/character.ts'
 import { answers, refusals, security, type TypedInstance } from '../http/openapi-fields.ts'
 import { jsonReply } from '../json-writer.ts'
@@ -46,6 +47,7 @@ export function promptRoute(app: TypedInstance, options: ChatOptions, replies: O
       const sources = { settings: options.prompt, worldBooks: options.library.worldBooks, texts }
       const composer = new RequestComposer(body, resolved.persona, sources, work, {
         openHeld: () => options.openHeld(request),
+        hasModelList: hasModelList(callerOf(request)),
       })
       const candidate = await route.findFirstUsable(composer.requestFor, signal)
       const composed = await composer.composedFor(candidate)

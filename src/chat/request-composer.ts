@@ -13,17 +13,13 @@ import { ignoredHeader } from '../http/ignored-params.ts'
 import { checkInput } from '../models/content-kinds.ts'
 import { mergeMessages } from '../models/merge-messages.ts'
 import type { ModelRequest } from '../models/model.ts'
-import { fitParameters, type ReplyBounds, replyBounds } from '../models/request-parameters.ts'
+import { checkSentParameters, fitParameters, type ReplyBounds, replyBounds } from '../models/request-parameters.ts'
 import type { Candidate } from '../models/routing/candidate.ts'
 import type { RequestFor } from '../models/routing/route.ts'
 import { loadTokenizer } from '../models/tokenizer.ts'
-import {
-  type CompletionRequest,
-  type Message,
-  maxReplyTokensOf,
-  type ownFields,
-  redirecting,
-} from '../openai/completion-request.ts'
+import { type CompletionRequest, type Message, maxReplyTokensOf, type ownFields } from '../openai/completion-request.ts'
+import { checkPublicUrls } from '../openai/public-urls.ts'
+import { removedParameters } from '../openai/refused-parameters.ts'
 import type { Steps, Work } from '../work.ts'
 import { chatNames, type SentNames } from './reply-format.ts'
 
@@ -48,6 +44,12 @@ export interface ComposedRequest {
 /** A request without the fields that only Conservatory knows. */
 type UpstreamFields = CompletionRequest & { readonly [name in (typeof ownFields)[number]]?: never }
 
+/** What the composer needs besides the body and the prompt: fields of a model's request that come from the HTTP request. */
+interface RequestDetails extends Pick<ModelRequest, 'trace' | 'openHeld' | 'readAll' | 'isRewritten'> {
+  /** Whether the key or its account has a list of models. Then no parameter may choose another model. */
+  readonly hasModelList?: boolean
+}
+
 /** Composes the requests to the candidates of a chat request. Reports the parameters that a candidate does not honour. */
 export class RequestComposer {
   readonly #sent: UpstreamFields
@@ -56,7 +58,8 @@ export class RequestComposer {
   readonly #persona: Persona
   readonly #sources: PromptSources
   readonly #work: Work
-  readonly #more: Pick<ModelRequest, 'trace' | 'openHeld' | 'readAll' | 'isRewritten'>
+  readonly #more: Omit<RequestDetails, 'hasModelList'>
+  readonly #hasModelList: boolean
   readonly #composed = new Map<Candidate, ComposedRequest>()
   /** Parameters that the candidate's adapter has reported as not honoured. */
   readonly #ignoredBy = new Map<Candidate, Set<string>>()
@@ -65,7 +68,6 @@ export class RequestComposer {
   readonly #names: SentNames
 
   /**
-   * @param more the fields of a model's request that come from the HTTP request
    * @param names the field names as the client sent them; by default the names of chat
    */
   constructor(
@@ -73,11 +75,12 @@ export class RequestComposer {
     persona: Persona,
     sources: PromptSources,
     work: Work,
-    more: Pick<ModelRequest, 'trace' | 'openHeld' | 'readAll' | 'isRewritten'> = {},
+    { hasModelList = false, ...more }: RequestDetails = {},
     names: SentNames = chatNames,
   ) {
     this.#names = names
     this.#more = more
+    this.#hasModelList = hasModelList
     // No upstream may see the fields that only Conservatory knows. The other fields are copied: V8 is slow with an object from
     // which fields were deleted.
     const {
@@ -91,7 +94,7 @@ export class RequestComposer {
       ...sent
     } = body
     // Few requests have these fields, so deleting them is cheaper than another copy.
-    for (const name of redirecting) {
+    for (const name of removedParameters) {
       if (!Object.hasOwn(sent, name)) continue
       if (Reflect.get(sent, name) != null) this.#ignored.add(name)
       Reflect.deleteProperty(sent, name)
@@ -108,7 +111,7 @@ export class RequestComposer {
    * The request to one candidate: the character's prompt around the caller's messages, the operator's defaults for
    * parameters that were not sent, the parameters that the model's settings change, and the model's id upstream.
    * The request is composed once for each candidate, so that the card's random choices stay the same.
-   * @throws ApiError 400 if the candidate does not accept a kind of content, if the prompt is too long for it, or if composing
+   * @throws ApiError 400 if the candidate does not accept a parameter, a URL or a kind of content, if the prompt is too long for it, or if composing
    *   takes too much work; 503 under overload
    */
   composedFor(candidate: Candidate): ComposedRequest | Promise<ComposedRequest> {
@@ -184,6 +187,8 @@ export class RequestComposer {
 
   async #compose(candidate: Candidate, countSteps?: (text: string) => Steps<number>): Promise<ComposedRequest> {
     const { traits } = candidate
+    checkSentParameters(this.#sent, traits, this.#hasModelList)
+    if (!traits.privateUrls) checkPublicUrls(this.#sent.messages)
     if (traits.input) checkInput(this.#sent.messages, traits.name, traits.input)
     const { body: sent, dropped } = fitParameters(this.#sent, traits)
     const bounds = replyBounds(sent, traits)

@@ -26,11 +26,17 @@ export function showsBrokenModel(error: Failure): boolean {
   return !isUnrelatedToModel(error) && error.status !== 429
 }
 
-const modelLimitCodes = new Set(['context_length_exceeded', 'unsupported_input', 'unsupported_by_model'])
+const modelLimitCodes = new Set([
+  'context_length_exceeded',
+  'unsupported_input',
+  'unsupported_by_model',
+  'refused_parameter',
+  'private_url',
+])
 
 /**
  * Whether the failure is a limit of this model that another model may not have: an unknown model id, a context window that is too
- * small, or an unsupported kind of input or feature.
+ * small, an unsupported kind of input or feature, or a parameter or URL that the operator allows only for other models.
  */
 export function isLimitOfOneModel({ status, code }: Failure): boolean {
   return status === 404 || modelLimitCodes.has(code)

@@ -1,5 +1,6 @@
 import { field, maxNumberLength } from '../fields.ts'
 import { type CompletionRequest, ownFields } from '../openai/completion-request.ts'
+import { checkParameters } from '../openai/refused-parameters.ts'
 import type { Params } from './configuration/settings.ts'
 
 /** The settings of a model that change request parameters. */
@@ -24,6 +25,17 @@ function isOwn(name: string): boolean {
 }
 
 type Entries = readonly (readonly [name: string, value: unknown])[]
+
+/**
+ * Checks the parameters of a caller that a model would get. `set` replaces values of the caller, and `drop` removes them, except
+ * parameters that have another name by then.
+ * @throws ApiError 400 `refused_parameter`
+ */
+export function checkSentParameters(sent: object, { params }: ParameterSettings, hasModelList: boolean): void {
+  const { allow = [], set = {}, rename = {}, drop = [] } = params ?? {}
+  const dropped = drop.filter((name) => !Object.hasOwn(rename, name))
+  checkParameters(without(sent, [...Object.keys(set), ...dropped]), allow, hasModelList)
+}
 
 /**
  * Gives a request the parameters for its model: the operator's defaults for parameters that are absent or null, then `set`,

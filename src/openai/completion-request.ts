@@ -185,11 +185,6 @@ export const ownFields = [
   'author_note',
   'lorebooks',
 ] as const satisfies (keyof typeof OwnFields.properties)[]
-/**
- * Parameters of client libraries for another address, another key or more fields. An upstream that is a gateway may follow these
- * parameters, so no upstream ever gets them from a caller.
- */
-export const redirecting: readonly string[] = ['api_base', 'base_url', 'api_key', 'extra_headers', 'extra_body']
 
 /** The maximum tokens of a reply; -1 means no maximum for llama.cpp's server, LM Studio and their clients. */
 const maxReplyTokens = Type.Union([Type.Literal(-1), Type.Integer({ minimum: 1, maximum: 2 ** 31 - 1 })], {

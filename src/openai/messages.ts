@@ -62,7 +62,8 @@ function checkPart(part: ContentPart, at: string): void {
 }
 
 const addressedKinds = ['image_url', 'audio_url', 'video_url'] as const
-const filedKinds = [...addressedKinds, 'input_audio', 'file'] as const
+/** The kinds of parts whose content may be a URL. */
+export const filedKinds = [...addressedKinds, 'input_audio', 'file'] as const
 
 /** The most fields of a part's content. OpenAI's contents have at most three. */
 const maxFields = 64

@@ -31,7 +31,8 @@ describe('nothing but the configured hosts is dialled', () => {
 
   beforeAll(async () => {
     upstream = await startUpstream()
-    service = await startTestService({}, onceAsked(upstream.url))
+    const open = { adapter: 'openai', baseUrl: upstream.url, retries: 0, privateUrls: true }
+    service = await startTestService({}, { ...onceAsked(upstream.url), open })
     trap.on('connection', () => trapped++)
     await new Promise<void>((resolve) => trap.listen(0, '127.0.0.1', resolve))
     const { port } = trap.address() as AddressInfo
@@ -73,7 +74,13 @@ describe('nothing but the configured hosts is dialled', () => {
         { type: 'file', file: { file_id: url } },
       ]
       const response = await service.request('/chat/completions', {
-        json: { model: 'm', messages: [{ role: 'user', content: parts }], character: url, metadata: { url }, ...named },
+        json: {
+          model: 'open',
+          messages: [{ role: 'user', content: parts }],
+          character: url,
+          metadata: { url },
+          ...named,
+        },
         headers: { 'x-base-url': url, 'x-forwarded-host': trapUrl.slice(7), forwarded: `host=${trapUrl.slice(7)}` },
       })
       expect(response.status).toBe(200)

@@ -1,6 +1,7 @@
 import { Value } from '@sinclair/typebox/value'
 import { isFields } from '../../fields.ts'
-import { CompletionRequest, OwnFields, redirecting } from '../../openai/completion-request.ts'
+import { CompletionRequest, OwnFields } from '../../openai/completion-request.ts'
+import { choiceOf, removedParameters } from '../../openai/refused-parameters.ts'
 
 /** A fault in a model's `params`. */
 interface Problem {
@@ -31,12 +32,14 @@ export function isReadByService(name: string): boolean {
  */
 export function paramsProblems(params: unknown): readonly Problem[] {
   if (!isFields(params)) return []
-  const { set, rename, cap, drop } = params
+  const { allow, set, rename, cap, drop } = params
   const renames = isFields(rename) ? Object.entries(rename) : []
   const targets = renames.map(([, to]) => to)
+  const allowed: readonly unknown[] = Array.isArray(allow) ? allow : []
   return [
+    ...allowed.flatMap((name, index) => problemsOf(`allow[${index}]`, problemOfAllowed(name))),
     ...valuesIn('set', set),
-    ...renames.flatMap(([from, to]) => problemsOf(`rename.${from}`, problemOfRename(from, to, targets))),
+    ...renames.flatMap(([from, to]) => problemsOf(`rename.${from}`, problemOfRename(from, to, targets, allowed))),
     ...valuesIn('cap', cap),
     ...(Array.isArray(drop) ? drop : []).flatMap((name, index) => problemsOf(`drop[${index}]`, problemOfName(name))),
   ]
@@ -66,15 +69,27 @@ export function fitsRequest(name: string, value: unknown): boolean {
   return schema === undefined || Value.Check(schema, value)
 }
 
-function problemOfRename(from: string, to: unknown, targets: readonly unknown[]): string | undefined {
+function problemOfRename(
+  from: string,
+  to: unknown,
+  targets: readonly unknown[],
+  allowed: readonly unknown[],
+): string | undefined {
   const problem = problemOfName(from) ?? problemOfName(to)
   if (problem !== undefined || typeof to !== 'string') return problem
   if (from === 'n') return 'names n, by which the service knows the number of choices in an answer'
   if (from === to) return 'is its present name'
   if (targets.indexOf(to) !== targets.lastIndexOf(to)) return `becomes ${to}, and so does another parameter`
-  if (redirecting.includes(to)) return `cannot become ${to}, with which callers could redirect requests`
+  if (removedParameters.includes(to)) return `cannot become ${to}, with which callers could redirect requests`
+  const choice = allowed.includes(to) ? undefined : choiceOf(to)
+  if (choice !== undefined) return `cannot become ${to}, with which callers could choose ${choice}`
   const isUnchecked = readByService.includes(to) || (bounds.includes(to) && !bounds.includes(from))
   return isUnchecked ? `cannot become ${to}, which the service reads itself` : undefined
+}
+
+function problemOfAllowed(name: unknown): string | undefined {
+  const isRemoved = removedParameters.some((removed) => removed === name)
+  return isRemoved ? `names ${name}, which no upstream gets from a caller; use "set"` : undefined
 }
 
 function problemOfName(name: unknown): string | undefined {

@@ -47,9 +47,16 @@ export type BreakerSettings = Static<typeof BreakerSettings>
 const byName = <T extends TSchema>(schema: T, description: string) =>
   Type.Optional(Type.Record(Type.String({ minLength: 1 }), schema, { description }))
 
-/** Changes of request parameters. They are applied in this order, after the defaults. */
+/** The parameters that callers may send, and changes of parameters, which are applied in this order, after the defaults. */
 export const Params = Type.Object(
   {
+    allow: Type.Optional(
+      Type.Array(Type.String({ minLength: 1 }), {
+        uniqueItems: true,
+        description:
+          'Refused parameters that callers may send to this model, such as "chat_template" or "aws_*"; docs/models.md lists the refused parameters.',
+      }),
+    ),
     set: byName(Type.Unknown(), 'Parameters with fixed values, which replace those of the request.'),
     rename: byName(
       Type.String({ minLength: 1 }),
@@ -63,7 +70,10 @@ export const Params = Type.Object(
       }),
     ),
   },
-  { ...closed, description: 'Changes of request parameters, in this order, after "defaults".' },
+  {
+    ...closed,
+    description: 'Parameters that callers may send, then changes of parameters, in this order, after "defaults".',
+  },
 )
 export type Params = Static<typeof Params>
 
@@ -104,6 +114,12 @@ const common = {
           'The kinds of input: ["text"] for a model without images, audio, video and files. The default is all kinds.',
       },
     ),
+  ),
+  privateUrls: Type.Optional(
+    Type.Boolean({
+      description:
+        'Whether callers may send URLs of images, audio, video and files whose host is an IP address or a private name; the default is false.',
+    }),
   ),
   mergeMessages: Type.Optional(
     Type.Boolean({

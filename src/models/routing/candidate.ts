@@ -30,6 +30,8 @@ export interface CandidateTraits {
   readonly params?: Params
   /** Kinds of content that the model takes; undefined for all kinds. */
   readonly input?: readonly ContentKind[]
+  /** Whether messages may have URLs with an IP address or a private name as host; false by default. */
+  readonly privateUrls?: boolean
   readonly mergeMessages?: boolean
   readonly overflow?: 'drop-oldest'
 }

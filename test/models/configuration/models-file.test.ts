@@ -165,6 +165,24 @@ describe('an invalid models.json', () => {
       '.rename.a',
       'cannot become base_url, with which callers could redirect requests.',
     ],
+    [
+      'a new name that is always refused',
+      { rename: { a: 'chat_template' } },
+      '.rename.a',
+      'cannot become chat_template, with which callers could choose the code, template or weights of the upstream.',
+    ],
+    [
+      'a new name that is refused for some callers',
+      { rename: { a: 'models' } },
+      '.rename.a',
+      'cannot become models, with which callers could choose another model or provider at the upstream.',
+    ],
+    [
+      'a removed parameter that is allowed',
+      { allow: ['chat_template', 'api_base'], rename: { a: 'chat_template' } },
+      '.allow[1]',
+      'names api_base, which no upstream gets from a caller; use "set".',
+    ],
   ]
   const faults: readonly (readonly [what: string, file: unknown, ...faults: readonly (string | RegExp)[]])[] = [
     [
