@@ -290,16 +290,17 @@ function readTraces(text: (name: string) => string | undefined, faults: string[]
 
 /** Reads headers in the format of OpenTelemetry's settings, with percent-encoded values; undefined if they are malformed. */
 function readPairs(text: string | undefined): Record<string, string> | undefined {
-  const found: Record<string, string> = {}
+  const found: [name: string, value: string][] = []
   for (const pair of text?.split(',') ?? []) {
     const [, name, value = ''] = /^([\w-]+)\s*=\s*((?:[!-~][ -~]*)?)$/.exec(pair.trim()) ?? []
     if (name === undefined) return undefined
     try {
-      found[name] = decodeURIComponent(value)
+      const decoded = decodeURIComponent(value)
+      if (decoded !== '' && !fitsHeader.test(decoded)) return undefined
+      found.push([name, decoded])
     } catch {
       return undefined
     }
-    if (found[name] !== '' && !fitsHeader.test(found[name])) return undefined
   }
-  return found
+  return Object.fromEntries(found)
 }

@@ -1,3 +1,4 @@
+import { valueIn } from './fields.ts'
 /** The optional parts of an `ApiError`. */
 export interface ApiErrorDetails {
   /** The path of the faulty request field, such as `messages[0].role`. */
@@ -75,7 +76,7 @@ const frameworkErrors: Readonly<Record<string, readonly [status: number, code: s
 export function toApiError(thrown: unknown): ApiError {
   if (thrown instanceof ApiError) return thrown
   if (isDamage(thrown)) return databaseDamaged(thrown)
-  const known = frameworkErrors[codeOf(thrown)]
+  const known = valueIn(frameworkErrors, codeOf(thrown))
   if (known) {
     const [status, code, message] = known
     return new ApiError(status, code, message, { cause: thrown })

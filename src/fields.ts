@@ -6,8 +6,11 @@ export function isFields(value: unknown): value is Fields {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** The value of an own property. Undefined for an inherited property (`__proto__`, `constructor`). */
-export function valueIn(fields: Fields, name: string): unknown {
+/**
+ * The value of an own property of a table or a document, by a text that may come from outside. Undefined for an inherited property
+ * (`__proto__`, `constructor`).
+ */
+export function valueIn<T>(fields: Readonly<Record<string, T>>, name: string): T | undefined {
   return Object.hasOwn(fields, name) ? fields[name] : undefined
 }
 

@@ -2,6 +2,7 @@ import closeWithGrace from 'close-with-grace'
 import type { FirstStart } from './access/bootstrap.ts'
 import { type Config, ConfigError } from './config.ts'
 import { codeOf } from './errors.ts'
+import { valueIn } from './fields.ts'
 import { boundGarbage, keepNewObjectsApart, releaseIdleMemory } from './garbage.ts'
 import { printNotice } from './print.ts'
 import { type Service, startService } from './service.ts'
@@ -90,7 +91,7 @@ function startError(error: unknown, { host, port }: Config): Error {
     ENOTFOUND: `${host} is not a known host. Set HOST to an address of this machine.`,
     EAI_AGAIN: `${host} is not a known host. Set HOST to an address of this machine.`,
   }
-  const reason = reasons[codeOf(error)]
+  const reason = valueIn(reasons, codeOf(error))
   return reason === undefined ? error : new ConfigError([reason])
 }
 

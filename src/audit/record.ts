@@ -1,3 +1,4 @@
+import { valueIn } from '../fields.ts'
 import type { Prunable } from '../storage/prune.ts'
 import type { Work } from '../work.ts'
 
@@ -117,7 +118,7 @@ export function serviceActor(onRecord?: (record: AuditRecord) => void): Actor {
  */
 export function changesOf(before: Facts | null, after: Facts | null): Pick<AuditEntry, 'before' | 'after'> {
   if (!before || !after) return { before, after }
-  const isChanged = (name: string) => JSON.stringify(before[name]) !== JSON.stringify(after[name])
+  const isChanged = (name: string) => JSON.stringify(valueIn(before, name)) !== JSON.stringify(valueIn(after, name))
   const differing = (facts: Facts): Facts =>
     Object.fromEntries(Object.entries(facts).filter(([name]) => isChanged(name)))
   return { before: differing(before), after: differing(after) }

@@ -1,6 +1,7 @@
 import { mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { codeOf } from '../errors.ts'
+import { valueIn } from '../fields.ts'
 import type { CommandLibrary } from './command-library.ts'
 import { nameOf, type ReadCard, readCardBytes } from './library/card-bytes.ts'
 import { shownDigest } from './library/character.ts'
@@ -57,7 +58,7 @@ export async function readWholeFile(file: string, maxBytes: number): Promise<Buf
       ENOENT: 'There is no such file.',
       EACCES: 'This user may not read it.',
     }
-    throw new Error(reasons[code] ?? `It cannot be read (${code}).`, { cause: error })
+    throw new Error(valueIn(reasons, code) ?? `It cannot be read (${code}).`, { cause: error })
   }
 }
 

@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import type { Clock } from '../clock.ts'
+import { valueIn } from '../fields.ts'
 import { noProxies, type Proxies } from '../proxies.ts'
 import type { AdapterSettings, LlamaCppSettings, OpenAiSettings, UnderstudySettings } from './configuration/settings.ts'
 import { lazily } from './lazy-model.ts'
@@ -60,7 +61,7 @@ function understudyOf(adapter: string): Model {
   if (adapter === 'understudy') return understudy
   return lazily(async () => {
     const { misbehavingUnderstudies } = await import('./understudy/misbehaving-understudies.ts')
-    const model = misbehavingUnderstudies(understudy)[adapter.split('/')[1] ?? '']
+    const model = valueIn(misbehavingUnderstudies(understudy), adapter.split('/')[1] ?? '')
     if (!model) throw new Error(`no understudy ${adapter}`)
     return model
   })

@@ -1,4 +1,5 @@
 import { ApiError, invalidField } from '../errors.ts'
+import { field } from '../fields.ts'
 import type { CompletionRequest } from './completion-request.ts'
 import type { FunctionTool, ToolCall } from './tool-fields.ts'
 
@@ -18,7 +19,7 @@ export function checkTools({ tools, tool_choice: choice }: Pick<CompletionReques
 
 /** Checks that an object has a property with the name of its type. @throws ApiError 400 that names the property */
 export function checkKind(thing: { readonly type: string }, at: string): void {
-  if (Reflect.get(thing, thing.type) !== undefined) return
+  if (field(thing, thing.type) !== undefined) return
   const param = `${at}.${thing.type}`
   throw new ApiError(400, 'missing_field', `The field "${param}" is missing. Send it.`, { param })
 }

@@ -3,6 +3,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { stripTypeScriptTypes } from 'node:module'
 import { posix } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { valueIn } from '../fields.ts'
 
 /** A file of the page. */
 export interface PageFile {
@@ -61,7 +62,7 @@ async function ourFiles(): Promise<PageFile[]> {
   const files: PageFile[] = []
   for (const entry of found.toSorted((one, other) => (pathOf(one) < pathOf(other) ? -1 : 1))) {
     const path = pathOf(entry)
-    const mediaType = mediaTypes[posix.extname(path)]
+    const mediaType = valueIn(mediaTypes, posix.extname(path))
     if (!entry.isFile() || mediaType === undefined || path.endsWith('.d.ts')) continue
     const source = await readFile(new URL(path, browserFolder), 'utf8')
     files.push({ path, mediaType, text: path.endsWith('.ts') ? toScript(path, source) : source })
@@ -108,7 +109,7 @@ function asModule(script: string): string {
 }
 
 function resolved(name: string): URL {
-  return new URL(import.meta.resolve(browserModules[name] ?? name))
+  return new URL(import.meta.resolve(valueIn(browserModules, name) ?? name))
 }
 
 /** The relative imports of a module. */

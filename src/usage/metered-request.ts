@@ -117,17 +117,44 @@ export class MeteredRequest {
   end(end: End): Promise<void> | undefined {
     const outcome = this.#outcome
     if (!outcome.end(end)) return undefined
-    const used = outcome.meter.used(outcome.isFree ? () => 0 : this.#request.promptTokens)
-    const { ledger, onFailure, watch } = this.#options
-    const entry = this.entry(used)
-    const { hasSpendingLimit } = this.#reservation
-    const recorded = hasSpendingLimit ? ledger.finish(entry) : undefined
-    const reported = recorded?.catch((error: unknown) => onFailure(entry.id, error))
-    const settled = this.#reservation.settle(used.promptTokens + used.completionTokens, recorded)
-    if (!recorded) ledger.record(entry)
-    if (outcome.answering) watch?.used(outcome.answering.configuredName, used)
-    if (outcome.answering && outcome.truncated !== null) watch?.truncated(outcome.answering.configuredName)
-    return settled ?? reported
+    // If the tokens cannot be counted, the reserved tokens are spent.
+    let used: Used = { promptTokens: this.#reservation.tokens, completionTokens: 0, isExact: false }
+    let settled: Promise<void> | undefined
+    try {
+      used = outcome.meter.used(outcome.isFree ? () => 0 : this.#request.promptTokens)
+      this.#tellObserver(used)
+    } finally {
+      settled = this.#settle(used)
+    }
+    return settled
+  }
+
+  #tellObserver(used: Used): void {
+    const { answering, truncated } = this.#outcome
+    const { watch } = this.#options
+    if (!answering) return
+    watch?.used(answering.configuredName, used)
+    if (truncated !== null) watch?.truncated(answering.configuredName)
+  }
+
+  /** Records the usage, and settles the reservation however the record ends. @returns the promise of `end` */
+  #settle(used: Used): Promise<void> | undefined {
+    let recorded: Promise<void> | undefined
+    let settled: Promise<void> | undefined
+    try {
+      recorded = this.#record(this.entry(used))
+    } finally {
+      settled = this.#reservation.settle(used.promptTokens + used.completionTokens, recorded)
+    }
+    return settled ?? recorded?.catch((error: unknown) => this.#options.onFailure(this.#request.id, error))
+  }
+
+  /** Records the end. @returns a promise if a limit for a day or a month applies: then the reply waits for the record */
+  #record(entry: LedgerEntry): Promise<void> | undefined {
+    const { ledger } = this.#options
+    if (this.#reservation.hasSpendingLimit) return ledger.finish(entry)
+    ledger.record(entry)
+    return undefined
   }
 
   /** The request's record in the ledger. */

@@ -1,4 +1,5 @@
 import type { ApiError } from '../errors.ts'
+import { valueIn } from '../fields.ts'
 import { isCallersFault } from '../models/faults.ts'
 import { finishReasons } from '../openai/finish-reasons.ts'
 
@@ -16,7 +17,7 @@ const states: Readonly<Record<string, string>> = {
 
 /** The state of a request that failed with this error. */
 export function stateOf(error: ApiError): string {
-  return states[error.code] ?? (isCallersFault(error) ? 'refused' : 'upstream_error')
+  return valueIn(states, error.code) ?? (isCallersFault(error) ? 'refused' : 'upstream_error')
 }
 
 /** All states of requests in the ledger. */

@@ -30,6 +30,8 @@ interface End {
   readonly timeouts?: Readonly<Record<string, number>>
   /** Tokens of prompt and completion, and whether they are exact; `some` stands for an estimate. */
   readonly tokens: readonly [prompt: number | 'some', completion: number | 'some', exact: 0 | 1]
+  /** The status of the reply, if the case is about it. */
+  readonly status?: number
 }
 
 const ends: Readonly<Record<string, End>> = {
@@ -66,6 +68,20 @@ const ends: Readonly<Record<string, End>> = {
     state: 'refused',
     tokens: [0, 0, 0],
   },
+  ...Object.fromEntries(
+    ['constructor', 'toString', 'valueOf', '__proto__'].flatMap((code) =>
+      [false, true].map((stream) => [
+        `a ${stream ? 'stream' : 'whole reply'} that is refused with the code ${code}`,
+        {
+          script: json({ error: { message: 'no', code } }, 400),
+          stream,
+          state: 'refused',
+          tokens: [0, 0, 0],
+          status: 400,
+        } satisfies End,
+      ]),
+    ),
+  ),
   'a whole reply that takes too long': {
     script: hanging,
     stream: false,
@@ -196,7 +212,8 @@ describe.for([
     '$name is settled once, and is not in flight after that',
     async ({ end, model }, { expect }) => {
       const key = await makeLimitedKey(service.dataDirectory, { chat_at_once: 1, ...limits })
-      await ask(service, key, { ...end, model }, upstreams.get(model))
+      const response = await ask(service, key, { ...end, model }, upstreams.get(model))
+      if (end.status !== undefined) expect(response?.status).toBe(end.status)
       const [row] = await settled(key, 1)
       const [prompt, reply, exact] = end.tokens
       expect(row).toMatchObject({

@@ -42,6 +42,17 @@ describe('the outcome of a chat request', () => {
     expect(isFailure(outcome.state)).toBe(failed)
   })
 
+  it.each(Object.getOwnPropertyNames(Object.prototype))('has a state for a failure with the code %s', (code) => {
+    for (const [status, state] of [
+      [400, 'refused'],
+      [502, 'upstream_error'],
+    ] as const) {
+      const outcome = new Outcome()
+      outcome.end(error(status, code))
+      expect(outcome.state).toBe(state)
+    }
+  })
+
   it('is free if the model failed before it sent anything, and not if it failed later or the client left', () => {
     const silent = new Outcome()
     silent.end(error(502, 'upstream_error'))

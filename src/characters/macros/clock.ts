@@ -1,3 +1,5 @@
+import { valueIn } from '../../fields.ts'
+
 /** The time macros without an argument. Their values are in the time zone of the service. */
 const clocks = {
   time: formatter({ hour: 'numeric', minute: '2-digit' }),
@@ -144,7 +146,7 @@ const part = new RegExp(`\\[([^\\]]*)\\]|\\\\(.)|${longestFirst.join('|')}`, 'gs
 function formatDate(now: Date, format: string): string | undefined {
   if (format.length > maxFormatLength) return undefined
   return format.replace(part, (token: string, quoted: string | undefined, escaped: string | undefined) => {
-    const value = tokens[token]
+    const value = valueIn(tokens, token)
     if (typeof value === 'string') return formatDate(now, value) ?? ''
     return quoted ?? escaped ?? String(value?.(now) ?? token)
   })

@@ -1,4 +1,5 @@
 import type { SharedV4ProviderOptions } from '@ai-sdk/provider'
+import { valueIn } from '../../fields.ts'
 import { noProxies } from '../../proxies.ts'
 import type { AiSdkSettings } from '../configuration/settings.ts'
 import type { Model, ModelEvent, ModelRequest } from '../model.ts'
@@ -177,5 +178,5 @@ function toProviderOptions(options: NonNullable<AiSdkSettings['providerOptions']
 /** Merges a request's options for the provider with the operator's options. The operator's value of an option has priority. */
 function withOwn(options: Readonly<SharedV4ProviderOptions>, own: SharedV4ProviderOptions): SharedV4ProviderOptions {
   const names = new Set([...Object.keys(options), ...Object.keys(own)])
-  return Object.fromEntries([...names].map((name) => [name, { ...options[name], ...own[name] }]))
+  return Object.fromEntries([...names].map((name) => [name, { ...valueIn(options, name), ...valueIn(own, name) }]))
 }

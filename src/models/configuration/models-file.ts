@@ -2,7 +2,7 @@ import { type TSchema, Type } from '@sinclair/typebox'
 import { type ValueError, ValueErrorType } from '@sinclair/typebox/errors'
 import { Value, ValuePointer } from '@sinclair/typebox/value'
 import { ConfigError, type Environment, fitsHeader, plainAddress } from '../../config.ts'
-import { type Fields, field, isFields } from '../../fields.ts'
+import { type Fields, field, isFields, valueIn } from '../../fields.ts'
 import { OwnFields, ownFields } from '../../openai/completion-request.ts'
 import { nearest } from '../../text.ts'
 import { adapterProblem } from './adapters.ts'
@@ -143,7 +143,7 @@ function hasUnexpected(text: string): boolean {
 function fillIn(value: unknown, path: string, environment: Environment, faults: string[]): unknown {
   if (typeof value === 'string') {
     return value.replace(/\$\{([A-Za-z_][A-Za-z0-9_]*)\}/g, (match, name: string) => {
-      const found = environment[name]
+      const found = valueIn(environment, name)
       if (found !== undefined && found !== '') return found
       faults.push(fault(path, `names \${${name}}, which the environment does not have`))
       return match

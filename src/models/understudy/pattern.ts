@@ -1,3 +1,4 @@
+import { valueIn } from '../../fields.ts'
 import type { Steps } from '../../work.ts'
 
 /**
@@ -189,7 +190,7 @@ class PatternWalker {
   }
 
   #literal(escaped: string): string {
-    const control = { n: '\n', r: '\r', t: '\t', f: '\f', v: '\v' }[escaped]
+    const control = valueIn({ n: '\n', r: '\r', t: '\t', f: '\f', v: '\v' }, escaped)
     if (control !== undefined) return control
     if (/[A-Za-z0-9]/.test(escaped)) throw new UnknownSyntaxError()
     return escaped
@@ -267,7 +268,7 @@ function lengthOf(text: string): number {
 }
 
 function classOf(escaped: string): ((letter: string) => boolean) | undefined {
-  const test = classes[escaped.toLowerCase()]
+  const test = valueIn(classes, escaped.toLowerCase())
   if (test === undefined) return undefined
   return escaped === escaped.toLowerCase() ? test : (letter) => !test(letter)
 }

@@ -119,11 +119,11 @@ function decodeStep(step: string): string {
 /** Joins two schemas into one schema that requires both. Keywords that cannot be joined are not joined. */
 export function* join(one: Schema, other: Schema): Steps<Schema> {
   yield unitsOfMember * (membersOf(one) + membersOf(other))
-  const joined: Record<string, unknown> = { ...one }
+  const changes: [keyword: string, value: unknown][] = []
   for (const [keyword, value] of Object.entries(other)) {
-    joined[keyword] = Object.hasOwn(one, keyword) ? yield* joinKeyword(keyword, one[keyword], value) : value
+    changes.push([keyword, Object.hasOwn(one, keyword) ? yield* joinKeyword(keyword, one[keyword], value) : value])
   }
-  return joined
+  return { ...one, ...Object.fromEntries(changes) }
 }
 
 function* joinKeyword(keyword: string, one: unknown, other: unknown): Steps<unknown> {

@@ -1,5 +1,5 @@
 import type { ApiError } from '../../errors.ts'
-import { type Fields, field, isFields } from '../../fields.ts'
+import { type Fields, field, isFields, valueIn } from '../../fields.ts'
 import { refusalFrom } from './errors.ts'
 
 /** HTTP statuses by the error types and codes of upstreams, for errors that do not contain a status. */
@@ -50,7 +50,7 @@ function statusOf(error: unknown): number {
     if (number >= 400 && number < 600) return number
   }
   for (const name of named) {
-    const status = typeof name === 'string' && Object.hasOwn(statuses, name) ? statuses[name] : undefined
+    const status = typeof name === 'string' ? valueIn(statuses, name) : undefined
     if (status !== undefined) return status
   }
   return 502

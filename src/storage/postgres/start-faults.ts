@@ -1,4 +1,5 @@
 import { ApiError, codeOf } from '../../errors.ts'
+import { valueIn } from '../../fields.ts'
 import { ConnectFault, DatabaseTimeout, isPoolerRefusal, isTransient, refusedSetting } from './failures.ts'
 
 /** Why a start cannot use its database. */
@@ -100,7 +101,7 @@ export function startFaultOf(error: unknown): StartFault {
   if (refused !== undefined) return permanent(`refuses a setting (${refused}). Take it out of DATABASE_URL`)
   if (codeOf(reason) !== '' && noTls.test(text)) return permanent(wantsTls)
   const [, sqlstate] = poolerMessages.find(([words]) => isPoolerRefusal(reason) && words.test(text)) ?? []
-  if (sqlstate !== undefined) return permanent(byCode[sqlstate] ?? text)
+  if (sqlstate !== undefined) return permanent(valueIn(byCode, sqlstate) ?? text)
   return { says: sentenceOf(reason), isTransient: isTransient(reason) }
 }
 
@@ -120,7 +121,7 @@ function sentenceOf(reason: unknown): string {
   const parameter = code === '42704' ? /"([^"]+)"/.exec(text)?.[1] : undefined
   if (parameter !== undefined) return `does not know the parameter ${parameter}. Take it out of DATABASE_URL`
   const routine = reason instanceof Error && 'routine' in reason ? String(reason.routine) : ''
-  const known = byRoutine[`${code} ${routine}`] ?? byCode[code]
+  const known = valueIn(byRoutine, `${code} ${routine}`) ?? valueIn(byCode, code)
   if (known !== undefined) return known
   if (reason instanceof DatabaseTimeout) return silent
   if (reason instanceof ConnectFault) return `cannot negotiate TLS with this machine (${code}). Its log says why`

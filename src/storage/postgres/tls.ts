@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { isIP, type Socket } from 'node:net'
 import { type ConnectionOptions, connect, getCACertificates, type TLSSocket } from 'node:tls'
 import { codeOf, StorageError } from '../../errors.ts'
+import { valueIn } from '../../fields.ts'
 import { ConnectFault, ConnectionLost, isConnectionGone } from './failures.ts'
 
 /** The TLS that a database's URL asks for. */
@@ -58,7 +59,7 @@ export function takeTls(url: string): UrlWithoutTls {
 }
 
 function modeOf(word: string): Mode {
-  const mode = modes.find((name) => name === word) ?? libraryModes[word]
+  const mode = modes.find((name) => name === word) ?? valueIn(libraryModes, word)
   if (mode !== undefined) return mode
   throw new StorageError(`DATABASE_URL has an sslmode that is not understood; give one of ${modes.join(', ')}.`)
 }

@@ -1,4 +1,5 @@
 import type { AuditEntry } from '../../audit/record.ts'
+import { valueIn } from '../../fields.ts'
 import type { UnfinishedMove } from '../../storage/unfinished-move.ts'
 
 /** A value of a row, the same for both engines. Only the sources of cards and the pieces of cards are bytes. */
@@ -68,7 +69,7 @@ function table(name: string, numbers: string, others: string, key: string): Tabl
   for (const column of numbers.split(' ').filter(Boolean)) columns[column] = 'BIGINT'
   for (const word of others.split(' ')) {
     const [column = '', kind = ''] = word.split(':')
-    columns[column] = kinds[kind] ?? 'TEXT'
+    columns[column] = valueIn(kinds, kind) ?? 'TEXT'
   }
   return { name, key: key.split(' '), columns, batch: 2000 }
 }

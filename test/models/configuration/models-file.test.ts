@@ -35,6 +35,12 @@ test('a fault repeats the file’s own text, and never a value of the environmen
   for (const fault of faults) expect(fault).not.toContain(environment.KEY)
 })
 
+test.each(['constructor', 'toString', '__proto__'])('a property that all objects have is no variable: %s', (name) => {
+  expect(faultsOf({ models: { a: { ...gpt, apiKey: $(name) } } })).toEqual([
+    expect.stringContaining(`models.a.apiKey names ${$(name)}, which the environment does not have`),
+  ])
+})
+
 describe('a valid models.json', () => {
   test('is read with all its settings', () => {
     const models = {

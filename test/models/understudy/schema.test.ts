@@ -141,6 +141,13 @@ describe('valueFor', () => {
     expect(valueFor(both, texts)).toEqual({ size: 6, name: 'Ginger' })
   })
 
+  test('reads no keyword from a __proto__ that is joined, and no format that objects inherit', () => {
+    const inherits: unknown = JSON.parse('{"type":"integer","allOf":[{"__proto__":{"minimum":7}}]}')
+    expect(valueFor(inherits, texts)).toBe(0)
+    for (const format of ['constructor', 'toString', 'valueOf'])
+      expect(valueFor({ type: 'string', format }, texts)).toBe(valueFor({ type: 'string' }, texts))
+  })
+
   test.each([
     [{ type: ['null', 'integer'], minimum: 3 }, 3],
     [{ type: 'integer', exclusiveMaximum: 0 }, -1],

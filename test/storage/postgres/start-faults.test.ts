@@ -336,6 +336,7 @@ describe('(v) sslmode and sslrootcert of the URL do what libpq documents', () =>
       'DATABASE_URL has sslrootcert=system, which asks for sslmode=verify-full.',
     ],
     ['?sslmode=allow', 'localhost', 'DATABASE_URL has an sslmode that is not understood; give one of disable, prefer,'],
+    ['?sslmode=constructor', 'localhost', 'DATABASE_URL has an sslmode that is not understood; give one of disable,'],
     [
       '?sslmode=verify-full&sslrootcert=/nowhere/root.pem',
       'localhost',

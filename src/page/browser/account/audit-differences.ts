@@ -1,5 +1,6 @@
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
+import { ownValue } from '../base/own-value.ts'
 import { formatMoment, formatNumber } from '../ui/format.ts'
 import { moments, nothings, wordsOfFact } from './audit-words.ts'
 import { Name, shown } from './names.ts'
@@ -84,7 +85,7 @@ interface ValueProps {
 function Value({ name, value, other }: ValueProps): VNode {
   if (Array.isArray(value)) return html`<${List} values=${value} others=${Array.isArray(other) ? other : value} />`
   if (value === undefined) return html`<span class="faint">–</span>`
-  if (value === null) return html`<span class="faint">${nothings[name] ?? 'none'}</span>`
+  if (value === null) return html`<span class="faint">${ownValue(nothings, name) ?? 'none'}</span>`
   if (typeof value === 'number')
     return html`<span>${moments.has(name) ? formatMoment(value) : formatNumber(value)}</span>`
   return html`<${Name} text=${typeof value === 'string' ? value : JSON.stringify(value)} />`

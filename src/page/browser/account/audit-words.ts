@@ -1,3 +1,4 @@
+import { ownValue } from '../base/own-value.ts'
 /** The audited actions with their titles, in groups. */
 export const actionGroups: readonly (readonly [string, readonly (readonly [string, string])[]])[] = [
   [
@@ -80,8 +81,8 @@ const facts: Readonly<Record<string, string>> = {
 /** The title of a field. The name of a nested field contains dots. */
 export function wordsOfFact(name: string): string {
   const [whole = '', ...within] = name.split('.')
-  if (within.length > 0) return `${facts[whole] ?? sentence(whole)}: ${within.join('.').replaceAll('_', ' ')}`
-  return facts[name] ?? sentence(name)
+  if (within.length > 0) return `${ownValue(facts, whole) ?? sentence(whole)}: ${within.join('.').replaceAll('_', ' ')}`
+  return ownValue(facts, name) ?? sentence(name)
 }
 
 function sentence(name: string): string {

@@ -3,6 +3,7 @@ import { html } from 'htm/preact'
 import type { VNode } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import uPlot from 'uplot'
+import { ownValue } from '../base/own-value.ts'
 import { formatNumber } from '../ui/format.ts'
 import { formatDay, formatShortDay } from './period.ts'
 import type { UsageDay } from './usage-lines.ts'
@@ -88,7 +89,7 @@ function wordsOf(day: UsageDay): string {
 function dayForKey(key: string, from: number | null, last: number): number | undefined {
   if (key === 'Home') return 0
   if (key === 'End') return last
-  const step = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -7, PageUp: 7 }[key]
+  const step = ownValue({ ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -7, PageUp: 7 }, key)
   if (step === undefined) return undefined
   // At first the slider is at the last day, so the first key press chooses the last day.
   return from === null ? last : Math.max(0, Math.min(last, from + step))

@@ -1,3 +1,4 @@
+import { ownValue } from '../base/own-value.ts'
 import { formatBytes, formatNumber } from '../ui/format.ts'
 
 /** The titles of the limits, in the order in which they are shown. */
@@ -19,7 +20,7 @@ export const limitNames: readonly string[] = Object.keys(titles)
  * The title of a limit. A newer service may send a limit that this page does not know. Then the title is the name of the limit.
  */
 export function titleOf(limit: string): string {
-  return titles[limit] ?? limit
+  return ownValue(titles, limit) ?? limit
 }
 
 /** Formats the value of a limit, or the used part of the limit. */

@@ -3,6 +3,7 @@ import { html } from 'htm/preact'
 import type { VNode } from 'preact'
 import { ask } from '../base/api.ts'
 import { characterPath } from '../base/character-path.ts'
+import { ownValue } from '../base/own-value.ts'
 import { addressOf, goTo } from '../base/route.ts'
 import { may } from '../base/session.ts'
 import { copy } from '../ui/copy.ts'
@@ -145,7 +146,7 @@ const specs: Readonly<Record<string, string>> = {
 export function Facts({ details }: { readonly details: Omit<Details, 'greetings'> }): VNode {
   const { name, digest, spec, lore_entries: lore, regexes, remote_assets: remote, model, created, updated } = details
   const rows: readonly (readonly [title: string, value: unknown])[] = [
-    ['Card', specs[spec] ?? clip(spec, 40)],
+    ['Card', ownValue(specs, spec) ?? clip(spec, 40)],
     ['Lore entries', formatNumber(lore)],
     ['Regular expressions', formatNumber(regexes)],
     ['Own system prompt', details.has_system_prompt ? 'yes' : 'no'],

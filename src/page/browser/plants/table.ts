@@ -2,6 +2,7 @@ import { signal } from '@preact/signals'
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
 import { useEffect } from 'preact/hooks'
+import { ownValue } from '../base/own-value.ts'
 import { type RowWindow, rowsInSight, useRowWindow } from '../ui/row-window.ts'
 import type { Plant } from './plant.ts'
 
@@ -128,7 +129,7 @@ function press(
 ): void {
   const plant = plants[chosen]
   if (!plant || event.target !== event.currentTarget || event.altKey || event.metaKey) return
-  const move = moves[event.key]
+  const move = ownValue(moves, event.key)
   if (move) {
     const inSight = Math.max(1, Math.floor(window.size.value.height / rowHeight) - 2)
     activate(Math.max(0, Math.min(plants.length - 1, move(chosen, plants.length, inSight))), window)

@@ -1,5 +1,6 @@
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
+import { ownValue } from '../base/own-value.ts'
 import { formatNumber } from '../ui/format.ts'
 import { clip } from '../ui/long-text.ts'
 import type { Lore } from './prompt.ts'
@@ -48,7 +49,7 @@ function Row({ lore }: { readonly lore: Lore }): VNode {
     <tr class=${fired ? 'fired' : 'left-out'}>
       <th scope="row"><bdi>${clip(entry) || 'without a name'}</bdi><br /><small class="faint"><bdi>${clip(book) || 'lorebook without a name'}</bdi></small></th>
       <td>
-        <div><span class="mark" aria-hidden="true">${fired ? '✓' : '✗'}</span> ${fired ? 'In the prompt' : html`Left out: ${reasons[dropped ?? ''] ?? clip(dropped ?? 'no reason is known')}`}</div>
+        <div><span class="mark" aria-hidden="true">${fired ? '✓' : '✗'}</span> ${fired ? 'In the prompt' : html`Left out: ${ownValue(reasons, dropped ?? '') ?? clip(dropped ?? 'no reason is known')}`}</div>
         <${Keys} lore=${lore} />
       </td>
       <td class="number">${formatNumber(tokens)}</td>

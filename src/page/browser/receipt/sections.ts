@@ -1,6 +1,7 @@
 import { useSignal } from '@preact/signals'
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
+import { ownValue } from '../base/own-value.ts'
 import { formatNumber, formatShare } from '../ui/format.ts'
 import { clip } from '../ui/long-text.ts'
 import type { Prompt, SectionTokens } from './prompt.ts'
@@ -80,5 +81,5 @@ function withRest({ total, sections }: Prompt['tokens']): readonly SectionTokens
  * section.
  */
 function titleOf({ section }: SectionTokens): string {
-  return titles[section] ?? clip(section.replaceAll('_', ' '))
+  return ownValue(titles, section) ?? clip(section.replaceAll('_', ' '))
 }

@@ -1,5 +1,6 @@
 import { Lexer, type Token, type Tokens } from 'marked'
 import type { ComponentChild } from 'preact'
+import { ownValue } from '../base/own-value.ts'
 import { nodesOf, plainNode } from './markdown-nodes.ts'
 
 /** The characters that are lexed in one step. A slow phone can lex this number in a frame. */
@@ -44,7 +45,7 @@ export class MarkdownReader {
     const text = isWhole ? given : wholeLines(given)
     const window = text.slice(start, start + windowLength)
     const tokens = this.#lex(window)
-    const longest = maxBlockLengths[tokens?.[0]?.type ?? ''] ?? windowLength
+    const longest = ownValue(maxBlockLengths, tokens?.[0]?.type ?? '') ?? windowLength
     const isOneBlock = tokens !== undefined && withoutLastBlock(tokens).length === 0
     if (!isOneBlock || longest <= windowLength || start + windowLength >= text.length) {
       return this.#take(tokens, window, { text, start, isWhole })
