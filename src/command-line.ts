@@ -2,6 +2,7 @@ import { type Command, CommanderError } from 'commander'
 import { addAccountCommands } from './access/account-commands.ts'
 import { addKeyCommands } from './access/key-commands.ts'
 import { addAuditCommand } from './audit/commands.ts'
+import { commandLine } from './audit/record.ts'
 import { addCharacterCommands } from './characters/commands.ts'
 import { addCardTestCommand } from './chat/commands.ts'
 import { PlainCommand } from './command.ts'
@@ -55,7 +56,8 @@ function createProgram(environment: Environment, serve: () => Promise<void>): Co
   program.command('serve').description('run the service; this is the default command').action(serve)
   const withStores = async <T>(work: (stores: Stores) => Promise<T>): Promise<T> => {
     const { openStores } = await import('./stores/open.ts')
-    const stores = await openStores(config())
+    // Only the service makes a database. A command with a mistyped DATA_DIR would report an empty one as the operator's.
+    const stores = await openStores(config(), commandLine, false)
     try {
       return await work(stores)
     } finally {

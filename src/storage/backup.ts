@@ -13,7 +13,16 @@ import {
   syncFile,
   syncFolder,
 } from './copy.ts'
-import { makeWritable, newerVersion, prepareFolder, sentenceOf, unwritable, writeProblem } from './data-folder.ts'
+import {
+  makeWritable,
+  newerVersion,
+  noDatabase,
+  prepareFolder,
+  requireDatabase,
+  sentenceOf,
+  unwritable,
+  writeProblem,
+} from './data-folder.ts'
 import { appliedMigrations, migrations, unknownMigrations } from './migrations.ts'
 import { realPathOf } from './real-path.ts'
 import { isWindows } from './rights.ts'
@@ -41,8 +50,7 @@ export interface Restored {
  */
 export function backUp(databasePath: string, file: string): RowCounts {
   const target = resolve(file)
-  if (!existsSync(databasePath))
-    throw new StorageError(`There is no database ${databasePath} to back up. Check DATA_DIR.`)
+  requireDatabase(databasePath)
   if (existsSync(target)) throw new StorageError(`${target} exists already. Name a file that does not exist.`)
   const database = openSource(databasePath)
   try {
@@ -253,11 +261,12 @@ function openSource(path: string): Database.Database {
   try {
     database = new Database(path)
     database.pragma('busy_timeout = 5000')
-    // Only a read shows that the file, or a file beside it, cannot be used.
-    database.prepare('SELECT 1 FROM sqlite_schema').get()
+    // Only a read shows that the file, or a file beside it, cannot be used. An empty file has no migrations.
+    if (!appliedMigrations(database)) throw noDatabase(path)
     return database
   } catch (error) {
     database?.close()
+    if (error instanceof StorageError) throw error
     const reason = error instanceof Error ? error.message : String(error)
     throw (
       unwritable(dirname(path), error) ??

@@ -1,4 +1,4 @@
-import { accessSync, constants, existsSync, mkdirSync, opendirSync } from 'node:fs'
+import { accessSync, constants, existsSync, mkdirSync, opendirSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { codeOf, isDamage, StorageError } from '../errors.ts'
 import { printableLines } from '../print.ts'
@@ -11,6 +11,23 @@ export function newerVersion(database: string, unknown: readonly string[], wayOu
   return new StorageError(
     `${database} was written by a newer version of Conservatory (it has ${unknown.join(', ')}). ${wayOut}`,
   )
+}
+
+/** The error for a database that does not exist, and that only the service, a restore or a move makes. */
+export function noDatabase(path: string): StorageError {
+  return new StorageError(
+    `There is no database in the folder ${dirname(path)}. Set DATA_DIR to the data folder of the service, or start the service, which makes a database.`,
+  )
+}
+
+/** @throws StorageError when there is no file under the path of a database, or this user may not look there */
+export function requireDatabase(path: string): void {
+  try {
+    if (statSync(path, { throwIfNoEntry: false })) return
+  } catch (error) {
+    throw unwritable(dirname(path), error) ?? noDatabase(path)
+  }
+  throw noDatabase(path)
 }
 
 /**

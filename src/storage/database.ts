@@ -4,7 +4,7 @@ import Database from 'better-sqlite3'
 import { codeOf, isDamage, StorageError, StorageNotReady } from '../errors.ts'
 import { unixSeconds } from '../time.ts'
 import { openToRead } from './copy.ts'
-import { newerVersion, prepareFolder, unwritable } from './data-folder.ts'
+import { newerVersion, noDatabase, prepareFolder, requireDatabase, unwritable } from './data-folder.ts'
 import { appliedMigrations, type Migration, migrations, type OnMigrated, unknownMigrations } from './migrations.ts'
 import { copyVerified } from './verified-copy.ts'
 import { keptLogBytes } from './wal.ts'
@@ -13,14 +13,17 @@ import { inTransaction, waitAsCommands } from './write-lock.ts'
 /**
  * Opens the database file for reading and writing, and brings its schema up to date. A database with an older schema is first
  * backed up into the folder `backups` beside it.
- * @throws StorageError when the database cannot be opened, or when a newer version has migrated the database; a
+ * @param mayCreate whether a database that does not exist is created, with its folder
+ * @throws StorageError when the database cannot be opened or may not be created, or when a newer version has migrated the database; a
  *   `StorageNotReady` when another program has locked the database
  */
 export function openDatabase(
   path: string,
   history: readonly Migration[] = migrations,
   onMigrated?: OnMigrated<Database.Database, void>,
+  mayCreate = true,
 ): Database.Database {
+  if (!mayCreate) requireDatabase(path)
   prepareFolder(dirname(path))
   // SQLite reports a folder with the same error as a file that this user may not read.
   if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) {
@@ -28,9 +31,11 @@ export function openDatabase(
   }
   let database: Database.Database | undefined
   try {
-    database = new Database(path)
+    database = new Database(path, { fileMustExist: !mayCreate })
     // The timeout comes first, because every later statement may have to wait for another process. WAL comes before any write.
     waitAsCommands(database)
+    // An empty file has no migrations.
+    if (!mayCreate && !appliedMigrations(database)) throw noDatabase(path)
     database.pragma('journal_mode = WAL')
     // In WAL mode, any setting below FULL would let a power cut undo acknowledged commits.
     database.pragma('synchronous = FULL')
@@ -41,20 +46,25 @@ export function openDatabase(
     return database
   } catch (error) {
     database?.close()
-    if (error instanceof StorageError) throw error
-    if (error instanceof Error && isDamage(error)) throw damagedFile(path, error)
-    if (codeOf(error) === 'SQLITE_READONLY_DBMOVED')
-      throw new StorageError(`The database ${path} was replaced while it was opened. Try again.`, { cause: error })
-    const refusal = unwritable(dirname(path), error)
-    if (refusal) throw refusal
-    if (codeOf(error).startsWith('SQLITE_BUSY')) {
-      throw new StorageNotReady(`The database ${path} is held by another program. End that program, and try again.`, {
-        cause: error,
-      })
-    }
-    const reason = error instanceof Error ? error.message : String(error)
-    throw new StorageError(`The database ${path} cannot be opened: ${reason}.`, { cause: error })
+    throw openingError(path, error)
   }
+}
+
+/** The error for a failed opening, with a sentence that says what to change. */
+function openingError(path: string, error: unknown): StorageError {
+  if (error instanceof StorageError) return error
+  if (error instanceof Error && isDamage(error)) return damagedFile(path, error)
+  if (codeOf(error) === 'SQLITE_READONLY_DBMOVED')
+    return new StorageError(`The database ${path} was replaced while it was opened. Try again.`, { cause: error })
+  const refusal = unwritable(dirname(path), error)
+  if (refusal) return refusal
+  if (codeOf(error).startsWith('SQLITE_BUSY')) {
+    return new StorageNotReady(`The database ${path} is held by another program. End that program, and try again.`, {
+      cause: error,
+    })
+  }
+  const reason = error instanceof Error ? error.message : String(error)
+  return new StorageError(`The database ${path} cannot be opened: ${reason}.`, { cause: error })
 }
 
 function damagedFile(path: string, cause: Error): StorageError {

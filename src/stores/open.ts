@@ -25,10 +25,15 @@ export function watchForDamage(stores: Stores, damage: Damage): Stores {
 /**
  * Opens the stores that the settings name: a PostgreSQL database for all replicas, or the SQLite file in the data folder.
  * @param by the actor in the audit record of a migration
+ * @param mayCreate whether a database that does not exist is created, with its tables
  * @throws StorageError with one clear sentence when the stores cannot be opened
  */
-export async function openStores({ databasePath, databaseUrl }: Config, by: Actor = commandLine): Promise<Stores> {
-  if (databaseUrl === undefined) return openSqliteStores(databasePath, by)
+export async function openStores(
+  { databasePath, databaseUrl }: Config,
+  by: Actor = commandLine,
+  mayCreate = true,
+): Promise<Stores> {
+  if (databaseUrl === undefined) return openSqliteStores(databasePath, by, mayCreate)
   const { openPostgresStores } = await import('./postgres.ts')
-  return openPostgresStores(databaseUrl, by)
+  return openPostgresStores(databaseUrl, by, mayCreate)
 }

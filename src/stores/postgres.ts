@@ -20,14 +20,16 @@ import { ledgerQueue, type Stores } from './stores.ts'
 
 /**
  * Opens the stores over PostgreSQL, or over an engine with PostgreSQL's protocol, and brings the schema up to date.
+ * @param mayCreate whether tables are created in a database without tables
  * @throws StorageError when the database cannot be used, or has an unfinished move. The message is one line with the host and
  *   without the password
  */
-export async function openPostgresStores(url: string, by: Actor = commandLine): Promise<Stores> {
+export async function openPostgresStores(url: string, by: Actor = commandLine, mayCreate = true): Promise<Stores> {
   let migrated: AuditRecord | undefined
-  const database = await connectPostgres(url, 'DATABASE_URL', async (sql, before, after) => {
+  const onMigrated = async (sql: Transaction, before: string, after: string) => {
     migrated = await writeRecord(sql, by, globalEntry('database.migrated', { schema: before }, { schema: after }))
-  })
+  }
+  const database = await connectPostgres(url, 'DATABASE_URL', onMigrated, mayCreate)
   if (migrated) by.onRecord?.(migrated)
   try {
     refuseUnfinishedMove(await unfinishedMoveIn(database), `at ${database.place}`)

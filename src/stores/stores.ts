@@ -1,3 +1,4 @@
+import type { Database } from 'better-sqlite3'
 import type { AccessStore } from '../access/access.ts'
 import { SqliteAccessStore } from '../access/sqlite.ts'
 import { globalEntry, recordRestore } from '../audit/database-entries.ts'
@@ -69,13 +70,15 @@ export interface Stores {
 
 /**
  * Opens the stores over the SQLite file at this path.
+ * @param mayCreate whether a database that does not exist is created
  * @throws StorageError when the file or its folder cannot be used, or has an unfinished move
  */
-export function openSqliteStores(path: string, by: Actor = commandLine): Stores {
+export function openSqliteStores(path: string, by: Actor = commandLine, mayCreate = true): Stores {
   const records: AuditRecord[] = []
-  const database = openDatabase(path, migrations, (sql, before, after) => {
+  const onMigrated = (sql: Database, before: string, after: string) => {
     records.push(writeRecord(sql, by, globalEntry('database.migrated', { schema: before }, { schema: after })))
-  })
+  }
+  const database = openDatabase(path, migrations, onMigrated, mayCreate)
   for (const record of records) by.onRecord?.(record)
   try {
     refuseUnfinishedMove(unfinishedMoveInFile(database), path)

@@ -10,7 +10,7 @@ import { compileCache, conservatory, type Ended } from '../support/command.ts'
 import { eventually } from '../support/eventually.ts'
 import { spawnService } from '../support/process.ts'
 import { serviceForThisTest, temporaryFolder } from '../support/service.ts'
-import { openStoresOf } from '../support/test-database.ts'
+import { makeDatabase, openStoresOf } from '../support/test-database.ts'
 
 interface Here {
   readonly folder: string
@@ -19,11 +19,12 @@ interface Here {
   readonly file: (name: string, text: string | Uint8Array) => string
 }
 
-function commandsForThisTest(): Here {
+async function commandsForThisTest(): Promise<Here> {
   const { path, remove } = temporaryFolder()
   onTestFinished(remove)
   const folder = join(path, 'data')
   mkdirSync(folder)
+  await makeDatabase(folder)
   return {
     folder,
     run: (...args) => conservatory(['characters', ...args], { DATA_DIR: folder }),
@@ -44,7 +45,7 @@ function hexOf(text: string): string {
 
 describe('characters import', () => {
   test('writes cards into the folder, under file names made of their digests, never from the card', async () => {
-    const { folder, run, file } = commandsForThisTest()
+    const { folder, run, file } = await commandsForThisTest()
     const [moss, evil] = [cardText('Moss'), cardText('../../evil')]
     const ended = await run('import', file('moss.txt', moss), file('evil.json', evil))
     expect(ended).toMatchObject({ code: 0, stdout: '' })
@@ -77,7 +78,7 @@ describe('characters import', () => {
   })
 
   test('writes nothing if one of the cards is faulty, and names each fault', async () => {
-    const { folder, run, file } = commandsForThisTest()
+    const { folder, run, file } = await commandsForThisTest()
     const files = [
       file('fine.json', cardText('Fine')),
       file('broken.json', '{"CANARY'),
@@ -98,7 +99,7 @@ describe('characters import', () => {
   test('with --account adds uploads to the account, and a running service plays them', async () => {
     const service = await serviceForThisTest()
     const key = await service.makeKey('ann', ['chat'])
-    const { file } = commandsForThisTest()
+    const { file } = await commandsForThisTest()
     const run = (...args: readonly string[]) =>
       conservatory(['characters', ...args], { DATA_DIR: service.dataDirectory })
     const path = file('moss.json', cardText('Moss', { first_mes: 'Damp hello.' }))
@@ -135,7 +136,7 @@ describe('characters import', () => {
 
 describe('characters export', () => {
   test('prints the bytes of a card, or one sentence with the reason why not', async () => {
-    const { run, file } = commandsForThisTest()
+    const { run, file } = await commandsForThisTest()
     const fern = readFileSync(join(starterFolder, 'fern.json'), 'utf8')
     expect(await run('export', 'Fern')).toEqual({ code: 0, stdout: fern, stderr: '' })
     expect(await run('export', `fern@sha256:${hexOf(fern)}`, '--format', 'json')).toMatchObject({
@@ -155,7 +156,7 @@ describe('characters export', () => {
 
 describe('characters check', () => {
   test('reports for every file its content, its ignored fields and its faults', async () => {
-    const { run, file } = commandsForThisTest()
+    const { run, file } = await commandsForThisTest()
     const tests = [{ messages: [{ role: 'user', content: 'x' }], expect: { includes: ['y'] } }, { messages: [] }]
     const files = [
       file('fine.json', cardText('Fi\u001b[31mne', { first_mes: 'Hi', extensions: { conservatory: { tests } } })),
@@ -193,7 +194,7 @@ describe('characters check', () => {
 
 describe('characters list', () => {
   test('prints no control characters to a terminal', async () => {
-    const { run, file } = commandsForThisTest()
+    const { run, file } = await commandsForThisTest()
     await run('import', file('evil.json', cardText('\u001b[31mred\u202e', { tags: ['\u0007'], creator: 'c' })))
     const { stdout } = await run('list')
     expect(stdout).toContain('\\u001b[31mred\\u202e')
@@ -206,7 +207,7 @@ describe('characters test', () => {
   test.each(['Fern', 'Bolt', 'Tolliver', 'Captain Vesper'])(
     '%s passes its own tests with the understudy',
     async (name) => {
-      const { run } = commandsForThisTest()
+      const { run } = await commandsForThisTest()
       const ended = await run('test', name, '--model', 'understudy', '--json')
       const results: { passed: boolean; faults: string[] }[] = JSON.parse(ended.stdout)
       expect(results.flatMap(({ faults }) => faults)).toEqual([])
@@ -226,7 +227,7 @@ describe('characters test', () => {
   })
 
   test('prints a table, and exits with 1 when a test fails; an error of the model is a failed test', async () => {
-    const { run, file } = commandsForThisTest()
+    const { run, file } = await commandsForThisTest()
     const ask = (content: string, expect: object) => ({ messages: [{ role: 'user', content }], expect })
     const tests = [
       ask('Are you ever bored?', { includes: ['DAMP'], matches: ['^Damp'], excludes: ['dry'] }),
@@ -316,7 +317,7 @@ function testReading(expect: object) {
 }
 
 test('the service logs the number of characters and each unreadable file after its start, and reads all again on SIGHUP', async () => {
-  const { folder, file } = commandsForThisTest()
+  const { folder, file } = await commandsForThisTest()
   mkdirSync(join(folder, 'characters'))
   file('data/characters/moss.json', cardText('Moss'))
   // The old modification time shows that the file is not half written.
@@ -341,7 +342,7 @@ test('the service logs the number of characters and each unreadable file after i
 })
 
 test('another process can open the database after a command', async () => {
-  const { folder, run } = commandsForThisTest()
+  const { folder, run } = await commandsForThisTest()
   expect((await run('list')).code).toBe(0)
   await (await openStoresOf(folder)).close()
 })

@@ -4,6 +4,7 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { compileCache, conservatory } from '../support/command.ts'
 import { spawnService } from '../support/process.ts'
 import { temporaryFolder } from '../support/service.ts'
+import { makeDatabase } from '../support/test-database.ts'
 
 /** Makes two empty folders, and a function that writes a file into one of them. */
 function twoFolders() {
@@ -109,6 +110,7 @@ describe('CONFIG_DIR', () => {
     writeFileSync(fir, JSON.stringify(card('Fir', 'new')))
     writeFileSync(moss, JSON.stringify(card('Moss', 'new')))
     const before = readFileSync(taken, 'utf8')
+    await makeDatabase(settings.DATA_DIR)
     expect(await conservatory(['characters', 'import', fir], settings)).toMatchObject({ code: 0 })
     expect(readdirSync(join(settings.DATA_DIR, 'characters'))).toHaveLength(1)
     const refused = await conservatory(['characters', 'import', moss, '--replace'], settings)

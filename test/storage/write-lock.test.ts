@@ -6,11 +6,13 @@ import { expect, it, onTestFinished } from 'vitest'
 import { conservatory } from '../support/command.ts'
 import { folderForThisTest } from '../support/preset-service.ts'
 import { compileCache, projectFolder } from '../support/process.ts'
+import { makeDatabase } from '../support/test-database.ts'
 
 /** A data folder with an account, and another connection that has the write lock of the database. */
 async function writtenFolder() {
   const folder = folderForThisTest()
   const settings = { DATA_DIR: folder }
+  await makeDatabase(folder)
   expect(await conservatory(['accounts', 'create', 'ann'], settings)).toMatchObject({ code: 0 })
   const writer = new Database(join(folder, 'conservatory.db'))
   onTestFinished(() => void writer.close())

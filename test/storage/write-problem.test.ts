@@ -1,7 +1,9 @@
 import { execFileSync } from 'node:child_process'
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { ApiError, StorageError } from '../../src/errors.ts'
 import { sentenceOf, unwritable } from '../../src/storage/data-folder.ts'
+import { openDatabase } from '../../src/storage/database.ts'
 import { compileCache } from '../support/command.ts'
 import { projectFolder } from '../support/process.ts'
 import { temporaryFolder } from '../support/service.ts'
@@ -55,6 +57,7 @@ describe.skipIf(process.platform !== 'linux')('stdout that takes nothing', () =>
       })
     }
     try {
+      openDatabase(join(path, 'conservatory.db')).close()
       run('accounts create ann')
       expect(run('keys create --account ann --scopes chat > /dev/full')).toMatch(
         /^Not everything could be printed on stdout: ENOSPC: .+\.\nThe key (cv_\w{4}) is made, but could not be shown\. Revoke it: conservatory keys revoke \1\nexit 1\n$/,

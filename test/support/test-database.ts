@@ -30,9 +30,14 @@ export async function settingsOf(dataDirectory: string): Promise<Readonly<Record
   return { DATA_DIR: dataDirectory, ...(databaseUrl === undefined ? {} : { DATABASE_URL: databaseUrl }) }
 }
 
-/** Opens the stores of a data folder, as a command does while the service runs. The caller closes them. */
+/** Opens the stores of a data folder beside the service, or without a service. The caller closes them. */
 export async function openStoresOf(dataDirectory: string): Promise<Stores> {
   return openStores(readConfig(await settingsOf(dataDirectory)))
+}
+
+/** Makes the database of a data folder, as the first start of the service does, but without accounts. */
+export async function makeDatabase(dataDirectory: string): Promise<void> {
+  await (await openStoresOf(dataDirectory)).close()
 }
 
 /** Opens the stores of a data folder, and closes them at the end of the running test. */

@@ -2,7 +2,7 @@ import { codeOf, StorageError, StorageNotReady } from '../../errors.ts'
 import type { OnMigrated } from '../migrations.ts'
 import { PostgresDatabase, type Transaction } from './database.ts'
 import { isConnectionLoss, refusedSetting, Unconfirmed } from './failures.ts'
-import { migratePostgres } from './migrate.ts'
+import { hasMigrations, migratePostgres } from './migrate.ts'
 import { postgresMigrations } from './migrations.ts'
 import { reasonOf, startFaultOf } from './start-faults.ts'
 
@@ -17,6 +17,7 @@ const noTransactions =
 /**
  * Opens the database of a URL, and brings its schema up to date.
  * @param setting the setting or option that has the URL, for messages
+ * @param mayCreate whether tables are created in a database without tables
  * @throws StorageError when the database cannot be used; a `StorageNotReady` when a retry may help. The message is one line, with
  *   the hosts of the URL, and without name and password
  */
@@ -24,11 +25,13 @@ export async function connectPostgres(
   url: string,
   setting = 'DATABASE_URL',
   onMigrated?: OnMigrated<Transaction, Promise<void>>,
+  mayCreate = true,
 ): Promise<PostgresDatabase> {
   const database = openPostgres(url, setting)
   try {
     await database.detectPooler()
     await refuseOldServer(database)
+    if (!mayCreate) await requireTables(database, setting)
     await migratePostgres(database, postgresMigrations, onMigrated)
     return database
   } catch (error) {
@@ -40,6 +43,17 @@ export async function connectPostgres(
     const sentence = `The database at ${database.place} ${says.replace('DATABASE_URL', setting)}.`
     throw isTransient ? new StorageNotReady(sentence) : new StorageError(sentence)
   }
+}
+
+/**
+ * @param setting the setting or option that has the URL of the database
+ * @throws StorageError when no service and no move has made tables in the database
+ */
+export async function requireTables(database: PostgresDatabase, setting: string): Promise<void> {
+  if (await hasMigrations(database)) return
+  throw new StorageError(
+    `The database at ${database.place} has no tables of Conservatory. Check ${setting}, or start the service, which makes the tables.`,
+  )
 }
 
 /**

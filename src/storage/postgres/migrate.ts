@@ -163,6 +163,16 @@ async function prepare(database: PostgresDatabase): Promise<void> {
   }
 }
 
+/** Whether a service, or a move, has made tables in a database. */
+export function hasMigrations(database: PostgresDatabase): Promise<boolean> {
+  return database.read(async (sql) => {
+    const tables = await sql`
+      SELECT table_name FROM information_schema.tables
+      WHERE table_schema = current_schema() AND table_name = 'migrations'`
+    return tables.length > 0 && (await sql`SELECT name FROM migrations LIMIT 1`).length > 0
+  })
+}
+
 async function isPrepared(sql: Queries): Promise<boolean> {
   const rows = await sql`
     SELECT column_name FROM information_schema.columns

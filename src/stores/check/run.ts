@@ -1,8 +1,9 @@
-import { existsSync } from 'node:fs'
 import type { Config } from '../../config.ts'
 import { isDamage, StorageError } from '../../errors.ts'
 import { print, printJson, printNotice } from '../../print.ts'
 import { openToRead } from '../../storage/copy.ts'
+import { noDatabase, requireDatabase } from '../../storage/data-folder.ts'
+import { appliedMigrations } from '../../storage/migrations.ts'
 import { counted } from '../../text.ts'
 import { check, damage } from './check.ts'
 import type { Finding } from './rules.ts'
@@ -30,10 +31,12 @@ export async function runCheck({ databasePath, databaseUrl }: Config, json: true
 }
 
 async function* checkFile(path: string): AsyncIterable<Finding> {
-  if (!existsSync(path)) throw new StorageError(`There is no database ${path} to check. Check DATA_DIR.`)
+  requireDatabase(path)
   try {
     const database = openToRead(path)
     try {
+      // An empty file has no migrations.
+      if (!appliedMigrations(database)) throw noDatabase(path)
       yield* check(sqliteToCheck(database, path))
     } finally {
       database.close()
@@ -45,7 +48,7 @@ async function* checkFile(path: string): AsyncIterable<Finding> {
 }
 
 async function* checkServer(url: string): AsyncIterable<Finding> {
-  const { openPostgres } = await import('../../storage/postgres/connect.ts')
+  const { openPostgres, requireTables } = await import('../../storage/postgres/connect.ts')
   const { startFaultOf } = await import('../../storage/postgres/start-faults.ts')
   const { postgresToCheck } = await import('./postgres.ts')
   // `first` has the time limit of a request, so the check of an unreachable server fails soon. `database` has the long limit.
@@ -53,6 +56,7 @@ async function* checkServer(url: string): AsyncIterable<Finding> {
   let database = first
   try {
     await first.detectPooler()
+    await requireTables(first, 'DATABASE_URL')
     database = openPostgres(url, 'DATABASE_URL', { timeoutMs: statementTimeoutMs, isPooled: first.isPooled })
     yield* check(await postgresToCheck(database, printNotice))
   } catch (error) {

@@ -18,7 +18,7 @@ const statementTimeoutMs = 600_000
  */
 export async function openPostgresForMove(url: string, option: string): Promise<MovableDatabase> {
   // The probe fails soon when the server cannot be reached. `database` waits for slow statements and short outages.
-  const probe = await connectPostgres(url, option)
+  const probe = await connectPostgres(url, option, undefined, option === '--to')
   await probe.close()
   const database = new PostgresDatabase(url, statementTimeoutMs, probe.isPooled)
   const databaseName = /^[a-z]+:\/\/[^/]*\/([^?]*)/.exec(url)?.[1] ?? ''

@@ -7,6 +7,7 @@ import { writeRecord } from '../../audit/sqlite.ts'
 import { StorageError } from '../../errors.ts'
 import { prepareFolder } from '../../storage/data-folder.ts'
 import { openDatabase } from '../../storage/database.ts'
+import { migrations } from '../../storage/migrations.ts'
 import { lockForServing } from '../../storage/serve-lock.ts'
 import { unfinishedMoveInFile } from '../../storage/unfinished-move.ts'
 import { type MovableDatabase, quoted, type Row, readStatement, type Table, type Value } from './tables.ts'
@@ -22,7 +23,7 @@ export function openSqliteForMove(file: string, isSource: boolean): MovableDatab
   const lock = lockForServing(dirname(path))
   let opened: Database | undefined
   try {
-    opened = openDatabase(path)
+    opened = openDatabase(path, migrations, undefined, !isSource)
     if (isSource) lockForReading(opened)
   } catch (error) {
     opened?.close()

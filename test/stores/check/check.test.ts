@@ -138,14 +138,6 @@ describe('check, 5, over damaged files', () => {
     expect(found).toContainEqual(expect.stringMatching(expected))
   })
 
-  it('SQLite: refuses a missing file with a sentence', async () => {
-    const { code, stderr } = await conservatory(['check'], { DATA_DIR: folderForThisTest() })
-    expect([code, stderr]).toStrictEqual([
-      1,
-      expect.stringMatching(/^There is no database .* to check\. Check DATA_DIR\.\n$/),
-    ])
-  })
-
   it.each([
     ['plants', /^damage: .*plants.* cannot be read: invalid page in block 0/],
     ['plants_by_tag', /^damage: .*plants_by_tag cannot be read/],
