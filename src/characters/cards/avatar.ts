@@ -1,10 +1,10 @@
 import { freeUnlessView, joinBytes } from '../../bytes.ts'
 import { ApiError } from '../../errors.ts'
+import { isTooLarge, type PictureType, pictureFacts, pictureLimits } from '../../pictures/facts.ts'
 import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
 import { Assets } from './assets.ts'
 import type { OnMemory } from './inflate.ts'
-import { isTooLarge, type PictureType, pictureFacts, pictureLimits } from './pictures.ts'
 import { strippedLength, strippedPicture } from './png.ts'
 import type { CardSource } from './source.ts'
 

@@ -1,7 +1,7 @@
 import { constants, deflateRawSync } from 'node:zlib'
 import { crc32Steps, joinBytes, lengthOf } from '../../bytes.ts'
+import { pictureFacts } from '../../pictures/facts.ts'
 import type { Steps } from '../../work.ts'
-import { pictureFacts } from './pictures.ts'
 import { looksLikeBomb, type ZipEntry } from './zip.ts'
 
 /** A file to write into an archive. Its packed bytes are pieces, so that they are copied only once, into the archive. */
