@@ -5,6 +5,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { cardOfV3, jsonBytes } from '../support/cards.ts'
 import { base64, cardChunk, chunksIn, png, pngChunk, zip } from '../support/containers.ts'
 import { expectError } from '../support/http.ts'
+import { pictureCases } from '../support/pictures.ts'
 import { startTestService, type TestService, temporaryFolder } from '../support/service.ts'
 
 const secret = 'OPERATORS-SECRET'
@@ -19,13 +20,7 @@ const named = (name: string, data: object = {}) => ({
 const icon = (uri: string, more: object = {}) => ({ type: 'icon', name: 'main', ext: 'png', uri, ...more })
 const picture = png()
 
-/** The headers of a JPEG, a GIF and a WebP. */
-const jpeg = Buffer.from('ffd8ffe000040000ffc0001108002000400301220002110103110100000000000000', 'hex')
-const gif = Buffer.concat([Buffer.from('GIF89a'), Buffer.from('40002000', 'hex'), Buffer.alloc(30)])
-const webp = Buffer.concat([
-  Buffer.from('RIFF\x20\0\0\0WEBPVP8X\x0a\0\0\0\0\0\0\0\x3f\0\0\x1f\0\0', 'latin1'),
-  Buffer.alloc(20),
-])
+const [jpeg, gif, webp] = [pictureCases.JPEG.bare, pictureCases.GIF.bare, pictureCases.WebP.bare]
 const bomb = png().fill(0x7f, 16, 24)
 
 /** A picture that contains a card in every possible place, also after the end of the picture. */
@@ -105,7 +100,7 @@ test('a known ETag gets a 304, until the card changes', async () => {
   await put('Tagged', png(cardChunk('ccv3', named('Tagged'))))
   const first = await call('/characters/Tagged/avatar')
   const tag = first.headers.get('etag') ?? ''
-  expect(tag).toMatch(/^"avatar-[0-9a-f]{64}"$/)
+  expect(tag).toMatch(/^"avatar-2-[0-9a-f]{64}"$/)
   const again = await call('/characters/Tagged/avatar', { headers: { 'if-none-match': `W/${tag}` } })
   expect([again.status, again.headers.get('etag'), await again.text()]).toEqual([304, tag, ''])
   await put('Tagged', png(cardChunk('ccv3', named('Tagged', { creator: 'x' }))))
@@ -163,6 +158,16 @@ test.each<[string, Buffer, string, Buffer]>([
   expect(await listed('Shown')).toBe(true)
 })
 
+test.each(Object.entries(pictureCases))(
+  'an avatar as %s has no metadata and nothing after its end, but its orientation and colour profile',
+  async (_name, { type, full, shown }) => {
+    await put('Photographed', charx('A', { assets: [icon('embeded://i')] }, ['i', full]))
+    const response = await call('/characters/Photographed/avatar')
+    expect([response.status, response.headers.get('content-type')]).toEqual([200, type])
+    expect(Buffer.from(await response.arrayBuffer()).equals(shown)).toBe(true)
+  },
+)
+
 test.each<[string, Buffer, string, RegExp | undefined]>([
   ['no picture', jsonBytes(named('A')), 'avatar_not_found', undefined],
   [
@@ -202,6 +207,15 @@ test.each<[string, Buffer, string, RegExp | undefined]>([
   [
     'half a picture',
     charx('A', { assets: [icon('embeded://i')] }, ['i', picture.subarray(0, 50)]),
+    'avatar_unusable',
+    /cut off or damaged/,
+  ],
+  [
+    'half a JPEG',
+    charx('A', { assets: [icon('embeded://i')] }, [
+      'i',
+      jpeg.subarray(0, jpeg.indexOf(Buffer.from('ffc4', 'hex')) + 9),
+    ]),
     'avatar_unusable',
     /cut off or damaged/,
   ],

@@ -1,11 +1,11 @@
 import { freeUnlessView, joinBytes } from '../../bytes.ts'
 import { ApiError } from '../../errors.ts'
 import { isTooLarge, type PictureType, pictureFacts, pictureLimits } from '../../pictures/facts.ts'
+import { PictureError } from '../../pictures/parts.ts'
+import { strippedParts } from '../../pictures/stripped.ts'
 import type { Steps } from '../../work.ts'
-import { CardError } from '../documents/card-error.ts'
 import { Assets } from './assets.ts'
 import type { OnMemory } from './inflate.ts'
-import { strippedLength, strippedPicture } from './png.ts'
 import type { CardSource } from './source.ts'
 
 /** A character's public picture. */
@@ -15,28 +15,29 @@ export interface Avatar {
 }
 
 /**
- * The picture of a card: its main icon, or the picture that contains the card. A PNG is reduced to the chunks that are needed to
- * show it, because other chunks may contain the card. The bytes are no view of the card's file.
+ * The picture of a card: its main icon, or the picture that contains the card. It is reduced to the parts that are needed to show
+ * it, because other parts may contain the card, or the place of a photo. The bytes are no view of the card's file.
  * @param onMemory called before the picture is unpacked
- * @throws ApiError 404 if there is no picture, if it is not a PNG, JPEG, WebP or GIF, if it is too large, or if a PNG is damaged
+ * @throws ApiError 404 if there is no picture, if it is not a PNG, JPEG, WebP or GIF, if it is too large, or if it is damaged
  */
 export function* avatarSteps(source: CardSource, onMemory?: OnMemory): Steps<Avatar> {
   const picture = yield* findPicture(source, onMemory)
   try {
     const type = typeOf(picture)
-    const steps = type === 'image/png' ? orNotFound(strippedPicture(picture)) : joinBytes([picture])
-    return { type, bytes: yield* steps }
+    return { type, bytes: yield* joinBytes(yield* shownParts(picture, type)) }
   } finally {
     freeUnlessView(picture, source.bytes)
   }
 }
 
-/** Runs steps that read a PNG. @throws ApiError 404 if the PNG is damaged or has too many chunks */
-function* orNotFound<T>(reading: Steps<T>): Steps<T> {
+/** The parts of a picture that show it. @throws ApiError 404 if the picture is damaged or has too many parts */
+function* shownParts(picture: Buffer, type: PictureType): Steps<readonly Buffer[]> {
+  // The slowest part is the search for the end of a JPEG's pixels.
+  yield picture.length >> 4
   try {
-    return yield* reading
+    return strippedParts(picture, type)
   } catch (error) {
-    if (error instanceof CardError) throw new ApiError(404, 'avatar_unusable', error.message, { cause: error })
+    if (error instanceof PictureError) throw new ApiError(404, 'avatar_unusable', error.message, { cause: error })
     throw error
   }
 }
@@ -53,7 +54,7 @@ export function* avatarProblem(
   let picture: Buffer | undefined
   try {
     picture = yield* findPicture(source, onMemory)
-    if (typeOf(picture) === 'image/png') yield* orNotFound(strippedLength(picture))
+    yield* shownParts(picture, typeOf(picture))
     return { has: true, warning: null }
   } catch (error) {
     if (!(error instanceof ApiError) || error.status !== 404) throw error

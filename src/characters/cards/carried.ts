@@ -1,12 +1,14 @@
 import { freeUnlessView, lengthOf } from '../../bytes.ts'
 import { type Fields, isFields, textIn, valueIn } from '../../fields.ts'
 import { pictureFacts } from '../../pictures/facts.ts'
+import { PictureError } from '../../pictures/parts.ts'
+import { strippedPng } from '../../pictures/png.ts'
 import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
 import { Assets, dataUrl, isIcon, maxPathLength, standardIcon, uriOf } from './assets.ts'
 import { countAssets } from './charx.ts'
 import type { OnMemory } from './inflate.ts'
-import { isPlaceholder, pictureOf, strippedLength } from './png.ts'
+import { isPlaceholder, pictureOf } from './png.ts'
 import { type CardSource, type ExportFormat, maxFileBytes } from './source.ts'
 import { storedFile, type ZipFile, zipFile } from './zip-writer.ts'
 
@@ -196,11 +198,12 @@ function localUriOf(asset: Fields): string | undefined {
 
 function* isIntactPng(bytes: Buffer): Steps<boolean> {
   if (pictureFacts(bytes)?.type !== 'image/png') return false
+  yield bytes.length >> 5
   try {
-    yield* strippedLength(bytes)
+    strippedPng(bytes)
     return true
   } catch (error) {
-    if (error instanceof CardError) return false
+    if (error instanceof PictureError) return false
     throw error
   }
 }

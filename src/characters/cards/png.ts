@@ -1,6 +1,16 @@
 import { crc32, deflateSync } from 'node:zlib'
-import { crc32Steps, freeUnlessView, joinBytes } from '../../bytes.ts'
+import { crc32Steps, freeUnlessView, joinBytes, lengthOf } from '../../bytes.ts'
 import type { Fields } from '../../fields.ts'
+import { PictureError } from '../../pictures/parts.ts'
+import {
+  checksumBytes,
+  checksumOf,
+  type PngChunk,
+  pngChunk,
+  pngChunks,
+  pngSignature,
+  strippedPng,
+} from '../../pictures/png.ts'
 import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
 import { documentInFile, maxDocumentBytes } from '../documents/json-document.ts'
@@ -12,27 +22,6 @@ import { cardVersion } from './versions.ts'
  * Cards in PNG and APNG pictures: text chunks whose keyword is `ccv3` or `chara` (Character Card V3, "PNG/APNG").
  * Sections are those of the PNG specification, third edition (https://www.w3.org/TR/png-3/).
  */
-
-const signature = Buffer.from('\x89PNG\r\n\x1a\n', 'latin1')
-/** The most chunks of a picture. libpng writes the pixels in chunks of 8 KiB, so a picture of 60 MB has 7,700. */
-const maxChunks = 20_000
-/** Section 5.3: a chunk's length is less than 2^31. */
-const maxChunkBytes = 0x7fffffff
-/** Bytes of a chunk's length, type and checksum. */
-const chunkOverhead = 12
-const checksumBytes = 4
-
-interface Chunk {
-  readonly type: string
-  /** A view of the file's bytes, not a copy. */
-  readonly data: Buffer
-  /** The positions of its first byte, and after its last byte, in the file. */
-  readonly start: number
-  readonly end: number
-  /** Type and data, the bytes that the checksum covers (section 5.3). */
-  readonly checked: Buffer
-  readonly checksum: number
-}
 
 /** Units of work for each chunk, besides its bytes. */
 const unitsOfChunk = 50
@@ -51,9 +40,9 @@ export interface CardText {
   readonly document: Buffer
 }
 
-/** Whether the bytes begin with PNG's signature (section 5.2). */
+/** Whether the bytes begin with PNG's signature. */
 export function isPng(bytes: Buffer): boolean {
-  return bytes.subarray(0, signature.length).equals(signature)
+  return bytes.subarray(0, pngSignature.length).equals(pngSignature)
 }
 
 /**
@@ -61,7 +50,7 @@ export function isPng(bytes: Buffer): boolean {
  * @throws CardError if there is no card, or no readable card
  */
 export function* readPngCard(bytes: Buffer, onMemory?: OnMemory): Steps<FoundCard> {
-  const chunks = new Map<string, Chunk>()
+  const chunks = new Map<string, PngChunk>()
   for (const chunk of chunksOf(bytes)) {
     yield unitsOfChunk
     const keyword = cardKeyword(chunk)
@@ -87,9 +76,9 @@ export function* writePngCards(picture: Buffer, texts: readonly CardText[]): Ste
   const parts = yield* keepChunks(picture, (chunk) => cardKeyword(chunk) === undefined)
   for (const { keyword, document } of texts) {
     const text = yield* base64Steps(`${keyword}\0`, document)
-    parts.push(...(yield* chunkSteps('tEXt', text)))
+    parts.push(...pngChunk('tEXt', text, yield* crc32Steps(text, crc32('tEXt'))))
   }
-  parts.push(...chunkParts('IEND'))
+  parts.push(...pngChunk('IEND'))
   return yield* joinBytes(parts)
 }
 
@@ -110,45 +99,16 @@ function* base64Steps(before: string, bytes: Buffer): Steps<Buffer> {
 /** The pieces of a card's picture without the card and its assets; other text chunks stay. */
 export function* pictureOf(bytes: Buffer): Steps<readonly Buffer[]> {
   const parts = yield* keepChunks(bytes, (chunk) => cardKeyword(chunk) === undefined && assetPath(chunk) === undefined)
-  return [...parts, ...chunkParts('IEND')]
+  return [...parts, ...pngChunk('IEND')]
 }
-
-/**
- * A picture with only the chunks that are needed to show it. Text chunks, EXIF, unknown chunks and bytes after the end are
- * removed, because they may contain a card.
- * @throws CardError when the picture is damaged
- */
-export function* strippedPicture(bytes: Buffer): Steps<Buffer> {
-  const parts = yield* keepChunks(bytes, ({ type }) => shownChunks.has(type))
-  return yield* joinBytes([...parts, ...chunkParts('IEND')])
-}
-
-/**
- * The length in bytes of `strippedPicture`, computed without a copy of the picture, which may have 64 MB.
- * @throws CardError when the picture is damaged
- */
-export function* strippedLength(bytes: Buffer): Steps<number> {
-  let length = signature.length + chunkOverhead
-  for (const { type, data } of chunksOf(bytes)) {
-    if (type !== 'IEND' && shownChunks.has(type)) length += chunkOverhead + data.length
-    yield unitsOfChunk + (data.length >> 5)
-  }
-  return length
-}
-
-/** Chunks that are needed to show a picture (sections 5.6 and 11). */
-const shownChunks: ReadonlySet<string> = new Set([
-  ...['IHDR', 'PLTE', 'IDAT', 'tRNS', 'cHRM', 'gAMA', 'sRGB', 'iCCP', 'sBIT', 'cICP', 'mDCV', 'cLLI', 'bKGD', 'pHYs'],
-  ...['acTL', 'fcTL', 'fdAT'],
-])
 
 /**
  * The pieces of a picture with only some of its chunks, and without its end chunk. Kept chunks that follow one another are one view
  * of the picture, because a view takes 100 bytes of memory, and a chunk may have 12. Wrong checksums are replaced.
  */
-function* keepChunks(bytes: Buffer, keeps: (chunk: Chunk) => boolean): Steps<Buffer[]> {
+function* keepChunks(bytes: Buffer, keeps: (chunk: PngChunk) => boolean): Steps<Buffer[]> {
   const parts: Buffer[] = []
-  let [start, end] = [0, signature.length]
+  let [start, end] = [0, pngSignature.length]
   for (const chunk of chunksOf(bytes)) {
     yield unitsOfChunk
     if (chunk.type === 'IEND' || !keeps(chunk)) continue
@@ -159,7 +119,7 @@ function* keepChunks(bytes: Buffer, keeps: (chunk: Chunk) => boolean): Steps<Buf
     end = chunk.end
     const checksum = yield* crc32Steps(chunk.checked)
     if (checksum === chunk.checksum) continue
-    parts.push(bytes.subarray(start, end - checksumBytes), bytesOfChecksum(checksum))
+    parts.push(bytes.subarray(start, end - checksumBytes), checksumOf(checksum))
     start = end
   }
   parts.push(bytes.subarray(start, end))
@@ -181,7 +141,7 @@ export function* assetTexts(bytes: Buffer): Steps<ReadonlyMap<string, Buffer>> {
 }
 
 /** The path of the asset in a text chunk (V3, "PNG/APNG"); older files of RisuAI lack the colon. */
-function assetPath({ type, data }: Chunk): string | undefined {
+function assetPath({ type, data }: PngChunk): string | undefined {
   if (type !== 'tEXt') return undefined
   return /^chara-ext-asset_:?([^\0]{1,200})\0/.exec(data.toString('latin1', 0, 220))?.[1]
 }
@@ -189,7 +149,13 @@ function assetPath({ type, data }: Chunk): string | undefined {
 /** Whether a picture is `placeholderPicture`. */
 export function* isPlaceholder(picture: Buffer): Steps<boolean> {
   const plain = placeholderPicture()
-  return (yield* strippedLength(picture)) === plain.length && (yield* strippedPicture(picture)).equals(plain)
+  yield picture.length >> 5
+  try {
+    const parts = strippedPng(picture)
+    return lengthOf(parts) === plain.length && Buffer.concat(parts).equals(plain)
+  } catch (error) {
+    throw error instanceof PictureError ? toCardError(error) : error
+  }
 }
 
 /** A plain grey picture in the proportions of a portrait, for cards without a picture. */
@@ -203,64 +169,31 @@ export function placeholderPicture(): Buffer {
   // Section 7.3: each line begins with its filter type, 0 for none.
   const line = Buffer.alloc(1 + width, 0x80).fill(0, 0, 1)
   const pixels = deflateSync(Buffer.concat(Array<Buffer>(height).fill(line)))
-  return Buffer.concat([signature, ...chunkParts('IHDR', header), ...chunkParts('IDAT', pixels), ...chunkParts('IEND')])
+  return Buffer.concat([pngSignature, ...pngChunk('IHDR', header), ...pngChunk('IDAT', pixels), ...pngChunk('IEND')])
 }
 
-/** The chunks up to IEND, or up to the end of a file without IEND. Pixels are never decoded. */
-function* chunksOf(bytes: Buffer): Generator<Chunk> {
-  let offset = signature.length
-  for (let count = 0; offset < bytes.length; count++) {
-    if (count === maxChunks)
-      throw new CardError(
-        'card_too_large',
-        `The picture has more than ${maxChunks} chunks. Use a picture with fewer chunks.`,
-      )
-    const length = offset + chunkOverhead <= bytes.length ? bytes.readUInt32BE(offset) : Number.POSITIVE_INFINITY
-    const end = offset + chunkOverhead + length
-    if (length > maxChunkBytes || end > bytes.length) {
-      throw new CardError(
-        'card_damaged',
-        'The picture is cut off or damaged: a chunk ends after the end of the file. Send it again.',
-      )
-    }
-    const checked = bytes.subarray(offset + 4, end - 4)
-    const type = checked.toString('latin1', 0, 4)
-    yield { type, data: checked.subarray(4), start: offset, end, checked, checksum: bytes.readUInt32BE(end - 4) }
-    if (type === 'IEND') return
-    offset = end
+/** The chunks of a picture. @throws CardError when the picture is damaged */
+function* chunksOf(bytes: Buffer): Generator<PngChunk> {
+  try {
+    yield* pngChunks(bytes)
+  } catch (error) {
+    throw error instanceof PictureError ? toCardError(error) : error
   }
 }
 
-function chunkParts(type: string, data: Buffer = Buffer.alloc(0)): readonly Buffer[] {
-  return partsOf(type, data, crc32(data, crc32(type)))
-}
-
-/** The parts of a chunk that may be large, so that its checksum is computed in steps. */
-function* chunkSteps(type: string, data: Buffer): Steps<readonly Buffer[]> {
-  return partsOf(type, data, yield* crc32Steps(data, crc32(type)))
-}
-
-function partsOf(type: string, data: Buffer, checksum: number): readonly Buffer[] {
-  const head = Buffer.alloc(8)
-  head.writeUInt32BE(data.length, 0)
-  head.write(type, 4, 'latin1')
-  return [head, data, bytesOfChecksum(checksum)]
-}
-
-function bytesOfChecksum(checksum: number): Buffer {
-  const bytes = Buffer.alloc(checksumBytes)
-  bytes.writeUInt32BE(checksum, 0)
-  return bytes
+/** The refusal of a card whose picture is faulty. */
+function toCardError({ reason, message }: PictureError): CardError {
+  return new CardError(reason === 'damaged' ? 'card_damaged' : 'card_too_large', message)
 }
 
 /** The keyword of a text chunk that contains a card, in lower case (section 11.3.3). */
-function cardKeyword({ type, data }: Chunk): string | undefined {
+function cardKeyword({ type, data }: PngChunk): string | undefined {
   if (type !== 'tEXt' && type !== 'zTXt' && type !== 'iTXt') return undefined
   const start = data.toString('latin1', 0, 6).toLowerCase()
   return ['ccv3', 'chara'].find((keyword) => start.startsWith(`${keyword}\0`))
 }
 
-function* readIfUsable(chunk: Chunk, onMemory: OnMemory | undefined): Steps<FoundCard | undefined> {
+function* readIfUsable(chunk: PngChunk, onMemory: OnMemory | undefined): Steps<FoundCard | undefined> {
   try {
     return yield* readCardChunk(chunk, onMemory)
   } catch (error) {
@@ -269,7 +202,7 @@ function* readIfUsable(chunk: Chunk, onMemory: OnMemory | undefined): Steps<Foun
   }
 }
 
-function* readCardChunk(chunk: Chunk, onMemory: OnMemory | undefined): Steps<FoundCard> {
+function* readCardChunk(chunk: PngChunk, onMemory: OnMemory | undefined): Steps<FoundCard> {
   const payload = yield* textOf(chunk, onMemory)
   try {
     yield payload.length >> 2
@@ -290,7 +223,7 @@ function* readCardChunk(chunk: Chunk, onMemory: OnMemory | undefined): Steps<Fou
 }
 
 /** The unpacked text of a chunk, after its keyword (sections 11.3.3.2 to 11.3.3.4). */
-function* textOf({ type, data }: Chunk, onMemory?: OnMemory): Steps<Buffer> {
+function* textOf({ type, data }: PngChunk, onMemory?: OnMemory): Steps<Buffer> {
   const rest = data.subarray(data.indexOf(0) + 1)
   if (type === 'tEXt') return rest
   if (type === 'zTXt') return yield* unpack(rest[0], rest.subarray(1), onMemory)
