@@ -1,9 +1,10 @@
-import { statSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import module from 'node:module'
 import { join } from 'node:path'
 import { dataDirectoryOf, readConfig } from './config.ts'
 import { prepareFolder, sentenceOf } from './storage/data-folder.ts'
-import { isWindows, userId } from './storage/rights.ts'
+import { realPathOf } from './storage/real-path.ts'
+import { isClosedFolder } from './storage/rights.ts'
 
 // Only this user may read the files (0600) and folders (0700) that the service and its commands make.
 process.umask(0o077)
@@ -33,23 +34,20 @@ function reportUnprinted(error: Error): void {
 }
 
 /**
- * Turns on V8's compile cache for the modules that are imported next. With a filled cache, a command takes half the time. Cached
- * code is executed. So the cache is used only in an existing data folder into which no other user may write.
+ * Turns on V8's compile cache for the modules that are imported next. With a filled cache, a command takes half the time, and the
+ * service starts with 100 ms and 10 MB less. Cached code is executed, so the cache is used only if no other user can have written
+ * it: both folders belong to this user, and no other user may write to them.
  */
 function useCompiled(folder: string): void {
-  try {
-    const { uid, mode } = statSync(folder)
-    if (isWindows || (uid === userId && (mode & 0o022) === 0)) module.enableCompileCache(join(folder, 'cache'))
-  } catch {
-    // The code that needs the folder reports the fault.
-  }
+  const parent = realPathOf(folder)
+  const cache = join(parent, 'cache')
+  if (isClosedFolder(parent) && (!existsSync(cache) || isClosedFolder(cache))) module.enableCompileCache(cache)
 }
 
 async function startServing(): Promise<void> {
   const config = readConfig(process.env)
   prepareFolder(config.dataDirectory)
-  // From the second start on, V8 takes the modules below from the compile cache, which saves 100 ms and 10 MB.
-  module.enableCompileCache(join(config.dataDirectory, 'cache'))
+  useCompiled(config.dataDirectory)
   const { serve } = await import('./serve.ts')
   await serve(config)
 }

@@ -1,4 +1,4 @@
-import { chmodSync, statSync } from 'node:fs'
+import { chmodSync, lstatSync, statSync } from 'node:fs'
 import { realPathOf } from './real-path.ts'
 
 /** Whether this is Windows, which has no owners and modes of files, and cannot rename a file over an open file. */
@@ -6,6 +6,16 @@ export const isWindows = process.platform === 'win32'
 
 /** The uid of the process; undefined on Windows. */
 export const userId = process.getuid?.()
+
+/**
+ * Whether a folder exists, belongs to the user of the process, and may not be written by other users. On Windows, whether it
+ * exists. False for a symbolic link, because its target may be changed.
+ */
+export function isClosedFolder(path: string): boolean {
+  const stats = lstatSync(path, { throwIfNoEntry: false })
+  if (!stats?.isDirectory()) return false
+  return isWindows || (stats.uid === userId && (stats.mode & 0o022) === 0)
+}
 
 /**
  * Removes the rights of other users from the files of a database, because an earlier version may have made the files readable
