@@ -27,6 +27,8 @@ const contentSecurityPolicy = [
   "frame-ancestors 'none'",
 ].join('; ')
 
+const readerHeaders = { 'content-security-policy': contentSecurityPolicy, 'cross-origin-opener-policy': 'same-origin' }
+
 /** Options of the documents. */
 export interface DocumentsOptions {
   /** Bounds the open replies with documents and files of the page. */
@@ -41,12 +43,12 @@ export const documentsPlugin: FastifyPluginAsync<DocumentsOptions> = async (app,
   )
 
   app.get('/docs', { schema: { hide: true } }, (_request, reply) =>
-    reply.header('content-security-policy', contentSecurityPolicy).redirect('/docs/', 301),
+    reply.headers(readerHeaders).redirect('/docs/', 301),
   )
   for (const { path, type, file } of readerFiles) {
     const document = once(async () => CachedDocument.from(`${type}; charset=utf-8`, await readFile(file)))
     app.get(path, { schema: { hide: true } }, async (request, reply) =>
-      (await document()).send(request, reply.header('content-security-policy', contentSecurityPolicy), readers),
+      (await document()).send(request, reply.headers(readerHeaders), readers),
     )
   }
 }

@@ -103,7 +103,9 @@ describe('the API reference', () => {
   test.each(['/docs', '/docs/', '/docs/reader.js', '/docs/swagger-ui.js', '/docs/swagger-ui.css'])(
     'lets the browser run scripts of this service only, and call no other host: %s',
     async (path) => {
-      const policy = (await get(path)).headers.get('content-security-policy') ?? ''
+      const { headers } = await get(path)
+      expect(headers.get('cross-origin-opener-policy')).toBe('same-origin')
+      const policy = headers.get('content-security-policy') ?? ''
       const directives = new Map(
         policy.split(';').map((directive): [string, readonly string[]] => {
           const [name = '', ...sources] = directive.trim().split(/\s+/)

@@ -56,6 +56,8 @@ describe('signing in', () => {
   it('takes the key from an address that is opened in a tab that has the page already', async () => {
     const service = await serviceForThisTest()
     const page = await pageBrowser.openPage(service, { key: await service.makeKey('reader', ['plants:read']) })
+    await page.getByRole('button', { name: 'Sign out' }).click()
+    await page.getByLabel('Your key').waitFor()
     await page.goto(`${service.url}/#key=${encodeURIComponent(service.key)}`)
     await page.getByRole('link', { name: 'Chat' }).waitFor()
     expect(page.url()).toBe(`${service.url}/`)

@@ -1,7 +1,7 @@
 import type { Page, Route } from 'playwright-core'
 import { describe, expect, it } from 'vitest'
 import { gardener, says } from '../support/page/chat-page.ts'
-import { browserForThisFile } from '../support/page/page-browser.ts'
+import { barriersOf, browserForThisFile } from '../support/page/page-browser.ts'
 import { serviceForThisTest } from '../support/service.ts'
 import { upstreamForThisTest } from '../support/upstream.ts'
 
@@ -108,22 +108,134 @@ describe('the page, after another account has signed in,', () => {
   })
 })
 
-describe('a key in the address', () => {
-  it('is removed from the address in a tab that has the page already, and replaces the signed-in key', async () => {
+describe('a failure while the page signs in', () => {
+  it.each([
+    ['a 429', { status: 429, headers: { 'retry-after': '30' } }, 30_000],
+    ['a 500', { status: 500 }, 5000],
+    ['a 503', { status: 503, headers: { 'retry-after': '2' } }, 2000],
+    ['no network', null, 5000],
+  ])('keeps the key, says what happened and tries again: %s', async (_what, reply, afterMs) => {
+    const service = await serviceForThisTest()
+    const page = await pageBrowser.openPage(service, { expected: [/ERR_FAILED/, /429|50\d/] })
+    await page.clock.install()
+    const body = JSON.stringify({ error: { message: 'It does not work now.', code: 'x' } })
+    await page.route('**/limits', (route) => (reply ? route.fulfill({ ...reply, body }) : route.abort()))
+    await page.reload()
+    const alert = page.getByRole('alert')
+    await alert.getByText(reply ? 'It does not work now.' : 'The service does not answer.').waitFor()
+    await alert.getByText('Your key is kept').waitFor()
+    expect(await page.evaluate(() => sessionStorage.getItem('conservatory-key'))).toBe(service.key)
+    await page.unroute('**/limits')
+    await page.clock.runFor(afterMs)
+    await page.getByRole('navigation', { name: 'Views' }).waitFor()
+  })
+
+  it('keeps a key from an address or the form too, and a 401 forgets it', async () => {
+    const service = await serviceForThisTest()
+    const page = await pageBrowser.openPage(service, { key: null, expected: [/500|401/] })
+    await page.route('**/limits', (route) => route.fulfill({ status: 500 }), { times: 1 })
+    await page.goto(`${service.url}/#key=${service.key}`)
+    await page.getByRole('alert').getByText('Your key is kept').waitFor()
+    await page.reload()
+    await page.getByRole('navigation', { name: 'Views' }).waitFor()
+    await page.route('**/limits', (route) => route.fulfill({ status: 401 }), { times: 1 })
+    await page.reload()
+    await page.getByLabel('Your key').waitFor()
+    expect(await page.evaluate(() => sessionStorage.getItem('conservatory-key'))).toBe(null)
+  })
+
+  it('lets the reader sign out', async () => {
+    const service = await serviceForThisTest()
+    const page = await pageBrowser.openPage(service, { expected: [/500/] })
+    await page.route('**/limits', (route) => route.fulfill({ status: 500 }))
+    await page.reload()
+    await signOut(page)
+    expect(await page.evaluate(() => sessionStorage.length)).toBe(0)
+  })
+})
+
+describe('the settings of the chat', () => {
+  const openSettings = async (page: Page) => {
+    await page.getByRole('button', { name: /^Fern/ }).click()
+    await page.getByRole('button', { name: 'Settings' }).click()
+  }
+  const nameIn = (page: Page) => page.getByLabel('Your name').inputValue()
+
+  it('are removed by signing out, and do not go out with the next account’s chats', async () => {
+    const upstream = await upstreamForThisTest(says('Yes.'))
+    const service = await serviceForThisTest({}, gardener(upstream))
+    const other = await service.makeKey('other')
+    const page = await pageBrowser.openPage(service)
+    await openSettings(page)
+    await page.getByLabel('Your name').fill('Mara')
+    await page.getByLabel('Who you are').fill('A retired hangman.')
+    await page.keyboard.press('Escape')
+    await signOut(page)
+    expect(await page.evaluate(() => localStorage.length)).toBe(0)
+    await signIn(page, other)
+    await openSettings(page)
+    expect(await nameIn(page)).toBe('')
+    await page.keyboard.press('Escape')
+    await page.getByLabel('Message to Fern').fill('Hello!')
+    await page.keyboard.press('Enter')
+    await page.getByRole('article').getByText('Yes.').waitFor()
+    expect(JSON.stringify(upstream.calls.at(-1)?.body)).not.toMatch(/Mara|hangman/)
+  })
+
+  it('stay with their account when its key ends, and the next account does not get them', async () => {
     const service = await serviceForThisTest()
     const other = await service.makeKey('other')
-    const page = await pageBrowser.openPage(service, { at: '#/plants' })
-    const account = page.getByRole('banner').locator('.account')
-    await page.goto(`${service.url}/#key=${other}`)
-    await account.getByText('other').waitFor()
-    expect(page.url()).toBe(`${service.url}/`)
-    // Opening the same address again does not sign out.
-    await page.goto(`${service.url}/#key=${other}`)
-    await page.waitForURL(`${service.url}/`)
-    await account.getByText('other').waitFor()
-    await page.goBack()
-    expect(page.url()).not.toContain('key=')
+    const page = await pageBrowser.openPage(service, { expected: [/401/] })
+    await openSettings(page)
+    await page.getByLabel('Your name').fill('Mara')
+    for (const [key, name] of [
+      [other, ''],
+      [service.key, 'Mara'],
+    ] as const) {
+      await page.route('**/limits', (route) => route.fulfill({ status: 401 }), { times: 1 })
+      await page.reload()
+      await page.getByLabel('Your key').waitFor()
+      await signIn(page, key)
+      await page.goto(`${service.url}/#/chat`)
+      await openSettings(page)
+      expect(await nameIn(page)).toBe(name)
+    }
   })
+})
+
+describe('a key in the address', () => {
+  it.each(['a tab that shows the page', 'a tab that loads the page again'])(
+    'replaces a signed-in key only with the consent of the reader, in %s',
+    async (where) => {
+      const service = await serviceForThisTest()
+      const other = await service.makeKey('other')
+      const page = await pageBrowser.openPage(service, { at: '#/plants' })
+      const account = page.getByRole('banner').locator('.account')
+      const dialog = page.getByRole('dialog', { name: 'Another key' })
+      const openKey = async () => {
+        if (where.includes('loads')) await page.goto('about:blank')
+        await page.goto(`${service.url}/#key=${other}`)
+      }
+      await openKey()
+      await dialog.getByText('you leave the account owner').waitFor()
+      expect(page.url()).toBe(`${service.url}/`)
+      expect(await barriersOf(page)).toEqual([])
+      await dialog.getByRole('button', { name: 'Stay here' }).click()
+      await dialog.waitFor({ state: 'detached' })
+      expect(await account.textContent()).toBe('owner')
+      expect(await page.evaluate(() => sessionStorage.getItem('conservatory-key'))).toBe(service.key)
+      await openKey()
+      await dialog.getByRole('button', { name: 'Use the other key' }).click()
+      await account.getByText('other').waitFor()
+      // Opening the same address again neither asks nor signs out.
+      await openKey()
+      await page.waitForURL(`${service.url}/`)
+      await account.getByText('other').waitFor()
+      expect(await dialog.count()).toBe(0)
+      await page.goBack()
+      expect(page.url()).not.toContain('key=')
+    },
+  )
 
   it('may have any character, encoded or not', async () => {
     const key = 'chosen & by+hand % #%zz=='

@@ -3,7 +3,7 @@ import type { VNode } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { addressOf, place } from './base/route.ts'
 import { identity, may, signOut } from './base/session.ts'
-import { SignIn } from './sign-in.ts'
+import { OfferedKey, SignIn, SigningIn } from './sign-in.ts'
 import { Loaded, type LoadedView } from './ui/loaded-view.ts'
 import { Notices } from './ui/notices.ts'
 
@@ -48,8 +48,8 @@ export function App(): VNode {
   useEffect(() => {
     document.title = title
   }, [title])
-  if (identity.value === null) return html`<${SignIn} /><${Notices} />`
-  if (identity.value === undefined) return html`<p class="waiting" role="status">Signing in …</p>`
+  if (identity.value === null) return html`<${SignIn} /><${OfferedKey} /><${Notices} />`
+  if (identity.value === undefined) return html`<${SigningIn} /><${OfferedKey} />`
   return html`
     <a class="skip" href="#view" onClick=${skipToView}>Skip to the content</a>
     <header class="bar">
@@ -66,6 +66,7 @@ export function App(): VNode {
       </span>
     </header>
     <main id="view" tabindex="-1">${current && html`<${Loaded} key=${current.name} view=${current} />`}</main>
+    <${OfferedKey} />
     <${Notices} />
   `
 }

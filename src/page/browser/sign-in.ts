@@ -1,6 +1,7 @@
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
-import { signIn, signOutReason } from './base/session.ts'
+import { identity, offeredKey, signIn, signInFailure, signOut, signOutReason, takeOfferedKey } from './base/session.ts'
+import { Dialog } from './ui/dialog.ts'
 
 /** The form that asks for a key. */
 export function SignIn(): VNode {
@@ -17,6 +18,37 @@ export function SignIn(): VNode {
         <button type="submit" class="main">Sign in</button>
       </form>
     </main>
+  `
+}
+
+/** Shows that the page signs in, and a failure after which it tries again. */
+export function SigningIn(): VNode {
+  const { value: failure } = signInFailure
+  if (!failure) return html`<p class="waiting" role="status">Signing in …</p>`
+  return html`
+    <main class="waiting" role="alert">
+      <p>${failure.message}</p>
+      <p>Your key is kept, and the page tries again by itself.</p>
+      <p><button type="button" class="quiet" onClick=${() => signOut()}>Sign out</button></p>
+    </main>
+  `
+}
+
+/** Asks whether the key of the opened address replaces the signed-in key. */
+export function OfferedKey(): VNode | null {
+  if (offeredKey.value === undefined) return null
+  const stay = () => {
+    offeredKey.value = undefined
+  }
+  const whose = identity.value ? html`the account <bdi>${identity.value.account}</bdi>` : 'your account'
+  return html`
+    <${Dialog} title="Another key" onClose=${stay}>
+      <p>The address that you have opened has another key. With it you leave ${whose}, and whoever made the address can read what you write. Continue only if you expected this.</p>
+      <p class="row">
+        <button type="button" class="main" onClick=${stay}>Stay here</button>
+        <button type="button" onClick=${takeOfferedKey}>Use the other key</button>
+      </p>
+    </${Dialog}>
   `
 }
 

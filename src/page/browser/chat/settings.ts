@@ -1,6 +1,7 @@
-import { effect, signal } from '@preact/signals'
+import { computed, effect, signal } from '@preact/signals'
+import { identity, settingsOf } from '../base/session.ts'
 
-/** The settings of the chat, kept in the browser. */
+/** The settings of the chat, kept in the browser for each account. */
 export interface Settings {
   /** Empty for the service's default model. */
   readonly model: string
@@ -12,28 +13,32 @@ export interface Settings {
   readonly persona: string
 }
 
-const storedAs = 'conservatory-chat-settings'
+const noSettings: Settings = { model: '', temperature: null, userName: '', persona: '' }
 
-/** The current settings. */
-export const settings = signal<Settings>(readSettings())
+const account = computed(() => identity.value?.account)
+
+/** The current settings. Another account in this browser has its own settings. */
+export const settings = signal(noSettings)
 
 effect(() => {
-  try {
-    localStorage.setItem(storedAs, JSON.stringify(settings.value))
-  } catch {
-    // The chat also works without storage.
-  }
+  settings.value = account.value === undefined ? noSettings : readSettings(account.value)
 })
 
 /** Changes some of the settings. */
 export function change(changes: Partial<Settings>): void {
   settings.value = { ...settings.value, ...changes }
+  if (account.value === undefined) return
+  try {
+    localStorage.setItem(settingsOf(account.value), JSON.stringify(settings.value))
+  } catch {
+    // The chat also works without storage.
+  }
 }
 
-function readSettings(): Settings {
-  const kept = parsed(localStorage.getItem(storedAs))
-  const text = (name: string) => {
-    const value: unknown = Reflect.get(kept, name)
+function readSettings(name: string): Settings {
+  const kept = parsed(localStorage.getItem(settingsOf(name)))
+  const text = (field: string) => {
+    const value: unknown = Reflect.get(kept, field)
     return typeof value === 'string' ? value : ''
   }
   const temperature: unknown = Reflect.get(kept, 'temperature')
