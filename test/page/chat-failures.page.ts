@@ -45,12 +45,29 @@ describe('a reply that breaks off', () => {
   })
 })
 
+describe('a reply without a text', () => {
+  it.each(['stop', 'length', 'content_filter', 'tool_calls'])(
+    'has a sentence that says what to do, and no empty bubble, if it ends with %s',
+    async (reason) => {
+      const empty = pieces([sse(chunkText({ role: 'assistant', content: '' }), chunkText({}, reason), '[DONE]')])
+      const { page, messages, say } = await talkToFern(pageBrowser, [empty, says('Here.')])
+      await say('Hello!')
+      await messages.nth(2).getByRole('alert').getByText('try again', { exact: false }).first().waitFor()
+      expect(await messages.nth(2).locator('.bubble').count()).toBe(0)
+      await page.getByRole('button', { name: 'Try again' }).click()
+      await messages.nth(2).getByText('Here.').waitFor()
+      expect(await messages.nth(2).getByRole('alert').count()).toBe(0)
+    },
+  )
+})
+
 describe('a reply that does not come', () => {
   it('shows the model’s error, and can be requested again', async () => {
     const refusal = json({ error: { message: 'no', type: 'x', param: null, code: null } }, 500)
     const { page, messages, say } = await talkToFern(pageBrowser, [refusal, says('Here.')], { expected: [/50\d/] })
     await say('Hello!')
     await page.getByRole('alert').getByText(/model/i).waitFor()
+    expect(await messages.nth(2).locator('.bubble').count()).toBe(0)
     await messages.nth(2).getByRole('button', { name: 'What the model was told' }).click()
     const receipt = page.getByRole('dialog', { name: 'What the model was told' })
     await receipt.getByText('This request has no successful reply, but a model may have got it.').waitFor()

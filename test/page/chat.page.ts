@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest'
-import { begins, says, talkToFern, toldLast } from '../support/page/chat-page.ts'
+import { begins, chatPage, gardener, says, talkToFern, toldLast } from '../support/page/chat-page.ts'
 import { browserForThisFile } from '../support/page/page-browser.ts'
+import { serviceForThisTest } from '../support/service.ts'
+import { json, upstreamForThisTest } from '../support/upstream.ts'
 
 const pageBrowser = browserForThisFile()
 
@@ -229,6 +231,74 @@ describe('settings', () => {
     expect(await page.getByLabel('Your name').inputValue()).toBe('Ada')
     expect(await page.getByLabel('Who you are').inputValue()).toBe('A retired teacher.')
     expect(await page.getByLabel('Temperature').inputValue()).toBe('0.3')
+  })
+})
+
+it('the settings list the models of an upstream at the first look', async () => {
+  const upstream = await upstreamForThisTest(json({ data: [{ id: 'far-away' }] }))
+  const service = await serviceForThisTest({ OPENAI_BASE_URL: upstream.url })
+  const page = await pageBrowser.openPage(service, { at: '#/chat/Fern' })
+  const listed = page.waitForResponse('**/models')
+  await page.getByRole('button', { name: 'Settings' }).click()
+  expect(await (await listed).text()).toContain('far-away')
+  const options = page.getByRole('combobox', { name: 'Model' }).getByRole('option')
+  await options.filter({ hasText: 'far-away' }).waitFor({ state: 'attached' })
+})
+
+describe('a greeting', () => {
+  it('has the name in the settings, also after a reload, and a changed greeting stays', async () => {
+    const { page, messages, say, upstream } = await talkToFern(pageBrowser, [says('Yes.')])
+    await messages.first().getByText("You'll be User").waitFor()
+    const rename = async (name: string) => {
+      await page.getByRole('button', { name: 'Settings' }).click()
+      await page.getByLabel('Your name').fill(name)
+      await page.keyboard.press('Escape')
+    }
+    await rename('Mara')
+    await messages.first().getByText("You'll be Mara").waitFor()
+    await page.reload()
+    await messages.first().getByText("You'll be Mara").waitFor()
+    await say('Hello!')
+    await messages.nth(2).getByText('Yes.').waitFor()
+    expect(JSON.stringify(toldLast(upstream))).toContain("You'll be Mara")
+    await rename('Ada')
+    await messages.first().getByText("You'll be Ada").waitFor()
+    await messages.first().getByRole('button', { name: 'Edit' }).click()
+    await page.getByLabel('Text of the message').fill('Come in, friend.')
+    await page.getByRole('button', { name: 'Save' }).click()
+    const loaded = page.waitForResponse(/characters\/Fern\?.*user_name=Mara/)
+    await rename('Mara')
+    await loaded
+    await messages.first().getByText('Come in, friend.').waitFor()
+  })
+})
+
+describe('the head of a conversation', () => {
+  it('names the understudy, and says that it is a test double and no language model', async () => {
+    const service = await serviceForThisTest()
+    const page = await pageBrowser.openPage(service, { at: '#/chat/Fern' })
+    const head = page.locator('.chat-head')
+    await head.getByText('understudy · test double: a stand-in, not a language model').waitFor()
+    await page.getByRole('button', { name: 'Settings' }).click()
+    const options = page.getByRole('combobox', { name: 'Model' }).getByRole('option')
+    await options.filter({ hasText: 'understudy (test double)' }).waitFor({ state: 'attached' })
+  })
+
+  it('names the model, and after a fallback the model that has answered', async () => {
+    const upstream = await upstreamForThisTest(says('Yes.'), json({ error: { message: 'no' } }, 500))
+    const models = { ...gardener(upstream), understudy: { adapter: 'understudy' } }
+    const best = { best: { fallback: ['gardener', 'understudy'] } }
+    const service = await serviceForThisTest({ DEFAULT_MODEL: '' }, { ...best, ...models })
+    const page = await pageBrowser.openPage(service, { at: '#/chat/Fern' })
+    const { say, messages } = chatPage(page, service, upstream)
+    const head = page.locator('.chat-head')
+    await head.getByText('best', { exact: true }).waitFor()
+    await say('Hello!')
+    await messages.nth(2).getByText('Yes.').waitFor()
+    await head.getByText('gardener', { exact: true }).waitFor()
+    expect(await head.textContent()).not.toContain('stand-in')
+    await say('And who are you?')
+    await head.getByText('understudy · test double').waitFor()
   })
 })
 

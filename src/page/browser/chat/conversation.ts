@@ -7,11 +7,11 @@ import type { Receipt } from '../receipt/view.ts'
 import { Dialog } from '../ui/dialog.ts'
 import { sayFailure } from '../ui/notices.ts'
 import { Portrait } from '../ui/portrait.ts'
+import { AnsweringModel } from './answering-model.ts'
 import { Composer } from './composer.ts'
 import { Gallery } from './gallery.ts'
 import { Log } from './log.ts'
 import type { Origin } from './messages.ts'
-import { settings } from './settings.ts'
 import { SettingsDialog } from './settings-dialog.ts'
 import { Talk } from './talk.ts'
 import { keeping, replace, undoable } from './talks.ts'
@@ -23,6 +23,8 @@ export function Conversation({ talk }: { readonly talk: Talk }): VNode {
     { readonly origin: Origin; readonly View: ComponentType<Parameters<typeof Receipt>[0]> } | undefined
   >(undefined)
   const close = () => {
+    // The greetings contain the reader's name, which is one of the settings.
+    if (shown.value === 'settings') void talk.loadCharacter()
     shown.value = undefined
     receipt.value = undefined
   }
@@ -76,7 +78,7 @@ function Head({
       <${Portrait} name=${talk.name} digest=${known?.digest ?? ''} hasPicture=${known?.has_avatar ?? false} />
       <div class="who-is-it">
         <h1><bdi>${talk.name}</bdi></h1>
-        <span class="faint">${settings.value.model || 'default model'}</span>
+        <${AnsweringModel} talk=${talk} />
       </div>
       <div class="chat-tools">
         <button type="button" class="quiet" onClick=${() => show('characters')}>Characters</button>

@@ -38,7 +38,8 @@ export function MessageItem(props: MessageProps): VNode {
         ${
           isEdited
             ? html`<${Editor} talk=${talk} message=${message} />`
-            : html`
+            : (text.trim() !== '' || run || !swipe.ending) &&
+              html`
               <div class="bubble">
                 ${text === '' && run ? html`<p class="thinking" aria-label="Waiting for the first words"><span></span><span></span><span></span></p>` : html`<${Markdown} text=${text} isGrowing=${run !== undefined} />`}
               </div>`

@@ -108,7 +108,10 @@ async function run(talk: Talk, messageId: number, asked: readonly Message[], see
     try {
       const reply = await ask('chat/completions', { method: 'POST', json: request, signal: controller.signal })
       origin = { request, ...toldBy(reply) }
-      return endingOf(await readStream(reply, { onText: (more) => text.add(more) }))
+      return endingOf(
+        await readStream(reply, { onText: (more) => text.add(more) }),
+        text.whole.slice(start).trim() !== '',
+      )
     } catch (error) {
       return endingBy(error)
     }
@@ -118,7 +121,8 @@ async function run(talk: Talk, messageId: number, asked: readonly Message[], see
     talk.messages.value = withMessage(talk.messages.value, messageId, (kept) => withShownSwipe(kept, () => swipe))
     talk.run.value = undefined
     // Only the beginning is announced, because most screen readers cannot be stopped during an announcement.
-    talk.announcement.value = `${talk.name}: ${text.whole.slice(start, start + 2000)}`
+    const added = text.whole.slice(start, start + 2000)
+    talk.announcement.value = `${talk.name}: ${added || ending?.message}`
     runs.value--
   })
 }
@@ -132,10 +136,17 @@ function toldBy({ headers }: Response): Omit<Origin, 'request'> {
   }
 }
 
-function endingOf(reason: FinishReason): Ending | undefined {
-  if (reason === 'length') return { kind: 'length', message: 'The reply is as long as the model may make it.' }
+function endingOf(reason: FinishReason, hasText: boolean): Ending | undefined {
+  if (reason === 'length' && hasText)
+    return { kind: 'length', message: 'The reply is as long as the model may make it.' }
   if (reason === 'content_filter') {
-    return { kind: 'failed', message: 'The service of the model has ended the reply by its filter of contents.' }
+    const message =
+      'The service of the model has ended the reply by its filter of contents. Change your message, or try again.'
+    return { kind: 'failed', message }
+  }
+  if (!hasText) {
+    const message = 'The model has answered without a text. Try again, or choose another model in the settings.'
+    return { kind: 'failed', message }
   }
   return undefined
 }

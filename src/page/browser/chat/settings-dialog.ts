@@ -6,6 +6,7 @@ import { getJson } from '../base/api.ts'
 import { Failure } from '../base/failure.ts'
 import { identity } from '../base/session.ts'
 import { Dialog } from '../ui/dialog.ts'
+import type { ListedModel } from './answering-model.ts'
 import { change, settings } from './settings.ts'
 import type { Talk } from './talk.ts'
 import { TransferButtons } from './transfer.ts'
@@ -17,7 +18,7 @@ const maxPersonaLength = 16_384
 const other = '\u0000other'
 
 /** Models that the key may use; empty before they are loaded. */
-const models = signal<readonly string[]>([])
+const models = signal<readonly ListedModel[]>([])
 const failure = signal<Failure | undefined>(undefined)
 
 // The next account in this tab must not see the models.
@@ -56,18 +57,18 @@ export function SettingsDialog({ talk, onClose }: { readonly talk: Talk; readonl
 function ModelField(): VNode {
   const { model } = settings.value
   const isTyped = useSignal(false)
-  const known = models.value.includes(model) || model === ''
+  const known = models.value.some(({ id }) => id === model) || model === ''
   const isOther = isTyped.value || (!known && models.value.length > 0)
   const onChoice = onText((choice) => {
     isTyped.value = choice === other
     if (choice !== other) change({ model: choice })
   })
-  const options = known || models.value.length > 0 ? models.value : [model]
+  const options = known || models.value.length > 0 ? models.value : [{ id: model }]
   return html`
     <label>Model
       <select onChange=${onChoice} value=${isOther ? other : model}>
         <option value="">The default of this service</option>
-        ${options.map((id) => html`<option key=${id} value=${id}>${id}</option>`)}
+        ${options.map(({ id, description }) => html`<option key=${id} value=${id}>${id}${description && ' (test double)'}</option>`)}
         <option value=${other}>Another …</option>
       </select>
     </label>
@@ -109,8 +110,8 @@ function onText(take: (text: string) => void): (event: Event) => void {
 async function loadModels(): Promise<void> {
   failure.value = undefined
   try {
-    const { data } = await getJson<{ readonly data: readonly { readonly id: string }[] }>('models')
-    models.value = data.map(({ id }) => id).filter((id) => !id.startsWith('character/'))
+    const { data } = await getJson<{ readonly data: readonly ListedModel[] }>('models')
+    models.value = data.filter(({ id }) => !id.startsWith('character/'))
   } catch (error) {
     if (identity.value) failure.value = Failure.of(error)
   }

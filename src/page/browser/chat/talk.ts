@@ -3,6 +3,7 @@ import { getJson } from '../base/api.ts'
 import { characterPath } from '../base/character-path.ts'
 import { Failure } from '../base/failure.ts'
 import { type Message, type Swipe, shownSwipe } from './messages.ts'
+import { settings } from './settings.ts'
 
 /** The details of a character that the chat shows. */
 export interface Character {
@@ -76,17 +77,28 @@ export class Talk {
     })
   }
 
-  /** Loads the character. An empty conversation then begins with its greetings. */
+  /**
+   * Loads the character, with the reader's name in its greetings. An empty conversation then begins with the greetings. An opening
+   * that the reader has not changed gets their texts, because the model is told these texts.
+   */
   async loadCharacter(): Promise<void> {
     if (this.character.value instanceof Failure) this.character.value = undefined
     try {
-      const path = `${characterPath(this.name)}?conversation_id=${this.id}`
-      const character = await getJson<Character>(path)
+      const query = new URLSearchParams({ conversation_id: this.id, user_name: settings.value.userName })
+      const character = await getJson<Character>(`${characterPath(this.name)}?${query}`)
       const greetings = character.greetings.filter(({ text }) => text.trim() !== '')
-      if (this.messages.value.length === 0 && greetings.length > 0 && this.character.value === undefined) {
+      const [opening, ...later] = this.messages.value
+      if (!opening && greetings.length > 0 && this.character.value === undefined) {
         const at = Date.now()
         const swipes = greetings.map(({ index, text }) => ({ text, at, greeting: index }))
         this.messages.value = [{ id: 1, role: 'assistant', isOpening: true, swipes, shown: 0 }]
+      } else if (opening?.isOpening) {
+        const textOf = new Map(greetings.map(({ index, text }) => [index, text]))
+        const swipes = opening.swipes.map((swipe) => ({
+          ...swipe,
+          text: textOf.get(swipe.greeting ?? -1) ?? swipe.text,
+        }))
+        this.messages.value = [{ ...opening, swipes }, ...later]
       }
       this.character.value = character
     } catch (error) {

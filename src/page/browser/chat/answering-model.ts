@@ -1,0 +1,31 @@
+import { html } from 'htm/preact'
+import type { VNode } from 'preact'
+import { useRef } from 'preact/hooks'
+import { getJson } from '../base/api.ts'
+import { useLoading } from '../ui/loading.ts'
+import { shownSwipe } from './messages.ts'
+import { settings } from './settings.ts'
+import type { Talk } from './talk.ts'
+
+/** A model as `GET /models` lists it. Only understudies have a description. */
+export interface ListedModel {
+  readonly id: string
+  readonly description?: string
+}
+
+/** The model that has written the last reply, or that will write the first one. Says so if the model is a test double. */
+export function AnsweringModel({ talk }: { readonly talk: Talk }): VNode {
+  const wanted = settings.value.model || 'default'
+  const last = talk.messages.value.findLast(({ role, isOpening }) => role === 'assistant' && !isOpening)
+  const origin = last && shownSwipe(last).origin
+  // After a fallback, another model than the requested one has answered.
+  const id = (origin?.request.model === wanted && origin.model) || wanted
+  const { value } = useLoading((signal) => getJson<ListedModel>(`models/${encodeURIComponent(id)}`, { signal }), [id])
+  const shown = useRef<ListedModel>({ id: 'default model' })
+  if (value) shown.current = value
+  else if (id !== 'default' && id !== shown.current.id) shown.current = { id }
+  const { id: name, description } = shown.current
+  return html`
+    <span class=${description ? 'faint whole' : 'faint'}><bdi>${name}</bdi>${description && html`<span title=${description}> · test double: a stand-in, not a language model</span>`}</span>
+  `
+}
