@@ -1,4 +1,5 @@
 import type { Key } from '../access/access.ts'
+import { limitsInForce } from '../access/limits-in-force.ts'
 import type { LimitName, Limits } from '../limit-values.ts'
 
 /** A limit in force, and the subject that it is counted for. */
@@ -21,49 +22,6 @@ export interface KeyLimits<Subject> {
   readonly perMonth: AppliedLimits<Subject>
   /** Whether a limit for a day or a month is in force. */
   readonly hasSpendingLimit: boolean
-}
-
-/** The part of a key that its limits are read from. */
-export type LimitedKey = Pick<Key, 'limits'> & { readonly account: Pick<Key['account'], 'limits'> }
-
-/** The two limits of one name for a key. Both apply; undefined means no limit. */
-export interface LimitsInForce {
-  /** The limit of the key. */
-  readonly own: number | undefined
-  /** The limit of its account, over all keys: the value that the operator gave the account, or the value in the setting. */
-  readonly ofAccount: number | undefined
-}
-
-/** How many characters an account may have, and how many bytes; undefined means no limit. */
-interface CharactersAllowed {
-  readonly characters: number | undefined
-  readonly bytes: number | undefined
-}
-
-/** The limits of this name that apply to a key. */
-export function limitsInForce(key: LimitedKey, settings: Limits, name: LimitName): LimitsInForce {
-  const ofAccount = key.account.limits[name] ?? settings[name]
-  return { own: key.limits[name], ofAccount: ofAccount === 'none' ? undefined : ofAccount }
-}
-
-/** The lower of the limits `plants` of a key and its account; undefined without a limit. */
-export const plantsAllowed = lowest('plants')
-
-/** The lower of the limits of a key and its account, for uploaded characters and for their bytes. */
-export function charactersAllowed(key: LimitedKey, settings: Limits): CharactersAllowed {
-  return { characters: charactersOf(key, settings), bytes: characterBytesOf(key, settings) }
-}
-
-const charactersOf = lowest('characters')
-const characterBytesOf = lowest('character_bytes')
-
-/** Makes a function that finds the lower of a key's two limits of a name; undefined without a limit. */
-function lowest(name: LimitName) {
-  return (key: LimitedKey, settings: Limits): number | undefined => {
-    const { own, ofAccount } = limitsInForce(key, settings, name)
-    if (own === undefined || ofAccount === undefined) return own ?? ofAccount
-    return Math.min(own, ofAccount)
-  }
 }
 
 /** A copy without the limits of the day and the month, for a request that does not count in these limits. */

@@ -1,7 +1,7 @@
 import type { Key } from '../access/access.ts'
+import { limitsInForce } from '../access/limits-in-force.ts'
 import { type LimitName, type Limits, limitNames } from '../limit-values.ts'
 import type { Tally } from './counting.ts'
-import { limitsInForce } from './key-limits.ts'
 import type { Limiter } from './limiter.ts'
 import { untilNextMonth, untilTomorrow } from './spending.ts'
 

@@ -1,7 +1,7 @@
 import type { Key } from '../access/access.ts'
+import { limitsInForce } from '../access/limits-in-force.ts'
 import { hasEnded } from '../access/refusals.ts'
 import { type Limits, limitNames } from '../limit-values.ts'
-import { limitsInForce } from './key-limits.ts'
 
 /**
  * Warns the operator of limits without effect: a sentence for each limit of a valid key that is above the limit of its account.

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
+import { limitsInForce, plantsAllowed } from '../../src/access/limits-in-force.ts'
 import { type Limits, limitNames } from '../../src/limit-values.ts'
-import { limitsInForce, plantsAllowed } from '../../src/limits/key-limits.ts'
 
 const limits: fc.Arbitrary<Limits> = fc.dictionary(fc.constantFrom(...limitNames), fc.nat({ max: 9 }))
 
