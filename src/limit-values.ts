@@ -82,6 +82,16 @@ export function storedLimits(json: string): Limits {
   return numbersOf(storedAccountLimits(json))
 }
 
+/** Of each limit that one of both has, the lower value. */
+export function lowerOf(limits: Limits, others: Limits = {}): Limits {
+  const lower: Partial<Record<LimitName, number>> = { ...limits }
+  for (const name of limitNames) {
+    const other = others[name]
+    if (other !== undefined) lower[name] = Math.min(lower[name] ?? other, other)
+  }
+  return lower
+}
+
 /** Keeps only the limits that are numbers. */
 function numbersOf(written: WrittenLimits): Limits {
   const limits: Partial<Record<LimitName, number>> = {}

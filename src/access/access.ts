@@ -37,9 +37,24 @@ export interface Key {
   readonly revoked: number | null
   /** The approximate time of the last use: it is written at intervals, not with each request. */
   readonly lastUsed: number | null
+  /** The limits that hold for this key: of each limit of the key and of its maker, the lower value. */
   readonly limits: Limits
+  /** The limits that were set for this key itself. */
+  readonly ownLimits: Limits
+  /** The id under which requests and tokens of the key are counted: a rotated key and its successor share it. */
+  readonly subject: string
+  /** The limited key that made this key over HTTP; null without one. */
+  readonly maker: Maker | null
   /** The key's list of models, which applies in addition to the account's list; null for all models. */
   readonly models: ModelList | null
+}
+
+/** The limits of the key that made another key. Both keys count in these limits, so that a key gains nothing by making keys. */
+export interface Maker {
+  /** The subject of the maker, which outlives the maker. */
+  readonly subject: string
+  /** The current limits of the maker; a change of its limits changes them here. */
+  readonly limits: Limits
 }
 
 /** The properties of a new key. */
@@ -55,7 +70,15 @@ export interface KeyRequest {
   readonly limits?: Limits
   /** The models that the key may use; by default all. */
   readonly models?: ModelList | null
+  /** The id of the key that makes the key; without it, the operator makes the key. */
+  readonly madeBy?: string
 }
+
+/**
+ * Names a key: by its id within an account, as requests do, or by a text of the operator. The text is the secret, the id, the
+ * prefix, or a beginning of the prefix that no other key has.
+ */
+export type KeyName = string | { readonly id: string; readonly account: number }
 
 /** Changes of a key's limits: null removes a limit, and limits without an entry stay. */
 export type LimitChanges = Readonly<Partial<Record<LimitName, number | null>>>
@@ -109,22 +132,21 @@ export interface AccessStore {
    */
   keysAfter(account: number, after: KeyPosition | undefined, limit: number, work: Work): Promise<readonly Key[]>
   /**
-   * Creates a successor of a key. The old key works for `overlapSeconds` more; with 0 it ends immediately. Finds the key as
-   * `revokeKey` does. Refuses an unknown key, and several matching keys. With the code `key_ended`, refuses a key that has ended
-   * or has a successor.
+   * Creates a successor of a key. The old key works for `overlapSeconds` more; with 0 it ends immediately. Both keys share their
+   * subject of counting. Refuses an unknown key, and several matching keys. With the code `key_ended`, refuses a key that has
+   * ended or has a successor.
    */
-  rotateKey(prefixOrKey: string, overlapSeconds: number, by?: Actor): Promise<NewKey>
+  rotateKey(name: KeyName, overlapSeconds: number, by?: Actor): Promise<NewKey>
   /**
-   * Revokes a key immediately. Finds the key by its secret, its id, its prefix, or a beginning of the prefix that no other key
-   * has. Refuses an unknown key, and several matching keys. With the code `key_ended`, refuses a revoked key.
+   * Revokes a key immediately. Refuses an unknown key, and several matching keys. With the code `key_ended`, refuses a revoked
+   * key.
    */
-  revokeKey(prefixOrKey: string, by?: Actor): Promise<Key>
+  revokeKey(name: KeyName, by?: Actor): Promise<Key>
   /**
-   * Changes the limits and the models of a key. Finds the key as `revokeKey` does. Refuses an unknown key, and several matching
-   * keys.
+   * Changes the limits and the models of a key. Refuses an unknown key, and several matching keys.
    * @param models the new list of models; by default the list stays
    */
-  limitKey(prefixOrKey: string, changes: LimitChanges, models?: ModelList | null, by?: Actor): Promise<Key>
+  limitKey(name: KeyName, changes: LimitChanges, models?: ModelList | null, by?: Actor): Promise<Key>
   /** The cached key with this SHA-256 digest, whatever its state; undefined when it is not in the cache. */
   knownKey(digest: string): Key | undefined
   /** The key with this SHA-256 digest, whatever its state. */

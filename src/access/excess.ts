@@ -51,7 +51,8 @@ export function excessOver(holder: Permissions, other: Permissions): Excess | un
 }
 
 /**
- * Refuses to create a key with more permissions than its maker has. Over HTTP only a successor gets the scope `admin`.
+ * Refuses to create a key with more permissions than its maker has. Over HTTP only a successor gets the scope `admin`, and a key
+ * with limits cannot give the scope `keys`.
  * @throws ApiError 403 `exceeds_your_key` with the field of the excess
  */
 export function checkMayMake(maker: Permissions, other: Permissions): void {
@@ -60,6 +61,12 @@ export function checkMayMake(maker: Permissions, other: Permissions): void {
     throw exceeds({ param: 'scopes', message: `Only the command line gives the scope "admin": ${command}.` })
   }
   checkMayRotate(maker, other)
+  // Otherwise keys would make keys in any number, each with limits of its own.
+  if (other.scopes.includes('keys') && Object.keys(maker.limits).length > 0) {
+    const message =
+      'Your key has limits, so it cannot give the scope "keys" to another key. Use a key without limits, or leave this scope out.'
+    throw exceeds({ param: 'scopes', message })
+  }
 }
 
 /**

@@ -2,12 +2,14 @@ import type { LimitName, Limits } from '../limit-values.ts'
 import type { Key } from './access.ts'
 
 /** The part of a key that its limits are read from. */
-export type LimitedKey = Pick<Key, 'limits'> & { readonly account: Pick<Key['account'], 'limits'> }
+export type LimitedKey = Pick<Key, 'limits' | 'maker'> & { readonly account: Pick<Key['account'], 'limits'> }
 
-/** The two limits of one name for a key. Both apply; undefined means no limit. */
+/** The limits of one name for a key. All apply; undefined means no limit. */
 export interface LimitsInForce {
-  /** The limit of the key. */
+  /** The limit of the key, which is never above the limit of its maker. */
   readonly own: number | undefined
+  /** The limit of its maker, over all keys that the maker has made. */
+  readonly ofMaker: number | undefined
   /** The limit of its account, over all keys: the value that the operator gave the account, or the value in the setting. */
   readonly ofAccount: number | undefined
 }
@@ -21,7 +23,11 @@ interface CharactersAllowed {
 /** The limits of this name that apply to a key. */
 export function limitsInForce(key: LimitedKey, settings: Limits, name: LimitName): LimitsInForce {
   const ofAccount = key.account.limits[name] ?? settings[name]
-  return { own: key.limits[name], ofAccount: ofAccount === 'none' ? undefined : ofAccount }
+  return {
+    own: key.limits[name],
+    ofMaker: key.maker?.limits[name],
+    ofAccount: ofAccount === 'none' ? undefined : ofAccount,
+  }
 }
 
 /** The lower of the limits `plants` of a key and its account; undefined without a limit. */

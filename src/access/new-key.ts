@@ -1,7 +1,23 @@
 import { randomUUID } from 'node:crypto'
+import { lowerOf } from '../limit-values.ts'
 import { unixSeconds } from '../time.ts'
-import { AccessError, type Account, type Key, type KeyRequest, keyNameProblem, type NewKey } from './access.ts'
+import {
+  AccessError,
+  type Account,
+  type Key,
+  type KeyRequest,
+  keyNameProblem,
+  type Maker,
+  type NewKey,
+} from './access.ts'
 import { keyPrefix, makeKey } from './key.ts'
+
+/** Where a new key counts. */
+export interface Counting {
+  /** The subject of the key that a rotation replaces; by default the new key is a new subject. */
+  readonly subject?: string
+  readonly maker: Maker | null
+}
 
 /** How many random keys are tried to find an unused prefix. */
 const maxAttempts = 100
@@ -11,17 +27,23 @@ const maxAttempts = 100
  * line. A preset secret is yielded only once.
  * @throws AccessError for an invalid request, and when no further key can be made
  */
-export function* newKeys(request: KeyRequest, account: Account): Generator<NewKey, never> {
+export function* newKeys(
+  request: KeyRequest,
+  account: Account,
+  { subject, maker }: Counting,
+): Generator<NewKey, never> {
   const problem = request.name === undefined ? undefined : keyNameProblem(request.name)
   if (problem !== undefined) throw new AccessError(`The key's name ${problem}.`)
   if (request.scopes.length === 0) {
     throw new AccessError('A key needs a scope. Give it one or more.')
   }
   const created = unixSeconds()
+  const ownLimits = request.limits ?? {}
   for (let attempt = 0; attempt < maxAttempts; attempt++) {
     const secret = request.secret ?? makeKey()
+    const id = `key_${randomUUID().replaceAll('-', '')}`
     const key: Key = {
-      id: `key_${randomUUID().replaceAll('-', '')}`,
+      id,
       account,
       prefix: keyPrefix(secret),
       name: request.name?.trim() ?? null,
@@ -30,7 +52,10 @@ export function* newKeys(request: KeyRequest, account: Account): Generator<NewKe
       expires: request.expires ?? null,
       revoked: null,
       lastUsed: null,
-      limits: request.limits ?? {},
+      limits: lowerOf(ownLimits, maker?.limits),
+      ownLimits,
+      subject: subject ?? id,
+      maker,
       models: request.models ?? null,
     }
     yield { key, secret }

@@ -5,7 +5,15 @@ import { ApiError, invalidField } from '../errors.ts'
 import type { WorkOf } from '../http/json.ts'
 import { answers, refusals, security, type TypedInstance } from '../http/openapi-fields.ts'
 import { ChatError } from '../openai/completion.ts'
-import { AccessError, type AccessStore, type Key, type KeyPosition, keyNameProblem, type NewKey } from './access.ts'
+import {
+  AccessError,
+  type AccessStore,
+  type Key,
+  type KeyName,
+  type KeyPosition,
+  keyNameProblem,
+  type NewKey,
+} from './access.ts'
 import { actorOf } from './actor.ts'
 import { checkMayMake, checkMayRevoke, checkMayRotate, permissionsOf, requestedPermissions } from './excess.ts'
 import { callerOf, type Guard, requireScope } from './guard.ts'
@@ -91,7 +99,7 @@ function addListRoutes(app: TypedInstance, { store, guard, workOf }: KeysOptions
         operationId: 'createKey',
         summary: 'Make a key for your account',
         description:
-          'Makes a key. Only this reply has its secret. A scope that your key lacks, a later end, a missing or higher limit, or a model beyond yours is a 403 `exceeds_your_key`, and so is the scope `admin`, which only the command line gives to a new key.',
+          'Makes a key. Only this reply has its secret. A scope that your key lacks, a later end, a missing or higher limit, or a model beyond yours is a 403 `exceeds_your_key`. So is the scope `admin`, which only the command line gives to a new key, and the scope `keys` if your key has limits. If your key has limits, the requests and tokens of the new key count in these limits too.',
         tags: ['keys'],
         security,
         body: KeyRequestBody,
@@ -112,6 +120,7 @@ function addListRoutes(app: TypedInstance, { store, guard, workOf }: KeysOptions
         ...(expires == null ? {} : { expires }),
         ...(limits === undefined ? {} : { limits }),
         models: allowed,
+        madeBy: caller.id,
       }
       checkMayMake(permissionsOf(caller), requestedPermissions(requested))
       return sendNew(reply, await store.createKey(requested, actorOf(request)))
@@ -171,7 +180,7 @@ function addKeyRoutes(app: TypedInstance, store: AccessStore, guard: Guard): voi
       const caller = callerOf(request)
       const key = await find(caller, request.params.id)
       checkMayRevoke(permissionsOf(caller), permissionsOf(key))
-      await store.revokeKey(key.prefix, actorOf(request)).catch(toConflict)
+      await store.revokeKey(nameOf(key), actorOf(request)).catch(toConflict)
       return reply.code(204).send()
     },
   )
@@ -183,7 +192,7 @@ function addKeyRoutes(app: TypedInstance, store: AccessStore, guard: Guard): voi
         operationId: 'rotateKey',
         summary: 'Replace a key by a new key with the same rights',
         description:
-          'Makes a key with the same scopes, name, limits, models and expiry. The old key works until the end of the overlap. A key with more rights than yours is a 403 `exceeds_your_key`.',
+          'Makes a key with the same scopes, name, limits, models and expiry. Both keys share their counts. The old key works until the end of the overlap. A key with more rights than yours is a 403 `exceeds_your_key`.',
         tags: ['keys'],
         security,
         params: KeyPath,
@@ -196,10 +205,15 @@ function addKeyRoutes(app: TypedInstance, store: AccessStore, guard: Guard): voi
       const key = await find(caller, request.params.id)
       checkMayRotate(permissionsOf(caller), permissionsOf(key))
       const { overlap_seconds } = request.body
-      const made = await store.rotateKey(key.prefix, overlap_seconds, actorOf(request)).catch(toConflict)
+      const made = await store.rotateKey(nameOf(key), overlap_seconds, actorOf(request)).catch(toConflict)
       return sendNew(reply, made)
     },
   )
+}
+
+/** Names a key by its id: a search by its prefix would also look at keys of other accounts. */
+function nameOf({ id, account }: Key): KeyName {
+  return { id, account: account.id }
 }
 
 /** @throws ApiError 400 for an invalid list of models */

@@ -1,7 +1,15 @@
-import type { AccountLimits } from '../limit-values.ts'
-import { AccessError, type Account, type AccountLimitChanges, type Key, type KeyRequest } from './access.ts'
+import { type AccountLimits, lowerOf } from '../limit-values.ts'
+import {
+  AccessError,
+  type Account,
+  type AccountLimitChanges,
+  type Key,
+  type KeyRequest,
+  type LimitChanges,
+  type Maker,
+} from './access.ts'
 import type { ModelList, ModelListOwner } from './model-lists.ts'
-import { isPast } from './refusals.ts'
+import { isPast, refusalOf } from './refusals.ts'
 import { type AdminRow, type KeyRow, toKey } from './rows.ts'
 
 // Decisions that are the same for all engines: a store reads rows, calls a function of this file, and writes the result.
@@ -53,6 +61,23 @@ export function limited<Subject extends { readonly limits: AccountLimits }>(
   return { ...subject, limits: Object.fromEntries(entries.filter(([, value]) => value !== null)) }
 }
 
+/** A key after changes of its own limits. */
+export function limitedKey(key: Key, changes: LimitChanges): Key {
+  const { limits: ownLimits } = limited<Pick<Key, 'limits'>>({ limits: key.ownLimits }, changes)
+  return { ...key, ownLimits, limits: lowerOf(ownLimits, key.maker?.limits) }
+}
+
+/**
+ * The maker in which the keys count that this key makes over HTTP; null without limits.
+ * @throws ApiError 401 or 403 when the key has ended meanwhile
+ */
+export function makerFrom(key: Key | undefined): Maker | null {
+  const refusal = refusalOf(key)
+  if (refusal) throw refusal
+  if (!key || Object.keys(key.limits).length === 0) return null
+  return { subject: key.subject, limits: key.limits }
+}
+
 /** The account or key with another list of models. The list null allows all models; undefined changes nothing. */
 export function withModels<Owner extends ModelListOwner>(owner: Owner, models: ModelList | null | undefined): Owner {
   return models === undefined ? owner : { ...owner, models }
@@ -77,7 +102,7 @@ export function rotated(
   overlapSeconds: number,
   now: number,
 ): { readonly old: Key; readonly successor: KeyRequest } {
-  const { account, scopes, name, expires, limits, models } = key
+  const { account, scopes, name, expires, ownLimits: limits, models } = key
   if (isPast(key.revoked, now)) throw cannotRotate(key, 'is revoked')
   if (isPast(expires, now)) throw cannotRotate(key, 'has expired')
   if (key.revoked !== null) throw cannotRotate(key, 'has been rotated already')
@@ -119,9 +144,12 @@ export function checkAdminIsLeft(before: boolean, after: boolean): void {
 /** The minimum length of a text that is searched for as the beginning of a prefix. All keys of the service begin with `cv_`. */
 const minSearchLength = 4
 
-/** The text as the beginning of a prefix to search for; null when it is too short. */
-export function searchablePrefix(text: string): string | null {
-  return text.length < minSearchLength ? null : text
+/**
+ * The first and the last text that begin with the given text, in the order of their bytes, to search for prefixes by their index;
+ * undefined when the given text is too short.
+ */
+export function prefixesBeginningWith(given: string): { readonly first: string; readonly last: string } | undefined {
+  return given.length < minSearchLength ? undefined : { first: given, last: `${given}\u{10FFFF}` }
 }
 
 /**
@@ -136,21 +164,34 @@ export function matchingKey(rows: readonly KeyRow[], given: string, digest: stri
     rows.find(({ id }) => id === given) ??
     rows.find(({ prefix }) => prefix === given)
   const row = exact ?? rows[0]
-  // The given text may be a whole secret, so the message does not repeat it.
-  if (!row) throw new AccessError('There is no such key. See: conservatory keys list')
+  if (!row) throw noSuchKey()
   if (!exact && rows.length > 1) throw severalKeys(given, rows)
   return toKey(row)
 }
 
+/** The key, if there is one and it belongs to this account. @throws AccessError otherwise */
+export function keyIn(account: number, key: Key | undefined): Key {
+  if (key?.account.id !== account) throw noSuchKey()
+  return key
+}
+
+/** The refusal of a text or an id that names no key. The text may be a whole secret, so the message does not repeat it. */
+function noSuchKey(): AccessError {
+  return new AccessError('There is no such key. See: conservatory keys list')
+}
+
 /** The most keys that a refusal lists. */
 const maxNamed = 10
+
+/** How many keys with a beginning of their prefix a store reads: one more than a refusal lists. */
+export const maxMatches = maxNamed + 1
 
 /** The refusal of a text with which several prefixes begin. */
 function severalKeys(given: string, rows: readonly KeyRow[]): AccessError {
   const named = rows
     .slice(0, maxNamed)
     .map(({ prefix, account_name }) => `${prefix} of ${JSON.stringify(account_name)}`)
-  const more = rows.length > maxNamed ? ` and ${rows.length - maxNamed} more` : ''
+  const more = rows.length > maxNamed ? ' and more' : ''
   return new AccessError(
     `Several keys begin with ${JSON.stringify(given)}: ${named.join(', ')}${more}. Name one of them.`,
   )

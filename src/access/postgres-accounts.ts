@@ -71,6 +71,11 @@ export class PostgresAccounts {
     await sql`SELECT id FROM accounts WHERE id = ${id} FOR UPDATE`
   }
 
+  /** Locks the keys of an account against other changes of keys until the transaction ends. */
+  async lockKeys(sql: Transaction, { id }: Account): Promise<void> {
+    await sql`SELECT id FROM accounts WHERE id = ${id} FOR NO KEY UPDATE`
+  }
+
   /** Removes an account and its keys. The caller has removed all other data of the account, except its usage. */
   async remove(sql: Transaction, { id }: Account): Promise<void> {
     await sql`DELETE FROM keys WHERE account = ${id}`

@@ -1,7 +1,7 @@
 import { type Recorder, withAuditRecords } from '../audit/postgres.ts'
 import { type Actor, type AuditAction, commandLine, serviceActor } from '../audit/record.ts'
 import type { AccountLimits } from '../limit-values.ts'
-import type { PostgresDatabase, Transaction } from '../storage/postgres/database.ts'
+import type { PostgresDatabase, Queries, Transaction } from '../storage/postgres/database.ts'
 import { ShortLivedCache } from '../storage/postgres/short-lived-cache.ts'
 import { withoutStandby } from '../storage/postgres/standby.ts'
 import { unixSeconds } from '../time.ts'
@@ -11,6 +11,7 @@ import type {
   Account,
   AccountLimitChanges,
   Key,
+  KeyName,
   KeyPosition,
   KeyRequest,
   LimitChanges,
@@ -19,8 +20,19 @@ import type {
 import { accountChange, accountEntry, keyChange, newKeyEntry } from './entries.ts'
 import { digestKey } from './key.ts'
 import { type ModelList, modelsToStore } from './model-lists.ts'
-import { newKeys } from './new-key.ts'
-import { checkAdminIsLeft, limited, matchingKey, revoked, rotated, searchablePrefix, withModels } from './policy.ts'
+import { type Counting, newKeys } from './new-key.ts'
+import {
+  checkAdminIsLeft,
+  keyIn,
+  limitedKey,
+  makerFrom,
+  matchingKey,
+  maxMatches,
+  prefixesBeginningWith,
+  revoked,
+  rotated,
+  withModels,
+} from './policy.ts'
 import { PostgresAccounts } from './postgres-accounts.ts'
 import { refusalOf } from './refusals.ts'
 import { type KeyRow, keyWithDigest, selectKeys, selectKeysWithoutEndedModels, toKey } from './rows.ts'
@@ -125,7 +137,9 @@ export class PostgresAccessStore implements AccessStore {
 
   createKey(request: KeyRequest, by = commandLine): Promise<NewKey> {
     return this.#change(async (sql, record) => {
-      const made = await this.#createKey(sql, request)
+      await this.#accounts.lockKeys(sql, await this.#accounts.named(sql, request.account))
+      const maker = request.madeBy === undefined ? null : makerFrom(await keyWithId(sql, request.madeBy))
+      const made = await this.#createKey(sql, request, { maker })
       await record(by, newKeyEntry(made.key))
       return made
     })
@@ -154,33 +168,38 @@ export class PostgresAccessStore implements AccessStore {
     )
   }
 
-  rotateKey(prefixOrKey: string, overlapSeconds: number, by = commandLine): Promise<NewKey> {
-    return this.#changeWithAdminLeft(async (sql, record) => {
-      const before = await this.#named(sql, prefixOrKey)
+  rotateKey(name: KeyName, overlapSeconds: number, by = commandLine): Promise<NewKey> {
+    return this.#change(async (sql, record) => {
+      const before = await this.#locked(sql, name)
       const { old, successor } = rotated(before, overlapSeconds, unixSeconds())
-      await setRevoked(sql, old)
-      const made = await this.#createKey(sql, successor)
+      const made = await this.#withAdminLeft(sql, async () => {
+        await setRevoked(sql, old)
+        return this.#createKey(sql, successor, before)
+      })
       await record(by, keyChange('key.rotated', before, old, made.key))
       return made
     })
   }
 
-  revokeKey(prefixOrKey: string, by = commandLine): Promise<Key> {
-    return this.#changeWithAdminLeft(async (sql, record) => {
-      const before = await this.#named(sql, prefixOrKey)
-      const key = await setRevoked(sql, revoked(before, unixSeconds()))
+  revokeKey(name: KeyName, by = commandLine): Promise<Key> {
+    return this.#change(async (sql, record) => {
+      const before = await this.#locked(sql, name)
+      const key = await this.#withAdminLeft(sql, () => setRevoked(sql, revoked(before, unixSeconds())))
       await record(by, keyChange('key.revoked', before, key))
       return key
     })
   }
 
-  limitKey(prefixOrKey: string, changes: LimitChanges, models?: ModelList | null, by = commandLine): Promise<Key> {
+  limitKey(name: KeyName, changes: LimitChanges, models?: ModelList | null, by = commandLine): Promise<Key> {
     return this.#change(async (sql, record) => {
-      const before = await this.#named(sql, prefixOrKey)
-      const key = withModels(limited(before, changes), models)
+      const before = await this.#locked(sql, name)
+      const key = withModels(limitedKey(before, changes), models)
       await sql`
-        UPDATE keys SET limits = ${JSON.stringify(key.limits)}, models = ${modelsToStore(key.models)}
+        UPDATE keys SET limits = ${JSON.stringify(key.ownLimits)}, models = ${modelsToStore(key.models)}
         WHERE id = ${key.id}`
+      await sql`
+        UPDATE keys SET maker_limits = ${JSON.stringify(key.limits)}
+        WHERE account = ${key.account.id} AND maker = ${key.subject}`
       await record(by, keyChange('key.limited', before, key))
       return key
     })
@@ -210,10 +229,7 @@ export class PostgresAccessStore implements AccessStore {
   }
 
   async readKey(id: string): Promise<Key | undefined> {
-    const [row] = await this.#database.read(
-      (sql) => sql<KeyRow[]>`${sql.unsafe(selectKeys)} WHERE keys.id = ${id.replaceAll('\0', '')}`,
-    )
-    return row && toKey(row)
+    return this.#database.read((sql) => keyWithId(sql, id))
   }
 
   async takeNotices(): Promise<readonly string[]> {
@@ -238,27 +254,40 @@ export class PostgresAccessStore implements AccessStore {
     })
   }
 
-  async #createKey(sql: Transaction, request: KeyRequest): Promise<NewKey> {
+  async #createKey(sql: Transaction, request: KeyRequest, counting: Counting = { maker: null }): Promise<NewKey> {
     const account = await this.#accounts.named(sql, request.account)
-    const candidates = newKeys(request, account)
+    const candidates = newKeys(request, account, counting)
     for (;;) {
       const { key, secret } = candidates.next().value
       const inserted = await sql`
-        INSERT INTO keys (id, account, name, prefix, digest, scopes, created, expires, limits, models)
+        INSERT INTO keys
+          (id, account, name, prefix, digest, scopes, created, expires, limits, models, subject, maker, maker_limits)
         VALUES (${key.id}, ${account.id}, ${key.name}, ${key.prefix}, ${digestKey(secret)}, ${key.scopes.join(',')},
-          ${key.created}, ${key.expires}, ${JSON.stringify(key.limits)}, ${modelsToStore(key.models)})
+          ${key.created}, ${key.expires}, ${JSON.stringify(key.ownLimits)}, ${modelsToStore(key.models)}, ${key.subject},
+          ${key.maker?.subject ?? null}, ${key.maker && JSON.stringify(key.maker.limits)})
         ON CONFLICT DO NOTHING RETURNING id`
       if (inserted.length === 1) return { key, secret }
     }
   }
 
-  async #named(sql: Transaction, given: string): Promise<Key> {
-    const digest = digestKey(given)
-    const text = given.replaceAll('\0', '')
+  /** Finds a key, and locks the keys of its account against all other changes of keys until the transaction ends. */
+  async #locked(sql: Transaction, name: KeyName): Promise<Key> {
+    const { id, account } = await this.#found(sql, name)
+    await this.#accounts.lockKeys(sql, account)
+    return keyIn(account.id, await keyWithId(sql, id))
+  }
+
+  async #found(sql: Transaction, name: KeyName): Promise<Key> {
+    if (typeof name !== 'string') return keyIn(name.account, await keyWithId(sql, name.id))
+    const digest = digestKey(name)
+    const text = name.replaceAll('\0', '')
+    const exact = await sql<KeyRow[]>`
+      ${sql.unsafe(selectKeys)} WHERE keys.digest = ${digest} OR keys.id = ${text} OR keys.prefix = ${text}`
+    const range = exact.length > 0 ? undefined : prefixesBeginningWith(text)
+    if (!range) return matchingKey(exact, text, digest)
     const rows = await sql<KeyRow[]>`
-      ${sql.unsafe(selectKeys)} WHERE keys.digest = ${digest} OR keys.id = ${text} OR keys.prefix = ${text}
-        OR starts_with(keys.prefix, ${searchablePrefix(text)}::text)
-      ORDER BY keys.prefix`
+      ${sql.unsafe(selectKeys)} WHERE keys.prefix BETWEEN ${range.first} AND ${range.last}
+      ORDER BY keys.prefix LIMIT ${maxMatches}`
     return matchingKey(rows, text, digest)
   }
 
@@ -271,10 +300,6 @@ export class PostgresAccessStore implements AccessStore {
     }
   }
 
-  #changeWithAdminLeft<T>(change: (sql: Transaction, record: Recorder) => Promise<T>): Promise<T> {
-    return this.#change((sql, record) => this.#withAdminLeft(sql, () => change(sql, record)))
-  }
-
   /** Runs a change, and refuses it if no working key of the scope `admin` is left after it. */
   async #withAdminLeft<T>(sql: Transaction, change: () => Promise<T>): Promise<T> {
     // The lock keeps two replicas from each removing one of the last two admin keys at the same time.
@@ -284,6 +309,11 @@ export class PostgresAccessStore implements AccessStore {
     checkAdminIsLeft(hadAdmin, await this.#accounts.hasAdmin(sql))
     return result
   }
+}
+
+async function keyWithId(sql: Queries, id: string): Promise<Key | undefined> {
+  const [row] = await sql<KeyRow[]>`${sql.unsafe(selectKeys)} WHERE keys.id = ${id.replaceAll('\0', '')}`
+  return row && toKey(row)
 }
 
 async function setRevoked(sql: Transaction, key: Key): Promise<Key> {

@@ -1,5 +1,5 @@
 import { timingSafeEqual } from 'node:crypto'
-import { storedAccountLimits, storedLimits } from '../limit-values.ts'
+import { lowerOf, storedAccountLimits, storedLimits } from '../limit-values.ts'
 import { type Account, isScope, type Key } from './access.ts'
 import { storedModels } from './model-lists.ts'
 
@@ -32,6 +32,10 @@ export interface KeyRow {
   readonly last_used: number | null
   readonly limits: string
   readonly models: string | null
+  /** Null for a key that was made before keys had subjects: then the subject is the id. */
+  readonly subject: string | null
+  readonly maker: string | null
+  readonly maker_limits: string | null
 }
 
 /** The columns that decide whether a key is a working key of the scope `admin`. */
@@ -48,8 +52,8 @@ export const selectAdmins = `
 /** SQL that selects rows for `toKey`. @param models the SQL of the key's list of models */
 const selectKeysWith = (models: string) => `
   SELECT keys.id, keys.account, keys.prefix, keys.name, keys.digest, keys.scopes, keys.created, keys.expires,
-    keys.revoked, keys.last_used, keys.limits, ${models} AS models, accounts.name AS account_name, accounts.created AS account_created,
-    accounts.suspended AS account_suspended, accounts.limits AS account_limits, accounts.models AS account_models
+    keys.revoked, keys.last_used, keys.limits, keys.subject, keys.maker, keys.maker_limits, ${models} AS models,
+    accounts.name AS account_name, accounts.created AS account_created, accounts.suspended AS account_suspended, accounts.limits AS account_limits, accounts.models AS account_models
   FROM keys JOIN accounts ON accounts.id = keys.account`
 
 /** Selects rows for `toKey`. The reason for naming each column is at `columns` in `postgres-accounts.ts`. */
@@ -65,6 +69,8 @@ export const selectKeysWithoutEndedModels = (now: string) =>
 
 /** The key of a row. */
 export function toKey(row: KeyRow): Key {
+  const ownLimits = storedLimits(row.limits)
+  const maker = row.maker === null ? null : { subject: row.maker, limits: storedLimits(row.maker_limits ?? '{}') }
   return {
     id: row.id,
     account: {
@@ -82,7 +88,10 @@ export function toKey(row: KeyRow): Key {
     expires: row.expires,
     revoked: row.revoked,
     lastUsed: row.last_used,
-    limits: storedLimits(row.limits),
+    limits: lowerOf(ownLimits, maker?.limits),
+    ownLimits,
+    subject: row.subject ?? row.id,
+    maker,
     models: storedModels(row.models),
   }
 }

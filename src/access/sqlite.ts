@@ -13,6 +13,7 @@ import type {
   Account,
   AccountLimitChanges,
   Key,
+  KeyName,
   KeyPosition,
   KeyRequest,
   LimitChanges,
@@ -21,8 +22,19 @@ import type {
 import { accountChange, accountEntry, keyChange, newKeyEntry } from './entries.ts'
 import { digestKey } from './key.ts'
 import { type ModelList, modelsToStore } from './model-lists.ts'
-import { newKeys } from './new-key.ts'
-import { checkAdminIsLeft, limited, matchingKey, revoked, rotated, searchablePrefix, withModels } from './policy.ts'
+import { type Counting, newKeys } from './new-key.ts'
+import {
+  checkAdminIsLeft,
+  keyIn,
+  limitedKey,
+  makerFrom,
+  matchingKey,
+  maxMatches,
+  prefixesBeginningWith,
+  revoked,
+  rotated,
+  withModels,
+} from './policy.ts'
 import { type KeyRow, keyWithDigest, selectKeys, selectKeysWithoutEndedModels, toKey } from './rows.ts'
 import { SqliteAccounts } from './sqlite-accounts.ts'
 
@@ -32,7 +44,7 @@ export class SqliteAccessStore implements AccessStore {
   readonly #accounts: SqliteAccounts
   readonly #keyByDigest: Statement<[string], KeyRow>
   readonly #namedKeys: Statement<{ digest: string; given: string }, KeyRow>
-  readonly #keysBeginningWith: Statement<{ beginning: string | null }, KeyRow>
+  readonly #keysBeginningWith: Statement<{ first: string; last: string; limit: number }, KeyRow>
   readonly #keyById: Statement<[string], KeyRow>
   readonly #keysAfter: Statement<{ account: number; created: number; id: string; limit: number; now: number }, KeyRow>
   readonly #noteUse: Statement<[number, string]>
@@ -51,7 +63,7 @@ export class SqliteAccessStore implements AccessStore {
       `${selectKeys} WHERE keys.digest = $digest OR keys.id = $given OR keys.prefix = $given`,
     )
     this.#keysBeginningWith = database.prepare(
-      `${selectKeys} WHERE substr(keys.prefix, 1, length($beginning)) = $beginning ORDER BY keys.prefix`,
+      `${selectKeys} WHERE keys.prefix BETWEEN $first AND $last ORDER BY keys.prefix LIMIT $limit`,
     )
     this.#keyById = database.prepare(`${selectKeys} WHERE keys.id = ?`)
     this.#keysAfter = database.prepare(`
@@ -137,7 +149,8 @@ export class SqliteAccessStore implements AccessStore {
 
   async createKey(request: KeyRequest, by = commandLine): Promise<NewKey> {
     return this.#change(by, (record) => {
-      const made = this.#createKey(request)
+      const maker = request.madeBy === undefined ? null : makerFrom(this.#keyWithId(request.madeBy))
+      const made = this.#createKey(request, { maker })
       record(by, newKeyEntry(made.key))
       return made
     })
@@ -162,38 +175,36 @@ export class SqliteAccessStore implements AccessStore {
     )
   }
 
-  async rotateKey(prefixOrKey: string, overlapSeconds: number, by = commandLine): Promise<NewKey> {
+  async rotateKey(name: KeyName, overlapSeconds: number, by = commandLine): Promise<NewKey> {
     return this.#changeWithAdminLeft(by, (record) => {
-      const before = this.#named(prefixOrKey)
+      const before = this.#found(name)
       const { old, successor } = rotated(before, overlapSeconds, unixSeconds())
       this.#setRevoked(old)
-      const made = this.#createKey(successor)
+      const made = this.#createKey(successor, before)
       record(by, keyChange('key.rotated', before, old, made.key))
       return made
     })
   }
 
-  async revokeKey(prefixOrKey: string, by = commandLine): Promise<Key> {
+  async revokeKey(name: KeyName, by = commandLine): Promise<Key> {
     return this.#changeWithAdminLeft(by, (record) => {
-      const before = this.#named(prefixOrKey)
+      const before = this.#found(name)
       const key = this.#setRevoked(revoked(before, unixSeconds()))
       record(by, keyChange('key.revoked', before, key))
       return key
     })
   }
 
-  async limitKey(
-    prefixOrKey: string,
-    changes: LimitChanges,
-    models?: ModelList | null,
-    by = commandLine,
-  ): Promise<Key> {
+  async limitKey(name: KeyName, changes: LimitChanges, models?: ModelList | null, by = commandLine): Promise<Key> {
     return this.#change(by, (record) => {
-      const before = this.#named(prefixOrKey)
-      const key = withModels(limited(before, changes), models)
+      const before = this.#found(name)
+      const key = withModels(limitedKey(before, changes), models)
       this.#database
         .prepare('UPDATE keys SET limits = ?, models = ? WHERE id = ?')
-        .run(JSON.stringify(key.limits), modelsToStore(key.models), key.id)
+        .run(JSON.stringify(key.ownLimits), modelsToStore(key.models), key.id)
+      this.#database
+        .prepare('UPDATE keys SET maker_limits = ? WHERE account = ? AND maker = ?')
+        .run(JSON.stringify(key.limits), key.account.id, key.subject)
       record(by, keyChange('key.limited', before, key))
       return key
     })
@@ -213,13 +224,12 @@ export class SqliteAccessStore implements AccessStore {
   async findKeyById(id: string): Promise<Key | undefined> {
     const known = this.#cache.get(id)
     if (known) return known
-    const row = this.#keyById.get(id)
-    return row && this.#cache.set(id, toKey(row))
+    const key = this.#keyWithId(id)
+    return key && this.#cache.set(id, key)
   }
 
   async readKey(id: string): Promise<Key | undefined> {
-    const row = this.#keyById.get(id)
-    return row && toKey(row)
+    return this.#keyWithId(id)
   }
 
   async takeNotices(): Promise<readonly string[]> {
@@ -236,12 +246,18 @@ export class SqliteAccessStore implements AccessStore {
     await this.#paced.run(noAccount, () => inTransaction(this.#database, note))
   }
 
-  #createKey(request: KeyRequest): NewKey {
+  #keyWithId(id: string): Key | undefined {
+    const row = this.#keyById.get(id)
+    return row && toKey(row)
+  }
+
+  #createKey(request: KeyRequest, counting: Counting = { maker: null }): NewKey {
     const account = this.#accounts.named(request.account)
     const insert = this.#database.prepare(`
-      INSERT INTO keys (id, account, name, prefix, digest, scopes, created, expires, limits, models)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`)
-    const candidates = newKeys(request, account)
+      INSERT INTO keys
+        (id, account, name, prefix, digest, scopes, created, expires, limits, models, subject, maker, maker_limits)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`)
+    const candidates = newKeys(request, account, counting)
     for (;;) {
       const { key, secret } = candidates.next().value
       const { changes } = insert.run(
@@ -253,19 +269,23 @@ export class SqliteAccessStore implements AccessStore {
         key.scopes.join(','),
         key.created,
         key.expires,
-        JSON.stringify(key.limits),
+        JSON.stringify(key.ownLimits),
         modelsToStore(key.models),
+        key.subject,
+        key.maker?.subject ?? null,
+        key.maker && JSON.stringify(key.maker.limits),
       )
       if (changes === 1) return { key, secret }
     }
   }
 
-  #named(given: string): Key {
-    const digest = digestKey(given)
-    // A search for the beginning of a prefix reads all keys, so it runs only if no key has this id, prefix or secret.
-    const named = this.#namedKeys.all({ digest, given })
-    const rows = named.length > 0 ? named : this.#keysBeginningWith.all({ beginning: searchablePrefix(given) })
-    return matchingKey(rows, given, digest)
+  #found(name: KeyName): Key {
+    if (typeof name !== 'string') return keyIn(name.account, this.#keyWithId(name.id))
+    const digest = digestKey(name)
+    const exact = this.#namedKeys.all({ digest, given: name })
+    if (exact.length > 0) return matchingKey(exact, name, digest)
+    const range = prefixesBeginningWith(name)
+    return matchingKey(range ? this.#keysBeginningWith.all({ ...range, limit: maxMatches }) : [], name, digest)
   }
 
   #setRevoked(key: Key): Key {

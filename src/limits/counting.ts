@@ -54,7 +54,7 @@ export function takeRequest(
  */
 export function takePlace(limits: KeyLimits<Tally>, requested: RequestedTokens, now: number): Allowance | undefined {
   const { tokens: wantedNow, reserved } = requested
-  const { key, account, tokens, inFlight, perDay, perMonth } = limits
+  const { subjects, tokens, inFlight, perDay, perMonth } = limits
   const full = inFlight.find(({ limit, subject }) => subject.chats >= limit)
   if (full) throw exceeded('chat_at_once', full.limit, 1000)
   refuseBeyond('tokens_per_day', perDay, 'today', reserved, now)
@@ -66,7 +66,7 @@ export function takePlace(limits: KeyLimits<Tally>, requested: RequestedTokens, 
     throw refused('tokens_per_minute', limit, wantedNow, refusal.wait, headers)
   }
   for (const { subject } of tokens) subject.tokens.correct(wantedNow)
-  for (const subject of [key, account]) {
+  for (const subject of subjects) {
     subject.chats++
     subject.reserved += reserved
   }

@@ -8,13 +8,17 @@ export interface AppliedLimit<Subject> {
   readonly subject: Subject
 }
 
-/** The limits of one name for one key: the limit of the key and the limit of its account. Both apply. */
+/** The limits of one name for one key: the limits of the key, of its maker and of its account. All apply. */
 export type AppliedLimits<Subject> = readonly AppliedLimit<Subject>[]
 
 /** The limits of one key on requests, tokens and in-flight chats. */
 export interface KeyLimits<Subject> {
   readonly key: Subject
+  /** The subject of the key's maker; undefined without a maker. */
+  readonly maker: Subject | undefined
   readonly account: Subject
+  /** The subjects of the key, of its maker and of its account. */
+  readonly subjects: readonly Subject[]
   readonly requests: AppliedLimits<Subject>
   readonly tokens: AppliedLimits<Subject>
   readonly inFlight: AppliedLimits<Subject>
@@ -30,8 +34,8 @@ export function withoutSpendingLimits<T extends KeyLimits<unknown>>(limits: T): 
 }
 
 /**
- * Finds the limits of a key. The key's own limit is counted for this key only, and the limit of the account over all keys of
- * the account. Both apply.
+ * Finds the limits of a key. The key's own limit is counted for this key and the keys that it replaces, the limit of its maker over
+ * the maker and all keys that the maker has made, and the limit of the account over all keys of the account. All apply.
  * @param subjectOf finds a subject by its name in the ledger: `key:ID` or `account:ID`
  */
 export function keyLimitsOf<Subject>(
@@ -39,19 +43,23 @@ export function keyLimitsOf<Subject>(
   settings: Limits,
   subjectOf: (name: string) => Subject,
 ): KeyLimits<Subject> {
-  const own = subjectOf(`key:${key.id}`)
+  const own = subjectOf(`key:${key.subject}`)
+  const maker = key.maker ? subjectOf(`key:${key.maker.subject}`) : undefined
   const account = subjectOf(`account:${key.account.id}`)
   const appliedLimits = (name: LimitName): AppliedLimits<Subject> => {
     const found: AppliedLimit<Subject>[] = []
     const inForce = limitsInForce(key, settings, name)
     if (inForce.own !== undefined) found.push({ limit: inForce.own, subject: own })
+    if (inForce.ofMaker !== undefined && maker) found.push({ limit: inForce.ofMaker, subject: maker })
     if (inForce.ofAccount !== undefined) found.push({ limit: inForce.ofAccount, subject: account })
     return found
   }
   const [perDay, perMonth] = [appliedLimits('tokens_per_day'), appliedLimits('tokens_per_month')]
   return {
     key: own,
+    maker,
     account,
+    subjects: maker ? [own, maker, account] : [own, account],
     requests: appliedLimits('requests_per_minute'),
     tokens: appliedLimits('tokens_per_minute'),
     inFlight: appliedLimits('chat_at_once'),

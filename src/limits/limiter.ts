@@ -17,7 +17,7 @@ export interface Limiter extends RequestCounter {
    */
   reserve(key: Key, estimate: () => number, purpose?: ChatPurpose): Promise<Reservation>
   /**
-   * Reads the counts of a key and of its account, spent tokens included.
+   * Reads the counts of a key, of its maker and of its account, spent tokens included.
    * @param read reads the counts and must not change them. It may be called several times: the result of the last call is
    *   returned. `now` is in milliseconds
    * @throws ApiError 503 when PostgreSQL cannot be read; SQLite's error when SQLite cannot be read
@@ -25,9 +25,10 @@ export interface Limiter extends RequestCounter {
   readTallies<T>(key: Key, read: (tallies: Tallies, now: number) => T): Promise<T>
 }
 
-/** The counts of a key, and of its account over all keys. */
+/** The counts of a key, of its maker with all keys that the maker has made, and of its account over all keys. */
 export interface Tallies {
   readonly key: Tally
+  readonly maker: Tally | undefined
   readonly account: Tally
 }
 

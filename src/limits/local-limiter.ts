@@ -74,7 +74,7 @@ export class LocalLimiter implements Limiter {
 
   async readTallies<T>(key: Key, read: (tallies: Tallies, now: number) => T): Promise<T> {
     const limits = this.#limitsOf(key)
-    for (const subject of [limits.key, limits.account]) await subject.loadSpending(this.#spent, this.#now())
+    for (const subject of limits.subjects) await subject.loadSpending(this.#spent, this.#now())
     return read(limits, this.#now())
   }
 
@@ -89,7 +89,7 @@ export class LocalLimiter implements Limiter {
     allowance: Allowance | undefined,
     spend: (subject: Subject, spent: number) => void,
   ): Reservation {
-    const { key, account, tokens } = limits
+    const { subjects, tokens } = limits
     this.#inFlightChats++
     let isSettled = false
     const free = () => this.#inFlightChats--
@@ -101,7 +101,7 @@ export class LocalLimiter implements Limiter {
         if (isSettled) return undefined
         isSettled = true
         free()
-        for (const subject of [key, account]) {
+        for (const subject of subjects) {
           subject.chats--
           subject.reserved -= requested.reserved
           spend(subject, spent)

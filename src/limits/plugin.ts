@@ -19,9 +19,11 @@ export interface LimitsOptions {
   readonly flush: () => Promise<void>
 }
 
+const limitOwners: readonly Standing['of'][] = ['account', 'maker', 'key']
+
 // One enum is easier to read in the OpenAPI document than a union of constants.
 TypeRegistry.Set('LimitName', (_schema, value) => limitNames.some((name) => name === value))
-TypeRegistry.Set('LimitOf', (_schema, value) => value === 'account' || value === 'key')
+TypeRegistry.Set('LimitOf', (_schema, value) => limitOwners.some((owner) => owner === value))
 
 const integerOrNull = (description: string) => Type.Unsafe<number | null>({ type: ['integer', 'null'], description })
 
@@ -31,8 +33,9 @@ const LimitBody = Type.Object(
     of: Type.Unsafe<Standing['of']>({
       [Kind]: 'LimitOf',
       type: 'string',
-      enum: ['account', 'key'],
-      description: "Whether the limit is the account's, over all its keys, or the key's own. Both apply.",
+      enum: limitOwners,
+      description:
+        "Whose limit it is: the account's, over all its keys; the maker's, over the limited key that made this key and all its keys; or the key's own. All apply.",
     }),
     value: integerOrNull('Null where there is no limit.'),
     used: integerOrNull(
@@ -80,7 +83,7 @@ export const limitsPlugin: FastifyPluginAsyncTypebox<LimitsOptions> = async (app
         operationId: 'listLimits',
         summary: 'List the limits of your key and your account',
         description:
-          'Lists every limit of the account and of the key with its use, and the account, the scopes and the end of the key. Any key may ask.',
+          'Lists every limit of the account and of the key with its use, those of the limited key that made the key, and the account, the scopes and the end of the key. Any key may ask.',
         tags: ['usage'],
         security,
         response: answers({ 200: LimitList }, ChatError, refusals),

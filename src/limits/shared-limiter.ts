@@ -64,7 +64,7 @@ export class SharedLimiter implements Limiter {
     const tokens = countsTokens ? estimate() : 0
     const requested = { tokens, reserved: purpose === 'answer' ? tokens : 0 }
     const allowance = await this.#counts.take(
-      [limits.key, limits.account],
+      limits.subjects,
       (tallyOf, now) => takePlace(inForce(keyLimitsOf(key, this.#settings, tallyOf)), requested, now),
       limits.hasSpendingLimit,
     )
@@ -72,9 +72,9 @@ export class SharedLimiter implements Limiter {
   }
 
   readTallies<T>(key: Key, read: (tallies: Tallies, now: number) => T): Promise<T> {
-    const { key: own, account } = this.#limitsOf(key)
-    const readBoth = (tallyOf: TallyOf, now: number) => read({ key: tallyOf(own), account: tallyOf(account) }, now)
-    return this.#counts.take([own, account], readBoth, true)
+    const { subjects } = this.#limitsOf(key)
+    const readAll = (tallyOf: TallyOf, now: number) => read(keyLimitsOf(key, this.#settings, tallyOf), now)
+    return this.#counts.take(subjects, readAll, true)
   }
 
   get inFlightChats(): number {
@@ -121,7 +121,7 @@ export class SharedLimiter implements Limiter {
       () => true,
       () => false,
     )
-    const subjects = [limits.key, limits.account]
+    const { subjects } = limits
     const releaseReserved = () => this.#counts.release(subjects.map((subject) => ({ ...nothing, subject, reserved })))
     if (!isRecorded) void this.#caughtUp().then(releaseReserved)
     const all = subjects.map((subject) => ({

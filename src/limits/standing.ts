@@ -11,10 +11,10 @@ type StoredName = Exclude<LimitName, keyof typeof timed>
 /** Functions that count what an account stores, by the id of the account; a count may stop at `enough`. */
 export type StoredCounts = Readonly<Record<StoredName, (account: number, enough?: number) => Promise<number>>>
 
-/** How far one limit of a key, or of its account, is used. */
+/** How far one limit of a key, of its maker, or of its account, is used. */
 export interface Standing {
   readonly limit: LimitName
-  readonly of: 'account' | 'key'
+  readonly of: 'account' | 'maker' | 'key'
   /** Null without a limit. */
   readonly value: number | null
   /**
@@ -58,7 +58,8 @@ function usedOfMinute(bucket: Tally['requests'], limit: number | undefined, now:
 }
 
 /**
- * Lists every limit of the account and of the key, and how far each limit is used.
+ * Lists every limit of the account and of the key, and how far each limit is used. The limits of the key's maker are listed where
+ * they are set.
  * @param settings the default limits of accounts, from the setting `LIMITS`
  * @throws the errors of `readTallies` and of `stored`
  */
@@ -77,14 +78,16 @@ export async function standingsOf(
   }
   return limiter.readTallies(key, (tallies, now) =>
     limitNames.flatMap((name) => {
-      const { own, ofAccount } = limitsInForce(key, settings, name)
+      const { own, ofMaker, ofAccount } = limitsInForce(key, settings, name)
       const standing = (of: Standing['of'], limit: number | undefined): Standing => {
-        const use = isTimed(name) ? timed[name](tallies[of], limit, now) : storedUse.get(name)
+        const tally = tallies[of] ?? tallies.key
+        const use = isTimed(name) ? timed[name](tally, limit, now) : storedUse.get(name)
         const { used, resetMs } = use ?? { used: 0, resetMs: null }
         const resets = limit === undefined || resetMs === null ? null : Math.ceil((now + resetMs) / 1000)
         return { limit: name, of, value: limit ?? null, used, resets }
       }
-      return [standing('account', ofAccount), standing('key', own)]
+      const ofMakers = ofMaker === undefined ? [] : [standing('maker', ofMaker)]
+      return [standing('account', ofAccount), ...ofMakers, standing('key', own)]
     }),
   )
 }

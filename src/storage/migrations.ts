@@ -335,6 +335,18 @@ export const migrations: readonly Migration[] = [
     name: '0018-keys-by-account',
     sql: 'CREATE INDEX keys_by_account ON keys (account, created, id);',
   },
+  {
+    // A key counts in its subject: the id of the first key of its rotations. It also counts in the subject of its maker, the key
+    // with limits that has made it over HTTP. Subjects outlive the rows of keys, so they are not foreign keys. Null means the
+    // key's own id, and no maker. "maker" of a request is the subject of the maker of its key.
+    name: '0019-subjects-of-keys',
+    sql: `
+      ALTER TABLE keys ADD COLUMN subject TEXT;
+      ALTER TABLE keys ADD COLUMN maker TEXT;
+      ALTER TABLE keys ADD COLUMN maker_limits TEXT;
+      ALTER TABLE requests ADD COLUMN maker TEXT;
+    `,
+  },
 ]
 
 /** The names of the applied migrations. Undefined if there is no table `migrations`: then the database is new, or not ours. */

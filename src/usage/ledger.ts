@@ -5,7 +5,10 @@ export interface LedgerEntry {
   /** The request's id, the same in the reply, the log and the ledger. */
   readonly id: string
   readonly account: number
+  /** The id of the key's subject of counting, under which the tokens of its keys are summed. */
   readonly keyId: string
+  /** The subject of the key's maker, for which the tokens count too; null or undefined without a maker. */
+  readonly maker?: string | null
   readonly keyPrefix: string
   /** The model's name in the request. */
   readonly model: string

@@ -165,7 +165,8 @@ export class MeteredRequest {
     return {
       id,
       account: key.account.id,
-      keyId: key.id,
+      keyId: key.subject,
+      maker: key.maker?.subject ?? null,
       keyPrefix: key.prefix,
       model,
       modelUsed: answering?.name ?? null,

@@ -91,10 +91,12 @@ export class PostgresLedger implements Ledger {
 
   #interruptRunning(): Promise<number> {
     return this.#database.transaction(async (sql) => {
-      const ended = await sql<{ account: number; keyId: string; created: number; tokens: number }[]>`
+      const ended = await sql<
+        { account: number; keyId: string; maker: string | null; created: number; tokens: number }[]
+      >`
         UPDATE requests SET state = 'interrupted', prompt_tokens = reserved_tokens
         WHERE state = 'running' AND (replica IS NULL OR replica NOT IN (${livingReplicas(sql)}))
-        RETURNING account, key_id AS "keyId", created, reserved_tokens AS tokens`
+        RETURNING account, key_id AS "keyId", maker, created, reserved_tokens AS tokens`
       const spent = new SpentTokens()
       for (const row of ended) spent.count(row, row.tokens)
       await writeSpent(sql, spent)
@@ -212,11 +214,11 @@ async function insert(
   if (entries.length === 0) return new Set()
   const rows = await sql<{ id: string }[]>`
     INSERT INTO requests (id, account, key_id, key_prefix, model, model_used, character, created, microsecond,
-      reserved_tokens, prompt_tokens, completion_tokens, tokens_exact, first_token_ms, total_ms, retries, state, upstream_truncated, replica)
+      reserved_tokens, prompt_tokens, completion_tokens, tokens_exact, first_token_ms, total_ms, retries, state, upstream_truncated, maker, replica)
     SELECT x.*, ${replica} FROM json_to_recordset(${toJson(entries)}::text::json) AS x(
       id text, account bigint, key_id text, key_prefix text, model text, model_used text, character text,
       created bigint, microsecond bigint, reserved_tokens bigint, prompt_tokens bigint, completion_tokens bigint, tokens_exact bigint,
-      first_token_ms bigint, total_ms bigint, retries bigint, state text, upstream_truncated text)
+      first_token_ms bigint, total_ms bigint, retries bigint, state text, upstream_truncated text, maker text)
     ON CONFLICT DO NOTHING RETURNING id`
   return new Set(rows.map(({ id }) => id))
 }
@@ -285,6 +287,7 @@ function toJson(entries: readonly LedgerEntry[]): string {
     retries: entry.retries,
     state: entry.state,
     upstream_truncated: entry.upstreamTruncated ?? null,
+    maker: entry.maker ?? null,
   }))
   return JSON.stringify(rows)
 }

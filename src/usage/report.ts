@@ -1,7 +1,7 @@
 import type { LedgerEntry } from './ledger.ts'
 
 /** A chat request as the ledger shows it. */
-export type LedgerRequest = Omit<LedgerEntry, 'account' | 'keyId' | 'reservedTokens'>
+export type LedgerRequest = Omit<LedgerEntry, 'account' | 'keyId' | 'maker' | 'reservedTokens'>
 
 /** The groupings of an account's usage. */
 export const groupings = ['day', 'model', 'key', 'character'] as const

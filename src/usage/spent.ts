@@ -12,11 +12,15 @@ export interface Spent {
 export class SpentTokens {
   readonly #sums = new Map<string, { day: string; subject: string; tokens: number }>()
 
-  /** Counts the tokens of a request, for its key and its account. */
-  count({ keyId, account, created }: Pick<LedgerEntry, 'keyId' | 'account' | 'created'>, tokens: number): void {
+  /** Counts the tokens of a request, for its key, the maker of the key, and its account. */
+  count(
+    { keyId, maker, account, created }: Pick<LedgerEntry, 'keyId' | 'maker' | 'account' | 'created'>,
+    tokens: number,
+  ): void {
     if (tokens === 0) return
     const day = dayOf(created * 1000)
-    for (const subject of [`key:${keyId}`, `account:${account}`]) this.add({ day, subject, tokens })
+    const subjects = [`key:${keyId}`, ...(maker == null ? [] : [`key:${maker}`]), `account:${account}`]
+    for (const subject of subjects) this.add({ day, subject, tokens })
   }
 
   /** Adds the spent tokens of a subject. */

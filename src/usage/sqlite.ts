@@ -14,7 +14,7 @@ const maxBuffered = 10_000
 
 const columns = `
   id, account, key_id, key_prefix, model, model_used, character, created, microsecond, reserved_tokens,
-  prompt_tokens, completion_tokens, tokens_exact, first_token_ms, total_ms, retries, state, upstream_truncated, summed`
+  prompt_tokens, completion_tokens, tokens_exact, first_token_ms, total_ms, retries, state, upstream_truncated, maker, summed`
 
 /** Values in the order of the statement's parameters: named parameters take more CPU time. */
 type Values = (string | number | null)[]
@@ -44,7 +44,7 @@ export class SqliteLedger implements Ledger {
     this.#database = database
     this.#commit = commit
     this.#insert = database.prepare<Values>(`
-      INSERT INTO requests (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+      INSERT INTO requests (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
       ON CONFLICT (id) DO NOTHING`)
     this.#finish = database.prepare<Values>(`
       UPDATE requests SET model_used = ?, prompt_tokens = ?, completion_tokens = ?, tokens_exact = ?,
@@ -101,12 +101,13 @@ export class SqliteLedger implements Ledger {
 
   async interruptRunning(): Promise<number> {
     const day = "strftime('%Y-%m-%d', created, 'unixepoch')"
-    const upsert = (subject: string) => `
+    const upsert = (subject: string, where = 'true') => `
       INSERT INTO spend (subject, day, tokens)
-      SELECT ${subject}, ${day}, SUM(reserved_tokens) FROM requests WHERE state = 'running' GROUP BY 1, 2
+      SELECT ${subject}, ${day}, SUM(reserved_tokens) FROM requests WHERE state = 'running' AND ${where} GROUP BY 1, 2
       ON CONFLICT (subject, day) DO UPDATE SET tokens = tokens + excluded.tokens`
     return inTransaction(this.#database, () => {
       this.#database.exec(upsert("'key:' || key_id"))
+      this.#database.exec(upsert("'key:' || maker", 'maker IS NOT NULL'))
       this.#database.exec(upsert("'account:' || account"))
       // Reserved tokens count as used, also in reports.
       const end = "UPDATE requests SET state = 'interrupted', prompt_tokens = reserved_tokens WHERE state = 'running'"
@@ -276,7 +277,7 @@ class Batch {
     return ends
   }
 
-  /** Counts the tokens of an entry, for its key and its account. */
+  /** Counts the tokens of an entry. */
   spend(entry: LedgerEntry): void {
     this.spent.count(entry, entry.promptTokens + entry.completionTokens)
   }
@@ -296,6 +297,7 @@ function rowOf(entry: LedgerEntry): Values {
     retries,
     state,
     upstreamTruncated ?? null,
+    entry.maker ?? null,
     state === 'running' ? 0 : 1,
   ]
 }

@@ -7,10 +7,11 @@ import {
   holdsAdmin,
   limited,
   matchingKey,
+  maxMatches,
+  prefixesBeginningWith,
   resumed,
   revoked,
   rotated,
-  searchablePrefix,
   suspended,
 } from '../../src/access/policy.ts'
 import { isPast } from '../../src/access/refusals.ts'
@@ -38,6 +39,9 @@ const key: fc.Arbitrary<Key> = fc.record({
   revoked: momentOrNever,
   lastUsed: momentOrNever,
   limits,
+  ownLimits: limits,
+  subject: fc.constant('key_0'),
+  maker: fc.constant(null),
   models: fc.constant(null),
 })
 
@@ -64,7 +68,7 @@ describe('a rotation', () => {
           expires: old.expires,
           account: 'ann',
           scopes: old.scopes,
-          limits: old.limits,
+          limits: old.ownLimits,
         })
         // A key has only one successor, also during a long overlap.
         const reason = overlap === 0 ? 'is revoked' : 'has been rotated already'
@@ -185,6 +189,9 @@ describe('the matching key', () => {
     last_used: null,
     limits: '{}',
     models: null,
+    subject: null,
+    maker: null,
+    maker_limits: null,
   })
 
   it('is the key with this digest, else with this id, else with this prefix, else the only candidate', () => {
@@ -197,9 +204,10 @@ describe('the matching key', () => {
   })
 
   it('is not guessed: a refusal lists ten candidates', () => {
-    const rows = Array.from({ length: 12 }, (_, index) => rowOf(`cv_a${index}`))
+    const rows = Array.from({ length: maxMatches }, (_, index) => rowOf(`cv_a${index}`))
     const { message = '' } = refusalOf(() => matchingKey(rows, 'cv_a', 'd')) ?? {}
-    expect(message).toContain('cv_a9 of "ann" and 2 more. Name one of them.')
-    expect([searchablePrefix('cv_'), searchablePrefix('cv_a')]).toStrictEqual([null, 'cv_a'])
+    expect(message).toContain('cv_a9 of "ann" and more. Name one of them.')
+    expect(prefixesBeginningWith('cv_')).toBeUndefined()
+    expect(prefixesBeginningWith('cv_a')).toStrictEqual({ first: 'cv_a', last: 'cv_a\u{10FFFF}' })
   })
 })

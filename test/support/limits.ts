@@ -24,6 +24,9 @@ export function keyOf(id: string, account: number, ofKey: Limits = {}, ofAccount
     revoked: null,
     lastUsed: null,
     limits: ofKey,
+    ownLimits: ofKey,
+    subject: id,
+    maker: null,
     models: null,
   }
 }

@@ -329,4 +329,15 @@ export const postgresMigrations: readonly Migration[] = [
     servesFrom: '0002-shared-limits',
     sql: 'ALTER TABLE requests ADD COLUMN upstream_truncated TEXT;',
   },
+  {
+    // Like 0019-subjects-of-keys of SQLite. Replicas of the previous release count a key under its own id alone.
+    name: '0014-subjects-of-keys',
+    servesFrom: '0002-shared-limits',
+    sql: `
+      ALTER TABLE keys ADD COLUMN subject TEXT COLLATE "C";
+      ALTER TABLE keys ADD COLUMN maker TEXT COLLATE "C";
+      ALTER TABLE keys ADD COLUMN maker_limits TEXT;
+      ALTER TABLE requests ADD COLUMN maker TEXT;
+    `,
+  },
 ]

@@ -24,7 +24,7 @@ export const tables: readonly Table[] = [
   table(
     'keys',
     '',
-    'id name prefix digest scopes created:n expires:n revoked:n limits last_used:n account:n models',
+    'id name prefix digest scopes created:n expires:n revoked:n limits last_used:n account:n models subject maker maker_limits',
     'id',
   ),
   table('plants', 'account id', 'name tag', 'account id'),
@@ -38,7 +38,7 @@ export const tables: readonly Table[] = [
   table(
     'requests',
     'account created microsecond reserved_tokens prompt_tokens completion_tokens tokens_exact first_token_ms total_ms retries summed',
-    'id key_id key_prefix model model_used character state upstream_truncated',
+    'id key_id key_prefix model model_used character state upstream_truncated maker',
     'id',
   ),
   table(

@@ -31,6 +31,7 @@ beforeAll(async () => {
     INSERT INTO accounts (id, name, created) VALUES (1, 'one', 5), (2, 'zwei', 6), (9, 'gone', 7);
     DELETE FROM accounts WHERE id = 9;
     INSERT INTO keys (id, account, prefix, digest, scopes, created) VALUES ('k', 1, 'p', 'd', '[]', 5), ('Ä', 2, 'q', 'e', '[]', 5);
+    UPDATE keys SET subject = 's', maker = 'm', maker_limits = '{}' WHERE id = 'k';
     INSERT INTO grants VALUES (1, 2, '', 5);
     INSERT INTO characters VALUES (1, 'Fern', 'fern', 'x', '{}', 1, 1), (1, 'a\\0b', 'a\\0b', 'y', '{"a":"\\u0000"}', 1, 1);
     INSERT INTO characters VALUES (2, 'n' || char(0) || 'l', 'n' || char(0) || 'l', 'z', '{}', 1, 1);
@@ -39,7 +40,7 @@ beforeAll(async () => {
     INSERT INTO uploads VALUES ('u', 0, 4, 2, 'n' || char(0) || 'l', 'z'), ('left', 9, 1, NULL, NULL, NULL);
     INSERT INTO card_pieces VALUES ('u', 0, x'00ff'), ('u', 1, x'0a5c'), ('left', 0, x'01');
     INSERT INTO idempotency_keys VALUES (1, 'i', 'r', 1, 'n', NULL, 3);
-    INSERT INTO requests VALUES ('r', 1, 'k', 'p', 'm' || char(0), NULL, 'Fern', 1, 0, 1, 1, 1, NULL, 3, 0, 'stop', 7, 1, '1/9');
+    INSERT INTO requests VALUES ('r', 1, 'k', 'p', 'm' || char(0), NULL, 'Fern', 1, 0, 1, 1, 1, NULL, 3, 0, 'stop', 7, 1, '1/9', 'm');
     INSERT INTO usage_days VALUES (1, '1970-01-01', 'd', 'p', 'm' || char(0), NULL, 1, 1, 1, 0);
     INSERT INTO spend VALUES ('account:1', '2026-11-20', 4);
     WITH RECURSIVE n(i) AS (SELECT -5000 UNION ALL SELECT i + 1 FROM n WHERE i < 14999)
