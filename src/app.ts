@@ -156,7 +156,7 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
     limits: config.limits,
   })
 
-  await app.register(keysPlugin, { prefix: '/keys', store: stores.access, guard, workOf })
+  await app.register(keysPlugin, { prefix: '/keys', store: stores.access, guard, workOf, limits: config.limits })
   await app.register(auditPlugin, { guard, audit: stores.audit, workOf })
 
   await app.register(charactersPlugin, {
@@ -236,10 +236,11 @@ function workByRequest(scheduler: Scheduler) {
 }
 
 /** Counts what an account has stored, for the limits of the account. */
-function storedCountsOf({ plants, characters }: Stores): StoredCounts {
+function storedCountsOf({ plants, characters, access }: Stores): StoredCounts {
   return {
     plants: (account, enough) => plants.count(account, enough),
     characters: async (account) => (await characters.count(account)).characters,
+    keys: (account) => access.countKeys(account),
     character_bytes: async (account) => (await characters.count(account)).bytes,
   }
 }

@@ -8,6 +8,7 @@ export const limitNames = [
   'plants',
   'characters',
   'character_bytes',
+  'keys',
 ] as const
 export type LimitName = (typeof limitNames)[number]
 
@@ -25,8 +26,8 @@ export type WrittenLimits = Readonly<Partial<Record<LimitName, number | 'none' |
 /** The highest value of a limit. */
 export const maxLimit = 1_000_000_000_000
 
-/** The limits of accounts if nothing else is set. Cards take much space on the disk, so these limits bound them. */
-const standardLimits: Limits = { characters: 1000, character_bytes: 1024 ** 3 }
+/** The limits of accounts if nothing else is set. Accounts share the disk, and a caller can fill it with cards and keys. */
+const standardLimits: Limits = { characters: 1000, character_bytes: 1024 ** 3, keys: 1000 }
 
 /** Whether a text is the name of a limit. */
 export function isLimitName(text: string): text is LimitName {

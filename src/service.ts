@@ -232,6 +232,11 @@ async function startBackgroundTasks(tasks: BackgroundTasks, parts: Parts, config
       'old records of the audit trail were not removed',
     ],
     [
+      stores.access,
+      { keptSeconds: config.ledgerDays * secondsPerDay },
+      'keys that have ended long ago were not removed',
+    ],
+    [
       oldKeys,
       { keptSeconds: keyLifetimeSeconds, intervalMs: cleanupIntervalMs },
       'expired idempotency keys were not removed',

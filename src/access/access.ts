@@ -1,5 +1,6 @@
 import type { Actor } from '../audit/record.ts'
 import type { AccountLimits, LimitName, Limits } from '../limit-values.ts'
+import type { Prunable } from '../storage/prune.ts'
 import { controlCharacters, type NameRule, nameProblem } from '../text.ts'
 import type { Work } from '../work.ts'
 import type { ModelList } from './model-lists.ts'
@@ -108,9 +109,10 @@ export class AccessError extends Error {
 /**
  * Accounts and keys. A refusal is an `AccessError`. A change that ends the last working key with the scope `admin` is refused
  * with the code `last_admin_key`. Each change of an account or a key, except `noteUses`, writes an audit record in the same
- * transaction. `by` is the author of a change: by default the command line, and in `createFirstAccount` the service.
+ * transaction. `by` is the author of a change: by default the command line, and in `createFirstAccount` the service. `prune` removes
+ * keys that have ended before the given time, and writes no audit record.
  */
-export interface AccessStore {
+export interface AccessStore extends Prunable {
   /** Refuses a name that is taken or malformed. */
   createAccount(name: string, limits?: AccountLimits, models?: ModelList | null, by?: Actor): Promise<Account>
   listAccounts(): Promise<readonly Account[]>
@@ -122,8 +124,12 @@ export interface AccessStore {
   limitAccount(name: string, changes: AccountLimitChanges, models?: ModelList | null, by?: Actor): Promise<Account>
   /** Creates the first account and its key in one transaction; returns null when there is an account already. */
   createFirstAccount(request: KeyRequest, by?: Actor): Promise<NewKey | null>
-  /** Refuses an unknown account, a malformed name, no scopes, and a preset secret with the prefix of an existing key. */
-  createKey(request: KeyRequest, by?: Actor): Promise<NewKey>
+  /**
+   * Refuses an unknown account, a malformed name, no scopes, and a preset secret with the prefix of an existing key.
+   * @param limit the most working keys that the account may have; by default any number
+   * @throws ApiError 429 when the limit is reached
+   */
+  createKey(request: KeyRequest, by?: Actor, limit?: number): Promise<NewKey>
   /** All keys, or the keys of one account, oldest first, and keys of the same second by id. Refuses an unknown account. */
   listKeys(account?: string): Promise<readonly Key[]>
   /**
@@ -135,8 +141,10 @@ export interface AccessStore {
    * Creates a successor of a key. The old key works for `overlapSeconds` more; with 0 it ends immediately. Both keys share their
    * subject of counting. Refuses an unknown key, and several matching keys. With the code `key_ended`, refuses a key that has
    * ended or has a successor.
+   * @param limit as for `createKey`; without an overlap the number of working keys stays, and the limit is not checked
+   * @throws ApiError 429 when the limit is reached
    */
-  rotateKey(name: KeyName, overlapSeconds: number, by?: Actor): Promise<NewKey>
+  rotateKey(name: KeyName, overlapSeconds: number, by?: Actor, limit?: number): Promise<NewKey>
   /**
    * Revokes a key immediately. Refuses an unknown key, and several matching keys. With the code `key_ended`, refuses a revoked
    * key.
@@ -147,6 +155,8 @@ export interface AccessStore {
    * @param models the new list of models; by default the list stays
    */
   limitKey(name: KeyName, changes: LimitChanges, models?: ModelList | null, by?: Actor): Promise<Key>
+  /** How many working keys an account has; a count may stop at `enough`. */
+  countKeys(account: number, enough?: number): Promise<number>
   /** The cached key with this SHA-256 digest, whatever its state; undefined when it is not in the cache. */
   knownKey(digest: string): Key | undefined
   /** The key with this SHA-256 digest, whatever its state. */

@@ -33,10 +33,10 @@ const AuditRecordBody = Type.Object(
         object: 'audit_record',
         id,
         at: 1760000000,
-        actor: { kind: 'key', key: 'cv_ab12', account: 'owner' },
+        actor: { kind: 'key', key: 'cv_ab12cd34', account: 'owner' },
         from: '203.0.113.7',
         action: 'key.created',
-        target: 'cv_cd34',
+        target: 'cv_ef56gh78',
         before: null,
         after: {
           account: 'owner',

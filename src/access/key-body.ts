@@ -49,7 +49,7 @@ const listed = {
 const example = {
   object: 'key',
   id: exampleId,
-  prefix: 'cv_ab12',
+  prefix: 'cv_ab12cd34',
   name: 'phone',
   scopes: ['chat'],
   created: 1760000000,

@@ -28,8 +28,12 @@ export function digestKey(key: string): string {
   return hash('sha256', key)
 }
 
-/** The part of a key that may be shown again: enough to recognise the key, and too little to use it. */
+/**
+ * The part of a key that may be shown again: enough to recognise the key, and too little to use it. No two keys of the service have
+ * the same part, so for keys of our form it is long enough that nobody can use up all of them. A preset key may be short.
+ */
 export function keyPrefix(key: string): string {
+  if (ourForm.test(key)) return key.slice(0, brand.length + 8)
   return key.startsWith(brand) ? key.slice(0, brand.length + 4) : key.slice(0, 4)
 }
 

@@ -33,6 +33,9 @@ export function limitsInForce(key: LimitedKey, settings: Limits, name: LimitName
 /** The lower of the limits `plants` of a key and its account; undefined without a limit. */
 export const plantsAllowed = lowest('plants')
 
+/** The lower of the limits `keys` of a key and its account; undefined without a limit. */
+export const keysAllowed = lowest('keys')
+
 /** The lower of the limits of a key and its account, for uploaded characters and for their bytes. */
 export function charactersAllowed(key: LimitedKey, settings: Limits): CharactersAllowed {
   return { characters: charactersOf(key, settings), bytes: characterBytesOf(key, settings) }

@@ -4,6 +4,7 @@ import type { FastifyReply } from 'fastify'
 import { ApiError, invalidField } from '../errors.ts'
 import type { WorkOf } from '../http/json.ts'
 import { answers, refusals, security, type TypedInstance } from '../http/openapi-fields.ts'
+import type { Limits } from '../limit-values.ts'
 import { ChatError } from '../openai/completion.ts'
 import {
   AccessError,
@@ -27,6 +28,7 @@ import {
   NewKeyBody,
   RotationBody,
 } from './key-body.ts'
+import { keysAllowed } from './limits-in-force.ts'
 import { type ModelList, modelListOf, modelListProblem } from './model-lists.ts'
 import { sendPage } from './pages.ts'
 import { hasEnded, isPast } from './refusals.ts'
@@ -36,6 +38,8 @@ export interface KeysOptions {
   readonly store: AccessStore
   readonly guard: Guard
   readonly workOf: WorkOf
+  /** The limits of accounts without limits of their own. */
+  readonly limits: Limits
 }
 
 /** The error statuses of the routes that make keys. */
@@ -46,17 +50,17 @@ const writeRefusals = [...refusals, 400, 413, 415, 507]
  * create, rotate or revoke a key with more permissions than its own. Only a key with the scope `admin` may revoke any key.
  */
 export const keysPlugin: FastifyPluginAsyncTypebox<KeysOptions> = async (app, options) => {
-  const { store, guard } = options
+  const { guard } = options
   app.addHook('onRequest', guard.admitApiKey)
   app.addHook('onRequest', requireScope('keys', 'admin'))
   // The permissions of the key may have changed since the request was admitted.
   app.addHook('preHandler', guard.recheck)
 
   addListRoutes(app, options)
-  addKeyRoutes(app, store, guard)
+  addKeyRoutes(app, options)
 }
 
-function addListRoutes(app: TypedInstance, { store, guard, workOf }: KeysOptions): void {
+function addListRoutes(app: TypedInstance, { store, guard, workOf, limits: settings }: KeysOptions): void {
   const positionOf = async (account: number, id: string | undefined): Promise<KeyPosition | undefined> => {
     if (id === undefined) return undefined
     const key = await store.readKey(id)
@@ -123,7 +127,7 @@ function addListRoutes(app: TypedInstance, { store, guard, workOf }: KeysOptions
         madeBy: caller.id,
       }
       checkMayMake(permissionsOf(caller), requestedPermissions(requested))
-      return sendNew(reply, await store.createKey(requested, actorOf(request)))
+      return sendNew(reply, await store.createKey(requested, actorOf(request), keysAllowed(caller, settings)))
     },
   )
 }
@@ -131,7 +135,7 @@ function addListRoutes(app: TypedInstance, { store, guard, workOf }: KeysOptions
 /** The most keys of a page. */
 const maxKeys = 1000
 
-function addKeyRoutes(app: TypedInstance, store: AccessStore, guard: Guard): void {
+function addKeyRoutes(app: TypedInstance, { store, guard, limits }: KeysOptions): void {
   // Reads only this key, and not the list: an account may have any number of keys.
   const find = async ({ account }: Key, id: string): Promise<Key> => {
     await guard.settle()
@@ -205,7 +209,8 @@ function addKeyRoutes(app: TypedInstance, store: AccessStore, guard: Guard): voi
       const key = await find(caller, request.params.id)
       checkMayRotate(permissionsOf(caller), permissionsOf(key))
       const { overlap_seconds } = request.body
-      const made = await store.rotateKey(nameOf(key), overlap_seconds, actorOf(request)).catch(toConflict)
+      const limit = keysAllowed(caller, limits)
+      const made = await store.rotateKey(nameOf(key), overlap_seconds, actorOf(request), limit).catch(toConflict)
       return sendNew(reply, made)
     },
   )

@@ -1,3 +1,4 @@
+import { ApiError } from '../errors.ts'
 import { type AccountLimits, lowerOf } from '../limit-values.ts'
 import {
   AccessError,
@@ -173,6 +174,16 @@ export function matchingKey(rows: readonly KeyRow[], given: string, digest: stri
 export function keyIn(account: number, key: Key | undefined): Key {
   if (key?.account.id !== account) throw noSuchKey()
   return key
+}
+
+/**
+ * Checks that an account with `count` working keys may have one key more.
+ * @throws ApiError 429, without `Retry-After`: the number of keys does not fall by waiting
+ */
+export function checkKeysLimit(limit: number, count: number): void {
+  if (count < limit) return
+  const message = `The limit "keys" of ${limit} is reached: the account has as many working keys or more. Revoke keys, or ask the operator for a higher limit.`
+  throw new ApiError(429, 'keys_limit', message)
 }
 
 /** The refusal of a text or an id that names no key. The text may be a whole secret, so the message does not repeat it. */

@@ -23,6 +23,7 @@ import { type ModelList, modelsToStore } from './model-lists.ts'
 import { type Counting, newKeys } from './new-key.ts'
 import {
   checkAdminIsLeft,
+  checkKeysLimit,
   keyIn,
   limitedKey,
   makerFrom,
@@ -35,7 +36,7 @@ import {
 } from './policy.ts'
 import { PostgresAccounts } from './postgres-accounts.ts'
 import { refusalOf } from './refusals.ts'
-import { type KeyRow, keyWithDigest, selectKeys, selectKeysWithoutEndedModels, toKey } from './rows.ts'
+import { endOfRow, type KeyRow, keyWithDigest, selectKeys, selectKeysWithoutEndedModels, toKey } from './rows.ts'
 
 /** Keys for a list. The models are left out an hour after the end, because the server's clock may differ from the clock here. */
 const selectListedKeys = selectKeysWithoutEndedModels('extract(epoch FROM now()) - 3600')
@@ -135,9 +136,11 @@ export class PostgresAccessStore implements AccessStore {
     }, deletionTimeoutMs)
   }
 
-  createKey(request: KeyRequest, by = commandLine): Promise<NewKey> {
+  createKey(request: KeyRequest, by = commandLine, limit?: number): Promise<NewKey> {
     return this.#change(async (sql, record) => {
-      await this.#accounts.lockKeys(sql, await this.#accounts.named(sql, request.account))
+      const account = await this.#accounts.named(sql, request.account)
+      await this.#accounts.lockKeys(sql, account)
+      await checkLimit(sql, limit, account.id)
       const maker = request.madeBy === undefined ? null : makerFrom(await keyWithId(sql, request.madeBy))
       const made = await this.#createKey(sql, request, { maker })
       await record(by, newKeyEntry(made.key))
@@ -168,10 +171,11 @@ export class PostgresAccessStore implements AccessStore {
     )
   }
 
-  rotateKey(name: KeyName, overlapSeconds: number, by = commandLine): Promise<NewKey> {
+  rotateKey(name: KeyName, overlapSeconds: number, by = commandLine, limit?: number): Promise<NewKey> {
     return this.#change(async (sql, record) => {
       const before = await this.#locked(sql, name)
       const { old, successor } = rotated(before, overlapSeconds, unixSeconds())
+      if (overlapSeconds > 0) await checkLimit(sql, limit, before.account.id)
       const made = await this.#withAdminLeft(sql, async () => {
         await setRevoked(sql, old)
         return this.#createKey(sql, successor, before)
@@ -205,6 +209,10 @@ export class PostgresAccessStore implements AccessStore {
     })
   }
 
+  countKeys(account: number, enough?: number): Promise<number> {
+    return this.#database.read((sql) => countWorking(sql, account, enough))
+  }
+
   knownKey(digest: string): Key | undefined {
     return this.#cache.get(digest)
   }
@@ -230,6 +238,17 @@ export class PostgresAccessStore implements AccessStore {
 
   async readKey(id: string): Promise<Key | undefined> {
     return this.#database.read((sql) => keyWithId(sql, id))
+  }
+
+  prune(before: number, max: number): Promise<number> {
+    return this.#database.transaction(async (sql) => {
+      const removed = await sql`
+        DELETE FROM keys WHERE id IN (
+          SELECT id FROM keys WHERE ${sql.unsafe(endOfRow)} < ${before}
+          ORDER BY ${sql.unsafe(endOfRow)} LIMIT ${max} FOR UPDATE SKIP LOCKED
+        )`
+      return removed.count
+    })
   }
 
   async takeNotices(): Promise<readonly string[]> {
@@ -309,6 +328,19 @@ export class PostgresAccessStore implements AccessStore {
     checkAdminIsLeft(hadAdmin, await this.#accounts.hasAdmin(sql))
     return result
   }
+}
+
+async function countWorking(sql: Queries, account: number, enough?: number): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`
+    SELECT count(*) FROM (
+      SELECT 1 FROM keys WHERE account = ${account} AND ${sql.unsafe(endOfRow)} > ${unixSeconds()} LIMIT ${enough ?? null}
+    ) AS counted`
+  return row?.count ?? 0
+}
+
+/** @throws ApiError 429 when the account has as many working keys or more */
+async function checkLimit(sql: Queries, limit: number | undefined, account: number): Promise<void> {
+  if (limit !== undefined) checkKeysLimit(limit, await countWorking(sql, account, limit))
 }
 
 async function keyWithId(sql: Queries, id: string): Promise<Key | undefined> {

@@ -44,7 +44,14 @@ export interface AdminRow extends Pick<KeyRow, 'scopes' | 'revoked' | 'expires'>
   readonly suspended: number | null
 }
 
-/** Selects every key with the scope `admin`. LIKE also matches longer names of scopes, so `holdsAdmin` checks the rows again. */
+/**
+ * SQL of the end of a key in Unix seconds: at its expiry, or at the end of its overlap with a successor. A key without an end has
+ * the highest safe integer. The indexes of the table have this expression.
+ */
+export const endOfRow =
+  'coalesce(CASE WHEN expires < revoked OR revoked IS NULL THEN expires ELSE revoked END, 9007199254740991)'
+
+/** Selects every key with the scope `admin`, by an index of these keys alone. LIKE also matches longer names of scopes, so `holdsAdmin` checks the rows again. */
 export const selectAdmins = `
   SELECT keys.scopes, keys.revoked, keys.expires, accounts.suspended
   FROM keys JOIN accounts ON accounts.id = keys.account WHERE keys.scopes LIKE '%admin%'`

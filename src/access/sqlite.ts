@@ -4,6 +4,7 @@ import { type Recorder, withAuditRecords } from '../audit/sqlite.ts'
 import type { AccountLimits } from '../limit-values.ts'
 import type { OutsideChanges } from '../storage/outside-changes.ts'
 import type { PacedWrites } from '../storage/paced-writes.ts'
+import { takeBriefly } from '../storage/prune.ts'
 import { VersionedCache } from '../storage/versioned-cache.ts'
 import { inTransaction } from '../storage/write-lock.ts'
 import { unixSeconds } from '../time.ts'
@@ -25,6 +26,7 @@ import { type ModelList, modelsToStore } from './model-lists.ts'
 import { type Counting, newKeys } from './new-key.ts'
 import {
   checkAdminIsLeft,
+  checkKeysLimit,
   keyIn,
   limitedKey,
   makerFrom,
@@ -35,7 +37,7 @@ import {
   rotated,
   withModels,
 } from './policy.ts'
-import { type KeyRow, keyWithDigest, selectKeys, selectKeysWithoutEndedModels, toKey } from './rows.ts'
+import { endOfRow, type KeyRow, keyWithDigest, selectKeys, selectKeysWithoutEndedModels, toKey } from './rows.ts'
 import { SqliteAccounts } from './sqlite-accounts.ts'
 
 /** Accounts and keys in SQLite. */
@@ -48,6 +50,9 @@ export class SqliteAccessStore implements AccessStore {
   readonly #keyById: Statement<[string], KeyRow>
   readonly #keysAfter: Statement<{ account: number; created: number; id: string; limit: number; now: number }, KeyRow>
   readonly #noteUse: Statement<[number, string]>
+  readonly #countWorking: Statement<{ account: number; now: number; enough: number }, number>
+  readonly #endedKey: Statement<[number]>
+  readonly #removeEnded: Statement<[number, number]>
   /** Keys by digest and by id. Unknown keys are not cached, because an attacker can invent any number of keys. */
   readonly #cache: VersionedCache<Key>
 
@@ -70,6 +75,16 @@ export class SqliteAccessStore implements AccessStore {
       ${selectKeysWithoutEndedModels('$now')} WHERE keys.account = $account AND (keys.created, keys.id) > ($created, $id)
       ORDER BY keys.created, keys.id LIMIT $limit`)
     this.#noteUse = database.prepare('UPDATE keys SET last_used = ? WHERE id = ?')
+    // A negative limit is no limit.
+    this.#countWorking = database
+      .prepare<{ account: number; now: number; enough: number }, number>(
+        `SELECT count(*) FROM (SELECT 1 FROM keys WHERE account = $account AND ${endOfRow} > $now LIMIT $enough)`,
+      )
+      .pluck()
+    this.#endedKey = database.prepare(`SELECT 1 FROM keys WHERE ${endOfRow} < ? LIMIT 1`)
+    this.#removeEnded = database.prepare(
+      `DELETE FROM keys WHERE id IN (SELECT id FROM keys WHERE ${endOfRow} < ? ORDER BY ${endOfRow} LIMIT ?)`,
+    )
   }
 
   async createAccount(
@@ -147,8 +162,9 @@ export class SqliteAccessStore implements AccessStore {
     })
   }
 
-  async createKey(request: KeyRequest, by = commandLine): Promise<NewKey> {
+  async createKey(request: KeyRequest, by = commandLine, limit?: number): Promise<NewKey> {
     return this.#change(by, (record) => {
+      this.#checkLimit(limit, this.#accounts.named(request.account).id)
       const maker = request.madeBy === undefined ? null : makerFrom(this.#keyWithId(request.madeBy))
       const made = this.#createKey(request, { maker })
       record(by, newKeyEntry(made.key))
@@ -175,10 +191,11 @@ export class SqliteAccessStore implements AccessStore {
     )
   }
 
-  async rotateKey(name: KeyName, overlapSeconds: number, by = commandLine): Promise<NewKey> {
+  async rotateKey(name: KeyName, overlapSeconds: number, by = commandLine, limit?: number): Promise<NewKey> {
     return this.#changeWithAdminLeft(by, (record) => {
       const before = this.#found(name)
       const { old, successor } = rotated(before, overlapSeconds, unixSeconds())
+      if (overlapSeconds > 0) this.#checkLimit(limit, before.account.id)
       this.#setRevoked(old)
       const made = this.#createKey(successor, before)
       record(by, keyChange('key.rotated', before, old, made.key))
@@ -210,6 +227,10 @@ export class SqliteAccessStore implements AccessStore {
     })
   }
 
+  async countKeys(account: number, enough?: number): Promise<number> {
+    return this.#count(account, enough)
+  }
+
   knownKey(digest: string): Key | undefined {
     return this.#cache.get(digest)
   }
@@ -232,6 +253,13 @@ export class SqliteAccessStore implements AccessStore {
     return this.#keyWithId(id)
   }
 
+  async prune(before: number, max: number): Promise<number> {
+    // If there is nothing to remove, the write lock is not taken.
+    if (!this.#endedKey.get(before)) return 0
+    const remove = (most: number) => this.#removeEnded.run(before, most).changes
+    return this.#paced.run(noAccount, () => inTransaction(this.#database, () => takeBriefly(max, remove)))
+  }
+
   async takeNotices(): Promise<readonly string[]> {
     return this.#change(serviceActor(), () => {
       const notices = this.#database.prepare<[], string>('SELECT text FROM notices ORDER BY id').pluck().all()
@@ -244,6 +272,14 @@ export class SqliteAccessStore implements AccessStore {
     // The cache is not emptied: no reader of the cache uses the last use of a key.
     const note = () => uses.forEach((moment, id) => void this.#noteUse.run(moment, id))
     await this.#paced.run(noAccount, () => inTransaction(this.#database, note))
+  }
+
+  #count(account: number, enough = -1): number {
+    return this.#countWorking.get({ account, now: unixSeconds(), enough }) ?? 0
+  }
+
+  #checkLimit(limit: number | undefined, account: number): void {
+    if (limit !== undefined) checkKeysLimit(limit, this.#count(account, limit))
   }
 
   #keyWithId(id: string): Key | undefined {

@@ -62,7 +62,7 @@ const LimitedKey = Type.Object(
   {
     title: 'LimitedKey',
     description: 'The key that the request came with.',
-    examples: [{ account: 'owner', prefix: 'cv_ab12cd', name: null, scopes: ['chat'], expires: null }],
+    examples: [{ account: 'owner', prefix: 'cv_ab12cd34', name: null, scopes: ['chat'], expires: null }],
   },
 )
 

@@ -347,6 +347,15 @@ export const migrations: readonly Migration[] = [
       ALTER TABLE requests ADD COLUMN maker TEXT;
     `,
   },
+  {
+    // The expression of the first two indexes is the end of a key: `endOfRow` in `access/rows.ts`.
+    name: '0020-ends-of-keys',
+    sql: `
+      CREATE INDEX keys_by_end ON keys ((coalesce(CASE WHEN expires < revoked OR revoked IS NULL THEN expires ELSE revoked END, 9007199254740991)));
+      CREATE INDEX keys_working ON keys (account, (coalesce(CASE WHEN expires < revoked OR revoked IS NULL THEN expires ELSE revoked END, 9007199254740991)));
+      CREATE INDEX keys_admin ON keys (account) WHERE scopes LIKE '%admin%';
+    `,
+  },
 ]
 
 /** The names of the applied migrations. Undefined if there is no table `migrations`: then the database is new, or not ours. */

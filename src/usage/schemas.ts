@@ -40,7 +40,7 @@ export const RequestBody = Type.Object(
         object: 'request',
         id,
         created: 1795166122,
-        key: 'cv_ab12',
+        key: 'cv_ab12cd34',
         model: 'best',
         model_used: 'claude',
         character: 'Fern@sha256:0d0c4c7f5e2f4f0b8a3d8f1c5b6a79e8d7c6b5a4938271605f4e3d2c1b0a9988',

@@ -94,7 +94,7 @@ describe('a credential', () => {
     ['the key and a letter more', (good: string) => `Bearer ${good}x`],
     ['the key without its last letter', (good: string) => `Bearer ${good.slice(0, -1)}`],
     ['the key without its prefix', (good: string) => `Bearer ${good.slice('cv_'.length)}`],
-    ['the prefix that is shown', (good: string) => `Bearer ${good.slice(0, 7)}`],
+    ['the prefix that is shown', (good: string) => `Bearer ${good.slice(0, 11)}`],
     ['the key in capitals', (good: string) => `Bearer ${good.toUpperCase()}`],
     ['the digest that is stored', (good: string) => `Bearer ${createHash('sha256').update(good).digest('hex')}`],
     ['a key that nobody made', () => `Bearer ${makeKey()}`],
@@ -264,7 +264,7 @@ describe('a key that ends', () => {
     async (how) => {
       const revoked = await service.makeKey('keeper')
       await expectLetIn(`Bearer ${revoked}`)
-      const argument = how === 'prefix' ? revoked.slice(0, 7) : revoked
+      const argument = how === 'prefix' ? revoked.slice(0, 11) : revoked
       const ended = await conservatory(['keys', 'revoke', argument], { DATA_DIR: service.dataDirectory })
       expect(ended).toMatchObject({ code: 0, stdout: '' })
       expect(ended.stderr).not.toContain(revoked)
@@ -288,7 +288,7 @@ describe('a secret', () => {
       expect(bytes.includes(text)).toBe(false)
       expect(bytes.includes(Buffer.from(text, 'utf16le'))).toBe(false)
     }
-    const [row] = await sql.run<{ digest: string }>('SELECT * FROM keys WHERE prefix = ?', secret.slice(0, 7))
+    const [row] = await sql.run<{ digest: string }>('SELECT * FROM keys WHERE prefix = ?', secret.slice(0, 11))
     expect(row?.digest).toBe(createHash('sha256').update(secret).digest('hex'))
     expect(
       Object.values(row ?? {})

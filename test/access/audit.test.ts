@@ -62,11 +62,11 @@ it('lists for a key with the scope keys only the records of its own account', as
   const own = await pageOf(service, '', key)
   expect(own.data).toMatchObject([
     { action: 'account.created', target: 'ann' },
-    { action: 'key.created', target: key.slice(0, 7) },
+    { action: 'key.created', target: key.slice(0, 11) },
     { action: 'share.granted', target: 'ann>bob#moss' },
     { action: 'key.created', target: prefix, ...byKey(key, 'ann') },
   ])
-  expect(JSON.stringify(own)).not.toContain(old.slice(0, 7))
+  expect(JSON.stringify(own)).not.toContain(old.slice(0, 11))
   expect((await pageOf(service, '?account=ann')).data).toHaveLength(7)
   const [first] = await allRecords(stores)
   const foreign = await service.request(`/audit?after=${first?.id}`, { headers })

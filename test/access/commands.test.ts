@@ -90,7 +90,7 @@ describe('limits', () => {
     )
     const limits = ['--limit', 'requests_per_minute=60', '--limit', 'chat_at_once=0']
     const made = await run('keys', 'create', '--account', 'ann', '--scopes', 'chat', ...limits)
-    const prefix = made.stdout.slice(0, 7)
+    const prefix = made.stdout.slice(0, 11)
     const changed = await Promise.all([
       run('accounts', 'limit', 'ann', '--limit', 'plants=none', '--limit', 'tokens_per_month=9'),
       run('keys', 'limit', prefix, '--limit', 'chat_at_once=none', '--limit', 'requests_per_minute=30'),
@@ -185,14 +185,14 @@ describe('last_used', () => {
     const list: { data: { prefix: string; last_used: number }[] } = JSON.parse(
       await (await service.request('/keys')).text(),
     )
-    const lastUsed = list.data.find(({ prefix }) => prefix === key.slice(0, 7))?.last_used ?? 0
+    const lastUsed = list.data.find(({ prefix }) => prefix === key.slice(0, 11))?.last_used ?? 0
     expect(lastUsed).toBeGreaterThanOrEqual(before)
     await onceKnown(async () => expect(await used()).toBe(lastUsed))
     await eventually(() => expect(Date.now() / 1000).toBeGreaterThan(lastUsed + 1))
     expect((await service.request('/models', { headers: { authorization: key } })).status).toBe(200)
     await service.close()
     const listed: { prefix: string; last_used: number }[] = JSON.parse((await run('keys', 'list', '--json')).stdout)
-    expect(listed.find(({ prefix }) => prefix === key.slice(0, 7))?.last_used).toBeGreaterThan(lastUsed)
+    expect(listed.find(({ prefix }) => prefix === key.slice(0, 11))?.last_used).toBeGreaterThan(lastUsed)
   })
 
   it('is written once a minute, for all keys together, however often keys are used', async () => {

@@ -6,7 +6,7 @@ import { expectError } from '../support/http.ts'
 import { startTestService, type TestService } from '../support/service.ts'
 import { openStoresOf } from '../support/test-database.ts'
 import { openSql } from '../support/test-sql.ts'
-import { completion, json, startUpstream, type ScriptedUpstream } from '../support/upstream.ts'
+import { completion, json, type ScriptedUpstream, startUpstream } from '../support/upstream.ts'
 
 // The scripted answer of the upstream has 18 tokens.
 const tokens = 18

@@ -43,7 +43,7 @@ const endings: readonly (readonly [
   [
     'the command line revokes it',
     async ({ service }, key) => {
-      const ended = await conservatory(['keys', 'revoke', key.slice(0, 7)], { DATA_DIR: service.dataDirectory })
+      const ended = await conservatory(['keys', 'revoke', key.slice(0, 11)], { DATA_DIR: service.dataDirectory })
       expect(ended.code).toBe(0)
     },
     'authentication_error',
@@ -56,7 +56,7 @@ const endings: readonly (readonly [
       const headers = { authorization: panel }
       const text = await (await service.request('/keys', { headers })).text()
       const list: { data: { id: string; prefix: string }[] } = JSON.parse(text)
-      const id = list.data.find(({ prefix }) => prefix === key.slice(0, 7))?.id
+      const id = list.data.find(({ prefix }) => prefix === key.slice(0, 11))?.id
       expect((await service.request(`/keys/${id}`, { method: 'DELETE', headers })).status).toBe(204)
     },
     'authentication_error',

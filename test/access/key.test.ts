@@ -60,7 +60,7 @@ describe('a new key', () => {
 
   it('has a prefix of its first seven characters', () => {
     const key = makeKey()
-    expect(keyPrefix(key)).toBe(key.slice(0, 7))
+    expect(keyPrefix(key)).toBe(key.slice(0, 11))
     expect(keyPrefix('an operator’s own key')).toBe('an o')
   })
 })

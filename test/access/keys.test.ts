@@ -102,6 +102,37 @@ describe('GET /keys', () => {
   })
 })
 
+it('a key is found by its id, its prefix or a beginning of it without a look at all keys', async () => {
+  const database = openDatabase(':memory:')
+  const statements: string[] = []
+  const prepare = database.prepare.bind(database)
+  vi.spyOn(database, 'prepare').mockImplementation((sql: string) => {
+    statements.push(sql)
+    return prepare(sql)
+  })
+  const access = new SqliteAccessStore(database, new OutsideChanges(database), new PacedWrites())
+  await access.createAccount('ann')
+  const request = { account: 'ann', scopes: ['chat'] } as const
+  const [first, second, third] = [
+    await access.createKey(request),
+    await access.createKey(request),
+    await access.createKey(request),
+  ]
+  statements.splice(
+    statements.findIndex((sql) => sql.includes('INSERT INTO accounts')),
+    1,
+  )
+  await access.revokeKey({ id: first.key.id, account: first.key.account.id })
+  await access.rotateKey(second.key.prefix, 0)
+  await access.revokeKey(third.key.prefix.slice(0, -1))
+  const scans = statements
+    .filter((sql) => /^\s*(SELECT|UPDATE|DELETE)/.test(sql) && sql.includes('keys'))
+    .map((sql) => prepare<[], { detail: string }>(`EXPLAIN QUERY PLAN ${sql.replace(/[?]|[$]\w+/g, 'NULL')}`))
+    .map((plan) => plan.all().map(({ detail }) => detail))
+  expect(scans.length).toBeGreaterThan(5)
+  expect(scans.flat().filter((step) => /^SCAN keys(?! USING (COVERING )?INDEX keys_admin)/.test(step))).toEqual([])
+})
+
 describe('POST /keys', () => {
   it('creates a working key of the caller’s account, and shows it once', async () => {
     const expires = Math.floor(Date.now() / 1000) + 3600
@@ -110,7 +141,7 @@ describe('POST /keys', () => {
     expect(made).toStrictEqual({
       object: 'key',
       id: expect.stringMatching(/^key_[0-9a-f]{32}$/),
-      prefix: made.key.slice(0, 7),
+      prefix: made.key.slice(0, 11),
       name: 'phone',
       scopes: ['chat', 'plants:read'],
       created: expect.any(Number),
@@ -195,7 +226,7 @@ describe('the keys of an account', () => {
   it('are visible to that account alone', async () => {
     const made = await make({ scopes: ['chat'] })
     const other = await service.makeKey('other panel', ['admin'])
-    expect((await list(other)).map(({ prefix }) => prefix)).toEqual([other.slice(0, 7)])
+    expect((await list(other)).map(({ prefix }) => prefix)).toEqual([other.slice(0, 11)])
     for (const [method, path, json] of [
       ['GET', `/keys/${made.id}`],
       ['DELETE', `/keys/${made.id}`],

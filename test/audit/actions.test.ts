@@ -115,7 +115,7 @@ function keySteps({ run, ask }: Setup): readonly Step[] {
       action: 'key.created',
       way: 'command',
       async run() {
-        typed = (await run('keys create --account ann --scopes chat,plants:read --limit plants=5')).slice(0, 7)
+        typed = (await run('keys create --account ann --scopes chat,plants:read --limit plants=5')).slice(0, 11)
         return { target: typed, before: null, after: { account: 'ann', scopes: ['chat', 'plants:read'], limits } }
       },
     },
@@ -140,7 +140,7 @@ function keySteps({ run, ask }: Setup): readonly Step[] {
       way: 'command',
       async run() {
         const old = typed
-        typed = (await run(`keys rotate ${typed} --overlap 0`)).slice(0, 7)
+        typed = (await run(`keys rotate ${typed} --overlap 0`)).slice(0, 11)
         return { target: old, before: { revoked: null }, after: { revoked: expect.any(Number), successor: typed } }
       },
     },
@@ -307,7 +307,13 @@ it.each(engines)('every action, by route and by command, leaves exactly one reco
   const first = await allRecords(stores)
   expect(first).toMatchObject([
     { ...byService, action: 'account.created', target: 'owner', before: null, after: { limits: {} } },
-    { ...byService, action: 'key.created', target: service.key.slice(0, 7), before: null, after: { account: 'owner' } },
+    {
+      ...byService,
+      action: 'key.created',
+      target: service.key.slice(0, 11),
+      before: null,
+      after: { account: 'owner' },
+    },
   ])
   await service.request('/plants', { json: { name: 'Moss', tag: 'moss' } })
   const accounts = accountSteps(setup)

@@ -146,12 +146,12 @@ describe('keys', () => {
     const [all, , bobs, table] = lists
     const listed = all ? readKeys(all) : []
     expect(listed.map(({ prefix }) => prefix).toSorted()).toStrictEqual(
-      secrets.map((key) => key.slice(0, 7)).toSorted(),
+      secrets.map((key) => key.slice(0, 11)).toSorted(),
     )
     const common = { created: expect.any(Number), revoked: null, last_used: null, limits: {} }
     expect(listed.find(({ account }) => account === 'ann')).toStrictEqual({
       ...common,
-      prefix: secrets[0]?.slice(0, 7),
+      prefix: secrets[0]?.slice(0, 11),
       account: 'ann',
       name: null,
       scopes: ['chat'],
@@ -180,26 +180,26 @@ describe('keys', () => {
     const create = async () => (await access.createKey({ account: 'ann', scopes: ['chat'] })).secret
     const [one, other, kept] = [await create(), await create(), await create()]
     for (const [secret, argument] of [
-      [one, one.slice(0, 7)],
+      [one, one.slice(0, 11)],
       [other, other],
     ] as const) {
       const revoked = await run('keys', 'revoke', argument)
       expect(revoked).toStrictEqual({
         code: 0,
         stdout: '',
-        stderr: `The key ${secret.slice(0, 7)} of "ann" is revoked.\n`,
+        stderr: `The key ${secret.slice(0, 11)} of "ann" is revoked.\n`,
       })
-      expectRefused(await run('keys', 'revoke', argument), 1, `The key ${secret.slice(0, 7)} is revoked already.`)
+      expectRefused(await run('keys', 'revoke', argument), 1, `The key ${secret.slice(0, 11)} is revoked already.`)
     }
-    const unknown = [`${kept.slice(0, -1)}!`, kept.slice(0, 3), kept.slice(0, 8), '%', "' OR 1=1 --", '']
+    const unknown = [`${kept.slice(0, -1)}!`, kept.slice(0, 3), kept.slice(0, 12), '%', "' OR 1=1 --", '']
     for (const ended of await Promise.all(unknown.map((argument) => run('keys', 'revoke', '--', argument)))) {
       expectRefused(ended, 1, 'There is no such key. See: conservatory keys list')
     }
     const listed = readKeys(await run('keys', 'list', '--json'))
     expect(Object.fromEntries(listed.map(({ prefix, revoked }) => [prefix, revoked]))).toStrictEqual({
-      [one.slice(0, 7)]: expect.any(Number),
-      [other.slice(0, 7)]: expect.any(Number),
-      [kept.slice(0, 7)]: null,
+      [one.slice(0, 11)]: expect.any(Number),
+      [other.slice(0, 11)]: expect.any(Number),
+      [kept.slice(0, 11)]: null,
     })
   })
 
@@ -453,7 +453,7 @@ describe('the service', () => {
     expect(await status('/plants', chat)).toBe(403)
     expect(await status('/models', chat)).toBe(200)
     expect(await status('/models', plants)).toBe(403)
-    expect((await run('keys', 'revoke', plants.slice(0, 7))).code).toBe(0)
+    expect((await run('keys', 'revoke', plants.slice(0, 11))).code).toBe(0)
     await onceKnown(async () => expect(await status('/plants', plants)).toBe(401))
     expect(await status('/models', chat)).toBe(200)
     expect(await status('/plants', service.key)).toBe(200)

@@ -202,7 +202,7 @@ describe.for([
   async function settled(key: string, count: number): Promise<readonly LedgerRow[]> {
     let rows: readonly LedgerRow[] = []
     await until(async () => {
-      rows = (await ledgerRows(sql)).filter((row) => row.key_prefix === key.slice(0, 7))
+      rows = (await ledgerRows(sql)).filter((row) => row.key_prefix === key.slice(0, 11))
       return rows.length === count && rows.every(({ state }) => state !== 'running')
     })
     return rows

@@ -63,7 +63,7 @@ describe('GET /limits', () => {
     const expires = Math.floor(Date.now() / 1000) + 3600
     const reader = await service.makeKey('readers', ['plants:read'], expires)
     expect(await keyOf(reader)).toEqual({
-      ...{ account: 'readers', prefix: reader.slice(0, 7), name: null },
+      ...{ account: 'readers', prefix: reader.slice(0, 11), name: null },
       ...{ scopes: ['plants:read'], expires },
     })
     expect(await keyOf(service.key)).toMatchObject({ account: 'owner', name: 'first key', expires: null })

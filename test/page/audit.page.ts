@@ -63,13 +63,13 @@ describe('the audit trail', () => {
     const prefix = (await titles(page))[2]?.slice('Key made: '.length) ?? ''
     expect(await titles(page)).toEqual([
       'Account made: owner',
-      `Key made: ${service.key.slice(0, 7)}`,
+      `Key made: ${service.key.slice(0, 11)}`,
       `Key made: ${prefix}`,
       `Key revoked: ${prefix}`,
     ])
     await records(page).nth(0).getByText('by the service itself').waitFor()
     const key = records(page).nth(2)
-    await key.getByText(`by the key ${service.key.slice(0, 7)} (first key) of owner, from 127.0.0.1`).waitFor()
+    await key.getByText(`by the key ${service.key.slice(0, 11)} (first key) of owner, from 127.0.0.1`).waitFor()
     await key.getByText('As it was made').focus()
     await page.keyboard.press('Enter')
     await key.getByRole('table').waitFor()

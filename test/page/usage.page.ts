@@ -59,7 +59,7 @@ describe('the usage of an account', () => {
       `All | 3 | 0 | ${tokens}`,
     ])
     await page.keyboard.press('ArrowRight')
-    expect((await figures(page, 'key'))[1]).toBe(`${service.key.slice(0, 7)} (first key) | 3 | 0 | ${tokens}`)
+    expect((await figures(page, 'key'))[1]).toBe(`${service.key.slice(0, 11)} (first key) | 3 | 0 | ${tokens}`)
     await page.keyboard.press('ArrowRight')
     const characters = await figures(page, 'character')
     expect(characters[1]).toMatch(/^Fern [0-9a-f]{8} \| 2 \| 0/)

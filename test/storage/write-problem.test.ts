@@ -60,7 +60,7 @@ describe.skipIf(process.platform !== 'linux')('stdout that takes nothing', () =>
       openDatabase(join(path, 'conservatory.db')).close()
       run('accounts create ann')
       expect(run('keys create --account ann --scopes chat > /dev/full')).toMatch(
-        /^Not everything could be printed on stdout: ENOSPC: .+\.\nThe key (cv_\w{4}) is made, but could not be shown\. Revoke it: conservatory keys revoke \1\nexit 1\n$/,
+        /^Not everything could be printed on stdout: ENOSPC: .+\.\nThe key (cv_\w{8}) is made, but could not be shown\. Revoke it: conservatory keys revoke \1\nexit 1\n$/,
       )
       expect(run('accounts list --json > /dev/full')).toMatch(
         /^Not everything could be printed on stdout: ENOSPC: .+\.\nexit 1\n$/,

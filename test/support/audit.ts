@@ -14,5 +14,5 @@ export const byService = { actor: { kind: 'service', key: null, account: null },
 
 /** The actor of the audit records of a caller with this key. */
 export function byKey(key: string, account: string) {
-  return { actor: { kind: 'key', key: key.slice(0, 7), account }, from: '127.0.0.1' }
+  return { actor: { kind: 'key', key: key.slice(0, 11), account }, from: '127.0.0.1' }
 }

@@ -29,7 +29,7 @@ describe('a chat request', () => {
       object: 'request',
       id,
       created: expect.any(Number),
-      key: service.key.slice(0, 7),
+      key: service.key.slice(0, 11),
       model: 'best',
       model_used: 'gpt',
       character: reply.headers.get('x-character'),
@@ -45,7 +45,7 @@ describe('a chat request', () => {
     })
     expect(found['created']).toBeGreaterThanOrEqual(before)
     const usage: Record<string, unknown> = JSON.parse(await (await service.request('/usage?by=key')).text())
-    const line = { key: service.key.slice(0, 7), requests: 1, prompt_tokens: 11, completion_tokens: 7, failed: 0 }
+    const line = { key: service.key.slice(0, 11), requests: 1, prompt_tokens: 11, completion_tokens: 7, failed: 0 }
     expect(usage['data']).toEqual([line])
   })
 

@@ -340,4 +340,14 @@ export const postgresMigrations: readonly Migration[] = [
       ALTER TABLE requests ADD COLUMN maker TEXT;
     `,
   },
+  {
+    // Like 0020-ends-of-keys of SQLite.
+    name: '0015-ends-of-keys',
+    servesFrom: '0002-shared-limits',
+    sql: `
+      CREATE INDEX keys_by_end ON keys ((coalesce(CASE WHEN expires < revoked OR revoked IS NULL THEN expires ELSE revoked END, 9007199254740991)));
+      CREATE INDEX keys_working ON keys (account, (coalesce(CASE WHEN expires < revoked OR revoked IS NULL THEN expires ELSE revoked END, 9007199254740991)));
+      CREATE INDEX keys_admin ON keys (account) WHERE scopes LIKE '%admin%';
+    `,
+  },
 ]

@@ -11,6 +11,7 @@ const titles: Readonly<Record<string, string>> = {
   plants: 'Plants',
   characters: 'Characters',
   character_bytes: 'Room for characters',
+  keys: 'Keys',
 }
 
 /** The names of all limits. */
@@ -31,7 +32,7 @@ export function formatAmount(limit: string, value: number): string {
 /** A limit of `GET /limits`, with its used part. */
 export interface Limit {
   readonly limit: string
-  readonly of: 'account' | 'key'
+  readonly of: 'account' | 'maker' | 'key'
   /** Null if there is no limit. */
   readonly value: number | null
   /** Null for more than 10,000 plants without a limit, because the service does not count so many. */
