@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process'
-import { copyFileSync, cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { join, posix } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 /*
@@ -16,23 +16,35 @@ const run = (command: string, args: readonly string[], folder: string): string =
   // npm and tsc are scripts, which Windows starts only through a shell.
   execFileSync(command, args, { cwd: folder, encoding: 'utf8', shell: process.platform === 'win32' })
 
+/**
+ * The files of the package beside the compiled sources. A checkout also has files of its owner, such as cards and notes, so the
+ * package takes no folder as a whole.
+ */
+const ownFiles = [
+  'src/launcher.cjs',
+  ...globSync('src/page/browser/**/*.{ts,css,html,svg}', { cwd: project }),
+  'openapi/conservatory.json',
+  'openapi/models.schema.json',
+  'openapi/reader/index.html',
+  'openapi/reader/reader.js',
+  ...['bolt', 'fern', 'tolliver', 'vesper'].map((name) => `data/characters/${name}.json`),
+  'LICENSE',
+]
+
+/** README.md, the changelog, and the pages of docs/ that README.md or another such page links to. */
+function linkedPages(): ReadonlySet<string> {
+  const pages = new Set(['README.md'])
+  for (const page of pages) {
+    const links = readFileSync(join(project, page), 'utf8').matchAll(/\]\(([^)#:\s]+\.md)/g)
+    const paths = [...links].map(([, link = '']) => posix.join(posix.dirname(page), link))
+    for (const path of paths) if (path.startsWith('docs/') || path === 'CHANGELOG.md') pages.add(path)
+  }
+  return pages
+}
+
 try {
   run('tsc', ['--project', join('ops', 'tsconfig.package.json'), '--outDir', join(staging, 'src')], project)
-  copyFileSync(join(project, 'src', 'launcher.cjs'), join(staging, 'src', 'launcher.cjs'))
-  for (const path of [
-    'src/page/browser',
-    'openapi/conservatory.json',
-    'openapi/models.schema.json',
-    'openapi/reader',
-    'data/characters',
-    'docs',
-    'README.md',
-    'CHANGELOG.md',
-    'LICENSE',
-  ]) {
-    // The pictures of the page are left out: they are larger than all other files, and a user can open the page itself.
-    cpSync(join(project, path), join(staging, path), { recursive: true, filter: (file) => !file.includes('pictures') })
-  }
+  for (const path of [...ownFiles, ...linkedPages()]) cpSync(join(project, path), join(staging, path))
   const {
     private: _,
     scripts,

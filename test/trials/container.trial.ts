@@ -2,7 +2,7 @@
  * Installs the packages as the Dockerfile does, in a folder of this machine, and runs the service from that folder.
  */
 import { execFileSync } from 'node:child_process'
-import { chmodSync, copyFileSync, cpSync, globSync, lstatSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { chmodSync, copyFileSync, cpSync, globSync, lstatSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { Type } from '@sinclair/typebox'
@@ -10,6 +10,7 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vites
 import { loadTokenizer } from '../../src/models/tokenizer.ts'
 import { readCompletion, readStream, textOfStream } from '../support/chat.ts'
 import { compileCache } from '../support/command.ts'
+import { checkoutPaths, isInImage } from '../support/image-files.ts'
 import { checked } from '../support/operations.ts'
 import { projectFolder, spawnService } from '../support/process.ts'
 import { replay } from '../support/replay.ts'
@@ -27,16 +28,10 @@ describe('what the Dockerfile installs', () => {
   const node = join(folder, 'node')
 
   beforeAll(() => {
-    // Copies the files of every COPY from the checkout.
-    const copies = [...dockerfile.matchAll(/^COPY (?!--from)(.+) (\S+)$/gm)].flatMap(([, sources = '']) =>
-      sources.split(' '),
-    )
-    expect(copies).toContain('src')
-    for (const source of new Set(copies)) {
-      const target = join(folder, source)
-      mkdirSync(join(target, '..'), { recursive: true })
-      cpSync(join(projectFolder, source), target, { recursive: true })
-    }
+    // Copies the files that a build of the image gets from the checkout.
+    const copies = checkoutPaths().filter(isInImage)
+    expect(copies).toContain('src/entry.ts')
+    for (const path of copies) cpSync(join(projectFolder, path), join(folder, path), { verbatimSymlinks: true })
     const [install = '', prune = ''] = [...dockerfile.matchAll(/^RUN (n.+)$/gm)].map(([, line]) => line ?? '')
     expect(install).toBe('npm ci --omit=dev --omit=optional')
     expect(prune).toMatch(/^node ops\/prune\.ts node_modules "linux-/)

@@ -1,35 +1,65 @@
 /*
- * Builds the package, and runs it with the command of the README in an empty folder, with the Node and the npm of the machine.
+ * Builds the package in a copy of the checkout, which also has files of an owner in each folder, and runs it with the command of the README in an empty folder, with the Node and the npm of the machine.
  * Needs the npm registry, as `npm ci` does.
  */
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, readdirSync, renameSync, symlinkSync } from 'node:fs'
-import { delimiter, join } from 'node:path'
+import {
+  cpSync,
+  existsSync,
+  globSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { basename, delimiter, dirname, join } from 'node:path'
 import { afterAll, beforeAll, expect, it, onTestFinished, vi } from 'vitest'
+import { canaries } from '../support/image-files.ts'
 import { compileCache, projectFolder, spawnService } from '../support/process.ts'
 import { answerTo, readme, shownCommands, steadyAnswer } from '../support/readme.ts'
 import { temporaryFolder } from '../support/service.ts'
 
 const [, command = ''] = /`(npx .*\/conservatory-[\d.]+\.tgz)`/.exec(readme) ?? []
 
+const { path: folder, remove } = temporaryFolder()
+const [checkout, empty] = [join(folder, 'checkout'), join(folder, 'empty')]
+let environment: Readonly<Record<string, string>> = {}
+let archive = ''
+
 const npm = (...args: readonly string[]): string =>
   // On Windows npm is a script, which only a shell runs.
   execFileSync('npm', args, {
-    cwd: projectFolder,
+    cwd: checkout,
     env: { ...process.env, ...compileCache },
     encoding: 'utf8',
     shell: process.platform === 'win32',
   }).trim()
 
-const { path: folder, remove } = temporaryFolder()
-const empty = join(folder, 'empty')
-let environment: Readonly<Record<string, string>> = {}
+/** Copies the checkout without its packages, and puts files of an owner into each of its folders. */
+function copyWithCanaries(): void {
+  const left = new Set(['node_modules', '.git', 'coverage'].map((name) => join(projectFolder, name)))
+  cpSync(projectFolder, checkout, { recursive: true, verbatimSymlinks: true, filter: (path) => !left.has(path) })
+  const folders = globSync('**/', { cwd: checkout })
+  expect(folders.length).toBeGreaterThan(100)
+  for (const place of ['.', ...folders]) {
+    for (const name of canaries) {
+      const file = join(checkout, place, name)
+      if (existsSync(file)) continue
+      mkdirSync(dirname(file), { recursive: true })
+      writeFileSync(file, '{"canary": "canary"}')
+    }
+  }
+  symlinkSync(join(projectFolder, 'node_modules'), join(checkout, 'node_modules'), 'junction')
+}
 
 beforeAll(() => {
-  const archive = npm('run', '--silent', 'package')
+  copyWithCanaries()
+  archive = npm('run', '--silent', 'package')
   expect(command).toContain(`./${archive}`)
   mkdirSync(empty)
-  renameSync(join(projectFolder, archive), join(empty, archive))
+  renameSync(join(checkout, archive), join(empty, archive))
   // npx keeps what it has installed beside npm's cache. Here this is a folder of the trial, with the downloads of the machine.
   mkdirSync(join(folder, 'npm'))
   symlinkSync(join(npm('config', 'get', 'cache'), '_cacache'), join(folder, 'npm', '_cacache'), 'junction')
@@ -44,6 +74,18 @@ beforeAll(() => {
 })
 
 afterAll(remove)
+
+it('has the files of the project, and no file that an owner put into a folder of the checkout', () => {
+  const unpacked = join(folder, 'unpacked')
+  mkdirSync(unpacked)
+  execFileSync('tar', ['xzf', join(empty, archive), '-C', unpacked])
+  const files = globSync('package/**/*', { cwd: unpacked, withFileTypes: true }).filter((entry) => entry.isFile())
+  const texts = files.map(({ parentPath, name }) => [name, readFileSync(join(parentPath, name), 'utf8')] as const)
+  expect(texts.length).toBeGreaterThan(500)
+  expect(texts.filter(([name, text]) => canaries.includes(name) || text.includes('"canary": "canary"'))).toEqual([])
+  const cards = globSync('package/data/**/*.json', { cwd: unpacked }).map((path) => basename(path))
+  expect(cards.toSorted()).toEqual(['bolt.json', 'fern.json', 'tolliver.json', 'vesper.json'])
+})
 
 it('runs in an empty folder: the README’s requests and the page get their answers, commands run, and the end of npx ends it', async () => {
   // An empty DATA_DIR counts as not set, so the data is in the folder itself.
