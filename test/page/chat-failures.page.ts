@@ -59,6 +59,19 @@ describe('a reply without a text', () => {
       expect(await messages.nth(2).getByRole('alert').count()).toBe(0)
     },
   )
+
+  it('is not sent to the model with the next message', async () => {
+    const empty = pieces([sse(chunkText({ role: 'assistant', content: '' }), chunkText({}, 'stop'), '[DONE]')])
+    const { messages, say, upstream } = await talkToFern(pageBrowser, [empty, says('Here.')])
+    await say('Hello!')
+    await messages.nth(2).getByRole('alert').waitFor()
+    await say('Are you there?')
+    await messages.nth(4).getByText('Here.').waitFor()
+    expect(toldLast(upstream).filter(({ content }) => content === '')).toEqual([])
+    expect(toldLast(upstream).slice(-2)).toEqual(
+      ['Hello!', 'Are you there?'].map((content) => ({ role: 'user', content })),
+    )
+  })
 })
 
 describe('a reply that does not come', () => {

@@ -284,6 +284,22 @@ describe('the head of a conversation', () => {
     await options.filter({ hasText: 'understudy (test double)' }).waitFor({ state: 'attached' })
   })
 
+  it('asks for the chosen model once, not for each typed letter of its id', async () => {
+    const upstream = await upstreamForThisTest(json({ data: [{ id: 'far-away' }] }))
+    const service = await serviceForThisTest({ OPENAI_BASE_URL: upstream.url })
+    const page = await pageBrowser.openPage(service, { at: '#/chat/Fern' })
+    const head = page.locator('.chat-head')
+    await head.getByText('understudy').waitFor()
+    const asked: string[] = []
+    page.on('request', (request) => asked.push(new URL(request.url()).pathname))
+    await page.getByRole('button', { name: 'Settings' }).click()
+    await page.getByRole('combobox', { name: 'Model' }).selectOption('Another …')
+    await page.getByLabel('Id of the model').pressSequentially('my-own')
+    await page.keyboard.press('Escape')
+    await head.getByText('my-own', { exact: true }).waitFor()
+    await expect.poll(() => asked.filter((path) => path.startsWith('/models/'))).toEqual(['/models/my-own'])
+  })
+
   it('names the model, and after a fallback the model that has answered', async () => {
     const upstream = await upstreamForThisTest(says('Yes.'), json({ error: { message: 'no' } }, 500))
     const models = { ...gardener(upstream), understudy: { adapter: 'understudy' } }

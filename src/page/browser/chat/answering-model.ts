@@ -13,13 +13,18 @@ export interface ListedModel {
   readonly description?: string
 }
 
+/** The conversation of the model. */
+export interface AnsweringModelProps {
+  readonly talk: Talk
+  /** Whether the settings are open. Then the shown model stays, because each typed letter of an id would be a request. */
+  readonly isChanging: boolean
+}
+
 /** The model that has written the last reply, or that will write the first one. Says so if the model is a test double. */
-export function AnsweringModel({ talk }: { readonly talk: Talk }): VNode {
-  const wanted = settings.value.model || 'default'
-  const last = talk.messages.value.findLast(({ role, isOpening }) => role === 'assistant' && !isOpening)
-  const origin = last && shownSwipe(last).origin
-  // After a fallback, another model than the requested one has answered.
-  const id = (origin?.request.model === wanted && origin.model) || wanted
+export function AnsweringModel({ talk, isChanging }: AnsweringModelProps): VNode {
+  const chosen = useRef('default')
+  if (!isChanging) chosen.current = answeringId(talk)
+  const { current: id } = chosen
   const { value } = useLoading((signal) => getJson<ListedModel>(`models/${encodeURIComponent(id)}`, { signal }), [id])
   const shown = useRef<ListedModel>({ id: 'default model' })
   if (value) shown.current = value
@@ -28,4 +33,12 @@ export function AnsweringModel({ talk }: { readonly talk: Talk }): VNode {
   return html`
     <span class=${description ? 'faint whole' : 'faint'}><bdi>${name}</bdi>${description && html`<span title=${description}> · test double: a stand-in, not a language model</span>`}</span>
   `
+}
+
+/** The id of the model. After a fallback, another model than the requested one has answered. */
+function answeringId({ messages }: Talk): string {
+  const wanted = settings.value.model || 'default'
+  const last = messages.value.findLast(({ role, isOpening }) => role === 'assistant' && !isOpening)
+  const origin = last && shownSwipe(last).origin
+  return (origin?.request.model === wanted && origin.model) || wanted
 }

@@ -52,7 +52,7 @@ export function Conversation({ talk }: { readonly talk: Talk }): VNode {
   }
   return html`
     <section class="chat" onKeyDown=${onKeyDown}>
-      <${Head} talk=${talk} show=${(what: 'characters' | 'settings') => (shown.value = what)} />
+      <${Head} talk=${talk} isChanging=${shown.value === 'settings'} show=${(what: 'characters' | 'settings') => (shown.value = what)} />
       <${Log} talk=${talk} onReceipt=${showReceipt} />
       <p class="unseen" role="status">${talk.announcement}</p>
       <${Foot} talk=${talk} />
@@ -65,9 +65,11 @@ export function Conversation({ talk }: { readonly talk: Talk }): VNode {
 
 function Head({
   talk,
+  isChanging,
   show,
 }: {
   readonly talk: Talk
+  readonly isChanging: boolean
   readonly show: (what: 'characters' | 'settings') => void
 }): VNode {
   const character = talk.character.value
@@ -78,7 +80,7 @@ function Head({
       <${Portrait} name=${talk.name} digest=${known?.digest ?? ''} hasPicture=${known?.has_avatar ?? false} />
       <div class="who-is-it">
         <h1><bdi>${talk.name}</bdi></h1>
-        <${AnsweringModel} talk=${talk} />
+        <${AnsweringModel} talk=${talk} isChanging=${isChanging} />
       </div>
       <div class="chat-tools">
         <button type="button" class="quiet" onClick=${() => show('characters')}>Characters</button>

@@ -20,7 +20,8 @@ export function requestFor(
   const greeting = first && shownSwipe(first).greeting
   // The greeting is left out, because the service adds the greeting and writes the user's name into it.
   const isWritten = greeting !== undefined && second?.role === 'user'
-  const said = isWritten ? messages.slice(1) : messages
+  // A failed reply has no text, and some upstreams refuse a message without one.
+  const said = (isWritten ? messages.slice(1) : messages).filter((message) => shownSwipe(message).text.trim() !== '')
   const opensWithUser = said[0]?.role === 'user'
   const wanted = greeting ?? (opensWithUser ? noGreeting : undefined)
   return {
