@@ -23,6 +23,7 @@ export const exposedHeaders: readonly string[] = [
   'X-RateLimit-Reset-Requests',
   'X-RateLimit-Reset-Tokens',
   'X-Request-Id',
+  'X-Should-Retry',
   'X-Upstream-Truncated',
 ]
 
