@@ -1,6 +1,11 @@
 import { valueIn } from './fields.ts'
 /** The optional parts of an `ApiError`. */
 export interface ApiErrorDetails {
+  /**
+   * The code in the error body, if an upstream chose it. This code is text of the upstream, so logs, metrics, the ledger and all
+   * decisions use the error's own code.
+   */
+  readonly shownCode?: string | undefined
   /** The path of the faulty request field, such as `messages[0].role`. */
   readonly param?: string
   /** The internal cause. It goes to the log, never to the caller. */
@@ -13,6 +18,8 @@ export interface ApiErrorDetails {
 export class ApiError extends Error {
   readonly status: number
   readonly code: string
+  /** The code in the error body. */
+  readonly shownCode: string
   readonly param: string | null
   readonly headers: Readonly<Record<string, string>>
 
@@ -21,8 +28,20 @@ export class ApiError extends Error {
     this.name = 'ApiError'
     this.status = status
     this.code = code
+    this.shownCode = details.shownCode ?? code
     this.param = details.param ?? null
     this.headers = details.headers ?? {}
+  }
+
+  /** A copy with another cause. */
+  withCause(cause: unknown): ApiError {
+    return this.withParam(this.param, this.message, cause)
+  }
+
+  /** A copy about another field. @param message names the field */
+  withParam(param: string | null, message: string, cause: unknown = this.cause): ApiError {
+    const { status, code, shownCode, headers } = this
+    return new ApiError(status, code, message, { shownCode, headers, cause, ...(param === null ? {} : { param }) })
   }
 }
 
@@ -128,7 +147,7 @@ export interface OpenAiErrorBody {
 /** Writes an error in OpenAI's shape, `{"error": {message, type, param, code}}`. */
 export function openAiErrorBody(error: ApiError): OpenAiErrorBody {
   return {
-    error: { message: error.message, type: openAiErrorType(error.status), param: error.param, code: error.code },
+    error: { message: error.message, type: openAiErrorType(error.status), param: error.param, code: error.shownCode },
   }
 }
 

@@ -25,12 +25,12 @@ export async function serve(config: Config): Promise<void> {
   process.on('SIGHUP', () => void service.reload())
   // An unhandled rejection is a defect, but ending the process would drop all other requests.
   process.on('unhandledRejection', (reason) => {
-    printNotice(`unhandled rejection: ${reason instanceof Error ? reason.stack : 'not an error'}`)
+    printNotice(`unhandled rejection: ${reason instanceof Error ? withoutMessage(reason) : 'not an error'}`)
   })
   const skip = ['SIGHUP', 'SIGINT', 'SIGTERM', 'unhandledRejection'] as const
   const seconds = config.drainSeconds + config.shutdownGraceSeconds + 1
   const grace = closeWithGrace({ delay: seconds * 1000, logger: false, skip: [...skip] }, async ({ err }) => {
-    if (err) printNotice(err.stack ?? err.message)
+    if (err) printNotice(withoutMessage(err))
     // After an uncaught exception the process does not drain: its state may be broken.
     else await service.drain()
     await service.close()
@@ -77,6 +77,12 @@ function endOnSignals(close: () => void): void {
   }
   process.on('SIGTERM', onSignal)
   process.on('SIGINT', onSignal)
+}
+
+/** The name and the stack of an unexpected error. A package's message may quote an upstream, and so the conversation. */
+function withoutMessage({ name, message, stack = '' }: Error): string {
+  const frames = stack.indexOf('\n    at ', stack.indexOf(message) + message.length)
+  return frames === -1 ? name : name + stack.slice(frames)
 }
 
 /** An error of the start, with a message that says what to change. */

@@ -1,45 +1,51 @@
-import { ApiError } from '../errors.ts'
-import { withoutTextsOf } from './quoted-texts.ts'
+import type { ApiError } from '../errors.ts'
 
 /** The details of an upstream's failure that the operator may read. */
 interface ReasonDetails {
   /** The HTTP status of the upstream's answer, or of the error in a 200. */
   readonly status?: number | undefined
-  /** The code of the network error (`ECONNREFUSED`, `ENOTFOUND`, `CERT_HAS_EXPIRED` …). */
+  /** The code of the network error (`ECONNREFUSED`, `CERT_HAS_EXPIRED` …), or the upstream's own code if it is a known one. */
   readonly code?: string | undefined
-  /** The upstream's own message, without keys, addresses and markup. */
+  /** The upstream's own message, without keys, addresses and markup. It may quote the conversation, so the log never has it. */
   readonly said?: string | undefined
   /** Host and port of the upstream. */
   readonly host?: string | undefined
 }
 
 /**
- * The reason why a model failed: the cause of an `ApiError`, for the log and the operator's commands. The fields of this class
- * become fields of the log line.
+ * The reason why a model failed: the cause of an `ApiError`, for the log and the operator's commands. The public fields of this
+ * class become fields of the log line. Only `sentence`, for commands, has the upstream's message.
  */
 export class UpstreamReason extends Error {
   readonly status: number | undefined
   readonly code: string | undefined
-  readonly said: string | undefined
   readonly host: string | undefined
   /** The model's name, as `x-model` shows it. */
   readonly model: string | undefined
+  readonly #said: string | undefined
 
   constructor(message: string, { status, code, said, host }: ReasonDetails = {}, model?: string) {
     super(message)
     this.name = 'UpstreamReason'
     this.status = status
     this.code = code
-    this.said = said
+    this.#said = said
     this.host = host
     this.model = model
     // A stack trace does not explain an upstream's failure, and would fill most of the log line.
     this.stack = `UpstreamReason: ${message}`
   }
 
+  /** A copy with the model's name. @param host the host in the settings, for a reason that has none */
+  of(model: string, host: string | undefined): UpstreamReason {
+    const { message, status, code } = this
+    return new UpstreamReason(message, { status, code, said: this.#said, host: this.host ?? host }, model)
+  }
+
   /** The details as one sentence; undefined if only the host is known. */
   get sentence(): string | undefined {
-    const { host = 'Its service', status, code, said } = this
+    const { host = 'Its service', status, code } = this
+    const said = this.#said
     if (status !== undefined) return `${host} answered ${status}${said ? `: ${said.replace(/\.$/, '')}` : ''}.`
     if (code === undefined) return said
     const refusal = /\bproxy (?:response|authentication required) \((\d{3})\)/i.exec(this.message)?.[1]
@@ -48,27 +54,16 @@ export class UpstreamReason extends Error {
   }
 }
 
-/** Returns a copy of an error with this cause. */
-export function withCause({ status, code, message, param, headers }: ApiError, cause: UpstreamReason): ApiError {
-  return new ApiError(status, code, message, { headers, cause, ...(param === null ? {} : { param }) })
-}
-
-/**
- * Adds the model and its host to the reason of an upstream's failure. The reason goes to the log, so quotes of the request are
- * removed. Other errors are returned unchanged.
- * @param body the request that failed
- */
+/** Adds the model and its host to the reason of an upstream's failure. Other errors are returned unchanged. */
 export function withModel(
   error: ApiError,
   { name, host }: { readonly name: string; readonly host?: string },
-  body: object,
 ): ApiError {
   const { cause } = error
   const reason = cause instanceof UpstreamReason ? cause : undefined
   if (!reason && !error.code.startsWith('upstream_')) return error
   const known = reason ?? new UpstreamReason(cause instanceof Error ? cause.message : error.message)
-  const said = known.said === undefined ? undefined : withoutTextsOf(body, known.said)
-  return withCause(error, new UpstreamReason(known.message, { ...known, said, host: known.host ?? host }, name))
+  return error.withCause(known.of(name, host))
 }
 
 const words: readonly (readonly [RegExp, string])[] = [

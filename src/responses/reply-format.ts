@@ -72,7 +72,7 @@ export function responseReplyFormat(
       return joined(events, end({ reason, usage: chunk?.usage }, writer.output))
     },
     failure(thrown) {
-      const { code, message } = translateError(thrown)
+      const { shownCode: code, message } = translateError(thrown)
       return joined(begin(), end({ error: { code, message } }, writer.cutOutput))
     },
   }

@@ -1,4 +1,4 @@
-import { ApiError, invalidField } from '../errors.ts'
+import { type ApiError, invalidField } from '../errors.ts'
 import { CompletionRequest } from '../openai/completion-request.ts'
 import { type Format, ResponseRequest, type Tool, type ToolChoice } from '../openai/response-request.ts'
 import type { Tool as ChatTool, ToolChoice as ChatToolChoice } from '../openai/tool-fields.ts'
@@ -181,12 +181,11 @@ const ownPlaces: readonly (readonly [RegExp, string])[] = [
 ]
 
 function translateError(error: ApiError, nameOf: Translation['nameOf']): ApiError {
-  const { param, status, code, headers, cause } = error
+  const { param } = error
   if (param === null) return error
   const own = nameOf(param)
   if (own === param) return error
-  const message = error.message.replaceAll(`"${param}"`, `"${own}"`)
-  return new ApiError(status, code, message, { param: own, headers, cause })
+  return error.withParam(own, error.message.replaceAll(`"${param}"`, `"${own}"`))
 }
 
 function ownParam(param: string, origins: readonly string[]): string {

@@ -82,7 +82,7 @@ async function failingModels() {
   return { told, environment: { DATA_DIR: folder.path, CANARY: canary }, host, goneHost }
 }
 
-test('the log names the host, the code or the status, and the upstream’s cleaned sentence of each model that failed', async () => {
+test('the log names the host, and the code or the status, of each model that failed, and not the upstream’s sentence', async () => {
   const { told, environment, host } = await failingModels()
   const service = await serveForThisTest(environment)
   const replies: string[] = []
@@ -111,9 +111,10 @@ test('the log names the host, the code or the status, and the upstream’s clean
     .map((line): Record<string, unknown> => JSON.parse(line))
   const failures = (id: unknown) =>
     lines.filter(({ request_id, err }) => request_id === id && err).map(({ err }) => Object(err))
-  for (const [model, { code, ...rest }] of Object.entries(told)) {
+  for (const [model, { code, said, ...rest }] of Object.entries(told)) {
     const expected = { ...rest, model, ...(code ? { code: expect.stringMatching(code) } : {}) }
     expect(failures(ids.get(model))).toMatchObject([expected])
+    if (said !== undefined) expect(service.stdout()).not.toContain(said)
   }
   expect(listStatus).toBe(200)
   expect(failures(list).map((reason) => [reason.model, reason.code ?? reason.status])).toEqual([
@@ -126,6 +127,7 @@ test('the log names the host, the code or the status, and the upstream’s clean
     ['gone', 'ECONNREFUSED'],
   ])
   expect(failures(cut)).toMatchObject([{ model: 'cut', host }])
+  expect(failures(ids.get('unknown'))).toMatchObject([{ code: 'model_not_found' }])
   // The prompt tokens that the upstream has read, and the tokens of the whole prompt.
   expect(lines.find(({ request_id }) => request_id === truncated)).toMatchObject({
     upstream_truncated: expect.stringMatching(/^11\/\d{4}$/),
@@ -150,3 +152,77 @@ test('models check names the host, the code or the status, and the cleaned sente
   expect(rows.find(({ model }) => model === 'list')).toMatchObject({ state: 'ok', message: null })
   expect(stdout).not.toMatch(/canary|10\.1\.2\.3|<b>/)
 }, 60_000)
+
+/** A word of the conversation that no search for quotes would find: it is short, Latin and without a digit. */
+const word = 'wyzzy'
+const said = `No ${word} here`
+const quoting = { message: said, code: word, type: word, param: word, status: word.toUpperCase() }
+
+/** Errors of an upstream that quote the conversation wherever they can. */
+const quotes: readonly (readonly [what: string, script: Script])[] = [
+  ...[400, 401, 402, 403, 404, 408, 409, 413, 422, 429, 500, 503].map(
+    (status) => [`a ${status}`, json({ type: 'error', error: quoting }, status, { 'x-said': said })] as const,
+  ),
+  ['a 400 in plain text', (to) => void to.writeHead(400, said).end(said)],
+  ['a 400 of another shape', json({ error: said, detail: said }, 400)],
+  ['an error in a 200', json({ error: quoting })],
+  ['an error in a 200 with a status', json({ error: { ...quoting, code: 400 } })],
+  ['an error in a choice', json(completion('', { choices: [{ index: 0, error: quoting, finish_reason: 'error' }] }))],
+  ['an unknown answer', json({ said })],
+  ['an unknown finish reason', json(completion('Yes.', { choices: [choiceThatEnds(word)] }))],
+  [
+    'an error in a stream',
+    pieces([sse(chunkText({ content: 'One' }), JSON.stringify({ type: 'error', error: quoting }))]),
+  ],
+  ['an error in place of a stream', pieces([sse(JSON.stringify({ error: quoting }))])],
+  ['an event that is no JSON', pieces([sse(chunkText({ content: 'One' }), said)])],
+  ['no HTTP', (to) => void to.socket?.end(`${said}\r\n\r\n`)],
+  ['a header that is no header', (to) => void to.socket?.end(`HTTP/1.1 200 ${said}\r\n${said}\r\n\r\n`)],
+  ['a coding that is none', json({ said }, 200, { 'content-encoding': 'gzip' })],
+]
+
+function choiceThatEnds(finish_reason: string) {
+  return { index: 0, message: { role: 'assistant', content: 'Yes.', refusal: null }, logprobs: null, finish_reason }
+}
+
+test('no text of an upstream’s error reaches the log, the metrics or the traces, and the caller of a 400 gets the sentence', async () => {
+  const upstream = await upstreamForThisTest()
+  const receiver = await upstreamForThisTest(json({}))
+  const openAi = { adapter: 'openai', baseUrl: upstream.url, retries: 0, breaker: { failures: 0 } }
+  const models = {
+    plain: openAi,
+    claude: { ...openAi, adapter: '@ai-sdk/anthropic', model: 'm', apiKey: 'a-key-of-tests' },
+    gemini: { ...openAi, adapter: '@ai-sdk/google', model: 'm', apiKey: 'a-key-of-tests' },
+    list: { fallback: ['plain', 'claude'] },
+  }
+  const folder = temporaryFolder()
+  onTestFinished(folder.remove)
+  writeFileSync(join(folder.path, 'models.json'), JSON.stringify({ models }))
+  const service = await serveForThisTest({
+    DATA_DIR: folder.path,
+    LOG_LEVEL: 'trace',
+    OTEL_EXPORTER_OTLP_ENDPOINT: new URL(receiver.url).origin,
+  })
+  const headers = { authorization: service.key, 'content-type': 'application/json' }
+  const ask = async (path: string, body: object) =>
+    (await fetch(service.url + path, { method: 'POST', headers, body: JSON.stringify(body) })).text()
+  for (const [what, script] of quotes) {
+    upstream.answer(script)
+    for (const model of Object.keys(models)) {
+      for (const stream of [false, true]) {
+        const replies = await Promise.all([
+          ask('/chat/completions', { model, stream, messages: [{ role: 'user', content: `My ${word} sleeps.` }] }),
+          ask('/responses', { model, stream, input: `My ${word} sleeps.` }),
+        ])
+        if (what === 'a 400' && model === 'plain')
+          for (const reply of replies) expect(reply).toMatch(new RegExp(`"${word}".*${said}|${said}.*"${word}"`))
+      }
+    }
+  }
+  const metrics = await (await fetch(`${service.url}/metrics`, { headers })).text()
+  await service.close()
+  expect(receiver.calls.length).toBeGreaterThan(0)
+  const written = [service.stdout(), service.stderr(), metrics, JSON.stringify(receiver.calls.map(({ body }) => body))]
+  const lines = written.flatMap((text) => text.split('\n'))
+  expect(lines.filter((line) => line.toLowerCase().includes(word))).toEqual([])
+}, 120_000)

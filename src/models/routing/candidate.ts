@@ -8,7 +8,7 @@ import { withModel } from '../reason.ts'
 import { type Attempt, ignoreAttempts, type WatchAttempt } from './attempt.ts'
 import type { Breaker, Probe } from './breaker.ts'
 import { Deadlines } from './deadlines.ts'
-import { OpenEvents, type StreamContext } from './open-events.ts'
+import { OpenEvents } from './open-events.ts'
 
 /** The settings of a configured model that do not depend on its adapter. */
 export interface CandidateTraits {
@@ -107,11 +107,7 @@ export class Candidate {
         attempt.ended()
         return { ...reply, retries }
       } catch (thrown) {
-        const error = withModel(
-          toApiError(deadlines.signal.aborted ? deadlines.signal.reason : thrown),
-          this.traits,
-          request.body,
-        )
+        const error = withModel(toApiError(deadlines.signal.aborted ? deadlines.signal.reason : thrown), this.traits)
         attempt.ended(error)
         throw error
       } finally {
@@ -141,23 +137,20 @@ export class Candidate {
         deadlines.startIdle()
         return {
           retries,
-          events: new OpenEvents(first.value, iterator, this.#streamContext(deadlines, attempt, request)),
+          events: new OpenEvents(first.value, iterator, {
+            deadlines,
+            attempt,
+            breaker: this.breaker,
+            traits: this.traits,
+          }),
         }
       } catch (thrown) {
         deadlines.end()
-        const error = withModel(
-          toApiError(deadlines.signal.aborted ? deadlines.signal.reason : thrown),
-          this.traits,
-          request.body,
-        )
+        const error = withModel(toApiError(deadlines.signal.aborted ? deadlines.signal.reason : thrown), this.traits)
         attempt.ended(error)
         throw error
       }
     })
-  }
-
-  #streamContext(deadlines: Deadlines, attempt: Attempt, { body }: ModelRequest): StreamContext {
-    return { deadlines, attempt, breaker: this.breaker, traits: this.traits, body }
   }
 
   /** Starts an attempt. @returns the attempt, and the request with the attempt's trace headers */

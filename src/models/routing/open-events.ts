@@ -14,8 +14,6 @@ export interface StreamContext {
   readonly breaker: Breaker | null
   /** Name and host of the model. */
   readonly traits: { readonly name: string; readonly host?: string }
-  /** The body of the request. Its texts are removed from the reason of an error. */
-  readonly body: object
 }
 
 type Step = IteratorResult<readonly ModelEvent[], undefined>
@@ -89,8 +87,8 @@ export class OpenEvents implements AsyncIterableIterator<readonly ModelEvent[], 
   }
 
   #fail(thrown: ApiError): ApiError {
-    const { deadlines, attempt, breaker, traits, body } = this.#context
-    const error = withModel(thrown, traits, body)
+    const { deadlines, attempt, breaker, traits } = this.#context
+    const error = withModel(thrown, traits)
     this.#isOver = true
     deadlines.end()
     // A model that stops or is silent in the middle of an answer counts as failed, like a model that never answered.

@@ -60,6 +60,33 @@ const accountIsEmpty: ReadonlySet<string | undefined> = new Set([
   'exceeded_current_quota_error',
 ])
 
+/**
+ * Codes and types of upstreams' errors. Only these may reach the log, because any other code may be a word of the conversation.
+ * They are OpenAI's (developers.openai.com/api/docs/guides/error-codes, and the `code` of refused parameters), Anthropic's
+ * (platform.claude.com/docs/en/api/errors), those of vLLM and llama.cpp, and this service's own as an upstream.
+ */
+const knownCodes: ReadonlySet<string> = new Set(
+  `invalid_request_error invalid_api_key insufficient_quota billing_not_active exceeded_current_quota_error rate_limit_exceeded
+  server_error model_not_found context_length_exceeded content_filter content_policy_violation invalid_prompt invalid_type
+  invalid_value invalid_json invalid_image invalid_image_url invalid_function_parameters missing_required_parameter
+  unknown_parameter unsupported_parameter unsupported_value unsupported_model string_above_max_length array_above_max_length
+  authentication_error billing_error permission_error not_found_error request_too_large rate_limit_error api_error timeout_error
+  overloaded_error invalid_request exceed_context_size_error unavailable_error not_supported_error BadRequestError
+  AuthenticationError PermissionDeniedError NotFoundError UnprocessableEntityError RateLimitError InternalServerError
+  unsupported_input unsupported_by_model upstream_refused`.split(/\s+/),
+)
+
+/** The code of an upstream's error, else its type, if it is a known one. */
+export function knownCodeOf({
+  code,
+  type,
+}: {
+  code?: string | undefined
+  type?: string | undefined
+}): string | undefined {
+  return [code, type].find((word) => word !== undefined && knownCodes.has(word))
+}
+
 /** Whether an upstream reports that the conversation is too long for its model. */
 export function meansContextTooLong({ message = '', code, type }: UpstreamErrorBody): boolean {
   return contextCodes.has(code) || contextCodes.has(type) || matches(contextTooLong, message)

@@ -1,9 +1,10 @@
+import { getSystemErrorMap } from 'node:util'
 import { ApiError, type ApiErrorDetails, clientGone } from '../../errors.ts'
 import { field } from '../../fields.ts'
 import { beginningOf } from '../../text.ts'
-import { UpstreamReason, withCause } from '../reason.ts'
+import { UpstreamReason } from '../reason.ts'
 import { maxSearchedLength, readErrorBody, type UpstreamErrorBody } from './error-body.ts'
-import { isOperatorsAccount, meansContextTooLong, meansUnsupportedInput } from './error-patterns.ts'
+import { isOperatorsAccount, knownCodeOf, meansContextTooLong, meansUnsupportedInput } from './error-patterns.ts'
 import type { UpstreamAnswer } from './streamless-response.ts'
 
 /** Statuses of an upstream for a fault of the caller. The caller gets the same status, unless an error pattern matches. */
@@ -47,11 +48,11 @@ export interface ReadRefusal extends UpstreamRefusal {
  * @param secrets texts that must not be repeated even if the upstream quotes them
  */
 export function refusalFrom(refusal: UpstreamRefusal, secrets: readonly string[]): ApiError {
-  const { status, host, isInside } = refusal
-  const { message } = readErrorBody(refusal.body)
-  // An error in a 200 may quote the prompt, so the log does not get its message.
-  const said = message === undefined || isInside ? undefined : cleaned(message, secrets)
-  return withCause(publicError(refusal, secrets), new UpstreamReason(`it answered ${status}`, { status, said, host }))
+  const { status, host } = refusal
+  const body = readErrorBody(refusal.body)
+  const said = body.message === undefined ? undefined : cleaned(body.message, secrets)
+  const reason = new UpstreamReason(`it answered ${status}`, { status, code: knownCodeOf(body), said, host })
+  return publicError(refusal, secrets).withCause(reason)
 }
 
 /** The error that the caller gets. `refusalFrom` adds the cause for the log. */
@@ -76,7 +77,8 @@ function publicError(refusal: UpstreamRefusal, secrets: readonly string[]): ApiE
   }
   if (meansContextTooLong(said)) return callersError('context_length_exceeded', said, secrets)
   if (meansUnsupportedInput(said)) return callersError('unsupported_input', said, secrets)
-  if (callersStatuses.has(status)) return callersError(said.code ?? 'upstream_refused', said, secrets, status)
+  if (callersStatuses.has(status))
+    return callersError(knownCodeOf({ code: said.code }) ?? 'upstream_refused', said, secrets, status)
   if (isInside) return reportedFailure(said, secrets, headers)
   return new ApiError(502, 'upstream_error', `The model's service failed (${status}). Try again.`, headers)
 }
@@ -85,7 +87,7 @@ function isOperatorsFault(status: number, said: UpstreamErrorBody): boolean {
   return status === 401 || status === 402 || status === 403 || isOperatorsAccount(status, said)
 }
 
-/** The error for a failure in a 200, with the upstream's message. The log does not get this message: it may quote the prompt. */
+/** The error for a failure in a 200, with the upstream's message. */
 function reportedFailure(said: UpstreamErrorBody, secrets: readonly string[], headers: ApiErrorDetails): ApiError {
   const message = sentenceOf(said, secrets) ?? 'The model reported an error instead of an answer. Ask again.'
   return new ApiError(502, 'upstream_error', message, headers)
@@ -95,7 +97,8 @@ function reportedFailure(said: UpstreamErrorBody, secrets: readonly string[], he
 function callersError(code: string, said: UpstreamErrorBody, secrets: readonly string[], status = 400): ApiError {
   const message = sentenceOf(said, secrets) ?? 'The model refused the request.'
   const param = said.param ?? (code === 'context_length_exceeded' ? 'messages' : undefined)
-  return new ApiError(status, code, message, param === undefined ? {} : { param })
+  const shownCode = code === 'upstream_refused' ? said.code : undefined
+  return new ApiError(status, code, message, { shownCode, ...(param === undefined ? {} : { param }) })
 }
 
 /** The cleaned message of an upstream; undefined if no word is left. */
@@ -126,12 +129,15 @@ export function failureOf(error: unknown, isAnswering = false): ApiError {
   return upstreamFailure(502, 'upstream_unreachable', "The model's service cannot be reached. Try again later.", cause)
 }
 
-/** A copy of a network error with only its name, code and message: other properties may contain what the upstream sent. */
+/**
+ * A copy of an error with only its name, and for a network error also its code and message. Other properties, and messages of
+ * other errors, may contain what the upstream sent.
+ */
 function withoutData(error: unknown): Error {
   if (error instanceof UpstreamReason) return error
   const code = networkCode(error)
-  const said = error instanceof Error ? `${error.name}: ${error.message}` : 'not an error'
-  return new UpstreamReason(code === undefined ? said : `${code}, ${said}`, { code })
+  if (!(error instanceof Error)) return new UpstreamReason('not an error')
+  return new UpstreamReason(code === undefined ? error.name : `${code}, ${error.name}: ${error.message}`, { code })
 }
 
 /** The error for an answer that ends too early. */
@@ -154,10 +160,24 @@ export function networkCode(error: unknown): string | undefined {
   let current = error
   for (let depth = 0; depth < 8 && current instanceof Error; depth += 1) {
     const code = field(current, 'code')
-    if (typeof code === 'string') return code
+    if (typeof code === 'string' && isNetworkCode(code)) return code
     current = current.cause
   }
   return undefined
+}
+
+/** The codes of the system, and of Node's look-ups of names. */
+const systemCodes: ReadonlySet<string> = new Set([
+  'ENOTFOUND',
+  ...[...getSystemErrorMap().values()].map(([name]) => name),
+])
+/** The codes of Node, undici, the HTTP parser and zlib, and OpenSSL's codes of certificates. */
+const libraryCode =
+  /^(?:(?:UND_ERR|ERR|HPE|Z)_[A-Z0-9_]{1,60}|(?=[A-Z_]{1,60}$)\w*(?:CERT|CRL|UNABLE_TO|PATH_LENGTH|INVALID_(?:CA|PURPOSE)|HOSTNAME_MISMATCH)\w*)$/
+
+/** Whether a code has a form of the codes of networks. An error of a package may have a code of an upstream instead. */
+function isNetworkCode(code: string): boolean {
+  return systemCodes.has(code) || libraryCode.test(code)
 }
 
 /** The headers that say when to retry. */
