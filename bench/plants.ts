@@ -2,11 +2,15 @@ import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
-import { writeCursor } from '../src/plants/cursor.ts'
+import { Cursors, cursorKeyName } from '../src/plants/cursor.ts'
 import { benchKey, type Measured, serviceCommand, startPackage, startService } from './processes.ts'
 
 /** The highest id of the seeded plants, which does not depend on the number of plants. */
 export const highestId = 1_000_000
+
+/** The key of cursors in seeded databases. */
+const cursorKey = Buffer.alloc(32, 1)
+const cursors = new Cursors(cursorKey)
 
 /** Folders that are removed after a benchmark. */
 export class Folders {
@@ -46,6 +50,7 @@ export async function seededFolder(folders: Folders, plants: number, command = s
        FROM accounts, ids`,
     )
     .run({ step: highestId / plants, highest: highestId })
+  database.prepare('INSERT OR REPLACE INTO secrets VALUES (?, ?)').run(cursorKeyName, cursorKey.toString('hex'))
   database.close()
   return folder
 }
@@ -115,5 +120,5 @@ export async function bytesOf(url: string): Promise<Buffer> {
 
 /** A random value for the parameter `after`. A full page of 100 plants follows it. */
 export function randomPlace(): string {
-  return writeCursor({ account: 1, id: Math.floor(Math.random() * highestId * 0.89) })
+  return cursors.write({ account: 1, id: Math.floor(Math.random() * highestId * 0.89) })
 }

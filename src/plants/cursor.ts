@@ -1,27 +1,74 @@
+import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes, timingSafeEqual } from 'node:crypto'
 import { ApiError } from '../errors.ts'
 import type { Position } from './plant.ts'
 
-/** Encodes a position in a list as the opaque `after` parameter. */
-export function writeCursor({ account, id }: Position): string {
-  return Buffer.from(`${account}:${id}`).toString('base64url')
+/** The name of the key of cursors in the table `secrets`. */
+export const cursorKeyName = 'cursors'
+/** A new key of cursors, as the database keeps it. */
+export function newCursorKey(): string {
+  return randomBytes(32).toString('hex')
 }
 
+/** The key of cursors in the database. @throws Error for a missing or cut key, with which cursors could be forged */
+export function readCursorKey(value: string | undefined): Buffer {
+  if (value === undefined || !/^[\da-f]{64}$/.test(value))
+    throw new Error('the key of cursors in the table secrets is damaged')
+  return Buffer.from(value, 'hex')
+}
+
+/** Bytes of an initialization vector of AES in counter mode. */
+const ivBytes = 16
+/** Bytes of a position: two numbers of 64 bits. */
+const positionBytes = 16
+
 /**
- * Decodes an `after` parameter.
- * @throws ApiError 400 for a text that `writeCursor` cannot write
+ * Encrypts positions in lists as opaque cursors, because the position of a shared plant has the account and the id of its owner.
+ * The encryption is deterministic, so that an unchanged page has an unchanged `ETag`. As in SIV (RFC 5297), which Node lacks, the
+ * initialization vector is a keyed digest of the position, and authenticates it too: here HMAC-SHA256, cut to 128 bits, and
+ * AES-256-CTR, each with its own key.
  */
-export function readCursor(cursor: string): Position {
-  const [, account, id] = /^(\d{1,16}):(-?\d{1,16})$/.exec(Buffer.from(cursor, 'base64url').toString('latin1')) ?? []
-  const position = { account: Number(account), id: Number(id) }
-  // The position must encode to the same text, because Node's base64 decoder skips characters that are not base64.
-  const isOurs = Number.isSafeInteger(position.account) && Number.isSafeInteger(position.id)
-  if (!isOurs || writeCursor(position) !== cursor) {
-    throw new ApiError(
-      400,
-      'invalid_cursor',
-      'The query parameter "after" is not valid: take the whole address from the last reply\'s Link header.',
-      { param: 'after' },
-    )
+export class Cursors {
+  readonly #ivKey: Buffer
+  readonly #textKey: Buffer
+
+  /** @param key the key of the database, at least 32 random bytes, from which both keys are derived (RFC 5869) */
+  constructor(key: Buffer) {
+    const derive = (use: string) => Buffer.from(hkdfSync('sha256', key, '', `cursor ${use}`, 32))
+    this.#ivKey = derive('iv')
+    this.#textKey = derive('text')
   }
-  return position
+
+  /** Writes a position as the value of the parameter `after`. */
+  write({ account, id }: Position): string {
+    const text = Buffer.alloc(positionBytes)
+    text.writeBigInt64BE(BigInt(account), 0)
+    text.writeBigInt64BE(BigInt(id), 8)
+    const iv = this.#ivOf(text)
+    const encrypted = createCipheriv('aes-256-ctr', this.#textKey, iv).update(text)
+    return Buffer.concat([iv, encrypted]).toString('base64url')
+  }
+
+  /**
+   * Reads the value of the parameter `after`.
+   * @throws ApiError 400 for a text that `write` of this key has not written, such as a cursor of version 0.1
+   */
+  read(cursor: string): Position {
+    const bytes = Buffer.from(cursor, 'base64url')
+    if (bytes.length !== ivBytes + positionBytes) throw invalidCursor()
+    const iv = bytes.subarray(0, ivBytes)
+    const text = createDecipheriv('aes-256-ctr', this.#textKey, iv).update(bytes.subarray(ivBytes))
+    // The text is compared too, because Node's base64 decoder skips characters that are not base64.
+    if (!timingSafeEqual(this.#ivOf(text), iv) || bytes.toString('base64url') !== cursor) throw invalidCursor()
+    return { account: Number(text.readBigInt64BE(0)), id: Number(text.readBigInt64BE(8)) }
+  }
+
+  #ivOf(text: Buffer): Buffer {
+    return createHmac('sha256', this.#ivKey).update(text).digest().subarray(0, ivBytes)
+  }
+}
+
+function invalidCursor(): ApiError {
+  const message =
+    'The query parameter "after" is not valid here. Begin again without it, and take each further address whole from the Link header of the reply before.'
+  return new ApiError(400, 'invalid_cursor', message, { param: 'after' })
 }

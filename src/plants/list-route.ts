@@ -2,7 +2,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import { callerOf, type Guard, requireScope } from '../access/guard.ts'
 import { setIgnoredHeader } from '../http/ignored-params.ts'
 import { answers, type TypedInstance } from '../http/openapi-fields.ts'
-import { readCursor } from './cursor.ts'
+import type { Cursors } from './cursor.ts'
 import { LongReplies } from './long-replies.ts'
 import { maxWholeList } from './open-lists.ts'
 import { refusals, security } from './openapi-fields.ts'
@@ -16,6 +16,7 @@ interface Lists {
   readonly store: PlantStore
   readonly guard: Guard
   readonly pages: PageCache
+  readonly cursors: Cursors
 }
 
 const ListQuery = Type.Object({
@@ -43,7 +44,7 @@ const ListQuery = Type.Object({
 type ListQuery = Static<typeof ListQuery>
 
 /** Registers `GET /plants`. */
-export function listRoute(app: TypedInstance, { store, guard, pages }: Lists): void {
+export function listRoute(app: TypedInstance, { store, guard, pages, cursors }: Lists): void {
   const longReplies = new LongReplies(store, guard)
 
   app.get(
@@ -54,7 +55,7 @@ export function listRoute(app: TypedInstance, { store, guard, pages }: Lists): v
         operationId: 'listPlants',
         summary: 'List plants',
         description:
-          'Returns your own plants, ordered by id, then the plants that other accounts share with you, by account and id. If there are more plants than the `limit`, the `Link` header has the address of the next page, with all parameters. The weak `ETag` names the version of the list: sent as `If-None-Match`, it gets a 304 without a body while nothing has changed. Unknown query parameters are ignored, and named in the reply header `x-ignored-params`.',
+          'Returns your own plants, ordered by id, then the plants that other accounts share with you, by account and id. If there are more plants than the `limit`, the `Link` header has the address of the next page, with all parameters. The weak `ETag` names the version of the list: sent as `If-None-Match`, it gets a 304 without a body while nothing has changed. While others share plants with you by tag, it names the plants of the reply, and a list of more than 1,000 plants has none. Unknown query parameters are ignored, and named in the reply header `x-ignored-params`.',
         tags: ['plants'],
         security,
         querystring: ListQuery,
@@ -67,7 +68,7 @@ export function listRoute(app: TypedInstance, { store, guard, pages }: Lists): v
       const account = callerOf(request).account.id
       const { limit = Number.POSITIVE_INFINITY, tag } = request.query
       // The query is checked first, because a refusal has no `ETag`.
-      const list = { query: queryOf(request.query), limit, tag }
+      const list = { query: queryOf(request.query, cursors), limit, tag, cursors }
       // The version is read before the plants: after a change in between, the `ETag` is too old, never too new.
       const version = store.version(account)
       if (version !== null) {
@@ -89,10 +90,10 @@ export function listRoute(app: TypedInstance, { store, guard, pages }: Lists): v
 }
 
 /** Reads the query. @throws ApiError 400 for a tag that no plant can have, and for an invalid cursor */
-function queryOf({ tag, after, include }: ListQuery): PlantQuery {
+function queryOf({ tag, after, include }: ListQuery, cursors: Cursors): PlantQuery {
   return {
     ...(tag === undefined ? {} : { tag: checkedText('tag', tag) }),
-    ...(after === undefined ? {} : { after: readCursor(after) }),
+    ...(after === undefined ? {} : { after: cursors.read(after) }),
     ...(include === undefined ? {} : { withIds: true }),
   }
 }

@@ -4,7 +4,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { sendAtEndOfTurn } from '../http/end-of-turn.ts'
 import { plantsPrefix } from '../http/errors.ts'
 import { matchesTag } from '../http/etag.ts'
-import { writeCursor } from './cursor.ts'
+import type { Cursors } from './cursor.ts'
 import type { Page } from './page-cache.ts'
 import type { PlantPage, PlantQuery, PlantsVersion, Position } from './plant.ts'
 
@@ -15,6 +15,7 @@ export interface ListRequest {
   readonly limit: number
   /** The tag as it was sent, for the address of the next page. */
   readonly tag: string | undefined
+  readonly cursors: Cursors
 }
 
 /** The content type of JSON texts that the routes of plants write themselves. */
@@ -27,7 +28,7 @@ export function sendPage(reply: FastifyReply, { text, link }: Page): void {
   sendAtEndOfTurn(reply, text)
 }
 
-/** The version of a page if the store has no version: a digest of its text and of the address of the next page. */
+/** The version of a page if the store gives no version: a digest of its text and of the address of the next page. */
 export function digestOf({ text, link = '' }: Page): PlantsVersion {
   return hash('sha256', `${text}\n${link}`, 'base64url')
 }
@@ -48,10 +49,10 @@ export function sendIfNotModified(
 }
 
 /** The `Link` header (RFC 8288) of a page that has a next page. */
-export function nextLink(last: Position, { query, limit, tag }: ListRequest): string {
+export function nextLink(last: Position, { query, limit, tag, cursors }: ListRequest): string {
   const tagged = tag === undefined ? '' : `&tag=${encodeURIComponent(tag)}`
   const included = query.withIds ? '&include=id' : ''
-  return `<${plantsPrefix}?limit=${limit}${tagged}${included}&after=${writeCursor(last)}>; rel="next"`
+  return `<${plantsPrefix}?limit=${limit}${tagged}${included}&after=${cursors.write(last)}>; rel="next"`
 }
 
 /** Writes pages as the text of one JSON array, one piece for each page. */

@@ -89,12 +89,18 @@ export interface PlantStore {
    * @returns how many keys were removed; 0 when the search has found no such key
    */
   removeExpiredKeys(before: number, maxRows: number): Promise<number>
+  /** The key of the cursors of this database, 32 random bytes. The first call makes it; all replicas share it. */
+  cursorKey(): Promise<Buffer>
   /**
    * The version of the plants that the account may see. A read that begins after a write was acknowledged gets a new version.
-   * Null if only the database knows the version.
+   * Null if only the database knows the version. Null also if plants are shared with the account by tag, because the version of
+   * their owner would change with plants that the account may not see.
    */
   version(account: number): PlantsVersion | null
-  /** Like `version`, but reads the database if needed. Null while a replica of an older release runs: it renews no versions. */
+  /**
+   * Like `version`, but reads the database if needed. Null for shares by tag, and while a replica of an older release runs: it
+   * renews no versions.
+   */
   fetchVersion(account: number): Promise<PlantsVersion | null>
   /** The account's own plant with this id. */
   find(account: number, id: number): Promise<StoredPlant | undefined>

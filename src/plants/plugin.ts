@@ -13,6 +13,7 @@ import { answers, type TypedInstance } from '../http/openapi-fields.ts'
 import { whileConnected } from '../http/while-connected.ts'
 import type { Limits } from '../limit-values.ts'
 import { standardHeaders } from '../limits/headers.ts'
+import { Cursors } from './cursor.ts'
 import { readIdempotency } from './idempotency.ts'
 import { listRoute } from './list-route.ts'
 import { refusals, security } from './openapi-fields.ts'
@@ -52,7 +53,7 @@ export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (
   await authenticate(app, guard)
   app.addHook('onRequest', sendRequestsLeft(standardHeaders))
 
-  listRoute(app, { store, guard, pages })
+  listRoute(app, { store, guard, pages, cursors: new Cursors(await store.cursorKey()) })
 
   app.post(
     '',

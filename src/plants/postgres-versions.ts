@@ -2,6 +2,7 @@ import { hash, randomUUID } from 'node:crypto'
 import type { Queries, Transaction } from '../storage/postgres/database.ts'
 import { versionsEpoch } from '../storage/postgres/replicas.ts'
 import type { PlantsVersion } from './plant.ts'
+import { isByTag, sharersOf } from './rows.ts'
 
 /**
  * Gives the plants of these accounts a new version, in the transaction that changes the plants. Versions are random, because
@@ -18,7 +19,7 @@ export function renewVersions(sql: Transaction, accounts: Iterable<number>) {
 
 /**
  * The version of all plants that an account sees: its own plants, and plants that other accounts share with it. Null while a
- * replica of an older release runs, because this replica renews no versions.
+ * replica of an older release runs, because this replica renews no versions. Null also for shares by tag, as `PlantStore.version`.
  */
 export async function readVersion(sql: Queries, account: number): Promise<PlantsVersion | null> {
   const [epoch, seen] = await Promise.all([
@@ -29,7 +30,8 @@ export async function readVersion(sql: Queries, account: number): Promise<Plants
       ) AS seen LEFT JOIN plant_versions ON plant_versions.account = seen.account
       ORDER BY seen.account, tag`,
   ])
-  if (epoch === null) return null
+  const grants = seen.flatMap(({ account: owner, tag }) => (tag === null ? [] : [{ owner, tag }]))
+  if (epoch === null || sharersOf(grants).some(isByTag)) return null
   const all = [account, epoch, ...seen.map((row) => [row.account, row.tag, row.version])]
   return hash('sha256', JSON.stringify(all), 'base64url')
 }

@@ -7,6 +7,7 @@ import { PostgresGroupCommit } from '../storage/postgres/group-commit.ts'
 import { outsideRequest } from '../storage/postgres/request-time.ts'
 import { accountGone } from '../storage/write-error.ts'
 import { unixSeconds } from '../time.ts'
+import { cursorKeyName, newCursorKey, readCursorKey } from './cursor.ts'
 import { InFlightKeys } from './idempotency.ts'
 import { pagesOf } from './long-list.ts'
 import type {
@@ -86,6 +87,18 @@ export class PostgresPlantStore implements PlantStore {
     )
     this.#keysFrom = removed.reduce((latest, { created }) => Math.max(latest, created), 0)
     return removed.length
+  }
+
+  async cursorKey(): Promise<Buffer> {
+    const read = () =>
+      this.#database.read((sql) => sql<{ value: string }[]>`SELECT value FROM secrets WHERE name = ${cursorKeyName}`)
+    if ((await read()).length === 0) {
+      // Another replica may make the key at the same time.
+      await this.#database.transaction(
+        (sql) => sql`INSERT INTO secrets VALUES (${cursorKeyName}, ${newCursorKey()}) ON CONFLICT DO NOTHING`,
+      )
+    }
+    return readCursorKey((await read())[0]?.value)
   }
 
   /** Always null: only the database knows the version, because another replica may have written. */

@@ -72,6 +72,11 @@ export function sharersOf(grants: readonly GrantRow[]): readonly Sharer[] {
   })
 }
 
+/** Whether only a part of an account's plants is shared, by tag. */
+export function isByTag({ tags }: Sharer): boolean {
+  return tags !== undefined
+}
+
 /** The ranges of a list in order: the account's own plants first, then the plants of its sharers. */
 export function* rangesOf(account: number, sharers: readonly Sharer[], query: PlantQuery): Iterable<IdRange> {
   const { upTo } = query

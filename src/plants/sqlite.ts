@@ -8,6 +8,7 @@ import { takeBriefly } from '../storage/prune.ts'
 import { VersionedCache } from '../storage/versioned-cache.ts'
 import { accountGone } from '../storage/write-error.ts'
 import { unixSeconds } from '../time.ts'
+import { cursorKeyName, newCursorKey, readCursorKey } from './cursor.ts'
 import { HighestIds } from './highest-ids.ts'
 import { InFlightKeys } from './idempotency.ts'
 import { pagesOf } from './long-list.ts'
@@ -24,7 +25,7 @@ import type {
 } from './plant.ts'
 import { PlantCounts } from './plant-counts.ts'
 import { checkGrantee, checkPlantsLimit, idTaken, oldestValidKeySeconds, replayOf, shareEntry } from './policy.ts'
-import { type KeyedRow, type PlantRow, type Sharer, toPlant } from './rows.ts'
+import { isByTag, type KeyedRow, type PlantRow, type Sharer, toPlant } from './rows.ts'
 import type { NewPlant } from './schemas.ts'
 import { ListSnapshot, PageReader } from './sqlite-pages.ts'
 
@@ -120,15 +121,28 @@ export class SqlitePlantStore implements PlantStore {
     )
   }
 
-  version(account: number): PlantsVersion {
+  async cursorKey(): Promise<Buffer> {
+    const read = this.#database.prepare<[string], string>('SELECT value FROM secrets WHERE name = ?').pluck()
+    if (read.get(cursorKeyName) === undefined) {
+      const insert = this.#database.prepare<[string, string]>(
+        'INSERT INTO secrets VALUES (?, ?) ON CONFLICT DO NOTHING',
+      )
+      await this.#commit.run(() => insert.run(cursorKeyName, newCursorKey()))
+    }
+    return readCursorKey(read.get(cursorKeyName))
+  }
+
+  version(account: number): PlantsVersion | null {
+    const sharers = this.#sharersWith(account)
+    if (sharers.some(isByTag)) return null
     let count = this.#versions.get(account) ?? 0
     // While no share changes, the sum is over the same accounts, and each count only grows, so a sum never repeats.
-    for (const sharer of this.#sharersWith(account)) count += this.#versions.get(sharer.account) ?? 0
+    for (const sharer of sharers) count += this.#versions.get(sharer.account) ?? 0
     // The version names the account: a client with keys of two accounts and one cache must not get a 304 for the other account.
     return `${this.#epoch}.${account}.${this.#changes.version()}.${this.#shareChanges}.${count}`
   }
 
-  async fetchVersion(account: number): Promise<PlantsVersion> {
+  async fetchVersion(account: number): Promise<PlantsVersion | null> {
     return this.version(account)
   }
 

@@ -356,6 +356,11 @@ export const migrations: readonly Migration[] = [
       CREATE INDEX keys_admin ON keys (account) WHERE scopes LIKE '%admin%';
     `,
   },
+  {
+    // Keys that the service makes for itself and never shows. It makes each when it is first needed.
+    name: '0021-secrets',
+    sql: 'CREATE TABLE secrets (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;',
+  },
 ]
 
 /** The names of the applied migrations. Undefined if there is no table `migrations`: then the database is new, or not ours. */

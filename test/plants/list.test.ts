@@ -3,9 +3,9 @@ import { connect } from 'node:net'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { writeCursor } from '../../src/plants/cursor.ts'
 import { refreshSnapshots } from '../../src/storage/snapshots.ts'
 import { connectTo } from '../support/connection.ts'
+import { cursorsOf } from '../support/cursors.ts'
 import { eventually } from '../support/eventually.ts'
 import { expectError } from '../support/http.ts'
 import {
@@ -143,14 +143,40 @@ describe('GET /plants', () => {
       '1:99999999999999999',
       '9007199254740992:1',
     ].map((text) => Buffer.from(text).toString('base64url')),
-    `${writeCursor({ account: 1, id: 5 })}!`,
-    `${writeCursor({ account: 1, id: 5 })}=`,
-    ` ${writeCursor({ account: 1, id: 5 })}`,
-    `${writeCursor({ account: 1, id: 5 })}&after=${writeCursor({ account: 1, id: 6 })}`,
   ])('refuses the invalid cursor %j with 400', async (cursor) => {
     const path = `/plants?limit=2&after=${cursor.includes('&') ? cursor : encodeURIComponent(cursor)}`
     const { message } = await expectError(await (await newCaller()).send(path), 'plants', 400)
     expect(message).toContain('"after"')
+  })
+
+  it('refuses a cursor that was changed, also in one bit, and one of an earlier version, with advice to begin again', async () => {
+    const caller = await newCaller()
+    const cursors = await cursorsOf(service.dataDirectory)
+    const good = cursors.write({ account: caller.account, id: 5 })
+    const bytes = Buffer.from(good, 'base64url')
+    const flipped = Array.from({ length: bytes.length }, (_, at) => {
+      const changed = Buffer.from(bytes)
+      changed[at] = (changed[at] ?? 0) ^ 0x10
+      return changed.toString('base64url')
+    })
+    // The last character has two unused bits.
+    const last = good.slice(0, -1) + String.fromCharCode(good.charCodeAt(good.length - 1) + 1)
+    const others = [
+      `${good}!`,
+      `${good}=`,
+      ` ${good}`,
+      good.slice(1),
+      last,
+      '1:5',
+      Buffer.from('1:5').toString('base64url'),
+    ]
+    for (const cursor of [...flipped, ...others]) {
+      const reply = await caller.send(`/plants?limit=2&after=${encodeURIComponent(cursor)}`)
+      expect((await expectError(reply, 'plants', 400)).message).toContain('Begin again without it')
+    }
+    const twice = await caller.send(`/plants?after=${good}&after=${good}`)
+    expect((await expectError(twice, 'plants', 400)).message).toContain('"after"')
+    expect((await caller.send(`/plants?limit=2&after=${good}`)).status).toBe(200)
   })
 
   it('shows no more plants with a cursor of another account', async () => {
@@ -323,7 +349,7 @@ describe('a long list', () => {
   it('can start at a cursor, and answers HEAD', async () => {
     const caller = await newCaller()
     await plantInBulk(caller, manyRows)
-    const after = writeCursor({ account: caller.account, id: 499 })
+    const after = (await cursorsOf(service.dataDirectory)).write({ account: caller.account, id: 499 })
     expect(await caller.names(`?after=${after}`)).toStrictEqual(manyNames.slice(500))
     const head = await caller.send('/plants', { method: 'HEAD' })
     expect({ status: head.status, text: await head.text() }).toStrictEqual({ status: 200, text: '' })

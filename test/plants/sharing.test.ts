@@ -36,6 +36,13 @@ interface Person {
   plant(...plants: readonly (readonly [name: string, tag?: string])[]): Promise<void>
 }
 
+/** The cursors of all pages from this path on. */
+async function cursorsIn(send: Person['send'], path: string): Promise<readonly string[]> {
+  const next = /<([^>]+)>/.exec((await send(path)).headers.get('link') ?? '')?.[1]
+  if (next === undefined) return []
+  return [new URL(next, service.url).searchParams.get('after') ?? '', ...(await cursorsIn(send, next))]
+}
+
 let people = 0
 
 async function newPerson(scopes: readonly Scope[] = ['plants:read', 'plants:write']): Promise<Person> {
@@ -146,6 +153,54 @@ describe('plants that an account shares', () => {
     await ann.send('/plants', { json: { name: 'a2' } })
     const after = await Promise.all([bob, cat].map(async (who) => (await who.send('/plants')).headers.get('etag')))
     expect([after[0] === before[0], after[1] === before[1]]).toEqual([false, true])
+  })
+
+  it('by tag change neither the page nor its ETag when their owner writes plants that are not shared', async () => {
+    const [ann, bob] = await newPeople()
+    await ann.plant(['a1', 'shared'], ['a2', 'shared'], ['a3', 'private'])
+    await stores.plants.share(ann.id, bob.id, 'shared')
+    for (const path of ['/plants', '/plants?limit=1', '/plants?include=id', '/plants?tag=shared']) {
+      const before = await bob.send(path)
+      const known = before.headers.get('etag') ?? ''
+      await ann.send('/plants', { json: { name: 'not shared' } })
+      await ann.send('/plants', { json: { name: 'not shared', tag: 'private' } })
+      const same = await bob.send(path)
+      expect([same.headers.get('etag'), same.headers.get('link')]).toEqual([known, before.headers.get('link')])
+      expect((await bob.send(path, { headers: { 'if-none-match': known } })).status).toBe(304)
+      await ann.send('/plants/1', { method: 'DELETE' })
+      const changed = await bob.send(path, { headers: { 'if-none-match': known } })
+      expect([changed.status, changed.headers.get('etag') === known]).toEqual([200, false])
+      await ann.send('/plants', { json: { name: 'a1', tag: 'shared', id: 1 } })
+    }
+  })
+
+  it('by tag give a streamed list no ETag, because no part of the list was read when its headers are sent', async () => {
+    const [ann, bob] = await newPeople()
+    await ann.plant(...Array.from({ length: 1100 }, (_, index) => [`a${index}`, 'shared'] as const))
+    await stores.plants.share(ann.id, bob.id, 'shared')
+    for (const path of ['/plants', '/plants?limit=1050']) {
+      const reply = await bob.send(path)
+      const plants: readonly Plant[] = JSON.parse(await reply.text())
+      expect([reply.status, plants.length > 1000, reply.headers.get('etag')]).toEqual([200, true, null])
+    }
+    await stores.plants.share(ann.id, bob.id)
+    expect((await bob.send('/plants')).headers.get('etag')).toMatch(/^W\//)
+  })
+
+  it('give no cursor from which the account or the id of their owner can be read', async () => {
+    const [ann, bob] = await newPeople()
+    await ann.plant(['a1'], ['a2'], ['a3'])
+    await stores.plants.share(ann.id, bob.id)
+    const own = await cursorsIn(ann.send, '/plants?limit=1')
+    const shared = await cursorsIn(bob.send, '/plants?limit=1')
+    expect(shared).toEqual(own)
+    expect(new Set(shared.map((cursor) => cursor.length))).toEqual(new Set([43]))
+    for (const cursor of shared) {
+      const bytes = Buffer.from(cursor, 'base64url')
+      expect(bytes.toString('latin1')).not.toMatch(/^\d+:\d+$/)
+      // Four zero bytes in a row are in each number below 2^32 that is not encrypted.
+      expect(bytes.includes(Buffer.alloc(4))).toBe(false)
+    }
   })
 
   it('by many tags are complete and in order in a long list', async () => {

@@ -251,6 +251,14 @@ describe.each(engines)('plants in $name', (engine) => {
     await store.unshare(cat, bob)
   })
 
+  it('have one key of cursors, made once, also when several replicas need it at the same moment', async () => {
+    const opened = engine.hasReplicas ? [store, database.openPlants(), database.openPlants()] : [store, store]
+    const keys = await Promise.all(opened.map((each) => each.cursorKey()))
+    expect(new Set(keys.map((key) => key.toString('hex'))).size).toBe(1)
+    expect(keys[0]?.length).toBe(32)
+    expect(await store.cursorKey()).toEqual(keys[0])
+  })
+
   it('(y) have a new version after each change that an account sees, and the same version otherwise', async () => {
     const [ann, bob, cat] = [await database.newAccount(), await database.newAccount(), await database.newAccount()]
     const transfers = database.openTransfers()

@@ -58,6 +58,14 @@ export class PlantsModel {
     return Math.max(0, ...this.plants.filter((plant) => plant.owner === owner).map(({ id }) => id)) + 1
   }
 
+  /** Whether an account sees a part of another account's plants, by tag. */
+  seesByTag(viewer: number): boolean {
+    return [...this.grants].some((grant) => {
+      const [owner = '', grantee = '', tag] = grant.split(' ')
+      return Number(grantee) === viewer && tag !== '' && !this.grants.has(`${owner} ${grantee} `)
+    })
+  }
+
   /** Revokes the grant of a tag; without a tag, all grants from the owner to the grantee. @returns whether a grant existed */
   unshare(owner: number, grantee: number, tag: string | undefined): boolean {
     const taken = [...this.grants].filter((grant) =>

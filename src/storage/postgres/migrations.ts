@@ -350,4 +350,10 @@ export const postgresMigrations: readonly Migration[] = [
       CREATE INDEX keys_admin ON keys (account) WHERE scopes LIKE '%admin%';
     `,
   },
+  {
+    // Like 0021-secrets of SQLite.
+    name: '0016-secrets',
+    servesFrom: '0002-shared-limits',
+    sql: 'CREATE TABLE secrets (name TEXT COLLATE "C" PRIMARY KEY, value TEXT NOT NULL);',
+  },
 ]

@@ -49,6 +49,7 @@ export const tables: readonly Table[] = [
   ),
   table('spend', 'tokens', 'subject day', 'subject day'),
   table('notices', '', 'id text', 'id'),
+  table('secrets', '', 'name value', 'name'),
   table('imports', 'account plants done highest undoing created', 'digest', 'account digest'),
   table('deletions', 'account complete', 'file', 'account file'),
   table(
