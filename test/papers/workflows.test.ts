@@ -102,6 +102,9 @@ describe('the workflows', () => {
   it('build the package, the image and the list of their parts, and publish to npm only if NPM_NAME is set', () => {
     expect(linesOf('package')).toMatch(/^npm ci\nnpm run package\nnpm sbom .*--sbom-format cyclonedx /m)
     expect(linesOf('image')).toMatch(/--platform linux\/amd64,linux\/arm64 .*--push/)
+    const digests = linesOf('image').indexOf('node ops/digests.ts Dockerfile compose.yaml .github/workflows/*.yml')
+    expect(digests).toBeGreaterThanOrEqual(0)
+    expect(linesOf('image').indexOf('docker buildx build')).toBeGreaterThan(digests)
     expect(linesOf('image')).toMatch(/ghcr\.io\/\$\{GITHUB_REPOSITORY,,\}:/)
     expect(release.jobs['npm']?.if).toBe("vars.NPM_NAME != ''")
     expect(linesOf('npm')).toMatch(/npm publish --provenance/)
