@@ -158,24 +158,40 @@ function mend(object: object, name: string, value: unknown): void {
   })
 }
 
-/** The name most similar to a mistyped word, ignoring case. Undefined if no name is similar. */
+/** The most characters of a mistyped word, and the most typing errors in it. They bound the work for hundreds of names. */
+const maxMistyped = 50
+const maxErrors = 3
+
+/**
+ * The name most similar to a mistyped word, ignoring case. Undefined if no name is similar, or the word is longer than 50
+ * characters.
+ */
 export function nearest(word: string, names: readonly string[]): string | undefined {
+  if (word.length > maxMistyped) return undefined
   const written = word.toLowerCase()
-  const maxEdits = Math.max(1, Math.floor(written.length / 3))
+  const maxEdits = Math.min(maxErrors, Math.max(1, Math.floor(written.length / 3)))
   const [best] = names
-    .map((name) => ({ name, edits: edits(written, name.toLowerCase()) }))
+    .map((name) => ({ name, edits: edits(written, name.toLowerCase(), maxEdits) }))
     .filter(({ edits }) => edits <= maxEdits)
     .sort((one, other) => one.edits - other.edits)
   return best?.name
 }
 
-/** The edit distance (insert, delete, replace, swap with the next) of two texts; infinite if their lengths differ too much. */
-function edits(from: string, to: string): number {
-  if (Math.abs(from.length - to.length) > Math.min(from.length, to.length)) return Number.POSITIVE_INFINITY
+/** A question for an error message, such as ` Did you mean "Fern"?` with a space before it; empty without a name. */
+export function didYouMean(name: string | undefined): string {
+  return name === undefined ? '' : ` Did you mean ${JSON.stringify(name)}?`
+}
+
+/**
+ * The edit distance (insert, delete, replace, swap with the next) of two texts; infinite if it is above `max`. Only cells of the
+ * table of distances that are at most `max` beside its diagonal are computed, because all other cells are above `max`.
+ */
+function edits(from: string, to: string, max: number): number {
+  if (Math.abs(from.length - to.length) > max) return Number.POSITIVE_INFINITY
   let [beforeLast, last]: [readonly number[], readonly number[]] = [[], [...`${to} `].map((_, column) => column)]
   for (let row = 1; row <= from.length; row++) {
-    const current = [row]
-    for (let column = 1; column <= to.length; column++) {
+    const current = row <= max ? [row] : []
+    for (let column = Math.max(1, row - max); column <= Math.min(to.length, row + max); column++) {
       const same = from[row - 1] === to[column - 1]
       const swapped = from[row - 1] === to[column - 2] && from[row - 2] === to[column - 1]
       current[column] = Math.min(
@@ -185,6 +201,7 @@ function edits(from: string, to: string): number {
         swapped ? editsAt(beforeLast, column - 2) + 1 : Number.POSITIVE_INFINITY,
       )
     }
+    if (!current.some((edits) => edits <= max)) return Number.POSITIVE_INFINITY
     beforeLast = last
     last = current
   }

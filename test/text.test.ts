@@ -6,6 +6,7 @@ import {
   GrowingText,
   type NameRule,
   nameProblem,
+  nearest,
   replaceLoneSurrogates,
   withoutControls,
   withoutControlsInSteps,
@@ -117,5 +118,30 @@ describe('GrowingText', () => {
         expect(growing.toString()).toBe(pieces.join(''))
       }),
     )
+  })
+})
+
+describe('nearest', () => {
+  const names = ['understudy', 'claude-sonnet', 'Captain Vesper', 'Fern']
+
+  it('finds a name with one typing error, also in another case', () => {
+    const mistyped = fc.tuple(fc.constantFrom(...names), fc.nat(), fc.constantFrom('drop', 'add', 'swap'), fc.boolean())
+    fc.assert(
+      fc.property(mistyped, ([name, place, error, isUpper]) => {
+        const at = place % (name.length - 1)
+        const [before, one, two, after] = [name.slice(0, at), name[at], name[at + 1], name.slice(at + 2)]
+        const typed = {
+          drop: `${before}${two}${after}`,
+          add: `${before}${one}x${two}${after}`,
+          swap: `${before}${two}${one}${after}`,
+        }
+        expect(nearest(isUpper ? typed[error].toUpperCase() : typed[error], names)).toBe(name)
+      }),
+    )
+  })
+
+  it('finds no name with more than three errors, in more than a third of the letters, or for a long text', () => {
+    const others = ['', 'gpt-4', 'Fabian', 'understdyxyz', 'captain vexxxx', `${names.join(' ')} and more`]
+    expect(others.map((word) => nearest(word, names))).toStrictEqual(others.map(() => undefined))
   })
 })

@@ -8,7 +8,6 @@ import type { Work } from '../work.ts'
 import { readSource, sendBytes, toRead } from './card-replies.ts'
 import type { OnMemory } from './cards/inflate.ts'
 import type { CardSource } from './cards/source.ts'
-import { unknownCharacter } from './library/character.ts'
 import type { CardFile, OpenFiles } from './open-files.ts'
 import type { CharactersOptions } from './upload-routes.ts'
 
@@ -47,7 +46,7 @@ export function avatarRoute(
     async (request, reply) => {
       const account = callerOf(request).account.id
       const found = await library.find(account, request.params.name)
-      if (!found) throw unknownCharacter()
+      if (!found) throw await library.unknown(account, request.params.name)
       // The number changes with the parts that are removed from a picture.
       const tag = `avatar-2-${found.digest}`
       reply.header('cache-control', 'private, no-cache')

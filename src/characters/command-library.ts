@@ -3,7 +3,7 @@ import { type AccessStores, findAccount } from '../access/access.ts'
 import type { Config } from '../config.ts'
 import { workAtOnce } from '../work.ts'
 import { type CardSource, readCardSource } from './cards/source.ts'
-import { type Character, type CharacterStore, shownDigest, unknownCharacter } from './library/character.ts'
+import { type Character, type CharacterStore, shownDigest } from './library/character.ts'
 import { type CharacterLibrary, createLibrary } from './library/library.ts'
 
 /** The stores that commands for characters use. */
@@ -40,7 +40,7 @@ export class CommandLibrary {
   async find(name: string): Promise<SourcedCharacter> {
     const character = await this.library.resolve(this.account, name)
     const bytes = character && (await this.library.source(this.account, character, workAtOnce()))
-    if (!character || !bytes) throw unknownCharacter()
+    if (!character || !bytes) throw await this.library.unknown(this.account, name)
     return { ...character, source: readCardSource(bytes) }
   }
 

@@ -13,7 +13,7 @@ import { avatarRoute } from './avatar-route.ts'
 import { readSource, sendBytes, toRead } from './card-replies.ts'
 import type { OnMemory } from './cards/inflate.ts'
 import type { CardSource } from './cards/source.ts'
-import { type Character, mayRead, unknownCharacter } from './library/character.ts'
+import { type Character, mayRead } from './library/character.ts'
 import { type CardFile, OpenFiles } from './open-files.ts'
 import { userNameOf } from './prompt/settings.ts'
 import { CharacterBody, CharacterFormat, CharacterList, CharacterPath, CharacterQuery, listBody } from './schemas.ts'
@@ -83,7 +83,7 @@ export const charactersPlugin: FastifyPluginAsyncTypebox<CharactersOptions> = as
       const caller = callerOf(request)
       const account = caller.account.id
       const character = await library.resolve(account, request.params.name)
-      if (!character) throw unknownCharacter()
+      if (!character) throw await library.unknown(account, request.params.name)
       const { format } = request.query
       const size = await library.size(account, character)
       if (format === undefined) {

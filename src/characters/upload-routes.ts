@@ -13,7 +13,7 @@ import { whileConnected } from '../http/while-connected.ts'
 import type { Limits } from '../limit-values.ts'
 import { ChatError } from '../openai/completion.ts'
 import type { ReadCard } from './library/card-bytes.ts'
-import { type CharacterStore, characterNameProblem, shownDigest, unknownCharacter } from './library/character.ts'
+import { type CharacterStore, characterNameProblem, shownDigest } from './library/character.ts'
 import type { CharacterLibrary } from './library/library.ts'
 import { CharacterPath, CharacterSummary, cardBody, UploadQuery } from './schemas.ts'
 
@@ -153,7 +153,7 @@ function readName(text: string): string {
 /** The error for a name that no upload of the account has: 403 for a character of the folder or a starter, else 404. */
 async function whyNotRemoved(library: CharacterLibrary, account: number, name: string): Promise<ApiError> {
   const found = await library.find(account, name)
-  if (!found || found.origin === 'account') return unknownCharacter()
+  if (!found || found.origin === 'account') return await library.unknown(account, name)
   return new ApiError(
     403,
     'character_read_only',

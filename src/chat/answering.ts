@@ -9,6 +9,7 @@ import { promptEstimate, replyEstimate } from '../limits/estimate.ts'
 import { UpstreamReason } from '../models/reason.ts'
 import type { Candidate } from '../models/routing/candidate.ts'
 import type { ReportFailure, Route } from '../models/routing/route.ts'
+import { unknownModel } from '../models/unknown-model.ts'
 import { countsOf, isEmptyUsage } from '../openai/completion.ts'
 import type { CompletionRequest } from '../openai/completion-request.ts'
 import { recordedReason } from '../openai/finish-reasons.ts'
@@ -42,6 +43,7 @@ export async function answer(
   replies: OpenReplies,
 ): Promise<FastifyReply> {
   const wanted = resolveRequest(sent, options.models, callerOf(request))
+  if (!wanted) throw await unknownModel(sent.model, callerOf(request), options.models, options.library)
   // The signal is made before the first `await`. Otherwise a client that leaves during the wait would not be noticed.
   const signal = replies.signalOf(reply)
   return wanted.route.use(async () => {

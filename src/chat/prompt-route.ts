@@ -5,6 +5,7 @@ import { answers, refusals, security, type TypedInstance } from '../http/openapi
 import { jsonReply } from '../json-writer.ts'
 import { promptEstimate } from '../limits/estimate.ts'
 import { openAiTokenHeaders } from '../limits/headers.ts'
+import { unknownModel } from '../models/unknown-model.ts'
 import { ChatError } from '../openai/completion.ts'
 import { CompletionRequest, passesChatNumbers } from '../openai/completion-request.ts'
 import type { OpenReplies } from './open-replies.ts'
@@ -34,6 +35,7 @@ export function promptRoute(app: TypedInstance, options: ChatOptions, replies: O
     },
     async (request, reply) => {
       const wanted = resolveRequest(request.body, options.models, callerOf(request))
+      if (!wanted) throw await unknownModel(request.body.model, callerOf(request), options.models, options.library)
       const { body } = wanted
       const signal = replies.signalOf(reply)
       const resolved = await resolvePersona(request, reply, wanted, options)

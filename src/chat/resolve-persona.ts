@@ -1,18 +1,13 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { callerOf } from '../access/guard.ts'
 import type { ModelUser } from '../access/model-lists.ts'
-import {
-  type Character,
-  foldName,
-  parseCharacterName,
-  pinnedName,
-  unknownCharacter,
-} from '../characters/library/character.ts'
+import { type Character, foldName, parseCharacterName, pinnedName } from '../characters/library/character.ts'
 import type { CharacterLibrary } from '../characters/library/library.ts'
 import { type Persona, userNameOf } from '../characters/prompt/settings.ts'
 import { type ApiError, invalidField } from '../errors.ts'
 import type { ModelRegistry } from '../models/registry.ts'
 import type { Route } from '../models/routing/route.ts'
+import { unknownModel } from '../models/unknown-model.ts'
 import { type CompletionRequest, ownFields } from '../openai/completion-request.ts'
 import { checkMessages } from '../openai/messages.ts'
 import { checkTools } from '../openai/tools.ts'
@@ -56,11 +51,18 @@ export interface ResolvedRequest {
 /**
  * Reads which model and character a request asks for. The character is named by the model (`character/Fern`), by the field
  * `character`, or by the model's defaults.
- * @throws ApiError 400 that names an invalid field, 400 for two characters, 404 for an unknown model
+ * @returns undefined for an unknown model
+ * @throws ApiError 400 that names an invalid field, 400 for two characters
  */
-export function resolveRequest(sent: CompletionRequest, models: ModelRegistry, user: ModelUser): ResolvedRequest {
+export function resolveRequest(
+  sent: CompletionRequest,
+  models: ModelRegistry,
+  user: ModelUser,
+): ResolvedRequest | undefined {
   checkRequest(sent)
-  const { model, character, route } = models.resolveRequested(sent.model, user)
+  const requested = models.findRequested(sent.model, user)
+  if (!requested) return undefined
+  const { model, character, route } = requested
   const body = withOwnDefaults(sent, route.candidates[0]?.traits.defaults ?? {})
   const isDefault = model === 'default'
   if (character === null) return { body, route, isDefault, characterModel: null }
@@ -91,7 +93,10 @@ export async function resolvePersona(
 ): Promise<ResolvedPersona> {
   const caller = callerOf(request)
   const unknown = characterModel === null ? characters : 'closed'
-  const refusal = () => (characterModel === null ? unknownCharacter() : models.notFound(characterModel, caller))
+  const refusal = (name: string) =>
+    characterModel === null
+      ? library.unknown(caller.account.id, name)
+      : unknownModel(characterModel, caller, models, library)
   const resolved = await findPersona(body, library, unknown, caller.account.id, refusal)
   shedLoad(request)
   if (resolved.header !== undefined) reply.header('x-character', resolved.header)
@@ -112,7 +117,7 @@ async function findPersona(
   library: CharacterLibrary,
   unknown: UnknownCharacters,
   account: number,
-  refusal: () => ApiError,
+  refusal: (name: string) => Promise<ApiError>,
 ): Promise<Omit<ResolvedPersona, 'route'>> {
   const userName = userNameOf(user_name)
   const name = character?.trim() ?? ''
@@ -123,7 +128,7 @@ async function findPersona(
     const header = pinnedName(encodeURIComponent(found.name), found.digest)
     return { persona: { name: found.name, card: found.card, userName, digest: found.digest }, header, character: found }
   }
-  if (unknown === 'closed' || parseCharacterName(name).digest !== undefined) throw refusal()
+  if (unknown === 'closed' || parseCharacterName(name).digest !== undefined) throw await refusal(name)
   return { persona: { name, card: null, userName }, header: encodeURIComponent(name) }
 }
 

@@ -1,3 +1,6 @@
+import { parseCharacterName } from '../characters/library/character.ts'
+import { nearest } from '../text.ts'
+
 /** The model that an id names, and the character that is played on this model; null if the id names no character. */
 export interface RequestedModel {
   readonly model: string
@@ -24,4 +27,25 @@ export function readPlayedModel(id: string, isModel: (id: string) => boolean): R
     if (model !== '' && character !== '' && isModel(model)) return { model, character }
   }
   return { model: id, character: null }
+}
+
+/**
+ * The id most similar to an unknown id: of a model, or of a character as a model. Undefined if no id is similar.
+ * @param models the ids of models, with `default` if characters can be played on it
+ * @param characters the names of characters
+ */
+export function nearestId(id: string, models: readonly string[], characters: readonly string[]): string | undefined {
+  const { name: wanted } = parseCharacterName(id)
+  const [isPlayed, on, character] = /^(?:(.+?)\/)?character\/(.+)$/s.exec(wanted) ?? []
+  if (isPlayed !== undefined) {
+    const [model, name] = [nearest(on ?? 'default', models), nearest(character ?? '', characters)]
+    if (model === undefined || name === undefined) return undefined
+    return on === undefined ? playedModelId(name) : `${model}/${playedModelId(name)}`
+  }
+  const played = models.includes('default') ? characters : []
+  // The part `character/` may be missing or mistyped.
+  const name = nearest(wanted, played)
+  return (
+    nearest(wanted, [...models, ...played.map(playedModelId)]) ?? (name === undefined ? undefined : playedModelId(name))
+  )
 }

@@ -10,12 +10,13 @@ import { ChatError } from '../openai/completion.ts'
 import { unixSeconds } from '../time.ts'
 import { playedModelId } from './played-model.ts'
 import type { ModelListing, ModelRegistry } from './registry.ts'
+import { unknownModel } from './unknown-model.ts'
 
 /** Options of the routes of models. */
 export interface ModelsOptions {
   readonly guard: Guard
   readonly models: ModelRegistry
-  readonly library: Pick<CharacterLibrary, 'find' | 'list'>
+  readonly library: Pick<CharacterLibrary, 'find' | 'list' | 'names'>
   readonly store: Pick<CharacterStore, 'find'>
   /** True for the `/v1` alias, which is not in the OpenAPI document. */
   readonly isAlias?: boolean
@@ -98,10 +99,10 @@ export const modelsPlugin: FastifyPluginAsyncTypebox<ModelsOptions> = async (
 
   const describe = async (id: string, caller: Key) => {
     if (id === '') throw unknownRoute(app)
-    const { route, character } = models.resolveRequested(id, caller)
-    if (character === null) return listed(models.listing(route))
-    const found = await library.find(caller.account.id, character)
-    if (!found) throw models.notFound(id, caller)
+    const requested = models.findRequested(id, caller)
+    if (requested?.character === null) return listed(models.listing(requested.route))
+    const found = requested && (await library.find(caller.account.id, requested.character))
+    if (!found) throw await unknownModel(id, caller, models, library)
     const { name, origin } = found
     const stored = origin === 'account' ? await store.find(caller.account.id, name, 'exact') : undefined
     return listed({ id, ownedBy: owners[origin] }, stored?.created)

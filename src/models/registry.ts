@@ -1,11 +1,12 @@
 import { type ModelUser, mayUseModel, usablePartsOf } from '../access/model-lists.ts'
 import { type Clock, machineClock } from '../clock.ts'
 import { ApiError } from '../errors.ts'
+import { didYouMean } from '../text.ts'
 import { isFallback, type ModelSettings, type ModelsConfiguration } from './configuration/model-settings.ts'
 import type { AdapterSettings } from './configuration/settings.ts'
 import type { Model } from './model.ts'
 import { type AdapterOptions, isLlamaCpp, isMisbehavingAdapter, isUnderstudyAdapter, openModel } from './open-model.ts'
-import { type RequestedModel, readPlayedModel } from './played-model.ts'
+import { nearestId, type RequestedModel, readPlayedModel } from './played-model.ts'
 import { ignoreAttempts, type WatchAttempt } from './routing/attempt.ts'
 import { Breaker, type BreakerState } from './routing/breaker.ts'
 import { Candidate, type CandidateTraits } from './routing/candidate.ts'
@@ -99,13 +100,12 @@ export class ModelRegistry {
 
   /**
    * Resolves the id of a request: the model of this name, else a character on a model, else a model behind a prefix.
-   * @throws ApiError 404 `model_not_found`, as `resolve` does
+   * @returns undefined if there is no such model that the key may use
    */
-  resolveRequested(id: string, user: ModelUser): RequestedRoute {
+  findRequested(id: string, user: ModelUser): RequestedRoute | undefined {
     const wanted = this.#parseId(id)
     const route = this.#routeForUser(wanted.model, user)
-    if (!route) throw this.notFound(id, user)
-    return { ...wanted, route }
+    return route && { ...wanted, route }
   }
 
   #parseId(id: string): RequestedModel {
@@ -162,7 +162,7 @@ export class ModelRegistry {
   }
 
   #isListed(settings: ModelSettings): boolean {
-    return isFallback(settings) || this.#options.listMisbehaving === 'on' || !isMisbehavingAdapter(settings.adapter)
+    return this.#options.listMisbehaving === 'on' || !isMisbehaving(settings)
   }
 
   /** The names in the settings, including prefixes such as `local/*`. */
@@ -258,23 +258,34 @@ export class ModelRegistry {
     return mayUseModel(user, isDefault ? [name, 'default'] : [name])
   }
 
-  /** The 404 for an unknown id, or an id that the key may not use. The message lists the ids that the key may use. */
-  notFound(id: string, user: ModelUser): ApiError {
-    const names = [...this.#generation.configuration.models.keys()].flatMap((name) => {
-      if (this.#mayUse(user, name)) return [name]
+  /**
+   * The 404 for an unknown id, or an id that the key may not use. The message names the most similar id, and lists the models
+   * that the key may use. Understudies that misbehave on purpose are not named, because nobody means one by mistake.
+   * @param characters the names of characters that the key may play
+   */
+  notFound(id: string, user: ModelUser, characters: readonly string[] = []): ApiError {
+    const models = [...this.#generation.configuration.models]
+    const names = models.flatMap(([name, settings]) => {
+      if (this.#mayUse(user, name)) return isMisbehaving(settings) ? [] : [name]
       return name.endsWith('*') ? usablePartsOf(name, user) : []
     })
-    const usable =
-      names.length > 0 ? `Your key may use: ${[...new Set(names)].join(', ')}.` : 'Your key may use no model.'
-    return new ApiError(404, 'model_not_found', `There is no model ${JSON.stringify(id)} here. ${usable}`, {
-      param: 'model',
-    })
+    const ids = [...names.filter((name) => !name.endsWith('*')), ...(this.mayUseDefault(user) ? ['default'] : [])]
+    const meant = didYouMean(nearestId(id, ids, characters))
+    const none = models.some(([name]) => this.#mayUse(user, name)) ? 'only models that fail on purpose' : 'no model'
+    const usable = names.length > 0 ? `: ${[...new Set(names)].join(', ')}` : ` ${none}`
+    const message = `There is no model ${JSON.stringify(id)} here.${meant} Your key may use${usable}.`
+    return new ApiError(404, 'model_not_found', message, { param: 'model' })
   }
 }
 
 /** The description of every understudy. */
 const understudyDescription =
   'Test double: a stand-in without a neural network, which answers with texts of the card and stock phrases.'
+
+/** Whether a model is an understudy that misbehaves on purpose. */
+function isMisbehaving(settings: ModelSettings): boolean {
+  return !isFallback(settings) && isMisbehavingAdapter(settings.adapter)
+}
 
 /** The list entry of a configured model. */
 function listingOf(id: string, settings: ModelSettings): ModelListing {

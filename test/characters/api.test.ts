@@ -453,6 +453,8 @@ describe("an unknown, traversal-like or another account's name", () => {
       "' OR 1=1 --",
       '%',
     ].filter((name) => name !== 'mallow')
+  // The body for another version of Fern also names Fern, which every account may play.
+  const withoutFern = (body: string) => body.replace(String.raw` Did you mean \"Fern\"?`, '')
 
   test('always gets the same 404 from /characters/{name}', async () => {
     await call(ann, 'PUT', at('Private to Ann'), cardText('Private to Ann', { description: annSecret }))
@@ -465,11 +467,10 @@ describe("an unknown, traversal-like or another account's name", () => {
       ] as const) {
         const response = await call(bob, method, at(name) + query)
         expect([name, method, response.status]).toEqual([name, method, 404])
-        bodies.add(await response.text())
+        bodies.add(withoutFern(await response.text()))
       }
     }
-    expect([...bodies]).toHaveLength(1)
-    expect([...bodies][0]).not.toContain(annSecret)
+    expect([...bodies]).toStrictEqual([expect.not.stringContaining(annSecret)])
     expect(await namesOf(bob)).not.toContain('Private to Ann')
     expect((await call(ann, 'GET', at('Private to Ann'))).status).toBe(200)
   })
@@ -490,7 +491,7 @@ describe("an unknown, traversal-like or another account's name", () => {
     for (const name of asked(closed.dataDirectory)) {
       const refused = await closed.request('/chat/completions', ask(name))
       expect([name, refused.status, refused.headers.get('x-character')]).toEqual([name, 404, null])
-      bodies.add(await refused.text())
+      bodies.add(withoutFern(await refused.text()))
       const isPin = name.includes('@sha256:')
       expect([name, await played(bob, name)]).toEqual([name, isPin ? '404' : encodeURIComponent(name)])
     }

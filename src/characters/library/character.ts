@@ -1,7 +1,7 @@
 import type { Key } from '../../access/access.ts'
 import type { Actor, AuditAction, AuditEntry } from '../../audit/record.ts'
 import { ApiError } from '../../errors.ts'
-import { type NameRule, nameProblem } from '../../text.ts'
+import { didYouMean, type NameRule, nameProblem } from '../../text.ts'
 import type { Work } from '../../work.ts'
 import type { Card } from '../cards/card.ts'
 import type { CardAbout } from '../cards/summary.ts'
@@ -225,11 +225,13 @@ export function mayRead(caller: Pick<Key, 'scopes'>, { origin }: Pick<Character,
   return origin !== 'folder' || caller.scopes.includes('admin')
 }
 
-/** The error for each name that does not resolve. It is always the same, so that it reveals nothing about other accounts. */
-export function unknownCharacter(): ApiError {
-  return new ApiError(404, 'character_not_found', 'There is no character of this name here. Check the name.', {
-    param: 'character',
-  })
+/**
+ * The error for each name that does not resolve. It reveals nothing about other accounts.
+ * @param meant the most similar name among the characters that the caller may play
+ */
+export function unknownCharacter(meant?: string): ApiError {
+  const message = `There is no character of this name here.${didYouMean(meant)} Check the name.`
+  return new ApiError(404, 'character_not_found', message, { param: 'character' })
 }
 
 /** The error for a name that another character of the account has. */

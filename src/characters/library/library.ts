@@ -1,7 +1,9 @@
 import { basename, join, relative } from 'node:path'
 import { freeBytes } from '../../bytes.ts'
 import type { Config } from '../../config.ts'
+import type { ApiError } from '../../errors.ts'
 import type { CountedWork } from '../../http/bytes-in-flight.ts'
+import { nearest } from '../../text.ts'
 import { noAccount, type Steps, type Work, workAtOnce } from '../../work.ts'
 import type { Lorebook } from '../lore/lorebook.ts'
 import { CardCache, memoryOf } from './card-cache.ts'
@@ -11,7 +13,9 @@ import {
   compareNames,
   foldName,
   type ListedCharacter,
+  parseCharacterName,
   pinnedName,
+  unknownCharacter,
   type VersionKey,
 } from './character.ts'
 import { type FoundCharacter, findCharacter } from './lookup.ts'
@@ -22,6 +26,9 @@ import { type FolderFile, realPath, type UnreadableFile, WatchedFolder } from '.
 const rowsOfQuery = 200
 /** The units to compare and sort a character of a page. */
 const unitsPerCharacter = 100
+
+/** The most names that are compared with a mistyped name. */
+const maxNames = 500
 
 /** The options of a library. */
 export interface LibraryOptions {
@@ -225,6 +232,16 @@ export class CharacterLibrary {
       if (!last || page.length < rows || found.length >= limit) return found.slice(0, limit)
       from = last.name
     }
+  }
+
+  /** The names of the first characters that an account can play, to find the one that a mistyped name means. */
+  async names(account: number | null): Promise<readonly string[]> {
+    return (await this.list(account, '', maxNames)).map(({ name }) => name)
+  }
+
+  /** The error for a name that does not resolve, with the most similar name that the account can play. */
+  async unknown(account: number | null, name: string): Promise<ApiError> {
+    return unknownCharacter(nearest(parseCharacterName(name).name, await this.names(account)))
   }
 
   /** The first `limit` of an account's characters and the public ones, which come after the name `after`. */
