@@ -43,6 +43,7 @@ beforeAll(async () => {
     INSERT INTO requests VALUES ('r', 1, 'k', 'p', 'm' || char(0), NULL, 'Fern', 1, 0, 1, 1, 1, NULL, 3, 0, 'stop', 7, 1, '1/9', 'm');
     INSERT INTO usage_days VALUES (1, '1970-01-01', 'd', 'p', 'm' || char(0), NULL, 1, 1, 1, 0);
     INSERT INTO spend VALUES ('account:1', '2026-11-20', 4);
+    INSERT INTO secrets VALUES ('cursors', 'cafe');
     WITH RECURSIVE n(i) AS (SELECT -5000 UNION ALL SELECT i + 1 FROM n WHERE i < 14999)
     INSERT INTO plants SELECT 1 + (i & 1), i, 'plant ' || i, CASE i % 3 WHEN 0 THEN 'Moos 🌿' END FROM n;
   `)
