@@ -81,7 +81,8 @@ function withOwnDefaults(sent: CompletionRequest, defaults: Readonly<Record<stri
 }
 
 /**
- * Finds the persona that a request asks for, and names it in the reply header `x-character`.
+ * Finds the persona that a request asks for, and names it in the reply header `x-character`. The header `x-character-unknown` and
+ * the log line say that a character without a card is played by its name alone.
  * @throws ApiError 400 for a character name with a lone surrogate, 404 for an unknown character (`model_not_found` if the model
  *   id names it), 503 under load shedding
  */
@@ -100,6 +101,10 @@ export async function resolvePersona(
   const resolved = await findPersona(body, library, unknown, caller.account.id, refusal)
   shedLoad(request)
   if (resolved.header !== undefined) reply.header('x-character', resolved.header)
+  if (resolved.header !== undefined && !resolved.character) {
+    reply.header('x-character-unknown', 'true')
+    request.facts['character_unknown'] = true
+  }
   const wanted = isDefault && characterModels === 'on' ? resolved.persona.card?.model : undefined
   // If the card names a model that does not exist or that this key may not use, the default model answers.
   return { ...resolved, route: (wanted === undefined ? undefined : models.find(wanted, caller)) ?? route }

@@ -12,6 +12,7 @@ export const exposedHeaders: readonly string[] = [
   'RateLimit',
   'RateLimit-Policy',
   'X-Character',
+  'X-Character-Unknown',
   'X-Dropped',
   'X-Export-Losses',
   'X-Ignored-Params',

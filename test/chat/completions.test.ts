@@ -287,6 +287,7 @@ describe('x-character', () => {
       const response = await service.request('/chat/completions', { json: ask('Hello', { character, stream }) })
       expect(response.status).toBe(200)
       expect(response.headers.get('x-character')).toBe(header)
+      expect(response.headers.get('x-character-unknown')).toBe(header.includes('@sha256:') ? null : 'true')
       expect(response.headers.get('set-cookie')).toBeNull()
       await response.text()
     }
@@ -296,6 +297,7 @@ describe('x-character', () => {
     const response = await service.request('/chat/completions', { json: ask('Hello', { character }) })
     expect(response.status).toBe(200)
     expect(response.headers.get('x-character')).toBeNull()
+    expect(response.headers.get('x-character-unknown')).toBeNull()
   })
 })
 

@@ -46,6 +46,20 @@ describe('choosing a character', () => {
     ).toHaveLength(1)
   })
 
+  it('says of a reply that its character has no card', async () => {
+    const { page, messages, say } = await talkToFern(pageBrowser, [says('Yes.'), says('I am nobody.')], {
+      expected: [/404/],
+    })
+    await say('Hello!')
+    await messages.nth(2).getByText('Yes.').waitFor()
+    expect(await page.getByText('no card').count()).toBe(0)
+    await page.goto(`${page.url().split('#')[0]}#/chat/Nobody`)
+    await page.getByLabel('Message to Nobody').fill('Hello!')
+    await page.keyboard.press('Enter')
+    await page.getByText('I am nobody.', { exact: true }).waitFor()
+    await page.getByText('· no card').waitFor()
+  })
+
   it('follows the address, and offers other characters if the character of the address does not exist', async () => {
     const { page } = await talkToFern(pageBrowser, [says('Yes.')], { expected: [/404/] })
     await page.goto(`${page.url().split('#')[0]}#/chat/Nobody%20at%20all`)

@@ -6,7 +6,7 @@ import { Markdown } from '../ui/markdown.ts'
 import { Portrait } from '../ui/portrait.ts'
 import { Actions, type ActionsProps, Ending } from './message-actions.ts'
 import { Editor } from './message-editor.ts'
-import { leafed, type Message, shownSwipe, withMessage } from './messages.ts'
+import { isWithoutCard, leafed, type Message, shownSwipe, withMessage } from './messages.ts'
 import { regenerate } from './reply.ts'
 import { settings } from './settings.ts'
 import type { Talk } from './talk.ts'
@@ -34,7 +34,7 @@ export function MessageItem(props: MessageProps): VNode {
     <article class=${`message ${message.role}`} tabindex="0" aria-label=${label} aria-busy=${run !== undefined} onKeyDown=${onKeyDown}>
       ${!isUser && html`<${Face} talk=${talk} />`}
       <div class="said">
-        <p class="by"><bdi class="name">${isUser ? settings.value.userName || 'You' : talk.name}</bdi> <span class="faint">${formatMoment(swipe.at / 1000)}</span></p>
+        <p class="by"><bdi class="name">${isUser ? settings.value.userName || 'You' : talk.name}</bdi> <span class="faint">${formatMoment(swipe.at / 1000)}${isWithoutCard(swipe) && ' · no card'}</span></p>
         ${
           isEdited
             ? html`<${Editor} talk=${talk} message=${message} />`

@@ -26,6 +26,11 @@ export interface Origin {
   readonly model: string | null
 }
 
+/** Whether a reply is by a character that has only a name. With a card, `x-character` has the digest of the card. */
+export function isWithoutCard({ origin }: Swipe): boolean {
+  return typeof origin?.character === 'string' && !origin.character.includes('@sha256:')
+}
+
 /** The reason why a reply is incomplete. */
 export interface Ending {
   readonly kind: 'stopped' | 'length' | 'failed'
