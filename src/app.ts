@@ -33,7 +33,7 @@ import { refuseUnfitRequests, refuseUnknownRoutes } from './http/unfit-request.t
 import { loadCompilerWhenNeeded, serializerCompiler, validatorCompiler } from './http/validation.ts'
 import type { Limiter } from './limits/limiter.ts'
 import { limitsPlugin } from './limits/plugin.ts'
-import type { StoredCounts } from './limits/standing.ts'
+import type { Counters, StoredCounts } from './limits/standing.ts'
 import type { Metrics } from './metrics/metrics.ts'
 import { addPageCacheMetrics } from './metrics/parts.ts'
 import { metricsPlugin } from './metrics/plugin.ts'
@@ -172,7 +172,7 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
 
   const flush = () => stores.ledger.flush()
   await app.register(usagePlugin, { guard, usage: stores.usage, access: stores.access, flush })
-  await app.register(limitsPlugin, { guard, limiter, settings: config.limits, stored: storedCountsOf(stores), flush })
+  await app.register(limitsPlugin, { guard, limiter, settings: config.limits, counters: countersOf(stores), flush })
 
   const openHeld = (request: FastifyRequest) => inFlight.open(callerOf(request).account.id)
   await registerChat(app, parts, { shedLoad, workOf, openHeld })
@@ -235,12 +235,13 @@ function workByRequest(scheduler: Scheduler) {
     scheduler.workOf({ account: callerOf(request).account.id, signal })
 }
 
-/** Counts what an account has stored, for the limits of the account. */
-function storedCountsOf({ plants, characters, access }: Stores): StoredCounts {
-  return {
+/** Counts what an account has stored, and the changes of a day. */
+function countersOf({ plants, characters, access, ledger }: Stores): Counters {
+  const stored: StoredCounts = {
     plants: (account, enough) => plants.count(account, enough),
     characters: async (account) => (await characters.count(account)).characters,
     keys: (account) => access.countKeys(account),
     character_bytes: async (account) => (await characters.count(account)).bytes,
   }
+  return { stored, spent: (subject, from, to) => ledger.spent(subject, from, to) }
 }

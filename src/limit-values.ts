@@ -9,6 +9,7 @@ export const limitNames = [
   'characters',
   'character_bytes',
   'keys',
+  'changes_per_day',
 ] as const
 export type LimitName = (typeof limitNames)[number]
 
@@ -26,8 +27,11 @@ export type WrittenLimits = Readonly<Partial<Record<LimitName, number | 'none' |
 /** The highest value of a limit. */
 export const maxLimit = 1_000_000_000_000
 
-/** The limits of accounts if nothing else is set. Accounts share the disk, and a caller can fill it with cards and keys. */
-const standardLimits: Limits = { characters: 1000, character_bytes: 1024 ** 3, keys: 1000 }
+/**
+ * The limits of accounts if nothing else is set. Accounts share the disk, and a caller can fill it with cards, keys and
+ * audit records.
+ */
+const standardLimits: Limits = { characters: 1000, character_bytes: 1024 ** 3, keys: 1000, changes_per_day: 10_000 }
 
 /** Whether a text is the name of a limit. */
 export function isLimitName(text: string): text is LimitName {

@@ -1,3 +1,4 @@
+import type { ChangeLimit } from '../audit/record.ts'
 import type { LimitName, Limits } from '../limit-values.ts'
 import type { Key } from './access.ts'
 
@@ -27,6 +28,27 @@ export function limitsInForce(key: LimitedKey, settings: Limits, name: LimitName
     own: key.limits[name],
     ofMaker: key.maker?.limits[name],
     ofAccount: ofAccount === 'none' ? undefined : ofAccount,
+  }
+}
+
+/** The limits on the changes of a key in a day, with the subjects of their counts. */
+export function changeLimitsOf(key: Key, settings: Limits): readonly ChangeLimit[] {
+  const { own, ofMaker, ofAccount } = limitsInForce(key, settings, 'changes_per_day')
+  const subjects = changeSubjectsOf(key)
+  const all = [
+    { subject: subjects.key, limit: own },
+    { subject: subjects.maker, limit: ofMaker },
+    { subject: subjects.account, limit: ofAccount },
+  ]
+  return all.flatMap(({ subject, limit }) => (limit === undefined ? [] : [{ subject, limit }]))
+}
+
+/** The subjects of the counts of changes. A key without a maker has no limit of a maker, so that subject is its own. */
+export function changeSubjectsOf({ subject, maker, account }: Key) {
+  return {
+    key: `changes:key:${subject}`,
+    maker: `changes:key:${maker?.subject ?? subject}`,
+    account: `changes:account:${account.id}`,
   }
 }
 

@@ -127,7 +127,7 @@ function addListRoutes(app: TypedInstance, { store, guard, workOf, limits: setti
         madeBy: caller.id,
       }
       checkMayMake(permissionsOf(caller), requestedPermissions(requested))
-      return sendNew(reply, await store.createKey(requested, actorOf(request), keysAllowed(caller, settings)))
+      return sendNew(reply, await store.createKey(requested, actorOf(request, settings), keysAllowed(caller, settings)))
     },
   )
 }
@@ -184,7 +184,7 @@ function addKeyRoutes(app: TypedInstance, { store, guard, limits }: KeysOptions)
       const caller = callerOf(request)
       const key = await find(caller, request.params.id)
       checkMayRevoke(permissionsOf(caller), permissionsOf(key))
-      await store.revokeKey(nameOf(key), actorOf(request)).catch(toConflict)
+      await store.revokeKey(nameOf(key), actorOf(request, limits)).catch(toConflict)
       return reply.code(204).send()
     },
   )
@@ -210,7 +210,9 @@ function addKeyRoutes(app: TypedInstance, { store, guard, limits }: KeysOptions)
       checkMayRotate(permissionsOf(caller), permissionsOf(key))
       const { overlap_seconds } = request.body
       const limit = keysAllowed(caller, limits)
-      const made = await store.rotateKey(nameOf(key), overlap_seconds, actorOf(request), limit).catch(toConflict)
+      const made = await store
+        .rotateKey(nameOf(key), overlap_seconds, actorOf(request, limits), limit)
+        .catch(toConflict)
       return sendNew(reply, made)
     },
   )

@@ -1,7 +1,15 @@
 import type { PostgresDatabase, Queries, Transaction } from '../storage/postgres/database.ts'
 import { escapeNul, unescapeNul } from '../storage/postgres/texts.ts'
+import { dayOf } from '../time.ts'
 import { readRows, type Work, workAtOnce } from '../work.ts'
-import type { Actor, AuditEntry, AuditQuestion, AuditRecord, AuditTrail } from './record.ts'
+import {
+  type Actor,
+  type AuditEntry,
+  type AuditQuestion,
+  type AuditRecord,
+  type AuditTrail,
+  checkChanges,
+} from './record.ts'
 import { type AuditRow, auditColumns, recordOf, toRecord, toRow, unknownAfter } from './rows.ts'
 
 /**
@@ -35,11 +43,18 @@ export async function withAuditRecords<T>(
 }
 
 /**
- * Writes a record. The counter numbers the records in the order of the commits: once a number is visible, no lower number can
+ * Counts a change, and writes its record. The counter numbers the records in the order of the commits: once a number is visible, no lower number can
  * appear later.
+ * @throws ApiError 429 when the actor may make no change more on this day
  */
 export async function writeRecord(sql: Transaction, by: Actor, entry: AuditEntry): Promise<AuditRecord> {
   const record = recordOf(by, entry)
+  for (const { subject, limit } of by.changeLimits ?? []) {
+    const [row] = await sql<{ tokens: number }[]>`
+      INSERT INTO spend (subject, day, tokens) VALUES (${subject}, ${dayOf(record.at * 1000)}, 1)
+      ON CONFLICT (subject, day) DO UPDATE SET tokens = spend.tokens + 1 RETURNING tokens`
+    checkChanges(limit, row?.tokens ?? 1)
+  }
   const { id = null, name = null } = entry.account ?? {}
   const row = toRow(record)
   // The server runs the statements in this order, so the second statement sees the new value. Pipelining saves a round trip.

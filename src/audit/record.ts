@@ -1,5 +1,7 @@
+import { ApiError } from '../errors.ts'
 import { valueIn } from '../fields.ts'
 import type { Prunable } from '../storage/prune.ts'
+import { unixSeconds } from '../time.ts'
 import type { Work } from '../work.ts'
 
 /** The actions of audit records. Operators see these names. */
@@ -39,7 +41,29 @@ export interface Actor {
   readonly from: string | null
   /** Called with each record of the actor's changes once it is on disk. */
   readonly onRecord?: (record: AuditRecord) => void
+  /** The limits on the actor's changes of a day (UTC); by default the changes are not counted. */
+  readonly changeLimits?: readonly ChangeLimit[]
 }
+
+/** A limit on changes of a day. Each change is counted in its own transaction, in the table `spend`. */
+export interface ChangeLimit {
+  /** The subject of the count: `changes:key:ID` or `changes:account:ID`. */
+  readonly subject: string
+  readonly limit: number
+}
+
+/**
+ * Checks the count of a subject that already includes the change.
+ * @throws ApiError 429 when the count is over the limit; then the transaction of the change must end without a commit
+ */
+export function checkChanges(limit: number, count: number): void {
+  if (count <= limit) return
+  const seconds = secondsOfDay - (unixSeconds() % secondsOfDay)
+  const message = `The request would exceed the limit changes_per_day of ${limit}. Try again in ${seconds} s.`
+  throw new ApiError(429, 'rate_limit_exceeded', message, { headers: { 'retry-after': String(seconds) } })
+}
+
+const secondsOfDay = 86_400
 
 /** Names and values that describe one side of a change. */
 export type Facts = Readonly<Record<string, unknown>>

@@ -3,8 +3,16 @@ import type { GroupCommit } from '../storage/group-commit.ts'
 import { takeBriefly } from '../storage/prune.ts'
 import { withWriteErrors } from '../storage/write-error.ts'
 import { inTransaction } from '../storage/write-lock.ts'
+import { dayOf } from '../time.ts'
 import { readRows, type Work, workAtOnce } from '../work.ts'
-import type { Actor, AuditEntry, AuditQuestion, AuditRecord, AuditTrail } from './record.ts'
+import {
+  type Actor,
+  type AuditEntry,
+  type AuditQuestion,
+  type AuditRecord,
+  type AuditTrail,
+  checkChanges,
+} from './record.ts'
 import { type AuditRow, auditColumns, recordOf, toRecord, toRow, unknownAfter } from './rows.ts'
 
 /** Adds an audit record to the current transaction. */
@@ -25,9 +33,21 @@ export function withAuditRecords<T>(database: Database, change: (record: Recorde
   return result
 }
 
-/** Writes a record. The caller must have the transaction of the change open. */
+/**
+ * Counts a change, and writes its record. The caller must have the transaction of the change open.
+ * @throws ApiError 429 when the actor may make no change more on this day
+ */
 export function writeRecord(database: Database, by: Actor, entry: AuditEntry): AuditRecord {
   const record = recordOf(by, entry)
+  for (const { subject, limit } of by.changeLimits ?? []) {
+    const count = database
+      .prepare<[string, string], number>(`
+        INSERT INTO spend (subject, day, tokens) VALUES (?, ?, 1)
+        ON CONFLICT (subject, day) DO UPDATE SET tokens = tokens + 1 RETURNING tokens`)
+      .pluck()
+      .get(subject, dayOf(record.at * 1000))
+    checkChanges(limit, count ?? 1)
+  }
   const { id = null, name = null } = entry.account ?? {}
   database
     .prepare(`

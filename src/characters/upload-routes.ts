@@ -47,6 +47,7 @@ const toWrite = requireScope('characters:write')
 /** The routes to add, replace and delete an account's own cards. The plugin that registers them authenticates the callers. */
 export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async (app, options) => {
   const { library, store, workOf, bodyLimit, limits } = options
+  const by = (request: FastifyRequest) => actorOf(request, limits)
 
   app.post(
     '',
@@ -71,7 +72,7 @@ export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async 
       const name = nameOf(read)
       if (request.query.dry_run === 'true') return await summaryBody(name, read, request, workOf)
       const allowed = charactersAllowed(callerOf(request), limits)
-      await whileCounted(request, store.create(accountOf(request), toStore(name, read), allowed, actorOf(request)))
+      await whileCounted(request, store.create(accountOf(request), toStore(name, read), allowed, by(request)))
       reply.code(201).header('location', pathOf(name))
       return await summaryBody(name, read, request, workOf)
     },
@@ -100,9 +101,8 @@ export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async 
       const read = await readUpload(request, reply, options)
       if (request.query.dry_run === 'true') return await summaryBody(name, read, request, workOf)
       const allowed = charactersAllowed(callerOf(request), limits)
-      const putting = store.put(accountOf(request), toStore(name, read), allowed, actorOf(request))
-      const isNew = await whileCounted(request, putting)
-      if (isNew) reply.code(201).header('location', pathOf(name))
+      const putting = store.put(accountOf(request), toStore(name, read), allowed, by(request))
+      if (await whileCounted(request, putting)) reply.code(201).header('location', pathOf(name))
       return await summaryBody(name, read, request, workOf)
     },
   )
@@ -124,7 +124,7 @@ export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async 
     async (request, reply) => {
       const account = accountOf(request)
       const name = request.params.name.trim()
-      if (!(await store.remove(account, name, actorOf(request)))) throw await whyNotRemoved(library, account, name)
+      if (!(await store.remove(account, name, by(request)))) throw await whyNotRemoved(library, account, name)
       return reply.code(204).send()
     },
   )

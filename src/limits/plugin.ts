@@ -6,7 +6,7 @@ import { answers, refusals, security } from '../http/openapi-fields.ts'
 import { type LimitName, type Limits, limitNames } from '../limit-values.ts'
 import { ChatError } from '../openai/completion.ts'
 import type { Limiter } from './limiter.ts'
-import { type Standing, type StoredCounts, standingsOf } from './standing.ts'
+import { type Counters, type Standing, standingsOf } from './standing.ts'
 
 /** The objects and settings that the route of limits uses. */
 export interface LimitsOptions {
@@ -14,7 +14,7 @@ export interface LimitsOptions {
   readonly limiter: Pick<Limiter, 'readTallies'>
   /** The default limits of accounts, from the setting `LIMITS`. */
   readonly settings: Limits
-  readonly stored: StoredCounts
+  readonly counters: Counters
   /** Writes the records that the ledger has in memory, so that spent tokens count as soon as a request has ended. */
   readonly flush: () => Promise<void>
 }
@@ -39,7 +39,7 @@ const LimitBody = Type.Object(
     }),
     value: integerOrNull('Null where there is no limit.'),
     used: integerOrNull(
-      "The current use. Tokens of a day and a month include the reservations of running requests. Requests and tokens of a minute are counted only under a limit; with PostgreSQL, chats only under a limit of chats or tokens. For plants, characters and bytes it is the account's number, or null for more than 10,000 plants without a limit.",
+      "The current use. Tokens of a day and a month include the reservations of running requests. Requests and tokens of a minute, and changes, are counted only under a limit; with PostgreSQL, chats only under a limit of chats or tokens. For plants, characters and bytes it is the account's number, or null for more than 10,000 plants without a limit.",
     ),
     resets: integerOrNull(
       'The time when the full limit is available again, in Unix seconds; null without a limit, and for limits that time does not restore.',
@@ -73,7 +73,7 @@ const LimitList = Type.Object(
 
 /** `GET /limits`: the limits of the caller's key and account, and how far each limit is used. */
 export const limitsPlugin: FastifyPluginAsyncTypebox<LimitsOptions> = async (app, options) => {
-  const { guard, limiter, settings, stored, flush } = options
+  const { guard, limiter, settings, counters, flush } = options
   app.addHook('onRequest', guard.admitApiKey)
 
   app.get(
@@ -93,7 +93,7 @@ export const limitsPlugin: FastifyPluginAsyncTypebox<LimitsOptions> = async (app
       // If this write fails, the reply shows the records that are written, and the ledger retries later.
       await flush().catch(() => undefined)
       const key = callerOf(request)
-      const data = await standingsOf(key, settings, limiter, stored)
+      const data = await standingsOf(key, settings, limiter, counters)
       return { object: 'list' as const, key: toLimitedKey(key), data: [...data], has_more: false as const }
     },
   )

@@ -12,6 +12,7 @@ const titles: Readonly<Record<string, string>> = {
   characters: 'Characters',
   character_bytes: 'Room for characters',
   keys: 'Keys',
+  changes_per_day: 'Changes per day',
 }
 
 /** The names of all limits. */
