@@ -77,7 +77,8 @@ export type PlantsVersion = string
 export interface PlantStore {
   /**
    * Adds a plant to the account; resolves when the plant is on disk.
-   * @param idempotency for 24 hours, a repeated request gets the reply of the first request
+   * @param idempotency for 24 hours, a repeated request gets the reply of the first request. Of keys whose plants were removed,
+   *   only the newest 10,000 of an account are kept
    * @param limit how many plants the account may have; by default any number
    * @throws ApiError 409 when the id is taken, no id is left to assign, or the first request is still running; 422 when the
    *   idempotency key was used for another request; 429 when the limit is reached; 403 when the account was deleted; 503 or 507

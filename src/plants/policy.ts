@@ -81,6 +81,9 @@ export function transferEntry(
 
 export const keyLifetimeSeconds = 24 * 60 * 60
 
+/** The most idempotency keys of removed plants that an account has: the newest. The limit on plants bounds all other keys. */
+export const maxKeysOfRemoved = 10_000
+
 /** The time, in Unix seconds, of the oldest idempotency key that is still valid. */
 export function oldestValidKeySeconds(now: number): number {
   return now - keyLifetimeSeconds

@@ -5,7 +5,7 @@ import { awaitingLock } from '../storage/postgres/group-commit.ts'
 import { accountGone } from '../storage/write-error.ts'
 import { unixSeconds } from '../time.ts'
 import type { AddedPlant, Idempotency } from './plant.ts'
-import { checkPlantsLimit, idTaken, nextId, oldestValidKeySeconds, replayOf } from './policy.ts'
+import { checkPlantsLimit, idTaken, maxKeysOfRemoved, nextId, oldestValidKeySeconds, replayOf } from './policy.ts'
 import { renewVersions } from './postgres-versions.ts'
 import type { KeyedRow, PlantRow } from './rows.ts'
 import type { NewPlant } from './schemas.ts'
@@ -74,6 +74,12 @@ interface KeyRow extends KeyedRow {
   readonly key: string
 }
 
+/** A row to insert. */
+interface NewKeyRow extends KeyRow {
+  /** 1 if the same transaction removes the plant again. */
+  removed: number
+}
+
 /** Applies writes to the state in memory, and collects the changes of rows. */
 class WritePlan {
   readonly #accounts: ReadonlyMap<number, AccountState>
@@ -82,7 +88,7 @@ class WritePlan {
   /** Plants to insert, after the removals. */
   readonly added = new Map<string, PlantRow>()
   readonly removed = new Map<string, Removal>()
-  readonly keys: KeyRow[] = []
+  readonly keys: NewKeyRow[] = []
 
   constructor(
     accounts: ReadonlyMap<number, AccountState>,
@@ -120,7 +126,7 @@ class WritePlan {
     if (first) return replayOf(account, first, idempotency)
     const added = this.#add(state, write)
     const { id, name, tag = null } = added.plant
-    this.keys.push({ account, ...idempotency, plant: id, name, tag })
+    this.keys.push({ account, ...idempotency, plant: id, name, tag, removed: 0 })
     return added
   }
 
@@ -140,6 +146,7 @@ class WritePlan {
     const rowKey = `${account} ${id}`
     if (!this.#existing.delete(rowKey)) return false
     if (!this.added.delete(rowKey)) this.removed.set(rowKey, { account, id })
+    for (const key of this.keys) if (key.account === account && key.plant === id) key.removed = 1
     state.count--
     if (id === state.highest) state.highest = undefined
     return true
@@ -231,16 +238,25 @@ async function writeChanges(sql: Transaction, { added, removed, keys }: WritePla
           SELECT account, id, name, tag FROM json_to_recordset(${list([...added.values()])}::text::json)
           AS asked (account BIGINT, id BIGINT, name TEXT, tag TEXT)
           ON CONFLICT DO NOTHING`,
+    removed.size === 0
+      ? undefined
+      : sql`
+          UPDATE idempotency_keys SET removed = 1
+          FROM json_to_recordset(${list([...removed.values()])}::text::json) AS asked (account BIGINT, id BIGINT)
+          WHERE idempotency_keys.account = asked.account AND idempotency_keys.plant = asked.id`,
     // An existing row with the same key is older than a day, so it is replaced.
     keys.length === 0
       ? undefined
       : sql`
-          INSERT INTO idempotency_keys (account, key, request, plant, name, tag, created)
-          SELECT account, key, request, plant, name, tag, ${unixSeconds()}::bigint
+          INSERT INTO idempotency_keys (account, key, request, plant, name, tag, removed, created)
+          SELECT account, key, request, plant, name, tag, removed, ${unixSeconds()}::bigint
           FROM json_to_recordset(${list(keys)}::text::json)
-          AS asked (account BIGINT, key TEXT, request TEXT, plant BIGINT, name TEXT, tag TEXT)
+          AS asked (account BIGINT, key TEXT, request TEXT, plant BIGINT, name TEXT, tag TEXT, removed BIGINT)
           ON CONFLICT (account, key) DO UPDATE SET request = excluded.request, plant = excluded.plant,
-            name = excluded.name, tag = excluded.tag, created = excluded.created`,
+            name = excluded.name, tag = excluded.tag, removed = excluded.removed, created = excluded.created`,
+    removed.size === 0 && keys.every((key) => key.removed === 0)
+      ? undefined
+      : forgetKeys(sql, [...removed.values(), ...keys]),
     removed.size + added.size === 0
       ? undefined
       : renewVersions(
@@ -251,8 +267,22 @@ async function writeChanges(sql: Transaction, { added, removed, keys }: WritePla
   if ((deleted?.count ?? 0) !== removed.size || (inserted?.count ?? 0) !== added.size) throw new Conflict()
 }
 
+/** Removes the oldest idempotency keys of removed plants from accounts with too many of them. */
+function forgetKeys(sql: Transaction, writes: readonly { readonly account: number }[]): Promise<unknown> {
+  return sql`
+    DELETE FROM idempotency_keys USING (
+      SELECT asked.account, old.key
+      FROM json_to_recordset(${accountsOf(writes)}::text::json) AS asked (account BIGINT)
+      CROSS JOIN LATERAL (
+        SELECT key FROM idempotency_keys AS kept WHERE kept.account = asked.account AND removed = 1
+        ORDER BY created DESC, plant DESC OFFSET ${maxKeysOfRemoved}
+      ) AS old
+    ) AS forgotten
+    WHERE idempotency_keys.account = forgotten.account AND idempotency_keys.key = forgotten.key`
+}
+
 /** The accounts of the writes as JSON, for one parameter of a query. */
-function accountsOf(writes: readonly PlantWrite[]): string {
+function accountsOf(writes: readonly { readonly account: number }[]): string {
   return list([...new Set(writes.map(({ account }) => account))].map((account) => ({ account })))
 }
 

@@ -24,7 +24,15 @@ import type {
   StoredPlant,
 } from './plant.ts'
 import { PlantCounts } from './plant-counts.ts'
-import { checkGrantee, checkPlantsLimit, idTaken, oldestValidKeySeconds, replayOf, shareEntry } from './policy.ts'
+import {
+  checkGrantee,
+  checkPlantsLimit,
+  idTaken,
+  maxKeysOfRemoved,
+  oldestValidKeySeconds,
+  replayOf,
+  shareEntry,
+} from './policy.ts'
 import { isByTag, type KeyedRow, type PlantRow, type Sharer, toPlant } from './rows.ts'
 import type { NewPlant } from './schemas.ts'
 import { ListSnapshot, PageReader } from './sqlite-pages.ts'
@@ -44,6 +52,8 @@ export class SqlitePlantStore implements PlantStore {
   readonly #shares: Statement<[], Share>
   readonly #keyed: Statement<[number, string, number], KeyedRow>
   readonly #keepKey: Statement<[number, string, string, number, string, string | null, number]>
+  readonly #markKeys: Statement<[number, number]>
+  readonly #forgetKeys: Statement<[number, number]>
   readonly #oldKey: Statement<[number]>
   readonly #removeExpiredKeys: Statement<[number, number]>
   readonly #commit: GroupCommit
@@ -69,7 +79,14 @@ export class SqlitePlantStore implements PlantStore {
       'SELECT request, plant, name, tag FROM idempotency_keys WHERE account = ? AND key = ? AND created >= ?',
     )
     // An existing row with the same key is older than a day, so it is replaced.
-    this.#keepKey = database.prepare('INSERT OR REPLACE INTO idempotency_keys VALUES (?, ?, ?, ?, ?, ?, ?)')
+    this.#keepKey = database.prepare(`
+      INSERT OR REPLACE INTO idempotency_keys (account, key, request, plant, name, tag, created)
+      VALUES (?, ?, ?, ?, ?, ?, ?)`)
+    this.#markKeys = database.prepare('UPDATE idempotency_keys SET removed = 1 WHERE account = ? AND plant = ?')
+    this.#forgetKeys = database.prepare(`
+      DELETE FROM idempotency_keys WHERE (account, key) IN (
+        SELECT account, key FROM idempotency_keys WHERE account = ? AND removed = 1
+        ORDER BY created DESC, plant DESC LIMIT -1 OFFSET ?)`)
     this.#oldKey = database.prepare('SELECT 1 FROM idempotency_keys WHERE created < ? LIMIT 1')
     this.#removeExpiredKeys = database.prepare(`
       DELETE FROM idempotency_keys WHERE (account, key) IN
@@ -160,8 +177,10 @@ export class SqlitePlantStore implements PlantStore {
       this.#touch(account)
       this.#highestIds.forget(account)
       const { changes } = this.#delete.run(account, id)
-      if (changes > 0) this.#counts.adjust(account, id, -1)
-      return changes > 0
+      if (changes === 0) return false
+      this.#counts.adjust(account, id, -1)
+      if (this.#markKeys.run(account, id).changes > 0) this.#forgetKeys.run(account, maxKeysOfRemoved)
+      return true
     })
   }
 

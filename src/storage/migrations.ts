@@ -361,6 +361,15 @@ export const migrations: readonly Migration[] = [
     name: '0021-secrets',
     sql: 'CREATE TABLE secrets (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;',
   },
+  {
+    // "removed" is 1 after the plant of the row has been removed. An account keeps a bounded number of these rows.
+    name: '0022-keys-of-removed-plants',
+    sql: `
+      ALTER TABLE idempotency_keys ADD COLUMN removed INTEGER NOT NULL DEFAULT 0;
+      CREATE INDEX idempotency_keys_by_plant ON idempotency_keys (account, plant);
+      CREATE INDEX idempotency_keys_removed ON idempotency_keys (account, created, plant) WHERE removed = 1;
+    `,
+  },
 ]
 
 /** The names of the applied migrations. Undefined if there is no table `migrations`: then the database is new, or not ours. */

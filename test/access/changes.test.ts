@@ -1,19 +1,13 @@
-import { expect, it, onTestFinished } from 'vitest'
+import { expect, it } from 'vitest'
 import type { Limits } from '../../src/limit-values.ts'
 import { dayOf } from '../../src/time.ts'
 import { eventually } from '../support/eventually.ts'
 import { expectError } from '../support/http.ts'
 import { serviceForThisTest, type TestService } from '../support/service.ts'
 import { storesForThisTest } from '../support/test-database.ts'
-import { openSql, type TestSql } from '../support/test-sql.ts'
+import { sqlForThisTest, type TestSql } from '../support/test-sql.ts'
 
 const today = () => dayOf(Date.now())
-
-async function sqlForThisTest(service: TestService): Promise<TestSql> {
-  const sql = await openSql(service.dataDirectory)
-  onTestFinished(() => sql.close())
-  return sql
-}
 
 interface Made {
   readonly id: string
@@ -55,7 +49,7 @@ async function standing(service: TestService, key: string): Promise<Readonly<Rec
 
 it('an account makes at most changes_per_day changes by requests: keys and characters, and a refused one changes nothing', async () => {
   const service = await serviceForThisTest({ LIMITS: 'changes_per_day=6' })
-  const sql = await sqlForThisTest(service)
+  const sql = await sqlForThisTest(service.dataDirectory)
   const card = JSON.stringify({ name: 'Fern', description: 'A fern.' })
   const put = (text = card) =>
     service.request('/characters/Fern', {
@@ -86,7 +80,7 @@ it('an account makes at most changes_per_day changes by requests: keys and chara
 
 it('the limit is 10,000 by default, and audit records stay until AUDIT_DAYS are over', async () => {
   const service = await serviceForThisTest()
-  const sql = await sqlForThisTest(service)
+  const sql = await sqlForThisTest(service.dataDirectory)
   await sql.run(`INSERT INTO spend (subject, day, tokens) VALUES ('changes:account:1', '${today()}', 9999)`)
   await made(await makeKey(service))
   await expectOver(await makeKey(service), 10_000)

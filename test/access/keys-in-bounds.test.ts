@@ -1,17 +1,11 @@
-import { expect, it, onTestFinished } from 'vitest'
+import { expect, it } from 'vitest'
 import { digestKey } from '../../src/access/key.ts'
 import { unixSeconds } from '../../src/time.ts'
 import { eventually } from '../support/eventually.ts'
 import { expectError } from '../support/http.ts'
 import { serviceForThisTest, type TestService } from '../support/service.ts'
 import { storesForThisTest } from '../support/test-database.ts'
-import { openSql, type TestSql } from '../support/test-sql.ts'
-
-async function sqlForThisTest(service: TestService): Promise<TestSql> {
-  const sql = await openSql(service.dataDirectory)
-  onTestFinished(() => sql.close())
-  return sql
-}
+import { sqlForThisTest, type TestSql } from '../support/test-sql.ts'
 
 /** Adds keys as SQL: `keys create` for each would take too long. @param end null, or SQL of the end */
 async function addKeys(sql: TestSql, count: number, end: number | null = null, account = 1): Promise<void> {
@@ -30,7 +24,7 @@ async function made(reply: Response): Promise<{ readonly id: string; readonly pr
 
 it('an account has at most 1,000 working keys by requests; ended keys do not count, and a command may make more', async () => {
   const service = await serviceForThisTest()
-  const sql = await sqlForThisTest(service)
+  const sql = await sqlForThisTest(service.dataDirectory)
   await addKeys(sql, 500, unixSeconds() - 10)
   // The first key of the service is a working key too, and so is a key during its overlap.
   await addKeys(sql, 600)
@@ -71,7 +65,7 @@ it('several requests at the same time make no key beyond the limit', async () =>
 it('keys are removed some time after their end, whether they were revoked, rotated or have expired', async () => {
   const service = await serviceForThisTest()
   const { access } = await storesForThisTest(service.dataDirectory)
-  const sql = await sqlForThisTest(service)
+  const sql = await sqlForThisTest(service.dataDirectory)
   const make = async () => (await access.createKey({ account: 'owner', scopes: ['chat'] })).key.id
   const ids = [await make(), await make(), await make(), await make(), await make()]
   const ends = [
@@ -96,7 +90,7 @@ it('a new key has a prefix of 8 characters after cv_; a key with a shorter prefi
   const service = await serviceForThisTest()
   const { key, prefix, id } = await made(await newKey(service))
   expect(prefix).toBe(key.slice(0, 11))
-  const sql = await sqlForThisTest(service)
+  const sql = await sqlForThisTest(service.dataDirectory)
   await sql.run(`UPDATE keys SET prefix = '${key.slice(0, 7)}' WHERE id = '${id}'`)
   const { access } = await storesForThisTest(service.dataDirectory)
   await eventually(async () => {
@@ -113,7 +107,7 @@ it('a request changes a key of its own account alone, also when a key of another
   const { access } = await storesForThisTest(service.dataDirectory)
   const { id: account } = await access.createAccount('others')
   const other = await access.createKey({ account: 'others', scopes: ['chat'] })
-  const sql = await sqlForThisTest(service)
+  const sql = await sqlForThisTest(service.dataDirectory)
   await sql.run(`UPDATE keys SET prefix = '${id}' WHERE id = '${other.key.id}'`)
   expect((await service.request(`/keys/${other.key.id}`, { method: 'DELETE' })).status).toBe(404)
   expect((await service.request(`/keys/${id}/rotate`, { json: { overlap_seconds: 0 } })).status).toBe(201)

@@ -39,6 +39,36 @@ describe.each(engines)('plants in $name', (engine) => {
   })
   afterAll(() => database.close())
 
+  it('keep the newest 10,000 idempotency keys of removed plants, and all keys of plants that are there', async () => {
+    const account = await database.newAccount()
+    const other = await database.newAccount()
+    const key = (name: string) => ({ key: name, request: 'r' })
+    const addOnce = async (owner: number, name: string) => store.create(owner, { name: 'Fern' }, key(name))
+    const kept = await addOnce(account, 'kept')
+    await store.remove(other, (await addOnce(other, 'removed')).plant.id)
+    // Rows of plants that were removed earlier, the oldest first.
+    const old = unixSeconds() - 20_000
+    await database.run(`INSERT INTO idempotency_keys (account, key, request, plant, name, created, removed)
+      WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9999)
+      SELECT ${account}, 'old-' || i, 'r', 1000000 + i, 'Fern', ${old} + i, 1 FROM n`)
+    const isKnown = async (name: string, owner = account): Promise<boolean> => {
+      const { isReplay, plant } = await addOnce(owner, name)
+      if (!isReplay) await store.remove(owner, plant.id)
+      return isReplay
+    }
+    const first = await addOnce(account, 'first')
+    await store.remove(account, first.plant.id)
+    expect([await isKnown('old-1'), await isKnown('first')]).toEqual([true, true])
+    // Also a plant that is added and removed in one group commit.
+    const id = first.plant.id + 5
+    await Promise.all([store.create(account, { name: 'Moss', id }, key('second')), store.remove(account, id)])
+    expect([await isKnown('old-2'), await isKnown('second'), await isKnown('first')]).toEqual([true, true, true])
+    // This asks for a key that is forgotten, so the question makes a key and forgets the next.
+    expect([await isKnown('old-1'), await isKnown('old-2'), await isKnown('old-3')]).toEqual([false, false, false])
+    expect(await isKnown('old-9999')).toBe(true)
+    expect([(await addOnce(account, 'kept')).plant.id, await isKnown('removed', other)]).toEqual([kept.plant.id, true])
+  })
+
   it('that are written in one transaction get the results of writes one after the other', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.array(write, { maxLength: 8 }), { maxLength: 5 }), async (batches) => {

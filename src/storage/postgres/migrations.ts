@@ -356,4 +356,14 @@ export const postgresMigrations: readonly Migration[] = [
     servesFrom: '0002-shared-limits',
     sql: 'CREATE TABLE secrets (name TEXT COLLATE "C" PRIMARY KEY, value TEXT NOT NULL);',
   },
+  {
+    // Like 0022-keys-of-removed-plants of SQLite. Replicas of the previous release leave the column at 0.
+    name: '0017-keys-of-removed-plants',
+    servesFrom: '0002-shared-limits',
+    sql: `
+      ALTER TABLE idempotency_keys ADD COLUMN removed BIGINT NOT NULL DEFAULT 0;
+      CREATE INDEX idempotency_keys_by_plant ON idempotency_keys (account, plant);
+      CREATE INDEX idempotency_keys_removed ON idempotency_keys (account, created, plant) WHERE removed = 1;
+    `,
+  },
 ]

@@ -29,7 +29,7 @@ export const tables: readonly Table[] = [
   ),
   table('plants', 'account id', 'name tag', 'account id'),
   table('grants', 'owner grantee created', 'tag', 'grantee owner tag'),
-  table('idempotency_keys', 'account plant created', 'key request name tag', 'account key'),
+  table('idempotency_keys', 'account plant created removed', 'key request name tag', 'account key'),
   { ...table('characters', 'account created updated', 'name:a folded:a digest about', 'account name'), batch: 50 },
   { ...table('character_versions', 'account created', 'name:a digest source:b', 'account name digest'), batch: 1 },
   table('character_use', 'account bytes uploaded used', 'name:a digest', 'account name digest'),

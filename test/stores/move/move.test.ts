@@ -39,7 +39,7 @@ beforeAll(async () => {
     INSERT INTO character_use VALUES (1, 'Fern', 'x', 3, 1, NULL), (2, 'n' || char(0) || 'l', 'z', 0, 1, 86400);
     INSERT INTO uploads VALUES ('u', 0, 4, 2, 'n' || char(0) || 'l', 'z'), ('left', 9, 1, NULL, NULL, NULL);
     INSERT INTO card_pieces VALUES ('u', 0, x'00ff'), ('u', 1, x'0a5c'), ('left', 0, x'01');
-    INSERT INTO idempotency_keys VALUES (1, 'i', 'r', 1, 'n', NULL, 3);
+    INSERT INTO idempotency_keys VALUES (1, 'i', 'r', 1, 'n', NULL, 3, 1);
     INSERT INTO requests VALUES ('r', 1, 'k', 'p', 'm' || char(0), NULL, 'Fern', 1, 0, 1, 1, 1, NULL, 3, 0, 'stop', 7, 1, '1/9', 'm');
     INSERT INTO usage_days VALUES (1, '1970-01-01', 'd', 'p', 'm' || char(0), NULL, 1, 1, 1, 0);
     INSERT INTO spend VALUES ('account:1', '2026-11-20', 4);
