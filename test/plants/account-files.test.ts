@@ -201,7 +201,7 @@ describe('accounts delete', () => {
     }
     expect([await left('grants', '? IN (owner, grantee)'), await left('accounts', 'id = ?')]).toEqual([0, 0])
     expect(await left('requests', 'account = ?')).toBe(1)
-    expect(await sql.run('SELECT tokens FROM spend')).toEqual([{ tokens: 5 }])
+    expect(await sql.run("SELECT tokens FROM spend WHERE subject NOT LIKE 'changes:%'")).toEqual([{ tokens: 5 }])
     expect(await plantsOf(here, 'bob')).toStrictEqual(plants)
 
     // A new account of the same name gets nothing of the old account.
