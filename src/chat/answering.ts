@@ -62,7 +62,7 @@ async function answerAs(
   options: ChatOptions,
 ): Promise<FastifyReply> {
   const { persona, route } = resolved
-  const outcome = new Outcome()
+  const outcome = new Outcome(options.clock)
   // Another listener of this event writes the log line. This listener must run first, so that the line has these facts.
   reply.raw.prependOnceListener('close', () => Object.assign(request.facts, factsOf(route, outcome)))
   composing ??= await import('./request-composer.ts')
@@ -73,6 +73,7 @@ async function answerAs(
     openHeld: () => options.openHeld(request),
     readAll: format.includesUsage,
     isRewritten: format.isRewritten,
+    onSent: (isSent: boolean) => outcome.noteSent(isSent),
     hasModelList: hasModelList(callerOf(request)),
   }
   const texts = await requestTextsOf(request, body, resolved, work)

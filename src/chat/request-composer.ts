@@ -45,7 +45,7 @@ export interface ComposedRequest {
 type UpstreamFields = CompletionRequest & { readonly [name in (typeof ownFields)[number]]?: never }
 
 /** What the composer needs besides the body and the prompt: fields of a model's request that come from the HTTP request. */
-interface RequestDetails extends Pick<ModelRequest, 'trace' | 'openHeld' | 'readAll' | 'isRewritten'> {
+interface RequestDetails extends Pick<ModelRequest, 'trace' | 'openHeld' | 'readAll' | 'isRewritten' | 'onSent'> {
   /** Whether the key or its account has a list of models. Then no parameter may choose another model. */
   readonly hasModelList?: boolean
 }

@@ -29,6 +29,11 @@ export interface ModelRequest {
    * first event of a stream. Only the calls for further choices of a stream may come later.
    */
   readonly onIgnored?: (parameter: string) => void
+  /**
+   * Called with true when the upstream has the whole request, or when a model in this process begins its answer. Called with
+   * false when an attempt has failed.
+   */
+  readonly onSent?: ((isSent: boolean) => void) | undefined
   /** Headers with the W3C trace context for the upstream. A traced attempt replaces these headers. */
   readonly trace?: Readonly<Record<string, string>> | undefined
 }

@@ -39,7 +39,7 @@ export function createOpenAiModel(
     const sent = request.trace ? { ...headers, ...request.trace } : headers
     const written = request.work.run('messages', requestBytes(body))
     const bytes = written instanceof Promise ? await written : written
-    return decompressed(await connections.post(url.pathname, sent, bytes, signal))
+    return decompressed(await connections.post(url.pathname, sent, bytes, signal, () => request.onSent?.(true)))
   }
 
   const accepted = (answer: UpstreamAnswer): UpstreamAnswer | Promise<never> =>

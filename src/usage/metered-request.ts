@@ -39,6 +39,9 @@ export interface MeteringOptions {
   readonly watch?: UsageObserver
 }
 
+/** The least tokens that are charged for each second of an upstream's work, if the caller ended the request. */
+const tokensPerSecond = 60
+
 /** Meters chat requests: reserves tokens for each, and records its usage in the ledger. */
 export class Metering {
   readonly #options: MeteringOptions
@@ -121,12 +124,23 @@ export class MeteredRequest {
     let used: Used = { promptTokens: this.#reservation.tokens, completionTokens: 0, isExact: false }
     let settled: Promise<void> | undefined
     try {
-      used = outcome.meter.used(outcome.isFree ? () => 0 : this.#request.promptTokens)
+      used = this.#withUnseen(outcome.meter.used(outcome.isFree ? () => 0 : this.#request.promptTokens))
       this.#tellObserver(used)
     } finally {
       settled = this.#settle(used)
     }
     return settled
+  }
+
+  /**
+   * The tokens that are charged. The upstream may have written tokens that nobody has seen. If the caller ended the request, these
+   * are charged by time, up to the reservation: otherwise a caller that always leaves early would use tokens that no limit counts.
+   */
+  #withUnseen(used: Used): Used {
+    const { isEndedByCaller, upstreamSeconds } = this.#outcome
+    if (used.isExact || !isEndedByCaller || upstreamSeconds === 0) return used
+    const unseen = Math.min(this.#request.replyTokens(), Math.ceil(upstreamSeconds * tokensPerSecond))
+    return { ...used, completionTokens: Math.max(used.completionTokens, unseen) }
   }
 
   #tellObserver(used: Used): void {

@@ -1,3 +1,4 @@
+import { type Clock, machineClock } from '../clock.ts'
 import { ApiError } from '../errors.ts'
 import type { FinishReason } from '../openai/finish-reasons.ts'
 import { Meter } from './meter.ts'
@@ -25,6 +26,23 @@ export class Outcome {
   /** If the upstream has cut the prompt, the prompt's tokens by its count and by our count, such as `2048/8190`; else null. */
   truncated: string | null = null
   #end: End | undefined
+  #sentAtMs: number | undefined
+  readonly #clock: Pick<Clock, 'now'>
+
+  /** @param clock measures for how long the upstream has the request */
+  constructor(clock: Pick<Clock, 'now'> = machineClock) {
+    this.#clock = clock
+  }
+
+  /** Notes that the upstream has the whole request, or with false that the attempt has failed. */
+  noteSent(isSent: boolean): void {
+    this.#sentAtMs = isSent ? (this.#sentAtMs ?? this.#clock.now()) : undefined
+  }
+
+  /** For how many seconds the upstream has had the whole request; 0 if it has not got it, or has failed. */
+  get upstreamSeconds(): number {
+    return this.#sentAtMs === undefined ? 0 : (this.#clock.now() - this.#sentAtMs) / 1000
+  }
 
   /** Sets the end of the request; only the first end counts. @returns whether this end is the first */
   end(end: End): boolean {
@@ -41,6 +59,11 @@ export class Outcome {
   /** The end's name in the ledger: a finish reason, or one of the states of a failure; `running` until the request ends. */
   get state(): string {
     return this.#end instanceof ApiError ? stateOf(this.#end) : (this.#end ?? 'running')
+  }
+
+  /** Whether the caller ended the request: its client left, or its key ended. Then the upstream may have written unseen tokens. */
+  get isEndedByCaller(): boolean {
+    return this.state === 'client_gone' || this.state === 'key_revoked'
   }
 
   /**

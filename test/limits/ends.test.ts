@@ -109,14 +109,14 @@ const ends: Readonly<Record<string, End>> = {
     stream: false,
     leave: 'asked',
     state: 'client_gone',
-    tokens: ['some', 0, 0],
+    tokens: ['some', 'some', 0],
   },
   'a stream whose client leaves before it begins': {
     script: hanging,
     stream: true,
     leave: 'asked',
     state: 'client_gone',
-    tokens: ['some', 0, 0],
+    tokens: ['some', 'some', 0],
   },
   'a stream whose client leaves': {
     script: pieces(words.slice(0, 3), 'hang'),

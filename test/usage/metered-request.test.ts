@@ -1,5 +1,6 @@
+import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { clientGone } from '../../src/errors.ts'
+import { ApiError, clientGone } from '../../src/errors.ts'
 import { LocalLimiter } from '../../src/limits/local-limiter.ts'
 import type { Ledger, LedgerEntry } from '../../src/usage/ledger.ts'
 import { Metering } from '../../src/usage/metered-request.ts'
@@ -101,3 +102,60 @@ describe.each([
 function isOfFinish(step: Step): boolean {
   return step === 'finish' || step === 'rejected' || step === 'onFailure'
 }
+
+const ends = {
+  'a client that leaves': clientGone(),
+  'a key that is revoked': new ApiError(401, 'key_revoked', 'It is revoked.'),
+  'a timeout of the operator': new ApiError(504, 'upstream_timeout', 'It took too long.'),
+  'a service that stops': new ApiError(503, 'service_stopping', 'It stops.'),
+  'a failure of the upstream': new ApiError(502, 'upstream_error', 'It failed.'),
+  'a refusal': new ApiError(400, 'upstream_refused', 'No.'),
+} as const
+
+describe.each(Object.entries(ends))('the charge after %s', (title, end) => {
+  const isOfCaller = title === 'a client that leaves' || title === 'a key that is revoked'
+
+  it('is the prompt and the seen tokens, and by time up to the reservation only if the caller ended the request', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.nat(400),
+        fc.nat(100_000),
+        fc.boolean(),
+        fc.boolean(),
+        async (seen, milliseconds, isSent, isExact) => {
+          let now = 5
+          const outcome = new Outcome({ now: () => now })
+          const { metering, ended } = meteringWith({ step: undefined })
+          const metered = await metering.enter(
+            {
+              id: 'req_1',
+              key: keyOf('1', 1, { tokens_per_day: 1000 }),
+              model: 'any',
+              character: null,
+              promptTokens: () => reserved.prompt,
+              replyTokens: () => reserved.reply,
+            },
+            outcome,
+          )
+          if (isSent) outcome.noteSent(true)
+          now += milliseconds
+          metered.meter.countText({ content: 'x'.repeat(4 * seen) })
+          const usage = { prompt_tokens: 7, completion_tokens: seen, total_tokens: 7 + seen }
+          if (isExact) metered.meter.setUsage(usage, true)
+          await metered.end(end)
+          const isFree = outcome.isFree
+          const byTime = isSent && isOfCaller ? Math.min(reserved.reply, Math.ceil((milliseconds * 60) / 1000)) : 0
+          expect(ended).toMatchObject([
+            isExact
+              ? { promptTokens: 7, completionTokens: seen, tokensExact: true }
+              : {
+                  promptTokens: isFree ? 0 : reserved.prompt,
+                  completionTokens: Math.max(seen, byTime),
+                  tokensExact: false,
+                },
+          ])
+        },
+      ),
+    )
+  })
+})

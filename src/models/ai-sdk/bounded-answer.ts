@@ -21,6 +21,8 @@ export interface CallContext {
   readonly work: Work
   /** Opens a count of bytes in memory. The count ends with the request. */
   readonly openHeld: () => Pick<HeldBytes, 'set' | 'setCopies' | 'trySet'> | undefined
+  /** Called when the upstream has the whole request. */
+  readonly onSent?: () => void
 }
 
 /**

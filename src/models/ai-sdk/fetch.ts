@@ -45,7 +45,11 @@ export function createFetch({ baseUrl, connectTimeoutMs, proxies = noProxies }: 
       const url = new URL(typeof input === 'string' || input instanceof URL ? input : input.url)
       if (init?.method !== 'POST') throw new Error('Only POST requests go to a model.')
       if (origin !== undefined && url.origin !== origin) throw new Error('A model is asked at its base URL only.')
-      const context = callContext.getStore() ?? { isStream: false, openHeld: () => undefined, work: workAtOnce() }
+      const context: CallContext = callContext.getStore() ?? {
+        isStream: false,
+        openHeld: () => undefined,
+        work: workAtOnce(),
+      }
       const [{ boundedAnswer }, sent, dispatcher] = await Promise.all([
         import('./bounded-answer.ts'),
         sentBy(url, init, context.work),
@@ -53,7 +57,7 @@ export function createFetch({ baseUrl, connectTimeoutMs, proxies = noProxies }: 
       ])
       // A connection keeps the context in which it was opened. The context of a call has the prompt, so connections are opened
       // without it.
-      const answer = callContext.run(undefined, () => answerTo(sent, dispatcher, init.signal ?? never))
+      const answer = callContext.run(undefined, () => answerTo(sent, dispatcher, init.signal ?? never, context.onSent))
       return boundedAnswer(await answer, context)
     },
     close: () => outbound.close(),
@@ -93,9 +97,10 @@ async function answerTo(
   sent: Dispatcher.DispatchOptions,
   dispatcher: Dispatcher,
   signal: AbortSignal,
+  onSent: CallContext['onSent'],
 ): Promise<UpstreamAnswer> {
   try {
-    return decompressed(await sendTo(dispatcher, sent, signal))
+    return decompressed(await sendTo(dispatcher, sent, signal, undefined, onSent))
   } catch (error) {
     if (signal.aborted || error instanceof ApiError) throw error
     throw new TypeError('fetch failed', { cause: error })

@@ -108,7 +108,12 @@ export function createAiSdkModel(
 }
 
 function contextOf(request: ModelRequest, scope: RequestScope, isStream: boolean): CallContext {
-  return { isStream, work: request.work, openHeld: () => scope.hold(request.openHeld?.()) }
+  return {
+    isStream,
+    work: request.work,
+    openHeld: () => scope.hold(request.openHeld?.()),
+    onSent: () => request.onSent?.(true),
+  }
 }
 
 /** The base URL of a model; undefined if only the package knows the URL. */

@@ -71,12 +71,14 @@ export function createLlamaCppModel(
   /**
    * Runs a task when the queue admits it, and reports each event. If a task is aborted, the next task waits until it has stopped.
    */
-  const work = async (task: Task, caller: AbortSignal, onEvent: (event: AnswerEvent) => void): Promise<Usage> => {
+  const work = async (request: ModelRequest, caller: AbortSignal, onEvent: OnEvent): Promise<Usage> => {
+    const task = readTask(request)
     const signal = AbortSignal.any([caller, closing.signal])
     let leave: (() => void) | undefined
     try {
       leave = await queue.enter(signal)
       const engine = await untilAborted(load(), signal)
+      request.onSent?.(true)
       return await answerAll(engine, task, signal, onEvent)
     } catch (error) {
       throw failure(error, caller, closing.signal)
@@ -99,7 +101,7 @@ export function createLlamaCppModel(
 
     async complete(request, signal): Promise<ModelReply> {
       const answers: Answer[] = []
-      const usage = await work(readTask(request), signal, (event) => {
+      const usage = await work(request, signal, (event) => {
         if ('ends' in event) answers.push(event.ends)
       })
       return { completion: new Reply(request.body.model).completion(answers, usage) }
@@ -109,7 +111,7 @@ export function createLlamaCppModel(
       const reply = new Reply(request.body.model)
       const left = new AbortController()
       const answerEvents = new Channel<AnswerEvent>()
-      const usage = work(readTask(request), AbortSignal.any([signal, left.signal]), (event) => answerEvents.push(event))
+      const usage = work(request, AbortSignal.any([signal, left.signal]), (event) => answerEvents.push(event))
       // After a failure, the events that have already come are yielded first. Then `await usage` throws the failure.
       const over = usage.then(
         () => answerEvents.close(),
@@ -131,13 +133,10 @@ export function createLlamaCppModel(
   }
 }
 
+type OnEvent = (event: AnswerEvent) => void
+
 /** Makes all choices. Each choice has a different seed. */
-async function answerAll(
-  engine: Engine,
-  task: Task,
-  signal: AbortSignal,
-  onEvent: (event: AnswerEvent) => void,
-): Promise<Usage> {
+async function answerAll(engine: Engine, task: Task, signal: AbortSignal, onEvent: OnEvent): Promise<Usage> {
   const prompt = await engine.prepare(task.history, signal)
   const prompt_tokens = prompt.tokens.length
   let completion_tokens = 0

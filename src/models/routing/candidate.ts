@@ -109,6 +109,7 @@ export class Candidate {
       } catch (thrown) {
         const error = withModel(toApiError(deadlines.signal.aborted ? deadlines.signal.reason : thrown), this.traits)
         attempt.ended(error)
+        if (!signal.aborted) request.onSent?.(false)
         throw error
       } finally {
         deadlines.end()
@@ -148,6 +149,7 @@ export class Candidate {
         deadlines.end()
         const error = withModel(toApiError(deadlines.signal.aborted ? deadlines.signal.reason : thrown), this.traits)
         attempt.ended(error)
+        if (!signal.aborted) request.onSent?.(false)
         throw error
       }
     })

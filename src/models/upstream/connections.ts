@@ -11,6 +11,7 @@ export const loadPool = async () => (await import('./pool.ts')).openPool
  * Sends a request, and resolves when the status and the headers of the answer have arrived. If a reused direct connection turns
  * out to be closed, the request is sent again immediately, because upstreams may close idle connections at any time.
  * @param clock measures how long an answer takes to end after its reader has finished
+ * @param onSent called when the upstream has the whole request
  * @throws undici's errors, and the signal's reason
  */
 export function sendTo(
@@ -18,12 +19,13 @@ export function sendTo(
   request: Dispatcher.DispatchOptions,
   signal: AbortSignal,
   clock = machineClock,
+  onSent?: () => void,
 ): Promise<UpstreamResponse> {
   return retryOnClosedConnection(
     () =>
       new Promise<UpstreamResponse>((resolve, reject) => {
         signal.throwIfAborted()
-        dispatcher.dispatch(request, new UpstreamResponse(signal, clock, resolve, reject))
+        dispatcher.dispatch(request, new UpstreamResponse(signal, clock, resolve, reject, onSent))
       }),
   )
 }
@@ -54,8 +56,9 @@ export class UpstreamConnections {
     headers: Readonly<Record<string, string>>,
     body: Buffer,
     signal: AbortSignal,
+    onSent?: () => void,
   ): Promise<UpstreamResponse> {
-    return this.#send({ path, method: 'POST', headers, body }, signal)
+    return this.#send({ path, method: 'POST', headers, body }, signal, onSent)
   }
 
   /** Sends a GET as `sendTo` does. */
@@ -63,13 +66,17 @@ export class UpstreamConnections {
     return this.#send({ path, method: 'GET', headers }, signal)
   }
 
-  async #send(request: Dispatcher.DispatchOptions, signal: AbortSignal): Promise<UpstreamResponse> {
+  async #send(
+    request: Dispatcher.DispatchOptions,
+    signal: AbortSignal,
+    onSent?: () => void,
+  ): Promise<UpstreamResponse> {
     // The pool is opened with the first request. After a failure to open it, the next request tries again.
     this.#pool ??= openOrigin(this.#origin, this.#proxy, this.#connectTimeoutMs, loadPool).catch((error: unknown) => {
       this.#pool = undefined
       throw error
     })
-    return sendTo(await this.#pool, { origin: this.#origin, ...request }, signal, this.#clock)
+    return sendTo(await this.#pool, { origin: this.#origin, ...request }, signal, this.#clock, onSent)
   }
 
   /** Waits for requests in flight, then closes the connections. */

@@ -29,6 +29,7 @@ export class UpstreamResponse implements Dispatcher.DispatchHandler, UpstreamAns
   readonly #clock: Clock
   readonly #resolve: (response: UpstreamResponse) => void
   readonly #reject: (reason: unknown) => void
+  readonly #onSent: (() => void) | undefined
   #controller: Dispatcher.DispatchController | undefined
   #pieces: Buffer[] = []
   #size = 0
@@ -42,22 +43,30 @@ export class UpstreamResponse implements Dispatcher.DispatchHandler, UpstreamAns
     this.#controller?.abort(this.#signal.reason)
   }
 
+  /** @param onSent called when the whole request is sent */
   constructor(
     signal: AbortSignal,
     clock: Clock,
     resolve: (response: UpstreamResponse) => void,
     reject: (reason: unknown) => void,
+    onSent?: () => void,
   ) {
     this.#signal = signal
     this.#clock = clock
     this.#resolve = resolve
     this.#reject = reject
+    this.#onSent = onSent
     signal.addEventListener('abort', this.#onAbort, { once: true })
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller
     if (this.#signal.aborted) this.#onAbort()
+  }
+
+  /** The body of a request is one buffer, so undici calls this method once. */
+  onBodySent(): void {
+    this.#onSent?.()
   }
 
   onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: IncomingHttpHeaders): void {
