@@ -98,7 +98,7 @@ it('the receipt of a prompt counts in the minute and as a chat in flight, but in
   expect((await readChatError(await chat(service, key))).message).toMatch(/tokens_per_day/)
   const found = await service.request('/limits', { headers: { authorization: `Bearer ${key}` } })
   const standings: readonly { limit: string; used: number }[] = JSON.parse(await found.text()).data
-  const used = standings.filter(({ limit }) => /day|month|once/.test(limit)).map((each) => each.used)
+  const used = standings.filter(({ limit }) => /^tokens_per_(?:day|month)$|once/.test(limit)).map((each) => each.used)
   expect(used).toEqual([0, 0, 0, 0, 0, 0])
   const sql = await sqlForThisTest(service.dataDirectory)
   expect(await ledgerRows(sql)).toEqual([])
