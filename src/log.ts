@@ -24,7 +24,7 @@ function spelledOut(line: string): string {
   return steering.test(line) ? printableLines(line) : line
 }
 
-/** Opens the log: JSON lines on stdout, buffered for at most 100 ms. A killed process loses the buffered lines. */
+/** Opens the log: JSON lines on stdout, with times in ISO 8601 (UTC), buffered for at most 100 ms. A killed process loses the buffered lines. */
 export function openLog(level: string): Log {
   const destination = pino.destination({
     dest: 1,
@@ -48,7 +48,7 @@ export function openLog(level: string): Log {
   const timer = setInterval(() => destination.flush(), flushIntervalMs)
   timer.unref()
   return {
-    logger: pino({ level, hooks: { streamWrite: spelledOut } }, destination),
+    logger: pino({ level, timestamp: pino.stdTimeFunctions.isoTime, hooks: { streamWrite: spelledOut } }, destination),
     async close() {
       clearInterval(timer)
       await new Promise((resolve) => destination.flush(resolve))

@@ -1,9 +1,11 @@
+import { networkInterfaces } from 'node:os'
 import closeWithGrace from 'close-with-grace'
 import type { FirstStart } from './access/bootstrap.ts'
 import { type Config, ConfigError } from './config.ts'
 import { codeOf } from './errors.ts'
 import { valueIn } from './fields.ts'
 import { boundGarbage, keepNewObjectsApart, releaseIdleMemory } from './garbage.ts'
+import { readAddress } from './networks.ts'
 import { printNotice } from './print.ts'
 import { type Service, startService } from './service.ts'
 import { closeToOthers } from './storage/rights.ts'
@@ -16,8 +18,8 @@ import { closeToOthers } from './storage/rights.ts'
 export async function serve(config: Config): Promise<void> {
   keepNewObjectsApart()
   // The handlers are set before the start, because a start may wait long, and process 1 of a container ignores unhandled signals.
-  let stop = (): void => process.exit(1)
-  endOnSignals(() => stop())
+  let stop = (_signal: NodeJS.Signals): void => process.exit(1)
+  endOnSignals((signal) => stop(signal))
   const { service, notices } = await startToServe(config)
   printNotice(notices)
   boundGarbage()
@@ -29,13 +31,17 @@ export async function serve(config: Config): Promise<void> {
   })
   const skip = ['SIGHUP', 'SIGINT', 'SIGTERM', 'unhandledRejection'] as const
   const seconds = config.drainSeconds + config.shutdownGraceSeconds + 1
+  let stoppedBy: NodeJS.Signals | undefined
   const grace = closeWithGrace({ delay: seconds * 1000, logger: false, skip: [...skip] }, async ({ err }) => {
     if (err) printNotice(withoutMessage(err))
     // After an uncaught exception the process does not drain: its state may be broken.
-    else await service.drain()
+    else await service.drain(stoppedBy)
     await service.close()
   })
-  stop = grace.close
+  stop = (signal) => {
+    stoppedBy = signal
+    grace.close()
+  }
 }
 
 /**
@@ -52,6 +58,7 @@ export async function startToServe(config: Config): Promise<{ readonly service: 
   const page = config.page === 'on' ? `${address}/` : undefined
   const lines = [
     `Conservatory listens on ${address}${documents}`,
+    ...otherAddresses(config.host, address).map((other) => `It also listens on ${other}`),
     ...(metricsAddress === undefined ? [] : [`Metrics are at ${metricsAddress}/metrics`]),
     ...(bootstrap.first === undefined ? [] : [greeting(address, bootstrap.first, page)]),
     ...closeToOthers(config.dataDirectory, config.databasePath),
@@ -61,16 +68,37 @@ export async function startToServe(config: Config): Promise<{ readonly service: 
   return { service, notices: lines.join('\n') }
 }
 
+/**
+ * The URLs of a service that listens on all addresses of the machine, except loopback. Link-local addresses of IPv6 are left out,
+ * because a URL cannot name their interface.
+ * @param host HOST
+ * @param address the URL of the service on loopback
+ */
+function otherAddresses(host: string, address: string): readonly string[] {
+  const all = readAddress(host)
+  if (all !== '0.0.0.0' && all !== '::') return []
+  const found = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? [])
+  const others = found.filter(
+    ({ internal, family, address }) =>
+      !internal && (family === 'IPv4' || (all === '::' && !address.toLowerCase().startsWith('fe80:'))),
+  )
+  return others.map((each) => {
+    const url = new URL(address)
+    url.hostname = each.family === 'IPv6' ? `[${each.address}]` : each.address
+    return url.origin
+  })
+}
+
 /** Milliseconds in which a repeated signal is ignored: at Ctrl-C the terminal and npm both send SIGINT to this process. */
 const repeatWindowMs = 500
 
 /** Calls `close` at the first SIGTERM or SIGINT. The second signal ends the process with exit code 1. */
-function endOnSignals(close: () => void): void {
+function endOnSignals(close: (signal: NodeJS.Signals) => void): void {
   let first: { readonly signal: NodeJS.Signals; readonly at: number } | undefined
   const onSignal = (signal: NodeJS.Signals): void => {
     if (first === undefined) {
       first = { signal, at: performance.now() }
-      close()
+      close(signal)
     } else if (signal !== first.signal || performance.now() - first.at > repeatWindowMs) {
       process.exit(1)
     }

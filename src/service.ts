@@ -18,10 +18,12 @@ import type { LoopMonitor } from './http/pressure.ts'
 import type { Limiter } from './limits/limiter.ts'
 import { limitWarnings } from './limits/warnings.ts'
 import { type Log, openLog } from './log.ts'
+import { readManifest } from './manifest.ts'
 import { countAttempts, Metrics } from './metrics/metrics.ts'
 import { addPartMetrics } from './metrics/parts.ts'
 import { type MetricsServer, serveMetrics } from './metrics/plugin.ts'
 import { loadModels } from './models/configuration/configuration.ts'
+import type { ModelsConfiguration } from './models/configuration/model-settings.ts'
 import { ModelRegistry } from './models/registry.ts'
 import { keyLifetimeSeconds } from './plants/policy.ts'
 import { printNotice } from './print.ts'
@@ -31,7 +33,7 @@ import { prepareFolder } from './storage/data-folder.ts'
 import { type Prunable, pruneOld, type Retention } from './storage/prune.ts'
 import { lockForServing, type ServeLock } from './storage/serve-lock.ts'
 import { retryAtStart } from './storage/start-wait.ts'
-import { openStores, watchForDamage } from './stores/open.ts'
+import { databaseFacts, openStores, watchForDamage } from './stores/open.ts'
 import type { Stores } from './stores/stores.ts'
 import { unixSeconds } from './time.ts'
 import type { Tracer } from './tracing/tracer.ts'
@@ -52,8 +54,11 @@ export interface Service {
    * reports the faults.
    */
   reload(): Promise<void>
-  /** Serves requests for another DRAIN_SECONDS. Meanwhile `/readyz` answers 503, and each reply closes its connection. */
-  drain(): Promise<void>
+  /**
+   * Serves requests for another DRAIN_SECONDS. Meanwhile `/readyz` answers 503, and each reply closes its connection.
+   * @param signal the signal that stops the service, for the log
+   */
+  drain(signal?: string): Promise<void>
   /**
    * Stops accepting connections, lets open replies end within the grace period, and closes all parts. The database is closed
    * last.
@@ -138,7 +143,7 @@ export async function startService(config: Config, { clock, loop }: TimeSources 
     for (const warning of bootstrap.warnings) log.logger.warn(warning)
     stores.beginServing?.(parts.scheduler)
     const metricsAddress = tasks.metricsServer?.address
-    const drain = () => drainFor(parts, config.drainSeconds * 1000, clock)
+    const drain = (signal?: string) => drainFor(parts, config.drainSeconds * 1000, signal, clock)
     const ways = { reload: () => reload(parts, config), drain, close }
     return { address, metricsAddress, bootstrap, limitWarnings: warnings, ...ways }
   } catch (error) {
@@ -151,6 +156,7 @@ async function openParts(config: Config, clock: Clock | undefined): Promise<Part
   const configuration = await loadModels(config)
   const log = openLog(config.logLevel)
   const { logger } = log
+  logStart(logger, config, configuration)
   const itself = serviceActor((record) => logger.info(record, 'audit record'))
   prepareFolder(config.dataDirectory)
   // Replicas with one PostgreSQL may share a data folder, so only SQLite needs the lock.
@@ -201,6 +207,13 @@ async function openParts(config: Config, clock: Clock | undefined): Promise<Part
     scheduler,
   }
   return { ...parts, guard, limiter, metering, app, stopReading }
+}
+
+/** Writes the first line of the log: what starts, over which database, and with which models. */
+function logStart(logger: Log['logger'], config: Config, configuration: ModelsConfiguration): void {
+  const { version } = readManifest()
+  const models = { models: [...configuration.models.keys()], default_model: configuration.default ?? null }
+  logger.info({ version, ...databaseFacts(config), ...models }, 'Conservatory starts')
 }
 
 /**
@@ -288,10 +301,9 @@ async function reload({ log, itself, stores, library, models }: Parts, config: C
 }
 
 /** Tells clients and load balancers that the service stops, and still serves requests. Resolves after `drainMs`. */
-function drainFor({ drain, log }: Parts, drainMs: number, clock = machineClock): Promise<void> {
+function drainFor({ drain, log }: Parts, drainMs: number, signal?: string, clock = machineClock): Promise<void> {
   drain.begin()
-  if (drainMs > 0)
-    log.logger.info({ seconds: drainMs / 1000 }, 'draining: /readyz is 503, and requests are still served')
+  log.logger.info({ signal, seconds: drainMs / 1000 }, 'the service stops: it drains for these seconds')
   return new Promise((resolve) => void clock.setTimeout(resolve, drainMs))
 }
 

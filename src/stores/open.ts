@@ -23,6 +23,16 @@ export function watchForDamage(stores: Stores, damage: Damage): Stores {
 }
 
 /**
+ * The engine of the database, its host and its name, for the log. Never the user and the password of the URL: host and name are
+ * left out if an unencoded character makes it unclear where the password ends.
+ */
+export function databaseFacts({ databasePath, databaseUrl }: Pick<Config, 'databasePath' | 'databaseUrl'>) {
+  if (databaseUrl === undefined) return { engine: 'sqlite', database: databasePath }
+  const [, host, database, rest] = /^[a-z]+:\/\/(?:[^?#]*@)?([^/?#]+)\/([^/?#]+)(.*)$/s.exec(databaseUrl) ?? []
+  return { engine: 'postgresql', ...(rest?.includes('@') ? {} : { database_host: host, database }) }
+}
+
+/**
  * Opens the stores that the settings name: a PostgreSQL database for all replicas, or the SQLite file in the data folder.
  * @param by the actor in the audit record of a migration
  * @param mayCreate whether a database that does not exist is created, with its tables
