@@ -10,6 +10,7 @@ import { type PostgresServer, startPostgres } from '../support/postgres.ts'
 import { preset } from '../support/preset-service.ts'
 import { spawnService } from '../support/process.ts'
 import { temporaryFolder } from '../support/service.ts'
+import { openStoresOf } from '../support/test-database.ts'
 
 /*
  * Replicas and commands behind PgBouncer. In the first trial, eight writers use two replicas for 30 seconds, while a process of
@@ -112,8 +113,9 @@ it.each(['transaction', 'session'])(
     onTestFinished(folder.remove)
     const settings = { DATA_DIR: folder.path, DATABASE_URL: '' }
     const file = (name: string) => `sqlite:${folder.path}/${name}.db`
-    const here = await conservatory(['accounts', 'create', 'ann'], { DATA_DIR: folder.path })
-    expect(here.code, here.stderr).toBe(0)
+    const { access, close } = await openStoresOf(folder.path)
+    await access.createAccount('ann')
+    await close()
     for (const [from, to] of [
       [file('conservatory'), url],
       [url, file('back')],
