@@ -347,6 +347,8 @@ describe('the service', () => {
     expect(second.stdout()).not.toContain(first.key.slice(7))
     const again = await fetch(`${second.url}/plants`, { headers: { authorization: `Bearer ${first.key}` } })
     expect(again.status).toBe(200)
+    // The log of a service in this process would count as the command's output.
+    await second.close()
     const accounts = await conservatory(['accounts', 'list', '--json'], { DATA_DIR: folder })
     expect(JSON.parse(accounts.stdout)).toStrictEqual([
       { name: 'owner', models: null, created: expect.any(Number), suspended: null, limits: {} },
