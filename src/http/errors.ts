@@ -6,17 +6,19 @@ import { commonHeaders } from './request-log.ts'
 export type ErrorBody = (error: ApiError) => unknown
 
 /**
- * Makes the error handler of a group of routes. The handler writes all errors in one shape. It logs each error with a status of
- * 500 or more, with the cause of the error. Only the 503 `overloaded` is not logged here.
+ * Makes the error handler of a group of routes. The handler writes all errors in one shape. It logs each failure of the service
+ * with its cause. Only the 503 `overloaded` is not logged here.
  */
 export function errorHandler(body: ErrorBody) {
   return (thrown: unknown, request: FastifyRequest, reply: FastifyReply) => {
     const error = leftEarly(request)
       ? new ApiError(400, 'incomplete_body', 'The request ended before its body was complete. Send it whole.')
       : toApiError(thrown)
-    if (error.status >= 500) request.failure = error.code
+    // A 501 is the answer to a request that asks for what HTTP need not have: the fault is the caller's.
+    const isFailure = error.status >= 500 && error.status !== 501
+    if (isFailure) request.failure = error.code
     // Under load there may be thousands of refusals. Each request has a log line, which is enough.
-    if (error.status >= 500 && error.code !== 'overloaded')
+    if (isFailure && error.code !== 'overloaded')
       request.log.error({ request_id: request.id, err: error.cause ?? error }, error.code)
     // A path that cannot be decoded fails before the hooks run.
     if (!reply.hasHeader('x-request-id')) reply.headers(commonHeaders(request.id))
