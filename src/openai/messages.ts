@@ -83,15 +83,20 @@ function isPlainUrl(text: string): boolean {
   return /^(?:https?:\/\/|data:)/i.test(text)
 }
 
-/** The most blanks and control characters before a URL. More blanks are no content, and a search would go over millions. */
-const maxBlanks = 1000
+/** The most characters in which a scheme is searched, because a content may have megabytes. */
+const maxBeginning = 1000
+/** The most characters of a scheme with its colon. */
+const maxScheme = 32
 
-/** Whether a value is a URL of another scheme. An id of a file has no scheme, and base64 has no colon. */
+/**
+ * Whether a value is a URL of another scheme. An id of a file has no scheme, and base64 has no colon. Blanks do not count, because
+ * URL parsers leave line breaks out even within a scheme; a text that is almost only blanks is no content.
+ */
 function isOtherUrl(value: unknown): boolean {
   if (typeof value !== 'string') return false
-  const first = value.slice(0, maxBlanks).search(/[^\s\p{Cc}]/u)
-  if (first === -1) return value.length >= maxBlanks
-  return /^[a-z][a-z0-9+.-]{0,30}:/iu.test(value.slice(first, first + 32)) && !isPlainUrl(value)
+  const beginning = value.slice(0, maxBeginning).replace(/[\s\p{Cc}]+/gu, '')
+  if (beginning.length < maxScheme && value.length >= maxBeginning) return true
+  return /^[a-z][a-z0-9+.-]{0,30}:/iu.test(beginning) && !isPlainUrl(value)
 }
 
 /**

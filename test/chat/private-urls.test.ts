@@ -155,6 +155,29 @@ test('texts, data: URLs, names of files and ids are no addresses', async () => {
   for (const part of parts) expect((await post('m', part)).status).toBe(200)
 })
 
+const spread = 'h\nttp://127.0.0.1/'
+test.each([
+  ['file.file_data', { file_data: spread }],
+  ['file.file_url', { file_id: 'a', file_url: 'https\t://127.0.0.1/' }],
+  ['file.file_data', { file_data: `f${'\r'.repeat(2000)}ile:///etc/passwd` }],
+  ['input_audio.data', { data: spread, format: 'wav' }],
+  ['image_url.preview', { url: 'https://a.example/', preview: spread }],
+])('a scheme with line breaks, which URL parsers leave out, goes to no model: %s', async (field, content) => {
+  const kind = field.split('.')[0] ?? ''
+  const response = await post('open', { type: kind, [kind]: content })
+  expect(response.status).toBe(400)
+  const param = `messages[0].content[1].${field}`
+  expect(await readChatError(response)).toMatchObject({ code: 'invalid_field', param })
+  expect(upstream.calls).toEqual([])
+})
+
+test('base64 in lines goes to every model', async () => {
+  const lines = `\r\n${'QUJD'.repeat(19)}\r\n${'QUJD'.repeat(5)}`
+  const part = { type: 'file', file: { file_data: lines } }
+  expect((await post('m', part)).status).toBe(200)
+  expect(upstream.calls).toHaveLength(1)
+})
+
 test('more URLs than models take are a 400', async () => {
   const messages = [0, 1].map(() => ({ role: 'user', content: Array.from({ length: 900 }, () => file(8)) }))
   const error = await readChatError(await service.request('/chat/completions', { json: { model: 'm', messages } }))
