@@ -184,7 +184,9 @@ function addKeyRoutes(app: TypedInstance, { store, guard, limits }: KeysOptions)
       const caller = callerOf(request)
       const key = await find(caller, request.params.id)
       checkMayRevoke(permissionsOf(caller), permissionsOf(key))
-      await store.revokeKey(nameOf(key), actorOf(request, limits)).catch(toConflict)
+      // Not counted, so that a stolen key can be revoked at the limit of changes too: each key was counted when it was made.
+      const actor = { ...actorOf(request, limits), changeLimits: [] }
+      await store.revokeKey(nameOf(key), actor).catch(toConflict)
       return reply.code(204).send()
     },
   )
