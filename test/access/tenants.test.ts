@@ -3,6 +3,7 @@ import { Value } from '@sinclair/typebox/value'
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { type Scope, scopes } from '../../src/access/access.ts'
+import { often } from '../support/often.ts'
 import { startTestService, type TestService } from '../support/service.ts'
 
 /** A key of a tenant. Keys that are made with it must not exceed its permissions. */
@@ -83,7 +84,8 @@ class Tenant {
       ...(Number.isFinite(expires) ? { expires } : {}),
     }
     const reply = await this.ask(by, '/keys', { method: 'POST', json })
-    expect(reply.status).toBe(mayCreate(by, requested) ? 201 : 403)
+    const handsOutKeys = scopes.includes('keys') && Number.isFinite(by.plants)
+    expect(reply.status).toBe(mayCreate(by, requested) && !handsOutKeys ? 201 : 403)
     if (reply.status === 201) this.keys.push({ ...requested, ...(await made(reply)) })
   }
 
@@ -164,5 +166,5 @@ it("in random chains of keys, no key gets more than the key that made it, more p
       for (const tenant of tenants) for (const key of [...tenant.keys]) await tenant.look(key)
     },
   )
-  await fc.assert(property, { numRuns: 25 })
+  await fc.assert(property, { numRuns: often(25) })
 })
