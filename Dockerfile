@@ -16,6 +16,8 @@ RUN find src -type f ! -name '*.ts' ! -name '*.css' ! -path src/launcher.cjs ! -
 FROM node:24.21.0-slim
 WORKDIR /app
 ENV NODE_ENV=production HOST=0.0.0.0 PORT=3000 DATA_DIR=/data CONFIG_DIR=/config
+# glibc returns large buffers to the system when they are freed (docs/decisions/0030-plain-code-and-workers.md).
+ENV MALLOC_MMAP_THRESHOLD_=1048576 MALLOC_TRIM_THRESHOLD_=16777216
 COPY --from=files /app/node_modules ./node_modules
 COPY package.json README.md LICENSE ./
 COPY openapi ./openapi

@@ -1,7 +1,7 @@
-import { readCard } from '../src/characters/cards/card.ts'
+import type { KeptCard } from '../src/characters/cards/kept-card.ts'
 import { compose } from '../src/characters/prompt/compose.ts'
 import type { Message } from '../src/openai/completion-request.ts'
-import { workAtOnce } from '../src/work.ts'
+import { maxUnits, withFuel } from '../src/work/fuel.ts'
 import { atMost, type Figure, median } from './measure.ts'
 
 /*
@@ -36,8 +36,8 @@ export function loreCard(entries: number) {
   }
 }
 
-function cardWith(entries: number) {
-  return workAtOnce().run('character', readCard(loreCard(entries)))
+function cardWith(entries: number): KeptCard {
+  return { digest: String(entries), document: Buffer.from(JSON.stringify(loreCard(entries))), isHeavy: true }
 }
 
 /** A conversation of 200 messages, in which some of the entries' keys occur. */
@@ -67,7 +67,9 @@ export async function benchCompose(): Promise<readonly Figure[]> {
         { role: 'user' as const, content: `Is place ${round % entries} far, or ${word(round)} ${round}?` },
       ]
       const start = performance.now()
-      workAtOnce().run('messages', compose({ persona, messages: said, settings }))
+      withFuel(maxUnits, () =>
+        compose({ persona, messages: said, settings, randomSeed: String(round), now: new Date() }),
+      )
       times.push(performance.now() - start)
     }
     const middle = median(times.slice(50))

@@ -50,7 +50,10 @@ export async function seededFolder(folders: Folders, plants: number, command = s
        FROM accounts, ids`,
     )
     .run({ step: highestId / plants, highest: highestId })
-  database.prepare('INSERT OR REPLACE INTO secrets VALUES (?, ?)').run(cursorKeyName, cursorKey.toString('hex'))
+  // Versions up to 0.2.0 have no such table, and refuse the cursors of random places.
+  if (database.prepare("SELECT 1 FROM sqlite_master WHERE name = 'secrets'").get() !== undefined) {
+    database.prepare('INSERT OR REPLACE INTO secrets VALUES (?, ?)').run(cursorKeyName, cursorKey.toString('hex'))
+  }
   database.close()
   return folder
 }

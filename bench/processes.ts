@@ -73,7 +73,7 @@ export async function startService(
     },
     stdio: 'ignore',
   })
-  const measured = await started(name, port, service)
+  const measured = await started(name, port, service, (reply) => reply.ok)
   return {
     ...measured,
     async stop() {
@@ -87,10 +87,16 @@ function startNode(name: string, port: number, args: readonly string[]): Promise
   return started(name, port, spawn(process.execPath, args, { stdio: 'ignore' }))
 }
 
-async function started(name: string, port: number, child: ChildProcess): Promise<Measured> {
+/** @param isReady whether the process is ready that answers so to `GET /readyz`; by default every answer will do */
+async function started(
+  name: string,
+  port: number,
+  child: ChildProcess,
+  isReady: (reply: Response) => boolean = () => true,
+): Promise<Measured> {
   const exited = new Promise<void>((resolve) => child.once('exit', () => resolve()))
-  for (let attempt = 0; attempt < 400; attempt++) {
-    if (await isListening(port)) {
+  for (let attempt = 0; attempt < 1000; attempt++) {
+    if (await isListening(port, isReady)) {
       return {
         name,
         port,
@@ -102,16 +108,15 @@ async function started(name: string, port: number, child: ChildProcess): Promise
         },
       }
     }
-    await new Promise((resolve) => setTimeout(resolve, 25))
+    await new Promise((resolve) => setTimeout(resolve, 10))
   }
   child.kill('SIGKILL')
   throw new Error(`${name} does not listen`)
 }
 
-async function isListening(port: number): Promise<boolean> {
+async function isListening(port: number, isReady: (reply: Response) => boolean): Promise<boolean> {
   try {
-    await fetch(`http://127.0.0.1:${port}/livez`)
-    return true
+    return isReady(await fetch(`http://127.0.0.1:${port}/readyz`))
   } catch {
     return false
   }

@@ -1,10 +1,11 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
+import { percentile } from './measure.ts'
 import { benchKey, type Measured } from './processes.ts'
 
 /*
  * Sends requests to two services in turn, in slices of a fifth of a second. With such short slices, other programs slow down
- * both services equally, and neither service is idle long enough to collect garbage. Only CPU time of the services is measured.
+ * both services equally, and neither service is idle long enough to collect garbage.
  */
 
 /** The duration of a slice, and the number of slices of each service in a pair. */
@@ -23,15 +24,21 @@ export interface Asking {
   next(): { readonly path: string; readonly body?: string; readonly method?: string }
 }
 
+interface Connection {
+  readonly socket: Socket
+  /** When the last request was sent. */
+  sentAt: number
+}
+
 /** Connections to a service. During a slice, each connection sends its next request as soon as its last request is answered. */
 export class Caller {
   readonly #pid: number
   readonly #port: number
   readonly #asking: Asking
   readonly #connections: number
-  readonly #idle: Socket[] = []
+  readonly #idle: Connection[] = []
   #isOpen = false
-  #answered = 0
+  #latencies: number[] = []
   #failed: string | undefined
   #end: (() => void) | undefined
 
@@ -46,10 +53,10 @@ export class Caller {
     while (this.#idle.length < this.#connections) this.#idle.push(await this.#connected())
   }
 
-  /** Sends requests for one slice. @returns the CPU nanoseconds of the service, and the number of answered requests */
-  async slice(): Promise<{ readonly nanoseconds: number; readonly requests: number }> {
+  /** Sends requests for one slice. @returns the CPU nanoseconds of the service, and the milliseconds of each answered request */
+  async slice(): Promise<{ readonly nanoseconds: number; readonly latencies: readonly number[] }> {
     this.#isOpen = true
-    this.#answered = 0
+    this.#latencies = []
     const before = cpuNanoseconds(this.#pid)
     const over = new Promise<void>((resolve) => {
       this.#end = resolve
@@ -57,27 +64,29 @@ export class Caller {
     setTimeout(() => {
       this.#isOpen = false
     }, sliceMs)
-    for (const socket of this.#idle.splice(0)) this.#send(socket)
+    for (const connection of this.#idle.splice(0)) this.#send(connection)
     await over
     if (this.#failed !== undefined) throw new Error(this.#failed)
-    return { nanoseconds: cpuNanoseconds(this.#pid) - before, requests: this.#answered }
+    return { nanoseconds: cpuNanoseconds(this.#pid) - before, latencies: this.#latencies }
   }
 
   close(): void {
-    for (const socket of this.#idle) socket.destroy()
+    for (const { socket } of this.#idle) socket.destroy()
   }
 
-  #send(socket: Socket): void {
+  #send(connection: Connection): void {
     const { path, body, method = body === undefined ? 'GET' : 'POST' } = this.#asking.next()
     const head = `${method} ${path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ${benchKey}\r\n`
     const length = body === undefined ? 0 : Buffer.byteLength(body)
     const entity = body === undefined ? '' : `content-type: application/json\r\ncontent-length: ${length}\r\n`
-    socket.write(`${head}${entity}\r\n${body ?? ''}`)
+    connection.sentAt = performance.now()
+    connection.socket.write(`${head}${entity}\r\n${body ?? ''}`)
   }
 
-  async #connected(): Promise<Socket> {
+  async #connected(): Promise<Connection> {
     const socket = connect(this.#port, '127.0.0.1')
     socket.setNoDelay(true).setEncoding('latin1')
+    const connection = { socket, sentAt: 0 }
     let head = ''
     let left: number | undefined
     let tail = ''
@@ -98,16 +107,16 @@ export class Caller {
       if (left > 0 && (Number.isFinite(left) || tail !== '0\r\n\r\n')) return
       head = ''
       left = undefined
-      this.#next(socket)
+      this.#next(connection)
     })
     await new Promise((resolve, reject) => socket.once('connect', resolve).once('error', reject))
-    return socket
+    return connection
   }
 
-  #next(socket: Socket): void {
-    this.#answered++
-    if (this.#isOpen) this.#send(socket)
-    else if (this.#idle.push(socket) === this.#connections) this.#end?.()
+  #next(connection: Connection): void {
+    this.#latencies.push(performance.now() - connection.sentAt)
+    if (this.#isOpen) this.#send(connection)
+    else if (this.#idle.push(connection) === this.#connections) this.#end?.()
   }
 }
 
@@ -120,10 +129,16 @@ function cpuNanoseconds(pid: number): number {
   )
 }
 
-/** The CPU microseconds of a request in both services, from one pair of measurements. */
+/** What a request costs a service. */
+export interface Cost {
+  readonly cpuMicroseconds: number
+  readonly p99Milliseconds: number
+}
+
+/** The costs of a request in both services, from one pair of measurements. */
 export interface Pair {
-  readonly here: number
-  readonly other: number
+  readonly here: Cost
+  readonly other: Cost
 }
 
 /** Warms both services up, and measures this number of pairs. The caller closes both. */
@@ -137,16 +152,21 @@ export async function pairsOf(here: Caller, other: Caller, pairs: number): Promi
 
 async function pairOf(here: Caller, other: Caller): Promise<Pair> {
   const callers = { here, other }
-  const sums = { here: { nanoseconds: 0, requests: 0 }, other: { nanoseconds: 0, requests: 0 } }
+  const sums = { here: newSum(), other: newSum() }
   const order = ['here', 'other'] as const
   for (let slice = 0; slice < slicesOfPair; slice++) {
     // The order alternates, because the first service finds the caches of the CPU as other programs have left them.
     for (const name of slice % 2 === 0 ? order : order.toReversed()) {
-      const { nanoseconds, requests } = await callers[name].slice()
+      const { nanoseconds, latencies } = await callers[name].slice()
       sums[name].nanoseconds += nanoseconds
-      sums[name].requests += requests
+      sums[name].latencies.push(...latencies)
     }
   }
-  const micros = ({ nanoseconds, requests }: typeof sums.here) => nanoseconds / requests / 1000
-  return { here: micros(sums.here), other: micros(sums.other) }
+  const costOf = ({ nanoseconds, latencies }: typeof sums.here): Cost => ({
+    cpuMicroseconds: nanoseconds / latencies.length / 1000,
+    p99Milliseconds: percentile(latencies, 99),
+  })
+  return { here: costOf(sums.here), other: costOf(sums.other) }
 }
+
+const newSum = (): { nanoseconds: number; readonly latencies: number[] } => ({ nanoseconds: 0, latencies: [] })

@@ -13,7 +13,8 @@ import { ModelsFile } from '../src/models/configuration/models-file.ts'
 import { ModelRegistry } from '../src/models/registry.ts'
 import { openSqliteStores } from '../src/stores/stores.ts'
 import { Metering } from '../src/usage/metered-request.ts'
-import { Scheduler } from '../src/work.ts'
+import { WorkerPool } from '../src/work/pool.ts'
+import { Works } from '../src/work/work.ts'
 
 /** The committed OpenAPI document, which the service serves as it is. */
 export const openApiFile = new URL('conservatory.json', import.meta.url)
@@ -61,7 +62,7 @@ export async function withRoutes<T>(
     prompt: { systemPrompt: '' },
     metrics: new Metrics(),
     inFlight: new BytesInFlight(config.maxInFlightBytes),
-    scheduler: new Scheduler(),
+    works: new Works(new WorkerPool()),
     logger,
   })
   await app.ready()

@@ -44,7 +44,6 @@ function deletions(platform: string): readonly (readonly [pattern: string, reaso
     ['gpt-tokenizer/{cjs,src}', 'code in other forms'],
     ['gpt-tokenizer/esm/!(encodingParams|package.json)', 'code that is not used: only the pattern of words is'],
     ['gpt-tokenizer/data/!(o200k_base.tiktoken)', 'other encodings: tokens are counted in o200k_base alone'],
-    ['pako/dist/{browser,pako.cjs.js}', 'code in other forms'],
     [`{${neededByTheReader.join(',')}}`, 'dependencies of Swagger UI as a plugin: the service sends its files itself'],
     [
       '@fastify/swagger-ui/static/{swagger-ui,swagger-ui-standalone-preset}.js',

@@ -49,7 +49,7 @@ import type { Stores } from './stores/stores.ts'
 import type { Tracer } from './tracing/tracer.ts'
 import type { Metering } from './usage/metered-request.ts'
 import { usagePlugin } from './usage/plugin.ts'
-import { noAccount, type Scheduler } from './work.ts'
+import { noAccount, type Works } from './work/work.ts'
 
 /** The opened parts that the HTTP service is built from. */
 export interface AppParts {
@@ -68,8 +68,8 @@ export interface AppParts {
   readonly drain?: Drain
   /** Counts the bytes that requests hold. */
   readonly inFlight: BytesInFlight
-  /** Runs the synchronous work of all requests. */
-  readonly scheduler: Scheduler
+  /** Runs the heavy work of all requests. */
+  readonly works: Works
   /** Traces requests; undefined if traces are off. */
   readonly tracer?: Pick<Tracer, 'traceRequests'> | undefined
   readonly logger: FastifyBaseLogger
@@ -116,7 +116,7 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
   // Fastify gives a plugin the error handler of the moment at which the plugin is registered, and CORS is a plugin.
   app.setErrorHandler(answerError)
   shareDeadline(app, stores)
-  const workOf = workByRequest(parts.scheduler)
+  const workOf = workByRequest(parts.works)
   acceptJsonOnly(app, workOf)
   loadCompilerWhenNeeded(app)
   logRequests(app, metrics, config.trustedProxies)
@@ -127,11 +127,7 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
     const { allowOrigins } = await import('./http/cors.ts')
     await allowOrigins(app, config.corsOrigins)
   }
-  const shedLoad = await shedLoadUnderPressure(
-    app,
-    ({ caller }) => parts.scheduler.isBehind(caller?.account.id ?? noAccount),
-    parts.loop,
-  )
+  const shedLoad = await shedLoadUnderPressure(app, parts.loop)
   refuseUnknownRoutes(app)
   guardRequests(app, guard)
   countBytes(app, inFlight, ({ caller }) => caller?.account.id ?? noAccount)
@@ -150,14 +146,13 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
     prefix: plantsPrefix,
     store: stores.plants,
     guard,
-    workOf,
     pages,
     bodyLimit: config.plantBodyLimit,
     limits: config.limits,
   })
 
-  await app.register(keysPlugin, { prefix: '/keys', store: stores.access, guard, workOf, limits: config.limits })
-  await app.register(auditPlugin, { guard, audit: stores.audit, workOf })
+  await app.register(keysPlugin, { prefix: '/keys', store: stores.access, guard, limits: config.limits })
+  await app.register(auditPlugin, { guard, audit: stores.audit })
 
   await app.register(charactersPlugin, {
     prefix: '/characters',
@@ -229,10 +224,10 @@ export function shareDeadline(app: FastifyInstance, { duringRequest }: Pick<Stor
   })
 }
 
-/** Makes a function that opens the `Work` of a request. The scheduler shares the event loop among the work of all requests. */
-function workByRequest(scheduler: Scheduler) {
+/** Makes a function that opens the `Work` of a request. */
+function workByRequest(works: Works) {
   return (request: FastifyRequest, signal: AbortSignal) =>
-    scheduler.workOf({ account: callerOf(request).account.id, signal })
+    works.workOf({ account: callerOf(request).account.id, signal })
 }
 
 /** Counts what an account has stored, and the changes of a day. */

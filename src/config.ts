@@ -156,7 +156,7 @@ export function readConfig(environment: Environment): Config {
     logLevel: oneOf('LOG_LEVEL', 'info', logLevels),
     plantBodyLimit: integer('PLANT_BODY_LIMIT', 1024 ** 2, 1, 1024 ** 3),
     chatBodyLimit: integer('CHAT_BODY_LIMIT', 8 * 1024 ** 2, 1, 1024 ** 3),
-    cardBodyLimit: integer('CARD_BODY_LIMIT', 64 * 1024 ** 2, 1, 64 * 1024 ** 2),
+    cardBodyLimit: integer('CARD_BODY_LIMIT', 16 * 1024 ** 2, 1, 64 * 1024 ** 2),
     maxInFlightBytes: integer('MAX_IN_FLIGHT_BYTES', 0, 1, 1024 ** 4),
     requestTimeoutSeconds: integer('REQUEST_TIMEOUT', 60, 1, 3600),
     readerTimeoutSeconds: integer('READER_TIMEOUT', 30, 1, 3600),

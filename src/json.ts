@@ -20,8 +20,13 @@ export interface JsonBounds {
   readonly duplicates: 'refused' | 'last'
   /** Whether to refuse a fraction that a double rounds to an integer. By default the number becomes the integer. */
   readonly roundedIntegers?: 'refused'
-  /** The fields of the outermost object in which a number that a double would round stays as it was written (`JSON.rawJSON`). */
-  readonly keepsNumbersOf?: ((field: string) => boolean) | undefined
+  /**
+   * The fields of the outermost object whose numbers are read. In all other fields, a number that a double would round stays as it
+   * was written. Without it, all numbers are read.
+   */
+  readonly numbersRead?: ReadonlySet<string> | undefined
+  /** Makes the value of a number that stays as it was written; by default `JSON.rawJSON`. */
+  readonly keepNumber?: (literal: string) => unknown
   /** Called for each string with a lone surrogate. Only an escape can make a lone surrogate. */
   readonly onLoneSurrogate?: () => void
   /** Names of properties. Their values are read, but not kept and not counted. */
@@ -168,8 +173,8 @@ class Reader {
 
   /** Reads the value of a property. */
   #property(object: Record<string, unknown>, name: string): void {
-    const { drops, keepsNumbersOf } = this.#bounds
-    if (keepsNumbersOf && this.#depth === 1) this.#keepsNumbers = keepsNumbersOf(name)
+    const { drops, numbersRead } = this.#bounds
+    if (numbersRead && this.#depth === 1) this.#keepsNumbers = !numbersRead.has(name)
     if (drops?.has(name)) this.#dropped()
     else if (name === '__proto__') setProto(object, this.#value())
     else object[name] = this.#value()
@@ -256,7 +261,7 @@ class Reader {
     const isKept = this.#keepsNumbers && isRounded(literal, value)
     if (!isKept && isRefused && isRounded(literal, value)) throw this.#fault('number')
     this.#position += literal.length
-    return isKept ? JSON.rawJSON(literal) : value
+    return isKept ? (this.#bounds.keepNumber ?? JSON.rawJSON)(literal) : value
   }
 
   /** Skips white space. @returns the code of the next character; NaN at the end */

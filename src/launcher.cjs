@@ -11,24 +11,13 @@ const oldestMajor = 24
 /** A clone has the TypeScript sources, which Node runs directly. The package has plain JavaScript instead. */
 const entry = existsSync(join(__dirname, 'entry.ts')) ? './entry.ts' : './entry.js'
 
-/**
- * With these settings glibc returns freed buffers of 1 MiB and more to the system, and the free end of its heap beyond 16 MiB. By
- * default glibc raises the first threshold up to 32 MB, and keeps about 100 MB after a burst of requests
- * (docs/decisions/0023-bytes-in-flight.md).
- */
-const allocator = { MALLOC_MMAP_THRESHOLD_: '1048576', MALLOC_TRIM_THRESHOLD_: '16777216' }
-
-/**
- * A setting of V8: a semi-space of new objects has at most 16 MB. The default is up to 64 MB on a machine with much memory. There
- * are three semi-spaces, and under load they always grow to the maximum (docs/decisions/0023-bytes-in-flight.md).
- */
-const newObjects = '--max-semi-space-size=16'
-
-/** `page/contents.ts` calls `stripTypeScriptTypes`, and Node would warn that this function is experimental. */
-const quiet = '--disable-warning=ExperimentalWarning'
+// `page/contents.ts` calls `stripTypeScriptTypes`, and Node would warn that this function is experimental.
+process.removeAllListeners('warning')
+process.on('warning', (warning) => {
+  if (warning.name !== 'ExperimentalWarning') process.stderr.write(`${warning.stack}\n`)
+})
 
 if (Number(process.versions.node.split('.')[0]) >= oldestMajor) {
-  if (isToServe() && !isPrepared()) restartInPlace()
   import(entry).catch(fail)
   endWithNpm((signal) => process.kill(process.pid, signal))
 } else {
@@ -40,33 +29,6 @@ if (Number(process.versions.node.split('.')[0]) >= oldestMajor) {
       ),
     )
   else runWith(node)
-}
-
-function isToServe() {
-  const words = process.argv.slice(2)
-  return words.length === 0 || words[0] === 'serve'
-}
-
-/** Whether this process already has the environment. Only Linux has glibc, so other systems need no environment. */
-function isPrepared() {
-  return process.platform !== 'linux' || (process.env.NODE_OPTIONS ?? '').startsWith(`${newObjects} ${quiet}`)
-}
-
-/**
- * The environment of the service. The operator's values have precedence: if NODE_OPTIONS has an option twice, Node takes the last
- * one.
- */
-function serviceEnvironment() {
-  const options = process.env.NODE_OPTIONS
-  return { ...allocator, ...process.env, NODE_OPTIONS: [newObjects, quiet, options].filter(Boolean).join(' ') }
-}
-
-/** Executes the same command again in this process, because glibc and V8 read their settings only when a program begins. */
-function restartInPlace() {
-  const args = [process.execPath, ...process.execArgv, ...process.argv.slice(1)]
-  // Node would print the warning that execve is experimental after this turn of the event loop. execve replaces the program
-  // before.
-  process.execve?.(process.execPath, args, serviceEnvironment())
 }
 
 /** The path of the Node that npm installed as an optional dependency. Undefined if npm installed none for this machine. */
@@ -83,10 +45,7 @@ function installedNode() {
 }
 
 function runWith(node) {
-  const child = spawn(node, [__filename, ...process.argv.slice(2)], {
-    stdio: 'inherit',
-    env: serviceEnvironment(),
-  })
+  const child = spawn(node, [__filename, ...process.argv.slice(2)], { stdio: 'inherit' })
   const pass = (signal) => child.kill(signal)
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, pass)
   endWithNpm(pass)

@@ -4,7 +4,6 @@ import type { FirstStart } from './access/bootstrap.ts'
 import { type Config, ConfigError } from './config.ts'
 import { codeOf } from './errors.ts'
 import { valueIn } from './fields.ts'
-import { boundGarbage, keepNewObjectsApart, releaseIdleMemory } from './garbage.ts'
 import { readAddress } from './networks.ts'
 import { printNotice } from './print.ts'
 import { type Service, startService } from './service.ts'
@@ -16,14 +15,11 @@ import { closeToOthers } from './storage/rights.ts'
  * @throws Error with one clear sentence when it cannot start
  */
 export async function serve(config: Config): Promise<void> {
-  keepNewObjectsApart()
   // The handlers are set before the start, because a start may wait long, and process 1 of a container ignores unhandled signals.
   let stop = (_signal: NodeJS.Signals): void => process.exit(1)
   endOnSignals((signal) => stop(signal))
   const { service, notices } = await startToServe(config)
   printNotice(notices)
-  boundGarbage()
-  releaseIdleMemory()
   process.on('SIGHUP', () => void service.reload())
   // An unhandled rejection is a defect, but ending the process would drop all other requests.
   process.on('unhandledRejection', (reason) => {

@@ -38,7 +38,8 @@ import type { Stores } from './stores/stores.ts'
 import { unixSeconds } from './time.ts'
 import type { Tracer } from './tracing/tracer.ts'
 import { Metering } from './usage/metered-request.ts'
-import { noAccount, Scheduler } from './work.ts'
+import { defaultBytesOfThread, WorkerPool } from './work/pool.ts'
+import { noAccount, Works } from './work/work.ts'
 
 /** The running service. */
 export interface Service {
@@ -101,7 +102,8 @@ interface Parts {
   readonly models: ModelRegistry
   readonly library: CharacterLibrary
   readonly uses: CharacterUses
-  readonly scheduler: Scheduler
+  readonly pool: WorkerPool
+  readonly works: Works
   readonly guard: Guard
   readonly limiter: Limiter
   readonly metering: Metering
@@ -141,7 +143,7 @@ export async function startService(config: Config, { clock, loop }: TimeSources 
     // The first key is shown only once. So it is made last, when the start can hardly fail any more.
     const bootstrap = await bootstrapAccess(stores.access, config.bootstrapKey, parts.itself)
     for (const warning of bootstrap.warnings) log.logger.warn(warning)
-    stores.beginServing?.(parts.scheduler)
+    stores.beginServing?.()
     const metricsAddress = tasks.metricsServer?.address
     const drain = (signal?: string) => drainFor(parts, config.drainSeconds * 1000, signal, clock)
     const ways = { reload: () => reload(parts, config), drain, close }
@@ -170,14 +172,17 @@ async function openParts(config: Config, clock: Clock | undefined): Promise<Part
   const models = new ModelRegistry(configuration, config, countAttempts(metrics, tracer?.watchAttempt), clock)
   const uses = new CharacterUses(stores.characters)
   const inFlight = new BytesInFlight(config.maxInFlightBytes)
-  const scheduler = new Scheduler(undefined, ({ param, account, ms }) =>
-    logger.warn({ param, account, ms: Math.round(ms) }, 'a step of one request held up all other requests'),
-  )
+  const pool = new WorkerPool({
+    // Texts outside of Latin-1 take up to 13 times the bytes of a card while it is parsed and written.
+    maxBytes: Math.max(defaultBytesOfThread, 13 * config.cardBodyLimit),
+    onFault: ({ error, ...fault }) => logger.warn({ ...fault, err: error }, 'large work of a request was ended'),
+  })
+  const works = new Works(pool)
   const library = createLibrary(config, stores.characters, {
     logger,
     onUse: (version) => uses.note(version),
     during: inFlight.during,
-    workOf: (account) => scheduler.workOf({ account: account ?? noAccount }),
+    workOf: (account) => works.workOf({ account: account ?? noAccount }),
   })
   const limiter = stores.limiter(config.limits)
   const guard = new Guard(stores.access, limiter, clock)
@@ -190,7 +195,7 @@ async function openParts(config: Config, clock: Clock | undefined): Promise<Part
   })
   const drain = new Drain()
   const app = createServer(logger, config, drain)
-  const stopReading = addPartMetrics(metrics, { stores, models, limiter, inFlight })
+  const stopReading = addPartMetrics(metrics, { stores, models, limiter, inFlight, pool })
   const parts = {
     log,
     itself,
@@ -204,7 +209,8 @@ async function openParts(config: Config, clock: Clock | undefined): Promise<Part
     models,
     library,
     uses,
-    scheduler,
+    pool,
+    works,
   }
   return { ...parts, guard, limiter, metering, app, stopReading }
 }
@@ -277,7 +283,7 @@ async function startBackgroundTasks(tasks: BackgroundTasks, parts: Parts, config
   tasks.stopNoting = notePictures({
     store: stores.characters,
     clock: machineClock,
-    workOf: (account) => parts.scheduler.workOf({ account }),
+    workOf: (account) => parts.works.workOf({ account }),
     during: parts.inFlight.during,
     onFailure: (error) => logger.error({ err: error }, 'it was not recorded which uploads have a picture'),
   })
@@ -312,7 +318,7 @@ function drainFor({ drain, log }: Parts, drainMs: number, signal?: string, clock
  * @param graceMs milliseconds that open replies may take
  */
 async function closeParts(parts: Parts, tasks: BackgroundTasks, graceMs: number): Promise<void> {
-  const { app, stopReading, models, library, uses, tracer, guard, stores, lock, log } = parts
+  const { app, pool, stopReading, models, library, uses, tracer, guard, stores, lock, log } = parts
   clearTimeout(tasks.reading)
   // After the grace period, open replies are cut off. Otherwise `app.close` would wait for the slowest client.
   const cutOff = setTimeout(() => app.server.closeAllConnections(), graceMs)
@@ -321,6 +327,7 @@ async function closeParts(parts: Parts, tasks: BackgroundTasks, graceMs: number)
   await app.close()
   clearTimeout(cutOff)
   clearInterval(hangUp)
+  await pool.close()
   stopReading()
   await tasks.metricsServer?.close()
   await models.close()

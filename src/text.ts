@@ -1,5 +1,4 @@
 import { invalidField } from './errors.ts'
-import type { Steps } from './work.ts'
 
 /** The rule for a name or another short text, with the words of its error messages. */
 export interface NameRule {
@@ -53,34 +52,6 @@ export function withoutControls(text: string): string {
   return kept.toWellFormed()
 }
 
-/** Characters that one step searches for control characters. */
-const stepLength = 64 * 1024
-
-/**
- * The end of a piece of a text, for work in steps: the piece has `length` characters, or one more, so that it does not end
- * between the two surrogates of a character. The last piece may be shorter.
- */
-export function endOfPiece(text: string, start: number, length: number): number {
-  const end = Math.min(text.length, start + length)
-  return (text.codePointAt(end - 1) ?? 0) > 0xffff ? end + 1 : end
-}
-
-/** The same as `withoutControls`, in steps: a card's text may have millions of characters. */
-export function* withoutControlsInSteps(text: string): Steps<string> {
-  if (text.length <= stepLength) return withoutControls(text)
-  const pieces: string[] = []
-  let isChanged = false
-  for (let start = 0, end = 0; start < text.length; start = end) {
-    end = endOfPiece(text, start, stepLength)
-    const before = text.slice(start, end)
-    const piece = withoutControls(before)
-    isChanged ||= piece !== before
-    pieces.push(piece)
-    yield (stepLength >> 4) + (end - start - piece.length) * 2
-  }
-  return isChanged ? pieces.join('') : text
-}
-
 /**
  * A text in lower case. The Greek final sigma (ς) becomes the ordinary one (σ): `toLowerCase` writes ς at the end of a word, so a
  * search for this word would not find the same letters inside a longer word. The length may differ from the length of the text.
@@ -124,21 +95,14 @@ export class GrowingText {
   }
 }
 
-/** Values that one step checks, and the units of work for each. */
-const valuesPerStep = 200
-const unitsPerValue = 10
-
 /** Replaces each lone surrogate by U+FFFD, in place, in all strings and names of a JSON value. */
-export function* replaceLoneSurrogates(json: object): Steps<void> {
+export function replaceLoneSurrogates(json: object): void {
   const left: object[] = [json]
-  let values = 0
   for (let next = left.pop(); next !== undefined; next = left.pop()) {
     for (const [name, value] of entriesOf(next)) {
-      values += 1
       if (typeof value === 'object' && value !== null) left.push(value)
       const isWhole = `${name}`.isWellFormed() && (typeof value !== 'string' || value.isWellFormed())
       if (!isWhole) mend(next, `${name}`, value)
-      if (values % valuesPerStep === 0) yield valuesPerStep * unitsPerValue
     }
   }
 }

@@ -1,7 +1,6 @@
 import Fastify, { type FastifyRequest } from 'fastify'
 import { readWhole } from '../../src/models/upstream/answer.ts'
 import { UpstreamConnections } from '../../src/models/upstream/connections.ts'
-import { workAtOnce } from '../../src/work.ts'
 
 /*
  * A minimal relay with Fastify that puts a prompt before the messages: `node bench/peers/fastify-relay.ts PORT UPSTREAM`. It
@@ -27,7 +26,7 @@ app.post('/v1/chat/completions', async (request: FastifyRequest<{ Body: Body }>,
   const body = Buffer.concat([opening, Buffer.from(`${own}],${JSON.stringify(rest).slice(1)}`)])
   const headers = { 'content-type': 'application/json' }
   const answer = await connections.post('/v1/chat/completions', headers, body, new AbortController().signal)
-  if (rest.stream !== true) return reply.type('application/json').send(await readWhole(answer, workAtOnce()))
+  if (rest.stream !== true) return reply.type('application/json').send(await readWhole(answer))
   reply.hijack()
   reply.raw.writeHead(200, { 'content-type': 'text/event-stream' })
   for await (const piece of answer) reply.raw.write(piece)

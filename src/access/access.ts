@@ -2,7 +2,6 @@ import type { Actor } from '../audit/record.ts'
 import type { AccountLimits, LimitName, Limits } from '../limit-values.ts'
 import type { Prunable } from '../storage/prune.ts'
 import { controlCharacters, type NameRule, nameProblem } from '../text.ts'
-import type { Work } from '../work.ts'
 import type { ModelList } from './model-lists.ts'
 
 /**
@@ -136,7 +135,7 @@ export interface AccessStore extends Prunable {
    * At most `limit` keys of an account after the key `after`, in the order of `listKeys`. Keys that have ended are included, but
    * their models may be missing.
    */
-  keysAfter(account: number, after: KeyPosition | undefined, limit: number, work: Work): Promise<readonly Key[]>
+  keysAfter(account: number, after: KeyPosition | undefined, limit: number): Promise<readonly Key[]>
   /**
    * Creates a successor of a key. The old key works for `overlapSeconds` more; with 0 it ends immediately. Both keys share their
    * subject of counting. Refuses an unknown key, and several matching keys. With the code `key_ended`, refuses a key that has

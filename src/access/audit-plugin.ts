@@ -1,7 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { AuditRecord, AuditTrail } from '../audit/record.ts'
 import { ApiError } from '../errors.ts'
-import type { WorkOf } from '../http/json.ts'
 import { answers, refusals, security } from '../http/openapi-fields.ts'
 import { ChatError } from '../openai/completion.ts'
 import { AuditList, AuditQuery } from './audit-schemas.ts'
@@ -12,13 +11,12 @@ import { sendPage } from './pages.ts'
 export interface AuditOptions {
   readonly guard: Guard
   readonly audit: AuditTrail
-  readonly workOf: WorkOf
 }
 
 const defaultLimit = 100
 
 /** `GET /audit`. A key with the scope `admin` gets all records. A key with the scope `keys` gets the records of its account. */
-export const auditPlugin: FastifyPluginAsyncTypebox<AuditOptions> = async (app, { guard, audit, workOf }) => {
+export const auditPlugin: FastifyPluginAsyncTypebox<AuditOptions> = async (app, { guard, audit }) => {
   app.get(
     '/audit',
     {
@@ -40,10 +38,9 @@ export const auditPlugin: FastifyPluginAsyncTypebox<AuditOptions> = async (app, 
       const isOperator = scopes.includes('admin')
       if (account !== undefined && !isOperator) throw othersAccounts()
       const scope = isOperator ? { accountName: account } : { accountName: own.name, accountId: own.id }
-      return sendPage<AuditRecord>(request, reply, workOf, {
+      return sendPage<AuditRecord>(reply, {
         limit,
-        read: (last, count, work) =>
-          audit.list({ ...filters, ...(last && { after: last.id }), ...scope, limit: count }, work),
+        read: (last, count) => audit.list({ ...filters, ...(last && { after: last.id }), ...scope, limit: count }),
         bodyOf: (record) => record,
       })
     },

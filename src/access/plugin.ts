@@ -2,7 +2,6 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from '@sinclair/typebox'
 import type { FastifyReply } from 'fastify'
 import { ApiError, invalidField } from '../errors.ts'
-import type { WorkOf } from '../http/json.ts'
 import { answers, refusals, security, type TypedInstance } from '../http/openapi-fields.ts'
 import type { Limits } from '../limit-values.ts'
 import { ChatError } from '../openai/completion.ts'
@@ -37,7 +36,6 @@ import { hasEnded, isPast } from './refusals.ts'
 export interface KeysOptions {
   readonly store: AccessStore
   readonly guard: Guard
-  readonly workOf: WorkOf
   /** The limits of accounts without limits of their own. */
   readonly limits: Limits
 }
@@ -60,7 +58,7 @@ export const keysPlugin: FastifyPluginAsyncTypebox<KeysOptions> = async (app, op
   addKeyRoutes(app, options)
 }
 
-function addListRoutes(app: TypedInstance, { store, guard, workOf, limits: settings }: KeysOptions): void {
+function addListRoutes(app: TypedInstance, { store, guard, limits: settings }: KeysOptions): void {
   const positionOf = async (account: number, id: string | undefined): Promise<KeyPosition | undefined> => {
     if (id === undefined) return undefined
     const key = await store.readKey(id)
@@ -87,9 +85,9 @@ function addListRoutes(app: TypedInstance, { store, guard, workOf, limits: setti
       const { account } = callerOf(request)
       const { limit = maxKeys, after } = request.query
       const start = await positionOf(account.id, after)
-      return sendPage<Key>(request, reply, workOf, {
+      return sendPage<Key>(reply, {
         limit,
-        read: (last, count, work) => store.keysAfter(account.id, last ?? start, count, work),
+        read: (last, count) => store.keysAfter(account.id, last ?? start, count),
         isListed: (key) => !hasEnded(key),
         bodyOf: keyBody,
       })

@@ -5,7 +5,6 @@ import type { PostgresDatabase, Queries, Transaction } from '../storage/postgres
 import { ShortLivedCache } from '../storage/postgres/short-lived-cache.ts'
 import { withoutStandby } from '../storage/postgres/standby.ts'
 import { unixSeconds } from '../time.ts'
-import { readRows, type Work } from '../work.ts'
 import type {
   AccessStore,
   Account,
@@ -158,17 +157,14 @@ export class PostgresAccessStore implements AccessStore {
     })
   }
 
-  async keysAfter(account: number, after: KeyPosition | undefined, limit: number, work: Work): Promise<readonly Key[]> {
+  async keysAfter(account: number, after: KeyPosition | undefined, limit: number): Promise<readonly Key[]> {
     const { created = 0, id = '' } = after ?? {}
     const rows = await this.#database.read(
       (sql) => sql<KeyRow[]>`
         ${sql.unsafe(selectListedKeys)} WHERE keys.account = ${account} AND (keys.created, keys.id) > (${created}, ${id})
         ORDER BY keys.created, keys.id LIMIT ${limit}`,
     )
-    return work.run(
-      'limit',
-      readRows(() => rows, toKey),
-    )
+    return rows.map(toKey)
   }
 
   rotateKey(name: KeyName, overlapSeconds: number, by = commandLine, limit?: number): Promise<NewKey> {

@@ -3,12 +3,10 @@ import { type Actor, type AuditAction, commandLine, serviceActor } from '../audi
 import { type Recorder, withAuditRecords } from '../audit/sqlite.ts'
 import type { AccountLimits } from '../limit-values.ts'
 import type { OutsideChanges } from '../storage/outside-changes.ts'
-import type { PacedWrites } from '../storage/paced-writes.ts'
 import { takeBriefly } from '../storage/prune.ts'
 import { VersionedCache } from '../storage/versioned-cache.ts'
 import { inTransaction } from '../storage/write-lock.ts'
 import { unixSeconds } from '../time.ts'
-import { noAccount, readRows, type Work } from '../work.ts'
 import type {
   AccessStore,
   Account,
@@ -56,11 +54,8 @@ export class SqliteAccessStore implements AccessStore {
   /** Keys by digest and by id. Unknown keys are not cached, because an attacker can invent any number of keys. */
   readonly #cache: VersionedCache<Key>
 
-  readonly #paced: PacedWrites
-
-  constructor(database: Database, changes: OutsideChanges, paced: PacedWrites) {
+  constructor(database: Database, changes: OutsideChanges) {
     this.#database = database
-    this.#paced = paced
     this.#accounts = new SqliteAccounts(database)
     this.#cache = new VersionedCache(changes)
     this.#keyByDigest = database.prepare(`${selectKeys} WHERE keys.digest = ?`)
@@ -93,7 +88,7 @@ export class SqliteAccessStore implements AccessStore {
     models?: ModelList | null,
     by = commandLine,
   ): Promise<Account> {
-    return this.#change(by, (record) => {
+    return this.#change((record) => {
       const account = this.#accounts.create(name, limits, models)
       record(by, accountEntry('account.created', account))
       return account
@@ -102,7 +97,7 @@ export class SqliteAccessStore implements AccessStore {
 
   async createFirstAccount(request: KeyRequest, by = serviceActor()): Promise<NewKey | null> {
     // One transaction creates the account and its key. Of several processes that start at the same time, only one creates them.
-    return this.#change(by, (record) => {
+    return this.#change((record) => {
       if (this.#accounts.list().length > 0) return null
       record(by, accountEntry('account.created', this.#accounts.create(request.account)))
       const made = this.#createKey(request)
@@ -116,14 +111,14 @@ export class SqliteAccessStore implements AccessStore {
   }
 
   async suspendAccount(name: string, by = commandLine): Promise<Account> {
-    return this.#changeWithAdminLeft(by, (record) => {
+    return this.#changeWithAdminLeft((record) => {
       const before = this.#accounts.named(name)
       return recordChange('account.suspended', before, this.#accounts.suspend(name), record, by)
     })
   }
 
   async resumeAccount(name: string, by = commandLine): Promise<Account> {
-    return this.#change(by, (record) => {
+    return this.#change((record) => {
       const before = this.#accounts.named(name)
       return recordChange('account.resumed', before, this.#accounts.resume(name), record, by)
     })
@@ -135,7 +130,7 @@ export class SqliteAccessStore implements AccessStore {
     models?: ModelList | null,
     by = commandLine,
   ): Promise<Account> {
-    return this.#change(by, (record) => {
+    return this.#change((record) => {
       const before = this.#accounts.named(name)
       return recordChange('account.limited', before, this.#accounts.limit(name, changes, models), record, by)
     })
@@ -153,7 +148,7 @@ export class SqliteAccessStore implements AccessStore {
     removeAccountData: (account: number) => boolean,
     by = commandLine,
   ): Promise<boolean> {
-    return this.#changeWithAdminLeft(by, (record) => {
+    return this.#changeWithAdminLeft((record) => {
       const account = this.#accounts.named(name)
       if (!removeAccountData(account.id)) return false
       this.#accounts.remove(account)
@@ -163,7 +158,7 @@ export class SqliteAccessStore implements AccessStore {
   }
 
   async createKey(request: KeyRequest, by = commandLine, limit?: number): Promise<NewKey> {
-    return this.#change(by, (record) => {
+    return this.#change((record) => {
       this.#checkLimit(limit, this.#accounts.named(request.account).id)
       const maker = request.madeBy === undefined ? null : makerFrom(this.#keyWithId(request.madeBy))
       const made = this.#createKey(request, { maker })
@@ -182,17 +177,14 @@ export class SqliteAccessStore implements AccessStore {
       .map(toKey)
   }
 
-  async keysAfter(account: number, after: KeyPosition | undefined, limit: number, work: Work): Promise<readonly Key[]> {
+  async keysAfter(account: number, after: KeyPosition | undefined, limit: number): Promise<readonly Key[]> {
     const { created = 0, id = '' } = after ?? {}
     const values = { account, created, id, limit, now: unixSeconds() }
-    return work.run(
-      'limit',
-      readRows(() => this.#keysAfter.all(values), toKey),
-    )
+    return this.#keysAfter.all(values).map(toKey)
   }
 
   async rotateKey(name: KeyName, overlapSeconds: number, by = commandLine, limit?: number): Promise<NewKey> {
-    return this.#changeWithAdminLeft(by, (record) => {
+    return this.#changeWithAdminLeft((record) => {
       const before = this.#found(name)
       const { old, successor } = rotated(before, overlapSeconds, unixSeconds())
       if (overlapSeconds > 0) this.#checkLimit(limit, before.account.id)
@@ -204,7 +196,7 @@ export class SqliteAccessStore implements AccessStore {
   }
 
   async revokeKey(name: KeyName, by = commandLine): Promise<Key> {
-    return this.#changeWithAdminLeft(by, (record) => {
+    return this.#changeWithAdminLeft((record) => {
       const before = this.#found(name)
       const key = this.#setRevoked(revoked(before, unixSeconds()))
       record(by, keyChange('key.revoked', before, key))
@@ -213,7 +205,7 @@ export class SqliteAccessStore implements AccessStore {
   }
 
   async limitKey(name: KeyName, changes: LimitChanges, models?: ModelList | null, by = commandLine): Promise<Key> {
-    return this.#change(by, (record) => {
+    return this.#change((record) => {
       const before = this.#found(name)
       const key = withModels(limitedKey(before, changes), models)
       this.#database
@@ -257,11 +249,11 @@ export class SqliteAccessStore implements AccessStore {
     // If there is nothing to remove, the write lock is not taken.
     if (!this.#endedKey.get(before)) return 0
     const remove = (most: number) => this.#removeEnded.run(before, most).changes
-    return this.#paced.run(noAccount, () => inTransaction(this.#database, () => takeBriefly(max, remove)))
+    return inTransaction(this.#database, () => takeBriefly(max, remove))
   }
 
   async takeNotices(): Promise<readonly string[]> {
-    return this.#change(serviceActor(), () => {
+    return this.#change(() => {
       const notices = this.#database.prepare<[], string>('SELECT text FROM notices ORDER BY id').pluck().all()
       this.#database.exec('DELETE FROM notices')
       return notices
@@ -271,7 +263,7 @@ export class SqliteAccessStore implements AccessStore {
   async noteUses(uses: ReadonlyMap<string, number>): Promise<void> {
     // The cache is not emptied: no reader of the cache uses the last use of a key.
     const note = () => uses.forEach((moment, id) => void this.#noteUse.run(moment, id))
-    await this.#paced.run(noAccount, () => inTransaction(this.#database, note))
+    inTransaction(this.#database, note)
   }
 
   #count(account: number, enough = -1): number {
@@ -329,20 +321,18 @@ export class SqliteAccessStore implements AccessStore {
     return key
   }
 
-  /** Runs a change in one transaction, in the share of work of the author's account, and empties the cache afterwards. */
-  #change<T>(by: Actor, change: (record: Recorder) => T): Promise<T> {
-    return this.#paced.run(this.#accounts.idOf(by.account) ?? noAccount, () => {
-      try {
-        return withAuditRecords(this.#database, change)
-      } finally {
-        this.#cache.forget()
-      }
-    })
+  /** Runs a change in one transaction, and empties the cache afterwards. */
+  #change<T>(change: (record: Recorder) => T): T {
+    try {
+      return withAuditRecords(this.#database, change)
+    } finally {
+      this.#cache.forget()
+    }
   }
 
   /** Runs a change, and refuses it if no working key of the scope `admin` is left after it. */
-  #changeWithAdminLeft<T>(by: Actor, change: (record: Recorder) => T): Promise<T> {
-    return this.#change(by, (record) => {
+  #changeWithAdminLeft<T>(change: (record: Recorder) => T): T {
+    return this.#change((record) => {
       const hadAdmin = this.#accounts.hasAdmin()
       const result = change(record)
       checkAdminIsLeft(hadAdmin, this.#accounts.hasAdmin())

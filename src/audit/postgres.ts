@@ -1,7 +1,6 @@
 import type { PostgresDatabase, Queries, Transaction } from '../storage/postgres/database.ts'
 import { escapeNul, unescapeNul } from '../storage/postgres/texts.ts'
 import { dayOf } from '../time.ts'
-import { readRows, type Work, workAtOnce } from '../work.ts'
 import {
   type Actor,
   type AuditEntry,
@@ -78,7 +77,7 @@ export class PostgresAuditTrail implements AuditTrail {
     this.#database = database
   }
 
-  async list(question: AuditQuestion, work: Work = workAtOnce()): Promise<readonly AuditRecord[]> {
+  async list(question: AuditQuestion): Promise<readonly AuditRecord[]> {
     const { after, limit } = question
     const rows = await this.#database.read(async (sql) => {
       const filter = conditions(sql, question)
@@ -91,10 +90,7 @@ export class PostgresAuditTrail implements AuditTrail {
         SELECT ${sql.unsafe(auditColumns)} FROM audit_records WHERE seq > ${last.seq} ${filter} ORDER BY seq LIMIT ${limit}`
     })
     const toUnescaped = (row: AuditRow) => toRecord({ ...row, target: row.target && unescapeNul(row.target) })
-    return await work.run(
-      'limit',
-      readRows(() => rows, toUnescaped),
-    )
+    return rows.map(toUnescaped)
   }
 
   async record(by: Actor, entry: AuditEntry): Promise<void> {

@@ -2,7 +2,6 @@ import { ApiError } from '../errors.ts'
 import { valueIn } from '../fields.ts'
 import type { Prunable } from '../storage/prune.ts'
 import { unixSeconds } from '../time.ts'
-import type { Work } from '../work.ts'
 
 /** The actions of audit records. Operators see these names. */
 export const auditActions = [
@@ -117,7 +116,7 @@ export interface AuditTrail extends Prunable {
    * @param work the work of the request; by default all records are read without interruption
    * @throws ApiError 400 when `after` is not the id of a record that matches the filters
    */
-  list(question: AuditQuestion, work?: Work): Promise<readonly AuditRecord[]>
+  list(question: AuditQuestion): Promise<readonly AuditRecord[]>
   /** Writes the audit record of a change that is not made in the database, such as a reload of `models.json`. */
   record(by: Actor, entry: AuditEntry): Promise<void>
 }

@@ -1,25 +1,28 @@
 import { Type } from '@sinclair/typebox'
 import { callerOf } from '../access/guard.ts'
-import { freeBytes } from '../bytes.ts'
+import { bufferOf } from '../bytes.ts'
 import { matchesTag } from '../http/etag.ts'
 import { answers, refusals, security, type TypedInstance } from '../http/openapi-fields.ts'
 import { ChatError } from '../openai/completion.ts'
-import type { Work } from '../work.ts'
-import { readSource, sendBytes, toRead } from './card-replies.ts'
-import type { OnMemory } from './cards/inflate.ts'
-import type { CardSource } from './cards/source.ts'
-import type { CardFile, OpenFiles } from './open-files.ts'
+import { readSource, replyJobs, toRead } from './card-replies.ts'
+import type { Avatar } from './cards/avatar.ts'
+import { DigestCache } from './library/digest-cache.ts'
+import { cardJobs } from './library/lazy-jobs.ts'
 import type { CharactersOptions } from './upload-routes.ts'
 
 /** Content types of avatars. */
 const pictureTypes = ['image/png', 'image/jpeg', 'image/webp', 'image/gif']
 const picture = (type: string) => Type.Unsafe<Buffer>({ type: 'string', contentMediaType: type })
 
+/** The most bytes of the pictures in the cache. */
+const cacheBytes = 16 * 1024 ** 2
+
 /** Registers `GET /:name/avatar`: a character's picture, for every key that can list the character. */
 export function avatarRoute(
   app: TypedInstance,
-  { library, workOf, openFiles }: Pick<CharactersOptions, 'library' | 'workOf'> & { readonly openFiles: OpenFiles },
+  { library, workOf, inFlight }: Pick<CharactersOptions, 'library' | 'workOf' | 'inFlight'>,
 ): void {
+  const avatars = new DigestCache<Avatar>(cacheBytes, ({ bytes }) => bytes.length)
   app.get(
     '/:name/avatar',
     {
@@ -55,23 +58,17 @@ export function avatarRoute(
       // A client with the current tag has the picture already. `*` stands for any picture, so `*` is checked after the
       // picture is made: the character may have none.
       if (known?.trim() !== '*' && matchesTag(known, tag)) return unchanged()
-      const size = await found.size()
-      const file = await openFiles.open(reply.raw, account, tag, size, async (signal, onMemory) => {
-        const work = workOf(request, signal)
-        return await makeAvatar(await readSource(library, account, found, work, onMemory), work, onMemory)
-      })
+      const make = async () =>
+        inFlight.during(account, await found.size(), async () => {
+          const source = await readSource(library, account, found)
+          const [{ runOnCard }, { avatarJob }] = await Promise.all([cardJobs(), replyJobs()])
+          // Several requests may wait for the picture, so it is made even if this client leaves.
+          const work = workOf(request, new AbortController().signal)
+          return await runOnCard(work, 'name', avatarJob, source, source)
+        })
+      const { type, bytes } = await avatars.get(account, found.digest, make)
       if (matchesTag(known, tag)) return unchanged()
-      return sendBytes(reply.header('etag', `"${tag}"`).type(file.type ?? 'application/octet-stream'), file.bytes)
+      return reply.header('etag', `"${tag}"`).type(type).send(bufferOf(bytes))
     },
   )
-}
-
-/** Makes a card's avatar, and frees the memory of the source. @throws ApiError 404 if the card has no usable picture */
-async function makeAvatar(source: CardSource, work: Work, onMemory: OnMemory): Promise<CardFile> {
-  const { avatarSteps } = await import('./cards/avatar.ts')
-  try {
-    return { ...(await work.run('name', avatarSteps(source, onMemory))), losses: [] }
-  } finally {
-    freeBytes(source.bytes)
-  }
 }

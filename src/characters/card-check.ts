@@ -1,6 +1,5 @@
 import { type Fields, valueIn } from '../fields.ts'
 import { printable } from '../print.ts'
-import { workAtOnce } from '../work.ts'
 import { readWholeFile } from './card-import.ts'
 import { testsOf } from './cards/card-tests.ts'
 import { CappedList, type CardSummary, describeCard } from './cards/description.ts'
@@ -72,7 +71,7 @@ function documentIn(bytes: Buffer): Fields | undefined {
 function checkCard(file: string, bytes: Buffer): FileCheck {
   const { card, digest, source, notes } = readCardBytes(bytes)
   const { tests, faults } = testsOf(source.document)
-  const { warnings, ...contents } = workAtOnce().run('character', describeCard(card, source, notes))
+  const { warnings, ...contents } = describeCard(card, source, notes)
   return {
     file,
     kind: 'card',
@@ -88,8 +87,7 @@ function checkCard(file: string, bytes: Buffer): FileCheck {
 
 function checkLorebook(file: string, document: Fields): FileCheck {
   const notes = emptyNotes()
-  const work = workAtOnce()
-  const { name, written, ...reports } = work.run('lorebook', checkSteps(document, notes))
+  const { name, written, ...reports } = readBook(document, notes)
   const contents = {
     lore_entries: written,
     regexes: notes.patterns.compiled,
@@ -101,12 +99,12 @@ function checkLorebook(file: string, document: Fields): FileCheck {
   return { ...nothing, file, kind: 'lorebook', container: 'json', name, contents, warnings, error: null }
 }
 
-function* checkSteps(document: Fields, notes: ReadingNotes) {
+function readBook(document: Fields, notes: ReadingNotes) {
   const fields = bookFields(document)
-  const book = yield* readLorebook(document, notes)
+  const book = readLorebook(document, notes)
   const [neverFired, warnings] = [new CappedList(), new CappedList()]
-  yield* neverFiring(fields, book, (entry) => neverFired.add(entry))
-  if (!isWorldFile(fields)) yield* reportBook(fields, 'The book', (sentence) => warnings.add(sentence))
+  neverFiring(fields, book, (entry) => neverFired.add(entry))
+  if (!isWorldFile(fields)) reportBook(fields, 'The book', (sentence) => warnings.add(sentence))
   return { name: book.name, written: book.written, neverFired: neverFired.list, warnings: warnings.list }
 }
 

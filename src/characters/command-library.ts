@@ -1,7 +1,6 @@
 import { join } from 'node:path'
 import { type AccessStores, findAccount } from '../access/access.ts'
 import type { Config } from '../config.ts'
-import { workAtOnce } from '../work.ts'
 import { type CardSource, readCardSource } from './cards/source.ts'
 import { type Character, type CharacterStore, shownDigest } from './library/character.ts'
 import { type CharacterLibrary, createLibrary } from './library/library.ts'
@@ -39,7 +38,7 @@ export class CommandLibrary {
   /** Finds a character, and reads its source. @throws ApiError 404 if there is no character of this name */
   async find(name: string): Promise<SourcedCharacter> {
     const character = await this.library.resolve(this.account, name)
-    const bytes = character && (await this.library.source(this.account, character, workAtOnce()))
+    const bytes = character && (await this.library.source(this.account, character))
     if (!character || !bytes) throw await this.library.unknown(this.account, name)
     return { ...character, source: readCardSource(bytes) }
   }

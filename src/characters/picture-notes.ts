@@ -1,9 +1,8 @@
-import { freeBytes } from '../bytes.ts'
 import { type Clock, pause } from '../clock.ts'
-import type { CountedWork } from '../http/bytes-in-flight.ts'
-import type { Work } from '../work.ts'
-import { CardError } from './documents/card-error.ts'
+import { ApiError } from '../errors.ts'
+import type { Work } from '../work/work.ts'
 import type { CharacterKey, CharacterStore, VersionKey } from './library/character.ts'
+import { cardJobs } from './library/lazy-jobs.ts'
 import { wholeOf } from './library/source-bytes.ts'
 
 /** Milliseconds from the start until the first page, and between two pages. */
@@ -16,10 +15,10 @@ const pageLength = 50
 export interface PictureNotesOptions {
   readonly store: Pick<CharacterStore, 'page' | 'source' | 'noteAbout'>
   readonly clock: Clock
-  /** The scheduler of the work to read cards, by account. */
+  /** Opens the work to read cards, by account. */
   readonly workOf: (account: number) => Work
-  /** Runs `use` while a card's bytes are counted as in flight. */
-  readonly during: <T>(account: number, bytes: number, use: CountedWork<T>) => Promise<T>
+  /** Runs `read` while a card's bytes are counted as in flight. */
+  readonly during: <T>(account: number, bytes: number, read: () => Promise<T>) => Promise<T>
   readonly onFailure: (error: unknown) => void
 }
 
@@ -75,18 +74,17 @@ async function hasPicture(
 ): Promise<boolean | undefined> {
   const source = await store.source(account, name, digest)
   if (!source) return undefined
-  const { cardSteps } = await import('./library/card-bytes.ts')
-  return during(account, source.length, async (onMemory) => {
+  const { runOnCard, uploadJob } = await cardJobs()
+  return during(account, source.length, async () => {
     const bytes = await wholeOf(source)
     if (!bytes) return undefined
     try {
-      const { about } = await workOf(account).run('character', cardSteps(bytes, onMemory))
+      const { about } = await runOnCard(workOf(account), 'character', uploadJob, bytes, bytes)
       return about.avatar
     } catch (error) {
-      if (error instanceof CardError) return false
+      // A refusal of the card comes from a worker as a plain `ApiError`.
+      if (error instanceof ApiError && error.status < 500) return false
       throw error
-    } finally {
-      freeBytes(bytes)
     }
   })
 }

@@ -3,7 +3,7 @@ import { pruneOnce } from '../storage/prune.ts'
 import { unixSeconds } from '../time.ts'
 import type { CharacterStore } from './library/character.ts'
 
-/* How both databases store large cards: docs/decisions/0023-bytes-in-flight.md. */
+/* How both databases store large cards: docs/decisions/0030-plain-code-and-workers.md. */
 
 /** The most bytes of a card that is stored as one value in its row. A larger card is stored in pieces of this size. */
 export const pieceBytes = 256 * 1024

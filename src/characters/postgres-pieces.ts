@@ -11,7 +11,7 @@ const maxParallelWrites = 3
 
 /**
  * The pieces of large cards in PostgreSQL. Each piece is written in its own transaction. Pieces are sent and read as base64: the
- * driver would send bytes as hexadecimal text, which makes more garbage (docs/decisions/0023-bytes-in-flight.md).
+ * driver would send bytes as hexadecimal text, which makes more garbage (docs/decisions/0030-plain-code-and-workers.md).
  */
 export class PostgresPieces {
   readonly #database: PostgresDatabase

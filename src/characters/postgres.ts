@@ -3,7 +3,6 @@ import { commandLine, serviceActor } from '../audit/record.ts'
 import type { PostgresDatabase, Transaction } from '../storage/postgres/database.ts'
 import { escapeNul, unescapeNul } from '../storage/postgres/texts.ts'
 import { unixSeconds } from '../time.ts'
-import { readRows, type Work } from '../work.ts'
 import type { CardAbout } from './cards/summary.ts'
 import {
   type CharacterKey,
@@ -137,16 +136,13 @@ export class PostgresCharacterStore implements CharacterStore {
     return row && toSource(row, (upload) => this.#pieces.read(upload))
   }
 
-  async list(account: number, after: string, limit: number, work: Work): Promise<readonly StoredCharacter[]> {
+  async list(account: number, after: string, limit: number): Promise<readonly StoredCharacter[]> {
     const rows = await this.#database.read(
       (sql) => sql<CharacterRow[]>`
         SELECT name, digest, about, created, updated FROM characters WHERE account = ${account} AND name > ${after === '' ? '' : escapeNul(after)}
         ORDER BY name LIMIT ${limit}`,
     )
-    return await work.run(
-      'tag',
-      readRows(() => rows, toNamed),
-    )
+    return rows.map(toNamed)
   }
 
   async remove(account: number, name: string, by = commandLine): Promise<boolean> {

@@ -47,14 +47,14 @@ export class SqlitePieces {
    * abandoned.
    * @throws the errors of `write`, ApiError 507 if the disk is full, and 503 if the pieces were removed meanwhile
    */
-  async withPieces<T>(source: Buffer, write: (upload: string) => Promise<T>): Promise<T> {
+  async withPieces<T>(source: Buffer, write: (upload: string) => T): Promise<T> {
     const upload = randomUUID()
     await this.#queue.run(() => this.#commit.run(() => this.#insertUpload.run(upload, unixSeconds(), source.length)))
     try {
       for (let place = 0; place < countPieces(source.length); place++) {
         await this.#queue.run(() => this.#commit.run(() => this.#write(upload, place, pieceAt(source, place))))
       }
-      return await write(upload)
+      return write(upload)
     } finally {
       // If this fails, unassigned pieces are removed after an hour.
       await this.#commit.run(() => this.#abandon.run(upload)).catch(() => undefined)

@@ -2,12 +2,10 @@ import type { Database, Statement } from 'better-sqlite3'
 import { type Actor, commandLine, serviceActor } from '../audit/record.ts'
 import { type Recorder, withAuditRecords } from '../audit/sqlite.ts'
 import type { OutsideChanges } from '../storage/outside-changes.ts'
-import { PacedWrites } from '../storage/paced-writes.ts'
 import { VersionedCache } from '../storage/versioned-cache.ts'
 import { withWriteErrors } from '../storage/write-error.ts'
 import { inTransaction } from '../storage/write-lock.ts'
 import { unixSeconds } from '../time.ts'
-import { noAccount, readRows, type Work } from '../work.ts'
 import type { CardAbout } from './cards/summary.ts'
 import {
   type CharacterKey,
@@ -50,11 +48,8 @@ export class SqliteCharacterStore implements CharacterStore {
   /** Results of `find`, also negative results: each chat request calls `find`, and usually the character is not an upload. */
   readonly #findCache: VersionedCache<StoredCharacter | null>
 
-  readonly #paced: PacedWrites
-
-  constructor(database: Database, changes: OutsideChanges, paced = new PacedWrites()) {
+  constructor(database: Database, changes: OutsideChanges) {
     this.#database = database
-    this.#paced = paced
     this.#findCache = new VersionedCache(changes)
     this.#pieces = new SqlitePieces(database)
     this.#versionTable = new SqliteVersions(database, this.#pieces)
@@ -132,11 +127,8 @@ export class SqliteCharacterStore implements CharacterStore {
     return row && toSource(row, (upload) => this.#pieces.read(upload))
   }
 
-  async list(account: number, after: string, limit: number, work: Work): Promise<readonly StoredCharacter[]> {
-    return work.run(
-      'tag',
-      readRows(() => this.#list.all(account, after, limit), toCharacter),
-    )
+  async list(account: number, after: string, limit: number): Promise<readonly StoredCharacter[]> {
+    return this.#list.all(account, after, limit).map(toCharacter)
   }
 
   async remove(account: number, name: string, by = commandLine): Promise<boolean> {
@@ -154,7 +146,7 @@ export class SqliteCharacterStore implements CharacterStore {
       return true
     }
     for (;;) {
-      const isRemoved = await this.#change(account, removePart)
+      const isRemoved = await this.#change(removePart)
       if (isRemoved !== undefined) return isRemoved
     }
   }
@@ -163,7 +155,7 @@ export class SqliteCharacterStore implements CharacterStore {
     const note = () => {
       for (const version of versions) this.#versionTable.noteUse(version, moment)
     }
-    await this.#paced.run(noAccount, () => withWriteErrors(() => inTransaction(this.#database, note)))
+    withWriteErrors(() => inTransaction(this.#database, note))
   }
 
   async purge(after: CharacterKey | null, usedSince: number, by = serviceActor()): Promise<PurgeStep> {
@@ -193,8 +185,8 @@ export class SqliteCharacterStore implements CharacterStore {
     mayReplace: boolean,
   ): Promise<boolean> {
     const { name, digest, about, source } = character
-    const write = (upload: string | null): Promise<boolean> =>
-      this.#change(account, (record) => {
+    const write = (upload: string | null): boolean =>
+      this.#change((record) => {
         const { before } = this.#check(account, character, limits, mayReplace)
         const now = unixSeconds()
         if (before !== null) this.#update.run(digest, JSON.stringify(about), now, account, name)
@@ -206,15 +198,13 @@ export class SqliteCharacterStore implements CharacterStore {
       })
     // This check comes before the first piece, so that an account at its limit writes no pieces.
     const inPieces = isLarge(source) && this.#check(account, character, limits, mayReplace).isAdded
-    return inPieces ? await this.#pieces.withPieces(source, write) : await write(null)
+    return inPieces ? await this.#pieces.withPieces(source, write) : write(null)
   }
 
   /** Runs a change in one transaction, and empties the cache. */
-  #change<T>(account: number, change: (record: Recorder) => T): Promise<T> {
-    return this.#paced.run(account, () => {
-      this.#findCache.forget()
-      return withAuditRecords(this.#database, change)
-    })
+  #change<T>(change: (record: Recorder) => T): T {
+    this.#findCache.forget()
+    return withAuditRecords(this.#database, change)
   }
 
   /**

@@ -1,10 +1,9 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from '@sinclair/typebox'
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyRequest } from 'fastify'
 import { actorOf } from '../access/actor.ts'
 import { callerOf, type Guard, requireScope } from '../access/guard.ts'
 import { charactersAllowed } from '../access/limits-in-force.ts'
-import { freeBytes } from '../bytes.ts'
 import { ApiError, invalidField } from '../errors.ts'
 import type { BytesInFlight } from '../http/bytes-in-flight.ts'
 import type { WorkOf } from '../http/json.ts'
@@ -12,8 +11,10 @@ import { answers, refusals, security } from '../http/openapi-fields.ts'
 import { whileConnected } from '../http/while-connected.ts'
 import type { Limits } from '../limit-values.ts'
 import { ChatError } from '../openai/completion.ts'
-import type { ReadCard } from './library/card-bytes.ts'
+import type { Job } from '../work/job.ts'
+import type { UploadedCard } from './library/card-jobs.ts'
 import { type CharacterStore, characterNameProblem, shownDigest } from './library/character.ts'
+import { cardJobs } from './library/lazy-jobs.ts'
 import type { CharacterLibrary } from './library/library.ts'
 import { CharacterPath, CharacterSummary, cardBody, UploadQuery } from './schemas.ts'
 
@@ -67,14 +68,13 @@ export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async 
       },
     },
     async (request, reply) => {
-      const { nameOf } = await import('./library/card-bytes.ts')
-      const read = await readUpload(request, reply, options)
-      const name = nameOf(read)
-      if (request.query.dry_run === 'true') return await summaryBody(name, read, request, workOf)
+      const { namedUploadJob } = await cardJobs()
+      const read = await readUpload(request, namedUploadJob, workOf)
+      if (request.query.dry_run === 'true') return summaryBody(read.name, read)
       const allowed = charactersAllowed(callerOf(request), limits)
-      await whileCounted(request, store.create(accountOf(request), toStore(name, read), allowed, by(request)))
-      reply.code(201).header('location', pathOf(name))
-      return await summaryBody(name, read, request, workOf)
+      await whileCounted(request, store.create(accountOf(request), toStore(read.name, read), allowed, by(request)))
+      reply.code(201).header('location', pathOf(read.name))
+      return summaryBody(read.name, read)
     },
   )
 
@@ -98,12 +98,13 @@ export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async 
     },
     async (request, reply) => {
       const name = readName(request.params.name)
-      const read = await readUpload(request, reply, options)
-      if (request.query.dry_run === 'true') return await summaryBody(name, read, request, workOf)
+      const { uploadJob } = await cardJobs()
+      const read = await readUpload(request, uploadJob, workOf)
+      if (request.query.dry_run === 'true') return summaryBody(name, read)
       const allowed = charactersAllowed(callerOf(request), limits)
       const putting = store.put(accountOf(request), toStore(name, read), allowed, by(request))
       if (await whileCounted(request, putting)) reply.code(201).header('location', pathOf(name))
-      return await summaryBody(name, read, request, workOf)
+      return summaryBody(name, read)
     },
   )
 
@@ -161,30 +162,18 @@ async function whyNotRemoved(library: CharacterLibrary, account: number, name: s
   )
 }
 
-/**
- * Opens the count of a small body, which has none. When the body is unpacked, its content may be large, and counts until the reply
- * is over.
- */
-function countUnpacked(request: FastifyRequest, { raw }: FastifyReply, inFlight: BytesInFlight): void {
-  if (request.held) return
-  const held = inFlight.open(accountOf(request))
-  if (raw.destroyed) held.release()
-  else raw.once('close', () => held.release())
-  request.held = held
-}
-
-async function readUpload(
+/** What a job reads of an uploaded card, and the card's bytes. */
+async function readUpload<T extends UploadedCard>(
   request: FastifyRequest,
-  reply: FastifyReply,
-  { inFlight, workOf }: CharactersOptions,
-): Promise<ReadCard> {
-  countUnpacked(request, reply, inFlight)
-  const { cardSteps } = await import('./library/card-bytes.ts')
-  const bytes = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
-  const steps = cardSteps(bytes, (unpacked, values) => {
-    request.held?.setWorkedOn(Math.max(bytes.length, unpacked), values)
-  })
-  return await whileConnected(request, (signal) => workOf(request, signal).run('card', steps))
+  job: Job<Uint8Array, T>,
+  workOf: WorkOf,
+): Promise<T & { readonly source: Buffer }> {
+  const { runOnCard } = await cardJobs()
+  const source = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
+  const read = await whileConnected(request, (signal) =>
+    runOnCard(workOf(request, signal), 'card', job, source, source),
+  )
+  return { ...read, source }
 }
 
 /** Keeps a card's bytes counted as in flight until they are written, even if the client disconnects. */
@@ -192,21 +181,11 @@ function whileCounted<T>(request: FastifyRequest, writing: Promise<T>): Promise<
   return request.held?.during(writing) ?? writing
 }
 
-function toStore(name: string, { digest, source, about }: ReadCard) {
-  return { name, digest, source: source.bytes, about }
+function toStore(name: string, { digest, source, about }: UploadedCard & { readonly source: Buffer }) {
+  return { name, digest, source, about }
 }
 
-/** The summary of an uploaded card. Frees the memory of the card's bytes, which are stored by now, or not needed in a dry run. */
-async function summaryBody(
-  name: string,
-  { digest, card, source, notes }: ReadCard,
-  request: FastifyRequest,
-  workOf: WorkOf,
-) {
-  const { describeCard } = await import('./cards/description.ts')
-  freeBytes(source.bytes)
-  const steps = describeCard(card, source, notes)
-  const summary = await whileConnected(request, (signal) => workOf(request, signal).run('card', steps))
+function summaryBody(name: string, { digest, summary }: UploadedCard) {
   return { object: 'character', name, digest: shownDigest(digest), ...summary }
 }
 

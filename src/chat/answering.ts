@@ -1,10 +1,9 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { callerOf } from '../access/guard.ts'
 import { hasModelList } from '../access/model-lists.ts'
-import { joinBytes } from '../bytes.ts'
 import type { Persona } from '../characters/prompt/settings.ts'
 import { ApiError, toApiError } from '../errors.ts'
-import { jsonReply } from '../json-writer.ts'
+import { hasLargeBody } from '../http/json.ts'
 import { promptEstimate, replyEstimate } from '../limits/estimate.ts'
 import { UpstreamReason } from '../models/reason.ts'
 import type { Candidate } from '../models/routing/candidate.ts'
@@ -15,7 +14,7 @@ import type { CompletionRequest } from '../openai/completion-request.ts'
 import { recordedReason } from '../openai/finish-reasons.ts'
 import type { MeteredRequest, Metering } from '../usage/metered-request.ts'
 import { type End, Outcome } from '../usage/outcome.ts'
-import type { Work } from '../work.ts'
+import type { Work } from '../work/work.ts'
 import type { OpenReplies } from './open-replies.ts'
 import type { ChatOptions } from './options.ts'
 import type { ReplyFormat } from './reply-format.ts'
@@ -75,15 +74,16 @@ async function answerAs(
     isRewritten: format.isRewritten,
     onSent: (isSent: boolean) => outcome.noteSent(isSent),
     hasModelList: hasModelList(callerOf(request)),
+    isLarge: hasLargeBody(request),
   }
-  const texts = await requestTextsOf(request, body, resolved, work)
+  const texts = requestTextsOf(request, body, resolved)
   const sources = { settings: options.prompt, worldBooks: options.library.worldBooks, texts }
   const composer = new composing.RequestComposer(body, persona, sources, work, more, format)
   const turn: Turn = { request, reply, body, format, persona, route, composer, work, outcome, signal }
   let metered: MeteredRequest | undefined
   try {
     metered = await enter(turn, options.metering)
-    if (body.stream === true && format.prepare) await work.run('messages', format.prepare())
+    if (body.stream === true) format.prepare?.()
     reply.headers(metered.headers)
     if (!streaming || body.stream !== true) return await sendWhole(turn, metered)
     await sendStream(turn, metered, streaming, options)
@@ -119,7 +119,7 @@ interface Turn {
 async function enter(turn: Turn, metering: Metering): Promise<MeteredRequest> {
   const { request, body, persona, route, composer, outcome, signal } = turn
   const candidate = await route.findFirstUsable(composer.requestFor, signal)
-  const { request: asked, bounds } = await composer.composedFor(candidate)
+  const { request: asked, size, bounds } = await composer.composedFor(candidate)
   // The closures below stay in memory until the reply is over. So they use only the body, and not the whole composed request.
   const { body: prompt } = asked
   const toMeter = {
@@ -127,7 +127,7 @@ async function enter(turn: Turn, metering: Metering): Promise<MeteredRequest> {
     key: callerOf(request),
     model: body.model,
     character: personaName(persona),
-    promptTokens: () => promptEstimate(prompt),
+    promptTokens: () => promptEstimate(prompt, size),
     replyTokens: () => replyEstimate(bounds),
   }
   return metering.enter(toMeter, outcome)
@@ -148,8 +148,7 @@ async function sendWhole(turn: Turn, metered: MeteredRequest): Promise<FastifyRe
   const truncated = looking && (await looking)
   if (truncated) reply.header('x-upstream-truncated', truncated)
   const whole = format.whole(answer, usage)
-  const steps = Array.isArray(whole) ? joinBytes(whole) : jsonReply(whole)
-  const json = Buffer.isBuffer(whole) ? whole : await work.run('messages', steps)
+  const json = Array.isArray(whole) ? Buffer.concat(whole) : Buffer.isBuffer(whole) ? whole : JSON.stringify(whole)
   await metered.end(recordedReason(choices[0]?.finish_reason))
   return reply.type('application/json; charset=utf-8').send(json)
 }

@@ -1,13 +1,13 @@
 import { type CardTest, faultsOf, testsOf } from '../characters/cards/card-tests.ts'
 import type { SourcedCharacter } from '../characters/command-library.ts'
-import type { Lorebook } from '../characters/lore/lorebook.ts'
+import type { KeptBook } from '../characters/lore/kept-book.ts'
 import { defaultUserName, type Persona, promptSettings } from '../characters/prompt/settings.ts'
 import type { Config } from '../config.ts'
 import { toApiError } from '../errors.ts'
 import type { ModelRegistry } from '../models/registry.ts'
 import { checkMessages } from '../openai/messages.ts'
 import { printable } from '../print.ts'
-import { workAtOnce } from '../work.ts'
+import { workAtOnce } from '../work/work.ts'
 import type { PromptSources } from './request-composer.ts'
 
 /** The result of one test. */
@@ -29,7 +29,7 @@ export async function runCardTests(
   character: SourcedCharacter,
   model: string,
   config: Config,
-  worldBooks: readonly Lorebook[],
+  worldBooks: readonly KeptBook[],
 ): Promise<readonly CardTestResult[]> {
   const { tests, faults } = testsOf(character.source.document)
   if (faults.length > 0) throw new Error(faults.join('\n'))

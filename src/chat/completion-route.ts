@@ -1,6 +1,6 @@
 import { answers, refusals, security, type TypedInstance } from '../http/openapi-fields.ts'
 import { ChatError, Completion } from '../openai/completion.ts'
-import { CompletionRequest, passesChatNumbers } from '../openai/completion-request.ts'
+import { CompletionRequest, chatNumbers } from '../openai/completion-request.ts'
 import { answer } from './answering.ts'
 import type { OpenReplies } from './open-replies.ts'
 import type { ChatOptions } from './options.ts'
@@ -12,7 +12,7 @@ export function completionRoute(app: TypedInstance, options: ChatOptions, replie
     '/chat/completions',
     {
       bodyLimit: options.bodyLimit,
-      config: { keepsNumbersOf: passesChatNumbers },
+      config: { numbersRead: chatNumbers },
       schema: {
         hide: options.isAlias === true,
         operationId: 'createChatCompletion',

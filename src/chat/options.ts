@@ -7,7 +7,7 @@ import type { HeldBytes } from '../http/bytes-in-flight.ts'
 import type { Limiter } from '../limits/limiter.ts'
 import type { ModelRegistry } from '../models/registry.ts'
 import type { Metering } from '../usage/metered-request.ts'
-import type { Work } from '../work.ts'
+import type { Work } from '../work/work.ts'
 
 /** Whether a character without a card is played by its name alone (`open`), or refused (`closed`). */
 export type UnknownCharacters = 'open' | 'closed'

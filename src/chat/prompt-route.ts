@@ -1,18 +1,19 @@
 import { callerOf } from '../access/guard.ts'
 import { hasModelList } from '../access/model-lists.ts'
+import { bufferOf } from '../bytes.ts'
 import { mayRead } from '../characters/library/character.ts'
+import { hasLargeBody } from '../http/json.ts'
 import { answers, refusals, security, type TypedInstance } from '../http/openapi-fields.ts'
-import { jsonReply } from '../json-writer.ts'
 import { promptEstimate } from '../limits/estimate.ts'
 import { openAiTokenHeaders } from '../limits/headers.ts'
 import { unknownModel } from '../models/unknown-model.ts'
 import { ChatError } from '../openai/completion.ts'
-import { CompletionRequest, passesChatNumbers } from '../openai/completion-request.ts'
+import { CompletionRequest, chatNumbers } from '../openai/completion-request.ts'
 import type { OpenReplies } from './open-replies.ts'
 import type { ChatOptions } from './options.ts'
 import { PromptReceipt } from './receipt-schema.ts'
 import { requestTextsOf } from './request-texts.ts'
-import { resolvePersona, resolveRequest } from './resolve-persona.ts'
+import { personaName, resolvePersona, resolveRequest } from './resolve-persona.ts'
 
 /** Registers `POST /chat/prompt`: the receipt of a prompt, for which no model is asked. */
 export function promptRoute(app: TypedInstance, options: ChatOptions, replies: OpenReplies): void {
@@ -20,7 +21,7 @@ export function promptRoute(app: TypedInstance, options: ChatOptions, replies: O
     '/chat/prompt',
     {
       bodyLimit: options.bodyLimit,
-      config: { keepsNumbersOf: passesChatNumbers },
+      config: { numbersRead: chatNumbers },
       schema: {
         hide: options.isAlias === true,
         operationId: 'createChatPrompt',
@@ -39,48 +40,27 @@ export function promptRoute(app: TypedInstance, options: ChatOptions, replies: O
       const { body } = wanted
       const signal = replies.signalOf(reply)
       const resolved = await resolvePersona(request, reply, wanted, options)
-      const { route } = resolved
-      const [{ RequestComposer }, { receiptOf }] = await Promise.all([
-        import('./request-composer.ts'),
-        import('./receipt.ts'),
-      ])
+      const { route, character } = resolved
+      const { RequestComposer } = await import('./request-composer.ts')
       const work = options.workOf(request, signal)
-      const texts = await requestTextsOf(request, body, resolved, work)
+      const texts = requestTextsOf(request, body, resolved)
       const sources = { settings: options.prompt, worldBooks: options.library.worldBooks, texts }
       const composer = new RequestComposer(body, resolved.persona, sources, work, {
-        openHeld: () => options.openHeld(request),
         hasModelList: hasModelList(callerOf(request)),
+        isLarge: hasLargeBody(request),
+        receipt: {
+          model: route.name,
+          character: personaName(resolved.persona),
+          isShown: !character || mayRead(callerOf(request), character),
+        },
       })
       const candidate = await route.findFirstUsable(composer.requestFor, signal)
-      const composed = await composer.composedFor(candidate)
-      const { character } = resolved
-      const isShown = !character || mayRead(callerOf(request), character)
-      const held = await options.limiter.reserve(
-        callerOf(request),
-        () => promptEstimate(composed.request.body),
-        'prompt',
-      )
-      // If the receipt fails, the estimate counts.
-      let tokens = held.tokens
-      try {
-        const model = { model: route.name, upstreamId: candidate.traits.upstreamId }
-        const refusedRegexes = texts?.refusedRegexes ?? []
-        const receipt = await receiptOf({
-          ...model,
-          persona: resolved.persona,
-          body,
-          composed,
-          refusedRegexes,
-          isShown,
-        })
-        tokens = receipt.tokens.total
-        reply.headers(composer.headersFor(candidate))
-        if (held.allowance) reply.headers(openAiTokenHeaders(held.allowance))
-        const json = await work.run('messages', jsonReply(receipt))
-        return reply.type('application/json; charset=utf-8').send(json)
-      } finally {
-        await held.settle(tokens)
-      }
+      const { request: asked, size, receipt } = await composer.composedFor(candidate)
+      const held = await options.limiter.reserve(callerOf(request), () => promptEstimate(asked.body, size), 'prompt')
+      await held.settle(receipt?.tokens ?? held.tokens)
+      reply.headers(composer.headersFor(candidate))
+      if (held.allowance) reply.headers(openAiTokenHeaders(held.allowance))
+      return reply.type('application/json; charset=utf-8').send(bufferOf(receipt?.json ?? new Uint8Array()))
     },
   )
 }

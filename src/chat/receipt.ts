@@ -1,87 +1,95 @@
 import { cappedList } from '../characters/cards/description.ts'
-import type { Composition, Section } from '../characters/prompt/composition.ts'
-import type { Persona } from '../characters/prompt/settings.ts'
-import { loadTokenizer, type Tokenizer } from '../models/tokenizer.ts'
-import type { CompletionRequest } from '../openai/completion-request.ts'
+import type { Composition, CompositionRequest, RequestTexts, Section } from '../characters/prompt/composition.ts'
+import type { Tokenizer } from '../models/tokenizer.ts'
+import type { Message } from '../openai/completion-request.ts'
 import { tokensPerReply } from '../openai/messages.ts'
 import type { PromptReceipt } from './receipt-schema.ts'
-import type { ComposedRequest } from './request-composer.ts'
-import { personaName } from './resolve-persona.ts'
 
-/** The data from which a receipt is made. */
-export interface ReceiptParts {
+/** What a receipt says besides the prompt. */
+export interface ReceiptAbout {
   /** The name of the model that would answer, from the request or the card. For `default`, the name that `default` stands for. */
   readonly model: string
   readonly upstreamId: string
-  readonly persona: Persona
-  readonly body: CompletionRequest
-  readonly composed: Pick<ComposedRequest, 'composition' | 'request'>
-  /** Regular expressions of the request's lorebooks that the engine refuses. They never match. */
-  readonly refusedRegexes: readonly string[]
+  /** The name of the persona, with the digest of its card. */
+  readonly character: string | null
   /** Whether the caller may read the card's texts. */
   readonly isShown: boolean
 }
 
+/** A receipt as JSON, and the tokens of its prompt. */
+export interface SizedReceipt {
+  readonly json: Uint8Array
+  readonly tokens: number
+}
+
+/** Makes the receipt of a prompt. @param messages the messages that the model would get */
+export type MakeReceipt = (
+  about: ReceiptAbout,
+  request: CompositionRequest,
+  composition: Composition,
+  messages: readonly Message[],
+) => SizedReceipt
+
 /** Replaces a text that the caller may not read. */
 const withheld = '[withheld]'
+
+/** Makes a function that makes the receipts of prompts. */
+export function receiptMaker(tokenizer: Tokenizer): MakeReceipt {
+  return (about, request, composition, messages) => {
+    const receipt = receiptOf(about, request, composition, messages, tokenizer)
+    return { json: new TextEncoder().encode(JSON.stringify(receipt)), tokens: receipt.tokens.total }
+  }
+}
 
 /**
  * Makes the receipt of a prompt. If the caller may not read the card, the receipt withholds the texts of the card, but counts
  * their tokens.
+ * @param prompt the messages that the model would get
  */
-export async function receiptOf(parts: ReceiptParts): Promise<PromptReceipt> {
-  const { composed, persona, body, isShown } = parts
-  const { composition, request } = composed
-  const tokenizer = await loadTokenizer()
-  const own = new Set(body.messages)
-  const messages = request.body.messages.map((message) => {
+function receiptOf(
+  { model, upstreamId, character, isShown }: ReceiptAbout,
+  { messages: sent, texts }: CompositionRequest,
+  composition: Composition,
+  prompt: readonly Message[],
+  tokenizer: Tokenizer,
+): PromptReceipt {
+  const own = new Set(sent)
+  const messages = prompt.map((message) => {
     if (isShown || own.has(message)) return message
     return { role: message.role, ...(message.name ? { name: message.name } : {}), content: withheld }
   })
-  const tokens = await request.work.run('messages', tokensOf(composed, tokenizer))
+  const total = tokenizer.countMessages(prompt)
   return {
     object: 'chat.prompt',
-    model: parts.model,
-    character: personaName(persona),
+    model,
+    character,
     messages,
-    tokens: { total: tokens.total, exact: usesOurTokenizer(parts.upstreamId), sections: tokens.sections },
-    lore: composition.lore.map(({ entry, book, fired, keys, dropped }, index) => ({
+    tokens: { total, exact: usesOurTokenizer(upstreamId), sections: sectionTokens(composition.sections, tokenizer) },
+    lore: composition.lore.map(({ entry, book, fired, keys, dropped, text }, index) => ({
       entry: isShown ? entry : `${withheld} ${index + 1}`,
       book,
       fired,
       ...(keys && isShown ? { keys: [...keys] } : {}),
-      tokens: tokens.lore[index] ?? 0,
+      tokens: tokenizer.count(text),
       ...(dropped === undefined ? {} : { dropped }),
     })),
     dropped: { ...composition.dropped },
-    unknown_macros: isShown ? [...composition.unknownMacros] : unknownMacrosOf(body, composition),
-    refused_regexes: [...cappedList(parts.refusedRegexes)],
+    unknown_macros: isShown ? [...composition.unknownMacros] : unknownMacrosOf(texts, composition),
+    refused_regexes: [...cappedList(composition.refusedRegexes)],
   }
 }
 
 /** The unknown macros in the caller's own persona or author's note. Their names reveal nothing about the card. */
-function unknownMacrosOf({ persona, author_note }: CompletionRequest, { unknownMacros }: Composition): string[] {
-  const sent = `${persona ?? ''}\n${author_note?.text ?? ''}`.toLowerCase()
+function unknownMacrosOf(texts: RequestTexts | undefined, { unknownMacros }: Composition): string[] {
+  const sent = `${texts?.persona ?? ''}\n${texts?.authorNote?.text ?? ''}`.toLowerCase()
   return unknownMacros.filter((name) => sent.includes(name.replace(/…$/, '')))
 }
 
-/**
- * Counts the tokens of the whole prompt, of each section and of each lore entry. The total counts a text in several sections only
- * once.
- */
-function* tokensOf({ composition, request }: ReceiptParts['composed'], tokenizer: Tokenizer) {
-  const total = yield* tokenizer.countMessages(request.body.messages)
-  const sections = yield* sectionTokens(composition.sections, tokenizer)
-  const lore: number[] = []
-  for (const { text } of composition.lore) lore.push(yield* tokenizer.countSteps(text))
-  return { total, sections, lore }
-}
-
 /** Tokens by section, in the order of the prompt. */
-function* sectionTokens(sections: readonly Section[], { countSteps, countMessages }: Tokenizer) {
+function sectionTokens(sections: readonly Section[], { count, countMessages }: Tokenizer) {
   const tokens = new Map<string, number>()
   for (const { section, text, messages = [] } of sections) {
-    const cost = text === undefined ? (yield* countMessages(messages)) - tokensPerReply : yield* countSteps(text)
+    const cost = text === undefined ? countMessages(messages) - tokensPerReply : count(text)
     tokens.set(section, (tokens.get(section) ?? 0) + cost)
   }
   return [...tokens].map(([section, cost]) => ({ section, tokens: cost }))

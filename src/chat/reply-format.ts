@@ -2,7 +2,6 @@ import { type ApiError, openAiErrorBody } from '../errors.ts'
 import type { ChunkEvent, ModelReply } from '../models/model.ts'
 import { type Chunk, isEmptyUsage, isUsageOnly, type Usage } from '../openai/completion.ts'
 import type { CompletionRequest } from '../openai/completion-request.ts'
-import type { Steps } from '../work.ts'
 import { type Events, eventOf } from './stream-writer.ts'
 import { wholeOf, withUsage } from './whole-reply.ts'
 
@@ -34,8 +33,8 @@ export interface ReplyFormat extends SentNames {
    * @param usage the model's usage, or an estimate if the answer must have a usage
    */
   whole(reply: ModelReply, usage: Usage | undefined): Buffer | readonly Buffer[] | object
-  /** Prepares the events of a stream: writes in steps what the events repeat of the request. */
-  readonly prepare?: () => Steps<void>
+  /** Prepares the events of a stream: writes what the events repeat of the request. */
+  readonly prepare?: () => void
   /** The server-sent events for one event of the model. Empty if the client gets no event. */
   chunk(event: ChunkEvent): Events
   /** The end of a stream in which every choice has ended. @param usage a chunk with nothing but usage; null for no usage */

@@ -1,32 +1,27 @@
-import type { Lorebook } from '../characters/lore/lorebook.ts'
-import { compose } from '../characters/prompt/compose.ts'
-import {
-  type Composition,
-  type CompositionRequest,
-  type DroppedCounts,
-  type RequestTexts,
-  TokenCounterNeeded,
-} from '../characters/prompt/composition.ts'
+import { bufferOf } from '../bytes.ts'
+import type { KeptBook } from '../characters/lore/kept-book.ts'
+import { hasPatterns } from '../characters/lore/request-books.ts'
+import type { CompositionRequest, DroppedCounts, RequestTexts } from '../characters/prompt/composition.ts'
 import type { Persona, PromptSettings } from '../characters/prompt/settings.ts'
-import { type HeldBytes, smallBytes } from '../http/bytes-in-flight.ts'
 import { ignoredHeader } from '../http/ignored-params.ts'
 import { checkInput } from '../models/content-kinds.ts'
-import { mergeMessages } from '../models/merge-messages.ts'
-import type { ModelRequest } from '../models/model.ts'
+import type { ComposedParts, ModelRequest, SentPrompt } from '../models/model.ts'
 import { checkSentParameters, fitParameters, type ReplyBounds, replyBounds } from '../models/request-parameters.ts'
 import type { Candidate } from '../models/routing/candidate.ts'
 import type { RequestFor } from '../models/routing/route.ts'
-import { loadTokenizer } from '../models/tokenizer.ts'
 import { type CompletionRequest, type Message, maxReplyTokensOf, type ownFields } from '../openai/completion-request.ts'
+import type { PromptSize } from '../openai/messages.ts'
 import { checkPublicUrls } from '../openai/public-urls.ts'
 import { removedParameters } from '../openai/refused-parameters.ts'
-import type { Steps, Work } from '../work.ts'
+import type { Work } from '../work/work.ts'
+import { type ComposedPrompt, composeJob, type PromptInput } from './compose-job.ts'
+import type { ReceiptAbout, SizedReceipt } from './receipt.ts'
 import { chatNames, type SentNames } from './reply-format.ts'
 
 /** The sources of a prompt besides the messages of the request. */
 export interface PromptSources {
   readonly settings: PromptSettings
-  readonly worldBooks: readonly Lorebook[]
+  readonly worldBooks: readonly KeptBook[]
   /** Texts that the request brings for its prompt; undefined for none. */
   readonly texts?: RequestTexts | undefined
 }
@@ -34,11 +29,16 @@ export interface PromptSources {
 /** The request to one candidate, and how its prompt was composed. */
 export interface ComposedRequest {
   readonly request: ModelRequest
-  readonly composition: Composition
+  /** The numbers of parts that did not fit. */
+  readonly droppedParts: DroppedCounts
+  /** The size of the prompt, if a worker has composed it. */
+  readonly size: PromptSize | undefined
   /** The parameters of the request that the model's settings drop. */
   readonly dropped: readonly string[]
   /** The bounds of the reply, under the names of the request fields. */
   readonly bounds: ReplyBounds
+  /** The receipt, if the composer makes receipts. */
+  readonly receipt: SizedReceipt | undefined
 }
 
 /** A request without the fields that only Conservatory knows. */
@@ -48,7 +48,14 @@ type UpstreamFields = CompletionRequest & { readonly [name in (typeof ownFields)
 interface RequestDetails extends Pick<ModelRequest, 'trace' | 'openHeld' | 'readAll' | 'isRewritten' | 'onSent'> {
   /** Whether the key or its account has a list of models. Then no parameter may choose another model. */
   readonly hasModelList?: boolean
+  /** Whether the body is so large that a worker composes the prompt. */
+  readonly isLarge?: boolean
+  /** What a receipt says besides the prompt, except the model's id upstream. Without it, no receipt is made. */
+  readonly receipt?: Omit<ReceiptAbout, 'upstreamId'>
 }
+
+/** The job that also counts tokens. Its module loads the tokenizer, so it is loaded when a prompt first needs it. */
+let counted: typeof import('./compose-counted-job.ts') | undefined
 
 /** Composes the requests to the candidates of a chat request. Reports the parameters that a candidate does not honour. */
 export class RequestComposer {
@@ -58,8 +65,14 @@ export class RequestComposer {
   readonly #persona: Persona
   readonly #sources: PromptSources
   readonly #work: Work
-  readonly #more: Omit<RequestDetails, 'hasModelList'>
+  readonly #more: Omit<RequestDetails, 'hasModelList' | 'isLarge' | 'receipt'>
   readonly #hasModelList: boolean
+  readonly #receipt: RequestDetails['receipt']
+  /** Whether a worker composes: the body or a source is large, or a lorebook has regular expressions. */
+  readonly #isHeavy: boolean
+  /** The seed of random draws and the time are the same for all candidates, and wherever the prompt is composed. */
+  readonly #randomSeed = String(Math.random())
+  readonly #now = new Date()
   readonly #composed = new Map<Candidate, ComposedRequest>()
   /** Parameters that the candidate's adapter has reported as not honoured. */
   readonly #ignoredBy = new Map<Candidate, Set<string>>()
@@ -75,12 +88,18 @@ export class RequestComposer {
     persona: Persona,
     sources: PromptSources,
     work: Work,
-    { hasModelList = false, ...more }: RequestDetails = {},
+    { hasModelList = false, isLarge = false, receipt, ...more }: RequestDetails = {},
     names: SentNames = chatNames,
   ) {
     this.#names = names
     this.#more = more
     this.#hasModelList = hasModelList
+    this.#receipt = receipt
+    this.#isHeavy =
+      isLarge ||
+      persona.card?.isHeavy === true ||
+      sources.worldBooks.some(({ isHeavy }) => isHeavy) ||
+      hasPatterns(sources.texts?.lorebooks ?? [])
     // No upstream may see the fields that only Conservatory knows. The other fields are copied: V8 is slow with an object from
     // which fields were deleted.
     const {
@@ -115,17 +134,7 @@ export class RequestComposer {
    *   takes too much work; 503 under overload
    */
   composedFor(candidate: Candidate): ComposedRequest | Promise<ComposedRequest> {
-    return this.#composed.get(candidate) ?? this.#composeFor(candidate)
-  }
-
-  async #composeFor(candidate: Candidate): Promise<ComposedRequest> {
-    try {
-      return await this.#compose(candidate)
-    } catch (error) {
-      if (!(error instanceof TokenCounterNeeded)) throw error
-      const { countSteps } = await loadTokenizer()
-      return await this.#compose(candidate, countSteps)
-    }
+    return this.#composed.get(candidate) ?? this.#compose(candidate)
   }
 
   /** The request to one candidate. @throws ApiError as `composedFor` */
@@ -140,7 +149,7 @@ export class RequestComposer {
    */
   headersFor(candidate: Candidate): Readonly<Record<string, string>> {
     const ignored = this.#ignoredOf(candidate)
-    const dropped = this.#composed.get(candidate)?.composition.dropped
+    const dropped = this.#composed.get(candidate)?.droppedParts
     return {
       'x-model': encodeURIComponent(candidate.traits.name),
       ...(ignored === undefined ? {} : { 'x-ignored-params': ignored }),
@@ -149,8 +158,18 @@ export class RequestComposer {
   }
 
   /** The messages that were composed for a candidate; empty before they are composed. */
-  promptOf(candidate: Candidate): readonly Message[] {
-    return this.#composed.get(candidate)?.request.body.messages ?? []
+  promptOf(candidate: Candidate): SentPrompt {
+    const composed = this.#composed.get(candidate)
+    if (!composed) return { messages: [] }
+    const { request, size } = composed
+    if (!size) return request.body
+    return {
+      size,
+      messagesJson: request.messagesJson,
+      get messages() {
+        return request.body.messages
+      },
+    }
   }
 
   /** The value of `x-ignored-params`: the parameters that the model does not honour. Undefined if the model honours all. */
@@ -168,32 +187,15 @@ export class RequestComposer {
     return sent.length > 0 ? ignoredHeader([...new Set(sent)]) : undefined
   }
 
-  /** Composes a prompt. The memory that this takes counts as bytes in flight until the prompt is composed. */
-  async #composition(request: CompositionRequest): Promise<Composition> {
-    let bytes = 0
-    let held: HeldBytes | undefined
-    const onMemory = (more: number) => {
-      bytes += more
-      if (bytes <= smallBytes) return
-      held ??= this.#more.openHeld?.()
-      held?.setMemory(bytes)
-    }
-    try {
-      return await this.#work.run('messages', compose({ ...request, onMemory }))
-    } finally {
-      held?.release()
-    }
-  }
-
-  async #compose(candidate: Candidate, countSteps?: (text: string) => Steps<number>): Promise<ComposedRequest> {
-    const { traits } = candidate
+  #compose(candidate: Candidate): ComposedRequest | Promise<ComposedRequest> {
+    const { traits, model } = candidate
     checkSentParameters(this.#sent, traits, this.#hasModelList)
     if (!traits.privateUrls) checkPublicUrls(this.#sent.messages)
     if (traits.input) checkInput(this.#sent.messages, traits.name, traits.input)
     const { body: sent, dropped } = fitParameters(this.#sent, traits)
     const bounds = replyBounds(sent, traits)
-    const { contextWindow, overflow } = traits
-    const composition = await this.#composition({
+    const { contextWindow, overflow, upstreamId } = traits
+    const request: CompositionRequest = {
       persona: this.#persona,
       messages: sent.messages,
       settings: this.#sources.settings,
@@ -204,25 +206,81 @@ export class RequestComposer {
       conversationId: this.#conversationId ?? undefined,
       contextWindow,
       overflow,
-      countSteps,
-    })
-    const messages = traits.mergeMessages
-      ? await this.#work.run('messages', mergeMessages(composition.messages))
-      : composition.messages
+      randomSeed: this.#randomSeed,
+      now: this.#now,
+      wantsParts: model.readsParts === true || this.#receipt !== undefined,
+    }
+    const receipt = this.#receipt && { ...this.#receipt, upstreamId }
+    const keep = (prompt: ComposedPrompt): ComposedRequest => {
+      const { dropped: droppedParts, size, receipt: made } = prompt
+      const request = this.#requestOf(candidate, { ...sent, model: upstreamId }, prompt)
+      const composed = { request, droppedParts, size, dropped, bounds, receipt: made }
+      this.#composed.set(candidate, composed)
+      return composed
+    }
+    const prompt = this.#prompt({ request, mergesMessages: traits.mergeMessages === true, receipt })
+    return prompt instanceof Promise ? prompt.then(keep) : keep(prompt)
+  }
+
+  /** Composes here, or in a worker if the prompt is heavy. */
+  #prompt(input: PromptInput): ComposedPrompt | Promise<ComposedPrompt> {
+    const { receipt, request } = input
+    const needsCounts = receipt !== undefined || (this.#isHeavy && request.contextWindow !== undefined)
+    if (counted === undefined && needsCounts) return this.#countedPrompt(input)
+    const composed = this.#run(counted?.composeCountedJob ?? composeJob, input)
+    if (!(composed instanceof Promise)) return composed ?? this.#countedPrompt(input)
+    return composed.then((prompt) => prompt ?? this.#countedPrompt(input))
+  }
+
+  async #countedPrompt(input: PromptInput): Promise<ComposedPrompt> {
+    counted ??= await import('./compose-counted-job.ts')
+    const prompt = await this.#run(counted.composeCountedJob, input)
+    if (!prompt) throw new Error('The job that counts tokens has not counted them.')
+    return prompt
+  }
+
+  #run(job: typeof composeJob, input: PromptInput): ComposedPrompt | null | Promise<ComposedPrompt | null> {
+    return this.#isHeavy ? this.#work.runInPool('messages', job, input) : this.#work.run('messages', job, input)
+  }
+
+  #requestOf(
+    candidate: Candidate,
+    fields: Omit<CompletionRequest, 'messages'>,
+    { messages, parts }: ComposedPrompt,
+  ): ModelRequest {
     const ignored = new Set<string>()
     this.#ignoredBy.set(candidate, ignored)
-    const request: ModelRequest = {
-      body: { ...sent, model: traits.upstreamId, messages },
+    return {
+      ...(messages instanceof Uint8Array
+        ? { body: withLazyMessages(fields, messages), messagesJson: messages }
+        : { body: { ...fields, messages } }),
       persona: this.#persona,
-      composition,
+      composition: parts instanceof Uint8Array ? partsIn(parts) : parts,
       work: this.#work,
       onIgnored: (parameter: string) => void ignored.add(parameter),
       ...this.#more,
     }
-    const composed = { request, composition, dropped, bounds }
-    this.#composed.set(candidate, composed)
-    return composed
   }
+}
+
+/** A body whose first read of `messages` parses their JSON. */
+function withLazyMessages(fields: Omit<CompletionRequest, 'messages'>, json: Uint8Array): CompletionRequest {
+  let messages: readonly Message[] | undefined
+  return {
+    ...fields,
+    get messages() {
+      messages ??= messagesIn(json)
+      return messages
+    },
+  }
+}
+
+function messagesIn(json: Uint8Array): readonly Message[] {
+  return JSON.parse(bufferOf(json).toString())
+}
+
+function partsIn(json: Uint8Array): ComposedParts {
+  return JSON.parse(bufferOf(json).toString())
 }
 
 /** The reply header `x-dropped`, which counts the parts of the prompt that did not fit; no header if all parts fitted. */

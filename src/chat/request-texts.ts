@@ -1,30 +1,26 @@
 import type { FastifyRequest } from 'fastify'
 import { callerOf } from '../access/guard.ts'
 import { mayRead } from '../characters/library/character.ts'
-import { readRequestBooks } from '../characters/lore/request-books.ts'
 import type { RequestTexts } from '../characters/prompt/composition.ts'
 import { hasLoneSurrogates } from '../http/json.ts'
 import type { CompletionRequest } from '../openai/completion-request.ts'
 import { replaceLoneSurrogates } from '../text.ts'
-import type { Work } from '../work.ts'
 import type { ResolvedPersona } from './resolve-persona.ts'
 
 const standardNote = { depth: 4, role: 'system' } as const
 
 /**
- * Reads the texts that a request brings for its prompt: a persona, an author's note, and lorebooks. First it replaces lone
- * surrogates in all fields of the request, because no model may get a lone surrogate.
+ * The texts that a request brings for its prompt: a persona, an author's note, and lorebooks. First it replaces lone surrogates
+ * in all fields of the request, because no model may get a lone surrogate.
  * @param body is changed if it contains lone surrogates
  * @returns undefined for a request without such texts
- * @throws ApiError 400 that names an invalid lorebook; 400 `too_complex` or 503 `overloaded` for too much work
  */
-export async function requestTextsOf(
+export function requestTextsOf(
   request: FastifyRequest,
   body: CompletionRequest,
   { character }: ResolvedPersona,
-  work: Work,
-): Promise<RequestTexts | undefined> {
-  if (hasLoneSurrogates(request)) await work.run('body', replaceLoneSurrogates(body))
+): RequestTexts | undefined {
+  if (hasLoneSurrogates(request)) replaceLoneSurrogates(body)
   const { persona, author_note: note, lorebooks } = body
   const isNoted = note != null && note.text.trim() !== ''
   const isDescribed = persona != null && persona.trim() !== ''
@@ -41,7 +37,7 @@ export async function requestTextsOf(
           },
         }
       : {}),
-    ...(lorebooks ? await work.run('lorebooks', readRequestBooks(lorebooks, seesCard)) : { books: [] }),
+    ...(lorebooks ? { lorebooks } : {}),
     seesCard,
   }
 }

@@ -86,7 +86,7 @@ export class StreamWriter {
   }
 }
 
-/** Server-sent events: a text, or pieces of which long ones are bytes, so that no step has to encode them. */
+/** Server-sent events: a text, or pieces of which long ones are bytes. */
 export type Events = string | readonly (string | Buffer)[]
 
 /** One comment line, which clients ignore. */

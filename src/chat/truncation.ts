@@ -1,6 +1,7 @@
 import { promptEstimate } from '../limits/estimate.ts'
-import type { Message } from '../openai/completion-request.ts'
-import type { Work } from '../work.ts'
+import type { SentPrompt } from '../models/model.ts'
+import type { Work } from '../work/work.ts'
+import { countTokens } from './usage.ts'
 
 /** Only prompts of more than this many tokens are checked. */
 const minPromptTokens = 1024
@@ -16,19 +17,18 @@ const maxEstimateError = 1.25
  */
 export function truncationOf(
   reported: number | undefined,
-  messages: readonly Message[],
+  prompt: SentPrompt,
   work: Work,
 ): Promise<string | null> | undefined {
   // An upstream that reports 0 has not counted.
   if (!reported) return undefined
-  const maxTokens = maxEstimateError * promptEstimate({ messages })
-  return maxTokens > minPromptTokens && 2 * reported < maxTokens ? compared(reported, messages, work) : undefined
+  const maxTokens = maxEstimateError * promptEstimate(prompt, prompt.size)
+  return maxTokens > minPromptTokens && 2 * reported < maxTokens ? compared(reported, prompt, work) : undefined
 }
 
-async function compared(reported: number, messages: readonly Message[], work: Work): Promise<string | null> {
+async function compared(reported: number, prompt: SentPrompt, work: Work): Promise<string | null> {
   try {
-    const tokenizer = await (await import('../models/tokenizer.ts')).loadTokenizer()
-    const ours = await work.run('messages', tokenizer.countMessages(messages))
+    const { prompt: ours } = await countTokens(prompt, '', work)
     return ours > minPromptTokens && 2 * reported < ours ? `${reported}/${ours}` : null
   } catch {
     // The reply is complete and must not fail because of a warning.

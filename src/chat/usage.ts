@@ -1,10 +1,10 @@
 import { toApiError } from '../errors.ts'
 import { bytesToToken, promptEstimate } from '../limits/estimate.ts'
-import type { ModelReply } from '../models/model.ts'
+import type { TokenCounts } from '../models/count-tokens.ts'
+import type { ModelReply, SentPrompt } from '../models/model.ts'
 import { type Chunk, countsOf, type Usage, usageIn, wordsOf } from '../openai/completion.ts'
-import type { Message } from '../openai/completion-request.ts'
 import { GrowingText } from '../text.ts'
-import type { Steps, Work } from '../work.ts'
+import type { Work } from '../work/work.ts'
 
 /** The most characters of a stream that are kept to count their tokens. The tokens of the rest are estimated from its bytes. */
 const maxKeptLength = 1024 ** 2
@@ -15,7 +15,7 @@ const maxKeptLength = 1024 ** 2
  */
 export class UsageWatch {
   readonly #work: Work
-  #prompt: readonly Message[] = []
+  #prompt: SentPrompt = { messages: [] }
   #head: Head = { id: '', object: 'chat.completion.chunk', created: 0, model: '' }
   #last: Chunk | undefined
   readonly #text = new GrowingText()
@@ -29,7 +29,7 @@ export class UsageWatch {
   }
 
   /** Sets the messages that an estimate counts. */
-  begin(prompt: readonly Message[]): void {
+  begin(prompt: SentPrompt): void {
     this.#prompt = prompt
   }
 
@@ -71,33 +71,42 @@ function isUsage(usage: unknown): usage is Usage {
 }
 
 /** Estimates the usage of a whole answer that came without usage. @param prompt the messages that the model answered */
-export function usageOf({ completion }: ModelReply, prompt: readonly Message[], work: Work): Promise<Usage> {
+export function usageOf({ completion }: ModelReply, prompt: SentPrompt, work: Work): Promise<Usage> {
   return estimateOf(prompt, completion.choices.map(({ message }) => wordsOf(message)).join(''), work)
 }
 
-/** Counts a prompt and its answer with Conservatory's tokenizer. @param otherBytes the bytes of the answer beside this text */
-async function estimateOf(prompt: readonly Message[], answer: string, work: Work, otherBytes = 0): Promise<Usage> {
-  const tokenizer = await (await import('../models/tokenizer.ts')).loadTokenizer()
-  const prompt_tokens = await counted(work, tokenizer.countMessages(prompt), () =>
-    promptEstimate({ messages: [...prompt] }),
-  )
-  const keptTokens = await counted(work, tokenizer.countSteps(answer), () =>
-    Math.ceil(Buffer.byteLength(answer) / bytesToToken),
-  )
-  const completion_tokens = keptTokens + Math.ceil(otherBytes / bytesToToken)
+/**
+ * Counts a prompt and its answer with Conservatory's tokenizer. If counting is too much work for one request, or the service is
+ * overloaded, the tokens are estimated from the bytes: the reply is complete and must not fail.
+ * @param otherBytes the bytes of the answer beside this text
+ * @throws the reason of the request's signal when it aborts
+ */
+async function estimateOf(prompt: SentPrompt, answer: string, work: Work, otherBytes = 0): Promise<Usage> {
+  const tokens = await tokensOf(prompt, answer, work)
+  const prompt_tokens = tokens.prompt
+  const completion_tokens = tokens.answer + Math.ceil(otherBytes / bytesToToken)
   return { prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens }
 }
 
-/**
- * Counts tokens. If counting exceeds the work budget of the request, or must wait too long under overload, the tokens are
- * estimated from the number of bytes: the reply is complete and must not fail.
- * @throws the reason of the request's signal when it aborts
- */
-async function counted(work: Work, steps: Steps<number>, byBytes: () => number): Promise<number> {
+async function tokensOf(prompt: SentPrompt, answer: string, work: Work): Promise<TokenCounts> {
   try {
-    return await work.run('messages', steps)
+    return await countTokens(prompt, answer, work)
   } catch (error) {
     if (!['too_complex', 'overloaded'].includes(toApiError(error).code)) throw error
-    return byBytes()
+    return {
+      prompt: promptEstimate(prompt, prompt.size),
+      answer: Math.ceil(Buffer.byteLength(answer) / bytesToToken),
+    }
   }
+}
+
+let counting: Promise<typeof import('../models/count-tokens.ts')> | undefined
+
+/**
+ * Counts the tokens of a prompt and of its answer. The tokenizer is loaded at the first use, because few requests need it.
+ * @throws the errors of `work`
+ */
+export async function countTokens(prompt: SentPrompt, answer: string, work: Work): Promise<TokenCounts> {
+  counting ??= import('../models/count-tokens.ts')
+  return (await counting).countTokens(prompt, answer, work)
 }

@@ -1,4 +1,3 @@
-import { isShort } from '../json-writer.ts'
 import type { ModelReply } from '../models/model.ts'
 import type { Usage } from '../openai/completion.ts'
 
@@ -26,8 +25,8 @@ const searchedBytes = 64 * 1024
  * long answer, or if it is long.
  */
 export function withUsage({ bytes, completion }: ModelReply, usage: Usage): readonly Buffer[] | object {
-  if (bytes && isShort({ usage: completion.usage }, maxUsageLength)) {
-    const empty = JSON.stringify(completion.usage)
+  const empty = JSON.stringify(completion.usage) ?? ''
+  if (bytes && empty.length <= maxUsageLength) {
     let left = maxProperties
     for (const { start, end, value } of usagesIn(bytes)) {
       if (value.length <= maxUsageLength && isSame(value.toString(), empty)) {

@@ -1,17 +1,14 @@
 import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { freeBytes } from '../bytes.ts'
 import { ApiError } from '../errors.ts'
-import { BodyPace } from './body-pace.ts'
 import { smallBytes } from './bytes-in-flight.ts'
-import { GrowingBytes } from './growing-bytes.ts'
 
 /** After a refusal, a client that still sends has this time to read the reply before its connection is closed. */
 export const lingerMs = 1000
 
-/** The pace of all bodies, because there is one event loop. */
-const pace = new BodyPace()
+/** A body of more bytes is read by a worker. It is collected in shared memory, so that a worker gets it without a copy. */
+export const inlineBodyBytes = 128 * 1024
 
 /** Parses a body. @returns the value for `request.body`, or a promise of the value @throws the refusal of an invalid body */
 type ParseBody = (request: FastifyRequest, body: Buffer) => unknown
@@ -23,62 +20,74 @@ export function takeBodies(app: FastifyInstance, types: string | string[], parse
 
 /**
  * Makes a function that reads and parses a body, and counts its bytes as they arrive, not as `Content-Length` announces them.
- * @throws ApiError 415 for a body in a content coding, 413 beyond the route's limit, 503 when too many bytes are in flight; Node's error when the client has left.
- *   After a 413 or a 503 the connection is closed, because the client may still be sending
+ * @throws ApiError 415 for a body in a content coding, 413 beyond the route's limit, 503 when too many bytes are in flight; Node's
+ *   error when the client has left. After a 413 or a 503 the connection is closed, because the client may still be sending
  */
 function bodyReader(parse: ParseBody) {
-  return (request: FastifyRequest, payload: IncomingMessage): Promise<unknown> => {
-    if (isCoded(request.headers['content-encoding'])) return Promise.reject(coded())
+  return async (request: FastifyRequest, payload: IncomingMessage): Promise<unknown> => {
+    if (isCoded(request.headers['content-encoding'])) throw coded()
     const limit = request.routeOptions.bodyLimit
     const announced = Number(request.headers['content-length'])
     if (announced > limit) {
       lingerBeforeClosing(payload.socket)
-      return Promise.reject(tooLarge())
+      throw tooLarge()
     }
-    let length = 0
-    const all = new GrowingBytes(announced)
-    const { promise, resolve, reject } = Promise.withResolvers<unknown>()
-    const fail = (error: unknown) => {
-      payload.off('data', take)
-      payload.off('end', end)
-      payload.off('error', fail)
-      all.free()
-      reject(error)
-    }
+    const body = new CollectedBody(Number.isNaN(announced) ? limit : announced)
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
     const take = (piece: Buffer) => {
-      length += piece.length
+      const length = body.length + piece.length
       try {
         if (length > limit) throw tooLarge()
         if (length > smallBytes) request.held?.set(length)
-        all.add(piece)
-        if (length !== announced) pace.take(payload, piece.length + all.move())
+        body.add(piece)
       } catch (error) {
         lingerBeforeClosing(payload.socket)
-        fail(error)
-        payload.on('data', freeBytes)
-      }
-    }
-    const end = () => {
-      // The body is complete, and its bytes are in use now. A later error must not free these bytes.
-      payload.off('error', fail)
-      all.end()
-      gather()
-    }
-    const gather = () => {
-      for (let moved = all.move(); moved > 0; moved = all.move()) if (pace.take(gathering, moved)) return
-      const bytes = all.bytes()
-      try {
-        resolve(parse(request, bytes))
-      } catch (error) {
-        freeBytes(bytes)
+        payload.off('data', take)
+        payload.resume()
         reject(error)
       }
     }
-    const gathering = { pause() {}, resume: gather }
     payload.on('data', take)
-    payload.on('end', end)
-    payload.on('error', fail)
-    return promise
+    payload.once('end', resolve)
+    payload.once('error', reject)
+    await promise
+    return parse(request, body.bytes())
+  }
+}
+
+/** Collects the pieces of a body. Most bodies arrive in one piece, which is not copied. */
+class CollectedBody {
+  readonly #most: number
+  /** The first piece, until the second arrives. */
+  #only: Buffer | undefined
+  #block: Buffer = Buffer.alloc(0)
+  length = 0
+
+  /** @param most the bytes that the body can have */
+  constructor(most: number) {
+    this.#most = most
+  }
+
+  add(piece: Buffer): void {
+    if (this.length === 0) this.#only = piece
+    else {
+      if (this.length + piece.length > this.#block.length) this.#grow(this.length + piece.length)
+      this.#block.set(piece, this.length)
+    }
+    this.length += piece.length
+  }
+
+  bytes(): Buffer {
+    return this.#only ?? this.#block.subarray(0, this.length)
+  }
+
+  /** Makes a larger block: four times as large, so that each byte is copied at most once or twice. */
+  #grow(needed: number): void {
+    const before = this.bytes()
+    const size = Math.min(this.#most, 4 * needed)
+    this.#block = size > inlineBodyBytes ? Buffer.from(new SharedArrayBuffer(size)) : Buffer.allocUnsafe(size)
+    this.#block.set(before)
+    this.#only = undefined
   }
 }
 

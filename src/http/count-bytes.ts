@@ -1,5 +1,4 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { freeBytes } from '../bytes.ts'
 import { type BytesInFlight, type HeldBytes, smallBytes } from './bytes-in-flight.ts'
 
 declare module 'fastify' {
@@ -36,12 +35,6 @@ export function countBytes(
     if (Number(headers['content-length']) > smallBytes || headers['transfer-encoding'] !== undefined) {
       open(request, reply)
     }
-    done()
-  })
-
-  // A refused body is freed immediately: many refusals may come between two garbage collections.
-  app.addHook('onError', ({ body }, _reply, _error, done) => {
-    if (Buffer.isBuffer(body)) freeBytes(body)
     done()
   })
 

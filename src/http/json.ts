@@ -1,7 +1,8 @@
 import { isUtf8 } from 'node:buffer'
+import { randomUUID } from 'node:crypto'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { freeBytes } from '../bytes.ts'
 import { ApiError } from '../errors.ts'
+import { isFields, valueIn } from '../fields.ts'
 import {
   type JsonBounds,
   JsonFault,
@@ -11,8 +12,9 @@ import {
   maxRequestFields,
   readJson,
 } from '../json.ts'
-import type { Steps, Work } from '../work.ts'
-import { takeBodies } from './body.ts'
+import { defineJob } from '../work/job.ts'
+import type { Work } from '../work/work.ts'
+import { inlineBodyBytes, takeBodies } from './body.ts'
 import { whileConnected } from './while-connected.ts'
 
 /** The deepest nesting of a request body. */
@@ -20,8 +22,8 @@ export const maxJsonDepth = 100
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** The fields of the body in which a number that a double would round stays as it was written, because nobody here reads it. */
-    readonly keepsNumbersOf?: (field: string) => boolean
+    /** The fields of the body whose numbers are read; without it, all. In the other fields, a number stays as it was written. */
+    readonly numbersRead?: ReadonlySet<string>
   }
 }
 
@@ -32,9 +34,6 @@ const bodyBounds = {
   fields: maxRequestFields,
 } as const
 
-/** The most bytes of a body that is parsed in one step, in under a millisecond. */
-const smallBodyBytes = 16 * 1024
-
 /** Requests with a lone surrogate in their body. */
 const withLoneSurrogates = new WeakSet<FastifyRequest>()
 
@@ -43,46 +42,82 @@ export function hasLoneSurrogates(request: FastifyRequest): boolean {
   return withLoneSurrogates.has(request)
 }
 
+/** Requests whose body a worker has read. */
+const withLargeBody = new WeakSet<FastifyRequest>()
+
+/** Whether the body of a request is so large that workers do its work. */
+export function hasLargeBody(request: FastifyRequest): boolean {
+  return withLargeBody.has(request)
+}
+
 /** Opens the work of a request. The work ends when the signal aborts. */
 export type WorkOf = (request: FastifyRequest, signal: AbortSignal) => Work
 
 /**
- * Makes an instance accept JSON bodies only. `parseJson` reads small bodies. Large bodies are read in steps, by the same rules.
- * Fastify refuses other content types (415).
+ * Makes an instance accept JSON bodies only. A worker reads bodies of more than 128 KiB, by the same rules. Fastify refuses other
+ * content types (415).
  */
 export function acceptJsonOnly(app: FastifyInstance, workOf: WorkOf): void {
   app.removeAllContentTypeParsers()
   takeBodies(app, 'application/json', (request, body) => {
     // Many clients send a content type with every request, also with a DELETE without a body.
     if (body.length === 0 && request.method === 'DELETE') return undefined
-    if (body.length <= smallBodyBytes) return parseJson(body, boundsFor(request))
-    request.held?.setWorkedOn(body.length)
-    return parseInSteps(body, request, workOf)
+    const { numbersRead } = request.routeOptions.config
+    if (body.length > inlineBodyBytes) return readInPool(body, numbersRead, request, workOf)
+    return parseJson(body, { ...bodyBounds, numbersRead, onLoneSurrogate: () => withLoneSurrogates.add(request) })
   })
 }
 
-function boundsFor(request: FastifyRequest): JsonBounds {
-  const { keepsNumbersOf } = request.routeOptions.config
-  return { ...bodyBounds, keepsNumbersOf, onLoneSurrogate: () => withLoneSurrogates.add(request) }
+/** A large body for a worker. */
+interface LargeBody {
+  readonly bytes: Uint8Array
+  readonly numbersRead: ReadonlySet<string> | undefined
+  /** The name under which a number that stays as it was written comes back: `JSON.rawJSON` objects do not leave a worker. */
+  readonly numberName: string
 }
 
-async function parseInSteps(body: Buffer, request: FastifyRequest, workOf: WorkOf): Promise<unknown> {
-  try {
-    const steps = bodySteps(body, boundsFor(request))
-    return await whileConnected(request, (signal) => workOf(request, signal).run('body', steps))
-  } catch (fault) {
-    throw refusalOf(fault)
-  } finally {
-    freeBytes(body)
-  }
+/** Reads a large body. @throws ApiError 400 that says what is wrong */
+export const readBodyJob = defineJob(
+  import.meta.url,
+  'readBodyJob',
+  ({ bytes, numbersRead, numberName }: LargeBody) => {
+    let isLone = false
+    let kept = 0
+    const value = parseJson(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), {
+      ...bodyBounds,
+      numbersRead,
+      onLoneSurrogate: () => {
+        isLone = true
+      },
+      keepNumber: (literal) => {
+        kept += 1
+        return { [numberName]: literal }
+      },
+    })
+    return { value, isLone, kept }
+  },
+)
+
+async function readInPool(
+  bytes: Buffer,
+  numbersRead: ReadonlySet<string> | undefined,
+  request: FastifyRequest,
+  workOf: WorkOf,
+): Promise<unknown> {
+  withLargeBody.add(request)
+  const input = { bytes, numbersRead, numberName: randomUUID() }
+  const read = await whileConnected(request, (signal) => workOf(request, signal).runInPool('body', readBodyJob, input))
+  if (read.isLone) withLoneSurrogates.add(request)
+  return read.kept === 0 ? read.value : withRawNumbers(read.value, input.numberName)
 }
 
-/** Decodes and parses a body. The bytes are freed when they are decoded. */
-function* bodySteps(body: Buffer, bounds: JsonBounds): Steps<unknown> {
-  const text = decode(body)
-  yield body.length >> 3
-  freeBytes(body)
-  return readJson(text, bounds)
+/** A value in which the numbers that stay as they were written are `JSON.rawJSON` objects. */
+function withRawNumbers(value: unknown, numberName: string): unknown {
+  if (Array.isArray(value)) return value.map((item) => withRawNumbers(item, numberName))
+  if (!isFields(value)) return value
+  const literal = valueIn(value, numberName)
+  if (typeof literal === 'string') return JSON.rawJSON(literal)
+  return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, withRawNumbers(each, numberName)]))
 }
 
 /**

@@ -2,7 +2,6 @@ import underPressure from '@fastify/under-pressure'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { type Clock, machineClock } from '../clock.ts'
 import { overloaded } from '../errors.ts'
-import { turnOfLoop } from '../turn.ts'
 
 /** A clock, and the delay of the event loop. */
 export interface LoopMonitor extends Clock {
@@ -35,14 +34,12 @@ const refusal = overloaded()
  * Sheds load: in each turn of the event loop, requests are accepted until the turn's budget is used up. The other requests of the
  * turn get a cheap 503 (docs/decisions/0013-under-load.md). Requests that wait for an upstream and replies that are being
  * streamed use only as much of the budget as they use time.
- * @param isBehind whether the account of the request sends work faster than the service does it
  * @param monitor measures the event loop; by default the event loop of the process
  * @returns a further check, which throws the same 503. It is for a large request that has waited for the database, and is called
  *   right before the work of this request begins
  */
 export async function shedLoadUnderPressure(
   app: FastifyInstance,
-  isBehind: (request: FastifyRequest) => boolean,
   monitor?: LoopMonitor,
 ): Promise<(request: FastifyRequest) => void> {
   const loop = monitor ?? (await measuredLoop(app))
@@ -56,20 +53,21 @@ export async function shedLoadUnderPressure(
   }, sampleIntervalMs)
   app.addHook('onClose', async () => void sampling.close())
 
-  /** The turn of the last check, the time of the first check of that turn, and the number of checks in that turn. */
-  let turn = -1
-  let turnBegan = 0
+  /** The time of the first check of this turn; undefined before this check. Also the number of checks in this turn. */
+  let turnBegan: number | undefined
   let taken = 0
   let isShedding = false
   let lastRefusal = Number.NEGATIVE_INFINITY
+  const endTurn = () => {
+    turnBegan = undefined
+  }
   const isTaken = ({ headers }: FastifyRequest): boolean => {
     const now = loop.now()
-    const thisTurn = turnOfLoop()
-    if (thisTurn !== turn) {
-      turn = thisTurn
+    if (turnBegan === undefined) {
       turnBegan = now
       taken = 0
       isShedding = now - lastRefusal < calmAfterMs || isOverloaded
+      setImmediate(endTurn)
     }
     const elapsed = now - turnBegan
     if (++taken <= minTakenPerTurn || elapsed <= turnBudgetMs) return true
@@ -82,12 +80,6 @@ export async function shedLoadUnderPressure(
     // The route is checked second, because Fastify builds `routeOptions` anew at each access.
     if (isTaken(request) || probeRoutes.has(request.routeOptions.url ?? '')) done()
     else done(refusal)
-  })
-  // This check finds accounts that send too much work. Their earlier work waits in slices, and does not make this turn longer, so
-  // `isTaken` does not notice it. In this hook the account is known, and the body is not read yet.
-  app.addHook('preParsing', (request, _reply, payload, done) => {
-    if (isLarge(request.headers) && isBehind(request)) done(refusal)
-    else done(null, payload)
   })
   // A second check: the work begins with the complete body, and many bodies may be complete in one turn.
   app.addHook('preValidation', (request, _reply, done) => {

@@ -1,6 +1,6 @@
 import { type CompletionRequest, type Message, textOf } from '../openai/completion-request.ts'
 import { FrozenMessagesCache } from '../openai/frozen-messages-cache.ts'
-import { minTokensPerMessage } from '../openai/messages.ts'
+import { minTokensPerMessage, type PromptSize } from '../openai/messages.ts'
 
 /** Tokens of a reply whose request sets no maximum. */
 const longReply = 1024
@@ -14,18 +14,28 @@ const counted = new FrozenMessagesCache(sizeOf)
 /** Fields of a request that a model reads besides the messages. */
 const readBeside = ['tools', 'functions', 'response_format', 'prediction'] as const
 
-/** A rather too high estimate of a prompt's tokens: one for three bytes, four for a message, 1,000 for an image or a sound. */
-export function promptEstimate(request: { readonly messages: readonly Message[] }): number {
-  const { messages } = request
+/** The size of messages. The size of frozen messages at the beginning is cached. */
+export function promptSize(messages: readonly Message[]): PromptSize {
   const beginning = counted.of(messages)
-  const rest = sizeOf(beginning ? messages.slice(beginning.messages.length) : messages)
-  let bytes = (beginning?.made.bytes ?? 0) + rest.bytes
-  for (const name of readBeside) bytes += bytesOf(Reflect.get(request, name))
-  return Math.ceil(bytes / bytesToToken) + (beginning?.made.more ?? 0) + rest.more
+  if (!beginning) return sizeOf(messages)
+  const rest = sizeOf(messages.slice(beginning.messages.length))
+  return { bytes: beginning.made.bytes + rest.bytes, more: beginning.made.more + rest.more }
 }
 
-/** Bytes of messages that a model may read, and the tokens that are added for messages and for parts without text. */
-function sizeOf(messages: readonly Message[]): { readonly bytes: number; readonly more: number } {
+/**
+ * A rather too high estimate of a prompt's tokens: one for three bytes, four for a message, 1,000 for an image or a sound.
+ * @param size the size of the messages, if it is known: then the messages are not read
+ */
+export function promptEstimate(
+  request: { readonly messages: readonly Message[] },
+  size: PromptSize = promptSize(request.messages),
+): number {
+  let { bytes } = size
+  for (const name of readBeside) bytes += bytesOf(Reflect.get(request, name))
+  return Math.ceil(bytes / bytesToToken) + size.more
+}
+
+function sizeOf(messages: readonly Message[]): PromptSize {
   let bytes = 0
   let more = 0
   for (const message of messages) {

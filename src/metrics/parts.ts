@@ -4,6 +4,7 @@ import type { Limiter } from '../limits/limiter.ts'
 import type { ModelRegistry } from '../models/registry.ts'
 import type { PageCache } from '../plants/page-cache.ts'
 import type { Stores } from '../stores/stores.ts'
+import type { WorkerPool } from '../work/pool.ts'
 import type { Metrics } from './metrics.ts'
 
 /** The parts whose values are read at each scrape. */
@@ -12,13 +13,15 @@ export interface MeasuredParts {
   readonly models: Pick<ModelRegistry, 'breakers'>
   readonly limiter: Pick<Limiter, 'inFlightChats'>
   readonly inFlight: Pick<BytesInFlight, 'bytes' | 'refusals'>
+  readonly pool: Pick<WorkerPool, 'workers' | 'waiting' | 'endedJobs'>
 }
 
 /** The interval at which Node measures the delay of the event loop, in milliseconds. */
 const delayResolutionMs = 20
 
 /** Adds the metrics of the parts, the event loop and the process. @returns a function that stops measuring the event loop */
-export function addPartMetrics(metrics: Metrics, { stores, models, limiter, inFlight }: MeasuredParts): () => void {
+export function addPartMetrics(metrics: Metrics, parts: MeasuredParts): () => void {
+  const { stores, models, limiter, inFlight, pool } = parts
   for (const metric of stores.metrics) metrics.add(metric)
   metrics.gauge('conservatory_chats_in_progress', 'Chat requests in flight.', () => limiter.inFlightChats)
   metrics.gauge(
@@ -33,6 +36,7 @@ export function addPartMetrics(metrics: Metrics, { stores, models, limiter, inFl
       ),
   )
   addBytesInFlight(metrics, inFlight)
+  addWorkers(metrics, pool)
   const stopEventLoopMetrics = addEventLoopMetrics(metrics)
   addProcessMetrics(metrics)
   return stopEventLoopMetrics
@@ -55,6 +59,16 @@ function addBytesInFlight(metrics: Metrics, inFlight: MeasuredParts['inFlight'])
     'conservatory_in_flight_refusals_total',
     'Bodies and replies that were refused because the bytes in flight were at their bound.',
     () => inFlight.refusals,
+  )
+}
+
+function addWorkers(metrics: Metrics, pool: MeasuredParts['pool']): void {
+  metrics.gauge('conservatory_workers', 'Worker threads for large work.', () => pool.workers)
+  metrics.gauge('conservatory_jobs_waiting', 'Jobs that wait for a worker thread.', () => pool.waiting)
+  metrics.counter(
+    'conservatory_jobs_ended_total',
+    'Jobs that were ended because they took too much time or memory.',
+    () => pool.endedJobs,
   )
 }
 

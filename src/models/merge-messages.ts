@@ -1,9 +1,5 @@
 import { field } from '../fields.ts'
 import type { ContentPart, Message } from '../openai/completion-request.ts'
-import type { Steps } from '../work.ts'
-
-/** Units of work of one message. */
-const unitsOfMessage = 30
 
 /** If the assistant would begin the conversation, this user message goes first. Chat programs use similar texts. */
 const opening: Message = { role: 'user', content: '[Start a new chat]' }
@@ -13,7 +9,7 @@ const opening: Message = { role: 'user', content: '[Start a new chat]' }
  * between them. If the assistant begins the conversation, a neutral user message goes first. Messages with tool calls or tool
  * results, and messages of users and assistants with a name, stay as they are.
  */
-export function* mergeMessages(messages: readonly Message[]): Steps<readonly Message[]> {
+export function mergeMessages(messages: readonly Message[]): readonly Message[] {
   const merged: Message[] = []
   let hasBegun = false
   for (let index = 0; index < messages.length; ) {
@@ -22,13 +18,9 @@ export function* mergeMessages(messages: readonly Message[]): Steps<readonly Mes
     if (first.role === 'assistant' && !hasBegun) merged.push(opening)
     hasBegun ||= !isSystem(first.role)
     let end = index + 1
-    for (let next = messages[end]; next && canJoin(first, next); next = messages[end]) {
-      end++
-      yield unitsOfMessage
-    }
-    merged.push(end === index + 1 ? first : yield* joinMessages(first, messages.slice(index, end)))
+    for (let next = messages[end]; next && canJoin(first, next); next = messages[end]) end++
+    merged.push(end === index + 1 ? first : joinMessages(first, messages.slice(index, end)))
     index = end
-    yield unitsOfMessage
   }
   return merged
 }
@@ -51,7 +43,7 @@ function canJoin(first: Message, second: Message): boolean {
  * refusal becomes content too, so that it keeps its position among the joined contents.
  * @param first the first of the messages
  */
-function* joinMessages(first: Message, messages: readonly Message[]): Steps<Message> {
+function joinMessages(first: Message, messages: readonly Message[]): Message {
   const { name: _name, refusal: _refusal, ...rest } = first
   const texts: string[] = []
   let parts: ContentPart[] | undefined
@@ -62,7 +54,6 @@ function* joinMessages(first: Message, messages: readonly Message[]): Steps<Mess
       parts ??= [...partsOf(joinTexts(texts))]
       for (const part of partsOf(content)) parts.push(part)
     }
-    yield unitsOfMessage + (content.length >> 5)
   }
   return { ...rest, content: parts ?? joinTexts(texts) }
 }

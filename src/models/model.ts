@@ -2,27 +2,35 @@ import type { Composition } from '../characters/prompt/composition.ts'
 import type { Persona } from '../characters/prompt/settings.ts'
 import type { HeldBytes } from '../http/bytes-in-flight.ts'
 import type { Chunk, Completion } from '../openai/completion.ts'
-import type { CompletionRequest } from '../openai/completion-request.ts'
-import type { Work } from '../work.ts'
+import type { CompletionRequest, Message } from '../openai/completion-request.ts'
+import type { PromptSize } from '../openai/messages.ts'
+import type { Work } from '../work/work.ts'
 
 /** A request to a model. */
 export interface ModelRequest {
-  /** The caller's request in OpenAI's shape, with the composed messages, and without the fields that only Conservatory knows. */
+  /**
+   * The caller's request in OpenAI's shape, with the composed messages, and without the fields that only Conservatory knows. If
+   * there is `messagesJson`, the first read of `messages` parses it.
+   */
   readonly body: CompletionRequest
+  /**
+   * The JSON of `body.messages`, if a worker has composed a large prompt. An adapter that sends JSON sends these bytes, and does
+   * not read `body.messages`.
+   */
+  readonly messagesJson?: Uint8Array | undefined
   /** The character, for models that answer from the card itself. */
   readonly persona: Persona
   /**
-   * The parts of the prompt, for models that answer from the card. Without these parts, such a model uses the card's texts, but
-   * no lore.
+   * The parts of the prompt, for models with `readsParts`. Without these parts, such a model uses the card's texts, but no lore.
    */
-  readonly composition?: ComposedParts
-  /** Runs computations whose time grows with the request, in steps. */
+  readonly composition?: ComposedParts | undefined
+  /** Runs computations whose time grows with the request. */
   readonly work: Work
   /** Whether every event of a stream must be parsed. Otherwise events may pass unread. */
   readonly readAll?: boolean | undefined
   /** Whether the reply is written from the parsed answer. Then the bytes of a whole answer are not needed. */
   readonly isRewritten?: boolean | undefined
-  /** Starts to count the bytes of an upstream's answer that are in memory. Without this function, the bytes are not counted. */
+  /** Opens a count for the bytes of a large answer. Without this function, the bytes are not counted. */
   readonly openHeld?: (() => HeldBytes) | undefined
   /**
    * Called with each parameter that the model ignores or changes for this request. The calls come before the answer or before the
@@ -43,6 +51,15 @@ export interface ModelRequest {
  * fit.
  */
 export type ComposedParts = Pick<Composition, 'sections' | 'lore' | 'dropped'>
+
+/** The messages that a model got, for counts of their tokens. */
+export interface SentPrompt {
+  /** If a worker has composed them, the first read parses their JSON. */
+  readonly messages: readonly Message[]
+  /** The JSON of messages that a worker has composed, and their size. */
+  readonly messagesJson?: Uint8Array | undefined
+  readonly size?: PromptSize | undefined
+}
 
 /** A whole reply. */
 export interface ModelReply {
@@ -89,6 +106,8 @@ export interface Model {
    * parameters.
    */
   readonly ignoredParameters: Pick<ReadonlySet<string>, 'has'> | null
+  /** Whether this model answers from `ModelRequest.composition`. */
+  readonly readsParts?: boolean
   complete(request: ModelRequest, signal: AbortSignal): Promise<ModelReply>
   /**
    * Yields the events in groups. The events of a group have arrived together. The last event may be a usage chunk that the

@@ -3,18 +3,17 @@ import { field, isFields, listIn } from '../fields.ts'
 import type { CompletionRequest } from '../openai/completion-request.ts'
 import { defaultConnectTimeoutMs } from '../outbound.ts'
 import type { Proxies } from '../proxies.ts'
-import { workAtOnce } from '../work.ts'
 import type { OpenAiSettings } from './configuration/settings.ts'
 import type { Model, ModelRequest } from './model.ts'
-import { isCompletion, parseAnswer, readAnswer, readWhole } from './upstream/answer.ts'
+import { isCompletion, readAnswer, readWhole } from './upstream/answer.ts'
 import { UpstreamConnections } from './upstream/connections.ts'
 import { decompressed } from './upstream/decompressed.ts'
 import { failureOf, invalidAnswer, readRefusal, refusalFrom } from './upstream/errors.ts'
 import { readEvents } from './upstream/event-stream.ts'
+import { ownTurn, smallAnswerBytes } from './upstream/own-turn.ts'
 import { requestBytes } from './upstream/request-bytes.ts'
 import { StreamUsage } from './upstream/stream-usage.ts'
 import type { UpstreamAnswer } from './upstream/streamless-response.ts'
-import { turnScheduler, unitsOf } from './upstream/turn-scheduler.ts'
 
 /** The most models that are read from an upstream's list. */
 const maxListedModels = 1000
@@ -35,23 +34,21 @@ export function createOpenAiModel(
   // A short value is not secret, and if it were removed, ordinary sentences would be damaged.
   const secrets = [apiKey ?? '', ...Object.values(configuredHeaders ?? {})].filter((value) => value.length >= 8)
 
-  const post = async (request: ModelRequest, body: CompletionRequest, signal: AbortSignal): Promise<UpstreamAnswer> => {
-    const sent = request.trace ? { ...headers, ...request.trace } : headers
-    const written = request.work.run('messages', requestBytes(body))
-    const bytes = written instanceof Promise ? await written : written
-    return decompressed(await connections.post(url.pathname, sent, bytes, signal, () => request.onSent?.(true)))
+  const post = (
+    { body, trace, messagesJson, onSent }: ModelRequest,
+    streamOptions: CompletionRequest['stream_options'],
+    signal: AbortSignal,
+  ): Promise<UpstreamAnswer> => {
+    const sent = trace ? { ...headers, ...trace } : headers
+    const bytes = requestBytes(body, streamOptions, messagesJson)
+    return connections.post(url.pathname, sent, bytes, signal, () => onSent?.(true))
   }
 
-  const accepted = (answer: UpstreamAnswer): UpstreamAnswer | Promise<never> =>
-    answer.status === 200 ? answer : refused(answer)
-
-  const refused = async (answer: UpstreamAnswer): Promise<never> => {
-    throw refusalFrom(await readRefusal(answer), secrets)
-  }
-
-  const ask = async (request: ModelRequest, signal: AbortSignal): Promise<UpstreamAnswer> => {
+  const accepted = async (asked: Promise<UpstreamAnswer>): Promise<UpstreamAnswer> => {
     try {
-      return await post(request, request.body, signal).then(accepted)
+      const answer = decompressed(await asked)
+      if (answer.status === 200) return answer
+      throw refusalFrom(await readRefusal(answer), secrets)
     } catch (error) {
       throw failureOf(error)
     }
@@ -59,14 +56,13 @@ export function createOpenAiModel(
 
   const askForStream = async (request: ModelRequest, signal: AbortSignal): Promise<UpstreamAnswer> => {
     try {
-      const asked = streamUsage.withUsage(request.body)
-      const response = await post(request, asked, signal)
+      const options = streamUsage.optionsFor(request.body)
+      const response = decompressed(await post(request, options, signal))
       if (response.status === 200) return response
       const refusal = await readRefusal(response)
-      const again = streamUsage.retryWithoutUsage(asked, refusal)
-      if (!again) throw refusalFrom(refusal, secrets)
-      const answer = await accepted(await post(request, again, signal))
-      streamUsage.rememberRefusal(again)
+      if (!streamUsage.mayRetry(options, refusal)) throw refusalFrom(refusal, secrets)
+      const answer = await accepted(post(request, undefined, signal))
+      streamUsage.rememberRefusal(request.body)
       return answer
     } catch (error) {
       throw failureOf(error)
@@ -77,19 +73,15 @@ export function createOpenAiModel(
     ignoredParameters: null,
 
     async complete(request, signal) {
-      const response = await ask(request, signal)
-      const held = request.openHeld?.()
+      const response = await accepted(post(request, request.body.stream_options, signal))
       try {
-        const bytes = await readWhole(response, request.work, held)
-        const turn = turnScheduler.take(unitsOf(bytes.length))
+        const bytes = await readWhole(response, request.openHeld)
+        const turn = ownTurn(bytes.length, smallAnswerBytes)
         if (turn) await turn
-        const isPassedOn = request.isRewritten !== true
-        const completion = readAnswer(bytes, secrets, isPassedOn)
-        if (isCompletion(completion)) return isPassedOn ? { completion, bytes } : { completion }
+        const completion = readAnswer(bytes, secrets)
+        if (isCompletion(completion)) return request.isRewritten ? { completion } : { completion, bytes }
       } catch (error) {
         throw failureOf(error, true)
-      } finally {
-        held?.release()
       }
       throw invalidAnswer()
     },
@@ -103,8 +95,8 @@ export function createOpenAiModel(
     async list(signal) {
       const { 'content-type': _ofBodies, ...more } = headers
       const path = `${new URL(baseUrl).pathname.replace(/(?<!\/)\/*$/, '')}/models`
-      const response = await accepted(decompressed(await connections.get(path, more, signal)))
-      return idsIn(parseAnswer((await readWhole(response, workAtOnce())).toString('utf8'), secrets))
+      const response = await accepted(connections.get(path, more, signal))
+      return idsIn(readAnswer(await readWhole(response), secrets))
     },
 
     close: () => connections.close(),

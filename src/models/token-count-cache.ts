@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import type { Message } from '../openai/completion-request.ts'
 import { copyOf } from '../text.ts'
-import type { Steps } from '../work.ts'
+import { spend } from '../work/fuel.ts'
 
 /** Shorter texts are not cached, because counting their tokens is faster than a lookup. */
 const minCachedLength = 256
@@ -38,12 +38,12 @@ export class TokenCountCache {
   }
 
   /** The number of tokens of a text. @param count counts the tokens of a text that is not cached */
-  *ofText(text: string, count: (text: string) => Steps<number>): Steps<number> {
+  ofText(text: string, count: (text: string) => number): number {
     const digest = digestOf(text)
-    if (digest === undefined) return yield* count(text)
+    if (digest === undefined) return count(text)
     const known = this.#texts.get(digest)
-    if (known === undefined) return remember(this.#texts, maxCachedTexts, digest, yield* count(text))
-    yield unitsOfText + (text.length >> 3)
+    if (known === undefined) return remember(this.#texts, maxCachedTexts, digest, count(text))
+    spend(unitsOfText + (text.length >> 3))
     return known
   }
 

@@ -1,30 +1,28 @@
 import type { Message } from '../openai/completion-request.ts'
 import { textsOf, tokensBesideTexts, tokensPerReply } from '../openai/messages.ts'
-import type { Steps } from '../work.ts'
+import { spend } from '../work/fuel.ts'
 import { TokenCountCache, unitsOfText } from './token-count-cache.ts'
 import { Vocabulary } from './vocabulary.ts'
 
 /**
- * Counts and splits text in tokens of OpenAI's `o200k_base`. Text that looks like a special token counts as plain text. All
- * methods except `count` work in steps, because a million characters take from 0.05 s (prose) to 0.8 s (emojis).
+ * Counts and splits text in tokens of OpenAI's `o200k_base`. Text that looks like a special token counts as plain text. A million
+ * characters take from 0.05 s (prose) to 0.8 s (emojis), so texts of more than 64 KiB belong into the pool.
  */
 export interface Tokenizer {
-  /** The number of tokens of a text of at most a few thousand characters, such as a name or a sentence. Works synchronously. */
-  count(text: string): number
   /** The number of tokens of a text. */
-  countSteps(text: string): Steps<number>
+  count(text: string): number
   /**
    * The number of tokens of a conversation by OpenAI's rule: besides the tokens of all roles, contents, names and tool calls,
    * three for each message, one for each name, and three that begin the reply.
    */
-  countMessages(messages: readonly Message[]): Steps<number>
+  countMessages(messages: readonly Message[]): number
   /**
    * Splits a text into the texts of its tokens. Tokens that share a character stay together, so that no part ends inside a
    * character. Lone surrogates become U+FFFD.
    */
-  split(text: string): Steps<readonly string[]>
+  split(text: string): readonly string[]
   /** The longest beginning of the text that has at most `maxTokens` tokens. It ends where a part of `split` ends. */
-  cut(text: string, maxTokens: number): Steps<string>
+  cut(text: string, maxTokens: number): string
 }
 
 /**
@@ -38,24 +36,19 @@ const kinds = [/[\r\n/]/, /[\p{L}\p{M}]/u, /[^\s\p{L}\p{N}]/u, /\s/] as const
 const kindBits = new Uint8Array(0x110000)
 const knownBit = 1 << kinds.length
 
-/** The characters that one step searches for runs and words. If all words have the maximum length, a step takes about 2 ms. */
+/** The characters of a part of a text. The counts of parts are cached, so that an edit of a long text changes few of them. */
 const maxPartLength = 8 * 1024
 
 /** Units of work for each word. A word that is not cached also needs units for merging, and for each of its bytes. */
 const unitsOfWord = 15
 const unitsOfMerge = 100
 const unitsOfMergedByte = 40
-/** Units of work after which a step ends. With so many units, the cost of the steps themselves is negligible. */
-const unitsOfStep = 2000
 
 let loading: Promise<Tokenizer> | undefined
 
-/** Returns the tokenizer. The first call loads it in steps of 3 ms. Loading takes 0.14 s and 5 MB of memory. */
+/** Returns the tokenizer of this thread. In the first thread that loads it, this takes 0.14 s and 5 MB of memory. */
 export function loadTokenizer(): Promise<Tokenizer> {
-  loading ??= createTokenizer().catch((error: unknown) => {
-    loading = undefined
-    throw error
-  })
+  loading ??= createTokenizer()
   return loading
 }
 
@@ -66,12 +59,12 @@ async function createTokenizer(): Promise<Tokenizer> {
   ])
   const countTokens = (word: string) => vocabulary.tokenEnds(Buffer.from(word)).length
   const cache = new TokenCountCache()
-  const { countSteps, countMessages } = createCounter(wordPattern, cache, countTokens)
-  const count = (text: string) => runSteps(countSteps(text))
+  const { count, countMessages } = createCounter(wordPattern, cache, countTokens)
 
   /** The texts of a word's tokens, each with its number of tokens. */
   function* piecesOf(word: string, decoder: TextDecoder): Iterable<Piece> {
     const bytes = Buffer.from(word)
+    spend(unitsOfMerge + bytes.length * unitsOfMergedByte)
     let start = 0
     let tokensOfPiece = 0
     for (const end of vocabulary.tokenEnds(bytes)) {
@@ -79,7 +72,7 @@ async function createTokenizer(): Promise<Tokenizer> {
       start = end
       tokensOfPiece += 1
       if (decoded === '') continue
-      yield { text: decoded, tokens: tokensOfPiece, units: unitsOfMerge + decoded.length * unitsOfMergedByte }
+      yield { text: decoded, tokens: tokensOfPiece }
       tokensOfPiece = 0
     }
   }
@@ -89,54 +82,40 @@ async function createTokenizer(): Promise<Tokenizer> {
     const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
     for (const part of partsOf(text)) {
       for (const word of wordsIn(part, wordPattern)) {
-        if (cache.ofWord(word) === 1) yield { text: word.toWellFormed(), tokens: 1, units: unitsOfWord + word.length }
+        spend(unitsOfWord + word.length)
+        if (cache.ofWord(word) === 1) yield { text: word.toWellFormed(), tokens: 1 }
         else yield* piecesOf(word, decoder)
       }
     }
   }
 
   /** The first pieces of a text that have at most `maxTokens` tokens together. */
-  function* firstPieces(text: string, maxTokens: number): Steps<string[]> {
+  function firstPieces(text: string, maxTokens: number): string[] {
     const texts: string[] = []
     let sum = 0
-    let units = 0
     for (const piece of pieces(text)) {
       sum += piece.tokens
       if (sum > maxTokens) break
       texts.push(piece.text)
-      units += piece.units
-      if (units < unitsOfStep) continue
-      yield units
-      units = 0
     }
-    yield units
     return texts
   }
 
-  function* cut(text: string, maxTokens: number): Steps<string> {
-    if (maxTokens === Infinity || (yield* countSteps(text)) <= maxTokens) return text
-    const kept = yield* firstPieces(text, maxTokens)
+  function cut(text: string, maxTokens: number): string {
+    if (maxTokens === Infinity || count(text) <= maxTokens) return text
+    const kept = firstPieces(text, maxTokens)
     // Without the letters that were cut off, the last letters may have more tokens than before.
-    while (kept.length > 0 && (yield* countSteps(kept.join(''))) > maxTokens) kept.pop()
+    while (kept.length > 0 && count(kept.join('')) > maxTokens) kept.pop()
     return kept.join('')
   }
 
-  return { count, countSteps, countMessages, split: (text) => firstPieces(text, Infinity), cut }
+  return { count, countMessages, split: (text) => firstPieces(text, Infinity), cut }
 }
 
 /** The text of one token, or of several tokens that share a character. */
 interface Piece {
   readonly text: string
   readonly tokens: number
-  /** The units of work that finding the piece has taken. */
-  readonly units: number
-}
-
-function runSteps<T>(steps: Steps<T>): T {
-  for (;;) {
-    const { done, value } = steps.next()
-    if (done) return value
-  }
 }
 
 /**
@@ -148,51 +127,43 @@ function createCounter(
   wordPattern: RegExp,
   cache: TokenCountCache,
   countTokens: (text: string) => number,
-): Pick<Tokenizer, 'countSteps' | 'countMessages'> {
-  function* countWords(part: string): Steps<number> {
+): Pick<Tokenizer, 'count' | 'countMessages'> {
+  function countWords(part: string): number {
     let sum = 0
-    let units = unitsOfText
+    spend(unitsOfText)
     for (const word of wordsIn(part, wordPattern)) {
-      const known = cache.ofWord(word)
-      sum += known ?? cache.setWord(word, countTokens(word))
-      units += unitsOfWord + word.length
-      if (known === undefined) units += unitsOfMerge + Buffer.byteLength(word) * unitsOfMergedByte
-      if (units < unitsOfStep) continue
-      yield units
-      units = 0
+      spend(unitsOfWord + word.length)
+      sum += cache.ofWord(word) ?? cache.setWord(word, countNew(word))
     }
-    yield units
     return sum
   }
 
-  function* countSteps(text: string): Steps<number> {
-    if (text.length <= maxPartLength) return yield* cache.ofText(text, countWords)
+  function countNew(word: string): number {
+    spend(unitsOfMerge + Buffer.byteLength(word) * unitsOfMergedByte)
+    return countTokens(word)
+  }
+
+  function count(text: string): number {
+    if (text.length <= maxPartLength) return cache.ofText(text, countWords)
     let sum = 0
-    for (const part of partsOf(text)) sum += yield* cache.ofText(part, countWords)
+    for (const part of partsOf(text)) sum += cache.ofText(part, countWords)
     return sum
   }
 
-  function* countMessage(message: Message): Steps<number> {
+  function countMessage(message: Message): number {
     let sum = tokensBesideTexts(message)
-    for (const text of textsOf(message)) sum += yield* countSteps(text)
+    for (const text of textsOf(message)) sum += count(text)
     return cache.setMessage(message, sum)
   }
 
-  function* countMessages(conversation: readonly Message[]): Steps<number> {
+  function countMessages(conversation: readonly Message[]): number {
+    spend(unitsOfText * conversation.length)
     let sum = tokensPerReply
-    let units = 0
-    for (const message of conversation) {
-      sum += cache.ofMessage(message) ?? (yield* countMessage(message))
-      units += unitsOfText
-      if (units < unitsOfStep) continue
-      yield units
-      units = 0
-    }
-    yield units
+    for (const message of conversation) sum += cache.ofMessage(message) ?? countMessage(message)
     return sum
   }
 
-  return { countSteps, countMessages }
+  return { count, countMessages }
 }
 
 /** The words of a part of a text. A token never reaches beyond the end of a word. */

@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { setImmediate } from 'node:timers/promises'
+import { getEnvironmentData, setEnvironmentData } from 'node:worker_threads'
 
 const tokenCount = 199_998
 /** The slots of the hash table: a power of two, and more than twice the number of tokens. */
@@ -8,33 +9,39 @@ const slotCount = 2 ** 19
 const linesPerTurn = 4096
 /** The rank of bytes that are not a token. */
 const noRank = 0x7fffffff
+/** The name under which workers find the memory of a vocabulary (`worker.setEnvironmentData`). */
+const sharedName = 'o200k_base'
 
 /**
  * The tokens of OpenAI's `o200k_base`, from the file of `gpt-tokenizer`, and byte pair encoding with them. The code of the
  * package builds maps of strings instead. They take 55 MB of memory, and block the event loop for 115 to 190 ms.
  */
 export class Vocabulary {
-  /** The bytes of all tokens, in the order of their ranks. */
-  readonly #bytes: Uint8Array
   /** For each rank, the position in `#bytes` where the token begins. The last element is the end of the last token. */
   readonly #starts: Uint32Array
   /** A hash table with linear probing. A slot has the rank of a token plus 1; an empty slot has 0. */
   readonly #slots: Uint32Array
+  /** The bytes of all tokens, in the order of their ranks. */
+  readonly #bytes: Uint8Array
 
-  /** @param maxBytes the most bytes of all tokens together */
-  private constructor(maxBytes: number) {
-    this.#bytes = new Uint8Array(maxBytes)
-    this.#starts = new Uint32Array(tokenCount + 1)
-    this.#slots = new Uint32Array(slotCount)
+  /** @param memory the memory of the three tables */
+  private constructor(memory: SharedArrayBuffer) {
+    this.#starts = new Uint32Array(memory, 0, tokenCount + 1)
+    this.#slots = new Uint32Array(memory, this.#starts.byteLength, slotCount)
+    this.#bytes = new Uint8Array(memory, this.#starts.byteLength + this.#slots.byteLength)
   }
 
   /**
-   * Reads the file. Each line has a token: its bytes in base64, and its rank. Other requests run during the reading.
+   * Reads the file. Each line has a token: its bytes in base64, and its rank. Other requests run during the reading. A worker that
+   * starts later uses the same memory, which saves it 0.14 s and 5 MB.
    * @throws Error if the file has another format
    */
   static async load(): Promise<Vocabulary> {
+    const shared: unknown = getEnvironmentData(sharedName)
+    if (shared instanceof SharedArrayBuffer) return new Vocabulary(shared)
     const file = await readFile(new URL(import.meta.resolve('gpt-tokenizer/data/o200k_base.tiktoken')))
-    const vocabulary = new Vocabulary(file.length)
+    const memory = new SharedArrayBuffer(4 * (tokenCount + 1 + slotCount) + file.length)
+    const vocabulary = new Vocabulary(memory)
     let start = 0
     for (let rank = 0; rank < tokenCount; rank++) {
       if (rank % linesPerTurn === 0) await setImmediate()
@@ -44,6 +51,7 @@ export class Vocabulary {
       vocabulary.#add(rank, Buffer.from(file.toString('latin1', start, blank), 'base64'))
       start = end + 1
     }
+    setEnvironmentData(sharedName, memory)
     return vocabulary
   }
 

@@ -5,8 +5,8 @@ import {
   callId,
   flag,
   nullable,
+  numbersReadOf,
   oneOf,
-  passesNumbers,
   requestRules,
   shortText,
   text,
@@ -252,8 +252,8 @@ export const CompletionRequest = Type.Object(
     ],
   },
 )
-/** The fields of a request in which nobody here reads a number. */
-export const passesChatNumbers = passesNumbers(
+/** The fields of a request whose numbers are read here. */
+export const chatNumbers = numbersReadOf(
   CompletionRequest,
   ...['messages', 'tools', 'tool_choice', 'response_format', 'metadata'],
 )

@@ -110,6 +110,14 @@ const perMessage = 3
 const perRole = 1
 const perName = 1
 
+/** The size of messages, for an estimate of their tokens. */
+export interface PromptSize {
+  /** Bytes that a model may read. */
+  readonly bytes: number
+  /** The tokens that are added for messages and for parts without text. */
+  readonly more: number
+}
+
 /** Tokens of a message with empty texts. */
 export const minTokensPerMessage = perMessage + perRole
 
@@ -123,4 +131,18 @@ export function textsOf(message: Message): readonly string[] {
   const texts = message.name ? [message.name, textOf(message)] : [textOf(message)]
   for (const { name, text } of (message.tool_calls ?? []).map(calledBy)) texts.push(name, text)
   return texts
+}
+
+/**
+ * A message with nothing but its texts, for a worker: other fields may have numbers in raw JSON, which no worker can get. A message
+ * of plain fields stays the same object, because token counts are cached by it.
+ */
+export function plainMessage(message: Message): Message {
+  if (Object.values(message).every((value) => typeof value === 'string')) return message
+  const { role, name, tool_calls: calls } = message
+  const plainCalls = calls?.map((call) => {
+    const { name, text } = calledBy(call)
+    return { id: call.id, type: 'function' as const, function: { name, arguments: text } }
+  })
+  return { role, content: textOf(message), ...(name && { name }), ...(plainCalls && { tool_calls: plainCalls }) }
 }

@@ -5,8 +5,8 @@ import {
   callId,
   flag,
   nullable,
+  numbersReadOf,
   oneOf,
-  passesNumbers,
   requestRules,
   text,
   toolName,
@@ -143,6 +143,6 @@ export const ResponseRequest = Type.Object(
     examples: [{ model: 'understudy', character: 'Fern', input: 'Why are my leaves yellow?' }],
   },
 )
-/** The fields of a request in which nobody here reads a number. */
-export const passesResponseNumbers = passesNumbers(ResponseRequest, 'input', 'tools', 'tool_choice', 'text', 'metadata')
+/** The fields of a request whose numbers are read here. */
+export const responseNumbers = numbersReadOf(ResponseRequest, 'input', 'tools', 'tool_choice', 'text', 'metadata')
 export type ResponseRequest = Static<typeof ResponseRequest>

@@ -9,14 +9,14 @@ export const requestRules = {
 }
 
 /**
- * Whether nobody here reads the numbers in a field of a request: it is unknown, or one of the fields that pass through.
+ * The fields of a request whose numbers are read here: all of its schema but those that pass through.
  * @param schema the schema of the request
  * @param open the names of known fields that pass through
  */
-export const passesNumbers = (schema: { readonly properties: object }, ...open: readonly string[]) => {
-  const read = new Set(Object.keys(schema.properties).filter((name) => !open.includes(name)))
-  return (field: string) => !read.has(field)
-}
+export const numbersReadOf = (
+  schema: { readonly properties: object },
+  ...open: readonly string[]
+): ReadonlySet<string> => new Set(Object.keys(schema.properties).filter((name) => !open.includes(name)))
 
 /** The kinds of request fields. The `errorMessage` of each kind is the end of a sentence that says what to send. */
 

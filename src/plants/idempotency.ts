@@ -1,19 +1,14 @@
-import { createHash, type Hash } from 'node:crypto'
+import { digestOf } from '../bytes.ts'
 import { ApiError } from '../errors.ts'
-import type { Steps } from '../work.ts'
+import { isFields, valueIn } from '../fields.ts'
 import type { Idempotency } from './plant.ts'
-
-/** Pieces of JSON that one step adds to a digest. */
-const piecesPerStep = 500
-/** Units of work for each piece of JSON, besides its characters. */
-const unitsOfPiece = 30
 
 /**
  * Reads the `Idempotency-Key` header (draft-ietf-httpapi-idempotency-key-header-07) of a request.
  * @param body the JSON value of the request: equal values have equal digests, even if their JSON texts differ
  * @throws ApiError 400 for a key that is blank, too long or not of printable ASCII
  */
-export function* readIdempotency(header: string | string[], body: unknown): Steps<Idempotency> {
+export function readIdempotency(header: string | string[], body: unknown): Idempotency {
   if (typeof header !== 'string' || !/^[\x20-\x7e]{1,255}$/.test(header) || header.trim() === '') {
     throw new ApiError(
       400,
@@ -21,43 +16,19 @@ export function* readIdempotency(header: string | string[], body: unknown): Step
       'Send one Idempotency-Key header, with 1 to 255 printable ASCII characters.',
     )
   }
-  return { key: header, request: yield* canonicalDigest(body) }
+  return { key: header, request: canonicalDigest(body) }
 }
 
-/** SHA-256 of a JSON text of a value with sorted properties. */
-function* canonicalDigest(value: unknown): Steps<string> {
-  const digest = createHash('sha256')
-  const pieces: string[] = []
-  yield* addCanonical(value, pieces, digest)
-  yield addPieces(pieces, digest)
-  return digest.digest('hex')
+/** SHA-256 of the JSON of a value with sorted properties. */
+function canonicalDigest(value: unknown): string {
+  return digestOf(Buffer.from(canonical(value)))
 }
 
-/** Adds a JSON text of a value to a digest. @param pieces the pieces of the text that are not added yet */
-function* addCanonical(value: unknown, pieces: string[], digest: Hash): Steps<void> {
-  if (typeof value !== 'object' || value === null) {
-    pieces.push(JSON.stringify(value))
-    return
-  }
-  const isList = Array.isArray(value)
-  const names = isList ? value.keys() : Object.keys(value).sort()
-  pieces.push(isList ? '[' : '{')
-  let separator = ''
-  for (const name of names) {
-    pieces.push(separator, isList ? '' : `${JSON.stringify(name)}:`)
-    yield* addCanonical(Object.getOwnPropertyDescriptor(value, name)?.value, pieces, digest)
-    separator = ','
-    if (pieces.length > piecesPerStep) yield addPieces(pieces, digest)
-  }
-  pieces.push(isList ? ']' : '}')
-}
-
-/** Adds the pieces of a text to a digest, and removes them from their list. @returns the units of work */
-function addPieces(pieces: string[], digest: Hash): number {
-  const text = pieces.splice(0)
-  const joined = text.join('')
-  digest.update(joined)
-  return text.length * unitsOfPiece + (joined.length >> 2)
+function canonical(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(canonical).join()}]`
+  if (!isFields(value)) return JSON.stringify(value)
+  const names = Object.keys(value).sort()
+  return `{${names.map((name) => `${JSON.stringify(name)}:${canonical(valueIn(value, name))}`).join()}}`
 }
 
 /** Idempotency keys of in-flight requests. */

@@ -1,16 +1,14 @@
 import bearerAuth from '@fastify/bearer-auth'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from '@sinclair/typebox'
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import { callerOf, type Guard, requireScope, sendRequestsLeft } from '../access/guard.ts'
 import { plantsAllowed } from '../access/limits-in-force.ts'
 import { unauthorized } from '../access/refusals.ts'
 import { ApiError, plantErrorBody } from '../errors.ts'
 import { errorHandler, plantsPrefix } from '../http/errors.ts'
 import { setIgnoredHeader } from '../http/ignored-params.ts'
-import type { WorkOf } from '../http/json.ts'
 import { answers, type TypedInstance } from '../http/openapi-fields.ts'
-import { whileConnected } from '../http/while-connected.ts'
 import type { Limits } from '../limit-values.ts'
 import { standardHeaders } from '../limits/headers.ts'
 import { Cursors } from './cursor.ts'
@@ -18,14 +16,13 @@ import { readIdempotency } from './idempotency.ts'
 import { listRoute } from './list-route.ts'
 import { refusals, security } from './openapi-fields.ts'
 import type { PageCache } from './page-cache.ts'
-import { checkedPlant, type Idempotency, type PlantStore, toReply } from './plant.ts'
+import { checkedPlant, type PlantStore, toReply } from './plant.ts'
 import { NewPlant, OnePlantQuery, Plant, PlantError } from './schemas.ts'
 
 /** The objects and settings that the routes of plants use. */
 export interface PlantsOptions {
   readonly store: PlantStore
   readonly guard: Guard
-  readonly workOf: WorkOf
   /** The cache of pages. */
   readonly pages: PageCache
   /** The most bytes of a request's body. */
@@ -46,7 +43,7 @@ const PlantPath = Type.Object({
 /** The routes of the plant store: listing and adding plants, and reading and removing one plant. */
 export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (
   app,
-  { store, guard, workOf, pages, bodyLimit, limits },
+  { store, guard, pages, bodyLimit, limits },
 ) => {
   app.setErrorHandler(errorHandler(plantErrorBody))
   app.setNotFoundHandler(() => {})
@@ -75,7 +72,7 @@ export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (
     async (request, reply) => {
       setIgnoredHeader(request, reply, { query: OnePlantQuery, body: NewPlant })
       const key = request.headers['idempotency-key']
-      const idempotency = key === undefined ? undefined : await idempotencyOf(key, request, workOf)
+      const idempotency = key === undefined ? undefined : readIdempotency(key, request.body)
       const caller = callerOf(request)
       const limit = plantsAllowed(caller, limits)
       const { plant, isReplay } = await store.create(caller.account.id, checkedPlant(request.body), idempotency, limit)
@@ -86,11 +83,6 @@ export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (
   )
 
   addPlantRoutes(app, store)
-}
-
-/** Reads the `Idempotency-Key` of a request. The digest of a large body takes steps. */
-function idempotencyOf(key: string | string[], request: FastifyRequest, workOf: WorkOf): Promise<Idempotency> {
-  return whileConnected(request, (signal) => workOf(request, signal).run('body', readIdempotency(key, request.body)))
 }
 
 async function authenticate(app: FastifyInstance, guard: Guard): Promise<void> {

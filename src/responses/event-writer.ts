@@ -1,4 +1,4 @@
-import { type Events, eventOf } from '../chat/stream-writer.ts'
+import { eventOf } from '../chat/stream-writer.ts'
 import type { Call, OutputItem, OutputMessage, Reasoning } from '../openai/response.ts'
 import { GrowingText } from '../text.ts'
 import { type MessageParts, maxResponseLength, readMessageParts, tooLongAnswer } from './message-parts.ts'
@@ -50,12 +50,10 @@ export class EventWriter {
    * @param own the fields of the response that do not come from its request
    * @param echo the JSON of the fields that come from its request
    */
-  responseEvent(type: string, own: object, echo: string | Buffer): Events {
+  responseEvent(type: string, own: object, echo: string): string {
     const json = JSON.stringify({ type, sequence_number: this.#sequence++, response: own })
-    const beginning = `event: ${type}\ndata: ${json.slice(0, -'}}'.length)},`
-    const end = `,${JSON.stringify(sameFields).slice('{'.length)}}\n\n`
-    if (typeof echo === 'string') return beginning + echo.slice(1, -1) + end
-    return [beginning, echo.subarray(1, -1), end]
+    const end = JSON.stringify(sameFields).slice('{'.length)
+    return `event: ${type}\ndata: ${json.slice(0, -'}}'.length)},${echo.slice(1, -1)},${end}}\n\n`
   }
 
   /** The events that a delta of the model's message causes. @throws ApiError 502 beyond `maxResponseLength` characters */

@@ -1,6 +1,5 @@
 import { ApiError } from '../errors.ts'
 import { field, fieldsIn, isFields, listIn, textIn } from '../fields.ts'
-import { isShort } from '../json-writer.ts'
 import type { Call } from '../openai/response.ts'
 
 /**
@@ -49,7 +48,7 @@ const thoughtNames = ['reasoning_content', 'reasoning']
 export function readMessageParts(message: unknown): MessageParts {
   const fields = isFields(message) ? message : {}
   const calls = listIn(fields, 'tool_calls')
-  if (!isShort(calls, maxResponseLength)) throw tooLongAnswer()
+  if (JSON.stringify(calls).length > maxResponseLength) throw tooLongAnswer()
   const thoughts = [...thoughtNames.map((name) => textIn(fields, name)), partsOf(fields, 'thinking')]
   return {
     thought: thoughts.find((thought) => thought !== '') ?? '',

@@ -7,7 +7,7 @@ import { toApiError } from '../errors.ts'
 import { answers, refusals, security } from '../http/openapi-fields.ts'
 import { ChatError } from '../openai/completion.ts'
 import { ResponseObject } from '../openai/response.ts'
-import { passesResponseNumbers, ResponseRequest } from '../openai/response-request.ts'
+import { ResponseRequest, responseNumbers } from '../openai/response-request.ts'
 import type { OutputItemCache } from './output-item-cache.ts'
 import { responseReplyFormat } from './reply-format.ts'
 import { completionRequestOf } from './to-completion.ts'
@@ -24,7 +24,7 @@ export const responsesPlugin: FastifyPluginAsyncTypebox<ResponsesOptions> = asyn
     '/responses',
     {
       bodyLimit: options.bodyLimit,
-      config: { keepsNumbersOf: passesResponseNumbers },
+      config: { numbersRead: responseNumbers },
       schema: {
         hide: options.isAlias === true,
         operationId: 'createResponse',

@@ -1,6 +1,4 @@
 import type { ReplyFormat } from '../chat/reply-format.ts'
-import type { Events } from '../chat/stream-writer.ts'
-import { jsonReply } from '../json-writer.ts'
 import type { OutputItem } from '../openai/response.ts'
 import type { ResponseRequest } from '../openai/response-request.ts'
 import { unixSeconds } from '../time.ts'
@@ -24,23 +22,21 @@ export function responseReplyFormat(
   let hasBegun = false
   let reason: string | null | undefined
   /** The JSON of the fields that each response of a stream repeats. */
-  let echo: string | Buffer = '{}'
+  let echo = '{}'
 
   const fieldsOf = (output: readonly OutputItem[]): ResponseFields => ({
     ...{ id, created: unixSeconds(), model: request.model, ...head },
     output,
   })
-  const begin = (): Events => {
+  const begin = (): string => {
     if (hasBegun) return ''
     hasBegun = true
     head = { created: unixSeconds(), model: request.model, ...head }
     const begun = ownFieldsOf(fieldsOf(writer.output))
-    return joined(
-      writer.responseEvent('response.created', begun, echo),
-      writer.responseEvent('response.in_progress', begun, echo),
-    )
+    const created = writer.responseEvent('response.created', begun, echo)
+    return created + writer.responseEvent('response.in_progress', begun, echo)
   }
-  const end = (ended: Ended, output: readonly OutputItem[]): Events => {
+  const end = (ended: Ended, output: readonly OutputItem[]): string => {
     const response = ownFieldsOf(fieldsOf(output), ended)
     return writer.responseEvent(`response.${response.status}`, response, echo)
   }
@@ -55,8 +51,8 @@ export function responseReplyFormat(
       head = headOf(completion)
       return responseOf(request, fieldsOf(output), { reason: completion.choices[0]?.finish_reason, usage })
     },
-    *prepare() {
-      echo = yield* jsonReply(echoOf(request))
+    prepare() {
+      echo = JSON.stringify(echoOf(request))
     },
     chunk({ chunk }) {
       if (!hasBegun) head = { ...headOf(chunk), ...head }
@@ -64,24 +60,18 @@ export function responseReplyFormat(
       // Some upstreams begin with a chunk that has neither a choice nor a model.
       if (!choice) return ''
       reason = choice.finish_reason ?? reason
-      return joined(begin(), writer.add(choice.delta))
+      return begin() + writer.add(choice.delta)
     },
     end(chunk) {
-      const events = joined(begin(), writer.end(reason))
+      const events = begin() + writer.end(reason)
       keep(writer.output)
-      return joined(events, end({ reason, usage: chunk?.usage }, writer.output))
+      return events + end({ reason, usage: chunk?.usage }, writer.output)
     },
     failure(thrown) {
       const { shownCode: code, message } = translateError(thrown)
-      return joined(begin(), end({ error: { code, message } }, writer.cutOutput))
+      return begin() + end({ error: { code, message } }, writer.cutOutput)
     },
   }
-}
-
-/** Joins events. The result is a text if both are texts. */
-function joined(first: Events, second: Events): Events {
-  if (typeof first === 'string' && typeof second === 'string') return first + second
-  return [first, second].flat()
 }
 
 interface Head {

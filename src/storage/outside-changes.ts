@@ -1,5 +1,4 @@
 import type { Database, Statement } from 'better-sqlite3'
-import { turnOfLoop } from '../turn.ts'
 
 /**
  * Detects writes to the database file by other connections, such as a command beside the service. SQLite is asked at most once in
@@ -9,8 +8,8 @@ import { turnOfLoop } from '../turn.ts'
 export class OutsideChanges {
   readonly #dataVersion: Statement<[], number>
   #version = 0
-  /** The turn of the event loop in which SQLite was last asked. */
-  #turn = -1
+  /** Whether SQLite was asked in this turn of the event loop. */
+  #isFresh = false
 
   constructor(database: Database) {
     // `data_version` changes with every commit of another connection (sqlite.org/pragma.html#pragma_data_version).
@@ -19,11 +18,15 @@ export class OutsideChanges {
 
   /** A number that changes after each write by another connection. */
   version(): number {
-    const turn = turnOfLoop()
-    if (turn !== this.#turn) {
-      this.#turn = turn
+    if (!this.#isFresh) {
       this.#version = this.#dataVersion.get() ?? 0
+      this.#isFresh = true
+      setImmediate(this.#endTurn)
     }
     return this.#version
+  }
+
+  readonly #endTurn = (): void => {
+    this.#isFresh = false
   }
 }

@@ -22,7 +22,6 @@ import { openDatabase } from '../storage/database.ts'
 import { GroupCommit } from '../storage/group-commit.ts'
 import { migrations } from '../storage/migrations.ts'
 import { OutsideChanges } from '../storage/outside-changes.ts'
-import { PacedWrites } from '../storage/paced-writes.ts'
 import type { WaitingRequest } from '../storage/postgres/request-time.ts'
 import { refuseUnfinishedMove, unfinishedMoveInFile } from '../storage/unfinished-move.ts'
 import { WalCheckpointer } from '../storage/wal.ts'
@@ -31,7 +30,6 @@ import type { Ledger } from '../usage/ledger.ts'
 import type { UsageReader } from '../usage/report.ts'
 import { SqliteLedger } from '../usage/sqlite.ts'
 import { SqliteUsageReader } from '../usage/sqlite-report.ts'
-import type { Scheduler } from '../work.ts'
 
 /** Every store of the service, over one database. */
 export interface Stores {
@@ -61,10 +59,10 @@ export interface Stores {
   /** Runs the work of a request: its waits for the database share one time limit until the reply begins. */
   duringRequest?(request: WaitingRequest, work: () => void): void
   /**
-   * Prepares for serving. From then on, another program's lock blocks the process only for a moment, the write-ahead log is kept
-   * small, and the scheduler runs the writes that wait for the disk.
+   * Prepares for serving. From then on, another program's lock blocks the process only for a moment, and the write-ahead log is
+   * kept small.
    */
-  beginServing?(scheduler: Scheduler, clock?: Clock): void
+  beginServing?(clock?: Clock): void
   close(): Promise<void>
 }
 
@@ -95,9 +93,8 @@ export function openSqliteStores(path: string, by: Actor = commandLine, mayCreat
   const wal = new WalCheckpointer(database)
   const ping = database.prepare('SELECT 1')
   const checkFile = fileCheck(path)
-  const paced = new PacedWrites()
-  const access = new SqliteAccessStore(database, changes, paced)
-  const characters = new SqliteCharacterStore(database, changes, paced)
+  const access = new SqliteAccessStore(database, changes)
+  const characters = new SqliteCharacterStore(database, changes)
   return {
     access,
     plants: new SqlitePlantStore(database, commit, changes),
@@ -122,9 +119,8 @@ export function openSqliteStores(path: string, by: Actor = commandLine, mayCreat
       ping.get()
       checkFile()
     },
-    beginServing(scheduler, clock) {
+    beginServing(clock) {
       waitAsService(database)
-      paced.begin(scheduler)
       wal.begin(clock)
     },
     async close() {

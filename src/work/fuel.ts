@@ -1,7 +1,7 @@
 import { ApiError } from '../errors.ts'
 
-/** Units of about 10 ms on the main thread. An honest small request needs at most about half of them. */
-export const inlineUnits = 300_000
+/** Units of 5 to 10 ms on the main thread. An honest small request needs at most about half of them. */
+export const inlineUnits = 1_000_000
 
 /** The budget of one request in all, about 4 s. This is twice the work of a chat of 8 MiB. */
 export const maxUnits = 400_000_000

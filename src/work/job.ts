@@ -15,6 +15,8 @@ export interface Job<Input, Output> {
   /** The name under which the module exports the job. */
   readonly name: string
   readonly run: (input: Input) => Output
+  /** Makes the input that a worker gets, if a structured clone would not take the input as it is. */
+  readonly pack?: (input: Input) => Input
   /** The buffers of an output that move to the main thread without a copy. The job has allocated each of them for itself. */
   readonly transfers?: (output: Output) => readonly ArrayBuffer[]
 }

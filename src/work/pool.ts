@@ -31,9 +31,10 @@ const maxWaitMs = 15_000
 /**
  * The memory of a thread: its heap, with garbage, and its buffers. JSON that is parsed and written again three times takes 110 MiB
  * for a chat of 8 MiB, 200 MiB for a card of 16 MiB, and 780 MiB for a card of 64 MiB, if most of its texts have characters outside
- * of Latin-1. The cache of the thread (worker-cache.ts) takes up to 65 MiB. A service that allows larger cards gives a larger bound.
+ * of Latin-1. The cache of the thread (thread-cache.ts) takes 32 MiB, or one large card. A service that
+ * allows larger cards gives a larger bound.
  */
-const maxBytesOfThread = 320 * 1024 ** 2
+export const defaultBytesOfThread = 320 * 1024 ** 2
 
 /** A job that the pool or the system has ended, or a thread that did not start. For the log. */
 export interface JobFault {
@@ -106,7 +107,7 @@ export class WorkerPool {
     this.#clock = clock
     this.#options = {
       onFault: () => {},
-      maxBytes: maxBytesOfThread,
+      maxBytes: defaultBytesOfThread,
       maxCpuMs,
       maxSlowCpuMs,
       maxWaiting,
@@ -150,7 +151,7 @@ export class WorkerPool {
         give(value)
       }
       const task: Task<Output> = {
-        call: { module: job.module, name: job.name, input },
+        call: { module: job.module, name: job.name, input: job.pack ? job.pack(input) : input },
         account,
         param,
         deadline: this.#clock.now() + maxWaitMs,

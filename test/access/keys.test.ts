@@ -6,9 +6,7 @@ import { PostgresAccessStore } from '../../src/access/postgres.ts'
 import { SqliteAccessStore } from '../../src/access/sqlite.ts'
 import { openDatabase } from '../../src/storage/database.ts'
 import { OutsideChanges } from '../../src/storage/outside-changes.ts'
-import { PacedWrites } from '../../src/storage/paced-writes.ts'
 import { openSqliteStores } from '../../src/stores/stores.ts'
-import { workAtOnce } from '../../src/work.ts'
 import { eventually } from '../support/eventually.ts'
 import { expectError } from '../support/http.ts'
 import { type RequestOptions, serviceForThisTest, startTestService, type TestService } from '../support/service.ts'
@@ -90,7 +88,7 @@ describe('GET /keys', () => {
     const ended = await access.createKey(request)
     await access.createKey(request)
     await access.revokeKey(ended.key.id)
-    const keys = await access.keysAfter(account.id, undefined, 20, workAtOnce())
+    const keys = await access.keysAfter(account.id, undefined, 20)
     expect(keys).toHaveLength(2)
     for (const key of keys) expect(key.models).toEqual(key.id === ended.key.id ? null : ['best'])
   })
@@ -110,7 +108,7 @@ it('a key is found by its id, its prefix or a beginning of it without a look at 
     statements.push(sql)
     return prepare(sql)
   })
-  const access = new SqliteAccessStore(database, new OutsideChanges(database), new PacedWrites())
+  const access = new SqliteAccessStore(database, new OutsideChanges(database))
   await access.createAccount('ann')
   const request = { account: 'ann', scopes: ['chat'] } as const
   const [first, second, third] = [

@@ -9,14 +9,13 @@ import { postgresMigrations } from '../../src/storage/postgres/migrations.ts'
 import { pruneOnce } from '../../src/storage/prune.ts'
 import { openPostgresStores } from '../../src/stores/postgres.ts'
 import { openSqliteStores } from '../../src/stores/stores.ts'
-import { type Work, workAtOnce } from '../../src/work.ts'
 import { allRecords, byCommand, byKey, byService } from '../support/audit.ts'
 import { conservatory } from '../support/command.ts'
 import { eventually } from '../support/eventually.ts'
 import { spawnService } from '../support/process.ts'
 import { temporaryFolder } from '../support/service.ts'
 import { newPostgresDatabase } from '../support/shared-postgres.ts'
-import { isOverPostgres, openStoresOf } from '../support/test-database.ts'
+import { openStoresOf } from '../support/test-database.ts'
 import { sqlForThisTest } from '../support/test-sql.ts'
 
 function folderForThisTest(): string {
@@ -201,17 +200,7 @@ it('records of one action are found among thousands of others, page by page', as
   expect(await found({ since: 5001, accountName: 'gardeners' })).toEqual(['record 5001', 'record 12999'])
   expect(await found({ after: 'record 12999' })).toEqual([])
   expect((await allRecords(stores)).length).toBe(13_000)
-  // Each query is a piece of work of its own, so that one query never scans all 26,000 numbers.
-  let queries = 0
-  const work = workAtOnce()
-  const counting: Work = {
-    run(param, steps) {
-      queries++
-      return work.run(param, steps)
-    },
-  }
-  expect(await stores.audit.list({ action: 'models.reloaded', limit: 3 }, counting)).toEqual([])
-  expect(queries).toBe(isOverPostgres ? 1 : 26)
+  expect(await stores.audit.list({ action: 'models.reloaded', limit: 3 })).toEqual([])
   await stores.close()
 })
 

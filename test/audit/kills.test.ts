@@ -1,7 +1,6 @@
 import { expect, it } from 'vitest'
 import type { AuditRecord } from '../../src/audit/record.ts'
 import type { Stores } from '../../src/stores/stores.ts'
-import { workAtOnce } from '../../src/work.ts'
 import { importInto } from '../support/account-files.ts'
 import { allRecords } from '../support/audit.ts'
 import { often } from '../support/often.ts'
@@ -67,7 +66,7 @@ function replayed(records: readonly AuditRecord[]) {
 /** The state that the stores show, in the same form. */
 async function stateOf({ access, characters }: Stores) {
   const [owner] = await access.listAccounts()
-  const stored = await characters.list(owner?.id ?? 0, '', 1000, workAtOnce())
+  const stored = await characters.list(owner?.id ?? 0, '', 1000)
   return {
     keys: new Map((await access.listKeys()).map(({ prefix, revoked }) => [prefix, revoked !== null])),
     characters: new Map(stored.map(({ name, digest }) => [name, `sha256:${digest}`])),
@@ -118,7 +117,7 @@ it('a change is rolled back when its record cannot be written', async () => {
   await sql.close()
   expect(await stores.access.listKeys()).toMatchObject([{ revoked: null, limits: {} }])
   expect(await stores.access.listAccounts()).toHaveLength(1)
-  expect(await stores.characters.list(1, '', 10, workAtOnce())).toEqual([])
+  expect(await stores.characters.list(1, '', 10)).toEqual([])
   expect((await stores.plants.list(1, {}, 10)).json).toBe('[]')
   expect(await allRecords(stores)).toHaveLength(2)
   await stores.close()

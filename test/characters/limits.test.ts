@@ -1,5 +1,4 @@
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { workAtOnce } from '../../src/work.ts'
 import { conservatory } from '../support/command.ts'
 import { expectError } from '../support/http.ts'
 import { serviceForThisTest, startTestService, type TestService, temporaryFolder } from '../support/service.ts'
@@ -56,7 +55,7 @@ describe('limits of uploads', () => {
     // No refused upload is stored: "Fern", "c" and "d" are left.
     const { characters, access } = await storesForThisTest(service.dataDirectory)
     const account = (await access.listAccounts()).find(({ name }) => name === 'ann')?.id ?? 0
-    expect(await characters.list(account, '', 9, workAtOnce())).toHaveLength(3)
+    expect(await characters.list(account, '', 9)).toHaveLength(3)
   })
 
   it('of a key hold in addition to its account’s, and there are default limits', async () => {

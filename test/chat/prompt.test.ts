@@ -1,11 +1,13 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { receiptOf } from '../../src/chat/receipt.ts'
+import { receiptMaker } from '../../src/chat/receipt.ts'
 import type { PromptReceipt } from '../../src/chat/receipt-schema.ts'
-import { workAtOnce } from '../../src/work.ts'
+import { loadTokenizer } from '../../src/models/tokenizer.ts'
 import { readChatError, readStream } from '../support/chat.ts'
-import { cardWithLore, composed, documentOf } from '../support/lore-cards.ts'
+import { fullRequest } from '../support/composed.ts'
+import { documentOf } from '../support/kept-cards.ts'
+import { cardWithLore, composed, keptOf } from '../support/lore-cards.ts'
 import { serviceForThisTest, type TestService, temporaryFolder } from '../support/service.ts'
 import { completion, json, pieces, type ScriptedUpstream, streamOf, upstreamForThisTest } from '../support/upstream.ts'
 
@@ -290,19 +292,19 @@ describe('POST /chat/prompt', () => {
     const card = cardWithLore([{ name: 'SECRET', keys: ['secret'], content: 'SECRET' }], {}, { description: 'SECRET' })
     const body = { model: 'm', messages: [{ role: 'user' as const, content: 'a secret' }] }
     const composition = composed(card, body.messages)
-    const persona = { name: 'Moss', card, userName: 'User' }
-    const asked = {
-      request: { body: { ...body, messages: [...composition.messages] }, persona, work: workAtOnce() },
-      composition,
-    }
-    const parts = { model: 'm', upstreamId: 'm', persona, body, composed: asked, refusedRegexes: [] }
-    const [hidden, shown] = [
-      await receiptOf({ ...parts, isShown: false }),
-      await receiptOf({ ...parts, isShown: true }),
-    ]
+    const request = fullRequest({
+      persona: { name: 'Moss', card: keptOf(card), userName: 'User' },
+      messages: body.messages,
+      settings: { systemPrompt: '' },
+    })
+    const makeReceipt = receiptMaker(await loadTokenizer())
+    const [hidden, shown] = [false, true].map((isShown): PromptReceipt => {
+      const about = { model: 'm', upstreamId: 'm', character: 'Moss', isShown }
+      return JSON.parse(Buffer.from(makeReceipt(about, request, composition, composition.messages).json).toString())
+    })
     expect(JSON.stringify(hidden)).not.toContain('SECRET')
     expect(JSON.stringify(shown)).toContain('SECRET')
-    expect(hidden.tokens).toEqual(shown.tokens)
-    expect(hidden.messages.at(-1)).toEqual(body.messages[0])
+    expect(hidden?.tokens).toEqual(shown?.tokens)
+    expect(hidden?.messages.at(-1)).toEqual(body.messages[0])
   })
 })

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import type { PromptReceipt } from '../../src/chat/receipt-schema.ts'
 import { readChatError } from '../support/chat.ts'
-import { documentOf } from '../support/lore-cards.ts'
+import { documentOf } from '../support/kept-cards.ts'
 import { serviceForThisTest, temporaryFolder } from '../support/service.ts'
 import { completion, json, upstreamForThisTest } from '../support/upstream.ts'
 

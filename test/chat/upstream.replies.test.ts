@@ -11,7 +11,8 @@ import { defaultModels } from '../../src/models/configuration/configuration.ts'
 import { ModelRegistry } from '../../src/models/registry.ts'
 import { openSqliteStores } from '../../src/stores/stores.ts'
 import { Metering } from '../../src/usage/metered-request.ts'
-import { Scheduler } from '../../src/work.ts'
+import { WorkerPool } from '../../src/work/pool.ts'
+import { Works } from '../../src/work/work.ts'
 import { parseStream, readChatError, readStream, textOfStream } from '../support/chat.ts'
 import { chunkText, completion, json, pieces, type Script, sse, streamOf } from '../support/upstream.ts'
 import {
@@ -292,7 +293,7 @@ describe('the log has the end of each completion, once, and no texts', () => {
       prompt: { systemPrompt: 'S' },
       inFlight: new BytesInFlight(config.maxInFlightBytes),
       metrics: new Metrics(),
-      scheduler: new Scheduler(),
+      works: new Works(new WorkerPool()),
       logger,
     })
     await stores.access.createAccount('owner')

@@ -6,8 +6,9 @@ import { ApiError } from '../../src/errors.ts'
 import type { Model } from '../../src/models/model.ts'
 import { Candidate } from '../../src/models/routing/candidate.ts'
 import { InFlightRequests, Route } from '../../src/models/routing/route.ts'
-import { workAtOnce } from '../../src/work.ts'
+import { workAtOnce } from '../../src/work/work.ts'
 import { readChatError, readStream } from '../support/chat.ts'
+import { failingWork } from '../support/failing-work.ts'
 import { makeLimitedKey } from '../support/limits.ts'
 import { serviceForThisTest } from '../support/service.ts'
 import { chunkText, completion, json, pieces, type Script, sse, upstreamForThisTest } from '../support/upstream.ts'
@@ -110,16 +111,12 @@ describe('an upstream that cuts the prompt', () => {
     ['0, which means that the upstream has not counted', prompt(4000), 0, null],
     ['no number', prompt(4000), undefined, null],
   ])('is detected by the tokens that it reports: %s', async (_what, sent, told, expected) => {
-    expect((await truncationOf(told, sent, workAtOnce())) ?? null).toBe(expected)
+    expect((await truncationOf(told, { messages: sent }, workAtOnce())) ?? null).toBe(expected)
   })
 
   test('never makes a reply fail: if the tokens cannot be counted, there is no warning', async () => {
-    const work = {
-      run() {
-        throw new ApiError(503, 'overloaded', 'Too much.')
-      },
-    }
-    expect(await truncationOf(10, prompt(4000), work)).toBeNull()
+    const work = failingWork(new ApiError(503, 'overloaded', 'Too much.'))
+    expect(await truncationOf(10, { messages: prompt(4000) }, work)).toBeNull()
   })
 
   test('is counted in the metrics, and recorded in the ledger', async () => {

@@ -2,9 +2,10 @@ import { describe, expect, it } from 'vitest'
 import { UsageWatch } from '../../src/chat/usage.ts'
 import { ApiError } from '../../src/errors.ts'
 import type { Chunk } from '../../src/openai/completion.ts'
-import { type Work, workAtOnce } from '../../src/work.ts'
+import { type Work, workAtOnce } from '../../src/work/work.ts'
+import { failingWork } from '../support/failing-work.ts'
 
-const prompt = [{ role: 'user' as const, content: 'How is my basil? '.repeat(30) }]
+const prompt = { messages: [{ role: 'user' as const, content: 'How is my basil? '.repeat(30) }] }
 const said: Chunk = {
   id: 'chatcmpl-1',
   object: 'chat.completion.chunk',
@@ -24,11 +25,7 @@ async function usageWith(work: Work) {
 describe('the usage of a stream whose upstream sends none', () => {
   it('is counted, or estimated by bytes if counting takes too much work, so that the reply does not fail', async () => {
     const counted = await usageWith(workAtOnce())
-    const byBytes = await usageWith({
-      run() {
-        throw new ApiError(400, 'too_complex', 'Too much.')
-      },
-    })
+    const byBytes = await usageWith(failingWork(new ApiError(400, 'too_complex', 'Too much.')))
     for (const usage of [counted, byBytes]) {
       expect(usage?.total_tokens).toBe((usage?.prompt_tokens ?? 0) + (usage?.completion_tokens ?? 0))
     }
@@ -49,11 +46,8 @@ describe('the usage of a stream whose upstream sends none', () => {
   })
 
   it('fails if counting fails for any other reason', async () => {
-    const gone: Work = {
-      run() {
-        throw new ApiError(499, 'client_gone', 'The client went away.')
-      },
-    }
-    await expect(usageWith(gone)).rejects.toThrow('went away')
+    await expect(usageWith(failingWork(new ApiError(499, 'client_gone', 'The client went away.')))).rejects.toThrow(
+      'went away',
+    )
   })
 })

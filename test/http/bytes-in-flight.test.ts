@@ -87,16 +87,4 @@ describe('the bytes in flight', () => {
     await expect(inFlight.during(1, 100_000, () => Promise.reject(new Error('no')))).rejects.toThrow('no')
     expect(inFlight.bytes).toBe(0)
   })
-
-  it('of a complete body count five times, and 150 more for each JSON value, up to the share of its account', () => {
-    const inFlight = new BytesInFlight(maxBytes)
-    const held = inFlight.open(1)
-    held.set(200_000)
-    held.setWorkedOn(80_000)
-    expect(inFlight.bytes).toBe(400_000)
-    held.setWorkedOn(80_000, 100)
-    expect(inFlight.bytes).toBe(415_000)
-    held.setWorkedOn(400_000)
-    expect(inFlight.bytes).toBe(500_000)
-  })
 })

@@ -1,19 +1,9 @@
-import { randomBytes } from 'node:crypto'
-import Fastify from 'fastify'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { ApiError, openAiErrorBody } from '../../src/errors.ts'
-import { takeBodies } from '../../src/http/body.ts'
-import { BytesInFlight } from '../../src/http/bytes-in-flight.ts'
-import { countBytes } from '../../src/http/count-bytes.ts'
-import { errorHandler } from '../../src/http/errors.ts'
 import { cardOfV3 } from '../support/cards.ts'
 import { type Connection, connectTo } from '../support/connection.ts'
-import { png, zip } from '../support/containers.ts'
 import { eventually, until } from '../support/eventually.ts'
 import { expectError } from '../support/http.ts'
-import { documentOf } from '../support/lore-cards.ts'
-import { onceAsked, serviceForThisTest, type TestService } from '../support/service.ts'
-import { upstreamForThisTest } from '../support/upstream.ts'
+import { serviceForThisTest, type TestService } from '../support/service.ts'
 
 const kilobyte = 1024
 /** The lowest MAX_IN_FLIGHT_BYTES that the body limits below allow. */
@@ -58,13 +48,6 @@ async function untilHeld(service: TestService, bytes: number): Promise<void> {
 
 /** A plant of slightly more than so many bytes. */
 const plantOf = (bytes: number) => ({ name: 'Fern', notes: 'x'.repeat(bytes) })
-
-/** A card whose main icon is the file `icon` of its archive. */
-const cardWithIcon = (description: string) =>
-  JSON.stringify({
-    ...cardOfV3,
-    data: { ...cardOfV3.data, description, assets: [{ type: 'icon', uri: 'embeded://icon' }] },
-  })
 
 const overloaded = /^HTTP\/1\.1 503 [\s\S]*\r\nretry-after: 1\r\n[\s\S]*"error":503/i
 
@@ -131,52 +114,6 @@ describe('large bodies', () => {
     expect((await figures(service)).bytes).toBe(790 * kilobyte)
   })
 
-  it('leave no room for a prompt whose lore is searched for further keys, until they are gone', async () => {
-    await start()
-    const entry = { content: 'Moss.', enabled: true, insertion_order: 1, extensions: {} }
-    const entries = [
-      { ...entry, keys: [], constant: true, content: 'x'.repeat(100 * kilobyte) },
-      { ...entry, keys: ['orchid'] },
-    ]
-    const card = documentOf({ character_book: { entries, extensions: {} } })
-    expect((await service.request('/characters', { json: card })).status).toBe(201)
-    const chat = { model: 'understudy', character: 'Moss', messages: [{ role: 'user', content: 'Hi.' }] }
-    const answered = async (path: string) => {
-      const reply = await service.request(path, { json: chat })
-      await reply.text()
-      expect(reply.status).toBe(200)
-    }
-    // The first chat reads the card, which counts too.
-    await answered('/chat/completions')
-    for (const path of ['/chat/completions', '/chat/prompt']) {
-      const held = [await begin(service, other, 390 * kilobyte), await begin(service, third, 100 * kilobyte)]
-      await untilHeld(service, 490 * kilobyte)
-      const refusal = await expectError(await service.request(path, { json: chat }), 'chat', 503)
-      expect(refusal.code).toBe('overloaded')
-      expect((await figures(service)).bytes).toBe(490 * kilobyte)
-      for (const { socket } of held) socket.destroy()
-      await untilHeld(service, 0)
-      await answered(path)
-      await untilHeld(service, 0)
-    }
-  })
-
-  it('with many values count for more than texts of the same length', async () => {
-    await start()
-    await begin(service, other, 340 * kilobyte)
-    await begin(service, third, 70 * kilobyte)
-    await untilHeld(service, 410 * kilobyte)
-    const upload = async (tags: readonly string[]) => {
-      const data = { name: 'Moss', description: 'x'.repeat(70 * kilobyte - 5 * tags.length), tags }
-      const card = { spec: 'chara_card_v3', spec_version: '3.0', data }
-      return await service.request('/characters/Moss', { method: 'PUT', json: card })
-    }
-    expect((await upload([])).status).toBe(201)
-    const refused = await upload(Array.from({ length: 1000 }, () => 'ab'))
-    expect(refused.status).toBe(503)
-    expect(await figures(service)).toEqual({ bytes: 410 * kilobyte, refusals: 1 })
-  })
-
   it('in pieces of one byte without a length are counted and read too', async () => {
     await start()
     const text = JSON.stringify(plantOf(70 * kilobyte))
@@ -209,78 +146,6 @@ describe('large bodies', () => {
       socket.write(Buffer.alloc(200 * kilobyte, ' '))
       expect(await figures(service)).toEqual({ bytes: 0, refusals: 0 })
     }
-  })
-
-  it('count five times while work on the request goes on', async () => {
-    const upstream = await upstreamForThisTest(async (_response, call) => call.aborted)
-    service = await serviceForThisTest(limits, onceAsked(upstream.url))
-    const json = { model: 'm', messages: [{ role: 'user', content: 'x'.repeat(70 * kilobyte) }] }
-    const leaving = new AbortController()
-    const asked = service.request('/chat/completions', { json, signal: leaving.signal })
-    await upstream.called(1)
-    const bytes = JSON.stringify(json).length
-    expect((await figures(service)).bytes).toBe(5 * bytes)
-    const error = await service.request('/chat/completions', {
-      json: { ...json, messages: [{ role: 'user', content: 'x'.repeat(250 * kilobyte) }] },
-    })
-    expect((await expectError(error, 'chat', 503)).code).toBe('overloaded')
-    expect(error.headers.get('retry-after')).toBe('1')
-    leaving.abort()
-    await expect(asked).rejects.toThrow()
-    await untilHeld(service, 0)
-  })
-})
-
-describe('large bodies that are refused', () => {
-  /** Sends a body to a parser or route that refuses it. @returns the status, and the bytes of the body that are not freed */
-  async function leftOf(refuse: 'parser' | 'route'): Promise<readonly [status: number, bytes: number | undefined]> {
-    const app = Fastify()
-    onTestFinished(() => app.close())
-    countBytes(app, new BytesInFlight(1024 ** 3), () => 1)
-    let kept: Buffer | undefined
-    takeBodies(app, 'image/png', (_request, body) => {
-      kept = body
-      if (refuse === 'parser') throw new ApiError(400, 'card_invalid', 'It is no card.')
-      return body
-    })
-    app.setErrorHandler(errorHandler(openAiErrorBody))
-    app.post('/', () => Promise.reject(new ApiError(400, 'card_invalid', 'It is no card.')))
-    const url = await app.listen({ port: 0 })
-    const body = Buffer.alloc(500 * kilobyte)
-    const { status } = await fetch(url, { method: 'POST', headers: { 'content-type': 'image/png' }, body })
-    return [status, kept?.length]
-  }
-
-  it('are freed at once, whether the parser or the route refuses them', async () => {
-    expect(await leftOf('parser')).toEqual([400, 0])
-    expect(await leftOf('route')).toEqual([400, 0])
-  })
-})
-
-describe('small bodies', () => {
-  // Each file has more than the share of an account, and not the ratio of a zip bomb.
-  const noise = randomBytes(8000).toString('hex')
-  const icon = Buffer.concat([png(), Buffer.from(noise), Buffer.alloc(500 * kilobyte)])
-
-  it.each([
-    ['card', [{ name: 'card.json', content: cardWithIcon(noise + ' '.repeat(500 * kilobyte)) }]],
-    [
-      'main icon',
-      [
-        { name: 'card.json', content: cardWithIcon('') },
-        { name: 'icon', content: icon },
-      ],
-    ],
-  ])('with a large packed %s count with its unpacked bytes', async (_what, files) => {
-    const service = await serviceForThisTest(limits)
-    const body = new Uint8Array(zip(files))
-    expect(body.length).toBeLessThan(64 * kilobyte)
-    const headers = { 'content-type': 'application/octet-stream' }
-    for (const query of ['', '?dry_run=true']) {
-      const answer = await service.request(`/characters${query}`, { method: 'POST', headers, body })
-      await expectError(answer, 'chat', 503)
-    }
-    expect(await figures(service)).toEqual({ bytes: 0, refusals: 2 })
   })
 })
 
@@ -330,29 +195,20 @@ describe('large replies', () => {
     await eventually(async () => expect((await figures(service)).bytes).toBeGreaterThanOrEqual(bytes))
   })
 
-  it('with the same card file share its bytes, which are counted once', async () => {
+  it('with a card are counted for each reader', async () => {
     const service = await serviceForThisTest(limits)
-    const card = JSON.stringify({
-      spec: 'chara_card_v3',
-      spec_version: '3.0',
-      data: { name: 'Fern', description: 'x'.repeat(300 * kilobyte) },
-    })
-    const put = { method: 'PUT', body: card }
-    expect((await service.request('/characters/Fern', put)).status).toBe(201)
+    const card = JSON.stringify({ ...cardOfV3, data: { ...cardOfV3.data, description: 'x'.repeat(300 * kilobyte) } })
+    expect((await service.request('/characters/Fern', { method: 'PUT', body: card })).status).toBe(201)
     const get = `GET /characters/Fern?format=json HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${service.key}\r\n\r\n`
-    const readers = await Promise.all([1, 2, 3].map(() => connectTo(service.url)))
-    for (const { socket } of readers) {
-      socket.pause()
-      socket.write(get.repeat(60))
-    }
+    const reader = await connectTo(service.url)
+    reader.socket.pause()
+    reader.socket.write(get.repeat(60))
     await untilHeld(service, card.length)
+    await expectError(await service.request('/characters/Fern?format=json'), 'chat', 503)
+    reader.socket.destroy()
+    await untilHeld(service, 0)
     const whole = await service.request('/characters/Fern?format=json')
     expect(await whole.text()).toBe(card)
     expect(whole.headers.get('content-length')).toBe(String(card.length))
-    // In another format the card is another file. With that file, too many bytes would be in flight.
-    await expectError(await service.request('/characters/Fern?format=v2'), 'chat', 503)
-    for (const { socket } of readers) socket.destroy()
-    await untilHeld(service, 0)
-    expect((await service.request('/characters/Fern?format=v2')).status).toBe(200)
   })
 })

@@ -3,7 +3,7 @@ import Fastify from 'fastify'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { ApiError } from '../../src/errors.ts'
 import { acceptJsonOnly, maxJsonDepth, parseJson } from '../../src/http/json.ts'
-import { workAtOnce } from '../../src/work.ts'
+import { workAtOnce } from '../../src/work/work.ts'
 import { anyCharacter } from '../support/any-character.ts'
 
 type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json }
@@ -162,10 +162,12 @@ describe('acceptJsonOnly', () => {
     const seen: { param: string; signal: AbortSignal }[] = []
     let hold: Promise<void> | undefined
     acceptJsonOnly(app, (_request, signal) => ({
-      run: async (param, steps) => {
+      ...workAtOnce(),
+      async runInPool(param, job, input) {
         seen.push({ param, signal })
         await hold
-        return workAtOnce().run(param, steps)
+        // The result of a worker is a structured clone.
+        return structuredClone(workAtOnce().run(param, job, input))
       },
     }))
     app.setErrorHandler((error, _request, reply) => {
@@ -173,26 +175,38 @@ describe('acceptJsonOnly', () => {
       reply.code(error.status).send({ code: error.code })
     })
     app.post('/', async ({ body }) => ({ body }))
+    app.post('/numbers', { config: { numbersRead: new Set(['read']) } }, async ({ body }) => JSON.stringify(body))
     const url = await app.listen({ port: 0, host: '127.0.0.1' })
-    const post = async (body: string, signal: AbortSignal | null = null) =>
-      await (await fetch(url, { method: 'POST', body, signal, headers: { 'content-type': 'application/json' } })).json()
+    const post = async (body: string, signal: AbortSignal | null = null, path = '/') =>
+      await (
+        await fetch(`${url}${path}`, { method: 'POST', body, signal, headers: { 'content-type': 'application/json' } })
+      ).text()
     return { post, seen, holdUntil: (until: Promise<void>) => (hold = until) }
   }
 
-  const large = (end: string) => `{"text":"${'x'.repeat(20_000)}"${end}`
+  const text = 'x'.repeat(140_000)
+  const large = (end: string) => `{"text":"${text}"${end}`
 
-  it('reads large bodies in steps, by the same rules as small bodies', async () => {
+  it('reads large bodies in the pool, by the same rules as small bodies', async () => {
     const { post, seen } = await listen()
-    expect(await post('{"a":1}')).toStrictEqual({ body: { a: 1 } })
+    expect(await post('{"a":1}')).toBe('{"body":{"a":1}}')
     expect(seen).toHaveLength(0)
-    expect(await post(large('}'))).toStrictEqual({ body: { text: 'x'.repeat(20_000) } })
-    expect(await post(large(',"text":1}'))).toStrictEqual({ code: 'duplicate_property' })
-    expect(await post(large(''))).toStrictEqual({ code: 'invalid_json' })
+    expect(await post(large('}'))).toBe(`{"body":{"text":"${text}"}}`)
+    expect(await post(large(',"text":1}'))).toBe('{"code":"duplicate_property"}')
+    expect(await post(large(''))).toBe('{"code":"invalid_json"}')
     const many = large(`,"a":[${'0,'.repeat(400_000)}0]}`)
-    expect(await post(many.slice(0, 100_000))).toStrictEqual({ code: 'invalid_json' })
-    expect(await post(many)).toStrictEqual({ code: 'too_complex' })
-    expect(await post(large(`,"${'n'.repeat(300_000)}":0}`))).toStrictEqual({ code: 'too_complex' })
+    expect(await post(many.slice(0, 200_000))).toBe('{"code":"invalid_json"}')
+    expect(await post(many)).toBe('{"code":"too_complex"}')
+    expect(await post(large(`,"${'n'.repeat(300_000)}":0}`))).toBe('{"code":"too_complex"}')
     expect(seen.map(({ param, signal }) => [param, signal.aborted])).toStrictEqual(Array(6).fill(['body', false]))
+  })
+
+  it('keeps the numbers of a large body as they were written, except where they are read', async () => {
+    const { post } = await listen()
+    const numbers = ',"read":[9223372036854775807],"kept":[9223372036854775807,{"a":0.12345678901234567890,"b":1}]}'
+    const read = ',"read":[9223372036854776000],"kept":[9223372036854775807,{"a":0.12345678901234567890,"b":1}]}'
+    expect(await post(large(numbers), null, '/numbers')).toBe(large(read))
+    expect(await post(`{"a":1${numbers}`, null, '/numbers')).toBe(`{"a":1${read}`)
   })
 
   it('ends the work when the caller leaves', async () => {

@@ -1,11 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { toPrompt as promptSteps } from '../../src/models/ai-sdk/prompt.ts'
+import { toPrompt } from '../../src/models/ai-sdk/prompt.ts'
 import { mergeMessages } from '../../src/models/merge-messages.ts'
 import type { ContentPart, Message } from '../../src/openai/completion-request.ts'
-import { workAtOnce } from '../../src/work.ts'
-
-const toPrompt = (...request: Parameters<typeof promptSteps>) => workAtOnce().run('messages', promptSteps(...request))
 
 /** Counts the reads of a list's items. */
 function countingReads<T>(items: readonly T[]): { readonly items: readonly T[]; readonly reads: () => number } {
@@ -95,7 +92,7 @@ describe('mergeMessages', () => {
   test('joins several neighbours as if it joined them pair by pair', () => {
     fc.assert(
       fc.property(fc.array(message, { maxLength: 12 }), (messages) => {
-        expect(workAtOnce().run('messages', mergeMessages(messages))).toEqual(oneByOne(messages))
+        expect(mergeMessages(messages)).toEqual(oneByOne(messages))
       }),
       { numRuns: 500 },
     )

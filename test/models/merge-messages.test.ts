@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest'
 import { mergeMessages } from '../../src/models/merge-messages.ts'
 import type { Message } from '../../src/openai/completion-request.ts'
-import { workAtOnce } from '../../src/work.ts'
 
 const user: Message = { role: 'user', content: 'Hi' }
 const refused: Message = { role: 'assistant', content: null, refusal: 'I cannot.' }
@@ -9,9 +8,7 @@ const parts: Message = { role: 'assistant', content: [{ type: 'text', text: 'Par
 
 /** The messages of the assistant after the merge of a conversation. */
 function merged(...messages: readonly Message[]): readonly Message[] {
-  return workAtOnce()
-    .run('messages', mergeMessages([user, ...messages]))
-    .slice(1)
+  return mergeMessages([user, ...messages]).slice(1)
 }
 
 test.each<[what: string, messages: readonly Message[], content: Message['content']]>([
@@ -54,15 +51,4 @@ test("a message with OpenAI's older function_call stays as it is", () => {
   const first: Message = { role: 'assistant', content: 'Let me look.' }
   const call = { role: 'assistant' as const, content: null, function_call: { name: 'look', arguments: '{}' } }
   expect(merged(first, call)).toStrictEqual([first, call])
-})
-
-test('many messages are joined in steps', () => {
-  const letters = 'My leaves '.repeat(79)
-  const steps = mergeMessages(Array.from({ length: 10_000 }, () => ({ role: 'user', content: letters })))
-  const units: number[] = []
-  let step = steps.next()
-  for (; !step.done; step = steps.next()) units.push(step.value)
-  expect(step.value).toMatchObject([{ role: 'user', content: Array(10_000).fill(letters).join('\n\n') }])
-  expect(Math.max(...units)).toBeLessThan(100)
-  expect(units.length).toBeGreaterThan(10_000)
 })

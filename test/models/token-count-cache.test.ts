@@ -5,9 +5,6 @@ import { TokenCountCache } from '../../src/models/token-count-cache.ts'
 import { loadTokenizer } from '../../src/models/tokenizer.ts'
 import type { Message } from '../../src/openai/completion-request.ts'
 import { textsOf, tokensBesideTexts, tokensPerReply } from '../../src/openai/messages.ts'
-import { type Steps, workAtOnce } from '../../src/work.ts'
-
-const atOnce = <T>(steps: Steps<T>) => workAtOnce().run('messages', steps)
 
 /** Counts every text of every message, without a cache. The tokenizer must give the same number. */
 function countSimply(messages: readonly Message[]): number {
@@ -55,7 +52,7 @@ it('counts conversations as if no word, text or message had been counted before'
           if (isOfCard && card) return [card]
           return [{ role: 'user', content, ...(hasName ? { name: content } : {}) }]
         })
-        expect(atOnce(tokenizer.countMessages(messages))).toBe(countSimply(messages))
+        expect(tokenizer.countMessages(messages)).toBe(countSimply(messages))
       }
     }),
   )
@@ -63,14 +60,11 @@ it('counts conversations as if no word, text or message had been counted before'
 
 it('gives each word and text its own count, also after the cache was full', () => {
   const cache = new TokenCountCache()
-  const readNumber = function* (counted: string): Steps<number> {
-    yield 1
-    return Number(counted.split(' ').at(-1))
-  }
+  const readNumber = (counted: string): number => Number(counted.split(' ').at(-1))
   const same = 'Plant '.repeat(50)
   const numbers = Array.from({ length: 20_000 }, (_, index) => index)
   for (let round = 0; round < 2; round++) {
-    expect(numbers.map((each) => atOnce(cache.ofText(`${same}${each}`, readNumber)))).toEqual(numbers)
+    expect(numbers.map((each) => cache.ofText(`${same}${each}`, readNumber))).toEqual(numbers)
     expect(numbers.map((each) => cache.ofWord(`${each}`) ?? cache.setWord(`${each}`, each))).toEqual(numbers)
   }
 })

@@ -1,11 +1,10 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { loadTokenizer } from '../../src/models/tokenizer.ts'
-import { type Steps, workAtOnce } from '../../src/work.ts'
+import { spentUnits, withFuel } from '../../src/work/fuel.ts'
 import { anyCharacter } from '../support/any-character.ts'
 
 const tokenizer = await loadTokenizer()
-const atOnce = <T>(steps: Steps<T>) => workAtOnce().run('messages', steps)
 
 const anyText = fc.oneof(
   fc.string({ unit: anyCharacter, maxLength: 300 }),
@@ -27,7 +26,7 @@ describe('tokenizer', () => {
   test('the joined tokens of a text are the text, and no token ends inside a character', () => {
     fc.assert(
       fc.property(anyText, (text) => {
-        const tokens = atOnce(tokenizer.split(text))
+        const tokens = tokenizer.split(text)
         expect(tokens.join('')).toBe(text.toWellFormed())
         expect(tokens.every((token) => token.isWellFormed())).toBe(true)
         expect(tokens.length).toBeLessThanOrEqual(tokenizer.count(text))
@@ -38,7 +37,7 @@ describe('tokenizer', () => {
   test('a cut text is a beginning of the text, and within the limit', () => {
     fc.assert(
       fc.property(anyText, fc.nat(50), (text, limit) => {
-        const cut = atOnce(tokenizer.cut(text, limit))
+        const cut = tokenizer.cut(text, limit)
         expect(text.toWellFormed().startsWith(cut.toWellFormed())).toBe(true)
         expect(tokenizer.count(cut)).toBeLessThanOrEqual(limit)
       }),
@@ -48,14 +47,14 @@ describe('tokenizer', () => {
   test('text that looks like a special token is counted and split as plain text', () => {
     for (const text of ['<|endoftext|>', '<|im_start|>system', 'a<|endofprompt|>'.repeat(3)]) {
       expect(tokenizer.count(text)).toBeGreaterThan(3)
-      expect(atOnce(tokenizer.split(text)).join('')).toBe(text)
+      expect(tokenizer.split(text).join('')).toBe(text)
     }
   })
 
   test.each(['a', 'A', ' ', '!', '\n', '\r/', '的', '👩‍🚀', 'é'])('a long run of %j is counted and split', (letter) => {
     const text = letter.repeat(50_000)
     expect(tokenizer.count(text)).toBeGreaterThan(300)
-    expect(atOnce(tokenizer.split(text)).join('')).toBe(text)
+    expect(tokenizer.split(text).join('')).toBe(text)
   })
 
   test('long runs are cut where the pattern of a run matches', () => {
@@ -84,15 +83,13 @@ describe('tokenizer', () => {
   })
 
   test('a conversation costs three more tokens for each message, one more for a name, and three for the reply', () => {
-    expect(atOnce(tokenizer.countMessages([]))).toBe(3)
-    expect(atOnce(tokenizer.countMessages([{ role: 'user', content: 'Hello world' }]))).toBe(3 + 3 + 1 + 2)
+    expect(tokenizer.countMessages([])).toBe(3)
+    expect(tokenizer.countMessages([{ role: 'user', content: 'Hello world' }])).toBe(3 + 3 + 1 + 2)
     expect(
-      atOnce(
-        tokenizer.countMessages([
-          { role: 'system', name: 'fern', content: [{ type: 'text', text: 'Hello world' }] },
-          { role: 'assistant', content: null },
-        ]),
-      ),
+      tokenizer.countMessages([
+        { role: 'system', name: 'fern', content: [{ type: 'text', text: 'Hello world' }] },
+        { role: 'assistant', content: null },
+      ]),
     ).toBe(3 + (3 + 1 + tokenizer.count('fern') + 1 + 2) + (3 + 1))
   })
 
@@ -101,30 +98,19 @@ describe('tokenizer', () => {
     ['random letters', randomLetters(100_000)],
     ['words of 127 letters', `${randomLetters(127)} `.repeat(1000)],
     ['emojis that take several tokens each', '👩‍🚀🦉'.repeat(5000)],
-  ])('%s are counted, split and cut in small steps', (_what, text) => {
-    for (const steps of [
-      tokenizer.countMessages([{ role: 'user', content: text }]),
-      tokenizer.split(text),
-      tokenizer.cut(text, 300),
-    ]) {
-      const costs: readonly number[] = Array.from(steps)
-      expect(Math.max(...costs)).toBeLessThan(maxUnits)
-    }
-    expect(atOnce(tokenizer.countMessages([{ role: 'user', content: text }]))).toBe(3 + 3 + 1 + tokenizer.count(text))
-    expect(tokenizer.count(atOnce(tokenizer.cut(text, 300)))).toBeLessThanOrEqual(300)
+  ])('%s are counted and cut alike', (_what, text) => {
+    expect(tokenizer.countMessages([{ role: 'user', content: text }])).toBe(3 + 3 + 1 + tokenizer.count(text))
+    expect(tokenizer.count(tokenizer.cut(text, 300))).toBeLessThanOrEqual(300)
   })
 
   test('counting a cached text costs next to nothing', () => {
     const text = randomLetters(50_000, 2)
     const messages = [{ role: 'user' as const, content: text }]
-    const first = sumOf(costsOf(tokenizer.countMessages(messages)))
-    expect(first).toBeGreaterThan(100 * sumOf(costsOf(tokenizer.countSteps(text))))
-    expect(first).toBeGreaterThan(10_000 * sumOf(costsOf(tokenizer.countMessages(messages))))
+    const first = unitsOf(() => tokenizer.countMessages(messages))
+    expect(first).toBeGreaterThan(100 * unitsOf(() => tokenizer.count(text)))
+    expect(first).toBeGreaterThan(10_000 * unitsOf(() => tokenizer.countMessages(messages)))
   })
 })
-
-/** The most units of one step: half a millisecond. */
-const maxUnits = 50_000
 
 function randomLetters(length: number, seed = 1): string {
   let state = seed
@@ -134,10 +120,10 @@ function randomLetters(length: number, seed = 1): string {
   }).join('')
 }
 
-function costsOf<T>(steps: Steps<T>): readonly number[] {
-  return Array.from(steps)
-}
-
-function sumOf(costs: readonly number[]): number {
-  return costs.reduce((sum, cost) => sum + cost, 0)
+/** The units of work that a function spends. */
+function unitsOf(count: () => number): number {
+  return withFuel(1e9, () => {
+    count()
+    return spentUnits()
+  })
 }

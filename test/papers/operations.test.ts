@@ -9,7 +9,9 @@ import { checked, composeFile, deployment, knownSettings, kubernetesObject, text
 import { projectFolder } from '../support/process.ts'
 import { temporaryFolder } from '../support/service.ts'
 
-const settings = knownSettings()
+/** Variables of glibc, which the files for operation set beside the settings of the service. */
+const allocator = ['MALLOC_MMAP_THRESHOLD_', 'MALLOC_TRIM_THRESHOLD_']
+const settings = new Set([...knownSettings(), ...allocator])
 const handbook = textOf('docs/operations.md')
 /** The default of SHUTDOWN_GRACE in seconds. */
 const shutdownGrace = Number(/^\| `SHUTDOWN_GRACE`\s+\| `(\d+)`/m.exec(textOf('docs/settings.md'))?.[1])

@@ -1,7 +1,6 @@
 import { hash } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { readIdempotency } from '../../src/plants/idempotency.ts'
-import { atOnce, counted } from '../support/composed.ts'
 import { eventually } from '../support/eventually.ts'
 import { expectError, sendRaw } from '../support/http.ts'
 import { startTestService, type TestService, temporaryFolder } from '../support/service.ts'
@@ -43,18 +42,7 @@ describe('an Idempotency-Key', () => {
   it('is compared with a digest that stays the same in all versions', () => {
     const body = { tag: 'shade', name: 'Fern', more: [{ b: 1, a: null }, [], {}] }
     const text = '{"more":[{"a":null,"b":1},[],{}],"name":"Fern","tag":"shade"}'
-    expect(atOnce(readIdempotency('a', body)).request).toBe(hash('sha256', text))
-  })
-
-  it('is compared with a digest of a large body that is made in steps', () => {
-    const fields = Object.fromEntries(Array.from({ length: 19_000 }, (_, index) => [`é${index}`, index]))
-    const list = Array.from({ length: 5 }, () => fields)
-    const { result, units } = counted(readIdempotency('a', { list, name: 'Fern' }))
-    const sorted = Object.fromEntries(Object.entries(fields).sort(([a], [b]) => (a < b ? -1 : 1)))
-    const text = JSON.stringify({ list: Array(5).fill(sorted), name: 'Fern' })
-    expect(result.request).toBe(hash('sha256', text))
-    expect(units.length).toBeGreaterThan(400)
-    expect(Math.max(...units)).toBeLessThan(40_000)
+    expect(readIdempotency('a', body).request).toBe(hash('sha256', text))
   })
 
   it('that is sent twice is a 400, not one key of both, and nothing is written', async () => {

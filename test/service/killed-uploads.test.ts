@@ -10,7 +10,7 @@ import { isOverPostgres } from '../support/test-database.ts'
 import { sqlForThisTest } from '../support/test-sql.ts'
 
 const headers = { authorization: `Bearer ${preset}` }
-const pieces = 80
+const pieces = 60
 
 /** A card that is stored in `pieces` pieces. Each card is different. */
 function cardOf(name: string): Buffer {

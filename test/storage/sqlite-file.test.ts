@@ -4,7 +4,6 @@ import Database from 'better-sqlite3'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { openDatabase } from '../../src/storage/database.ts'
 import { openSqliteStores } from '../../src/stores/stores.ts'
-import { Scheduler } from '../../src/work.ts'
 import { conservatory } from '../support/command.ts'
 import { eventually } from '../support/eventually.ts'
 import { eachPage, plantsOf } from '../support/plant-pages.ts'
@@ -161,7 +160,7 @@ it('another program with the write lock delays only writes, for five seconds at 
   const path = join(folderForThisTest(), 'conservatory.db')
   const stores = openSqliteStores(path)
   const { id } = await stores.access.createAccount('ann')
-  stores.beginServing?.(new Scheduler())
+  stores.beginServing?.()
   const other = new Database(path)
   onTestFinished(async () => {
     other.close()

@@ -6,7 +6,6 @@ import { text } from 'node:stream/consumers'
 import Database from 'better-sqlite3'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { openSqliteStores } from '../../src/stores/stores.ts'
-import { Scheduler } from '../../src/work.ts'
 import { plantsIn } from '../support/account-files.ts'
 import { TestClock } from '../support/clock.ts'
 import { until } from '../support/eventually.ts'
@@ -26,7 +25,7 @@ async function serving(target?: string) {
   const stores = openSqliteStores(path)
   onTestFinished(() => stores.close())
   const clock = new TestClock()
-  stores.beginServing?.(new Scheduler(), clock)
+  stores.beginServing?.(clock)
   const { id } = await stores.access.createAccount('ann')
   const walBytes = () => statSync(`${target ?? path}-wal`).size
   let names = 0

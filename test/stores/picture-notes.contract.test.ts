@@ -5,7 +5,7 @@ import type { CharacterStore } from '../../src/characters/library/character.ts'
 import { notePictures } from '../../src/characters/picture-notes.ts'
 import { openPostgresStores } from '../../src/stores/postgres.ts'
 import { openSqliteStores, type Stores } from '../../src/stores/stores.ts'
-import { workAtOnce } from '../../src/work.ts'
+import { workAtOnce } from '../../src/work/work.ts'
 import { cardOfV3, jsonBytes } from '../support/cards.ts'
 import { TestClock } from '../support/clock.ts'
 import { cardChunk, png } from '../support/containers.ts'
@@ -40,7 +40,7 @@ async function note(characters: CharacterStore): Promise<readonly unknown[]> {
     store: characters,
     clock,
     workOf: workAtOnce,
-    during: (_account, _bytes, use) => use(() => {}),
+    during: (_account, _bytes, use) => use(),
     onFailure: (error) => failures.push(error),
   })
   for (const wait of [minute, between]) {

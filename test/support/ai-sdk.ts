@@ -5,7 +5,7 @@ import type { AiSdkSettings } from '../../src/models/configuration/settings.ts'
 import type { ModelRequest } from '../../src/models/model.ts'
 import type { Chunk } from '../../src/openai/completion.ts'
 import type { CompletionRequest, Message } from '../../src/openai/completion-request.ts'
-import { workAtOnce } from '../../src/work.ts'
+import { workAtOnce } from '../../src/work/work.ts'
 import { chunksIn } from './chat.ts'
 import { type Script, type ScriptedUpstream, upstreamForThisTest } from './upstream.ts'
 

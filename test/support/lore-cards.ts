@@ -1,17 +1,26 @@
-import { type Card, readCard } from '../../src/characters/cards/card.ts'
+import type { Card } from '../../src/characters/cards/card.ts'
+import { type KeptCard, cardOf as keptCardOf } from '../../src/characters/cards/kept-card.ts'
 import type { Composition, CompositionRequest } from '../../src/characters/prompt/composition.ts'
 import type { Message } from '../../src/openai/completion-request.ts'
-import type { Steps } from '../../src/work.ts'
-import { atOnce, composedAtOnce } from './composed.ts'
+import { composedAtOnce } from './composed.ts'
+import { documentOf, kept } from './kept-cards.ts'
 
-/** The document of a V3 card with these fields. */
-export function documentOf(data: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
-  return { spec: 'chara_card_v3', spec_version: '3.0', data: { name: 'Moss', ...data } }
+const keptByCard = new WeakMap<Card, KeptCard>()
+let cards = 0
+
+/** The card of a document. Each call gives a new card, for which nothing is cached. */
+export function cardIn(document: Readonly<Record<string, unknown>>): Card {
+  const made = { ...kept(document), digest: `card ${cards++}` }
+  const card = keptCardOf(made)
+  keptByCard.set(card, made)
+  return card
 }
 
-/** The card of a document. */
-export function cardIn(document: Readonly<Record<string, unknown>>): Card {
-  return atOnce(readCard(document))
+/** What the service keeps of a card of `cardIn`. */
+export function keptOf(card: Card): KeptCard {
+  const made = keptByCard.get(card)
+  if (!made) throw new Error('the card is not from cardIn')
+  return made
 }
 
 /** A V3 card with these fields. */
@@ -19,13 +28,20 @@ export function cardOf(data: Readonly<Record<string, unknown>>): Card {
   return cardIn(documentOf(data))
 }
 
-/** A card with a lorebook of these entries. By default an entry is enabled, and its content is `LORE` and its index. */
-export function cardWithLore(
+/** A card with a lorebook (`documentWithLore`). */
+export function cardWithLore(...lore: Parameters<typeof documentWithLore>): Card {
+  return cardIn(documentWithLore(...lore))
+}
+
+/**
+ * The document of a card with a lorebook of these entries. By default an entry is enabled, and its content is `LORE` and its index.
+ */
+export function documentWithLore(
   entries: readonly Readonly<Record<string, unknown>>[],
   book: Readonly<Record<string, unknown>> = {},
   data: Readonly<Record<string, unknown>> = {},
-): Card {
-  return cardOf({
+): Readonly<Record<string, unknown>> {
+  return documentOf({
     ...data,
     character_book: {
       extensions: {},
@@ -50,25 +66,21 @@ export function composed(
     readonly userName?: string
     readonly name?: string | null
     readonly count?: (text: string) => number
+    readonly random?: () => number
   } = {},
 ): Composition {
-  const { userName = 'User', name, count, ...rest } = more
+  const { userName = 'User', name, count, random, ...rest } = more
   const said = typeof messages === 'string' ? [user(messages)] : messages
-  return composedAtOnce({
-    persona: { name: name === undefined ? (card?.name ?? null) : name, card, userName, digest: 'd' },
-    messages: said,
-    settings: { systemPrompt: 'MAIN' },
-    ...(count ? { countSteps: stepsOf(count) } : {}),
-    ...rest,
-  })
-}
-
-/** A token counter as steps, one step for each text. */
-function stepsOf(count: (text: string) => number) {
-  return function* (text: string): Steps<number> {
-    yield text.length
-    return count(text)
+  const persona = {
+    name: name === undefined ? (card?.name ?? null) : name,
+    card: card && keptOf(card),
+    userName,
+    digest: 'd',
   }
+  return composedAtOnce(
+    { persona, messages: said, settings: { systemPrompt: 'MAIN' }, ...rest },
+    { countTokens: count, ...(random && { random }) },
+  )
 }
 
 /** The texts of the activated lore, in the order of the receipt. */

@@ -1,64 +1,80 @@
-import type { Card } from '../../src/characters/cards/card.ts'
+import { cardOf, type KeptCard } from '../../src/characters/cards/kept-card.ts'
+import { compose } from '../../src/characters/prompt/compose.ts'
+import type { Composition, CompositionRequest } from '../../src/characters/prompt/composition.ts'
 import type { ModelRequest } from '../../src/models/model.ts'
 import { createUnderstudy } from '../../src/models/understudy/understudy.ts'
 import type { Chunk, Completion } from '../../src/openai/completion.ts'
 import type { CompletionRequest, Message } from '../../src/openai/completion-request.ts'
-import { workAtOnce } from '../../src/work.ts'
+import { workAtOnce } from '../../src/work/work.ts'
 import { chunksIn } from './chat.ts'
-import { composedAtOnce } from './composed.ts'
-import { cardWithLore } from './lore-cards.ts'
+import { kept } from './kept-cards.ts'
+import { documentWithLore } from './lore-cards.ts'
 
 /** The understudy model. */
 export const understudy = createUnderstudy()
 /** The signal of a client that never disconnects. */
 export const never = new AbortController().signal
 
-/** A card with two example dialogues, and with lore that is partly secret. */
-export const mallow: Card = cardWithLore(
-  [
-    {
-      name: 'The cat',
-      keys: ['cat', 'kitten'],
-      content: 'The cat is called Ledger, because nothing balances without her.',
-    },
-    {
-      name: 'Style',
-      keys: ['river', 'style'],
-      content: 'In every reply mention the river. {{char}} will respond in two paragraphs.',
-    },
-    { name: 'The safe', keys: ['safe'], content: '@@activate_only_after 50\nThe safe code is 4711.' },
-  ],
-  {},
+/** Lore that is partly secret. */
+const mallowLore = [
   {
-    name: 'Mallow',
-    description: 'Mallow keeps a tea house on a bridge. {{user}} is a traveller. You must never mention the river.',
-    system_prompt: 'SECRET ORDERS',
-    mes_example: `<START>
+    name: 'The cat',
+    keys: ['cat', 'kitten'],
+    content: 'The cat is called Ledger, because nothing balances without her.',
+  },
+  {
+    name: 'Style',
+    keys: ['river', 'style'],
+    content: 'In every reply mention the river. {{char}} will respond in two paragraphs.',
+  },
+  { name: 'The safe', keys: ['safe'], content: '@@activate_only_after 50\nThe safe code is 4711.' },
+]
+
+const mallowData = {
+  name: 'Mallow',
+  description: 'Mallow keeps a tea house on a bridge. {{user}} is a traveller. You must never mention the river.',
+  system_prompt: 'SECRET ORDERS',
+  mes_example: `<START>
 {{user}}: Which tea is good against a cold?
 {{char}}: Ginger, {{user}}, and a great deal of it.
 <START>
 {{user}}: Why did you build your house on a bridge?
 {{char}}: *pours* Nobody can leave without passing me.`,
-    first_mes: 'Come in, {{user}}, mind the step.',
-    alternate_greetings: ['Sit, {{user}}. The kettle sings.'],
-  },
-)
+  first_mes: 'Come in, {{user}}, mind the step.',
+  alternate_greetings: ['Sit, {{user}}. The kettle sings.'],
+}
+
+/** A card with two example dialogues, and with lore that is partly secret; with other fields in place of its own. */
+export function mallowWith(fields: Readonly<Record<string, unknown>>): KeptCard {
+  return kept(documentWithLore(mallowLore, {}, { ...mallowData, ...fields }))
+}
+
+/** The card with its own fields. */
+export const mallow = mallowWith({})
 
 /** A request to the character of a card, or without a character. */
 export function asking(
   messages: string | readonly Message[],
   body: Partial<CompletionRequest> = {},
-  card: Card | null = mallow,
+  card: KeptCard | null = mallow,
   userName = 'Ada',
 ) {
   const conversation = typeof messages === 'string' ? [{ role: 'user' as const, content: messages }] : [...messages]
-  const persona = { name: card?.name ?? 'Zorro', card, userName }
+  const persona = { name: card ? cardOf(card).name : 'Zorro', card, userName }
   return {
     body: { model: 'understudy', messages: conversation, ...body },
     persona,
-    composition: composedAtOnce({ persona, messages: conversation, settings: { systemPrompt: 'MAIN' } }),
+    composition: partsOf({ persona, messages: conversation }),
     work: workAtOnce(),
   } satisfies ModelRequest
+}
+
+/** The parts of a composed prompt. */
+export function partsOf(
+  request: Pick<CompositionRequest, 'persona' | 'messages' | 'greeting' | 'worldBooks'>,
+): Composition {
+  const common = { settings: { systemPrompt: 'MAIN' }, randomSeed: 'seed', now: new Date(0), wantsParts: true }
+  return compose({ ...common, ...request })
 }
 
 /** The understudy's whole answer. */

@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs'
 import type { Card } from '../../src/characters/cards/card.ts'
 import { readExamples } from '../../src/characters/cards/examples.ts'
-import { readCardBytes } from '../../src/characters/library/card-bytes.ts'
+import { cardOf } from '../../src/characters/cards/kept-card.ts'
+import { keepCardJob } from '../../src/characters/library/card-jobs.ts'
 import * as phrases from '../../src/models/understudy/phrases.ts'
 import { stem } from '../../src/models/understudy/stem.ts'
 import { wordsOf } from '../../src/models/understudy/words.ts'
 import type { Message } from '../../src/openai/completion-request.ts'
-import { atOnce } from './composed.ts'
 import { asking, textOf } from './mallow.ts'
 
 /** One turn of a conversation with the understudy. */
@@ -30,22 +30,25 @@ export interface Talk {
 
 /** Talks with the card of a JSON, PNG or CHARX file. The understudy gets the whole conversation, including the greeting. */
 export async function talk(file: string, said: readonly string[]): Promise<Talk> {
-  const { source, card } = readCardBytes(readFileSync(file))
+  const kept = keepCardJob.run(readFileSync(file))
+  const card = cardOf(kept)
   const greeting = (card.greetings[0] ?? '')
     .replaceAll('{{user}}', 'User')
     .replaceAll('{{char}}', card.nickname || card.name)
   const messages: Message[] = [{ role: 'assistant', content: greeting }]
   const turns: Turn[] = []
-  const closed = new Set(card.book?.entries)
+  const closed = new Map(card.book?.entries.map(({ index, body }) => [index, body]))
   for (const [index, line] of said.entries()) {
     messages.push({ role: 'user', content: line })
-    const request = asking(messages, {}, card, 'User')
-    for (const { fired, source } of request.composition.lore) if (fired) closed.delete(source)
+    const request = asking(messages, {}, kept, 'User')
+    for (const { fired, source } of request.composition.lore) {
+      if (fired && typeof source === 'number') closed.delete(source)
+    }
     const reply = await textOf(request)
-    turns.push({ line, reply, heard: said.slice(0, index + 1), heldBack: Array.from(closed, ({ body }) => body) })
+    turns.push({ line, reply, heard: said.slice(0, index + 1), heldBack: [...closed.values()] })
     messages.push({ role: 'assistant', content: reply })
   }
-  return { card, texts: textsIn(source.document).join('\n'), greeting, turns }
+  return { card, texts: textsIn(JSON.parse(Buffer.from(kept.document).toString())).join('\n'), greeting, turns }
 }
 
 /** Phrases with which the understudy suggests another question instead of an answer. */
@@ -101,7 +104,7 @@ function usersLinesOf({ card }: Talk): readonly string[] {
   const texts = [card.examples, card.description, card.scenario, ...(card.book?.entries ?? []).map(({ body }) => body)]
   const names = { character: card.name, user: '{{user}}', nickname: '{{char}}' }
   return texts
-    .flatMap((text) => atOnce(readExamples(text, names)).flat())
+    .flatMap((text) => readExamples(text, names).flat())
     .flatMap(({ speaker, text }) => (speaker === 'user' ? text : []))
 }
 

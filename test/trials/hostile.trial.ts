@@ -1,31 +1,31 @@
 import { writeFileSync } from 'node:fs'
+import { resolve } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { adapters } from '../support/hostile/adapters.ts'
-import { removeStencils } from '../support/hostile/attacked-service.ts'
 import { cards } from '../support/hostile/cards.ts'
 import { chats } from '../support/hostile/chats.ts'
 import { files } from '../support/hostile/files.ts'
+import { lasting } from '../support/hostile/lasting.ts'
 import { allClosed, costsOf } from '../support/hostile/measure.ts'
 import { requests } from '../support/hostile/requests.ts'
 import type { Row } from '../support/hostile/row.ts'
 import { schemas } from '../support/hostile/schemas.ts'
 import { held } from '../support/hostile/slow.ts'
+import { small } from '../support/hostile/small.ts'
 import { stores } from '../support/hostile/stores.ts'
-import { cellsOf, isTooMuch, type Line, labelOf, markdownOf, missesOf } from '../support/hostile/table.ts'
+import { cellsOf, isTooMuch, type Line, markdownOf, missesOf } from '../support/hostile/table.ts'
 import { upstreams } from '../support/hostile/upstreams.ts'
 import { Watch } from '../support/hostile/watch.ts'
 import { projectFolder } from '../support/process.ts'
 
 /*
- * The effect of hostile callers on other callers. Each row is an attack over HTTP on a new service. 1, 16 or 200 attackers take
- * part in parallel, each with a key of its own account; in some rows they have no key. The trial measures the main thread,
- * memory, the replies, and the latency of bystanders, who use another account. Settings:
+ * The effect of hostile callers on other callers. Each row is an attack over HTTP on a new service. 1 or 16 attackers take part in
+ * parallel, each with a key of its own account; in some rows they have no key. The trial measures the main thread, memory, the
+ * replies, and the latency of bystanders, who use other accounts. Settings:
  *
- *   ATTACKERS=1,16,200     the numbers of attackers; by default 200 only in some rows, so that all rows take 20 minutes
- *   ROWS=lore              only rows whose names in the table, or whose groups, match; `\(issue\)` for the rows of the issue
- *   REPEATS=5              the number of runs; each figure is the median of the runs
- *   ACCOUNTS=one           all attackers use one account
- *   BEFORE=../old          also runs each row on that checkout (with its node_modules), for a table of before and after
+ *   ATTACKERS=1,16         the numbers of attackers, at most 16
+ *   ROWS=lore              only rows whose names in the table, or whose groups, match
+ *   CHECKOUT=../old        attacks the service of another checkout, with its node_modules
  *   TABLE=table.md         also writes the table into this file, after each row
  *   CALM_SECONDS=60        seconds without requests before the memory of a service after the attack is measured
  *   PROFILES=profiles      each service writes a CPU profile into this folder
@@ -40,10 +40,12 @@ const groups: Readonly<Record<string, readonly Row[]>> = {
   upstreams,
   requests,
   slow: held,
+  small,
+  lasting,
   stores,
 }
 const setting = (name: string, standard: string) => process.env[name] || standard
-const before = process.env['BEFORE']
+const checkout = resolve(setting('CHECKOUT', projectFolder))
 const wanted = new RegExp(setting('ROWS', ''))
 
 /** A line of the table. The memory after the calm is added when it is measured. */
@@ -60,7 +62,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await allClosed()
   await Promise.all(calming)
-  removeStencils()
   watch.close()
   console.table(lines.map(cellsOf))
   writeTable()
@@ -70,28 +71,18 @@ function writeTable(): void {
   if (process.env['TABLE']) writeFileSync(process.env['TABLE'], markdownOf(lines))
 }
 
-async function measure(group: string, row: Row): Promise<void> {
-  const measuring = {
+async function measure(row: Row): Promise<void> {
+  const found = await costsOf(row, checkout, {
     watch,
-    attackers: setting('ATTACKERS', row.isOfIssue ? '1,16,200' : '1,16')
-      .split(',')
-      .map(Number),
-    repeats: Number(setting('REPEATS', '1')),
+    attackers: setting('ATTACKERS', '1,16').split(',').map(Number),
     calmSeconds: Number(setting('CALM_SECONDS', '60')),
-    isOneAccount: process.env['ACCOUNTS'] === 'one',
-  }
-  const old = before === undefined ? [] : await costsOf(row, before, measuring)
-  const found = await costsOf(row, projectFolder, measuring)
-  for (const now of found) {
-    const then = old.find(({ attackers }) => attackers === now.attackers)
-    const line: Measured = { group, row, now, before: then, calm: Number.NaN, calmBefore: Number.NaN }
+  })
+  for (const cost of found) {
+    const line: Measured = { row, cost, calm: Number.NaN }
     lines.push(line)
     calming.push(
-      now.calm.then((bytes) => {
+      cost.calm.then((bytes) => {
         line.calm = bytes
-      }),
-      Promise.resolve(then?.calm).then((bytes) => {
-        line.calmBefore = bytes
       }),
     )
   }
@@ -101,9 +92,9 @@ async function measure(group: string, row: Row): Promise<void> {
 }
 
 for (const [group, rows] of Object.entries(groups)) {
-  const chosen = rows.filter((row) => wanted.test(labelOf(row)) || wanted.test(group))
+  const chosen = rows.filter((row) => wanted.test(row.name) || wanted.test(group))
   describe.runIf(chosen.length > 0)(group, () => {
-    it.each(chosen.map((row) => [row.name, row] as const))('%s', (_name, row) => measure(group, row))
+    it.each(chosen.map((row) => [row.name, row] as const))('%s', (_name, row) => measure(row))
   })
 }
 

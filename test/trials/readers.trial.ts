@@ -1,10 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { avatarSteps } from '../../src/characters/cards/avatar.ts'
+import { avatarOf } from '../../src/characters/cards/avatar.ts'
 import { exportCard } from '../../src/characters/cards/export.ts'
 import { readCardSource } from '../../src/characters/cards/source.ts'
 import { readCardBytes } from '../../src/characters/library/card-bytes.ts'
 import { type Fields, isFields, listIn, textIn } from '../../src/fields.ts'
-import { workAtOnce } from '../../src/work.ts'
 import { icon, joy, type SourceFile, sources, whole1, whole2, whole3 } from '../support/card-readers/cards.ts'
 import { expectedView, viewOf } from '../support/card-readers/expected.ts'
 import { type CardReaders, dataOf, type Format, installCardReaders } from '../support/card-readers/readers.ts'
@@ -106,7 +105,7 @@ describe('the service reads files that other programs write:', () => {
     const read = readCardBytes(Buffer.from(buffer))
     expect(viewOf(dataOf(read.source.document), format)).toEqual(expectedView(whole3, format))
     expect(read.source.warnings).toEqual([])
-    expect(workAtOnce().run('name', avatarSteps(read.source)).bytes).toEqual(icon)
+    expect(avatarOf(read.source).bytes).toEqual(icon)
     expect(read.card.book?.entries.length).toBe(2)
   })
 

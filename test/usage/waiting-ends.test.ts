@@ -3,7 +3,6 @@ import Database from 'better-sqlite3'
 import { expect, it, onTestFinished, vi } from 'vitest'
 import { openSqliteStores } from '../../src/stores/stores.ts'
 import type { LedgerEntry } from '../../src/usage/ledger.ts'
-import { Scheduler } from '../../src/work.ts'
 import { readChatError } from '../support/chat.ts'
 import { eventually } from '../support/eventually.ts'
 import { disks } from '../support/full-disk.ts'
@@ -134,7 +133,7 @@ it('the spent tokens of a key are known at any moment without a wait, even if th
   const folder = folderForThisTest()
   const stores = openSqliteStores(join(folder, 'conservatory.db'))
   onTestFinished(() => stores.close())
-  stores.beginServing?.(new Scheduler())
+  stores.beginServing?.()
   const { ledger } = stores
   const lock = lockOf(folder)
   let turns = 0
@@ -184,7 +183,7 @@ it('the spent tokens of a key are known at any moment without a wait, even if th
 it('an end whose write has failed is written when the service stops', async () => {
   const folder = folderForThisTest()
   const stores = openSqliteStores(join(folder, 'conservatory.db'))
-  stores.beginServing?.(new Scheduler())
+  stores.beginServing?.()
   const lock = lockOf(folder)
   await stores.ledger.begin(entry('one'))
   lock.hold()

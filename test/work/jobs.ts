@@ -1,7 +1,7 @@
 import { ApiError } from '../../src/errors.ts'
 import { spend } from '../../src/work/fuel.ts'
 import { defineJob } from '../../src/work/job.ts'
-import { cachedInWorker } from '../../src/work/worker-cache.ts'
+import { cachedInThread } from '../../src/work/thread-cache.ts'
 
 /** Jobs for the tests of this folder. A worker imports this file. */
 const url = import.meta.url
@@ -92,7 +92,14 @@ export const leftJob = defineJob(url, 'leftJob', (_: undefined) => transferred.l
 let made = 0
 
 /** How often the value of a digest has been made in this thread. */
-export const cacheJob = defineJob(url, 'cacheJob', (digest: string) => cachedInWorker('count', digest, 1, () => ++made))
+export const cacheJob = defineJob(url, 'cacheJob', (digest: string) =>
+  cachedInThread(
+    'count',
+    digest,
+    () => ++made,
+    () => 1,
+  ),
+)
 
 // Not under its own name.
 export const renamedJob = defineJob(url, 'otherName', () => 1)

@@ -1,9 +1,7 @@
-import { decodeBase64 } from '../../bytes.ts'
 import { type Fields, isFields, listIn, textIn } from '../../fields.ts'
 import { pictureFacts } from '../../pictures/facts.ts'
-import type { Steps } from '../../work.ts'
+import { spend } from '../../work/fuel.ts'
 import { CardError } from '../documents/card-error.ts'
-import type { OnMemory } from './inflate.ts'
 import { decodePayload } from './payload.ts'
 import { assetTexts } from './png.ts'
 import type { CardSource } from './source.ts'
@@ -19,20 +17,14 @@ const unitsOfFile = 100
 /** Units of work to unpack a file, besides its bytes. */
 const unitsOfUnzip = 3000
 
-/**
- * Finds the bytes of a card's assets: in its archive, in its picture's chunks, and in data URLs. The caller frees bytes that are no
- * view of the card's file.
- */
+/** Finds the bytes of a card's assets: in its archive, in its picture's chunks, and in data URLs. */
 export class Assets {
   readonly #source: CardSource
-  readonly #onMemory: OnMemory
   #files: ReadonlyMap<string, ZipEntry> | undefined
   #texts: ReadonlyMap<string, Buffer> | undefined
 
-  /** @param onMemory called before an asset is unpacked, with its bytes and those of the unpacked document */
-  constructor(source: CardSource, onMemory?: OnMemory) {
+  constructor(source: CardSource) {
     this.#source = source
-    this.#onMemory = (bytes) => onMemory?.((source.unpackedBytes ?? 0) + bytes)
   }
 
   /** The card's list of assets, without items that are not objects. */
@@ -44,44 +36,44 @@ export class Assets {
    * The bytes of an asset. Undefined if its URI points to another host (the service fetches nothing), or to missing or damaged
    * bytes in the card's file.
    */
-  *read(asset: Fields): Steps<Buffer | undefined> {
+  read(asset: Fields): Buffer | undefined {
     const uri = uriOf(asset)
     try {
-      return yield* uri.length > maxPathLength ? bytesOfDataUrl(uri) : this.#bytesAt(uri, isIcon(asset))
+      return uri.length > maxPathLength ? bytesOfDataUrl(uri) : this.#bytesAt(uri, isIcon(asset))
     } catch (error) {
       if (error instanceof CardError) return undefined
       throw error
     }
   }
 
-  *#bytesAt(uri: string, icon: boolean): Steps<Buffer | undefined> {
+  #bytesAt(uri: string, icon: boolean): Buffer | undefined {
     const { container, bytes } = this.#source
     // In a PNG, this URI of an icon means the whole PNG, with the card in it.
     if (uri === 'ccdefault:') return container === 'png' && icon ? bytes : undefined
     const path = /^embedd?ed:\/\/([\s\S]+)$/.exec(uri)?.[1]
-    if (path !== undefined) return container === 'charx' ? yield* this.#unzipped(path) : undefined
+    if (path !== undefined) return container === 'charx' ? this.#unzipped(path) : undefined
     const chunk = /^__asset:([\s\S]+)$/.exec(uri)?.[1]
-    if (chunk !== undefined) return container === 'png' ? yield* this.#embedded(chunk) : undefined
-    return yield* bytesOfDataUrl(uri)
+    if (chunk !== undefined) return container === 'png' ? this.#embedded(chunk) : undefined
+    return bytesOfDataUrl(uri)
   }
 
-  *#embedded(path: string): Steps<Buffer | undefined> {
-    this.#texts ??= yield* assetTexts(this.#source.bytes)
+  #embedded(path: string): Buffer | undefined {
+    this.#texts ??= assetTexts(this.#source.bytes)
     const text = this.#texts.get(path)
-    return text && (yield* decodePayload(text))
+    return text && decodePayload(text)
   }
 
-  *#unzipped(path: string): Steps<Buffer | undefined> {
+  #unzipped(path: string): Buffer | undefined {
     if (!this.#files) {
-      const files = yield* listZip(this.#source.bytes)
+      const files = listZip(this.#source.bytes)
       const named = files.filter((file) => !file.isSymbolicLink && file.name.length <= maxNameBytes)
       this.#files = new Map(named.map((file) => [file.name, file]))
     }
     // `ZipEntry.name` has the bytes of a name as Latin-1 characters, so the bytes of the path are converted in the same way.
     const file = this.#files.get(Buffer.from(path).toString('latin1'))
     if (!file || file.size > maxAssetBytes) return undefined
-    yield unitsOfUnzip + (file.size >> 3)
-    return yield* unzip(file, maxAssetBytes, this.#onMemory)
+    spend(unitsOfUnzip + (file.size >> 3))
+    return unzip(file, maxAssetBytes)
   }
 
   /**
@@ -89,13 +81,13 @@ export class Assets {
    * no icon, or if the icon's bytes cannot be read.
    * @returns undefined if there is no icon; an icon without `bytes` if its bytes cannot be read
    */
-  *mainIcon(): Steps<{ readonly asset: Fields; readonly bytes: Buffer | undefined } | undefined> {
+  mainIcon(): { readonly asset: Fields; readonly bytes: Buffer | undefined } | undefined {
     const icons = this.listed.filter(isIcon)
-    yield icons.length * unitsOfFile
+    spend(icons.length * unitsOfFile)
     const asset = icons.find((each) => textIn(each, 'name') === 'main') ?? icons[0] ?? standardIcon
-    const bytes = yield* this.read(asset)
+    const bytes = this.read(asset)
     if (bytes !== undefined || this.#source.container !== 'png') return icons[0] || bytes ? { asset, bytes } : undefined
-    return { asset: standardIcon, bytes: yield* this.read(standardIcon) }
+    return { asset: standardIcon, bytes: this.read(standardIcon) }
   }
 }
 
@@ -121,9 +113,8 @@ export function dataUrl(bytes: Buffer): string {
   return `data:${pictureFacts(bytes)?.type ?? 'application/octet-stream'};base64,${bytes.toString('base64')}`
 }
 
-function* bytesOfDataUrl(uri: string): Steps<Buffer | undefined> {
+function bytesOfDataUrl(uri: string): Buffer | undefined {
   const head = /^\s*data:[^,]{0,200};base64,/i.exec(uri.slice(0, 300))?.[0]
   if (head === undefined || uri.length > 2 * maxAssetBytes) return undefined
-  const digits = uri.slice(head.length)
-  return yield* decodeBase64(digits.length, (start, end) => digits.slice(start, end))
+  return Buffer.from(uri.slice(head.length), 'base64')
 }

@@ -1,39 +1,32 @@
-import { freeUnlessView, joinBytes } from '../../bytes.ts'
 import { ApiError } from '../../errors.ts'
 import { isTooLarge, type PictureType, pictureFacts, pictureLimits } from '../../pictures/facts.ts'
 import { PictureError } from '../../pictures/parts.ts'
 import { strippedParts } from '../../pictures/stripped.ts'
-import type { Steps } from '../../work.ts'
+import { spend } from '../../work/fuel.ts'
 import { Assets } from './assets.ts'
-import type { OnMemory } from './inflate.ts'
 import type { CardSource } from './source.ts'
 
 /** A character's public picture. */
 export interface Avatar {
   readonly type: PictureType
-  readonly bytes: Buffer
+  readonly bytes: Uint8Array
 }
 
 /**
  * The picture of a card: its main icon, or the picture that contains the card. It is reduced to the parts that are needed to show
- * it, because other parts may contain the card, or the place of a photo. The bytes are no view of the card's file.
- * @param onMemory called before the picture is unpacked
+ * it, because other parts may contain the card, or the place of a photo.
  * @throws ApiError 404 if there is no picture, if it is not a PNG, JPEG, WebP or GIF, if it is too large, or if it is damaged
  */
-export function* avatarSteps(source: CardSource, onMemory?: OnMemory): Steps<Avatar> {
-  const picture = yield* findPicture(source, onMemory)
-  try {
-    const type = typeOf(picture)
-    return { type, bytes: yield* joinBytes(yield* shownParts(picture, type)) }
-  } finally {
-    freeUnlessView(picture, source.bytes)
-  }
+export function avatarOf(source: CardSource): Avatar {
+  const picture = findPicture(source)
+  const type = typeOf(picture)
+  return { type, bytes: Buffer.concat(shownParts(picture, type)) }
 }
 
 /** The parts of a picture that show it. @throws ApiError 404 if the picture is damaged or has too many parts */
-function* shownParts(picture: Buffer, type: PictureType): Steps<readonly Buffer[]> {
+function shownParts(picture: Buffer, type: PictureType): readonly Buffer[] {
   // The slowest part is the search for the end of a JPEG's pixels.
-  yield picture.length >> 4
+  spend(picture.length >> 4)
   try {
     return strippedParts(picture, type)
   } catch (error) {
@@ -42,30 +35,20 @@ function* shownParts(picture: Buffer, type: PictureType): Steps<readonly Buffer[
   }
 }
 
-/**
- * Whether a card has an avatar. If its picture cannot be shown, `warning` is a sentence with the reason.
- * @param onMemory called before the picture is unpacked
- * @throws errors of `onMemory`
- */
-export function* avatarProblem(
-  source: CardSource,
-  onMemory?: OnMemory,
-): Steps<{ readonly has: boolean; readonly warning: string | null }> {
-  let picture: Buffer | undefined
+/** Whether a card has an avatar. If its picture cannot be shown, `warning` is a sentence with the reason. */
+export function avatarProblem(source: CardSource): { readonly has: boolean; readonly warning: string | null } {
   try {
-    picture = yield* findPicture(source, onMemory)
-    yield* shownParts(picture, typeOf(picture))
+    const picture = findPicture(source)
+    shownParts(picture, typeOf(picture))
     return { has: true, warning: null }
   } catch (error) {
     if (!(error instanceof ApiError) || error.status !== 404) throw error
     return { has: false, warning: error.code === 'avatar_not_found' ? null : error.message }
-  } finally {
-    if (picture) freeUnlessView(picture, source.bytes)
   }
 }
 
-function* findPicture(source: CardSource, onMemory: OnMemory | undefined): Steps<Buffer> {
-  const icon = yield* new Assets(source, onMemory).mainIcon()
+function findPicture(source: CardSource): Buffer {
+  const icon = new Assets(source).mainIcon()
   if (icon?.bytes === undefined) {
     throw new ApiError(404, 'avatar_not_found', 'The card of this character has no picture. Send a card that has one.')
   }

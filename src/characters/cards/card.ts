@@ -1,6 +1,5 @@
 import { type Fields, fieldsIn, isFields, numberIn, textIn, textsIn, valueIn } from '../../fields.ts'
 import { withoutControls } from '../../text.ts'
-import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
 import type { Role } from '../lore/decorators.ts'
 import type { ReadingNotes } from '../lore/entry.ts'
@@ -51,19 +50,13 @@ const maxNameLength = 1000
  * Reads a card of version 1, 2 or 3 from its parsed document. A field that is missing or has a wrong type counts as empty,
  * because real cards have such faults. Only own properties are read.
  * @param notes receives counts and ignored fields
- * @param onValues called with the number of JSON values in the document, before texts and lore are made of the values
  * @throws CardError if the document is not a card, is nested too deeply, or has too many lorebook entries
  */
-export function* readCard(
-  document: Fields,
-  notes: ReadingNotes = emptyNotes(),
-  onValues?: (count: number) => void,
-): Steps<Card> {
-  const values = yield* checkDocument(document, 'card')
-  onValues?.(values)
+export function readCard(document: Fields, notes: ReadingNotes = emptyNotes()): Card {
+  checkDocument(document, 'card')
   const { spec, data } = cardData(document)
   const bookFields = valueIn(data, 'character_book')
-  const book = isFields(bookFields) ? yield* readBook(bookFields, notes) : undefined
+  const book = isFields(bookFields) ? readBook(bookFields, notes) : undefined
   const model = textIn(fieldsIn(fieldsIn(data, 'extensions'), 'conservatory'), 'model').trim()
   const depthNote = readDepthNote(fieldsIn(fieldsIn(data, 'extensions'), 'depth_prompt'))
   return {

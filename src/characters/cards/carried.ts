@@ -1,13 +1,12 @@
-import { freeUnlessView, lengthOf } from '../../bytes.ts'
+import { lengthOf } from '../../bytes.ts'
 import { type Fields, isFields, textIn, valueIn } from '../../fields.ts'
 import { pictureFacts } from '../../pictures/facts.ts'
 import { PictureError } from '../../pictures/parts.ts'
 import { strippedPng } from '../../pictures/png.ts'
-import type { Steps } from '../../work.ts'
+import { spend } from '../../work/fuel.ts'
 import { CardError } from '../documents/card-error.ts'
 import { Assets, dataUrl, isIcon, maxPathLength, standardIcon, uriOf } from './assets.ts'
 import { countAssets } from './charx.ts'
-import type { OnMemory } from './inflate.ts'
 import { isPlaceholder, pictureOf } from './png.ts'
 import { type CardSource, type ExportFormat, maxFileBytes } from './source.ts'
 import { storedFile, type ZipFile, zipFile } from './zip-writer.ts'
@@ -40,26 +39,20 @@ export function tooLargeFile(): CardError {
 /**
  * Prepares a card and its assets for an export.
  * @param document the card, converted for the format of the export
- * @param onMemory called before an asset is unpacked
  */
-export function* carryAssets(
-  source: CardSource,
-  document: Fields,
-  format: ExportFormat,
-  onMemory?: OnMemory,
-): Steps<CarriedAssets> {
+export function carryAssets(source: CardSource, document: Fields, format: ExportFormat): CarriedAssets {
   // If the format stays the same, all URIs stay valid. JSON is the exception: its URIs may name files of an earlier archive.
   if (source.container === format && format !== 'json') return { document, files: [], losses: [] }
-  const carrier = new AssetCarrier(source, format, onMemory)
-  const picture = yield* carrier.takePicture()
+  const carrier = new AssetCarrier(source, format)
+  const picture = carrier.takePicture()
   const data = valueIn(document, 'data')
   const assets = isFields(data) ? valueIn(data, 'assets') : undefined
-  const listed = Array.isArray(assets) ? yield* carrier.relink(assets) : undefined
-  const added = yield* carrier.addPicture(listed ?? [])
+  const listed = Array.isArray(assets) ? carrier.relink(assets) : undefined
+  const added = carrier.addPicture(listed ?? [])
   const { files } = carrier
   const changed = added ?? listed
   const linked = changed && isFields(data) ? { ...document, data: { ...data, assets: changed } } : document
-  return { document: linked, files, losses: yield* carrier.losses(), ...(picture ? { picture } : {}) }
+  return { document: linked, files, losses: carrier.losses(), ...(picture ? { picture } : {}) }
 }
 
 class AssetCarrier {
@@ -72,8 +65,6 @@ class AssetCarrier {
   /** The picture of a PNG source, if it goes into an archive. */
   #own: readonly Buffer[] | undefined
   #inlined = 0
-  /** The bytes of the picture that `takePicture` unpacked. */
-  #picture = 0
   /** The packed bytes of all `files`. */
   #packed = 0
   /** The new URIs of the source's files that are in the export, by their old URIs. Several assets may have one URI. */
@@ -81,15 +72,15 @@ class AssetCarrier {
   #missing = 0
   #isIconLost = false
 
-  constructor(source: CardSource, format: ExportFormat, onMemory?: OnMemory) {
+  constructor(source: CardSource, format: ExportFormat) {
     this.#source = source
     this.#format = format
-    this.#assets = new Assets(source, (bytes) => onMemory?.(this.#picture + this.#inlined + bytes))
+    this.#assets = new Assets(source)
   }
 
-  *losses(): Steps<readonly string[]> {
+  losses(): readonly string[] {
     const { container, bytes } = this.#source
-    const left = container === 'charx' ? (yield* countAssets(bytes)) - this.#carried.size : 0
+    const left = container === 'charx' ? countAssets(bytes) - this.#carried.size : 0
     return [
       ...(container === 'png' && this.#format !== 'charx' ? ['The picture of the card is not in this format.'] : []),
       ...(left > 0 ? [`Files of the archive that are not in this format: ${left}.`] : []),
@@ -101,38 +92,36 @@ class AssetCarrier {
   }
 
   /** Returns the main icon if the format is PNG. For an archive, stores the picture of a PNG source for `addPicture`. */
-  *takePicture(): Steps<Buffer | undefined> {
+  takePicture(): Buffer | undefined {
     const { container, bytes } = this.#source
     if (this.#format === 'charx' && container === 'png') {
-      this.#own = (yield* isPlaceholder(bytes)) ? undefined : yield* pictureOf(bytes)
+      this.#own = isPlaceholder(bytes) ? undefined : pictureOf(bytes)
       return undefined
     }
     if (this.#format !== 'png') return undefined
-    const icon = yield* this.#assets.mainIcon()
+    const icon = this.#assets.mainIcon()
     if (icon?.bytes === undefined) return undefined
-    if (!(yield* isIntactPng(icon.bytes))) {
-      freeUnlessView(icon.bytes, bytes)
+    if (!isIntactPng(icon.bytes)) {
       this.#isIconLost = true
       return undefined
     }
     this.#shown = icon.asset
-    this.#picture = icon.bytes.length
     const link = localUriOf(icon.asset)
     if (link !== undefined) this.#carried.set(link, standard)
     return icon.bytes
   }
 
   /** The list of assets, with URIs that are valid in the new file. */
-  *relink(assets: readonly unknown[]): Steps<readonly unknown[]> {
+  relink(assets: readonly unknown[]): readonly unknown[] {
     const linked: unknown[] = []
     for (const [index, asset] of assets.entries()) {
-      yield unitsOfAsset
-      linked.push(isFields(asset) ? yield* this.#relinked(asset, index) : asset)
+      spend(unitsOfAsset)
+      linked.push(isFields(asset) ? this.#relinked(asset, index) : asset)
     }
     return linked
   }
 
-  *#relinked(asset: Fields, index: number): Steps<Fields> {
+  #relinked(asset: Fields, index: number): Fields {
     if (asset === this.#shown) return { ...asset, uri: standard, ext: 'png' }
     const link = localUriOf(asset)
     if (link === undefined) return asset
@@ -141,9 +130,8 @@ class AssetCarrier {
     const known = this.#format === 'charx' ? this.#carried.get(link) : undefined
     if (known !== undefined) return { ...asset, uri: known }
     const isArchive = this.#source.container === 'charx'
-    const bytes = this.#format !== 'v2' || isArchive ? yield* this.#assets.read(asset) : undefined
-    const uri = bytes && this.#format !== 'v2' ? yield* this.#carry(bytes, asset, index) : undefined
-    if (bytes && this.#format !== 'charx') freeUnlessView(bytes, this.#source.bytes)
+    const bytes = this.#format !== 'v2' || isArchive ? this.#assets.read(asset) : undefined
+    const uri = bytes && this.#format !== 'v2' ? this.#carry(bytes, asset, index) : undefined
     if (uri !== undefined) {
       this.#carried.set(link, this.#format === 'charx' ? uri : standard)
       return { ...asset, uri }
@@ -154,18 +142,16 @@ class AssetCarrier {
   }
 
   /** Stores the bytes of an asset. @returns their URI in the new file; undefined if data URLs would exceed `maxInlinedBytes` */
-  *#carry(bytes: Buffer, asset: Fields, index: number): Steps<string | undefined> {
+  #carry(bytes: Buffer, asset: Fields, index: number): string | undefined {
     if (this.#format === 'charx') {
       const extension = pictureFacts(bytes)?.type.slice('image/'.length) ?? plainWord(textIn(asset, 'ext'), 'bin')
       const kind = pictureFacts(bytes) ? 'images' : 'other'
       const name = `assets/${plainWord(textIn(asset, 'type'), 'other')}/${kind}/${index}.${extension}`
-      const file = yield* zipFile(name, bytes)
-      if (file.method !== 0) freeUnlessView(bytes, this.#source.bytes)
-      return this.#add(file)
+      return this.#add(zipFile(name, bytes))
     }
     if (this.#inlined + bytes.length > maxInlinedBytes) return undefined
     this.#inlined += bytes.length
-    yield bytes.length >> 2
+    spend(bytes.length >> 2)
     return dataUrl(bytes)
   }
 
@@ -178,9 +164,9 @@ class AssetCarrier {
   }
 
   /** Adds the picture of a PNG source to an archive. @returns the assets with the picture; undefined if nothing is added */
-  *addPicture(assets: readonly unknown[]): Steps<readonly unknown[] | undefined> {
+  addPicture(assets: readonly unknown[]): readonly unknown[] | undefined {
     if (!this.#own) return undefined
-    const uri = this.#add(yield* storedFile('assets/icon/images/main.png', this.#own))
+    const uri = this.#add(storedFile('assets/icon/images/main.png', this.#own))
     const isSourcePicture = (asset: unknown) => isFields(asset) && isIcon(asset) && uriOf(asset) === standard
     const place = assets.findIndex(isSourcePicture)
     if (place !== -1)
@@ -196,9 +182,9 @@ function localUriOf(asset: Fields): string | undefined {
   return uri.length <= maxPathLength && localLink.test(uri) ? uri.replace(/^embedded:/, 'embeded:') : undefined
 }
 
-function* isIntactPng(bytes: Buffer): Steps<boolean> {
+function isIntactPng(bytes: Buffer): boolean {
   if (pictureFacts(bytes)?.type !== 'image/png') return false
-  yield bytes.length >> 5
+  spend(bytes.length >> 5)
   try {
     strippedPng(bytes)
     return true

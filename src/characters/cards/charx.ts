@@ -1,8 +1,5 @@
-import { freeBytes, freeUnlessView } from '../../bytes.ts'
-import type { Steps } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
-import { documentInFile, maxDocumentBytes } from '../documents/json-document.ts'
-import type { OnMemory } from './inflate.ts'
+import { maxDocumentBytes, readJsonDocument } from '../documents/json-document.ts'
 import type { FoundCard } from './png.ts'
 import { listZip, maxEntries, maxNameBytes, unzip, type ZipEntry } from './zip.ts'
 import { writeZip, type ZipFile, zipFile } from './zip-writer.ts'
@@ -14,8 +11,8 @@ const cardName = 'card.json'
  * Reads the card of a CHARX archive. No other file of the archive is unpacked.
  * @throws CardError
  */
-export function* readCharx(bytes: Buffer, onMemory?: OnMemory): Steps<FoundCard> {
-  const entries = yield* listZip(bytes)
+export function readCharx(bytes: Buffer): FoundCard {
+  const entries = listZip(bytes)
   const cards = entries.filter(isCard)
   const [card] = cards
   if (card === undefined) {
@@ -30,23 +27,16 @@ export function* readCharx(bytes: Buffer, onMemory?: OnMemory): Steps<FoundCard>
   if (cards.length > 1) {
     throw new CardError('card_invalid', 'The archive has more than one card.json. Keep one of them.')
   }
-  const json = yield* unzip(card, maxDocumentBytes, onMemory)
-  // The memory of the JSON is freed while the document is read.
-  const documentBytes = json.length
-  try {
-    yield documentBytes >> 2
-    return { document: yield* documentInFile(json, bytes), documentBytes, warnings: [] }
-  } finally {
-    freeUnlessView(json, bytes)
-  }
+  const json = unzip(card, maxDocumentBytes)
+  return { document: readJsonDocument(json), json, warnings: [] }
 }
 
 /**
  * Writes a CHARX archive: the card, the other files of the source archive as they are packed there, and new files. Bytes before
- * the source archive, such as a picture, stay too. Frees the memory of `document`.
+ * the source archive, such as a picture, stay too.
  */
-export function* writeCharx(document: Buffer, archive?: Buffer, files: readonly ZipFile[] = []): Steps<Buffer> {
-  const entries = archive ? yield* listZip(archive) : []
+export function writeCharx(document: Buffer, archive?: Buffer, files: readonly ZipFile[] = []): Buffer {
+  const entries = archive ? listZip(archive) : []
   const start = entries.reduce((first, entry) => Math.min(first, entry.start), archive?.length ?? 0)
   const others = entries.filter((entry) => entry.name !== cardName)
   const count = 1 + others.length + files.length
@@ -56,16 +46,14 @@ export function* writeCharx(document: Buffer, archive?: Buffer, files: readonly 
       `The archive would have more than ${maxEntries} files. Choose another format.`,
     )
   }
-  const card = yield* zipFile(cardName, document)
+  const card = zipFile(cardName, document)
   const kept = others.map((entry) => ({ ...entry, packed: [entry.packed] }))
-  const written = yield* writeZip([card, ...kept, ...files], archive?.subarray(0, entries.length > 0 ? start : 0))
-  for (const bytes of [...card.packed, document]) freeBytes(bytes)
-  return written
+  return writeZip([card, ...kept, ...files], archive?.subarray(0, entries.length > 0 ? start : 0))
 }
 
 /** The number of files in an archive besides the card. */
-export function* countAssets(archive: Buffer): Steps<number> {
-  return (yield* listZip(archive)).filter((entry) => entry.name !== cardName && !entry.name.endsWith('/')).length
+export function countAssets(archive: Buffer): number {
+  return listZip(archive).filter((entry) => entry.name !== cardName && !entry.name.endsWith('/')).length
 }
 
 /** Whether a file is the description of a character in a Voxta package: at the root or in a folder. */

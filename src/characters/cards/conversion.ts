@@ -1,6 +1,6 @@
 import { type Fields, isFields, textIn, textsIn, valueIn } from '../../fields.ts'
-import { withoutControlsInSteps } from '../../text.ts'
-import type { Steps } from '../../work.ts'
+import { withoutControls } from '../../text.ts'
+import { spend } from '../../work/fuel.ts'
 import { isDecorator, itemsIn, splitDecorators } from '../lore/decorators.ts'
 import { isSlashForm } from '../lore/keys.ts'
 import { cardVersion, pygmalionNames, specs } from './versions.ts'
@@ -36,7 +36,6 @@ const unitsOfName = 20
 const unitsOfEntry = 200
 /** Units of work for each line of decorators. */
 const unitsOfLine = 20
-const linesPerStep = 200
 
 const extensionsPath = ['data', 'extensions']
 const ownPath = [...extensionsPath, 'conservatory']
@@ -75,34 +74,32 @@ const copyWarning =
   'Use a program that reads V3.'
 
 /** The document in this version: `document` itself, if it already has this version and, for V3, all required fields. */
-export function* toVersion(document: Fields, version: WrittenVersion): Steps<Fields> {
+export function toVersion(document: Fields, version: WrittenVersion): Fields {
   const complete = version === 'v3' ? withRequiredFields : unchanged
-  if (cardVersion(document) === version) return yield* complete(document)
-  const restored = yield* restore(document)
-  if (cardVersion(restored) === version) return yield* complete(restored)
-  if (cardVersion(document) === 'v1') return yield* complete(upgradeV1(document, version))
-  return yield* applyAll(document, [...headerChanges(document, version), ...(yield* changesFor[version](document))])
+  if (cardVersion(document) === version) return complete(document)
+  const restored = restore(document)
+  if (cardVersion(restored) === version) return complete(restored)
+  if (cardVersion(document) === 'v1') return complete(upgradeV1(document, version))
+  return applyAll(document, [...headerChanges(document, version), ...changesFor[version](document)])
 }
 
 /** The V2 copy next to a V3 card in a picture: without decorators, and with a warning in the creator's notes. */
-export function* toBackfill(document: Fields): Steps<Fields> {
+export function toBackfill(document: Fields): Fields {
   const notes = valueAt(document, creatorNotesPath).value
   const after = typeof notes === 'string' && notes !== '' ? `${copyWarning}\n\n${notes}` : copyWarning
   const warning = changeAt(document, creatorNotesPath, after)
-  const changes = (yield* changesToV2(document)).filter(({ path }) => keyOf(path) !== keyOf(creatorNotesPath))
-  return yield* applyAll(document, [...headerChanges(document, 'v2'), ...changes, warning])
+  const changes = changesToV2(document).filter(({ path }) => keyOf(path) !== keyOf(creatorNotesPath))
+  return applyAll(document, [...headerChanges(document, 'v2'), ...changes, warning])
 }
 
 /** The text without its leading decorators, and without the blank lines around them (V3, "Decorators"). */
-export function* withoutDecorators(content: string): Steps<string> {
+export function withoutDecorators(content: string): string {
   const text = content.trimStart()
   let start = 0
-  let lines = 0
   while (isDecorator(text, start)) {
     const end = text.indexOf('\n', start)
     start = end === -1 ? text.length : end + 1
-    lines++
-    if (lines % linesPerStep === 0) yield linesPerStep * unitsOfLine
+    spend(unitsOfLine)
   }
   if (start === 0) return content
   const rest = text.slice(start)
@@ -110,35 +107,35 @@ export function* withoutDecorators(content: string): Steps<string> {
   return firstNonBlank === -1 ? '' : rest.slice(rest.lastIndexOf('\n', firstNonBlank) + 1)
 }
 
-const changesFor: Readonly<Record<WrittenVersion, (document: Fields) => Steps<readonly Change[]>>> = {
+const changesFor: Readonly<Record<WrittenVersion, (document: Fields) => readonly Change[]>> = {
   v2: changesToV2,
   v3: (document) => additions(document, 'v3'),
 }
 
 /** A V3 document with all required fields (V3, "CharacterCard Object", "Lorebook Object"). */
-function* withRequiredFields(document: Fields): Steps<Fields> {
-  const missing = yield* additions(document, 'v3')
+function withRequiredFields(document: Fields): Fields {
+  const missing = additions(document, 'v3')
   if (missing.length === 0) return document
   const draft = new Draft(document)
   for (const change of missing) {
-    yield unitsOfChange
+    spend(unitsOfChange)
     draft.put(change)
   }
   return draft.document
 }
 
-function* unchanged(document: Fields): Steps<Fields> {
-  yield unitsOfChange
+function unchanged(document: Fields): Fields {
+  spend(unitsOfChange)
   return document
 }
 
 /** The changes that turn a V3 card into a V2 card, besides `headerChanges`. */
-function* changesToV2(document: Fields): Steps<readonly Change[]> {
-  return [...(yield* additions(document, 'v2')), ...(yield* decoratorRemovals(document))]
+function changesToV2(document: Fields): readonly Change[] {
+  return [...additions(document, 'v2'), ...decoratorRemovals(document)]
 }
 
 /** Changes that add required fields that are missing or null. The added values do not change the meaning of the card. */
-function* additions(document: Fields, version: WrittenVersion): Steps<readonly Change[]> {
+function additions(document: Fields, version: WrittenVersion): readonly Change[] {
   const changes: Change[] = []
   const isV3 = version === 'v3'
   const fill = (path: Path, fields: Readonly<Record<string, unknown>>) => {
@@ -154,22 +151,22 @@ function* additions(document: Fields, version: WrittenVersion): Steps<readonly C
   if (typeof entries !== 'object' || entries === null) return changes
   for (const [key, entry] of Object.entries(entries)) {
     if (!isFields(entry)) continue
-    yield unitsOfEntry + (textIn(entry, 'content').length >> 3)
+    spend(unitsOfEntry + (textIn(entry, 'content').length >> 3))
     const path = [...entriesPath, Array.isArray(entries) ? Number(key) : key]
-    fill(path, { ...entryFields, ...(isV3 ? { use_regex: yield* hasPattern(entry) } : {}) })
+    fill(path, { ...entryFields, ...(isV3 ? { use_regex: hasPattern(entry) } : {}) })
   }
   return changes
 }
 
 /** The value for a missing `use_regex`: whether a key of the entry, or of its decorators, is a regex (docs/cards.md, 6.4). */
-function* hasPattern(entry: Fields): Steps<boolean> {
-  const content = yield* withoutControlsInSteps(textIn(entry, 'content'))
-  const decorators = (yield* splitDecorators(content)).chains.flat()
+function hasPattern(entry: Fields): boolean {
+  const content = withoutControls(textIn(entry, 'content'))
+  const decorators = splitDecorators(content).chains.flat()
   const lists = decorators.filter(({ name }) => name === 'additional_keys' || name === 'exclude_keys')
   const ofDecorators = lists.map(({ value }) => itemsIn(value))
   for (const keys of [textsIn(entry, 'keys'), textsIn(entry, 'secondary_keys'), ...ofDecorators]) {
     for (const key of keys) {
-      yield unitsOfKey
+      spend(unitsOfKey)
       // A longer key is no pattern, also without the blanks around it.
       if (key.length <= maxKeyLength && isSlashForm(key.trim())) return true
     }
@@ -182,16 +179,16 @@ function headerChanges(document: Fields, version: WrittenVersion): readonly Chan
   return [changeAt(document, ['spec'], spec), changeAt(document, ['spec_version'], spec_version)]
 }
 
-function* decoratorRemovals(document: Fields): Steps<readonly Change[]> {
+function decoratorRemovals(document: Fields): readonly Change[] {
   const entries = valueAt(document, entriesPath).value
   if (typeof entries !== 'object' || entries === null) return []
   const isList = Array.isArray(entries)
   const changes: Change[] = []
   for (const [key, entry] of Object.entries(entries)) {
-    yield unitsOfChange
+    spend(unitsOfChange)
     const before = isFields(entry) ? valueIn(entry, 'content') : undefined
     if (typeof before !== 'string') continue
-    const after = yield* withoutDecorators(before)
+    const after = withoutDecorators(before)
     if (before !== after) changes.push({ path: [...entriesPath, isList ? Number(key) : key, 'content'], before, after })
   }
   return changes
@@ -210,7 +207,7 @@ function upgradeV1(document: Fields, version: WrittenVersion): Fields {
 }
 
 /** Undoes the changes that the document's conversion note lists. A document without a note is returned unchanged. */
-function* restore(document: Fields): Steps<Fields> {
+function restore(document: Fields): Fields {
   const note = valueAt(document, notePath).value
   const changes = isFields(note) ? valueIn(note, 'changes') : undefined
   if (!Array.isArray(changes)) return document
@@ -219,39 +216,39 @@ function* restore(document: Fields): Steps<Fields> {
   // A forged note may list a path many times. Each path is undone once, so that the time grows linearly with the note.
   const byPath = new Map<string, Change>()
   for (const change of changes) {
-    yield unitsOfChange
+    spend(unitsOfChange)
     if (isChange(change)) byPath.set(keyOf(change.path), change)
   }
   for (const change of [...byPath.values()].reverse()) {
-    yield unitsOfChange
-    yield* undo(draft, change)
+    spend(unitsOfChange)
+    undo(draft, change)
   }
   return draft.document
 }
 
 /** Restores a value, unless it was edited after the conversion. */
-function* undo(draft: Draft, { path, ...change }: Change): Steps<void> {
+function undo(draft: Draft, { path, ...change }: Change): void {
   const current = valueAt(draft.document, path)
-  const isAsWritten = current.found === Object.hasOwn(change, 'after') && (yield* areEqual(current.value, change.after))
+  const isAsWritten = current.found === Object.hasOwn(change, 'after') && areEqual(current.value, change.after)
   if (isAsWritten) draft.put(Object.hasOwn(change, 'before') ? { path, after: change.before } : { path })
 }
 
-/** Whether two JSON values are deeply equal, in steps: a note may have 48,000 objects. */
-function* areEqual(one: unknown, other: unknown): Steps<boolean> {
+/** Whether two JSON values are deeply equal. */
+function areEqual(one: unknown, other: unknown): boolean {
   if (typeof one !== 'object' || one === null || typeof other !== 'object' || other === null) {
     return Object.is(one, other)
   }
   const names = Object.keys(one)
-  yield unitsOfChange + names.length * unitsOfName
+  spend(unitsOfChange + names.length * unitsOfName)
   if (Array.isArray(one) !== Array.isArray(other) || names.length !== Object.keys(other).length) return false
   for (const name of names) {
     const value = valueAt(other, [name])
-    if (!value.found || !(yield* areEqual(valueAt(one, [name]).value, value.value))) return false
+    if (!value.found || !areEqual(valueAt(one, [name]).value, value.value)) return false
   }
   return true
 }
 
-function* applyAll(document: Fields, conversions: readonly Change[]): Steps<Fields> {
+function applyAll(document: Fields, conversions: readonly Change[]): Fields {
   const parents = [extensionsPath, ownPath].flatMap((path) =>
     isFields(valueAt(document, path).value) ? [] : [changeAt(document, path, {})],
   )
@@ -260,7 +257,7 @@ function* applyAll(document: Fields, conversions: readonly Change[]): Steps<Fiel
   const changes = [...conversions, ...parents, ...former]
   const draft = new Draft(document)
   for (const change of changes) {
-    yield unitsOfChange
+    spend(unitsOfChange)
     draft.put(change)
   }
   draft.put({ path: notePath, after: { changes } })

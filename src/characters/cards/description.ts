@@ -1,5 +1,5 @@
 import { type Fields, fieldsIn, isFields, listIn, numberIn, valueIn } from '../../fields.ts'
-import type { Steps } from '../../work.ts'
+import { spend } from '../../work/fuel.ts'
 import { isEmptyValue, type ReadingNotes } from '../lore/entry.ts'
 import { neverFiring } from '../lore/never-fires.ts'
 import { uriOf } from './assets.ts'
@@ -42,25 +42,25 @@ const maxListed = 20
 const unitsOfField = 20
 
 /** Summarizes a card, and names the fields that the service ignores. @param notes from `readCard` of this card */
-export function* describeCard(
+export function describeCard(
   card: Card,
   { document, warnings }: Pick<CardSource, 'document' | 'warnings'>,
   notes: ReadingNotes,
-): Steps<CardSummary> {
+): CardSummary {
   const { spec, data } = cardData(document)
   const ignored = new CappedList()
-  yield* reportUnread(fieldsIn(data, 'extensions'), knownExtensions, (name) => ignored.add(`extensions.${name}`))
-  yield* reportUnread(data, known, (name) => ignored.add(name))
+  reportUnread(fieldsIn(data, 'extensions'), knownExtensions, (name) => ignored.add(`extensions.${name}`))
+  reportUnread(data, known, (name) => ignored.add(name))
   for (const name of notes.ignored) ignored.add(name)
   const version = numberIn(document, 'spec_version') ?? 0
   if (version > newestVersion) ignored.add(`spec_version ${String(valueIn(document, 'spec_version')).slice(0, 20)}`)
   const neverFired = new CappedList()
-  if (card.book) yield* neverFiring(fieldsIn(data, 'character_book'), card.book, (entry) => neverFired.add(entry))
+  if (card.book) neverFiring(fieldsIn(data, 'character_book'), card.book, (entry) => neverFired.add(entry))
   const warningList = new CappedList()
   for (const warning of warnings) warningList.add(warning)
-  yield* misreadOf(document, (sentence) => warningList.add(sentence))
+  misreadOf(document, (sentence) => warningList.add(sentence))
   const assets = listIn(data, 'assets')
-  yield (notes.ignored.size + notes.patterns.refused.length + assets.length) * unitsOfField
+  spend((notes.ignored.size + notes.patterns.refused.length + assets.length) * unitsOfField)
   return {
     spec,
     greetings: card.greetings.filter((greeting) => greeting.trim() !== '').length,
@@ -77,14 +77,11 @@ export function* describeCard(
 }
 
 /** Reports the names of fields that are not in `read`, except empty fields. */
-function* reportUnread(fields: Fields, read: ReadonlySet<string>, report: (name: string) => void): Steps<void> {
-  let looked = 0
+function reportUnread(fields: Fields, read: ReadonlySet<string>, report: (name: string) => void): void {
   for (const name of Object.keys(fields)) {
-    looked += 1
-    if (looked % 500 === 0) yield 500 * unitsOfField
+    spend(unitsOfField)
     if (!read.has(name) && !isEmptyValue(fields[name])) report(name.slice(0, 100))
   }
-  yield (looked % 500) * unitsOfField
 }
 
 /** The first names of a list. If names are left out, one more item says how many. */

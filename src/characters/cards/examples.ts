@@ -1,6 +1,6 @@
 import { ApiError } from '../../errors.ts'
-import { withoutControlsInSteps } from '../../text.ts'
-import type { Steps } from '../../work.ts'
+import { withoutControls } from '../../text.ts'
+import { spend } from '../../work/fuel.ts'
 
 /** The names of the character and the user in a card's texts. */
 export interface Names {
@@ -20,8 +20,6 @@ const colons: ReadonlySet<string> = new Set([':', '：'])
 export const maxExampleParts = 10_000
 /** Units of work for each line, besides its characters. */
 const unitsOfLine = 60
-/** Units of work after which a step ends. */
-const unitsOfStep = 1000
 
 /**
  * Splits a card's example dialogue into blocks of utterances. Blocks are separated by `<START>`. An utterance begins with a
@@ -30,11 +28,11 @@ const unitsOfStep = 1000
  *   split a line.
  * @throws ApiError 400 `card_too_large` for more than 10,000 lines and blocks
  */
-export function* readExamples(
+export function readExamples(
   examples: string,
   names: Names & { readonly nickname?: string },
-  expand: (line: string) => Steps<string> = unchanged,
-): Steps<readonly Utterance[][]> {
+  expand: (line: string) => string = (line) => line,
+): readonly Utterance[][] {
   const speakers = [
     { speaker: 'user', name: names.user },
     { speaker: 'character', name: names.character },
@@ -47,18 +45,13 @@ export function* readExamples(
     const beginning = line.slice(0, 2 * longest).toLowerCase()
     return named.find(({ start }) => beginning.startsWith(start) && colons.has(beginning.charAt(start.length)))
   }
-  yield examples.length >> 3
+  spend(examples.length >> 3)
   const blocks: Utterance[][] = []
-  let units = 0
-  for (const rawLines of linesOfBlocks(yield* withoutControlsInSteps(examples))) {
+  for (const rawLines of linesOfBlocks(withoutControls(examples))) {
     const utterances: Lines[] = []
     for (const raw of rawLines) {
-      const line = yield* expand(raw)
-      units += unitsOfLine + (line.length >> 4)
-      if (units >= unitsOfStep) {
-        yield units
-        units = 0
-      }
+      const line = expand(raw)
+      spend(unitsOfLine + (line.length >> 4))
       const said = line.trimStart()
       const spoken = spokenBy(said)
       if (spoken) utterances.push({ speaker: spoken.speaker, lines: [said.slice(spoken.name.length + 1)] })
@@ -102,9 +95,4 @@ function continueLast(utterances: Lines[], line: string): void {
   const current = utterances.at(-1)
   if (current) current.lines.push(line)
   else utterances.push({ speaker: null, lines: [line] })
-}
-
-// biome-ignore lint/correctness/useYield: the default of a function that yields
-function* unchanged(line: string): Steps<string> {
-  return line
 }

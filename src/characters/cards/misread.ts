@@ -1,5 +1,5 @@
 import { type Fields, fieldsIn, isFields, textIn, valueIn } from '../../fields.ts'
-import type { Steps } from '../../work.ts'
+import { spend } from '../../work/fuel.ts'
 import { isDisabled, isEmptyValue } from '../lore/entry.ts'
 import { foreignBook } from '../lore/foreign-book.ts'
 import { writtenEntries } from '../lore/never-fires.ts'
@@ -32,7 +32,7 @@ const laterFields = [
 const unitsOfEntry = 20
 
 /** Reports the fields of a card that may not be read as the author expects. @param report called with each warning, a sentence */
-export function* misreadOf(document: Fields, report: (sentence: string) => void): Steps<void> {
+export function misreadOf(document: Fields, report: (sentence: string) => void): void {
   const { spec, data } = cardData(document)
   const foreign = foreignCharacter(document)
   if (foreign) report(`This is ${foreign.what}: only the fields that it shares with V1 are read. ${foreign.advice}`)
@@ -40,7 +40,7 @@ export function* misreadOf(document: Fields, report: (sentence: string) => void)
   reportModel(data, report)
   reportRoot(document, spec, report)
   const book = valueIn(data, 'character_book')
-  if (isFields(book)) yield* reportBook(book, 'character_book', report)
+  if (isFields(book)) reportBook(book, 'character_book', report)
   else if (!isEmptyValue(book)) report(notABook(book))
 }
 
@@ -48,14 +48,14 @@ export function* misreadOf(document: Fields, report: (sentence: string) => void)
  * Reports the fields of a lorebook that may not be read as the author expects.
  * @param path the name of the book in the warnings
  */
-export function* reportBook(book: Fields, path: string, report: (sentence: string) => void): Steps<void> {
+export function reportBook(book: Fields, path: string, report: (sentence: string) => void): void {
   const foreign = foreignBook(book)
   if (foreign) report(`${path} is ${foreign.what}: its entries are not read. ${foreign.advice}`)
   const counts = new Map<string, number>()
   const count = (fault: string) => counts.set(fault, (counts.get(fault) ?? 0) + 1)
   const entries = writtenEntries(book)
   for (const entry of entries) {
-    yield unitsOfEntry
+    spend(unitsOfEntry)
     if (isFields(entry)) for (const fault of faultsOfEntry(entry)) count(fault)
   }
   if (isFields(valueIn(book, 'entries')) && counts.has(worldNaming)) {

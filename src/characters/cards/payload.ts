@@ -1,17 +1,16 @@
-import { decodeBase64 } from '../../bytes.ts'
-import type { Steps } from '../../work.ts'
+import { spend } from '../../work/fuel.ts'
 import { CardError } from '../documents/card-error.ts'
 
 /** The most characters of the text of a PNG chunk, as base64 or as JSON. */
 const maxBase64Length = 24 * 1024 * 1024
-/** Bytes of base64 that one step checks. */
+/** Bytes of base64 that become a text at once. */
 const maxPieceBytes = 256 * 1024
 
 /**
  * The bytes in the text of a PNG chunk: plain JSON, or base64 of the standard or the URL alphabet, with or without padding.
  * @throws CardError if the text is too long, encrypted by RisuAI, or not base64
  */
-export function* decodePayload(payload: Buffer): Steps<Buffer> {
+export function decodePayload(payload: Buffer): Buffer {
   if (payload.length > maxBase64Length) {
     throw new CardError(
       'card_too_large',
@@ -33,23 +32,22 @@ export function* decodePayload(payload: Buffer): Steps<Buffer> {
   const digitsEnd = padding === -1 ? payload.length : padding
   // The search for one wrong character takes linear time. A pattern for the whole text could backtrack or exhaust the stack.
   const isBase64 =
-    !(yield* hasMatch(payload.subarray(0, digitsEnd), /[^\w+/\-\s]/)) &&
-    !(yield* hasMatch(payload.subarray(digitsEnd), /[^=\s]/))
+    !hasMatch(payload.subarray(0, digitsEnd), /[^\w+/\-\s]/) && !hasMatch(payload.subarray(digitsEnd), /[^=\s]/)
   if (!isBase64 || start === '') {
     throw new CardError(
       'card_damaged',
       "The picture's card is not valid base64: it is damaged. Send the original file.",
     )
   }
-  return yield* decodeBase64(digitsEnd, (start, end) => payload.toString('latin1', start, Math.min(end, digitsEnd)))
+  return Buffer.from(payload.toString('latin1', 0, digitsEnd), 'base64')
 }
 
-/** Whether a character of a Latin-1 text matches, in steps. */
-function* hasMatch(bytes: Buffer, pattern: RegExp): Steps<boolean> {
+/** Whether a character of a Latin-1 text matches. */
+function hasMatch(bytes: Buffer, pattern: RegExp): boolean {
   for (let start = 0; start < bytes.length; start += maxPieceBytes) {
     const text = bytes.toString('latin1', start, start + maxPieceBytes)
     if (pattern.test(text)) return true
-    yield text.length >> 3
+    spend(text.length >> 3)
   }
   return false
 }

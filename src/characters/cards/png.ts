@@ -1,5 +1,5 @@
 import { crc32, deflateSync } from 'node:zlib'
-import { crc32Steps, freeUnlessView, joinBytes, lengthOf } from '../../bytes.ts'
+import { lengthOf } from '../../bytes.ts'
 import type { Fields } from '../../fields.ts'
 import { PictureError } from '../../pictures/parts.ts'
 import {
@@ -11,10 +11,10 @@ import {
   pngSignature,
   strippedPng,
 } from '../../pictures/png.ts'
-import type { Steps } from '../../work.ts'
+import { spend } from '../../work/fuel.ts'
 import { CardError } from '../documents/card-error.ts'
-import { documentInFile, maxDocumentBytes } from '../documents/json-document.ts'
-import { inflate, type OnMemory } from './inflate.ts'
+import { maxDocumentBytes, readJsonDocument } from '../documents/json-document.ts'
+import { inflate } from './inflate.ts'
 import { decodePayload } from './payload.ts'
 import { cardVersion } from './versions.ts'
 
@@ -29,8 +29,8 @@ const unitsOfChunk = 50
 /** The card in a file, and the faults that were tolerated, one sentence each. */
 export interface FoundCard {
   readonly document: Fields
-  /** The bytes of the document's JSON, unpacked. */
-  readonly documentBytes: number
+  /** The document's JSON. */
+  readonly json: Buffer
   readonly warnings: readonly string[]
 }
 
@@ -49,56 +49,43 @@ export function isPng(bytes: Buffer): boolean {
  * Reads the card in a picture: the first `ccv3` chunk. If it is missing or unusable, the first `chara` chunk is read.
  * @throws CardError if there is no card, or no readable card
  */
-export function* readPngCard(bytes: Buffer, onMemory?: OnMemory): Steps<FoundCard> {
+export function readPngCard(bytes: Buffer): FoundCard {
   const chunks = new Map<string, PngChunk>()
   for (const chunk of chunksOf(bytes)) {
-    yield unitsOfChunk
+    spend(unitsOfChunk)
     const keyword = cardKeyword(chunk)
     if (keyword !== undefined && !chunks.has(keyword)) chunks.set(keyword, chunk)
   }
   const version3 = chunks.get('ccv3')
   const version2 = chunks.get('chara')
   if (version3 === undefined) {
-    if (version2) return yield* readCardChunk(version2, onMemory)
+    if (version2) return readCardChunk(version2)
     throw new CardError('card_not_found_in_image', 'The picture holds no card. Send the original file of the card.')
   }
   try {
-    return yield* readCardChunk(version3, onMemory)
+    return readCardChunk(version3)
   } catch (error) {
-    const fallback = error instanceof CardError && version2 ? yield* readIfUsable(version2, onMemory) : undefined
+    const fallback = error instanceof CardError && version2 ? readIfUsable(version2) : undefined
     if (fallback === undefined) throw error
     return { ...fallback, warnings: ["The picture's V3 card is unusable; its V2 copy was read.", ...fallback.warnings] }
   }
 }
 
 /** Puts cards into a picture, before its end chunk. The new cards replace all earlier cards. Wrong checksums are replaced. */
-export function* writePngCards(picture: Buffer, texts: readonly CardText[]): Steps<Buffer> {
-  const parts = yield* keepChunks(picture, (chunk) => cardKeyword(chunk) === undefined)
+export function writePngCards(picture: Buffer, texts: readonly CardText[]): Buffer {
+  const parts = keepChunks(picture, (chunk) => cardKeyword(chunk) === undefined)
   for (const { keyword, document } of texts) {
-    const text = yield* base64Steps(`${keyword}\0`, document)
-    parts.push(...pngChunk('tEXt', text, yield* crc32Steps(text, crc32('tEXt'))))
+    const text = Buffer.from(`${keyword}\0${document.toString('base64')}`, 'latin1')
+    spend(text.length >> 3)
+    parts.push(...pngChunk('tEXt', text, crc32(text, crc32('tEXt'))))
   }
   parts.push(...pngChunk('IEND'))
-  return yield* joinBytes(parts)
-}
-
-/** Bytes that one step writes as base64: three bytes become four characters. */
-const bytesOfStep = 3 * 256 * 1024
-
-/** A text and the base64 of these bytes, in steps. */
-function* base64Steps(before: string, bytes: Buffer): Steps<Buffer> {
-  const text = Buffer.allocUnsafeSlow(before.length + Math.ceil(bytes.length / 3) * 4)
-  let end = text.write(before, 'latin1')
-  for (let start = 0; start < bytes.length; start += bytesOfStep) {
-    end += text.write(bytes.toString('base64', start, start + bytesOfStep), end, 'latin1')
-    yield bytesOfStep >> 3
-  }
-  return text
+  return Buffer.concat(parts)
 }
 
 /** The pieces of a card's picture without the card and its assets; other text chunks stay. */
-export function* pictureOf(bytes: Buffer): Steps<readonly Buffer[]> {
-  const parts = yield* keepChunks(bytes, (chunk) => cardKeyword(chunk) === undefined && assetPath(chunk) === undefined)
+export function pictureOf(bytes: Buffer): readonly Buffer[] {
+  const parts = keepChunks(bytes, (chunk) => cardKeyword(chunk) === undefined && assetPath(chunk) === undefined)
   return [...parts, ...pngChunk('IEND')]
 }
 
@@ -106,18 +93,18 @@ export function* pictureOf(bytes: Buffer): Steps<readonly Buffer[]> {
  * The pieces of a picture with only some of its chunks, and without its end chunk. Kept chunks that follow one another are one view
  * of the picture, because a view takes 100 bytes of memory, and a chunk may have 12. Wrong checksums are replaced.
  */
-function* keepChunks(bytes: Buffer, keeps: (chunk: PngChunk) => boolean): Steps<Buffer[]> {
+function keepChunks(bytes: Buffer, keeps: (chunk: PngChunk) => boolean): Buffer[] {
   const parts: Buffer[] = []
   let [start, end] = [0, pngSignature.length]
   for (const chunk of chunksOf(bytes)) {
-    yield unitsOfChunk
+    spend(unitsOfChunk)
     if (chunk.type === 'IEND' || !keeps(chunk)) continue
     if (chunk.start !== end) {
       parts.push(bytes.subarray(start, end))
       start = chunk.start
     }
     end = chunk.end
-    const checksum = yield* crc32Steps(chunk.checked)
+    const checksum = crc32(chunk.checked)
     if (checksum === chunk.checksum) continue
     parts.push(bytes.subarray(start, end - checksumBytes), checksumOf(checksum))
     start = end
@@ -130,12 +117,12 @@ function* keepChunks(bytes: Buffer, keeps: (chunk: PngChunk) => boolean): Steps<
  * The texts of the assets in a picture's chunks, by path. If several assets have one path, the first counts.
  * @throws CardError when the picture is damaged
  */
-export function* assetTexts(bytes: Buffer): Steps<ReadonlyMap<string, Buffer>> {
+export function assetTexts(bytes: Buffer): ReadonlyMap<string, Buffer> {
   const texts = new Map<string, Buffer>()
   for (const chunk of chunksOf(bytes)) {
-    yield unitsOfChunk
+    spend(unitsOfChunk)
     const path = assetPath(chunk)
-    if (path !== undefined && !texts.has(path)) texts.set(path, yield* textOf(chunk))
+    if (path !== undefined && !texts.has(path)) texts.set(path, textOf(chunk))
   }
   return texts
 }
@@ -147,9 +134,9 @@ function assetPath({ type, data }: PngChunk): string | undefined {
 }
 
 /** Whether a picture is `placeholderPicture`. */
-export function* isPlaceholder(picture: Buffer): Steps<boolean> {
+export function isPlaceholder(picture: Buffer): boolean {
   const plain = placeholderPicture()
-  yield picture.length >> 5
+  spend(picture.length >> 5)
   try {
     const parts = strippedPng(picture)
     return lengthOf(parts) === plain.length && Buffer.concat(parts).equals(plain)
@@ -193,48 +180,41 @@ function cardKeyword({ type, data }: PngChunk): string | undefined {
   return ['ccv3', 'chara'].find((keyword) => start.startsWith(`${keyword}\0`))
 }
 
-function* readIfUsable(chunk: PngChunk, onMemory: OnMemory | undefined): Steps<FoundCard | undefined> {
+function readIfUsable(chunk: PngChunk): FoundCard | undefined {
   try {
-    return yield* readCardChunk(chunk, onMemory)
+    return readCardChunk(chunk)
   } catch (error) {
     if (error instanceof CardError) return undefined
     throw error
   }
 }
 
-function* readCardChunk(chunk: PngChunk, onMemory: OnMemory | undefined): Steps<FoundCard> {
-  const payload = yield* textOf(chunk, onMemory)
-  try {
-    yield payload.length >> 2
-    const json = yield* decodePayload(payload)
-    // The memory of the JSON is freed while the document is read.
-    const documentBytes = json.length
-    const document = yield* documentInFile(json, chunk.data, 'card_damaged')
-    if (cardVersion(document) === undefined) {
-      throw new CardError('card_invalid', 'The picture holds JSON, but not a character card. Send a card.')
-    }
-    const isIntact = (yield* crc32Steps(chunk.checked)) === chunk.checksum
-    const warning = "The checksum of the picture's card is wrong; the card was read nevertheless."
-    return { document, documentBytes, warnings: isIntact ? [] : [warning] }
-  } finally {
-    // The memory is freed now: if this chunk is unusable, the V2 chunk may be unpacked before the next garbage collection.
-    freeUnlessView(payload, chunk.data)
+function readCardChunk(chunk: PngChunk): FoundCard {
+  const payload = textOf(chunk)
+  spend(payload.length >> 2)
+  const json = decodePayload(payload)
+  const document = readJsonDocument(json, 'card_damaged')
+  if (cardVersion(document) === undefined) {
+    throw new CardError('card_invalid', 'The picture holds JSON, but not a character card. Send a card.')
   }
+  const isIntact = crc32(chunk.checked) === chunk.checksum
+  const warning = "The checksum of the picture's card is wrong; the card was read nevertheless."
+  return { document, json, warnings: isIntact ? [] : [warning] }
 }
 
 /** The unpacked text of a chunk, after its keyword (sections 11.3.3.2 to 11.3.3.4). */
-function* textOf({ type, data }: PngChunk, onMemory?: OnMemory): Steps<Buffer> {
+function textOf({ type, data }: PngChunk): Buffer {
   const rest = data.subarray(data.indexOf(0) + 1)
   if (type === 'tEXt') return rest
-  if (type === 'zTXt') return yield* unpack(rest[0], rest.subarray(1), onMemory)
+  if (type === 'zTXt') return unpack(rest[0], rest.subarray(1))
   const languageEnd = rest.indexOf(0, 2)
   const translationEnd = languageEnd === -1 ? -1 : rest.indexOf(0, languageEnd + 1)
   if (translationEnd === -1) throw new CardError('card_damaged', "The picture's card has no text. Send it again.")
   const text = rest.subarray(translationEnd + 1)
-  return rest[0] === 0 ? text : yield* unpack(rest[1], text, onMemory)
+  return rest[0] === 0 ? text : unpack(rest[1], text)
 }
 
-function* unpack(method: number | undefined, packed: Buffer, onMemory?: OnMemory): Steps<Buffer> {
-  if (method === 0) return yield* inflate(packed, 'zlib', maxDocumentBytes, onMemory)
+function unpack(method: number | undefined, packed: Buffer): Buffer {
+  if (method === 0) return inflate(packed, 'zlib', maxDocumentBytes)
   throw new CardError('card_unsupported', "The picture's card is packed in an unknown way. Save it without packing.")
 }

@@ -1,10 +1,8 @@
 import type { Fields } from '../../fields.ts'
-import { type Steps, workAtOnce } from '../../work.ts'
 import { CardError } from '../documents/card-error.ts'
-import { jsonDocumentSteps } from '../documents/json-document.ts'
+import { readJsonDocument } from '../documents/json-document.ts'
 import { readCharx } from './charx.ts'
 import { notACardMessage } from './foreign.ts'
-import type { OnMemory } from './inflate.ts'
 import { type FoundCard, isPng, readPngCard } from './png.ts'
 import { cardVersion, versionWarnings } from './versions.ts'
 import { isZip } from './zip.ts'
@@ -23,10 +21,8 @@ export interface CardSource {
   readonly document: Fields
   /** Faults that were tolerated, one sentence each. */
   readonly warnings: readonly string[]
-  /** The bytes of the document's JSON, unpacked. */
-  readonly documentBytes: number
-  /** The bytes of memory that were taken to unpack the document; 0 if it was not packed. */
-  readonly unpackedBytes?: number
+  /** The document's JSON, unpacked. */
+  readonly json: Buffer
   /** Whether `document` was edited. `bytes` then still have the document before the edit. */
   readonly isEdited?: boolean
 }
@@ -36,28 +32,18 @@ export const maxFileBytes = 64 * 1024 * 1024
 
 /**
  * Reads the card in a JSON, PNG or CHARX file.
- * @throws CardError for every other file, with a message that quotes nothing of the file, and errors of `onMemory`
+ * @throws CardError for every other file, with a message that quotes nothing of the file
  */
-export function* cardSourceSteps(bytes: Buffer, onMemory?: OnMemory): Steps<CardSource> {
+export function readCardSource(bytes: Buffer): CardSource {
   if (bytes.length > maxFileBytes) {
     throw new CardError('card_too_large', `The file is larger than ${maxFileBytes} bytes. Send a smaller one.`)
   }
   const container = containerOf(bytes)
-  let unpackedBytes = 0
-  const { document, documentBytes, warnings } = yield* readContainer(bytes, container, (size) => {
-    unpackedBytes = size
-    onMemory?.(size)
-  })
+  const { document, json, warnings } = readContainer(bytes, container)
   if (cardVersion(document) === undefined) {
     throw new CardError('card_invalid', notACardMessage(document))
   }
-  const all = [...warnings, ...versionWarnings(document)]
-  return { container, bytes, document, documentBytes, unpackedBytes, warnings: all }
-}
-
-/** Runs `cardSourceSteps` without interruption, for commands. */
-export function readCardSource(bytes: Buffer): CardSource {
-  return workAtOnce().run('card', cardSourceSteps(bytes))
+  return { container, bytes, document, json, warnings: [...warnings, ...versionWarnings(document)] }
 }
 
 /** A source with another document, for an export. The picture or the archive's other files stay. */
@@ -65,10 +51,10 @@ export function editSource(source: CardSource, document: Fields): CardSource {
   return { ...source, document, isEdited: true }
 }
 
-function* readContainer(bytes: Buffer, container: Container, onMemory: OnMemory): Steps<FoundCard> {
-  if (container === 'png') return yield* readPngCard(bytes, onMemory)
-  if (container === 'charx') return yield* readCharx(bytes, onMemory)
-  return { document: yield* jsonDocumentSteps(bytes), documentBytes: bytes.length, warnings: [] }
+function readContainer(bytes: Buffer, container: Container): FoundCard {
+  if (container === 'png') return readPngCard(bytes)
+  if (container === 'charx') return readCharx(bytes)
+  return { document: readJsonDocument(bytes), json: bytes, warnings: [] }
 }
 
 /** File types that users mistake for cards, by their first bytes, each with a message of its own. */
@@ -101,6 +87,11 @@ function containerOf(bytes: Buffer): Container {
     'card_invalid',
     'This is not a character card: the file is neither JSON, PNG nor CHARX. Send one of these.',
   )
+}
+
+/** Whether the bytes begin as a JSON object. */
+export function startsAsJson(bytes: Buffer): boolean {
+  return firstCharacter(bytes) === '{'
 }
 
 /** Bytes in which the first character of a card is searched: no real card has more white space before it. */

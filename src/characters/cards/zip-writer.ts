@@ -1,7 +1,7 @@
-import { constants, deflateRawSync } from 'node:zlib'
-import { crc32Steps, joinBytes, lengthOf } from '../../bytes.ts'
+import { crc32, deflateRawSync } from 'node:zlib'
+import { lengthOf } from '../../bytes.ts'
 import { pictureFacts } from '../../pictures/facts.ts'
-import type { Steps } from '../../work.ts'
+import { spend } from '../../work/fuel.ts'
 import { looksLikeBomb, type ZipEntry } from './zip.ts'
 
 /** A file to write into an archive. Its packed bytes are pieces, so that they are copied only once, into the archive. */
@@ -23,19 +23,19 @@ const firstDay = 0x0021
  * Packs a file. Pictures are stored unpacked, because they are compressed already. Content that packs extremely well is also
  * stored unpacked, because readers would suspect a zip bomb.
  */
-export function* zipFile(name: string, content: Buffer): Steps<ZipFile> {
-  const stored = yield* storedFile(name, [content])
+export function zipFile(name: string, content: Buffer): ZipFile {
+  const stored = storedFile(name, [content])
   if (pictureFacts(content)) return stored
-  const packed = yield* deflate(content)
-  const length = lengthOf(packed)
-  if (length >= content.length || looksLikeBomb(content.length, length)) return stored
-  return { ...stored, method: deflated, header: headerOf(deflated), packed }
+  const packed = deflateRawSync(content)
+  spend(2 * content.length)
+  if (packed.length >= content.length || looksLikeBomb(content.length, packed.length)) return stored
+  return { ...stored, method: deflated, header: headerOf(deflated), packed: [packed] }
 }
 
 /** Stores a file without packing it. */
-export function* storedFile(name: string, content: readonly Buffer[]): Steps<ZipFile> {
+export function storedFile(name: string, content: readonly Buffer[]): ZipFile {
   let checksum = 0
-  for (const piece of content) checksum = yield* crc32Steps(piece, checksum)
+  for (const piece of content) checksum = crc32(piece, checksum)
   const size = lengthOf(content)
   return { name, method: 0, flags: 0, checksum, size, packed: content, header: headerOf(0), trailer: Buffer.alloc(0) }
 }
@@ -54,24 +54,8 @@ function headerOf(method: number): Buffer {
   return header
 }
 
-/** Bytes that one step packs: this takes a few milliseconds. Deflate finds no repetitions across pieces. */
-const maxPieceBytes = 64 * 1024
-
-/** Packs bytes as one stream (RFC 1951), in pieces that end on byte boundaries. */
-function* deflate(content: Buffer): Steps<readonly Buffer[]> {
-  const packed: Buffer[] = []
-  let start = 0
-  for (; start + maxPieceBytes < content.length; start += maxPieceBytes) {
-    const piece = content.subarray(start, start + maxPieceBytes)
-    packed.push(deflateRawSync(piece, { finishFlush: constants.Z_SYNC_FLUSH }))
-    yield 2 * maxPieceBytes
-  }
-  packed.push(deflateRawSync(content.subarray(start)))
-  return packed
-}
-
 /** Writes an archive (APPNOTE.TXT, section 4.3.6). @param prefix bytes before the archive, such as a picture */
-export function* writeZip(files: readonly ZipFile[], prefix: Buffer = Buffer.alloc(0)): Steps<Buffer> {
+export function writeZip(files: readonly ZipFile[], prefix: Buffer = Buffer.alloc(0)): Buffer {
   const parts: Buffer[] = [prefix]
   const directory: Buffer[] = []
   let offset = prefix.length
@@ -80,11 +64,11 @@ export function* writeZip(files: readonly ZipFile[], prefix: Buffer = Buffer.all
     parts.push(local)
     for (const piece of file.packed) {
       parts.push(piece)
-      yield unitsOfPiece
+      spend(unitsOfPiece)
     }
     directory.push(centralPart(file, offset))
     offset += local.length + lengthOf(file.packed)
-    yield unitsOfFile + (file.trailer.length >> 5)
+    spend(unitsOfFile + (file.trailer.length >> 5))
   }
   const end = Buffer.alloc(22)
   end.writeUInt32LE(0x06054b50, 0)
@@ -92,7 +76,7 @@ export function* writeZip(files: readonly ZipFile[], prefix: Buffer = Buffer.all
   end.writeUInt16LE(files.length, 10)
   end.writeUInt32LE(lengthOf(directory), 12)
   end.writeUInt32LE(offset, 16)
-  return yield* joinBytes(parts.concat(directory, end))
+  return Buffer.concat(parts.concat(directory, end))
 }
 
 /** A file's local header (section 4.3.7), made from a part of its header in the directory (section 4.3.12), and its name. */

@@ -1,7 +1,7 @@
-import { crc32Steps, freeUnlessView } from '../../bytes.ts'
-import type { Steps } from '../../work.ts'
+import { crc32 } from 'node:zlib'
+import { spend } from '../../work/fuel.ts'
 import { CardError } from '../documents/card-error.ts'
-import { inflate, type OnMemory } from './inflate.ts'
+import { inflate } from './inflate.ts'
 
 /*
  * Zip archives, as far as cards need them. Section numbers are those of PKWARE's APPNOTE.TXT, version 6.3.10
@@ -63,7 +63,7 @@ export function isZip(bytes: Buffer): boolean {
  * @throws CardError when the archive is damaged, split or in Zip64 format, has too many files or too long names, or has files that
  *   overlap
  */
-export function* listZip(bytes: Buffer): Steps<readonly ZipEntry[]> {
+export function listZip(bytes: Buffer): readonly ZipEntry[] {
   const end = findEnd(bytes) ?? fail('it has no end record')
   const count = bytes.readUInt16LE(end + 10)
   const directoryStart = end - bytes.readUInt32LE(end + 12)
@@ -85,7 +85,7 @@ export function* listZip(bytes: Buffer): Steps<readonly ZipEntry[]> {
   while (entries.length < count) {
     const entry = readEntry(bytes, offset, shift, { directoryStart, end })
     entries.push(entry)
-    yield unitsOfEntry + (entry.name.length >> 3)
+    spend(unitsOfEntry + (entry.name.length >> 3))
     offset += centralLength + entry.name.length + entry.trailer.length
   }
   if (offset !== end) fail('its directory is not as long as its end record says')
@@ -98,7 +98,7 @@ export function* listZip(bytes: Buffer): Steps<readonly ZipEntry[]> {
  * @throws CardError if the file is encrypted, damaged, packed in an unknown way, or larger than `maxBytes`, or if its size is
  *   more than 200 times its packed size
  */
-export function* unzip(entry: ZipEntry, maxBytes: number, onMemory?: OnMemory): Steps<Buffer> {
+export function unzip(entry: ZipEntry, maxBytes: number): Buffer {
   if ((entry.flags & encryptionFlags) !== 0) {
     throw new CardError('card_unsupported', 'The archive is encrypted. Pack it without a password.')
   }
@@ -108,19 +108,14 @@ export function* unzip(entry: ZipEntry, maxBytes: number, onMemory?: OnMemory): 
   if (!entry.isConsistent) fail('its directory and its files disagree')
   if (entry.size > maxBytes)
     throw new CardError('card_too_large', `A file of the archive is larger than ${maxBytes} bytes. Shorten it.`)
-  const content = entry.method === 0 ? entry.packed : yield* inflateEntry(entry, onMemory)
-  let isIntact = false
-  try {
-    isIntact = content.length === entry.size && (yield* crc32Steps(content)) === entry.checksum
-  } finally {
-    if (!isIntact) freeUnlessView(content, entry.packed)
-  }
+  const content = entry.method === 0 ? entry.packed : inflateEntry(entry)
+  const isIntact = content.length === entry.size && crc32(content) === entry.checksum
   if (!isIntact) fail('a checksum or a length is wrong')
   return content
 }
 
 /** Unpacks a file up to its declared size. */
-function* inflateEntry({ packed, size }: ZipEntry, onMemory: OnMemory | undefined): Steps<Buffer> {
+function inflateEntry({ packed, size }: ZipEntry): Buffer {
   if (looksLikeBomb(size, packed.length)) {
     throw new CardError(
       'card_too_large',
@@ -128,7 +123,7 @@ function* inflateEntry({ packed, size }: ZipEntry, onMemory: OnMemory | undefine
     )
   }
   try {
-    return yield* inflate(packed, 'none', size, onMemory)
+    return inflate(packed, 'none', size)
   } catch (error) {
     if (error instanceof CardError && error.code === 'card_too_large') fail('a checksum or a length is wrong')
     throw error

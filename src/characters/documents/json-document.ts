@@ -1,8 +1,6 @@
-import { freeUnlessView } from '../../bytes.ts'
 import { type Fields, isFields } from '../../fields.ts'
 import { JsonFault, maxJsonNameLength, maxJsonProperties, maxJsonValues, readJson } from '../../json.ts'
-import { jsonBytes } from '../../json-writer.ts'
-import { type Steps, workAtOnce } from '../../work.ts'
+import { spend } from '../../work/fuel.ts'
 import { CardError, type CardErrorCode } from './card-error.ts'
 
 /** The most bytes of JSON that is read or written: about ten times the largest real card that was found. */
@@ -18,42 +16,23 @@ const bounds = { depth: maxNesting, duplicates: 'last' } as const
  * @param fault the error code for bytes that are not a JSON object
  * @throws CardError with a message that quotes nothing of the document
  */
-export function* jsonDocumentSteps(bytes: Buffer, fault: CardErrorCode = 'card_invalid'): Steps<Fields> {
+export function readJsonDocument(bytes: Buffer, fault: CardErrorCode = 'card_invalid'): Fields {
   checkSize(bytes.length)
-  return yield* readText(decode(bytes, fault), fault)
-}
-
-/**
- * Reads a JSON object that is a part of a file, or was unpacked from the file. Unpacked bytes have their own memory, which is
- * freed after the bytes are decoded.
- * @throws CardError as `jsonDocumentSteps`
- */
-export function* documentInFile(bytes: Buffer, file: Buffer, fault: CardErrorCode = 'card_invalid'): Steps<Fields> {
-  checkSize(bytes.length)
-  const text = decode(bytes, fault)
-  freeUnlessView(bytes, file)
-  return yield* readText(text, fault)
-}
-
-function* readText(text: string, fault: CardErrorCode): Steps<Fields> {
-  yield text.length >> 3
-  const document = yield* parse(text, fault)
+  const document = parse(decode(bytes, fault), fault)
   if (!isFields(document))
     throw new CardError(fault, 'The card is JSON, but not an object. Send the card object itself.')
   return document
 }
 
-/** Runs `jsonDocumentSteps` without interruption, for commands and for files of the operator. */
-export function readJsonDocument(bytes: Buffer): Fields {
-  return workAtOnce().run('card', jsonDocumentSteps(bytes))
-}
-
 /**
- * Writes a JSON object, so that `jsonDocumentSteps` reads the same values.
+ * Writes a JSON object, so that `readJsonDocument` reads the same values.
  * @throws CardError if the JSON would be too large or nested too deeply to be read again
  */
-export function writeJsonDocument(document: Fields): Steps<Buffer> {
-  return jsonBytes(document, { checkBytes: checkSize, checkDepth, keepsNumbers: true })
+export function writeJsonDocument(document: Fields): Buffer {
+  checkDepth(document, 1)
+  const bytes = Buffer.from(JSON.stringify(document, keepNumber))
+  checkSize(bytes.length)
+  return bytes
 }
 
 function decode(bytes: Buffer, fault: CardErrorCode): string {
@@ -64,22 +43,29 @@ function decode(bytes: Buffer, fault: CardErrorCode): string {
   }
 }
 
-function* parse(text: string, fault: CardErrorCode): Steps<unknown> {
+/** Units of work for each value, besides its characters. */
+const unitsOfValue = 20
+
+function parse(text: string, fault: CardErrorCode): unknown {
+  spend(text.length >> 2)
+  const shared = { left: maxJsonValues + 1 }
   try {
-    return readJson(text, bounds)
+    const value = readJson(text, { ...bounds, shared })
+    spend((maxJsonValues - shared.left) * unitsOfValue)
+    return value
   } catch (error) {
-    if (error instanceof JsonFault) throw yield* refusalOf(error, text, fault)
+    if (error instanceof JsonFault) throw refusalOf(error, text, fault)
     throw error
   }
 }
 
-function* refusalOf({ kind, position }: JsonFault, text: string, fault: CardErrorCode): Steps<CardError> {
+function refusalOf({ kind, position }: JsonFault, text: string, fault: CardErrorCode): CardError {
   if (kind === 'depth') return tooDeep()
   if (kind === 'count') {
     const message = `The card's JSON has more than ${maxJsonValues} values, or an object with more than ${maxJsonProperties} properties. Shorten it.`
     return new CardError('card_too_large', message)
   }
-  const { line, column } = yield* placeOf(position, text)
+  const { line, column } = placeOf(position, text)
   const place = `line ${line}, column ${column}`
   if (kind === 'length') {
     const message = `The card's JSON has a property name of more than ${maxJsonNameLength} characters (${place}). Shorten it.`
@@ -88,20 +74,13 @@ function* refusalOf({ kind, position }: JsonFault, text: string, fault: CardErro
   return new CardError(fault, `The card is not valid JSON (${place}). Correct it.`)
 }
 
-/** Characters in which one step counts the lines. */
-const lengthOfStep = 64 * 1024
-
-/** The line and the column of a position, both from 1. It takes steps, because a text may have millions of lines. */
-function* placeOf(position: number, text: string): Steps<{ readonly line: number; readonly column: number }> {
+/** The line and the column of a position, both from 1. */
+function placeOf(position: number, text: string): { readonly line: number; readonly column: number } {
   let line = 1
   let start = 0
-  for (let from = 0; from < position; from += lengthOfStep) {
-    const piece = text.slice(from, Math.min(position, from + lengthOfStep))
-    for (let end = piece.indexOf('\n'); end !== -1; end = piece.indexOf('\n', end + 1)) {
-      line++
-      start = from + end + 1
-    }
-    yield lengthOfStep
+  for (let end = text.indexOf('\n'); end !== -1 && end < position; end = text.indexOf('\n', start)) {
+    line++
+    start = end + 1
   }
   return { line, column: position - start + 1 }
 }
@@ -110,8 +89,16 @@ function tooDeep(): CardError {
   return new CardError('card_invalid', `The card's JSON is nested deeper than ${maxNesting} levels. Flatten it.`)
 }
 
-function checkDepth(depth: number): void {
+function checkDepth(value: object, depth: number): void {
   if (depth > maxNesting) throw tooDeep()
+  for (const each of Object.values(value)) if (typeof each === 'object' && each !== null) checkDepth(each, depth + 1)
+}
+
+/** A value for `JSON.stringify`, which would write 0 and null for -0 and for infinite numbers (as 1e999). */
+function keepNumber(_name: string, value: unknown): unknown {
+  if (Object.is(value, -0)) return JSON.rawJSON('-0')
+  if (value === Number.POSITIVE_INFINITY) return JSON.rawJSON('1e999')
+  return value === Number.NEGATIVE_INFINITY ? JSON.rawJSON('-1e999') : value
 }
 
 function checkSize(bytes: number): void {

@@ -1,9 +1,8 @@
-import { digestSteps } from '../../bytes.ts'
+import { digestOf } from '../../bytes.ts'
 import { textIn } from '../../fields.ts'
-import { type Steps, workAtOnce } from '../../work.ts'
 import { avatarProblem } from '../cards/avatar.ts'
 import { type Card, cardData, readCard } from '../cards/card.ts'
-import { type CardSource, cardSourceSteps } from '../cards/source.ts'
+import { type CardSource, readCardSource } from '../cards/source.ts'
 import { aboutCard, type CardAbout } from '../cards/summary.ts'
 import { CardError } from '../documents/card-error.ts'
 import type { ReadingNotes } from '../lore/entry.ts'
@@ -24,29 +23,15 @@ export interface ReadCard {
   readonly notes: ReadingNotes
 }
 
-/**
- * Reads a card from its bytes.
- * @param onMemory called before each allocation for unpacked content, and before texts and lore are made of the JSON values
- * @throws CardError, and errors of `onMemory`
- */
-export function* cardSteps(bytes: Buffer, onMemory?: (unpackedBytes: number, values: number) => void): Steps<ReadCard> {
-  const source = yield* cardSourceSteps(bytes, (size) => onMemory?.(size, 0))
+/** Reads a card from its bytes. @throws CardError */
+export function readCardBytes(bytes: Buffer): ReadCard {
+  const source = readCardSource(bytes)
   const notes = emptyNotes()
-  let values = 0
-  const card = yield* readCard(source.document, notes, (count) => {
-    values = count
-    onMemory?.(source.unpackedBytes ?? 0, values)
-  })
-  const digest = yield* digestSteps(bytes)
-  const { has, warning } = yield* avatarProblem(source, (size) => onMemory?.(size, values))
+  const card = readCard(source.document, notes)
+  const { has, warning } = avatarProblem(source)
   const about = { ...aboutCard(source.document), avatar: has }
   const warnings = warning === null ? source.warnings : [...source.warnings, warning]
-  return { source: { ...source, warnings }, card, digest, about, notes }
-}
-
-/** Runs `cardSteps` without interruption, for commands. */
-export function readCardBytes(bytes: Buffer): ReadCard {
-  return workAtOnce().run('card', cardSteps(bytes))
+  return { source: { ...source, warnings }, card, digest: digestOf(bytes), about, notes }
 }
 
 /**

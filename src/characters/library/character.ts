@@ -2,8 +2,7 @@ import type { Key } from '../../access/access.ts'
 import type { Actor, AuditAction, AuditEntry } from '../../audit/record.ts'
 import { ApiError } from '../../errors.ts'
 import { didYouMean, type NameRule, nameProblem } from '../../text.ts'
-import type { Work } from '../../work.ts'
-import type { Card } from '../cards/card.ts'
+import type { KeptCard } from '../cards/kept-card.ts'
 import type { CardAbout } from '../cards/summary.ts'
 import type { SourceBytes } from './source-bytes.ts'
 
@@ -15,7 +14,7 @@ export interface Character {
   /** The name in the library. The name in the card may differ. */
   readonly name: string
   readonly origin: Origin
-  readonly card: Card
+  readonly card: KeptCard
   /** SHA-256 of the source bytes, 64 hex digits. */
   readonly digest: string
 }
@@ -108,7 +107,7 @@ export interface CharacterStore {
   /** The source of a version, which the caller reads in pieces; undefined for an unknown version. */
   source(account: number, name: string, digest: string): Promise<SourceBytes | undefined>
   /** At most `limit` characters whose names come after `after`, in the order of `compareNames`. */
-  list(account: number, after: string, limit: number, work: Work): Promise<readonly StoredCharacter[]>
+  list(account: number, after: string, limit: number): Promise<readonly StoredCharacter[]>
   /**
    * Removes a character with all its versions. If it has many versions, the oldest ones are removed first, in transactions of their
    * own. Meanwhile requests still find the character, and after a crash it has its newest versions.

@@ -1,12 +1,11 @@
 import { basename, join, relative } from 'node:path'
-import { freeBytes } from '../../bytes.ts'
+import { setImmediate } from 'node:timers/promises'
 import type { Config } from '../../config.ts'
 import type { ApiError } from '../../errors.ts'
-import type { CountedWork } from '../../http/bytes-in-flight.ts'
 import { nearest } from '../../text.ts'
-import { noAccount, type Steps, type Work, workAtOnce } from '../../work.ts'
-import type { Lorebook } from '../lore/lorebook.ts'
-import { CardCache, memoryOf } from './card-cache.ts'
+import { noAccount, type Work, workAtOnce } from '../../work/work.ts'
+import type { KeptCard } from '../cards/kept-card.ts'
+import type { KeptBook } from '../lore/kept-book.ts'
 import {
   type Character,
   type CharacterStore,
@@ -18,14 +17,14 @@ import {
   unknownCharacter,
   type VersionKey,
 } from './character.ts'
+import { DigestCache } from './digest-cache.ts'
+import { cardJobs } from './lazy-jobs.ts'
 import { type FoundCharacter, findCharacter } from './lookup.ts'
 import { originOf, type PublicCard, PublicCards, starterFolder } from './public-cards.ts'
 import { type FolderFile, realPath, type UnreadableFile, WatchedFolder } from './watched-folder.ts'
 
-/** The most characters of one query, which is one step. */
+/** The most characters of one query. */
 const rowsOfQuery = 200
-/** The units to compare and sort a character of a page. */
-const unitsPerCharacter = 100
 
 /** The most names that are compared with a mistyped name. */
 const maxNames = 500
@@ -43,16 +42,16 @@ export interface LibraryOptions {
   readonly logger?: LibraryLogger
   /** Called when a name was resolved to a version of an upload. */
   readonly onUse?: (version: VersionKey) => void
-  /** Runs `work` while `bytes` of an account's card are counted as in flight. @throws ApiError 503 if too many are in flight */
-  readonly during?: Holding
-  /** The scheduler of the work to read cards and lorebooks, by account. By default each card is read without interruption. */
+  /** Runs `read` while `bytes` of an account's card are counted as in flight. @throws ApiError 503 if too many are in flight */
+  readonly during?: During
+  /** Opens the work to read cards and lorebooks, by account. By default each card is read here. */
   readonly workOf?: (account: number | null) => Work
   /** The system clock in milliseconds, which is compared with the modification times of files. */
   readonly now?: () => number
 }
 
 /** See `BytesInFlight.during`. */
-type Holding = <T>(account: number, bytes: number, work: CountedWork<T>) => Promise<T>
+type During = <T>(account: number, bytes: number, read: () => Promise<T>) => Promise<T>
 
 /** The library logs counts, file names and reasons, never the content of a card. */
 export interface LibraryLogger {
@@ -61,21 +60,21 @@ export interface LibraryLogger {
   error(facts: object, message: string): void
 }
 
-/** The most bytes of memory that the cards in the cache take. */
-const cacheBytes = 64 * 1024 ** 2
+/** The most bytes of JSON of the cards in the cache. */
+const cacheBytes = 32 * 1024 ** 2
 
 /** The characters that can be played: first an account's uploads, then the operator's folder, then the starters. */
 export class CharacterLibrary {
   readonly #store: CharacterStore
   readonly #folders: readonly WatchedFolder<PublicCard>[]
-  readonly #lorebooks: readonly WatchedFolder<Lorebook>[]
+  readonly #lorebooks: readonly WatchedFolder<KeptBook>[]
   readonly #logger: LibraryLogger | undefined
   readonly #workOf: (account: number | null) => Work
   readonly #onUse: ((version: VersionKey) => void) | undefined
-  readonly #during: Holding
-  readonly #cache: CardCache
+  readonly #during: During
+  readonly #cache = new DigestCache<KeptCard>(cacheBytes, ({ document }) => document.length)
   #public = new PublicCards([])
-  #worldBooks: readonly Lorebook[] = []
+  #worldBooks: readonly KeptBook[] = []
   #hiddenBooks: readonly UnreadableFile[] = []
   #reported = new Set<string>()
   #scanning: Promise<void> | undefined
@@ -83,9 +82,8 @@ export class CharacterLibrary {
   #isClosed = false
 
   constructor({ store, folders = [], lorebooks = [], maxCardBytes, logger, onUse, ...options }: LibraryOptions) {
-    const { workOf = workAtOnce, during = (_account, _bytes, work) => work(() => {}), now = Date.now } = options
+    const { workOf = workAtOnce, during = (_account, _bytes, read) => read(), now = Date.now } = options
     this.#during = during
-    this.#cache = new CardCache(cacheBytes)
     this.#store = store
     this.#workOf = workOf
     this.#onUse = onUse
@@ -98,7 +96,7 @@ export class CharacterLibrary {
   }
 
   /** The world books, in the order of their file names. */
-  get worldBooks(): readonly Lorebook[] {
+  get worldBooks(): readonly KeptBook[] {
     return this.#worldBooks
   }
 
@@ -168,9 +166,7 @@ export class CharacterLibrary {
       if (!found) return undefined
       const { origin, digest } = found
       const load = async () =>
-        this.#during(account ?? noAccount, await found.size(), (onMemory) =>
-          loadCard(found, this.#workOf(account), onMemory),
-        )
+        this.#during(account ?? noAccount, await found.size(), () => loadCard(found, this.#workOf(account)))
       const card = await this.#cache.get(account, digest, load).catch(undefinedIfGone)
       if (card) {
         if (origin === 'account' && account !== null) this.#onUse?.({ account, name: found.name, digest })
@@ -197,33 +193,25 @@ export class CharacterLibrary {
   async source(
     account: number | null,
     { name, digest }: Pick<Character, 'name' | 'digest'>,
-    work: Work,
   ): Promise<Buffer | undefined> {
     await this.#scanned()
     const found = await findCharacter(this.#store, this.#public, account, pinnedName(name, digest))
-    return (await found?.source(work)) ?? undefined
+    return (await found?.source()) ?? undefined
   }
 
   /**
    * At most `limit` characters that an account can play, after the name `after`, in the order of `compareNames`.
    * @param tag only characters with this tag, compared without regard to case
-   * @param work the work of the request; by default the list is read without interruption
    */
-  async list(
-    account: number | null,
-    after: string,
-    limit: number,
-    tag?: string,
-    work: Work = workAtOnce(),
-  ): Promise<readonly ListedCharacter[]> {
+  async list(account: number | null, after: string, limit: number, tag?: string): Promise<readonly ListedCharacter[]> {
     await this.#scanned()
     const wanted = tag === undefined ? undefined : foldName(tag)
     const found: ListedCharacter[] = []
     for (let from = after; ; ) {
       // For a tag, whole pages are read: to find a rare tag with pages of a small `limit`, hundreds of pages would be read.
       const rows = wanted === undefined ? Math.min(limit - found.length, rowsOfQuery) : rowsOfQuery
-      const own = account === null ? [] : await this.#store.list(account, from, rows, work)
-      const page = await work.run('tag', this.#withPublic(own, from, rows))
+      const own = account === null ? [] : await this.#store.list(account, from, rows)
+      const page = this.#withPublic(own, from, rows)
       for (const character of page) {
         const isWanted = wanted === undefined || character.about.tags.some((each) => foldName(each) === wanted)
         if (isWanted) found.push(character)
@@ -231,6 +219,8 @@ export class CharacterLibrary {
       const last = page.at(-1)
       if (!last || page.length < rows || found.length >= limit) return found.slice(0, limit)
       from = last.name
+      // SQLite answers at once, so without a pause a rare tag among many characters would block other requests.
+      await setImmediate()
     }
   }
 
@@ -245,10 +235,9 @@ export class CharacterLibrary {
   }
 
   /** The first `limit` of an account's characters and the public ones, which come after the name `after`. */
-  *#withPublic(own: readonly ListedCharacter[], after: string, limit: number): Steps<readonly ListedCharacter[]> {
+  #withPublic(own: readonly ListedCharacter[], after: string, limit: number): readonly ListedCharacter[] {
     const names = new Set(own.map(({ name }) => name))
     const others = this.#public.listed.filter(({ name }) => compareNames(name, after) > 0 && !names.has(name))
-    yield unitsPerCharacter * (own.length + this.#public.listed.length)
     return [...own, ...others].sort((a, b) => compareNames(a.name, b.name)).slice(0, limit)
   }
 
@@ -264,24 +253,19 @@ export class CharacterLibrary {
   }
 
   readonly #readCard = async (bytes: Buffer, file: string): Promise<PublicCard> => {
-    const { cardSteps, nameOf } = await importReader()
-    const read = await this.#workOf(null).run('character', cardSteps(bytes))
-    const { card, digest, about } = read
-    const name = nameOf(read)
-    this.#cache.add(digest, card, memoryOf(card, read.source.documentBytes))
-    return { name, origin: originOf(file), digest, about, file }
+    const { folderCardJob, runOnCard } = await cardJobs()
+    const { name, about, kept } = await runOnCard(this.#workOf(null), 'character', folderCardJob, bytes, bytes)
+    this.#cache.add(kept.digest, kept)
+    return { name, origin: originOf(file), digest: kept.digest, about, file }
   }
 
-  readonly #readWorldBook = async (bytes: Buffer): Promise<Lorebook> => {
-    const [{ readLorebook }, { readJsonDocument }] = await Promise.all([
-      import('../lore/lorebook.ts'),
-      import('../documents/json-document.ts'),
-    ])
-    return await this.#workOf(null).run('lorebook', readLorebook(readJsonDocument(bytes)))
+  readonly #readWorldBook = async (bytes: Buffer): Promise<KeptBook> => {
+    const { keepBookJob, runOnCard } = await cardJobs()
+    return await runOnCard(this.#workOf(null), 'lorebook', keepBookJob, bytes, bytes)
   }
 
-  #setWorldBooks(files: readonly FolderFile<Lorebook>[]): void {
-    const byName = new Map<string, FolderFile<Lorebook>>()
+  #setWorldBooks(files: readonly FolderFile<KeptBook>[]): void {
+    const byName = new Map<string, FolderFile<KeptBook>>()
     const hidden: UnreadableFile[] = []
     for (const found of files) {
       const first = byName.get(basename(found.file))
@@ -304,11 +288,6 @@ export class CharacterLibrary {
   }
 }
 
-/** Imports the card reader at the first scan or use of a card: its many modules would delay the start of the service. */
-function importReader() {
-  return import('./card-bytes.ts')
-}
-
 function faultKey({ file, reason }: UnreadableFile): string {
   return `${file}\n${reason}`
 }
@@ -316,16 +295,11 @@ function faultKey({ file, reason }: UnreadableFile): string {
 /** Thrown if the source of a character was removed or changed since the character was found. */
 class GoneError extends Error {}
 
-async function loadCard({ source }: FoundCharacter, work: Work, onMemory: (unpackedBytes: number) => void) {
-  const bytes = await source(work)
+async function loadCard({ source }: FoundCharacter, work: Work): Promise<KeptCard> {
+  const bytes = await source()
   if (!bytes) throw new GoneError()
-  const { cardSteps } = await importReader()
-  try {
-    const { card, source } = await work.run('character', cardSteps(bytes, onMemory))
-    return { card, bytes: memoryOf(card, source.documentBytes) }
-  } finally {
-    freeBytes(bytes)
-  }
+  const { keepCardJob, runOnCard } = await cardJobs()
+  return await runOnCard(work, 'character', keepCardJob, bytes, bytes)
 }
 
 function undefinedIfGone(error: unknown): undefined {

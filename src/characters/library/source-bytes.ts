@@ -1,5 +1,3 @@
-import { freeBytes } from '../../bytes.ts'
-
 /** The source of a stored card, which a reader gets in pieces. */
 export interface SourceBytes {
   readonly length: number
@@ -13,10 +11,9 @@ export async function wholeOf({ length, pieces }: SourceBytes): Promise<Buffer |
   let end = 0
   for await (const piece of pieces) {
     if (piece.length === length) return piece
-    // A buffer outside Node's pool: its memory can be freed without garbage collection.
-    whole ??= Buffer.allocUnsafeSlow(length)
+    // A card in pieces is large, so a worker reads it, and gets it without a copy.
+    whole ??= Buffer.from(new SharedArrayBuffer(length))
     end += piece.copy(whole, end)
-    freeBytes(piece)
   }
   return end === length ? whole : undefined
 }

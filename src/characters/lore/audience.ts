@@ -1,4 +1,4 @@
-import type { Steps } from '../../work.ts'
+import { spend } from '../../work/fuel.ts'
 import type { Audience, LoreEntry } from './entry.ts'
 import type { Lorebook } from './lorebook.ts'
 
@@ -18,18 +18,13 @@ export interface Speaker {
 const unitsOfEntry = 5
 
 /** The entries of a book that are for this character and this kind of reply, in the order of the book. */
-export function* entriesFor({ entries }: Lorebook, speaker: Speaker): Steps<readonly LoreEntry[]> {
+export function entriesFor({ entries }: Lorebook, speaker: Speaker): readonly LoreEntry[] {
   const found: LoreEntry[] = []
-  let units = 0
   for (const entry of entries) {
     const { audience } = entry
     if (!audience || isFor(audience, speaker)) found.push(entry)
-    units += unitsOfEntry + (audience ? audience.names.length + audience.tags.length + audience.replies.length : 0)
-    if (units < 2000) continue
-    yield units
-    units = 0
+    spend(unitsOfEntry + (audience ? audience.names.length + audience.tags.length + audience.replies.length : 0))
   }
-  yield units
   return found
 }
 

@@ -1,4 +1,4 @@
-import type { Steps } from '../../work.ts'
+import { spend } from '../../work/fuel.ts'
 import { hashAfter } from '../macros/seeded-random.ts'
 import { entriesFor, type Speaker } from './audience.ts'
 import type { Conversation, EarlierPoint } from './conversation.ts'
@@ -19,9 +19,7 @@ export interface ScanRequest {
   readonly context: number
   /** The index of the active greeting; undefined when it is not known. */
   readonly greeting: number | undefined
-  readonly fieldText: (field: ScannedField) => Steps<string>
-  /** Called with the bytes of a text before the text is made. */
-  readonly onMemory: (bytes: number) => void
+  readonly fieldText: (field: ScannedField) => string
   readonly random: () => number
   readonly seed: string
 }
@@ -29,9 +27,9 @@ export interface ScanRequest {
 /** A book to scan, and the functions that expand its texts. */
 export interface ScannedBook {
   readonly book: Lorebook
-  readonly expandKey: (key: LoreKey) => Steps<LoreKey>
+  readonly expandKey: (key: LoreKey) => LoreKey
   /** An entry's body in which the recursion searches for keys: with expanded macros and the texts of `{{hidden_key:…}}`. */
-  readonly recursionText: (entry: LoreEntry) => Steps<string>
+  readonly recursionText: (entry: LoreEntry) => string
 }
 
 /** An entry that matched or was dropped, the rules of its decorators, and the keys that were found. */
@@ -50,8 +48,9 @@ export interface Scanned {
   readonly dropped: readonly { readonly match: Match; readonly reason: DropReason }[]
 }
 
-/** Units of work for one entry, besides its keys. */
+/** Units of work for one entry, besides its keys, and for one draw. */
 const unitsOfEntry = 5
+const unitsOfDraw = 15
 
 type Verdict = 'never' | 'not yet' | Match
 
@@ -90,8 +89,8 @@ export class BookScan implements Scanned {
   }
 
   /** Removes the entries that are for other characters or replies. */
-  *filter(): Steps<void> {
-    this.#pending = yield* entriesFor(this.book, this.#request.speaker())
+  filter(): void {
+    this.#pending = entriesFor(this.book, this.#request.speaker())
   }
 
   /** Whether another pass may find more matches. */
@@ -103,7 +102,7 @@ export class BookScan implements Scanned {
    * Ends the pass: drops the matches that lost in their group.
    * @param bodies receives the lore that the next pass searches; null if there is no next pass
    */
-  *settle(losers: ReadonlySet<Match>, bodies: string[] | null): Steps<void> {
+  settle(losers: ReadonlySet<Match>, bodies: string[] | null): void {
     const { budget } = this.#search
     for (const match of this.found) {
       if (losers.has(match)) {
@@ -112,10 +111,9 @@ export class BookScan implements Scanned {
       }
       this.matches.push(match)
       if (!bodies || !this.book.recursive || match.entry.preventRecursion) continue
-      const body = yield* this.#scanned.recursionText(match.entry)
+      const body = this.#scanned.recursionText(match.entry)
       bodies.push(body)
-      budget.unitsLeft -= unitsOfEntry + (body.length >> 4)
-      if (budget.isStepOver) yield budget.takeSpentUnits()
+      budget.spend(unitsOfEntry + (body.length >> 4))
     }
     this.found = []
     if (!this.book.recursive) this.#pending = []
@@ -126,22 +124,20 @@ export class BookScan implements Scanned {
   }
 
   /** Finds the matches of one pass among the pending entries. @param timers the entries that earlier turns keep on or off */
-  *pass(pass: number, timers: Timers): Steps<void> {
+  pass(pass: number, timers: Timers): void {
     this.#timers = timers
     const { budget } = this.#search
     const found: Match[] = []
     const later: LoreEntry[] = []
     const pending = this.#pending
-    // The loop uses an index instead of an iterator. The comment on `firstKeyIn` gives the reason.
-    for (let e = 0, entry = pending[0]; entry; entry = pending[++e]) {
+    for (const entry of pending) {
       const rules = this.#rulesOf(entry)
       const decided = this.#byRules(entry, rules, pass)
       const verdict =
-        decided ?? (this.#lacksAtGlance(entry, rules, pass) ? 'not yet' : yield* this.#byKeys(entry, rules, pass))
+        decided ?? (this.#lacksAtGlance(entry, rules, pass) ? 'not yet' : this.#byKeys(entry, rules, pass))
       if (verdict === 'not yet') later.push(entry)
       else if (verdict !== 'never') found.push(verdict)
-      budget.unitsLeft -= unitsOfEntry
-      if (budget.isStepOver) yield budget.takeSpentUnits()
+      budget.spend(unitsOfEntry)
     }
     this.found = found
     this.#pending = later
@@ -157,12 +153,12 @@ export class BookScan implements Scanned {
   }
 
   /** The verdict of an entry whose keys must be searched for. */
-  *#byKeys(entry: LoreEntry, rules: DecoratedRules, pass: number): Steps<Verdict> {
-    const replayed = pass === 0 && dependsOnHistory(rules) ? yield* this.#byReplay(entry, rules) : undefined
+  #byKeys(entry: LoreEntry, rules: DecoratedRules, pass: number): Verdict {
+    const replayed = pass === 0 && dependsOnHistory(rules) ? this.#byReplay(entry, rules) : undefined
     if (replayed !== undefined) return replayed
     if (pass < this.#firstPassOf(entry)) return 'not yet'
-    for (const field of entry.alsoScans) yield* this.#readField(field)
-    const keys = yield* this.#keysOf(entry, rules, pass)
+    for (const field of entry.alsoScans) this.#readField(field)
+    const keys = this.#keysOf(entry, rules, pass)
     if (keys) return this.#afterDraw({ entry, rules, keys })
     if (this.#search.budget.unitsLeft > 0) return 'not yet'
     // The budget is spent, so perhaps not all keys were searched for. The entry is reported as dropped.
@@ -171,8 +167,8 @@ export class BookScan implements Scanned {
   }
 
   /** The verdict of an entry that depends on its earlier matches; undefined if its keys must be searched for. */
-  *#byReplay(entry: LoreEntry, rules: DecoratedRules): Steps<Verdict | undefined> {
-    if (yield* this.#matchedBefore(entry, rules)) {
+  #byReplay(entry: LoreEntry, rules: DecoratedRules): Verdict | undefined {
+    if (this.#matchedBefore(entry, rules)) {
       return rules.dontAfterMatch ? 'never' : { entry, rules, keys: [] }
     }
     return this.#conditionsHold(entry, rules) ? undefined : 'never'
@@ -212,6 +208,7 @@ export class BookScan implements Scanned {
     const known = this.#draws.get(length)
     const draw = known ?? hashAfter(`${seedAt(this.#request, length)}/`)
     if (!known) this.#draws.set(length, draw)
+    spend(unitsOfDraw)
     return draw(String(entry.index)) / 2 ** 32
   }
 
@@ -229,23 +226,23 @@ export class BookScan implements Scanned {
   }
 
   /** The found keys of an entry that matches now; undefined if it does not match. */
-  *#keysOf(entry: LoreEntry, rules: DecoratedRules, pass: number): Steps<readonly string[] | undefined> {
-    const key = entry.constant ? undefined : yield* this.#primaryOf(entry, rules, pass)
+  #keysOf(entry: LoreEntry, rules: DecoratedRules, pass: number): readonly string[] | undefined {
+    const key = entry.constant ? undefined : this.#primaryOf(entry, rules, pass)
     if (!entry.constant && key === undefined) return undefined
     const matched = key === undefined ? [] : [key]
     const isFree = entry.secondaryKeys.length === 0 && rules.additional.length === 0 && rules.excluded.length === 0
     if (isFree) return matched
     const texts = this.#textsOf(entry, rules)
-    return (yield* otherKeysAllow(entry, rules, texts, this.#search, matched)) ? matched : undefined
+    return otherKeysAllow(entry, rules, texts, this.#search, matched) ? matched : undefined
   }
 
   /** The first primary key that occurs; undefined if no key occurs. */
-  *#primaryOf(entry: LoreEntry, rules: DecoratedRules, pass: number): Steps<string | undefined> {
+  #primaryOf(entry: LoreEntry, rules: DecoratedRules, pass: number): string | undefined {
     const known = this.#primary.get(entry)
     if (known !== undefined || entry.keys.length === 0) return known
     // After the entry's first pass, only the newest lore is searched, because earlier passes have searched all other texts.
     const texts = pass === this.#firstPassOf(entry) ? this.#textsOf(entry, rules) : this.#recursion.newest
-    const key = yield* firstKeyIn(entry.keys, texts, keyRulesOf(entry, rules), this.#search)
+    const key = firstKeyIn(entry.keys, texts, keyRulesOf(entry, rules), this.#search)
     if (key) this.#primary.set(entry, key.written)
     return key?.written
   }
@@ -253,7 +250,7 @@ export class BookScan implements Scanned {
   /** The texts in which an entry's keys are searched for: the newest messages, its `alsoScans`, and lore of earlier passes. */
   #textsOf(entry: LoreEntry, rules: DecoratedRules): readonly ScannedText[] {
     const { texts: brought, fields } = this.#recursion
-    this.#search.budget.unitsLeft -= brought.length
+    this.#search.budget.spend(brought.length)
     const texts = [this.#windowOf(entry, rules)]
     for (const field of entry.alsoScans) texts.push(...(fields.get(field) ?? []))
     return brought.length === 0 ? texts : [...texts, ...brought]
@@ -267,24 +264,23 @@ export class BookScan implements Scanned {
     return Math.max(0, Math.ceil(rules.scanDepth ?? entry.scanDepth ?? this.book.scanDepth))
   }
 
-  *#readField(field: ScannedField): Steps<void> {
+  #readField(field: ScannedField): void {
     const { fields } = this.#recursion
     if (fields.has(field)) return
-    fields.set(field, yield* scannedTextsOf(yield* this.#request.fieldText(field), this.#search.budget))
+    fields.set(field, scannedTextsOf(this.#request.fieldText(field), this.#search.budget))
   }
 
   /**
    * Whether an entry matched at an earlier turn. The service stores no conversations, so the earlier messages of the request are
    * searched again.
    */
-  *#matchedBefore(entry: LoreEntry, rules: DecoratedRules): Steps<boolean> {
+  #matchedBefore(entry: LoreEntry, rules: DecoratedRules): boolean {
     const { budget } = this.#search
-    for (const field of entry.alsoScans) yield* this.#readField(field)
-    for (const point of yield* this.#request.conversation.earlierPoints(this.#depthOf(entry, rules))) {
+    for (const field of entry.alsoScans) this.#readField(field)
+    for (const point of this.#request.conversation.earlierPoints(this.#depthOf(entry, rules))) {
       if (budget.unitsLeft <= 0) return false
-      if (budget.isStepOver) yield budget.takeSpentUnits()
       if (!point.isAnswered || !this.#conditionsHold(entry, rules, point)) continue
-      if (yield* this.#matchedAt(entry, rules, point)) return true
+      if (this.#matchedAt(entry, rules, point)) return true
     }
     return false
   }
@@ -293,14 +289,14 @@ export class BookScan implements Scanned {
    * The matches of the watched entries at the earlier turns. Timers and groups are not applied yet.
    * @param watched entries of all books that have timers, or share a group with an entry that has timers
    */
-  *history(watched: ReadonlySet<LoreEntry>): Steps<readonly TimedHistory[]> {
+  history(watched: ReadonlySet<LoreEntry>): readonly TimedHistory[] {
     const timed: TimedHistory[] = []
     let lengths: readonly number[] | undefined
     for (const entry of this.#pending) {
       if (!watched.has(entry)) continue
       const rules = this.#rulesOf(entry)
-      for (const field of entry.alsoScans) yield* this.#readField(field)
-      const points = yield* this.#request.conversation.earlierPoints(this.#depthOf(entry, rules))
+      for (const field of entry.alsoScans) this.#readField(field)
+      const points = this.#request.conversation.earlierPoints(this.#depthOf(entry, rules))
       const turns = points.filter(({ isAnswered }) => isAnswered).toReversed()
       lengths ??= turns.map(({ length }) => length)
       const matches = new BitList()
@@ -308,8 +304,7 @@ export class BookScan implements Scanned {
       for (const turn of turns) {
         const holds = rules.dontActivate === undefined && this.#conditionsHold(entry, rules, turn)
         mayStay.push(holds)
-        matches.push(holds && (yield* this.#matchedAt(entry, rules, turn)))
-        if (this.#search.budget.isStepOver) yield this.#search.budget.takeSpentUnits()
+        matches.push(holds && this.#matchedAt(entry, rules, turn))
       }
       timed.push({ entry, lengths, matches, mayStay })
     }
@@ -317,17 +312,17 @@ export class BookScan implements Scanned {
   }
 
   /** Whether an entry matched at an earlier turn, by its keys and its draw. The recursion is not replayed. */
-  *#matchedAt(entry: LoreEntry, rules: DecoratedRules, { window, length }: EarlierPoint): Steps<boolean> {
+  #matchedAt(entry: LoreEntry, rules: DecoratedRules, { window, length }: EarlierPoint): boolean {
     const { budget } = this.#search
-    budget.unitsLeft -= unitsOfEntry
+    budget.spend(unitsOfEntry)
     if (budget.unitsLeft <= 0 || entry.recursionLevel !== 0) return false
     const fields = entry.alsoScans.flatMap((field) => this.#recursion.fields.get(field) ?? [])
     const texts = [window, ...fields]
     if (!entry.constant) {
       if (fields.length === 0 && lacksAllKeys(window, entry.keys)) return false
-      if (!(yield* firstKeyIn(entry.keys, texts, keyRulesOf(entry, rules), this.#search))) return false
+      if (!firstKeyIn(entry.keys, texts, keyRulesOf(entry, rules), this.#search)) return false
     }
-    if (!(yield* otherKeysAllow(entry, rules, texts, this.#search, []))) return false
+    if (!otherKeysAllow(entry, rules, texts, this.#search, [])) return false
     const probability = rules.probability ?? entry.probability
     return probability >= 100 || this.#drawAtTurn(entry, length) * 100 < probability
   }

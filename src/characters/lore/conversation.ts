@@ -1,6 +1,5 @@
 import { type Message, textOf } from '../../openai/completion-request.ts'
 import { lowerCaseOf } from '../../text.ts'
-import type { Steps } from '../../work.ts'
 import { withoutComments } from '../macros/macros.ts'
 import { ScanBudget } from './scan-budget.ts'
 import { ScannedText } from './scanned-text.ts'
@@ -61,8 +60,8 @@ export class Conversation {
   }
 
   /** Joins the newest messages, for `window`. @param deepest the largest scan depth of all books and entries */
-  *prepare(deepest: number): Steps<void> {
-    this.#newest = yield* this.#join(Math.min(deepest, this.messages.length), maxWindowLength)
+  prepare(deepest: number): void {
+    this.#newest = this.#join(Math.min(deepest, this.messages.length), maxWindowLength)
     const { text, lower } = this.#newest
     this.#longest = new ScannedText(text, this.budget, lower)
     this.#windows.set(this.#newest.textEnds.length - 1, this.#longest)
@@ -94,10 +93,10 @@ export class Conversation {
    * The last message before the reply gives no earlier point.
    * @param depth the number of messages in each window
    */
-  *earlierPoints(depth: number): Steps<readonly EarlierPoint[]> {
+  earlierPoints(depth: number): readonly EarlierPoint[] {
     const known = this.#pointsByDepth.get(depth)
     if (known) return known
-    const { text, lower, textEnds, lowerEnds, whole } = yield* this.#joinAll()
+    const { text, lower, textEnds, lowerEnds, whole } = this.#joinAll()
     const { length } = this.messages
     const points: EarlierPoint[] = []
     let characterMessages = this.characterMessages
@@ -113,8 +112,7 @@ export class Conversation {
       const part = text.slice(start, textEnds[end])
       const window = new ScannedText(part, this.budget, lower.slice(lowerEnds[first], lowerEnds[end]), whole)
       points.push({ window, length: last + 1, characterMessages, isAnswered: this.messages[last + 1]?.role !== 'user' })
-      this.budget.unitsLeft -= unitsOfMessage + end - first
-      if (this.budget.isStepOver) yield this.budget.takeSpentUnits()
+      this.budget.spend(unitsOfMessage + end - first)
     }
     if (this.#pointsByDepth.size >= maxReplayedDepths) this.#pointsByDepth.clear()
     this.#pointsByDepth.set(depth, points)
@@ -122,17 +120,17 @@ export class Conversation {
   }
 
   /** Joins all messages, for the windows of earlier points. */
-  *#joinAll(): Steps<Joined & { readonly whole: ScannedText }> {
+  #joinAll(): Joined & { readonly whole: ScannedText } {
     if (this.#all) return this.#all
-    const joined = yield* this.#join(this.messages.length, Number.POSITIVE_INFINITY)
+    const joined = this.#join(this.messages.length, Number.POSITIVE_INFINITY)
     const whole = new ScannedText(joined.text, this.budget, joined.lower)
-    yield* whole.prepare()
+    whole.prepare()
     this.#all = { ...joined, whole }
     return this.#all
   }
 
   /** Joins messages, the newest message first, so that every window is a substring of the joined text. */
-  *#join(count: number, longest: number): Steps<Joined> {
+  #join(count: number, longest: number): Joined {
     const texts: string[] = []
     const lowers: string[] = []
     const textEnds = [0]
@@ -140,7 +138,7 @@ export class Conversation {
     let textEnd = 0
     let lowerEnd = 0
     for (let index = this.messages.length - 1; texts.length < count && textEnd < longest; index--) {
-      const plain = this.#texts[index] ?? this.#plain(index) ?? (yield* withoutComments(this.#written(index)))
+      const plain = this.#texts[index] ?? this.#plain(index) ?? withoutComments(this.#written(index))
       this.#texts[index] = plain
       const text = `${plain}${border}`
       const lower = `${lowerCaseOf(plain)}${border}`
@@ -150,8 +148,7 @@ export class Conversation {
       lowerEnd += lower.length
       textEnds.push(textEnd)
       lowerEnds.push(lowerEnd)
-      this.budget.unitsLeft -= unitsOfMessage + (text.length >> 3)
-      if (this.budget.isStepOver) yield this.budget.takeSpentUnits()
+      this.budget.spend(unitsOfMessage + (text.length >> 3))
     }
     return { text: texts.join(''), lower: lowers.join(''), textEnds, lowerEnds }
   }

@@ -1,4 +1,4 @@
-import type { Steps } from '../../work.ts'
+import { spend } from '../../work/fuel.ts'
 
 /** The places that the decorator `@@position` names. */
 export type DecoratedPosition = 'before_desc' | 'after_desc' | 'personality' | 'scenario'
@@ -54,14 +54,14 @@ const maxLines = 50
 /** The most characters of a line with a decorator. A longer line is removed from the body, and is not read. */
 const maxLineLength = 100_000
 
-/** Lines that one step reads. */
-const linesOfStep = 200
+/** Units of work to read a line, besides its characters. */
+const unitsOfLine = 10
 
 /**
  * Splits the leading lines that begin with `@@` from the body. A later `@@` belongs to the body.
  * @param content without control characters
  */
-export function* splitDecorators(content: string): Steps<Decorated> {
+export function splitDecorators(content: string): Decorated {
   const text = content.trim()
   if (!text.startsWith('@@')) return { body: text, chains: [], isCut: false }
   const chains: { name: string; value: string }[][] = []
@@ -74,11 +74,10 @@ export function* splitDecorators(content: string): Steps<Decorated> {
     isCut ||= lines === maxLines || end - start > maxLineLength
     if (lines < maxLines && end - start <= maxLineLength) {
       readLine(text.slice(start, end), chains)
-      yield end - start
     }
+    spend(unitsOfLine + end - start)
     lines += 1
     start = end + 1
-    if (lines % linesOfStep === 0) yield linesOfStep * 10
   }
   return { body: text.slice(start).trim(), chains, isCut }
 }

@@ -1,6 +1,6 @@
 import { booleanIn, type Fields, fieldsIn, numberIn, textIn, textsIn, valueIn } from '../../fields.ts'
-import { beginningOf, withoutControlsInSteps } from '../../text.ts'
-import type { Steps } from '../../work.ts'
+import { beginningOf, withoutControls } from '../../text.ts'
+import { spend } from '../../work/fuel.ts'
 import {
   anyContext,
   type Decorated,
@@ -113,26 +113,25 @@ const unitsOfEntry = 200
 const unitsOfKey = 60
 
 /** Reads an entry in the form that it has in a card; undefined if the entry is disabled, or has no content besides decorators. */
-export function* readEntry(entry: Fields, index: number, notes: ReadingNotes): Steps<LoreEntry | undefined> {
+export function readEntry(entry: Fields, index: number, notes: ReadingNotes): LoreEntry | undefined {
   if (isDisabled(entry)) return undefined
-  const content = yield* withoutControlsInSteps(textIn(entry, 'content'))
-  yield unitsOfEntry + (content.length >> 4)
-  const { body, chains, isCut } = yield* splitDecorators(content)
+  const content = withoutControls(textIn(entry, 'content'))
+  spend(unitsOfEntry + (content.length >> 4))
+  const { body, chains, isCut } = splitDecorators(content)
   if (isCut) notes.ignored.add('character_book.entries[].content has too many or too long decorators')
   if (body === '') return undefined
   const extensions = fieldsIn(entry, 'extensions')
-  yield* noteIgnored(extensions, notes)
+  noteIgnored(extensions, notes)
 
   const allowsPatterns = valueIn(entry, 'use_regex') !== false
   const written = textsIn(entry, 'keys')
   const isPattern = allowsPatterns && !isFromSillyTavern(extensions) && written.slice(0, maxKeys).some(isSlashForm)
   const readKeys = (texts: readonly string[]) => keysOf(texts, allowsPatterns, notes)
   const insertionOrder = numberIn(entry, 'insertion_order') ?? 0
-  const decorators = yield* readRules(chains, readKeys, isPattern, notes)
-  const keys = yield* readKeys(written)
+  const decorators = readRules(chains, readKeys, isPattern, notes)
+  const keys = readKeys(written)
   const hasSecondary = valueIn(entry, 'selective') === true && !isPattern
-  const secondaryKeys = hasSecondary ? yield* readKeys(commaSeparated(entry, 'secondary_keys', notes.ignored)) : []
-  yield takeUnits(notes)
+  const secondaryKeys = hasSecondary ? readKeys(commaSeparated(entry, 'secondary_keys', notes.ignored)) : []
   return {
     index,
     name: textIn(entry, 'name') || textIn(entry, 'comment'),
@@ -164,13 +163,6 @@ export function* readEntry(entry: Fields, index: number, notes: ReadingNotes): S
   }
 }
 
-/** The units of work spent on reading keys since the last call. */
-function takeUnits({ patterns }: ReadingNotes): number {
-  const { units } = patterns
-  patterns.units = 0
-  return units
-}
-
 /** Whether an entry is switched off. */
 export function isDisabled(entry: Fields): boolean {
   const enabled = valueIn(entry, 'enabled')
@@ -185,18 +177,14 @@ function isFromSillyTavern(extensions: Fields): boolean {
   return numberIn(extensions, 'position') !== undefined || numberIn(extensions, 'display_index') !== undefined
 }
 
-/** Units of work after which a step ends. The number is small, because compiling one regular expression may take some 10 ms. */
-const unitsOfStep = 2000
-
-function* keysOf(texts: readonly string[], allowsPatterns: boolean, notes: ReadingNotes): Steps<readonly LoreKey[]> {
-  notes.patterns.units += texts.length + Math.min(texts.length, maxKeys) * unitsOfKey
+function keysOf(texts: readonly string[], allowsPatterns: boolean, notes: ReadingNotes): readonly LoreKey[] {
+  spend(texts.length + Math.min(texts.length, maxKeys) * unitsOfKey)
   if (texts.length > maxKeys) notes.ignored.add(`character_book.entries[].keys[${maxKeys}…]`)
   if (texts.some((text) => text.length > maxKeyLength)) notes.ignored.add('character_book.entries[].keys[] too long')
   const keys: LoreKey[] = []
   for (const text of texts.slice(0, maxKeys)) {
     const key = readKey(text, allowsPatterns, notes.patterns)
     if (key) keys.push(key)
-    if (notes.patterns.units >= unitsOfStep) yield takeUnits(notes)
   }
   // The copy saves memory: V8 keeps spare capacity for an array that has grown, and books have thousands of lists.
   return keys.slice()
@@ -250,34 +238,34 @@ function recursionLevelOf(extensions: Fields): number {
   return numberIn(extensions, 'delay_until_recursion') ?? 0
 }
 
-function* readRules(
+function readRules(
   chains: Decorated['chains'],
-  readKeys: (texts: readonly string[]) => Steps<readonly LoreKey[]>,
+  readKeys: (texts: readonly string[]) => readonly LoreKey[],
   isPattern: boolean,
   notes: ReadingNotes,
-): Steps<readonly DecoratedRules[]> {
+): readonly DecoratedRules[] {
   if (chains.length === 0) return noRulesInAnyContext
   readDecorators(chains, anyContext, (name) => notes.ignored.add(`character_book.entries[].@@${name.slice(0, 40)}`))
   // All contexts share the keys of a list.
   const read = new Map<string, readonly LoreKey[]>()
-  const keysOfLists = function* (lists: readonly string[] = []): Steps<readonly (readonly LoreKey[])[]> {
-    for (const list of lists) if (!read.has(list)) read.set(list, yield* readKeys(itemsIn(list)))
+  const keysOfLists = (lists: readonly string[] = []): readonly (readonly LoreKey[])[] => {
+    for (const list of lists) if (!read.has(list)) read.set(list, readKeys(itemsIn(list)))
     return lists.map((list) => read.get(list) ?? [])
   }
-  const rulesIn = function* (context: number): Steps<DecoratedRules> {
+  const rulesIn = (context: number): DecoratedRules => {
     const decorators = readDecorators(chains, {
       hasPersonality: (context & 1) !== 0,
       hasScenario: (context & 2) !== 0,
       knowsGreeting: (context & 4) !== 0,
     })
-    const additional = yield* keysOfLists(decorators.additionalKeys)
-    const excluded = isPattern ? [] : yield* keysOfLists(decorators.excludeKeys)
+    const additional = keysOfLists(decorators.additionalKeys)
+    const excluded = isPattern ? [] : keysOfLists(decorators.excludeKeys)
     return { ...decorators, additional, excluded }
   }
   const depends = chains.some((chain) => chain.some(({ name }) => name === 'position' || name === 'is_greeting'))
-  const first = yield* rulesIn(0)
+  const first = rulesIn(0)
   const rules = Array.from<DecoratedRules>({ length: 8 }).fill(first)
-  if (depends) for (let context = 1; context < rules.length; context++) rules[context] = yield* rulesIn(context)
+  if (depends) for (let context = 1; context < rules.length; context++) rules[context] = rulesIn(context)
   return rules
 }
 
@@ -364,14 +352,9 @@ const knownExtensions: ReadonlySet<string> = new Set([
   ...['triggers', 'group', 'group_override', 'group_weight', ...scannedFields.map(([name]) => name)],
 ])
 
-function* noteIgnored(extensions: Fields, { ignored }: ReadingNotes): Steps<void> {
-  let units = 0
+function noteIgnored(extensions: Fields, { ignored }: ReadingNotes): void {
   for (const name of Object.keys(extensions)) {
-    units += unitsOfField
-    if (units >= 100 * unitsOfField) {
-      yield units
-      units = 0
-    }
+    spend(unitsOfField)
     const value = extensions[name]
     if (!knownExtensions.has(name) && value !== 0 && !isEmptyValue(value))
       ignored.add(`character_book.entries[].extensions.${name.slice(0, 60)}`)

@@ -2,8 +2,8 @@ import type { LoreEntry } from './entry.ts'
 import type { LoreKey, ScannedText } from './scanned-text.ts'
 
 /**
- * Whether a glance at a text can show that an entry does not match. A glance calls `surelyLacks` once for each key, without a
- * generator. A glance is possible if only keys activate the entry, and if only messages and lore are searched for these keys.
+ * Whether a glance at a text can show that an entry does not match. A glance calls `surelyLacks` once for each key.
+ * A glance is possible if only keys activate the entry, and if only messages and lore are searched for these keys.
  * Without glances, a completion with 1,000 lore entries costs 102 % more CPU time (docs/performance.md).
  */
 export function allowsGlance({ constant, recursionLevel, alsoScans }: LoreEntry): boolean {

@@ -1,4 +1,3 @@
-import type { Steps } from '../../work.ts'
 import { hashOf } from '../macros/seeded-random.ts'
 import type { LoreEntry } from './entry.ts'
 import type { ScanBudget } from './scan-budget.ts'
@@ -23,21 +22,20 @@ const unitsOfMatch = 20
  * chosen in a group that is in `taken`.
  * @returns the entries that were not chosen
  */
-export function* groupLosers<T extends { readonly entry: LoreEntry }>(
+export function groupLosers<T extends { readonly entry: LoreEntry }>(
   found: readonly T[],
   { taken, isSticky, seed }: GroupRules,
   budget: ScanBudget,
-): Steps<ReadonlySet<T>> {
+): ReadonlySet<T> {
   const losers = new Set<T>()
-  for (const [group, all] of yield* byGroup(found, budget)) {
+  for (const [group, all] of byGroup(found, budget)) {
     const members = all.filter((match) => !losers.has(match))
     const winners = taken.has(group) ? [] : winnersOf(group, members, isSticky, seed)
     // If all members have lost in other groups, this group is not taken: a later pass can still choose an entry in it.
     if (winners.length > 0) taken.add(group)
     const staying = new Set(winners)
     for (const member of members) if (!staying.has(member)) losers.add(member)
-    budget.unitsLeft -= unitsOfMatch * (2 * all.length + 2)
-    if (budget.isStepOver) yield budget.takeSpentUnits()
+    budget.spend(unitsOfMatch * (2 * all.length + 2))
   }
   return losers
 }
@@ -63,19 +61,18 @@ function winnersOf<T extends { readonly entry: LoreEntry }>(
   return members.slice(0, 1)
 }
 
-function* byGroup<T extends { readonly entry: LoreEntry }>(
+function byGroup<T extends { readonly entry: LoreEntry }>(
   found: readonly T[],
   budget: ScanBudget,
-): Steps<ReadonlyMap<string, readonly T[]>> {
+): ReadonlyMap<string, readonly T[]> {
   const groups = new Map<string, T[]>()
   for (const match of found) {
     for (const group of match.entry.groups) {
       const members = groups.get(group)
       if (members) members.push(match)
       else groups.set(group, [match])
-      budget.unitsLeft -= unitsOfMember
+      budget.spend(unitsOfMember)
     }
-    if (budget.isStepOver) yield budget.takeSpentUnits()
   }
   return groups
 }

@@ -1,4 +1,3 @@
-import type { Steps } from '../../work.ts'
 import type { DecoratedRules, LoreEntry } from './entry.ts'
 import { firstKeyIn, type KeyRules, type KeySearch, type LoreKey, type ScannedText } from './scanned-text.ts'
 
@@ -11,45 +10,45 @@ export function keyRulesOf(entry: LoreEntry, { wholeWords }: DecoratedRules): Ke
  * Whether the secondary keys and the keys of decorators allow a match.
  * @param matched receives the found keys
  */
-export function* otherKeysAllow(
+export function otherKeysAllow(
   entry: LoreEntry,
   rules: DecoratedRules,
   texts: readonly ScannedText[],
   search: KeySearch,
   matched: string[],
-): Steps<boolean> {
+): boolean {
   const how = keyRulesOf(entry, rules)
-  for (const keys of rules.additional) if (!(yield* found(how, keys, texts, search, matched))) return false
-  for (const keys of rules.excluded) if (yield* firstKeyIn(keys, texts, how, search)) return false
-  return entry.constant || (yield* secondariesAllow(entry, how, texts, search, matched))
+  for (const keys of rules.additional) if (!found(how, keys, texts, search, matched)) return false
+  for (const keys of rules.excluded) if (firstKeyIn(keys, texts, how, search)) return false
+  return entry.constant || secondariesAllow(entry, how, texts, search, matched)
 }
 
-function* secondariesAllow(
+function secondariesAllow(
   entry: LoreEntry,
   how: KeyRules,
   texts: readonly ScannedText[],
   search: KeySearch,
   matched: string[],
-): Steps<boolean> {
+): boolean {
   const { secondaryKeys, logic } = entry
   if (secondaryKeys.length === 0) return true
-  if (logic === 'any') return yield* found(how, secondaryKeys, texts, search, matched)
-  if (logic === 'not any') return (yield* firstKeyIn(secondaryKeys, texts, how, search)) === undefined
+  if (logic === 'any') return found(how, secondaryKeys, texts, search, matched)
+  if (logic === 'not any') return firstKeyIn(secondaryKeys, texts, how, search) === undefined
   for (const key of secondaryKeys) {
-    if (!(yield* firstKeyIn([key], texts, how, search))) return logic !== 'all'
+    if (!firstKeyIn([key], texts, how, search)) return logic !== 'all'
   }
   return logic === 'all'
 }
 
 /** Whether one of the keys occurs. The first key that occurs is added to `matched`. */
-function* found(
+function found(
   how: KeyRules,
   keys: readonly LoreKey[],
   texts: readonly ScannedText[],
   search: KeySearch,
   matched: string[],
-): Steps<boolean> {
-  const key = yield* firstKeyIn(keys, texts, how, search)
+): boolean {
+  const key = firstKeyIn(keys, texts, how, search)
   if (key) matched.push(key.written)
   return key !== undefined
 }

@@ -1,5 +1,6 @@
 import { RE2JS } from 're2js'
 import { lowerCaseOf, withoutControls } from '../../text.ts'
+import { spend } from '../../work/fuel.ts'
 import { hasMacro } from '../macros/macros.ts'
 import { LorePattern } from './pattern.ts'
 import type { LoreKey } from './scanned-text.ts'
@@ -19,13 +20,12 @@ const namesOnly = /^(?:[^{}<]|\{\{(?:char|user)\}\}|<(?:char|bot|user)>)*$/i
 
 const knownFlags = /^[imsugy]*$/
 
-/** The totals of the regular expressions of a card, or of a request's lorebooks, and the units of work spent on reading keys. */
+/** The totals of the regular expressions of a card, or of a request's lorebooks. */
 export interface PatternCount {
   compiled: number
   /** The number of instructions of all compiled patterns. */
   steps: number
   readonly refused: string[]
-  units: number
 }
 
 /** Whether a key is written as `/pattern/flags`, with no flags other than `imsugy`, and with any white space around it. */
@@ -69,11 +69,11 @@ function compile(
   const { pattern, flags } = slashed
   // The remaining patterns are not even read.
   if (patterns.compiled + patterns.refused.length >= maxPatterns) return null
-  patterns.units += unitsOfInstruction * pattern.length
+  spend(unitsOfInstruction * pattern.length)
   const size = unfoldedSize(pattern)
   const classes = unitsOfClasses(pattern, flags)
   if (size > 2 * maxProgramSize || classes > maxUnitsOfClasses) return null
-  patterns.units += unitsOfInstruction * size + classes
+  spend(unitsOfInstruction * size + classes)
   const bits =
     (flags.includes('i') ? RE2JS.CASE_INSENSITIVE : 0) |
     (flags.includes('m') ? RE2JS.MULTILINE : 0) |

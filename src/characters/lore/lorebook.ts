@@ -1,5 +1,5 @@
 import { type Fields, fieldsIn, isFields, listIn, numberIn, textIn, valueIn } from '../../fields.ts'
-import type { Steps } from '../../work.ts'
+import { spend } from '../../work/fuel.ts'
 import { CardError } from '../documents/card-error.ts'
 import { type LoreEntry, type ReadingNotes, readEntry } from './entry.ts'
 import { foreignBook } from './foreign-book.ts'
@@ -30,13 +30,12 @@ const maxEntries = 20_000
 const standardScanDepth = 4
 /** The most levels of nesting in a card or lorebook, so that recursion over them cannot exhaust the stack. */
 const maxDepth = 200
-/** Values that one step checks, and units of work to check one value. */
-const valuesPerStep = 500
+/** Units of work to check one value. */
 const unitsOfValue = 8
 
 /** Empty notes, for `readCard` and `readLorebook`. */
 export function emptyNotes(): ReadingNotes {
-  return { patterns: { compiled: 0, steps: 0, refused: [], units: 0 }, ignored: new Set() }
+  return { patterns: { compiled: 0, steps: 0, refused: [] }, ignored: new Set() }
 }
 
 /**
@@ -44,7 +43,7 @@ export function emptyNotes(): ReadingNotes {
  * @returns the number of values in the document: properties and items on all levels
  * @throws CardError when the document nests too deeply
  */
-export function* checkDocument(document: Fields, what: 'card' | 'lorebook'): Steps<number> {
+export function checkDocument(document: Fields, what: 'card' | 'lorebook'): number {
   let all = 0
   let level: object[] = [document]
   for (let depth = 0; level.length > 0; depth++) {
@@ -52,16 +51,11 @@ export function* checkDocument(document: Fields, what: 'card' | 'lorebook'): Ste
       throw new CardError('card_invalid', `The ${what} is nested deeper than ${maxDepth} levels. Flatten it.`)
     }
     const next: object[] = []
-    let values = 0
     for (const each of level) {
       const count = gather(each, next)
       all += count
-      values += 1 + count
-      if (values < valuesPerStep) continue
-      yield values * unitsOfValue
-      values = 0
+      spend((1 + count) * unitsOfValue)
     }
-    yield values * unitsOfValue
     level = next
   }
   return all
@@ -78,14 +72,14 @@ function gather(value: object, found: object[]): number {
  * Reads a lorebook in the form that it has in a card.
  * @throws CardError `card_too_large` for too many entries
  */
-export function* readBook(book: Fields, notes: ReadingNotes): Steps<Lorebook> {
+export function readBook(book: Fields, notes: ReadingNotes): Lorebook {
   const entries = valueIn(book, 'entries')
   const written = isFields(entries) ? Object.values(entries) : listIn(book, 'entries')
   checkCount(written.length)
   const budget = numberIn(book, 'token_budget') ?? 0
   const read: LoreEntry[] = []
   for (const [index, entry] of written.entries()) {
-    const made = isFields(entry) ? yield* readEntry(entry, index, notes) : undefined
+    const made = isFields(entry) ? readEntry(entry, index, notes) : undefined
     if (made) read.push(made)
   }
   return {
@@ -107,8 +101,8 @@ export function* readBook(book: Fields, notes: ReadingNotes): Steps<Lorebook> {
  * Reads a lorebook outside a card: `lorebook_v3`, the `character_book` of a card, or a world file of SillyTavern.
  * @throws CardError if the document is not a lorebook, has a format of another program, nests too deeply or has too many entries
  */
-export function* readLorebook(document: Fields, notes: ReadingNotes = emptyNotes()): Steps<Lorebook> {
-  yield* checkDocument(document, 'lorebook')
+export function readLorebook(document: Fields, notes: ReadingNotes = emptyNotes()): Lorebook {
+  checkDocument(document, 'lorebook')
   const foreign = foreignBook(document)
   if (foreign) {
     const message = `This is ${foreign.what}, and its entries cannot be read. ${foreign.advice}`
@@ -122,14 +116,14 @@ export function* readLorebook(document: Fields, notes: ReadingNotes = emptyNotes
       'The document is not a lorebook: it has no entries. Send an object with a list of entries, or the character_book of a card.',
     )
   }
-  if (!isWorldFile(book)) return yield* readBook(book, notes)
+  if (!isWorldFile(book)) return readBook(book, notes)
   const list: unknown[] = Object.values(entries)
   checkCount(list.length)
   for (const [index, entry] of list.entries()) {
     list[index] = fromWorldFile(entry)
-    yield unitsOfWorldEntry
+    spend(unitsOfWorldEntry)
   }
-  return yield* readBook({ ...book, entries: list }, notes)
+  return readBook({ ...book, entries: list }, notes)
 }
 
 function checkCount(entries: number): void {

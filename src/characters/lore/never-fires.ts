@@ -1,5 +1,5 @@
 import { type Fields, isFields, listIn, textIn, valueIn } from '../../fields.ts'
-import type { Steps } from '../../work.ts'
+import { spend } from '../../work/fuel.ts'
 import { choosesPlace, isDisabled, knownReplies, type LoreEntry } from './entry.ts'
 import type { Lorebook } from './lorebook.ts'
 
@@ -13,10 +13,10 @@ const maxNameLength = 60
  * text: its index in the file (from 0), its name, and the reason.
  * @param fields the JSON of the book, from which `book` was read
  */
-export function* neverFiring(fields: Fields, book: Lorebook, report: (entry: string) => void): Steps<void> {
+export function neverFiring(fields: Fields, book: Lorebook, report: (entry: string) => void): void {
   const read = new Map(book.entries.map((entry) => [entry.index, entry]))
   for (const [index, written] of writtenEntries(fields).entries()) {
-    yield unitsOfEntry
+    spend(unitsOfEntry)
     if (isFields(written) && isDisabled(written)) continue
     const reason = reasonOf(written, read.get(index), book)
     if (reason !== undefined) report(`entries[${index}]${nameOf(written)}: ${reason}`)

@@ -1,8 +1,9 @@
 import { ApiError } from '../../errors.ts'
 import type { Fields } from '../../fields.ts'
-import type { Steps } from '../../work.ts'
+import { spend } from '../../work/fuel.ts'
 import { CardError } from '../documents/card-error.ts'
 import type { LoreEntry } from './entry.ts'
+import { isSlashForm } from './keys.ts'
 import { emptyNotes, type Lorebook, readLorebook } from './lorebook.ts'
 
 /** The lorebooks of a request, and their refused regular expressions, which match nothing. */
@@ -19,14 +20,14 @@ interface RequestBooks {
  *   a part of them
  * @throws ApiError 400 `invalid_field` that names the book that cannot be read, and the reason
  */
-export function* readRequestBooks(books: readonly Fields[], seesCard: boolean): Steps<RequestBooks> {
+export function readRequestBooks(books: readonly Fields[], seesCard: boolean): RequestBooks {
   const notes = emptyNotes()
   const read: Lorebook[] = []
   for (const [index, document] of books.entries()) {
     const place = `lorebooks[${index}]`
     try {
-      const book = yield* readLorebook(document, notes)
-      yield book.entries.length * unitsOfEntry
+      const book = readLorebook(document, notes)
+      spend(book.entries.length * unitsOfEntry)
       read.push({
         ...book,
         name: book.name || place,
@@ -44,6 +45,16 @@ export function* readRequestBooks(books: readonly Fields[], seesCard: boolean): 
 }
 
 const unitsOfEntry = 30
+
+/**
+ * Whether a text in these lorebooks may be a regular expression: a key with slashes, or an entry whose decorators may have one. It
+ * is a quick test, which is also true for some books without patterns.
+ */
+export function hasPatterns(value: unknown): boolean {
+  if (typeof value === 'string')
+    return isSlashForm(value) || (value.trimStart().startsWith('@@') && value.includes('/'))
+  return typeof value === 'object' && value !== null && Object.values(value).some(hasPatterns)
+}
 
 /** An entry without `@@disable_ui_prompt`, and without searches in the card's texts if the caller may not read the card. */
 function ofRequest(entry: LoreEntry, seesCard: boolean): LoreEntry {

@@ -1,4 +1,3 @@
-import type { Steps } from '../../work.ts'
 import { BookScan, type Match, type Scanned, type ScannedBook, type ScanRequest, seedAt } from './book-scan.ts'
 import { type GroupRules, groupLosers } from './groups.ts'
 import { Recursion } from './recursion.ts'
@@ -9,8 +8,6 @@ import { noTimers, replayTimers, type Timers, timedEntries } from './timers.ts'
 const maxPasses = 50
 /** Stands between the bodies of two entries, so that no literal key matches across them. */
 const bodyBorder = '\n\u0001'
-/** The most bytes of a character in which keys are searched for: two in the text, and two in the same text in lower case. */
-const bytesOfSearched = 4
 
 /**
  * Finds the entries whose keys occur in the conversation and then, by recursion, the entries whose keys occur in lore that was
@@ -18,19 +15,20 @@ const bytesOfSearched = 4
  * @param request its conversation must be prepared for the books (`Conversation.prepare`)
  * @returns the matches and the dropped entries of each book
  */
-export function* scanBooks(request: ScanRequest, books: readonly ScannedBook[]): Steps<readonly Scanned[]> {
+export function scanBooks(request: ScanRequest, books: readonly ScannedBook[]): readonly Scanned[] {
   const recursion = new Recursion(books.map(({ book }) => book))
-  const scans = yield* scansOf(request, books, recursion)
-  const timers = books.some(({ book }) => book.hasTimers) ? yield* timersOf(request, books, scans) : noTimers
+  const scans = scansOf(request, books, recursion)
+  const timers = books.some(({ book }) => book.hasTimers) ? timersOf(request, books, scans) : noTimers
   const taken = new Set<string>()
   for (let pass = 0; pass <= maxPasses && scans.some(({ isPending }) => isPending); pass++) {
-    for (const scan of scans) yield* scan.pass(pass, timers)
+    for (const scan of scans) scan.pass(pass, timers)
     const grouped = foundInGroups(scans)
     const rules = groupRules(request, taken, request.conversation.length, timers)
-    const losers = grouped.length === 0 ? noLosers : yield* groupLosers(grouped, rules, request.conversation.budget)
-    const bodies = yield* settled(scans, losers)
+    const losers = grouped.length === 0 ? noLosers : groupLosers(grouped, rules, request.conversation.budget)
+    const bodies = settled(scans, losers)
     if (!bodies) break
-    yield* addLore(recursion, bodies, request)
+    const text = bodies.join(bodyBorder)
+    if (text !== '') recursion.add(scannedTextsOf(text, request.conversation.budget))
     if (bodies.length === 0 && !recursion.nextLevel(pass)) break
   }
   return scans
@@ -39,30 +37,16 @@ export function* scanBooks(request: ScanRequest, books: readonly ScannedBook[]):
 const noLosers: ReadonlySet<Match> = new Set()
 
 /** Ends a pass of all books. @returns the lore that the next pass searches; null if no entry is left for a next pass */
-function* settled(scans: readonly BookScan[], losers: ReadonlySet<Match>): Steps<readonly string[] | null> {
+function settled(scans: readonly BookScan[], losers: ReadonlySet<Match>): readonly string[] | null {
   const bodies = scans.some(({ isPending }) => isPending) ? [] : null
-  for (const scan of scans) yield* scan.settle(losers, bodies)
+  for (const scan of scans) scan.settle(losers, bodies)
   return bodies
 }
 
-function* addLore(
-  recursion: Recursion,
-  bodies: readonly string[],
-  { conversation, onMemory }: ScanRequest,
-): Steps<void> {
-  onMemory(bodies.reduce((sum, body) => sum + body.length * bytesOfSearched, 0))
-  const text = bodies.join(bodyBorder)
-  if (text !== '') recursion.add(yield* scannedTextsOf(text, conversation.budget))
-}
-
 /** One scan for each book, without the entries for other characters or replies. */
-function* scansOf(
-  request: ScanRequest,
-  books: readonly ScannedBook[],
-  recursion: Recursion,
-): Steps<readonly BookScan[]> {
+function scansOf(request: ScanRequest, books: readonly ScannedBook[], recursion: Recursion): readonly BookScan[] {
   const scans = books.map((book) => new BookScan(request, book, recursion))
-  for (const scan of scans) if (scan.book.isFiltered) yield* scan.filter()
+  for (const scan of scans) if (scan.book.isFiltered) scan.filter()
   return scans
 }
 
@@ -72,14 +56,14 @@ function foundInGroups(scans: readonly BookScan[]): readonly Match[] {
 }
 
 /** The entries that stay on or off because they fired at earlier turns. */
-function* timersOf(request: ScanRequest, books: readonly ScannedBook[], scans: readonly BookScan[]): Steps<Timers> {
+function timersOf(request: ScanRequest, books: readonly ScannedBook[], scans: readonly BookScan[]): Timers {
   const { conversation } = request
   const entries = books.flatMap(({ book }) => book.entries)
-  const watched = new Set(yield* timedEntries(entries, conversation.budget))
+  const watched = new Set(timedEntries(entries, conversation.budget))
   const timed = []
-  for (const scan of scans) for (const each of yield* scan.history(watched)) timed.push(each)
+  for (const scan of scans) for (const each of scan.history(watched)) timed.push(each)
   const rulesAt = (length: number, then: Timers) => groupRules(request, new Set(), length, then)
-  const timers = yield* replayTimers(timed, rulesAt, conversation.budget)
+  const timers = replayTimers(timed, rulesAt, conversation.budget)
   timers.goTo(conversation.length)
   return timers
 }

@@ -1,5 +1,4 @@
 import { lowerCaseOf } from '../../text.ts'
-import type { Steps } from '../../work.ts'
 import type { LorePattern } from './pattern.ts'
 import { placeOf, type ScanBudget } from './scan-budget.ts'
 import { TrigramFilter } from './trigram-filter.ts'
@@ -61,19 +60,12 @@ export class ScannedText {
     return caseSensitive ? this.#hasWord(this.text, text, place) : this.#hasWord(this.#lower, lower, place)
   }
 
-  /** Whether a pattern matches. The search runs in steps, because some patterns take a microsecond for each character. */
-  *matches(pattern: LorePattern | null): Steps<boolean> {
+  /** Whether a pattern matches. */
+  matches(pattern: LorePattern | null): boolean {
     const budget = this.#budget
     if (budget.unitsLeft <= 0 || pattern === null || this.text === '') return false
-    budget.unitsLeft -= unitsOfLookup
-    const steps = pattern.search(this.text)
-    for (;;) {
-      const { done, value } = steps.next()
-      if (done) return value
-      budget.unitsLeft -= value
-      if (budget.unitsLeft <= 0) return false
-      if (budget.isStepOver) yield budget.takeSpentUnits()
-    }
+    budget.spend(unitsOfLookup)
+    return pattern.search(this.text)
   }
 
   /**
@@ -81,7 +73,7 @@ export class ScannedText {
    * pattern; false for every other pattern.
    */
   surelyLacks({ lower = '', trigrams = [], pattern }: LoreKey): boolean {
-    this.#budget.unitsLeft -= unitsOfLookup
+    this.#budget.spend(unitsOfLookup)
     if (pattern !== undefined) return pattern === null
     // A key whose macros expand to nothing is blank, and would occur everywhere.
     if (lower === '') return true
@@ -89,16 +81,16 @@ export class ScannedText {
     return !this.#filter.mayContain(lower, trigrams)
   }
 
-  /** Makes the Bloom filter now, in steps, because the text may have any length. */
-  prepare(): Steps<void> {
-    return this.#filter.prepare()
+  /** Makes the Bloom filter now. */
+  prepare(): void {
+    this.#filter.prepare()
   }
 
   #hasWord(searched: string, word: string, first: number): boolean {
     const opens = scriptsWithoutSpaces.test(String.fromCodePoint(word.codePointAt(0) ?? 32))
     const closes = scriptsWithoutSpaces.test([...word.slice(-2)].at(-1) ?? ' ')
     for (let place = first; place !== -1; place = searched.indexOf(word, place + 1)) {
-      this.#budget.unitsLeft -= unitsOfPlace
+      this.#budget.spend(unitsOfPlace)
       if (this.#budget.unitsLeft <= 0) return false
       const before = searched.slice(Math.max(0, place - 2), place)
       const after = String.fromCodePoint(searched.codePointAt(place + word.length) ?? 32)
@@ -115,13 +107,12 @@ function isBorder(character: string): boolean {
 }
 
 /** Splits a text of any length into parts that overlap. */
-export function* scannedTextsOf(text: string, budget: ScanBudget): Steps<readonly ScannedText[]> {
+export function scannedTextsOf(text: string, budget: ScanBudget): readonly ScannedText[] {
   const parts: ScannedText[] = []
   for (let start = 0; start === 0 || start + overlap < text.length; start += maxTextLength - overlap) {
     const part = text.slice(start, start + maxTextLength)
-    budget.unitsLeft -= part.length >> 3
+    budget.spend(part.length >> 3)
     parts.push(new ScannedText(part, budget))
-    if (budget.isStepOver) yield budget.takeSpentUnits()
   }
   return parts
 }
@@ -137,29 +128,23 @@ export interface KeyRules {
 export interface KeySearch {
   readonly budget: ScanBudget
   /** A key with its macros expanded. */
-  readonly expand: (key: LoreKey) => Steps<LoreKey>
+  readonly expand: (key: LoreKey) => LoreKey
 }
 
-/**
- * The first key that occurs in one of the texts; undefined if no key occurs. The loops use indexes, because an iterator that
- * lives across yields allocates an object for each iteration. With iterators here and in `BookScan`, and with a generator for
- * each entry in `prompt/found-lore.ts`, composing a prompt with 1,000 lore entries would cost 10 % more CPU time
- * (docs/performance.md).
- */
-export function* firstKeyIn(
+/** The first key that occurs in one of the texts; undefined if no key occurs. */
+export function firstKeyIn(
   keys: readonly LoreKey[],
   texts: readonly ScannedText[],
   { caseSensitive, wholeWords }: KeyRules,
   { budget, expand }: KeySearch,
-): Steps<LoreKey | undefined> {
-  for (let k = 0, key = keys[0]; key && budget.unitsLeft > 0; key = keys[++k]) {
-    const expanded = key.hasMacro === true ? yield* expand(key) : key
-    for (let t = 0, text = texts[0]; text; text = texts[++t]) {
+): LoreKey | undefined {
+  for (const key of keys) {
+    if (budget.unitsLeft <= 0) return undefined
+    const expanded = key.hasMacro === true ? expand(key) : key
+    for (const text of texts) {
       const { pattern } = expanded
-      const occurs =
-        pattern === undefined ? text.has(expanded, caseSensitive, wholeWords) : yield* text.matches(pattern)
+      const occurs = pattern === undefined ? text.has(expanded, caseSensitive, wholeWords) : text.matches(pattern)
       if (occurs) return key
-      if (budget.isStepOver) yield budget.takeSpentUnits()
     }
   }
   return undefined

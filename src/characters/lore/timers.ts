@@ -1,4 +1,3 @@
-import type { Steps } from '../../work.ts'
 import type { LoreEntry } from './entry.ts'
 import { type GroupRules, groupLosers } from './groups.ts'
 import type { ScanBudget } from './scan-budget.ts'
@@ -78,11 +77,11 @@ const unitsOfGroup = 20
  * Replays the earlier turns to find the timers. The service stores no conversations, but the request has all messages.
  * @param rulesAt the rules of groups at a turn
  */
-export function* replayTimers(
+export function replayTimers(
   timed: readonly TimedHistory[],
   rulesAt: (length: number, timers: Timers) => GroupRules,
   budget: ScanBudget,
-): Steps<Timers> {
+): Timers {
   const timers = new Timers()
   for (const [turn, length] of (timed[0]?.lengths ?? []).entries()) {
     timers.goTo(length)
@@ -90,33 +89,31 @@ export function* replayTimers(
       if (timers.isSticky(entry)) return mayStay.at(turn)
       return matches.at(turn) && !timers.isCooling(entry)
     })
-    budget.unitsLeft -= timed.length * unitsOfTurn
-    if (budget.isStepOver) yield budget.takeSpentUnits()
-    const losers = yield* groupLosers(found, rulesAt(length, timers), budget)
+    budget.spend(timed.length * unitsOfTurn)
+    const losers = groupLosers(found, rulesAt(length, timers), budget)
     for (const each of found) if (!losers.has(each)) timers.fire(each.entry, length)
   }
   return timers
 }
 
 /** The entries with timers, and the entries that share a group with one of them. */
-export function* timedEntries(entries: readonly LoreEntry[], budget: ScanBudget): Steps<readonly LoreEntry[]> {
+export function timedEntries(entries: readonly LoreEntry[], budget: ScanBudget): readonly LoreEntry[] {
   const groups = new Set<string>()
   for (const entry of entries.filter(isTimed)) {
     for (const group of entry.groups) groups.add(group)
-    yield* spendOn(entry, budget)
+    spendOn(entry, budget)
   }
   const found: LoreEntry[] = []
   for (const entry of entries) {
     if (isTimed(entry) || entry.groups.some((group) => groups.has(group))) found.push(entry)
-    yield* spendOn(entry, budget)
+    spendOn(entry, budget)
   }
   return found
 }
 
 /** Takes the cost of looking up an entry's groups from the budget. */
-function* spendOn({ groups }: LoreEntry, budget: ScanBudget): Steps<void> {
-  budget.unitsLeft -= unitsOfTurn + unitsOfGroup * groups.length
-  if (budget.isStepOver) yield budget.takeSpentUnits()
+function spendOn({ groups }: LoreEntry, budget: ScanBudget): void {
+  budget.spend(unitsOfTurn + unitsOfGroup * groups.length)
 }
 
 /** Whether an entry has `sticky` or `cooldown`, so that it stays on or off after it fired. */

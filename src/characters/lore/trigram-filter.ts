@@ -1,4 +1,3 @@
-import type { Steps } from '../../work.ts'
 import { placeOf, type ScanBudget } from './scan-budget.ts'
 
 /** Bits of the filter for each character. Their sum is rounded up to a power of two, from 2 ** 10 to 2 ** 19 bits (64 KiB). */
@@ -12,8 +11,6 @@ const searchesBeforeFilter = 4
  * heap. For a short text, this allocation would cost more than the searches.
  */
 const maxPlainWords = 1024
-/** Characters of a text that one step of `prepare` adds. */
-const charactersPerStep = 128 * 1024
 
 /**
  * The Bloom filter of a text's trigrams (three characters in a row), with one hash. Without filters, a completion with 1,000 lore
@@ -46,8 +43,7 @@ export class TrigramFilter {
       this.#searches += 1
       if (this.#searches <= searchesBeforeFilter) return placeOf(key, this.#text, this.#budget) !== -1
       if (this.#budget.filtersLeft <= 0) return true
-      this.#create()
-      this.#add(0, this.#text.length)
+      this.prepare()
     }
     const words = this.#words
     const indexMask = this.#indexMask
@@ -58,34 +54,30 @@ export class TrigramFilter {
     return true
   }
 
-  /** Makes the filter now, in steps: the text may have any length. */
-  *prepare(): Steps<void> {
+  /** Makes the filter now. */
+  prepare(): void {
     if (this.#words) return
-    this.#create()
-    for (let start = 0; start < this.#text.length; start += charactersPerStep) {
-      this.#add(start, start + charactersPerStep)
-      if (this.#budget.isStepOver) yield this.#budget.takeSpentUnits()
-    }
-  }
-
-  #create(): void {
     const wantedBits = 32 - Math.clz32(this.#text.length * bitsPerCharacter)
     const bits = Math.min(maxIndexBits, Math.max(minIndexBits, wantedBits))
     this.#budget.filtersLeft -= 1
     const words = 2 ** (bits - 5)
     this.#words = words <= maxPlainWords ? new Array<number>(words).fill(0) : new Uint32Array(words)
     this.#indexMask = 2 ** bits - 1
+    this.#addAll(this.#words, this.#indexMask)
   }
 
-  /** Adds the trigrams that begin at `start` or later, and before `end`. */
-  #add(start: number, end: number): void {
-    const words = this.#words ?? []
-    const indexMask = this.#indexMask
-    const text = this.#text.slice(start, end + 2)
-    this.#budget.unitsLeft -= text.length
-    for (let at = 0; at + 2 < text.length; at++) {
-      const index = trigramHash(text, at) & indexMask
+  /** Adds all trigrams of the text. */
+  #addAll(words: number[] | Uint32Array, indexMask: number): void {
+    const text = this.#text
+    this.#budget.spend(text.length)
+    let first = text.charCodeAt(0)
+    let second = text.charCodeAt(1)
+    for (let at = 2; at < text.length; at++) {
+      const third = text.charCodeAt(at)
+      const index = hashOf(first, second, third) & indexMask
       words[index >>> 5] = (words[index >>> 5] ?? 0) | (1 << (index & 31))
+      first = second
+      second = third
     }
   }
 }
@@ -101,8 +93,11 @@ export function trigramsOf(lower: string): readonly number[] {
   return [...new Set([last, 0, (last + 1) >> 1])].map((index) => trigramHash(lower, index))
 }
 
-/** A hash of the three characters at an index. It shifts by five bits, as letters of one alphabet differ in the lowest five. */
 function trigramHash(text: string, index: number): number {
-  const third = text.charCodeAt(index + 2)
-  return (text.charCodeAt(index) << 10) ^ (text.charCodeAt(index + 1) << 5) ^ third ^ (third >>> 5)
+  return hashOf(text.charCodeAt(index), text.charCodeAt(index + 1), text.charCodeAt(index + 2))
+}
+
+/** A hash of three characters. It shifts by five bits, as letters of one alphabet differ in the lowest five. */
+function hashOf(first: number, second: number, third: number): number {
+  return (first << 10) ^ (second << 5) ^ third ^ (third >>> 5)
 }

@@ -1,4 +1,4 @@
-import type { Steps } from '../../work.ts'
+import { spend } from '../../work/fuel.ts'
 
 /** A pair of double braces: the indexes of `{{` and of `}}`. */
 export interface Pair {
@@ -9,34 +9,26 @@ export interface Pair {
 const braceRun = /\{{2,}|\}{2,}/g
 /** The number of unclosed `{{` at which the search for pairs ends. Real cards have far fewer. */
 const maxOpenBraces = 50_000
-/** Units of work for a run of braces, and for each two braces in the run; and the units after which a step ends. */
+/** Units of work for a run of braces, and for each two braces in the run. */
 const unitsOfRun = 12
-const unitsOfBrace = 2
-const unitsOfStep = 2000
+const unitsOfBrace = 4
 
 /**
  * Finds the pairs of double braces, in the order of their openings. Braces without a partner are in no pair. Of three braces in a
  * row, the outer brace is text. The time is linear in the length of the text, even with many unclosed braces.
  * @param maxPairs the search may stop as soon as it has found so many pairs
  */
-export function* bracePairs(text: string, maxPairs = Number.POSITIVE_INFINITY): Steps<readonly Pair[]> {
+export function bracePairs(text: string, maxPairs = Number.POSITIVE_INFINITY): readonly Pair[] {
   const reader = new PairReader()
-  let units = text.length >> 6
+  spend(text.length >> 6)
   for (const { 0: braces, index } of text.matchAll(braceRun)) {
     if (reader.pairs >= maxPairs || reader.open.length >= maxOpenBraces) break
-    units += unitsOfRun
     const end = index + braces.length
     const start = braces[0] === '{' ? index + (braces.length % 2) : index
-    for (let at = start; at + 2 <= end && reader.open.length < maxOpenBraces; at += 2) {
-      reader.read(braces[0], at)
-      units += unitsOfBrace
-      if (units < unitsOfStep) continue
-      yield units
-      units = 0
-    }
+    spend(unitsOfRun + unitsOfBrace * ((end - start) >> 1))
+    for (let at = start; at + 2 <= end && reader.open.length < maxOpenBraces; at += 2) reader.read(braces[0], at)
   }
-  if (units > unitsOfStep / 10) yield units
-  return yield* reader.found()
+  return reader.found()
 }
 
 /** Matches closing braces with the opening braces before them. */
@@ -67,11 +59,10 @@ class PairReader {
     this.pairs += 1
   }
 
-  *found(): Steps<readonly Pair[]> {
+  found(): readonly Pair[] {
     const found: Pair[] = []
     for (const [index, close] of this.#closes.entries()) {
       if (close !== -1) found.push({ open: this.#opens[index] ?? 0, close })
-      if (index % unitsOfStep === unitsOfStep - 1) yield unitsOfStep * unitsOfBrace
     }
     return found
   }

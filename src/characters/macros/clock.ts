@@ -1,4 +1,5 @@
 import { valueIn } from '../../fields.ts'
+import { spend } from '../../work/fuel.ts'
 
 /** The time macros without an argument. Their values are in the time zone of the service. */
 const clocks = {
@@ -68,6 +69,8 @@ function timeAt(now: Date, offset: string): string | undefined {
   return `${halfDay(there.getUTCHours())}:${two(there.getUTCMinutes())} ${there.getUTCHours() < 12 ? 'AM' : 'PM'}`
 }
 
+/** Units of work for each character of a format. */
+const unitsOfFormat = 8
 /** The most characters of a format. Useful formats have at most some dozens. */
 const maxFormatLength = 200
 
@@ -145,6 +148,7 @@ const part = new RegExp(`\\[([^\\]]*)\\]|\\\\(.)|${longestFirst.join('|')}`, 'gs
 
 function formatDate(now: Date, format: string): string | undefined {
   if (format.length > maxFormatLength) return undefined
+  spend(format.length * unitsOfFormat)
   return format.replace(part, (token: string, quoted: string | undefined, escaped: string | undefined) => {
     const value = valueIn(tokens, token)
     if (typeof value === 'string') return formatDate(now, value) ?? ''

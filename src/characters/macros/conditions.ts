@@ -1,4 +1,4 @@
-import type { Steps } from '../../work.ts'
+import { spend } from '../../work/fuel.ts'
 import type { Pair } from './braces.ts'
 import { separatorsIn } from './separators.ts'
 
@@ -23,24 +23,23 @@ const opening = /\s{0,1000}(?:#?(if)(?=[\s:])\s{0,1000}:{0,2}|(else|\/if|\/\/\/?
 const falsy: ReadonlySet<string> = new Set(['', 'false', 'off', '0'])
 
 const unitsOfPair = 20
-const pairsOfStep = 50
 const none: Conditions = { blocks: new Map(), inner: new Map() }
 
 /**
  * Finds the conditions and comments of a text, in linear time.
  * @param pairs the pairs of braces, in the order of their openings
  */
-export function* conditionsIn(text: string, pairs: readonly Pair[]): Steps<Conditions> {
+export function conditionsIn(text: string, pairs: readonly Pair[]): Conditions {
   if (!anyCondition.test(text)) return none
   const reader = new BlockReader()
-  for (const [index, pair] of pairs.entries()) {
-    if (index % pairsOfStep === 0) yield pairsOfStep * unitsOfPair
+  for (const pair of pairs) {
+    spend(unitsOfPair)
     opening.lastIndex = pair.open + 2
     const match = opening.exec(text)
     const start = opening.lastIndex
     const isIf = match?.[1] !== undefined && start <= pair.close
     // A condition with its content inside, `{{if::condition::content}}`, has no `{{/if}}`.
-    const isWhole = isIf && (yield* separatorsIn(text, pairs, start, pair.close)).colons.length > 0
+    const isWhole = isIf && separatorsIn(text, pairs, start, pair.close).colons.length > 0
     reader.read(pair, isWhole ? undefined : isIf ? 'if' : match?.[2]?.toLowerCase())
   }
   return reader
@@ -109,26 +108,15 @@ export function isTrue(value: string): boolean {
 
 /** The most characters of an indentation that is removed. */
 const maxIndent = 1000
-/** The least characters of the lines from which one step removes the indentation. */
-const minLinesLength = 64 * 1024
 
 /** Trims a text, and removes the indentation of its first line that is not blank from every line. */
-export function* withoutIndent(text: string): Steps<string> {
+export function withoutIndent(text: string): string {
   const trimmed = text.trim()
   const indent = indentOf(text, text.length - text.trimStart().length)
-  yield text.length
+  spend(2 * text.length)
   if (indent === 0 || trimmed === '') return trimmed
-  // The first line has lost its indentation already. Every part begins with the line break before its first line.
-  const parts: string[] = []
-  const indentation = new RegExp(`\\n[ \\t]{1,${indent}}`, 'g')
-  for (let start = 0; start < trimmed.length; ) {
-    const next = trimmed.indexOf('\n', start + minLinesLength)
-    const end = next === -1 ? trimmed.length : next
-    parts.push(trimmed.slice(start, end).replace(indentation, '\n'))
-    yield end - start
-    start = end
-  }
-  return parts.join('')
+  // The first line has lost its indentation already.
+  return trimmed.replace(new RegExp(`\\n[ \\t]{1,${indent}}`, 'g'), '\n')
 }
 
 /** The number of blanks and tabs in a line before its first other character, which is at this index. */

@@ -1,6 +1,6 @@
 import { ApiError } from '../../errors.ts'
 import { beginningOf } from '../../text.ts'
-import type { Steps } from '../../work.ts'
+import { spend } from '../../work/fuel.ts'
 import { bracePairs, firstPairFrom, type Pair } from './braces.ts'
 import { type Clock, clockAt, isClock } from './clock.ts'
 import { type Block, type Conditions, conditionsIn, isTrue, withoutIndent } from './conditions.ts'
@@ -23,7 +23,7 @@ const angled = /<(char|bot|user|group|charifnotgroup)>/gi
 const anyMacro = /\{\{|<(?:char|bot|user|group|charifnotgroup)>/i
 /**
  * The beginning of a macro: its name, then one colon, two colons, white space, or the end of the macro. The bounds are far above
- * those of real macros: a search over millions of letters would be one step.
+ * those of real macros: a search over millions of letters would take long.
  */
 const opening =
   /\s{0,1000}(?:(\/\/)|#?([a-z_][a-z0-9_]{0,63}(?:[+-]\d[\d:]{0,9})?)(?:\s{0,1000}(::?)|\s{1,1000}|(?=\}\})))/iy
@@ -45,25 +45,12 @@ export function hasMacro(text: string): boolean {
   return anyMacro.test(text)
 }
 
-/** The same as `hasMacro`, in steps: a card's text may have millions of characters. */
-export function* hasMacroInSteps(text: string): Steps<boolean> {
-  for (let start = 0; start < text.length; start += maxLiteralLength) {
-    // The pieces overlap, so that each macro begins completely in one of them.
-    if (hasMacro(text.slice(start, start + maxLiteralLength + maxOpenAngled))) return true
-    if (start + maxLiteralLength < text.length) yield maxLiteralLength >> 3
-  }
-  return false
-}
-
 /** The most characters of all texts that are expanded for one prompt, even if they are not sent. */
 export const maxExpandedLength = 32 * maxExpansionLength
-/** The most characters of text without `{{…}}` that one step expands. */
-const maxLiteralLength = 64 * 1024
-/** The length of the longest match of `angled` without its last character. */
-const maxOpenAngled = '<charifnotgroup'.length
-/** Units of work for one macro, and units after which a step ends. */
-const unitsOfMacro = 60
-const unitsOfStep = 1000
+/** Units of work for one macro, for one macro such as `<USER>`, and to expand one text besides its macros. */
+const unitsOfMacro = 80
+const unitsOfAngled = 20
+const unitsOfText = 150
 
 /**
  * Replaces macros by their values, in one pass: inserted values are not expanded again, so that a name cannot inject a macro.
@@ -71,13 +58,14 @@ const unitsOfStep = 1000
  * @throws ApiError 400 `card_too_large` if the result is longer than `maxExpansionLength`, or if all texts of one counter have
  *   more than `maxMacros` macros or `maxExpandedLength` characters together
  */
-export function* expandMacros(text: string, environment: MacroEnvironment): Steps<string> {
-  if (!(yield* hasMacroInSteps(text))) return text
+export function expandMacros(text: string, environment: MacroEnvironment): string {
+  if (!hasMacro(text)) return text
   const { counter = { macros: 0, characters: 0 } } = environment
-  const pairs = yield* bracePairs(text, maxMacros - counter.macros + 1)
+  const pairs = bracePairs(text, maxMacros - counter.macros + 1)
+  spend(unitsOfText)
   counter.macros += pairs.length
   if (counter.macros > maxMacros) throw tooManyMacros()
-  const expanded = yield* new Expansion(text, pairs, environment).whole()
+  const expanded = new Expansion(text, pairs, environment).whole()
   counter.characters += expanded.length
   if (counter.characters > maxExpandedLength) throw tooLarge()
   return expanded
@@ -93,8 +81,6 @@ class Expansion {
   #conditions: Conditions | undefined
   /** The number of conditions whose text is being expanded. In such a text, an unknown macro is empty. */
   #conditionDepth = 0
-  /** Units of work since the last step. */
-  #units = 0
 
   constructor(text: string, pairs: readonly Pair[], environment: MacroEnvironment) {
     this.#text = text
@@ -102,46 +88,36 @@ class Expansion {
     this.#pairs = pairs
   }
 
-  *whole(): Steps<string> {
-    this.#conditions = yield* conditionsIn(this.#text, this.#pairs)
-    const expanded = yield* this.#range(0, this.#text.length, 0, false)
-    yield this.#units
-    return expanded
-  }
-
-  /** Counts work, and ends the step after `unitsOfStep`. */
-  *#spend(units: number): Steps<void> {
-    this.#units += units
-    if (this.#units < unitsOfStep) return
-    yield this.#units
-    this.#units = 0
+  whole(): string {
+    this.#conditions = conditionsIn(this.#text, this.#pairs)
+    return this.#range(0, this.#text.length, 0, false)
   }
 
   /** Expands the text from `start` to `end`. @param isArgument whether `\,` is an escaped comma */
-  *#range(start: number, end: number, level: number, isArgument: boolean): Steps<string> {
+  #range(start: number, end: number, level: number, isArgument: boolean): string {
     const pieces = new Pieces()
     let place = start
     for (let index = firstPairFrom(this.#pairs, start); ; ) {
       const pair = this.#pairs[index]
       if (!pair || pair.close >= end || level >= maxDepth) break
-      yield* this.#addLiteral(pieces, place, pair.open, isArgument)
+      pieces.add(this.#literal(place, pair.open, isArgument))
       const found = this.#conditions?.blocks.get(pair.open)
       const block = found && found.end.close < end ? found : undefined
-      const value = block ? yield* this.#ofBlock(pair, block, level) : yield* this.#value(pair, level)
+      const value = block ? this.#ofBlock(pair, block, level) : this.#value(pair, level)
       if (value === null) pieces.trim()
       else pieces.add(value)
-      yield* this.#spend(unitsOfMacro + ((value?.length ?? 0) >> 6))
+      spend(unitsOfMacro + ((value?.length ?? 0) >> 6))
       place = (block?.end ?? pair).close + 2
       index = firstPairFrom(this.#pairs, place)
     }
-    yield* this.#addLiteral(pieces, place, end, isArgument)
+    pieces.add(this.#literal(place, end, isArgument))
     return pieces.join()
   }
 
   /**
    * The value of one macro; null for `{{trim}}`. An unknown macro stays as written, but in the text of a condition it is empty.
    */
-  *#value({ open, close }: Pair, level: number): Steps<string | null> {
+  #value({ open, close }: Pair, level: number): string | null {
     opening.lastIndex = open + 2
     const match = opening.exec(this.#text)
     const start = opening.lastIndex
@@ -149,12 +125,12 @@ class Expansion {
       const name = (match[1] ?? match[2] ?? '').toLowerCase()
       const hasColon = match[3] !== undefined
       const known = fits(name, hasColon, !hasColon && start === close)
-        ? yield* this.#known(name, start, close, level)
+        ? this.#known(name, start, close, level)
         : undefined
       if (known !== undefined) return known
     }
     this.#reportUnknown(open + 2, close)
-    return this.#conditionDepth > 0 ? '' : yield* this.#asWritten(open, close, level)
+    return this.#conditionDepth > 0 ? '' : this.#asWritten(open, close, level)
   }
 
   /** Reports an unknown macro by the text in the place of its name. */
@@ -166,7 +142,7 @@ class Expansion {
   }
 
   /** The value of a known macro; null for `{{trim}}`, and undefined for an unknown macro. */
-  *#known(name: string, start: number, end: number, level: number): Steps<string | null | undefined> {
+  #known(name: string, start: number, end: number, level: number): string | null | undefined {
     const environment = this.#environment
     const argument = () => this.#range(start, end, level + 1, true)
     switch (name) {
@@ -190,40 +166,40 @@ class Expansion {
         if (environment.persona === undefined) environment.onUnknown?.(name)
         return environment.persona ?? ''
       case 'hidden_key':
-        return environment.showsHiddenKeys ? yield* argument() : ''
+        return environment.showsHiddenKeys ? argument() : ''
       case 'newline':
-        return repeated('\n', yield* argument())
+        return repeated('\n', argument())
       case 'space':
-        return repeated(' ', yield* argument())
+        return repeated(' ', argument())
       case 'trim':
         return null
       case 'reverse':
-        return yield* reversed(yield* argument())
+        return reversed(argument())
       case 'random':
       case 'pick':
-        return yield* this.#chosen(name, start, end, level)
+        return this.#chosen(name, start, end, level)
       case 'roll':
         environment.onVarying?.()
-        yield* this.#spend(maxDice)
-        return roll(yield* argument(), environment.random ?? Math.random)
+        spend(maxDice)
+        return roll(argument(), environment.random ?? Math.random)
       case 'description':
       case 'personality':
       case 'scenario':
-        return environment.textOf ? yield* environment.textOf(name) : ''
+        return environment.textOf ? environment.textOf(name) : ''
       case 'if':
-        return yield* this.#inlineIf(start, end, level)
+        return this.#inlineIf(start, end, level)
       default:
-        return yield* this.#clockOrChatValue(name, start, end, level)
+        return this.#clockOrChatValue(name, start, end, level)
     }
   }
 
   /** The value of a macro for the time or the conversation; undefined for another macro. */
-  *#clockOrChatValue(name: string, start: number, end: number, level: number): Steps<string | undefined> {
+  #clockOrChatValue(name: string, start: number, end: number, level: number): string | undefined {
     if (isChatMacro(name)) {
       this.#environment.onVarying?.()
-      return this.#environment.chatText ? yield* this.#environment.chatText(name) : ''
+      return this.#environment.chatText ? this.#environment.chatText(name) : ''
     }
-    if (name === 'datetimeformat') return this.#now().format(yield* this.#range(start, end, level + 1, true))
+    if (name === 'datetimeformat') return this.#now().format(this.#range(start, end, level + 1, true))
     const offset = name.startsWith('time_') ? name.slice('time_'.length) : this.#text.slice(start, end).trim()
     if (name.startsWith('time_') || (name === 'time' && offset !== '')) return this.#now().timeAt(offset)
     return isClock(name) ? this.#now().value(name) : undefined
@@ -236,30 +212,30 @@ class Expansion {
   }
 
   /** The branch of a condition that applies, expanded; empty for a comment. */
-  *#ofBlock(begin: Pair, { isComment, otherwise, end }: Block, level: number): Steps<string> {
+  #ofBlock(begin: Pair, { isComment, otherwise, end }: Block, level: number): string {
     if (isComment) return ''
     opening.lastIndex = begin.open + 2
     const keepsBlanks = opening.exec(this.#text)?.[0].includes('#') === true
-    const isMet = yield* this.#isMet(opening.lastIndex, begin.close, level)
+    const isMet = this.#isMet(opening.lastIndex, begin.close, level)
     if (!isMet && !otherwise) return ''
     const from = isMet ? begin : otherwise
     const to = isMet ? (otherwise ?? end) : end
-    return yield* this.#branch((from ?? begin).close + 2, to.open, level, keepsBlanks)
+    return this.#branch((from ?? begin).close + 2, to.open, level, keepsBlanks)
   }
 
   /**
    * Whether a condition is true. If the text of the condition is only the name of a macro, the value of this macro decides.
    * Otherwise, the expanded text decides.
    */
-  *#isMet(start: number, end: number, level: number): Steps<boolean> {
+  #isMet(start: number, end: number, level: number): boolean {
     negation.lastIndex = start
     const isNegated = negation.exec(this.#text)?.[1] !== undefined
     const from = negation.lastIndex
     const written = end - from <= maxNameLength ? this.#text.slice(from, end).trim() : ''
-    return isTrue(yield* this.#conditionText(written, from, end, level)) !== isNegated
+    return isTrue(this.#conditionText(written, from, end, level)) !== isNegated
   }
 
-  *#conditionText(written: string, start: number, end: number, level: number): Steps<string> {
+  #conditionText(written: string, start: number, end: number, level: number): string {
     if (variable.test(written)) {
       // The service has no variables; an unset variable is empty.
       this.#environment.onUnknown?.(written)
@@ -267,95 +243,78 @@ class Expansion {
     }
     if (bareName.test(written)) {
       const name = written.toLowerCase()
-      const known = fits(name, false, true) ? yield* this.#known(name, end, end, level) : undefined
+      const known = fits(name, false, true) ? this.#known(name, end, end, level) : undefined
       return known === undefined ? written : (known ?? '')
     }
     this.#conditionDepth += 1
-    const value = yield* this.#range(start, end, level + 1, false)
+    const value = this.#range(start, end, level + 1, false)
     this.#conditionDepth -= 1
     return value
   }
 
-  *#branch(start: number, end: number, level: number, keepsBlanks: boolean): Steps<string> {
-    const text = yield* this.#range(start, end, level + 1, false)
+  #branch(start: number, end: number, level: number, keepsBlanks: boolean): string {
+    const text = this.#range(start, end, level + 1, false)
     if (keepsBlanks) return text
-    yield* this.#spend(text.length)
-    return yield* withoutIndent(text)
+    spend(text.length)
+    return withoutIndent(text)
   }
 
   /** The value of `{{if::condition::content}}`; undefined without content. */
-  *#inlineIf(start: number, end: number, level: number): Steps<string | undefined> {
-    const [first] = (yield* separatorsIn(this.#text, this.#pairs, start, end)).colons
+  #inlineIf(start: number, end: number, level: number): string | undefined {
+    const [first] = separatorsIn(this.#text, this.#pairs, start, end).colons
     if (first === undefined) return undefined
     const otherwise = this.#conditions?.inner.get(end)
-    if (yield* this.#isMet(start, first, level)) {
-      return yield* this.#branch(first + 2, otherwise?.open ?? end, level, false)
+    if (this.#isMet(start, first, level)) {
+      return this.#branch(first + 2, otherwise?.open ?? end, level, false)
     }
-    return otherwise ? yield* this.#branch(otherwise.close + 2, end, level, false) : ''
+    return otherwise ? this.#branch(otherwise.close + 2, end, level, false) : ''
   }
 
   /** One of the values of `{{random}}` or `{{pick}}`; only the chosen value is expanded. */
-  *#chosen(name: 'random' | 'pick', start: number, end: number, level: number): Steps<string> {
+  #chosen(name: 'random' | 'pick', start: number, end: number, level: number): string {
     const { seed = '', random = Math.random, onVarying } = this.#environment
     onVarying?.()
-    const { commas, colons } = yield* separatorsIn(this.#text, this.#pairs, start, end)
+    const { commas, colons } = separatorsIn(this.#text, this.#pairs, start, end)
     const [separators, width] = colons.length > 0 ? [colons, 2] : [commas, 1]
     const count = separators.length + 1
     const index = name === 'random' ? Math.floor(random() * count) : this.#picker(seed)(count, start)
     const before = separators[index - 1]
     const from = before === undefined ? start : before + width
     const to = separators[index] ?? end
-    if (width === 2) return yield* this.#range(from, to, level + 1, true)
+    if (width === 2) return this.#range(from, to, level + 1, true)
     const written = this.#text.slice(from, to)
     const blanks = written.length - written.trimStart().length
-    return yield* this.#range(from + blanks, from + blanks + written.trim().length, level + 1, true)
+    return this.#range(from + blanks, from + blanks + written.trim().length, level + 1, true)
   }
 
   #picker(seed: string): ReturnType<typeof picker> {
     if (!this.#pick) {
-      this.#units += this.#text.length >> 3
+      spend(this.#text.length >> 3)
       this.#pick = picker(seed, this.#text)
     }
     return this.#pick
   }
 
-  *#asWritten(open: number, close: number, level: number): Steps<string> {
-    return `{{${yield* this.#range(open + 2, close, level + 1, false)}}}`
+  #asWritten(open: number, close: number, level: number): string {
+    return `{{${this.#range(open + 2, close, level + 1, false)}}}`
   }
 
-  /** Adds text without `{{…}}`. A long text is added in parts. */
-  *#addLiteral(pieces: Pieces, start: number, end: number, isArgument: boolean): Steps<void> {
-    for (let from = start; from < end; ) {
-      const to = this.#literalEnd(from, end)
-      const piece = this.#literal(from, to, isArgument)
-      pieces.add(piece)
-      yield* this.#spend((to - from + piece.length) >> 3)
-      from = to
-    }
-  }
-
-  /**
-   * The end of the next part of a text without `{{…}}`. It is never inside `<USER>` or another match of `angled`, nor between `\`
-   * and a comma.
-   */
-  #literalEnd(start: number, end: number): number {
-    const cut = start + maxLiteralLength
-    if (cut >= end) return end
-    const before = cut - maxOpenAngled
-    const mark = /[<\\][^<\\]*$/.exec(this.#text.slice(before, cut))
-    return mark ? before + mark.index : cut
-  }
-
-  /** Text without `{{…}}`, in which `<USER>` and similar macros are replaced. */
+  /** Text without `{{…}}`, in which `<USER>` and similar macros are replaced. @throws ApiError as `expandMacros` */
   #literal(start: number, end: number, isArgument: boolean): string {
     const written = this.#text.slice(start, end)
     const text = isArgument ? written.replaceAll('\\,', ',') : written
+    spend(text.length >> 3)
     if (!text.includes('<')) return text
-    const { character, user } = this.#environment
+    const nameFor = (name: string) =>
+      name.toLowerCase() === 'user' ? this.#environment.user : this.#environment.character
     // The length is checked before the replacement, because a long name in many places would take too much memory.
-    const maxAdded = (text.match(angled)?.length ?? 0) * Math.max(character.length, user.length)
-    if (maxAdded > maxExpansionLength) throw tooLarge()
-    return text.replace(angled, (_written, name: string) => (name.toLowerCase() === 'user' ? user : character))
+    let added = 0
+    for (const [, name = ''] of text.matchAll(angled)) {
+      added += nameFor(name).length
+      spend(unitsOfAngled)
+    }
+    if (added > maxExpansionLength) throw tooLarge()
+    return text.replace(angled, (_written, name: string) => nameFor(name))
   }
 }
 
@@ -444,16 +403,16 @@ export function tooLarge(): ApiError {
 const comments = /\{\{\s*(?:\/\/|comment\s*:)/i
 
 /** A text without its comments `{{// …}}`, `{{comment: …}}` and `{{//}}…{{///}}`. Comments are not scanned for lore. */
-export function* withoutComments(text: string): Steps<string> {
+export function withoutComments(text: string): string {
   if (!text.includes('{{')) return text
-  yield text.length >> 4
+  spend(text.length >> 4)
   if (!comments.test(text)) return text
   const pieces: string[] = []
-  const pairs = yield* bracePairs(text)
-  const { blocks } = yield* conditionsIn(text, pairs)
+  const pairs = bracePairs(text)
+  const { blocks } = conditionsIn(text, pairs)
   let place = 0
   for (const [index, { open, close }] of pairs.entries()) {
-    if (index % 100 === 99) yield 1000
+    if (index % 100 === 99) spend(1000)
     if (open < place) continue
     if (!/^\s*(?:\/\/|comment\s*:)/i.test(text.slice(open + 2, Math.min(close, open + 64)))) continue
     pieces.push(text.slice(place, open))

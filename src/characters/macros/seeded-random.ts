@@ -20,6 +20,17 @@ function read(text: string, begun: number): number {
   return hash
 }
 
+/** A fast generator like `Math.random`, seeded with a text (mulberry32). A prompt may need millions of draws for its dice. */
+export function fastRandom(text: string): () => number {
+  let state = hashOf(text)
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1)
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
+  }
+}
+
 /** A generator like `Math.random`, seeded with a text. */
 export function seededRandom(text: string): () => number {
   let draws = 0

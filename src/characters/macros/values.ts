@@ -1,4 +1,4 @@
-import type { Steps } from '../../work.ts'
+import { spend } from '../../work/fuel.ts'
 import type { Clock } from './clock.ts'
 import { hashAfter, hashOf } from './seeded-random.ts'
 
@@ -23,7 +23,7 @@ export interface MacroEnvironment {
   /** The value of `{{persona}}`. If it is absent, the macro is empty and reported as unknown. */
   readonly persona?: string
   /** The value of `{{lastMessage}}` and similar macros, which by default are empty. */
-  readonly chatText?: (name: ChatMacro) => Steps<string>
+  readonly chatText?: (name: ChatMacro) => string
   /**
    * The seed of `{{pick}}`, from the card and the conversation. The text that contains the macro, and the macro's position in
    * this text, are added to the seed.
@@ -34,7 +34,7 @@ export interface MacroEnvironment {
   /** The clock of `{{time}}` and similar macros; by default the time of the expansion. */
   readonly clock?: Clock
   /** The values of `{{description}}`, `{{personality}}` and `{{scenario}}`, which by default are empty. */
-  readonly textOf?: (field: OwnField) => Steps<string>
+  readonly textOf?: (field: OwnField) => string
   /** Whether `{{hidden_key:A}}` expands to `A`, as in the scan for lore. By default the macro is empty. */
   readonly showsHiddenKeys?: boolean
   /** Counts the macros and characters of all texts that are expanded for one prompt; by default only of this text. */
@@ -61,19 +61,8 @@ export function picker(seed: string, text: string): (count: number, place: numbe
   return (count, place) => hashed(`${place}${ending}`) % count
 }
 
-/** The number of characters that one step reverses. */
-const reversedPerStep = 4096
-
 /** A text in reverse order of its code points. */
-export function* reversed(text: string): Steps<string> {
-  const pieces: string[] = []
-  for (let end = text.length; end > 0; ) {
-    let start = Math.max(0, end - reversedPerStep)
-    // A step never begins between the two halves of a surrogate pair.
-    if (/^[\uDC00-\uDFFF]/.test(text.slice(start, start + 1))) start = Math.max(0, start - 1)
-    pieces.push([...text.slice(start, end)].reverse().join(''))
-    yield (end - start) * 2
-    end = start
-  }
-  return pieces.join('')
+export function reversed(text: string): string {
+  spend(text.length * 2)
+  return [...text].reverse().join('')
 }

@@ -1,12 +1,12 @@
 import { type Message, textOf } from '../../openai/completion-request.ts'
-import { withoutControls, withoutControlsInSteps } from '../../text.ts'
-import type { Steps } from '../../work.ts'
+import { withoutControls } from '../../text.ts'
+import { spend } from '../../work/fuel.ts'
 import type { Card } from '../cards/card.ts'
 import type { LoreEntry } from '../lore/entry.ts'
 import { plainKey } from '../lore/keys.ts'
 import type { LoreKey } from '../lore/scanned-text.ts'
 import { type Clock, clockAt } from '../macros/clock.ts'
-import { expandMacros, hasMacroInSteps } from '../macros/macros.ts'
+import { expandMacros, hasMacro } from '../macros/macros.ts'
 import type { ChatMacro, MacroCounter, MacroEnvironment, OwnField } from '../macros/values.ts'
 import type { AuthorNote, CompositionRequest } from './composition.ts'
 import { ExpandedTextCache, UserCache } from './expanded-text-cache.ts'
@@ -33,8 +33,6 @@ export interface ExpansionContext {
   conversation: readonly Message[]
   /** The values of macros for messages, such as `{{lastMessage}}`. */
   readonly chatTexts: Map<ChatMacro, string>
-  /** Called with the bytes of each text that was made. */
-  readonly onMemory: (bytes: number) => void
 }
 
 /**
@@ -42,26 +40,26 @@ export interface ExpansionContext {
  * @param conversationId with the card, the seed of `{{pick}}`, greetings and groups
  */
 export function expansionContextOf(
-  { name, digest }: Pick<Persona, 'name' | 'digest'>,
-  {
-    conversationId = '',
-    random = Math.random,
-    now = new Date(),
-    onMemory = () => {},
-  }: Pick<CompositionRequest, 'conversationId' | 'random' | 'now' | 'onMemory'>,
+  persona: Pick<Persona, 'name' | 'digest'>,
+  { conversationId, now }: Pick<CompositionRequest, 'conversationId' | 'now'>,
+  random: () => number,
 ): ExpansionContext {
   return {
     random,
     now,
-    seed: `${digest ?? name}/${conversationId}`,
+    seed: seedOf(persona, conversationId),
     unknown: new Set(),
     varied: false,
     counter: { macros: 0, characters: 0 },
     ownTexts: new Map(),
     conversation: [],
     chatTexts: new Map(),
-    onMemory,
   }
+}
+
+/** The seed of `{{pick}}`, greetings and groups. */
+export function seedOf({ name, digest }: Pick<Persona, 'name' | 'digest'>, conversationId = ''): string {
+  return `${digest ?? name}/${conversationId}`
 }
 
 /** A text of the card as a macro inserts it. */
@@ -75,10 +73,8 @@ interface OwnText {
 const maxKeyNamesLength = 200
 /** Units of work to put names into a key, besides its characters. */
 const unitsOfKey = 150
-/** The most characters of a text that is read without ending a step. */
-const maxStepLength = 4096
-/** The most bytes of a character of a text in memory. */
-const bytesOfCharacter = 2
+/** Units of work to expand a text, besides its characters and macros. */
+const unitsOfText = 20
 
 /**
  * A card's texts with macros expanded for one character name and one user name. Texts that are the same in every request are
@@ -111,18 +107,18 @@ export class CardTexts {
   }
 
   /** A text with its macros expanded, trimmed. @param key the key in the cache */
-  *expand(
+  expand(
     key: string | LoreEntry,
     raw: string,
     context: ExpansionContext,
     more: Partial<MacroEnvironment> = {},
-  ): Steps<string> {
+  ): string {
     const known = this.cachedText(key, context)
     if (known !== undefined) return known
     const unknown = new Set<string>()
     const variedBefore = context.varied
     context.varied = false
-    const expanded = yield* this.#expandNow(raw, context, unknown, more)
+    const expanded = this.#expandNow(raw, context, unknown, more)
     const text = expanded.trim()
     if (context.varied === false) this.#cache.setText(key, { text, unknown: [...unknown] })
     context.varied ||= variedBefore
@@ -149,26 +145,26 @@ export class CardTexts {
   }
 
   /** A text with its macros expanded, neither trimmed nor cached. */
-  *expandLine(raw: string, context: ExpansionContext, more: Partial<MacroEnvironment> = {}): Steps<string> {
-    return yield* this.#expandNow(raw, context, context.unknown, more)
+  expandLine(raw: string, context: ExpansionContext, more: Partial<MacroEnvironment> = {}): string {
+    return this.#expandNow(raw, context, context.unknown, more)
   }
 
   /** The body of a lore entry in which the recursion searches for keys: the text that is sent, and the hidden keys. */
-  *recursionText(entry: LoreEntry, context: ExpansionContext): Steps<string> {
-    if (!/hidden_key/i.test(entry.body)) return yield* this.expand(entry, entry.body, context)
-    return yield* this.#expandNow(entry.body, context, new Set(), { showsHiddenKeys: true })
+  recursionText(entry: LoreEntry, context: ExpansionContext): string {
+    if (!/hidden_key/i.test(entry.body)) return this.expand(entry, entry.body, context)
+    return this.#expandNow(entry.body, context, new Set(), { showsHiddenKeys: true })
   }
 
   /**
    * A key of a lorebook with its macros expanded. If its only macros are names, and both names are short (`maxKeyNamesLength`),
    * the expanded key is cached, and its macros do not count towards the limit of macros.
    */
-  *expandKey(key: LoreKey, context: ExpansionContext): Steps<LoreKey> {
+  expandKey(key: LoreKey, context: ExpansionContext): LoreKey {
     const known = this.#cache.key(key)
     if (known) return known
     const { character, user } = this.names
     if (key.hasNamesOnly !== true || Math.max(character.length, user.length) > maxKeyNamesLength) {
-      const expanded = yield* this.#expandNow(key.written, context, context.unknown, {})
+      const expanded = this.#expandNow(key.written, context, context.unknown, {})
       return plainKey(expanded.trim())
     }
     const written = key.written.replace(keyName, (_written, curly: string | undefined, angled: string | undefined) =>
@@ -176,19 +172,14 @@ export class CardTexts {
     )
     const made = plainKey(written.trim())
     this.#cache.setKey(key, made)
-    yield unitsOfKey + written.length
+    spend(unitsOfKey + written.length)
     return made
   }
 
-  *#expandNow(
-    raw: string,
-    context: ExpansionContext,
-    unknown: Set<string>,
-    more: Partial<MacroEnvironment>,
-  ): Steps<string> {
-    const text = yield* withoutControlsInSteps(raw)
-    if (text.length > maxStepLength) yield text.length >> 4
-    if (!(yield* hasMacroInSteps(text))) return text
+  #expandNow(raw: string, context: ExpansionContext, unknown: Set<string>, more: Partial<MacroEnvironment>): string {
+    const text = withoutControls(raw)
+    spend(unitsOfText + (text.length >> 4))
+    if (!hasMacro(text)) return text
     context.clock ??= clockAt(context.now)
     const environment: MacroEnvironment = {
       ...this.names,
@@ -205,37 +196,33 @@ export class CardTexts {
       ...more,
     }
     const seen = new Map<OwnField, string>()
-    const ownText = (field: OwnField) => this.#ownText(field, context, environment)
-    const textOf = function* (field: OwnField): Steps<string> {
+    const textOf = (field: OwnField): string => {
       const known = seen.get(field)
       if (known !== undefined) return known
-      const own = yield* ownText(field)
+      const own = this.#ownText(field, context, environment)
       for (const name of own.unknown) unknown.add(name)
       context.varied ||= own.varied
       seen.set(field, own.text)
       return own.text
     }
-    // biome-ignore lint/correctness/useYield: an alternative to a function that yields
-    const unseen = function* (field: OwnField): Steps<string> {
+    const unseen = (field: OwnField): string => {
       unknown.add(field)
       return ''
     }
-    const expanded = yield* expandMacros(text, { ...environment, textOf: this.#seesCard ? textOf : unseen })
-    context.onMemory(expanded.length * bytesOfCharacter)
-    return expanded
+    return expandMacros(text, { ...environment, textOf: this.#seesCard ? textOf : unseen })
   }
 
   /**
    * The value of a macro that inserts one of the card's own texts, such as `{{description}}`. The expanded value is kept for the
    * request. In the inserted text, such macros are empty, so that no text can contain itself.
    */
-  *#ownText(field: OwnField, context: ExpansionContext, environment: MacroEnvironment): Steps<OwnText> {
+  #ownText(field: OwnField, context: ExpansionContext, environment: MacroEnvironment): OwnText {
     const key = `${field}/${environment.showsHiddenKeys ?? false}/${environment.original}/${environment.persona?.length}`
     const known = context.ownTexts.get(key)
     if (known) return known
     const unknown = new Set<string>()
     let varied = false
-    const expanded = yield* expandMacros(yield* withoutControlsInSteps(this.card[field]), {
+    const expanded = expandMacros(withoutControls(this.card[field]), {
       ...environment,
       onUnknown: (name) => unknown.add(name),
       onVarying: () => {
@@ -257,13 +244,13 @@ export class CardTexts {
 }
 
 /** The value of a macro for a message of the conversation; empty if there is no such message. */
-function* chatText(macro: ChatMacro, { conversation, chatTexts }: ExpansionContext): Steps<string> {
+function chatText(macro: ChatMacro, { conversation, chatTexts }: ExpansionContext): string {
   const known = chatTexts.get(macro)
   if (known !== undefined || conversation.length === 0) return known ?? ''
   const made =
     macro === 'lastmessageid'
       ? String(conversation.length - 1)
-      : yield* withoutControlsInSteps(newestText(conversation, speakerOf[macro]))
+      : withoutControls(newestText(conversation, speakerOf[macro]))
   chatTexts.set(macro, made)
   return made
 }
@@ -279,7 +266,11 @@ function newestText(conversation: readonly Message[], speaker: Message['role'] |
 const keyName = /\{\{(char|user)\}\}|<(char|bot|user)>/gi
 
 /** The texts of a persona's card, expanded for its user. They are cached at most as long as the card object exists. */
-export function textsOf(card: Card, { name, userName }: Persona, settings: PromptSettings): CardTexts {
+export function textsOf(
+  card: Card,
+  { name, userName }: Pick<Persona, 'name' | 'userName'>,
+  settings: PromptSettings,
+): CardTexts {
   return textsByUser.get(settings, card, `${userName}\n${name ?? ''}`, (cache) => {
     return new CardTexts(card, name ?? '', userName, settings, cache)
   })
@@ -290,7 +281,7 @@ const textsByUser = new UserCache<CardTexts>()
 /** Expands the texts of a request with the names of its persona. The expanded texts are cached only for this request. */
 export function requestTextsOf(
   card: Card,
-  { name, userName }: Persona,
+  { name, userName }: Pick<Persona, 'name' | 'userName'>,
   settings: PromptSettings,
   seesCard: boolean,
 ): CardTexts {

@@ -1,9 +1,8 @@
+import type { Fields } from '../../fields.ts'
 import type { Message } from '../../openai/completion-request.ts'
-import type { Steps } from '../../work.ts'
 import type { DropReason } from '../lore/book-scan.ts'
 import type { Role } from '../lore/decorators.ts'
-import type { LoreEntry } from '../lore/entry.ts'
-import type { Lorebook } from '../lore/lorebook.ts'
+import type { KeptBook } from '../lore/kept-book.ts'
 import type { Persona, PromptSettings } from './settings.ts'
 
 /** The texts of a request besides its messages; the service does not store them. */
@@ -11,9 +10,8 @@ export interface RequestTexts {
   /** The user's persona, with unexpanded macros. */
   readonly persona?: string
   readonly authorNote?: AuthorNote
-  readonly books: readonly Lorebook[]
-  /** The refused regular expressions of the books. They match nothing. */
-  readonly refusedRegexes?: readonly string[]
+  /** The request's lorebooks as JSON. */
+  readonly lorebooks?: readonly Fields[]
   /** Whether macros in these texts may insert the card's own texts, and whether keys of these books are searched for in them. */
   readonly seesCard: boolean
 }
@@ -25,7 +23,7 @@ export interface AuthorNote {
   readonly role: Role
 }
 
-/** The input of `compose`. */
+/** The input of `compose`: plain data. Equal inputs give equal prompts, in every thread. */
 export interface CompositionRequest {
   readonly persona: Persona
   readonly messages: readonly Message[]
@@ -36,22 +34,17 @@ export interface CompositionRequest {
   readonly conversationId?: string | undefined
   readonly texts?: RequestTexts | undefined
   /** The operator's lorebooks for all characters. They come after the character's book and the request's books. */
-  readonly worldBooks?: readonly Lorebook[]
+  readonly worldBooks?: readonly KeptBook[]
   /** The tokens of the model's context, including the reply; undefined if the size of the context is not known. */
   readonly contextWindow?: number | undefined
   /** Tokens reserved for the reply. */
   readonly replyTokens?: number
   readonly overflow?: 'drop-oldest' | undefined
-  /** Counts the tokens of a text. It is called only if the prompt or the lore of a book may exceed its limit of tokens. */
-  readonly countSteps?: ((text: string) => Steps<number>) | undefined
-  /**
-   * Called with the bytes of texts that the composition makes from the card and the lorebooks. They are in memory at most until
-   * the prompt is composed. An error of this function ends the composition.
-   */
-  readonly onMemory?: ((bytes: number) => void) | undefined
-  /** Draws like `Math.random`. */
-  readonly random?: () => number
-  readonly now?: Date
+  /** The seed of the random draws, which differ between requests. */
+  readonly randomSeed: string
+  readonly now: Date
+  /** Whether the sections and the report of lore are wanted, besides the messages. */
+  readonly wantsParts?: boolean
 }
 
 /** One section of a prompt: a text or messages. */
@@ -90,8 +83,19 @@ export interface LoreReport {
   readonly dropped?: DropReason
   /** The expanded body, also of an entry that was dropped. */
   readonly text: string
-  /** The entry of the book. */
-  readonly source: LoreEntry
+  readonly source: LoreSource
+}
+
+/** An entry of the card's own book, by its index in the file, or the texts of an entry of another book. */
+export type LoreSource = number | OtherEntry
+
+/** An entry of a book that is not in the card. */
+export interface OtherEntry {
+  readonly name: string
+  /** The content with unexpanded macros. */
+  readonly body: string
+  /** The keys as they are written, without regular expressions. */
+  readonly keys: readonly string[]
 }
 
 /** The numbers of parts that were dropped from a prompt. */
@@ -101,16 +105,21 @@ export interface DroppedCounts {
   readonly messages: number
 }
 
-/** A composed prompt, with the report for a receipt. */
+/** A composed prompt as plain data. The sections and the report of lore are empty unless the request wants them. */
 export interface Composition {
   readonly messages: readonly Message[]
   readonly sections: readonly Section[]
   readonly lore: readonly LoreReport[]
   readonly dropped: DroppedCounts
   readonly unknownMacros: readonly string[]
+  /** The refused regular expressions of the request's lorebooks. They match nothing. */
+  readonly refusedRegexes: readonly string[]
 }
 
-/** Thrown if a prompt needs a token count and the request has no counter. The caller then loads a tokenizer, and tries again. */
+/** Counts the tokens of a text. */
+export type CountTokens = (text: string) => number
+
+/** Thrown if a prompt needs a token count and the tokenizer is not loaded. The caller loads it, and tries again. */
 export class TokenCounterNeeded extends Error {
   override readonly name = 'TokenCounterNeeded'
 }

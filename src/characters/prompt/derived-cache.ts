@@ -1,5 +1,5 @@
 import { type Message, textOf } from '../../openai/completion-request.ts'
-import type { Steps } from '../../work.ts'
+import { spend } from '../../work/fuel.ts'
 import type { CardTexts, ExpansionContext } from './card-texts.ts'
 import type { Section } from './composition.ts'
 import { overheadOfName, overheadOfText } from './expanded-text-cache.ts'
@@ -9,6 +9,9 @@ interface Derived<T> {
   readonly made: T
   readonly unknown: ReadonlySet<string>
 }
+
+/** Units of work to make and cache a value, besides its texts. */
+const unitsOfDerived = 100
 
 /** The memory of a message or a section, in characters. */
 export function lengthOf(value: Message | Section): number {
@@ -47,13 +50,14 @@ export class DerivedCache<T> {
   }
 
   /** The value of a key: from the cache, or newly made. It is cached unless its texts vary between requests. */
-  *derive(owner: CardTexts, key: string | number, context: ExpansionContext, make: () => Steps<T>): Steps<T> {
+  derive(owner: CardTexts, key: string | number, context: ExpansionContext, make: () => T): T {
     const known = this.cached(owner, key, context)
     if (known !== undefined) return known
     const { varied, unknown: unknownBefore } = context
+    spend(unitsOfDerived)
     context.varied = false
     context.unknown = new Set()
-    const made = yield* make()
+    const made = make()
     const { unknown } = context
     if (context.varied === false) this.#set(owner, key, { made, unknown })
     context.varied ||= varied

@@ -1,8 +1,8 @@
 import { ApiError } from '../../errors.ts'
 import { type Message, textOf } from '../../openai/completion-request.ts'
 import { textsOf, tokensBesideTexts, tokensPerReply } from '../../openai/messages.ts'
-import type { Steps } from '../../work.ts'
-import { type CompositionRequest, TokenCounterNeeded } from './composition.ts'
+import { spend } from '../../work/fuel.ts'
+import { type CompositionRequest, type CountTokens, TokenCounterNeeded } from './composition.ts'
 import { dropOrder, type Lore } from './found-lore.ts'
 import { isToolResult } from './injections.ts'
 import type { ExampleBlock } from './segments.ts'
@@ -16,11 +16,13 @@ export interface PromptParts {
 }
 
 /** The context into which a prompt must fit, and the functions that make the prompt and count its tokens. */
-export interface FitRequest extends Pick<CompositionRequest, 'replyTokens' | 'overflow' | 'countSteps' | 'texts'> {
+export interface FitRequest extends Pick<CompositionRequest, 'replyTokens' | 'overflow' | 'texts'> {
+  /** Missing if the tokenizer is not loaded. */
+  readonly countTokens?: CountTokens | undefined
   /** Tokens of the model's context, including the reply. */
   readonly contextWindow: number
   /** Makes the messages from the parts that are left. */
-  readonly assemble: (parts: PromptParts) => Steps<readonly Message[]>
+  readonly assemble: (parts: PromptParts) => readonly Message[]
 }
 
 /**
@@ -29,101 +31,97 @@ export interface FitRequest extends Pick<CompositionRequest, 'replyTokens' | 'ov
  * @throws ApiError 400 `context_length_exceeded` if the rest does not fit
  * @throws TokenCounterNeeded if tokens must be counted and there is no counter
  */
-export function* fitToContext(
+export function fitToContext(
   parts: PromptParts,
-  { contextWindow, replyTokens = 0, overflow, countSteps, assemble, texts }: FitRequest,
-): Steps<PromptParts> {
+  { contextWindow, replyTokens = 0, overflow, countTokens, assemble, texts }: FitRequest,
+): PromptParts {
   const tooLong = (tokens: string) => contextExceeded(tokens, replyTokens, contextWindow, texts)
   const room = contextWindow - replyTokens
-  const whole = yield* assemble(parts)
+  const whole = assemble(parts)
   // A token has at least one byte. So if the prompt has at most `room` bytes, it fits, and its tokens need not be counted.
-  if ((yield* tokensIn(whole, bytesOf)) <= room) return parts
-  if (!countSteps) throw new TokenCounterNeeded()
+  if (tokensIn(whole, bytesOf) <= room) return parts
+  if (!countTokens) throw new TokenCounterNeeded()
   // Counting a huge conversation stops as soon as its tokens do not fit, because counting megabytes would take seconds.
-  if (overflow === undefined && isHuge(parts.conversation) && (yield* exceeds(parts.conversation, room, countSteps))) {
+  if (overflow === undefined && isHuge(parts.conversation) && exceeds(parts.conversation, room, countTokens)) {
     throw tooLong(`more than ${Math.max(0, room)}`)
   }
-  const total = yield* tokensIn(whole, countSteps)
+  const total = tokensIn(whole, countTokens)
   if (total <= room) return parts
-  const fitting = yield* dropUntilFits(parts, total, room, dropSteps(parts, overflow), {
-    countSteps,
-    countAll: function* (rest) {
-      return yield* tokensIn(yield* assemble(rest), countSteps)
-    },
+  const fitting = dropUntilFits(parts, total, room, dropsOf(parts, overflow), {
+    countTokens,
+    countAll: (rest) => tokensIn(assemble(rest), countTokens),
   })
   if (typeof fitting === 'number') throw tooLong(String(fitting))
   return fitting
 }
 
-type CountSteps = (text: string) => Steps<number>
-
-function* bytesOf(text: string): Steps<number> {
-  yield text.length >> 4
+function bytesOf(text: string): number {
+  spend(text.length >> 4)
   return Buffer.byteLength(text)
 }
 
 /** Units of work for each message, besides the work to count its texts. */
 const unitsOfMessage = 15
 
-function* tokensIn(messages: readonly Message[], countSteps: CountSteps): Steps<number> {
+function tokensIn(messages: readonly Message[], countTokens: CountTokens): number {
   let sum = tokensPerReply
-  for (const message of messages) sum += yield* tokensOf(message, countSteps)
+  for (const message of messages) sum += tokensOf(message, countTokens)
   return sum
 }
 
-function* tokensOf(message: Message, countSteps: CountSteps): Steps<number> {
-  yield unitsOfMessage
+function tokensOf(message: Message, countTokens: CountTokens): number {
+  spend(unitsOfMessage)
   let sum = tokensBesideTexts(message)
-  for (const text of textsOf(message)) sum += yield* countSteps(text)
+  for (const text of textsOf(message)) sum += countTokens(text)
   return sum
 }
 
 interface Counting {
-  readonly countSteps: CountSteps
+  readonly countTokens: CountTokens
   /** The exact number of tokens of the whole prompt. */
-  readonly countAll: (parts: PromptParts) => Steps<number>
+  readonly countAll: (parts: PromptParts) => number
 }
 
 /** When more exact counts than this have found too many tokens, the later counts wait for 2, 4, 8 … further drops. */
 const maxFailedCounts = 8
 
 /**
- * Drops parts step by step until the rest fits.
+ * Drops one part after another until the rest fits.
  * @param total tokens of the whole prompt
  * @param room tokens of the context without the reply
  * @returns the parts that fit; if the prompt is too long even after all drops, the number of tokens that are left
  */
-function* dropUntilFits(
+function dropUntilFits(
   parts: PromptParts,
   total: number,
   room: number,
-  dropSteps: Iterable<DropStep>,
-  { countSteps, countAll }: Counting,
-): Steps<PromptParts | number> {
+  drops: Iterable<Drop>,
+  { countTokens, countAll }: Counting,
+): PromptParts | number {
   let left = total
   const gone = new Set<unknown>()
   let failed = 0
   let waits = 0
-  for (const { dropped, texts, messages } of dropSteps) {
+  for (const { dropped, texts, messages } of drops) {
     for (const each of dropped) gone.add(each)
-    for (const text of texts) left -= yield* countSteps(text)
-    for (const message of messages) left -= yield* tokensOf(message, countSteps)
+    for (const text of texts) left -= countTokens(text)
+    for (const message of messages) left -= tokensOf(message, countTokens)
     if (left > room || --waits > 0) continue
     // Two texts can share a token where they meet, so `left` is an estimate. Only a count of the whole prompt is exact.
-    const fitting = yield* without(gone, parts)
-    left = yield* countAll(fitting)
+    const fitting = without(gone, parts)
+    left = countAll(fitting)
     if (left <= room) return fitting
     failed += 1
     // A hostile text can make every estimate wrong, so the whole prompt is not counted after each drop.
     waits = failed > maxFailedCounts ? 2 ** (failed - maxFailedCounts) : 0
   }
-  const rest = yield* without(gone, parts)
-  const tokens = yield* countAll(rest)
+  const rest = without(gone, parts)
+  const tokens = countAll(rest)
   return tokens <= room ? rest : tokens
 }
 
-function* without(gone: ReadonlySet<unknown>, { lore, examples, conversation }: PromptParts): Steps<PromptParts> {
-  yield (lore.length + examples.length + conversation.length) * 2
+function without(gone: ReadonlySet<unknown>, { lore, examples, conversation }: PromptParts): PromptParts {
+  spend((lore.length + examples.length + conversation.length) * 2)
   return {
     lore: lore.filter((each) => !gone.has(each)),
     examples: examples.filter((block) => !gone.has(block)),
@@ -157,29 +155,26 @@ function isHuge(messages: readonly Message[]): boolean {
 }
 
 /** Whether messages have more tokens than `maxTokens`. */
-function* exceeds(messages: readonly Message[], maxTokens: number, countSteps: CountSteps): Steps<boolean> {
+function exceeds(messages: readonly Message[], maxTokens: number, countTokens: CountTokens): boolean {
   let sum = 0
   for (const message of messages) {
-    yield unitsOfMessage
+    spend(unitsOfMessage)
     const text = textOf(message)
     for (let start = 0; start < text.length && sum <= maxTokens; start += countedLength)
-      sum += yield* countSteps(text.slice(start, start + countedLength))
+      sum += countTokens(text.slice(start, start + countedLength))
     if (sum > maxTokens) return true
   }
   return false
 }
 
 /** Parts that are dropped together, and their texts or messages, whose tokens the drop saves. */
-interface DropStep {
+interface Drop {
   readonly dropped: readonly unknown[]
   readonly texts: readonly string[]
   readonly messages: readonly Message[]
 }
 
-function* dropSteps(
-  { lore, examples, conversation }: PromptParts,
-  overflow: 'drop-oldest' | undefined,
-): Iterable<DropStep> {
+function* dropsOf({ lore, examples, conversation }: PromptParts, overflow: 'drop-oldest' | undefined): Iterable<Drop> {
   const ordered = dropOrder(lore)
   const isFirst = ({ rules }: Lore) => rules.ignoreOnMaxContext === true
   const others = ordered.filter((each) => !isFirst(each))
@@ -195,7 +190,7 @@ function* dropSteps(
   }
 }
 
-function withoutLore(lore: Lore): DropStep {
+function withoutLore(lore: Lore): Drop {
   return { dropped: [lore], texts: [lore.body], messages: [] }
 }
 

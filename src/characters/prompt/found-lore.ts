@@ -1,4 +1,4 @@
-import type { Steps } from '../../work.ts'
+import { spend } from '../../work/fuel.ts'
 import type { Speaker } from '../lore/audience.ts'
 import type { DropReason, Match, Scanned, ScanRequest } from '../lore/book-scan.ts'
 import { begunReply, type Conversation } from '../lore/conversation.ts'
@@ -8,7 +8,7 @@ import { decoratorContext, scanBooks } from '../lore/scan.ts'
 import { maxScanDepth } from '../lore/scan-depth-cache.ts'
 import type { LoreKey } from '../lore/scanned-text.ts'
 import type { CardTexts, ExpansionContext } from './card-texts.ts'
-import { type CompositionRequest, type RequestTexts, TokenCounterNeeded } from './composition.ts'
+import { type CompositionRequest, type CountTokens, type RequestTexts, TokenCounterNeeded } from './composition.ts'
 
 /** An entry that matched, with its expanded body. It is in the prompt, unless it is dropped. */
 export interface Lore extends Match {
@@ -30,10 +30,12 @@ export interface FoundLore {
   readonly dropped: readonly Dropped[]
 }
 
-/** Units of work to sort one entry, and to expand one entry besides its macros; and the entries that one step expands. */
+/** Units of work to sort one entry, and to expand one entry besides its macros. */
 const unitsOfSorting = 50
 const unitsOfLore = 80
-const lorePerStep = 25
+
+/** The request of a prompt, and the counter of tokens if the tokenizer is loaded. */
+type LoreRequest = CompositionRequest & { readonly countTokens?: CountTokens | undefined }
 
 const noLore: FoundLore = { kept: [], dropped: [] }
 /** The most characters of a book's lore in one prompt, even if the book's budget allows more. */
@@ -41,24 +43,31 @@ const maxLoreLength = 1024 ** 2
 /** The share of a known context window that a book without a `token_budget` may fill. */
 const defaultBudgetShare = 0.25
 
+/** The books of a prompt besides the character's book. */
+export interface OtherBooks {
+  /** The request's books. */
+  readonly own: readonly Lorebook[]
+  readonly world: readonly Lorebook[]
+}
+
 /**
  * Scans the character's book, the request's books and the world books. Each book has its own budget.
  * @param own expands the texts of the request's books
  */
-export function* findLore(
+export function findLore(
   texts: CardTexts,
   own: CardTexts,
   context: ExpansionContext,
   conversation: Conversation,
   greeting: number | undefined,
-  request: CompositionRequest,
-): Steps<FoundLore> {
+  others: OtherBooks,
+  request: LoreRequest,
+): FoundLore {
   const { card } = texts
-  const ownBooks = request.texts?.books ?? []
-  const books = [...(card.book ? [card.book] : []), ...ownBooks, ...(request.worldBooks ?? [])]
+  const books = [...(card.book ? [card.book] : []), ...others.own, ...others.world]
   if (books.every(({ entries }) => entries.length === 0)) return noLore
-  yield* conversation.prepare(Math.max(...books.map(maxScanDepth)))
-  const readerOf = (book: Lorebook) => (ownBooks.includes(book) ? own : texts)
+  conversation.prepare(Math.max(...books.map(maxScanDepth)))
+  const readerOf = (book: Lorebook) => (others.own.includes(book) ? own : texts)
   const scannable = (book: Lorebook) => {
     const reader = readerOf(book)
     return {
@@ -69,17 +78,17 @@ export function* findLore(
   }
   const scan = scanOf(texts, context, conversation, greeting, request)
   const inBooks: FoundLore[] = []
-  for (const together of scanGroups(books, request.texts)) {
-    for (const scanned of yield* scanBooks(scan, together.map(scannable))) {
+  for (const together of scanGroups(books, others.own, request.texts)) {
+    for (const scanned of scanBooks(scan, together.map(scannable))) {
       const { book } = scanned
       const named = book.name || (book === card.book ? texts.names.character : '')
-      const found = yield* expandAll(scanned, readerOf(book), context, named, books.indexOf(book))
-      const within = yield* keepWithinBudget(found.kept, book, request)
+      const found = expandAll(scanned, readerOf(book), context, named, books.indexOf(book))
+      const within = keepWithinBudget(found.kept, book, request)
       inBooks.push({ kept: within.kept, dropped: [...found.dropped, ...within.dropped] })
     }
   }
   const kept = inBooks.flatMap((found) => found.kept)
-  yield kept.length * unitsOfSorting
+  spend(kept.length * unitsOfSorting)
   return { kept: kept.sort(inOrder), dropped: inBooks.flatMap((found) => found.dropped) }
 }
 
@@ -89,7 +98,7 @@ function scanOf(
   context: ExpansionContext,
   conversation: Conversation,
   greeting: number | undefined,
-  request: CompositionRequest,
+  request: LoreRequest,
 ): ScanRequest {
   const { personality, scenario } = texts.card
   let speaker: Speaker | undefined
@@ -99,7 +108,6 @@ function scanOf(
     context: decoratorContext(personality.trim() !== '', scenario.trim() !== '', greeting !== undefined),
     greeting,
     fieldText: (field) => fieldText(field, texts, context),
-    onMemory: context.onMemory,
     random: context.random,
     seed: context.seed,
   }
@@ -109,9 +117,13 @@ function scanOf(
  * Groups of books that are scanned together. If the card is hidden from the caller, the request's books are scanned apart.
  * Otherwise their keys could reveal the other lore to the caller, and their inclusion groups could displace the other lore.
  */
-function scanGroups(books: readonly Lorebook[], own: RequestTexts | undefined): readonly (readonly Lorebook[])[] {
-  if (!own || own.seesCard || own.books.length === 0) return [books]
-  const brought = new Set(own.books)
+function scanGroups(
+  books: readonly Lorebook[],
+  own: readonly Lorebook[],
+  texts: RequestTexts | undefined,
+): readonly (readonly Lorebook[])[] {
+  if (!texts || texts.seesCard || own.length === 0) return [books]
+  const brought = new Set(own)
   return [books.filter((book) => !brought.has(book)), [...brought]]
 }
 
@@ -126,10 +138,10 @@ function speakerOf({ card, names }: CardTexts, { persona, messages }: Compositio
 }
 
 /** A text in which keys are searched for, besides the messages: a text of the card, or the user's persona. */
-function* fieldText(field: ScannedField, texts: CardTexts, context: ExpansionContext): Steps<string> {
+function fieldText(field: ScannedField, texts: CardTexts, context: ExpansionContext): string {
   if (field === 'persona') return context.persona ?? ''
   const { card } = texts
-  return yield* texts.expand(field, field === 'depthNote' ? (card.depthNote?.prompt ?? '') : card[field], context)
+  return texts.expand(field, field === 'depthNote' ? (card.depthNote?.prompt ?? '') : card[field], context)
 }
 
 /** Sorts lore by ascending insertion order. Entries with the same order stay in the order of books, and of their file. */
@@ -148,26 +160,24 @@ export function dropOrder(lore: readonly Lore[]): readonly Lore[] {
   )
 }
 
-function* expandAll(
+function expandAll(
   { matches, dropped }: Scanned,
   texts: CardTexts,
   context: ExpansionContext,
   book: string,
   bookIndex: number,
-): Steps<FoundLore> {
+): FoundLore {
   const kept: Lore[] = []
   const nowhere: Dropped[] = []
   const missed: Dropped[] = []
-  let expanded = 0
-  // One generator expands all entries. A generator for each entry would cost more than most expansions (see `firstKeyIn`).
   for (const { match, reason } of [...matches.map((match) => ({ match, reason: undefined })), ...dropped]) {
     const { entry, rules, keys } = match
-    const body = texts.cachedText(entry, context) ?? (yield* texts.expand(entry, entry.body, context))
+    const body = texts.cachedText(entry, context) ?? texts.expand(entry, entry.body, context)
     const lore = { entry, rules, keys, body, book, bookIndex }
     if (reason !== undefined) missed.push({ lore, reason })
     else if (body !== '' && isNowhere(match)) nowhere.push({ lore, reason: 'position' })
     else if (body !== '') kept.push(lore)
-    if (++expanded % lorePerStep === 0) yield lorePerStep * unitsOfLore
+    spend(unitsOfLore)
   }
   return { kept, dropped: [...missed, ...nowhere] }
 }
@@ -177,20 +187,20 @@ function isNowhere({ entry, rules }: Match): boolean {
   return entry.place.section === 'nowhere' && !choosesPlace(rules)
 }
 
-function* keepWithinBudget(lore: readonly Lore[], book: Lorebook, request: CompositionRequest): Steps<FoundLore> {
-  const { contextWindow, countSteps } = request
+function keepWithinBudget(lore: readonly Lore[], book: Lorebook, request: LoreRequest): FoundLore {
+  const { contextWindow, countTokens } = request
   const share = contextWindow === undefined ? undefined : Math.floor(contextWindow * defaultBudgetShare)
   const budget = book.tokenBudget ?? share
-  yield lore.length * unitsOfSorting
+  spend(lore.length * unitsOfSorting)
   const characters = dropOver(lore, maxLoreLength, 'limit', ({ body }) => body.length)
   if (budget === undefined) return characters
   // A token has at least one byte. So if the texts have at most `budget` bytes, their tokens need not be counted.
   const bytes = characters.kept.reduce((sum, { body }) => sum + Buffer.byteLength(body), 0)
   if (bytes <= budget) return characters
-  if (!countSteps) throw new TokenCounterNeeded()
+  if (!countTokens) throw new TokenCounterNeeded()
   const counts = new Map<Lore, number>()
-  for (const each of characters.kept) counts.set(each, yield* countSteps(each.body))
-  yield characters.kept.length * unitsOfSorting
+  for (const each of characters.kept) counts.set(each, countTokens(each.body))
+  spend(characters.kept.length * unitsOfSorting)
   const tokens = dropOver(characters.kept, budget, 'budget', (each) => counts.get(each) ?? 0)
   return { kept: tokens.kept, dropped: [...characters.dropped, ...tokens.dropped] }
 }

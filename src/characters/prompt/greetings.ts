@@ -1,15 +1,21 @@
 import { invalidField } from '../../errors.ts'
 import { type Message, textOf } from '../../openai/completion-request.ts'
-import { withoutControls, withoutControlsInSteps } from '../../text.ts'
-import type { Steps } from '../../work.ts'
+import { withoutControls } from '../../text.ts'
+import { spend } from '../../work/fuel.ts'
 import type { Card } from '../cards/card.ts'
 import { type Clock, clockAt } from '../macros/clock.ts'
 import { maxMacros } from '../macros/macros.ts'
 import { seededRandom } from '../macros/seeded-random.ts'
-import { type CardTexts, type ExpansionContext, expansionContextOf, requestTextsOf, textsOf } from './card-texts.ts'
+import {
+  type CardTexts,
+  type ExpansionContext,
+  expansionContextOf,
+  requestTextsOf,
+  seedOf,
+  textsOf,
+} from './card-texts.ts'
 import type { CompositionRequest } from './composition.ts'
 import { DerivedCache, lengthOf } from './derived-cache.ts'
-import { derivedAtOnce } from './segments.ts'
 import { defaultUserName, type Persona } from './settings.ts'
 
 /** The greeting of a conversation, and whether it must be inserted into the prompt. */
@@ -30,12 +36,12 @@ const greetingCache = new DerivedCache<Message>(32, lengthOf)
  * with the user and the character's first message repeats no greeting, unless the request or the operator's setting forbids it.
  * @throws ApiError 400 if the request names a greeting that does not exist
  */
-export function* activeGreeting(
+export function activeGreeting(
   texts: CardTexts,
   context: ExpansionContext,
   { greeting, settings, persona }: CompositionRequest,
   conversation: readonly Message[],
-): Steps<ActiveGreeting> {
+): ActiveGreeting {
   const { greetings } = texts.card
   if (greeting !== undefined && greeting >= greetings.length) {
     const last = greetings.length - 1
@@ -43,10 +49,10 @@ export function* activeGreeting(
   }
   const named = greeting === noGreeting ? undefined : greeting
   const opensWith = conversation[0]?.role
-  yield conversation.length
+  spend(conversation.length)
   const reply = conversation.find(({ role }) => role === 'assistant')
   const isGreetingSent = named !== undefined && opensWith === 'assistant'
-  const spoken = reply && !isGreetingSent ? yield* greetingIndexOf(texts, context, persona, textOf(reply)) : undefined
+  const spoken = reply && !isGreetingSent ? greetingIndexOf(texts, context, persona, textOf(reply)) : undefined
   const isWanted = greeting !== noGreeting && settings.greeting !== 'never'
   const inserts = isWanted && opensWith === 'user' && spoken === undefined
   return { index: named ?? spoken ?? (inserts ? firstGreeting(texts.card) : undefined), inserts }
@@ -61,35 +67,35 @@ function firstGreeting({ greetings }: Card): number {
 }
 
 /** A greeting as the character's first message; null for an empty greeting. */
-export function* greetingMessage(texts: CardTexts, context: ExpansionContext, index: number): Steps<Message | null> {
-  const text = texts.cachedText(keyOf(index), context) ?? (yield* greetingText(texts, context, index))
+export function greetingMessage(texts: CardTexts, context: ExpansionContext, index: number): Message | null {
+  const text = texts.cachedText(keyOf(index), context) ?? greetingText(texts, context, index)
   if (text === '') return null
   const make = () => Object.freeze({ role: 'assistant' as const, content: text })
   if (!texts.isCached(keyOf(index))) return make()
-  return (
-    greetingCache.cached(texts, index, context) ??
-    (yield* greetingCache.derive(texts, index, context, () => derivedAtOnce(make)))
-  )
+  return greetingCache.cached(texts, index, context) ?? greetingCache.derive(texts, index, context, make)
 }
+
+/** Greetings have draws of their own (`greetingContext`). */
+const noDraws = () => 0
 
 /** Units of work for each greeting, besides its macros. */
 const unitsOfShown = 300
 
 /**
  * Passes the greetings of a card to `onText` one by one, as they are in prompts for the persona's user.
- * @param conversationId the conversation id of the later chat request, if any
+ * @param request the conversation id of the later chat request, if any, and the time that greetings show
  */
-export function* shownGreetings(
-  persona: Persona & { readonly card: Card },
-  conversationId: string | undefined,
+export function shownGreetings(
+  card: Card,
+  persona: Pick<Persona, 'name' | 'userName' | 'digest'>,
+  request: Pick<CompositionRequest, 'conversationId' | 'now'>,
   onText: (index: number, text: string) => void,
-): Steps<void> {
-  const { card } = persona
+): void {
   // The texts have their own cache, so that they do not displace the cached texts of prompts.
   const texts = requestTextsOf(card, persona, { systemPrompt: '' }, true)
   for (const [index, raw] of card.greetings.entries()) {
-    yield unitsOfShown + (raw.length >> 4)
-    onText(index, yield* greetingText(texts, expansionContextOf(persona, { conversationId }), index))
+    spend(unitsOfShown + (raw.length >> 4))
+    onText(index, greetingText(texts, expansionContextOf(persona, request, noDraws), index))
   }
 }
 
@@ -97,7 +103,7 @@ export function* shownGreetings(
  * A greeting with its macros expanded. Its random draws depend only on the card, the greeting's index and the conversation's id,
  * so that a client and each prompt of the conversation get the same text.
  */
-function greetingText(texts: CardTexts, context: ExpansionContext, index: number): Steps<string> {
+function greetingText(texts: CardTexts, context: ExpansionContext, index: number): string {
   return texts.expand(keyOf(index), texts.card.greetings[index] ?? '', greetingContext(context, index))
 }
 
@@ -112,8 +118,6 @@ function greetingContext(context: ExpansionContext, index: number): ExpansionCon
 
 /** Units of work to compare a greeting, besides its characters. */
 const unitsOfGreeting = 120
-/** Units of work after which a step ends. */
-const unitsOfStep = 2000
 /** The most characters of a greeting's beginning that are compared before its macros are expanded. */
 const maxHeadLength = 200
 /** Stands for any time in a greeting that is compared, because time has passed since the greeting was sent. */
@@ -127,45 +131,41 @@ const maxTimeLength = 100
  * The index of the greeting that a text repeats, literally or with its macros expanded; undefined for none. The client may have
  * got the greeting from `GET /characters/{name}` without a user name and a conversation id.
  */
-function* greetingIndexOf(
+function greetingIndexOf(
   texts: CardTexts,
   context: ExpansionContext,
   persona: Persona,
   text: string,
-): Steps<number | undefined> {
+): number | undefined {
   const { greetings } = texts.card
-  const said = (yield* withoutControlsInSteps(text)).trim()
+  const said = withoutControls(text).trim()
   if (said === '') return undefined
   const heads = headsOf(greetings)
-  let units = text.length >> 3
+  spend(text.length >> 3)
   for (const [index, greeting] of greetings.entries()) {
-    units += unitsOfGreeting + (greeting.length >> 4)
+    spend(unitsOfGreeting + (greeting.length >> 4))
     heads[index] ??= headOf(greeting)
-    if (said.startsWith(heads[index]) && (yield* isGreeting(texts, context, persona, index, said))) return index
-    if (units < unitsOfStep) continue
-    yield units
-    units = 0
+    if (said.startsWith(heads[index]) && isGreeting(texts, context, persona, index, said)) return index
   }
-  yield units
   return undefined
 }
 
 /** Whether a text is this greeting, literally or with its macros expanded. */
-function* isGreeting(
+function isGreeting(
   texts: CardTexts,
   context: ExpansionContext,
   persona: Persona,
   index: number,
   said: string,
-): Steps<boolean> {
+): boolean {
   const { card, settings } = texts
-  if ((yield* withoutControlsInSteps(card.greetings[index] ?? '')).trim() === said) return true
+  if (withoutControls(card.greetings[index] ?? '').trim() === said) return true
   const asShown = textsOf(card, { ...persona, userName: defaultUserName }, settings)
-  const contexts = [context, { ...context, seed: expansionContextOf(persona, {}).seed }]
+  const contexts = [context, { ...context, seed: seedOf(persona) }]
   for (const own of new Set([texts, asShown])) {
     for (const each of contexts) {
-      yield unitsOfShown
-      if (isSame(yield* comparedText(own, each, index), said)) return true
+      spend(unitsOfShown)
+      if (isSame(comparedText(own, each, index), said)) return true
     }
   }
   return false
@@ -192,7 +192,7 @@ function headOf(greeting: string): string {
 }
 
 /** A greeting for comparisons, with `anyTime` in place of times. Its macros do not count towards the limits of the prompt. */
-function comparedText(texts: CardTexts, context: ExpansionContext, index: number): Steps<string> {
+function comparedText(texts: CardTexts, context: ExpansionContext, index: number): string {
   const own = {
     ...context,
     unknown: new Set<string>(),

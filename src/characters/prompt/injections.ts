@@ -1,5 +1,4 @@
 import type { Message } from '../../openai/completion-request.ts'
-import type { Steps } from '../../work.ts'
 import type { Role } from '../lore/decorators.ts'
 import type { CardTexts, ExpansionContext } from './card-texts.ts'
 import type { AuthorNote } from './composition.ts'
@@ -21,12 +20,12 @@ const noNote: AuthorNote = { text: '', depth: 4, role: 'system' }
  * All injections: lore in its order, the author's note, the card's depth note.
  * @param length the number of conversation messages
  */
-export function* injectionsOf(
+export function injectionsOf(
   texts: CardTexts,
   context: ExpansionContext,
   lore: readonly Lore[],
   length: number,
-): Steps<readonly Injection[]> {
+): readonly Injection[] {
   const injections: Injection[] = []
   const { text, depth, role } = context.authorNote ?? noNote
   const around = { above_note: '', below_note: '' }
@@ -37,7 +36,7 @@ export function* injectionsOf(
       around[place] += `${each.body}\n`
       continue
     }
-    const message = yield* loreMessage(texts, context, each, place.role)
+    const message = loreMessage(texts, context, each, place.role)
     injections.push({ ...place, message, section: 'lore_at_depth' })
   }
   const noted = `${around.above_note}${text}\n${around.below_note}`.trim()
@@ -46,7 +45,7 @@ export function* injectionsOf(
     injections.push({ depth, role, message, section: context.authorNote ? 'author_note' : 'lore_at_depth' })
   }
   const note = texts.card.depthNote
-  const prompt = note ? yield* texts.expand('depthNote', note.prompt, context) : ''
+  const prompt = note ? texts.expand('depthNote', note.prompt, context) : ''
   if (note && prompt !== '') {
     const message = Object.freeze({ role: note.role, content: prompt })
     injections.push({ depth: note.depth, role: note.role, message, section: 'depth_note' })

@@ -1,5 +1,5 @@
 import type { Message } from '../../openai/completion-request.ts'
-import type { Steps } from '../../work.ts'
+import { spend } from '../../work/fuel.ts'
 import { readExamples, type Utterance } from '../cards/examples.ts'
 import { withoutComments } from '../macros/macros.ts'
 import { type CardTexts, type ExpansionContext, system } from './card-texts.ts'
@@ -32,44 +32,39 @@ const unitsOfPlaced = 10
 const leadSections = 6
 
 /** The system messages before the conversation. @param isSplit whether system messages of the request follow the main prompt */
-export function* leadOf(
-  texts: CardTexts,
-  context: ExpansionContext,
-  lore: readonly Lore[],
-  isSplit: boolean,
-): Steps<Lead> {
-  yield lore.length * unitsOfPlaced
+export function leadOf(texts: CardTexts, context: ExpansionContext, lore: readonly Lore[], isSplit: boolean): Lead {
+  spend(lore.length * unitsOfPlaced)
   const placed = lore.filter((each) => leadSection(each) !== null || disables(each))
   // A lead is not cached if it contains lore that varies between requests, or the user's persona.
   const isCacheable = context.persona === undefined && placed.every(({ entry }) => texts.isCached(entry))
-  if (!isCacheable) return yield* makeLead(texts, context, placed, isSplit)
+  if (!isCacheable) return makeLead(texts, context, placed, isSplit)
   // The key contains the rules of an entry, because these rules may depend on whether the greeting of the request is known.
   const rulesOf = ({ rules }: Lore) => `${rules.position ?? ''}${rules.disables?.join('+') ?? ''}`
   const key = `${isSplit}/${placed.map((each) => `${texts.numberOf(each.entry)}${rulesOf(each)}`).join()}`
   return (
     leadCache.cached(texts, key, context) ??
-    (yield* leadCache.derive(texts, key, context, () => makeLead(texts, context, placed, isSplit)))
+    leadCache.derive(texts, key, context, () => makeLead(texts, context, placed, isSplit))
   )
 }
 
-function* makeLead(texts: CardTexts, context: ExpansionContext, lore: readonly Lore[], isSplit: boolean): Steps<Lead> {
-  yield lore.length * unitsOfPlaced * leadSections
+function makeLead(texts: CardTexts, context: ExpansionContext, lore: readonly Lore[], isSplit: boolean): Lead {
+  spend(lore.length * unitsOfPlaced * leadSections)
   const { card } = texts
   const bodies = (section: LeadSection) =>
     lore
       .filter((each) => leadSection(each) === section)
       .map(({ body }) => body)
       .join('\n')
-  const main = yield* mainPrompt(texts, context, !lore.some(({ rules }) => rules.disables?.includes('system_prompt')))
+  const main = mainPrompt(texts, context, !lore.some(({ rules }) => rules.disables?.includes('system_prompt')))
   const rest: readonly (readonly [SectionName, string])[] = [
     ['lore_before_char', bodies('before_char')],
     ['persona', context.persona ?? ''],
     ['lore_before_char', bodies('before_desc')],
-    ['description', yield* texts.expand('description', card.description, context)],
+    ['description', texts.expand('description', card.description, context)],
     ['lore_after_char', bodies('after_desc')],
-    ['personality', yield* texts.expand('personality', card.personality, context)],
+    ['personality', texts.expand('personality', card.personality, context)],
     ['lore_after_char', bodies('personality')],
-    ['scenario', yield* texts.expand('scenario', card.scenario, context)],
+    ['scenario', texts.expand('scenario', card.scenario, context)],
     ['lore_after_char', bodies('scenario')],
     ['lore_after_char', bodies('after_char')],
   ]
@@ -102,28 +97,28 @@ function disables({ rules }: Lore): boolean {
 }
 
 /** The card's main prompt, else the operator's. */
-function* mainPrompt(texts: CardTexts, context: ExpansionContext, allowsOperators: boolean): Steps<string> {
+function mainPrompt(texts: CardTexts, context: ExpansionContext, allowsOperators: boolean): string {
   const { card, settings } = texts
   const key = 'operator_prompt'
-  const text = allowsOperators ? yield* texts.expand(key, settings.systemPrompt, context) : ''
+  const text = allowsOperators ? texts.expand(key, settings.systemPrompt, context) : ''
   const own = card.systemPrompt
-  return own.trim() === '' ? text : yield* overriding(texts, context, 'system_prompt', own, { key, text })
+  return own.trim() === '' ? text : overriding(texts, context, 'system_prompt', own, { key, text })
 }
 
 /** The card's text after the conversation, else the operator's. */
-export function* postHistoryOf(texts: CardTexts, context: ExpansionContext, lore: readonly Lore[]): Steps<string> {
+export function postHistoryOf(texts: CardTexts, context: ExpansionContext, lore: readonly Lore[]): string {
   const { card, settings } = texts
   const isOff = lore.some(({ rules }) => rules.disables?.includes('post_history_instructions'))
   const prompt = settings.postHistoryPrompt ?? ''
   const key = 'operator_post_history'
-  const text = isOff || prompt === '' ? '' : yield* texts.expand(key, prompt, context)
+  const text = isOff || prompt === '' ? '' : texts.expand(key, prompt, context)
   const own = card.postHistory ?? ''
-  return own.trim() === '' ? text : yield* overriding(texts, context, 'post_history', own, { key, text })
+  return own.trim() === '' ? text : overriding(texts, context, 'post_history', own, { key, text })
 }
 
 /** The text after the conversation, as a message. */
-export function postHistoryMessage(texts: CardTexts, context: ExpansionContext, text: string): Steps<Message> {
-  return postHistoryCache.derive(texts, text, context, () => derivedAtOnce(() => system(text)))
+export function postHistoryMessage(texts: CardTexts, context: ExpansionContext, text: string): Message {
+  return postHistoryCache.derive(texts, text, context, () => system(text))
 }
 
 /** A text of the operator in this request, and its key in the cache. */
@@ -133,66 +128,52 @@ interface Original {
 }
 
 /** The card's text in place of the operator's, which the card can insert with `{{original}}`. */
-function* overriding(
-  texts: CardTexts,
-  context: ExpansionContext,
-  key: string,
-  own: string,
-  original: Original,
-): Steps<string> {
+function overriding(texts: CardTexts, context: ExpansionContext, key: string, own: string, original: Original): string {
   const more = { original: original.text }
   // If the operator's text varies between requests (`{{persona}}`, `{{time}}`), a card's text that contains it varies too.
   const isSame = original.text === '' || texts.isCached(original.key)
-  if (!isSame) return (yield* texts.expandLine(own, context, more)).trim()
-  return yield* texts.expand(`${key}/${original.text === ''}`, own, context, more)
+  if (!isSame) return texts.expandLine(own, context, more).trim()
+  return texts.expand(`${key}/${original.text === ''}`, own, context, more)
 }
 
 /** The example dialogues, in blocks that begin with a separator. */
-export function examplesOf(texts: CardTexts, context: ExpansionContext): Steps<readonly ExampleBlock[]> {
+export function examplesOf(texts: CardTexts, context: ExpansionContext): readonly ExampleBlock[] {
   return examplesCache.derive(texts, 'examples', context, () => makeExamples(texts, context))
 }
 
 /** Units of work for each message of a block, and for its separator. */
 const unitsOfBlock = 100
 
-function* makeExamples(texts: CardTexts, context: ExpansionContext): Steps<readonly ExampleBlock[]> {
+function makeExamples(texts: CardTexts, context: ExpansionContext): readonly ExampleBlock[] {
   // Comments may span lines. Other macros are expanded line by line, so that a line break in a name cannot begin an utterance.
-  const examples = yield* withoutComments(texts.card.examples)
-  return yield* blocksOf(texts, examples, (line) => texts.expandLine(line, context))
+  const examples = withoutComments(texts.card.examples)
+  return blocksOf(texts, examples, (line) => texts.expandLine(line, context))
 }
 
 /** A text as example dialogues. @param expand expands the macros of a line; omitted if the text has expanded macros already */
-function* blocksOf(
-  texts: CardTexts,
-  text: string,
-  expand?: (line: string) => Steps<string>,
-): Steps<readonly ExampleBlock[]> {
+function blocksOf(texts: CardTexts, text: string, expand?: (line: string) => string): readonly ExampleBlock[] {
   const { card, names } = texts
   const speakers = { ...names, character: card.name, nickname: names.character }
   const blocks: ExampleBlock[] = []
-  for (const block of yield* readExamples(text, speakers, expand)) {
+  for (const block of readExamples(text, speakers, expand)) {
     const said = block.filter((utterance) => utterance.text !== '')
     if (said.length > 0) blocks.push([system('[Example Chat]'), ...said.map(exampleMessage)])
-    yield unitsOfBlock * (1 + said.length)
+    spend(unitsOfBlock * (1 + said.length))
   }
   return blocks
 }
 
 /** Lore next to the example dialogues: one more dialogue if its body names a speaker, otherwise a separate message. */
-export function* loreBesideExamples(
-  texts: CardTexts,
-  context: ExpansionContext,
-  lore: Lore,
-): Steps<readonly Message[]> {
+export function loreBesideExamples(texts: CardTexts, context: ExpansionContext, lore: Lore): readonly Message[] {
   const make = () => makeLoreBeside(texts, context, lore)
-  if (!texts.isCached(lore.entry)) return yield* make()
-  return yield* loreBesideExamplesCache.derive(texts, texts.numberOf(lore.entry), context, make)
+  if (!texts.isCached(lore.entry)) return make()
+  return loreBesideExamplesCache.derive(texts, texts.numberOf(lore.entry), context, make)
 }
 
-function* makeLoreBeside(texts: CardTexts, context: ExpansionContext, lore: Lore): Steps<readonly Message[]> {
-  const messages = (yield* blocksOf(texts, lore.body)).flat()
+function makeLoreBeside(texts: CardTexts, context: ExpansionContext, lore: Lore): readonly Message[] {
+  const messages = blocksOf(texts, lore.body).flat()
   const isDialogue = messages.some(({ name }) => name !== undefined)
-  return isDialogue ? messages : [yield* loreMessage(texts, context, lore, 'system')]
+  return isDialogue ? messages : [loreMessage(texts, context, lore, 'system')]
 }
 
 function exampleMessage({ speaker, text }: Utterance): Message {
@@ -201,22 +182,13 @@ function exampleMessage({ speaker, text }: Utterance): Message {
 }
 
 /** The body of a lore entry as a separate message. */
-export function* loreMessage(
+export function loreMessage(
   texts: CardTexts,
   context: ExpansionContext,
   { entry, body }: Lore,
   role: Message['role'],
-): Steps<Message> {
+): Message {
   const make = () => Object.freeze({ role, content: body })
   if (!texts.isCached(entry)) return make()
-  return yield* loreCache.derive(texts, `${role}/${texts.numberOf(entry)}`, context, () => derivedAtOnce(make))
-}
-
-/** Units of work to make one message. */
-const unitsOfMessage = 30
-
-/** Wraps a synchronous function as one step. */
-export function* derivedAtOnce<T>(make: () => T): Steps<T> {
-  yield unitsOfMessage
-  return make()
+  return loreCache.derive(texts, `${role}/${texts.numberOf(entry)}`, context, make)
 }

@@ -1,11 +1,11 @@
 import type { Config } from '../../config.ts'
-import type { Card } from '../cards/card.ts'
+import type { KeptCard } from '../cards/kept-card.ts'
 
 /** The character that the model plays, and the user. Without a card, the model knows only the character's name. */
 export interface Persona {
   /** The name from the request, or the name in the card; null when no character is played. */
   readonly name: string | null
-  readonly card: Card | null
+  readonly card: KeptCard | null
   readonly userName: string
   /** SHA-256 of the card's bytes: a part of the seed of `{{pick}}`, greetings and groups. */
   readonly digest?: string

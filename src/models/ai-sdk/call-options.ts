@@ -7,7 +7,6 @@ import type {
 import { type CompletionRequest, maxReplyTokensOf } from '../../openai/completion-request.ts'
 import type { FunctionTool } from '../../openai/tool-fields.ts'
 import { type Functions, functionsOf } from '../../openai/tools.ts'
-import type { Steps } from '../../work.ts'
 import { cacheOptions } from './cache-control.ts'
 import type { CallOptions } from './language-model.ts'
 import type { SupportedUrls } from './media.ts'
@@ -20,14 +19,14 @@ const efforts = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as 
  * Translates a request to the AI SDK's call options (`LanguageModelV4CallOptions`).
  * @throws ApiError 400 for messages or a tool choice that cannot be translated
  */
-export function* toCallOptions(
+export function toCallOptions(
   body: CompletionRequest,
   supported: SupportedUrls,
   providerOptions: SharedV4ProviderOptions,
-): Steps<CallOptions> {
+): CallOptions {
   const { functions, choice } = functionsOf(body)
   return {
-    prompt: yield* toPrompt(body.messages, supported),
+    prompt: toPrompt(body.messages, supported),
     ...present({
       maxOutputTokens: maxReplyTokensOf(body),
       temperature: body.temperature,

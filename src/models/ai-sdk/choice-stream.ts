@@ -42,8 +42,6 @@ export class ChoiceStream {
   #hasText = false
   #finish: LanguageModelV4FinishReason | undefined
   usage: DetailedUsage | undefined
-  /** The number of pieces of arguments so far. */
-  argumentPieces = 0
 
   constructor(index: number) {
     this.#index = index
@@ -130,7 +128,6 @@ export class ChoiceStream {
     const call = this.#calls.get(id)
     if (call === undefined || text === '') return []
     call.sent.add(text)
-    this.argumentPieces++
     return this.#piece({ tool_calls: [{ index: call.index, function: { arguments: text } }] })
   }
 

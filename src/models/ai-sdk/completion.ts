@@ -29,9 +29,6 @@ export function toCompletion(
   }
 }
 
-/** The memory of a short piece of a tool call's arguments, in bytes: packages join pieces with +=, and V8 keeps each piece. */
-const bytesOfPiece = 64
-
 /** A part of the streamed answer for one choice. */
 export interface AnswerPart {
   readonly index: number
@@ -57,13 +54,6 @@ export class CompletionStream {
   /** Whether `nextOf` has returned an event. */
   get hasBegun(): boolean {
     return this.#head !== undefined
-  }
-
-  /**
-   * Approximate bytes that packages keep for pieces of arguments until the answers end. The lengths of pieces are not counted.
-   */
-  get memoryBytes(): number {
-    return this.#choices.reduce((sum, { argumentPieces }) => sum + bytesOfPiece * argumentPieces, 0)
   }
 
   /** Returns the events for some parts. If a part fails, returns the events before it, and the failure. */

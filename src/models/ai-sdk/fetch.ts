@@ -1,14 +1,12 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
-import type { Dispatcher, RequestInfo, RequestInit, Response } from 'undici'
-import { utf8Bytes } from '../../bytes.ts'
+import { type Dispatcher, Headers, type RequestInfo, type RequestInit, Response } from 'undici'
 import { ApiError } from '../../errors.ts'
 import { Outbound } from '../../outbound.ts'
 import { noProxies, type Proxies } from '../../proxies.ts'
-import { type Work, workAtOnce } from '../../work.ts'
 import { loadPool, sendTo } from '../upstream/connections.ts'
 import { decompressed } from '../upstream/decompressed.ts'
 import type { UpstreamAnswer } from '../upstream/streamless-response.ts'
-import type { CallContext } from './bounded-answer.ts'
+import { boundedAnswer, type CallContext } from './bounded-answer.ts'
 
 /** Brings the context of a model call to the `fetch` below. The package, which calls `fetch`, does not pass the context on. */
 const callContext = new AsyncLocalStorage<CallContext | undefined>()
@@ -45,16 +43,8 @@ export function createFetch({ baseUrl, connectTimeoutMs, proxies = noProxies }: 
       const url = new URL(typeof input === 'string' || input instanceof URL ? input : input.url)
       if (init?.method !== 'POST') throw new Error('Only POST requests go to a model.')
       if (origin !== undefined && url.origin !== origin) throw new Error('A model is asked at its base URL only.')
-      const context: CallContext = callContext.getStore() ?? {
-        isStream: false,
-        openHeld: () => undefined,
-        work: workAtOnce(),
-      }
-      const [{ boundedAnswer }, sent, dispatcher] = await Promise.all([
-        import('./bounded-answer.ts'),
-        sentBy(url, init, context.work),
-        outbound.dispatcherFor(url),
-      ])
+      const context: CallContext = callContext.getStore() ?? { isStream: false, openHeld: undefined }
+      const [sent, dispatcher] = await Promise.all([sentBy(url, init), outbound.dispatcherFor(url)])
       // A connection keeps the context in which it was opened. The context of a call has the prompt, so connections are opened
       // without it.
       const answer = callContext.run(undefined, () => answerTo(sent, dispatcher, init.signal ?? never, context.onSent))
@@ -68,11 +58,10 @@ export function createFetch({ baseUrl, connectTimeoutMs, proxies = noProxies }: 
 const never = new AbortController().signal
 
 /** The request that a package hands to its `fetch`, with the encoded body. */
-async function sentBy(url: URL, init: RequestInit, work: Work): Promise<Dispatcher.DispatchOptions> {
-  const { Headers, Response } = await import('undici')
+async function sentBy(url: URL, init: RequestInit): Promise<Dispatcher.DispatchOptions> {
   const headers = new Headers(init.headers)
   let body: Buffer
-  if (typeof init.body === 'string') body = await work.run('messages', utf8Bytes(init.body))
+  if (typeof init.body === 'string') body = Buffer.from(init.body)
   else {
     // No known package sends another body than JSON to a model. `Response` makes a form's bytes and content type.
     const other = new Response(init.body ?? null)
@@ -90,7 +79,7 @@ async function sentBy(url: URL, init: RequestInit, work: Work): Promise<Dispatch
 }
 
 /**
- * Sends a request. undici's own `fetch` would copy the body twice, each time in one step.
+ * Sends a request. undici's own `fetch` would copy the body twice.
  * @throws TypeError if the network fails, with the network's error as its cause: packages recognize this error of `fetch`
  */
 async function answerTo(

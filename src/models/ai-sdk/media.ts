@@ -1,8 +1,6 @@
+import { isUtf8 } from 'node:buffer'
 import type { LanguageModelV4FilePart } from '@ai-sdk/provider'
-import { decodeBase64, joinBytes } from '../../bytes.ts'
 import { invalidField } from '../../errors.ts'
-import { endOfPiece } from '../../text.ts'
-import type { Steps } from '../../work.ts'
 
 /** Patterns of the addresses that a provider's service fetches, by media type. A type may have wildcards: `*` or `image/*`. */
 export type SupportedUrls = Readonly<Record<string, readonly RegExp[]>>
@@ -32,9 +30,6 @@ const misspelt = new Map([
 /** The most characters of an http(s) address. To parse megabytes takes a tenth of a second. */
 const maxAddressLength = 8192
 
-/** Characters of a file that one step checks or decodes. */
-const lengthOfStep = 64 * 1024
-
 /**
  * Makes a file part from the URL of an OpenAI content part. A `data:` URL becomes its bytes. An address is passed on, and the
  * provider's service fetches the file. This service never fetches a file, because a request could make it connect to any host.
@@ -42,17 +37,16 @@ const lengthOfStep = 64 * 1024
  * @param param the field, for the error message
  * @throws ApiError 400 for an invalid URL, and for an address that the provider's service does not fetch
  */
-export function* fileFromUrl(
+export function fileFromUrl(
   url: string,
   kind: 'image' | 'file',
   param: string,
   supported: SupportedUrls,
-): Steps<LanguageModelV4FilePart> {
-  if (/^data:/i.test(url)) return yield* fileFromDataUrl(url, kind, param)
+): LanguageModelV4FilePart {
+  if (/^data:/i.test(url)) return fileFromDataUrl(url, kind, param)
   if (url.length > maxAddressLength) {
     throw invalidField(param, `has more than ${maxAddressLength} characters. Send a shorter address, or a data: URL`)
   }
-  yield url.length
   const address = URL.parse(url)
   if (address === null || !['http:', 'https:'].includes(address.protocol)) {
     throw invalidField(param, 'is neither a data: URL nor an http(s) address')
@@ -68,21 +62,21 @@ export function* fileFromUrl(
  * Makes a file part from base64, the form of OpenAI's `input_audio.data` and `file.file_data`.
  * @throws ApiError 400 for a text that is not base64, and for a text file that is not UTF-8
  */
-export function* fileFromBase64(text: string, mediaType: string, param: string): Steps<LanguageModelV4FilePart> {
-  const base64 = yield* standardBase64(text)
+export function fileFromBase64(text: string, mediaType: string, param: string): LanguageModelV4FilePart {
+  const base64 = standardBase64(text)
   if (base64 === undefined) throw invalidField(param, 'is not base64')
   const known = isMp3(base64, mediaType) ? 'audio/mpeg' : (misspelt.get(mediaType) ?? mediaType)
   if (!isText(known)) return { type: 'file', mediaType: known, data: { type: 'data', data: base64 } }
-  const bytes = yield* decodeBase64(base64.length, (start, end) => base64.slice(start, end))
-  return yield* fileFromBytes(bytes, known, param)
+  const bytes = Buffer.from(base64, 'base64')
+  return fileFromBytes(bytes, known, param)
 }
 
 /**
  * Makes a file part from bytes.
  * @throws ApiError 400 for a text that is not UTF-8: packages would replace its other bytes
  */
-function* fileFromBytes(bytes: Buffer, mediaType: string, param: string): Steps<LanguageModelV4FilePart> {
-  if (isText(mediaType) && !(yield* isUtf8(bytes))) {
+function fileFromBytes(bytes: Buffer, mediaType: string, param: string): LanguageModelV4FilePart {
+  if (isText(mediaType) && !isUtf8(bytes)) {
     throw invalidField(param, 'is a text file that is not UTF-8. Encode it as UTF-8')
   }
   return { type: 'file', mediaType, data: { type: 'data', data: bytes } }
@@ -101,40 +95,16 @@ function isMp3(base64: string, mediaType: string): boolean {
   return !/\/[^*]/.test(mediaType) && base64.startsWith('SUQz')
 }
 
-/** Whether bytes are UTF-8, in steps. */
-function* isUtf8(bytes: Buffer): Steps<boolean> {
-  const decoder = new TextDecoder('utf-8', { fatal: true })
-  try {
-    for (let start = 0; start < bytes.length; start += lengthOfStep) {
-      const piece = bytes.subarray(start, start + lengthOfStep)
-      decoder.decode(piece, { stream: true })
-      yield piece.length >> 1
-    }
-    decoder.decode()
-    return true
-  } catch {
-    return false
-  }
-}
-
 /**
  * Base64 in the standard alphabet and with padding (RFC 4648, section 4), as providers want it. Clients also send the URL alphabet,
  * and leave out the padding. Undefined for a text that is not base64.
  */
-function* standardBase64(text: string): Steps<string | undefined> {
-  const end = text.length - (/={1,2}$/.exec(text.slice(-2))?.[0].length ?? 0)
-  if (end === 0 || end % 4 === 1) return undefined
-  const pieces: string[] = []
-  let isStandard = text.length % 4 === 0
-  for (let start = 0; start < end; start += lengthOfStep) {
-    const digits = text.slice(start, Math.min(end, start + lengthOfStep))
-    yield digits.length >> 1
-    if (/[^A-Za-z0-9+/_-]/.test(digits)) return undefined
-    isStandard &&= !/[-_]/.test(digits)
-    // Each piece but the last has whole groups of four digits, so only the last gets padding.
-    pieces.push(isStandard ? digits : Buffer.from(digits, 'base64').toString('base64'))
-  }
-  return isStandard ? text : pieces.join('')
+function standardBase64(text: string): string | undefined {
+  const padding = /={1,2}$/.exec(text.slice(-2))?.[0].length ?? 0
+  const digits = padding === 0 ? text : text.slice(0, -padding)
+  if (digits === '' || digits.length % 4 === 1 || /[^A-Za-z0-9+/_-]/.test(digits)) return undefined
+  const isStandard = text.length % 4 === 0 && !/[-_]/.test(digits)
+  return isStandard ? text : Buffer.from(digits, 'base64').toString('base64')
 }
 
 /** The media type for a `format` of OpenAI's `input_audio`. */
@@ -151,38 +121,23 @@ export function typeOfName(name: string): string | undefined {
 const maxHeadLength = 1000
 
 /** Makes a file part from a `data:` URL (RFC 2397). */
-function* fileFromDataUrl(url: string, kind: 'image' | 'file', param: string): Steps<LanguageModelV4FilePart> {
+function fileFromDataUrl(url: string, kind: 'image' | 'file', param: string): LanguageModelV4FilePart {
   const comma = url.indexOf(',')
   if (comma === -1 || comma > maxHeadLength) throw invalidField(param, 'is not a whole data: URL')
   const [type = '', ...attributes] = url.slice('data:'.length, comma).split(';')
   const mediaType = type.toLowerCase() || (kind === 'image' ? 'image/*' : 'application/pdf')
   const content = url.slice(comma + 1)
   if (attributes.some((attribute) => attribute.toLowerCase() === 'base64')) {
-    return yield* fileFromBase64(content, mediaType, param)
+    return fileFromBase64(content, mediaType, param)
   }
-  const bytes = yield* percentDecoded(content)
+  const bytes = percentDecoded(content)
   if (bytes === undefined) throw invalidField(param, 'is not a whole data: URL')
-  return yield* fileFromBytes(bytes, mediaType, param)
+  return fileFromBytes(bytes, mediaType, param)
 }
 
 /** The bytes of a percent-encoded text (RFC 3986, section 2.1); undefined if an escape is not whole. */
-function* percentDecoded(text: string): Steps<Buffer | undefined> {
-  const pieces: Buffer[] = []
-  for (let start = 0, end = 0; start < text.length; start = end) {
-    end = endOfPiece(text, start, lengthOfStep)
-    // A piece must not end inside an escape.
-    if (text[end - 2] === '%') end += 1
-    else if (text[end - 1] === '%') end += 2
-    const piece = decodeEscapes(Buffer.from(text.slice(start, end)))
-    yield 4 * (end - start)
-    if (piece === undefined) return undefined
-    pieces.push(piece)
-  }
-  return yield* joinBytes(pieces)
-}
-
-/** Replaces the escapes in these bytes, in place. @returns the part that is left; undefined if an escape is not whole */
-function decodeEscapes(bytes: Buffer): Buffer | undefined {
+function percentDecoded(text: string): Buffer | undefined {
+  const bytes = Buffer.from(text)
   let length = 0
   for (let at = 0; at < bytes.length; at++) {
     let byte = bytes[at] ?? 0

@@ -4,7 +4,7 @@ import { noProxies } from '../../proxies.ts'
 import type { AiSdkSettings } from '../configuration/settings.ts'
 import type { Model, ModelEvent, ModelRequest } from '../model.ts'
 import type { CallContext } from './bounded-answer.ts'
-import { beginCall, callsWithinMemory, promptSizeOf, toChoiceCalls } from './choice-calls.ts'
+import { callRunner, toChoiceCalls } from './choice-calls.ts'
 import { type AnswerPart, CompletionStream, toCompletion } from './completion.ts'
 import { failureOfProvider } from './failure.ts'
 import { createFetch, type ProviderFetch, withCallContext } from './fetch.ts'
@@ -57,12 +57,9 @@ export function createAiSdkModel(
         const model = await open()
         const calls = await callsOf(model, request)
         const context = contextOf(request, scope, false)
-        const size = promptSizeOf(request.body)
-        const run = callsWithinMemory(size, context.openHeld)
-        const generate = (options: CallOptions) =>
-          beginCall(size, scope.signal, () =>
-            withCallContext(context, () => model.generate({ ...options, abortSignal: scope.signal })),
-          )
+        const run = callRunner(request.body, scope.signal)
+        const generate = async (options: CallOptions) =>
+          withCallContext(context, () => model.generate({ ...options, abortSignal: scope.signal }))
         const results = await scope.untilAborted(Promise.all(calls.map((options) => run(() => generate(options)))))
         return { completion: toCompletion(request, calls, results, settings.model) }
       } catch (error) {
@@ -77,18 +74,15 @@ export function createAiSdkModel(
         const model = await open()
         const calls = await callsOf(model, request)
         const context = contextOf(request, scope, true)
-        const size = promptSizeOf(request.body)
-        const run = callsWithinMemory(size, context.openHeld)
+        const run = callRunner(request.body, scope.signal)
         const answers = calls.map((options, index): Source<AnswerPart> => {
-          const stream = () => withCallContext(context, () => model.stream({ ...options, abortSignal: scope.signal }))
-          const answer = () => beginCall(size, scope.signal, stream)
+          const answer = async () =>
+            withCallContext(context, () => model.stream({ ...options, abortSignal: scope.signal }))
           const parts = partsOf(answer, index, scope)
           return (take) => run(() => parts(take))
         })
-        const held = context.openHeld()
         for await (const parts of merge(answers)) {
           const { events, failure: thrown } = completion.nextOf(parts)
-          held?.set(completion.memoryBytes)
           if (events.length > 0) yield events
           if (thrown) throw thrown.error
         }
@@ -108,12 +102,8 @@ export function createAiSdkModel(
 }
 
 function contextOf(request: ModelRequest, scope: RequestScope, isStream: boolean): CallContext {
-  return {
-    isStream,
-    work: request.work,
-    openHeld: () => scope.hold(request.openHeld?.()),
-    onSent: () => request.onSent?.(true),
-  }
+  const openHeld = isStream ? () => scope.hold(request.openHeld?.()) : request.openHeld
+  return { isStream, openHeld, onSent: () => request.onSent?.(true) }
 }
 
 /** The base URL of a model; undefined if only the package knows the URL. */

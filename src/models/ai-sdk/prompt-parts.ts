@@ -1,7 +1,6 @@
 import type { LanguageModelV4FilePart, LanguageModelV4TextPart, LanguageModelV4ToolResultPart } from '@ai-sdk/provider'
 import { invalidField } from '../../errors.ts'
 import { type ContentPart, type Message, textOf } from '../../openai/completion-request.ts'
-import type { Steps } from '../../work.ts'
 import { cacheOptions, markLast } from './cache-control.ts'
 import { audioType, fileFromBase64, fileFromUrl, type SupportedUrls, typeOfName } from './media.ts'
 
@@ -48,28 +47,25 @@ export function refusalOf(message: Message): string {
 }
 
 /** Translates the content of a user message. @throws ApiError 400 for a part that cannot be sent */
-export function* userContent(
+export function userContent(
   message: Message,
   supported: SupportedUrls,
-): Steps<(LanguageModelV4TextPart | LanguageModelV4FilePart)[]> {
+): (LanguageModelV4TextPart | LanguageModelV4FilePart)[] {
   if (!Array.isArray(message.content)) return textParts(message.content ?? '', cacheOptions(message))
   const parts: (LanguageModelV4TextPart | LanguageModelV4FilePart)[] = []
   for (const part of message.content) {
     if (part.type === 'text') parts.push(...textParts(part.text ?? '', cacheOptions(part)))
-    else parts.push({ ...(yield* filePart(part, supported)), ...cacheOptions(part) })
+    else parts.push({ ...filePart(part, supported), ...cacheOptions(part) })
   }
   return markLast(parts, message)
 }
 
 /** Translates a `tool` message, or an older `function` message. @throws ApiError 400 for a file that cannot be sent */
-export function* toolResult(
-  message: Message,
-  toolNames: ReadonlyMap<string, string>,
-): Steps<LanguageModelV4ToolResultPart> {
+export function toolResult(message: Message, toolNames: ReadonlyMap<string, string>): LanguageModelV4ToolResultPart {
   const id = message.tool_call_id ?? olderId(message.name ?? '')
   const files: LanguageModelV4FilePart[] = []
   // Addresses of files are refused here, because some packages would download the files.
-  for (const part of partsOf(message)) if (part.type !== 'text') files.push(yield* filePart(part, {}))
+  for (const part of partsOf(message)) if (part.type !== 'text') files.push(filePart(part, {}))
   const text = textOf(message)
   return {
     type: 'tool-result',
@@ -94,21 +90,21 @@ function partsOf({ content }: Message): readonly ContentPart[] {
 }
 
 /** Makes a file part from a content part of one of OpenAI's kinds. `image_url.detail` is a hint for OpenAI only. */
-function* filePart(part: ContentPart, supported: SupportedUrls): Steps<LanguageModelV4FilePart> {
+function filePart(part: ContentPart, supported: SupportedUrls): LanguageModelV4FilePart {
   const at = `messages[].content[].${part.type}`
   if (part.type === 'image_url' && part.image_url) {
-    return yield* fileFromUrl(part.image_url.url, 'image', `${at}.url`, supported)
+    return fileFromUrl(part.image_url.url, 'image', `${at}.url`, supported)
   }
   if (part.type === 'input_audio' && part.input_audio) {
-    return yield* fileFromBase64(part.input_audio.data, audioType(part.input_audio.format), `${at}.data`)
+    return fileFromBase64(part.input_audio.data, audioType(part.input_audio.format), `${at}.data`)
   }
   if (part.type === 'file' && part.file?.file_data !== undefined) {
     const { file_data: data, filename } = part.file
     const param = `${at}.file_data`
     // Files in OpenAI's API are PDFs, unless the file name says otherwise.
     const file = /^(?:data|https?):/i.test(data)
-      ? yield* fileFromUrl(data, 'file', param, supported)
-      : yield* fileFromBase64(data, typeOfName(filename ?? '') ?? 'application/pdf', param)
+      ? fileFromUrl(data, 'file', param, supported)
+      : fileFromBase64(data, typeOfName(filename ?? '') ?? 'application/pdf', param)
     return filename === undefined ? file : { ...file, filename }
   }
   throw invalidField(at, 'cannot be sent to this model. Send text, or a file with "file_data"')

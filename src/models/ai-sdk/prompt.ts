@@ -11,7 +11,6 @@ import { maxJsonProperties, maxJsonValues, readJson } from '../../json.ts'
 import type { Message } from '../../openai/completion-request.ts'
 import type { ToolCall } from '../../openai/tool-fields.ts'
 import { calledBy } from '../../openai/tools.ts'
-import type { Steps } from '../../work.ts'
 import { opaqueMetadata, signedReasoning } from './extra-content.ts'
 import type { SupportedUrls } from './media.ts'
 import { olderId, plainParts, plainText, refusalOf, textParts, toolResult, userContent } from './prompt-parts.ts'
@@ -34,39 +33,26 @@ export const startOfChat = '[Start a new chat]'
  *   parallel tool results must be in one message.
  * @throws ApiError 400 for content, or arguments of a call, that cannot be translated
  */
-export function* toPrompt(messages: readonly Message[], supported: SupportedUrls): Steps<LanguageModelV4Prompt> {
+export function toPrompt(messages: readonly Message[], supported: SupportedUrls): LanguageModelV4Prompt {
   const writer = new PromptWriter(supported)
   const lastUser = messages.findLastIndex(({ role }) => role === 'user')
   // The index of the next message that is not a system message. It is searched only once for all messages before that message.
   let next = 0
   for (const [index, message] of messages.entries()) {
     if (next <= index) next = nextOfConversation(messages, index)
-    yield unitsOf(message)
-    if (isResult(message)) yield* writer.addResult(message)
+    if (isResult(message)) writer.addResult(message)
     else if (isSystem(message) && isResult(messages[next])) writer.hold(message)
     else if (isSystem(message)) writer.addSystem(message, messages[index + 1])
-    else yield* writer.addTurn(message, index > lastUser)
+    else writer.addTurn(message, index > lastUser)
   }
   return writer.end()
 }
 
 /**
- * The most JSON values in the arguments of all calls of a request. Packages write the arguments as JSON in one synchronous step:
+ * The most JSON values in the arguments of all calls of a request. Packages write the arguments as JSON in one synchronous call:
  * four million values blocked the thread for 80 ms.
  */
 const maxArgumentValues = 4 * maxJsonValues
-
-/** Units of work for a message, and for each of its parts and calls. These units are yielded before the work. */
-const unitsOfMessage = 200
-const unitsOfPart = 100
-
-/** Units of work to translate a message without its calls and files. */
-function unitsOf({ content }: Message): number {
-  let units = unitsOfMessage
-  if (!Array.isArray(content)) return units + ((content?.length ?? 0) >> 3)
-  for (const { text } of content) units += unitsOfPart + ((text?.length ?? 0) >> 3)
-  return units
-}
 
 /** Writes a prompt, message by message. */
 class PromptWriter {
@@ -84,8 +70,8 @@ class PromptWriter {
     this.#supported = supported
   }
 
-  *addResult(message: Message): Steps<void> {
-    append(this.#prompt, { role: 'tool', content: [yield* toolResult(message, this.#toolNames)] })
+  addResult(message: Message): void {
+    append(this.#prompt, { role: 'tool', content: [toolResult(message, this.#toolNames)] })
   }
 
   /** Holds back a system message until the results of tools are written. */
@@ -107,7 +93,7 @@ class PromptWriter {
   }
 
   /** Adds a turn of the conversation. @param isInToolLoop whether no user message follows */
-  *addTurn(message: Message, isInToolLoop: boolean): Steps<void> {
+  addTurn(message: Message, isInToolLoop: boolean): void {
     this.#release()
     if (this.#isExample) append(this.#prompt, user(startOfChat))
     this.#isExample = false
@@ -116,10 +102,10 @@ class PromptWriter {
       const content = assistantContent(message, isInToolLoop && calls.length > 0)
       for (const call of calls) {
         this.#toolNames.set(call.id, calledBy(call).name)
-        content.push(yield* toolCall(call, this.#values))
+        content.push(toolCall(call, this.#values))
       }
       append(this.#prompt, { role: 'assistant', content })
-    } else append(this.#prompt, { role: 'user', content: yield* userContent(message, this.#supported) })
+    } else append(this.#prompt, { role: 'user', content: userContent(message, this.#supported) })
   }
 
   end(): LanguageModelV4Prompt {
@@ -225,25 +211,21 @@ function callsOf(message: Message): readonly ToolCall[] {
   return [...calls, { id: olderId(name), type: 'function', function: { name, arguments: given } }]
 }
 
-function* toolCall(call: ToolCall, values: { left: number }): Steps<LanguageModelV4ToolCallPart> {
-  const { name, text } = calledBy(call)
-  yield unitsOfPart + name.length + text.length
+function toolCall(call: ToolCall, values: { left: number }): LanguageModelV4ToolCallPart {
   const extra = opaqueMetadata(field(call, 'extra_content'))
   return {
     type: 'tool-call',
     toolCallId: call.id,
-    toolName: name,
+    toolName: calledBy(call).name,
     // The input of a provider's call must be an object.
-    input:
-      call.type === 'custom' ? { input: call.custom.input } : yield* readArguments(call.function.arguments, values),
+    input: call.type === 'custom' ? { input: call.custom.input } : readArguments(call.function.arguments, values),
     ...(extra === undefined ? {} : { providerOptions: extra }),
   }
 }
 
-function* readArguments(text: string, shared: { left: number }): Steps<unknown> {
+function readArguments(text: string, shared: { left: number }): unknown {
   if (text.trim() === '') return {}
   try {
-    yield text.length >> 3
     const value = readJson(text, { depth: 100, duplicates: 'last', shared })
     if (isFields(value)) return value
   } catch {

@@ -1,5 +1,8 @@
 import type { CallOptions } from './language-model.ts'
 
+/** The package, loaded at the first use: a service without Anthropic's models does not need it. */
+let loading: Promise<typeof import('@ai-sdk/anthropic/internal')> | undefined
+
 /** The smallest budget that Claude's API takes (platform.claude.com/docs/en/build-with-claude/extended-thinking). */
 const minBudgetTokens = 1024
 
@@ -29,7 +32,8 @@ export async function limitThinking(options: CallOptions, modelId: string): Prom
   if (maxOutputTokens === undefined || share === undefined || own?.['thinking'] != null || own?.['effort'] != null) {
     return options
   }
-  const { getModelCapabilities } = await import('@ai-sdk/anthropic/internal')
+  loading ??= import('@ai-sdk/anthropic/internal')
+  const { getModelCapabilities } = await loading
   const model = getModelCapabilities(modelId)
   if (model.supportsAdaptiveThinking) return options
   const maxTokens = model.isKnownModel ? Math.min(maxOutputTokens, model.maxOutputTokens) : maxOutputTokens

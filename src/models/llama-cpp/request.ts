@@ -1,4 +1,5 @@
 import { randomInt } from 'node:crypto'
+import { cardOf } from '../../characters/cards/kept-card.ts'
 import { type ApiError, invalidField } from '../../errors.ts'
 import { type CompletionRequest, type Message, maxChoices, maxReplyTokensOf } from '../../openai/completion-request.ts'
 import type { ModelRequest } from '../model.ts'
@@ -112,7 +113,7 @@ function speakerOf({ name }: Message, { card, name: character, userName }: Model
   if (!name) return ''
   // OpenAI's guide uses these two names for the speakers of example dialogues.
   if (name === 'example_user') return `${userName}: `
-  if (name === 'example_assistant') return `${card?.nickname || (character ?? 'Assistant')}: `
+  if (name === 'example_assistant') return `${(card && cardOf(card).nickname) || (character ?? 'Assistant')}: `
   return `${name}: `
 }
 

@@ -92,7 +92,7 @@ export class Candidate {
    * @throws ApiError of the last attempt; 503 `model_unavailable` if the breaker refuses the request; the signal's reason if the
    *   signal aborts between two attempts
    */
-  async complete(
+  complete(
     request: ModelRequest,
     signal: AbortSignal,
     mayWait = false,
@@ -123,7 +123,7 @@ export class Candidate {
    * @throws ApiError of the last attempt; 503 `model_unavailable` if the breaker refuses the request; the signal's reason if the
    *   signal aborts between two attempts
    */
-  async open(request: ModelRequest, signal: AbortSignal, mayWait = false): Promise<OpenedStream> {
+  open(request: ModelRequest, signal: AbortSignal, mayWait = false): Promise<OpenedStream> {
     return this.#withRetries(signal, mayWait, async (retries, probe) => {
       const deadlines = new Deadlines(signal, this.#clock, this.traits.timeouts)
       deadlines.startTotal()
@@ -169,7 +169,9 @@ export class Candidate {
   ): Promise<T> {
     const maxRetries = this.traits.retries ?? defaultRetries
     for (let retries = 0; ; retries++) {
-      const probe = this.breaker ? await this.#passBreaker(this.breaker, mayWait, signal) : undefined
+      const waiting = this.#probeWait(mayWait, signal)
+      if (waiting) await waiting
+      const probe = this.breaker?.admit()
       try {
         return await attempt(retries, probe)
       } catch (thrown) {
@@ -184,29 +186,26 @@ export class Candidate {
     }
   }
 
-  /**
-   * Passes the breaker.
-   * @param mayWait whether to wait first for the probe of another request
-   * @returns the probe if the request is the probe
-   * @throws ApiError 503 `model_unavailable` if the breaker refuses the request; the signal's reason after an abort
-   */
-  async #passBreaker(breaker: Breaker, mayWait: boolean, signal: AbortSignal): Promise<Probe | undefined> {
-    if (mayWait && breaker.state === 'probing') {
-      const probeWait = new AbortController()
-      const timeout = pause(this.#clock, maxProbeWaitMs, AbortSignal.any([signal, probeWait.signal])).catch(
-        () => 'called off',
-      )
-      let isWaiting = true
-      void timeout.then(() => {
-        isWaiting = false
-      })
-      // If the client of a probe leaves, the first waiting request starts the next probe. Then the other requests wait for that
-      // probe.
-      while (isWaiting && breaker.state === 'probing') await Promise.race([breaker.probeEnded(), timeout])
-      probeWait.abort()
-      signal.throwIfAborted()
-    }
-    return breaker.admit()
+  /** Waits for the probe of another request; undefined, without a promise, if there is none. */
+  #probeWait(mayWait: boolean, signal: AbortSignal): Promise<void> | undefined {
+    return mayWait && this.breaker?.state === 'probing' ? this.#waitForProbe(this.breaker, signal) : undefined
+  }
+
+  /** Waits for a probe, but not for long. @throws the signal's reason after an abort */
+  async #waitForProbe(breaker: Breaker, signal: AbortSignal): Promise<void> {
+    const probeWait = new AbortController()
+    const timeout = pause(this.#clock, maxProbeWaitMs, AbortSignal.any([signal, probeWait.signal])).catch(
+      () => 'called off',
+    )
+    let isWaiting = true
+    void timeout.then(() => {
+      isWaiting = false
+    })
+    // If the client of a probe leaves, the first waiting request starts the next probe. Then the other requests wait for that
+    // probe.
+    while (isWaiting && breaker.state === 'probing') await Promise.race([breaker.probeEnded(), timeout])
+    probeWait.abort()
+    signal.throwIfAborted()
   }
 }
 

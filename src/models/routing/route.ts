@@ -68,11 +68,8 @@ export class Route {
    * Finds the first candidate for which a request can be made.
    * @throws ApiError if there is no such candidate. If candidates fail in different ways, `open` describes which error is thrown
    */
-  findFirstUsable(requestFor: RequestFor, signal: AbortSignal): Promise<Candidate> {
-    return this.#ask(signal, ignoreFailure, async (candidate) => {
-      await requestFor(candidate)
-      return candidate
-    })
+  async findFirstUsable(requestFor: RequestFor, signal: AbortSignal): Promise<Candidate> {
+    return (await this.#ask(requestFor, signal, ignoreFailure, () => ({}))).candidate
   }
 
   /** @throws ApiError as `open` does */
@@ -81,10 +78,9 @@ export class Route {
     signal: AbortSignal,
     reportFailure: ReportFailure = ignoreFailure,
   ): Promise<Answered<ModelReply & { readonly retries: number }>> {
-    return this.#ask(signal, reportFailure, async (candidate, mayWait) => ({
-      ...(await candidate.complete(await requestFor(candidate), signal, mayWait)),
-      candidate,
-    }))
+    return this.#ask(requestFor, signal, reportFailure, (candidate, request, mayWait) =>
+      candidate.complete(request, signal, mayWait),
+    )
   }
 
   /**
@@ -98,26 +94,27 @@ export class Route {
     signal: AbortSignal,
     reportFailure: ReportFailure = ignoreFailure,
   ): Promise<Answered<OpenedStream>> {
-    return this.#ask(signal, reportFailure, async (candidate, mayWait) => ({
-      ...(await candidate.open(await requestFor(candidate), signal, mayWait)),
-      candidate,
-    }))
+    return this.#ask(requestFor, signal, reportFailure, (candidate, request, mayWait) =>
+      candidate.open(request, signal, mayWait),
+    )
   }
 
   /**
    * Asks the candidates in order until one answers. If no later candidate would admit the request, a candidate may wait for the
    * probe of another request.
    */
-  async #ask<T>(
+  async #ask<T extends object>(
+    requestFor: RequestFor,
     signal: AbortSignal,
     reportFailure: ReportFailure,
-    ask: (candidate: Candidate, mayWait: boolean) => Promise<T>,
-  ): Promise<T> {
+    ask: (candidate: Candidate, request: ModelRequest, mayWait: boolean) => T | Promise<T>,
+  ): Promise<Answered<T>> {
     let failure: unknown
     let limitation: unknown
     for (const [index, candidate] of this.candidates.entries()) {
       try {
-        return await ask(candidate, this.#isLastAvailable(index))
+        const answer = await ask(candidate, await requestFor(candidate), this.#isLastAvailable(index))
+        return { ...answer, candidate }
       } catch (thrown) {
         const error = toApiError(thrown)
         // An aborted request needs no answer from another candidate.

@@ -1,6 +1,6 @@
+import { cardOf } from '../../characters/cards/kept-card.ts'
 import { defaultUserName, type Persona } from '../../characters/prompt/settings.ts'
-import type { Steps } from '../../work.ts'
-import type { ComposedParts } from '../model.ts'
+import { spend } from '../../work/fuel.ts'
 import type { Passage } from './card-passages.ts'
 import { type Conversation, dependenceOf } from './conversation.ts'
 import { personalSubject } from './personal.ts'
@@ -8,6 +8,7 @@ import { endings, hedges, repetitions } from './phrases.ts'
 import { isStatement, recall } from './recall.ts'
 import {
   narrowToPrompt,
+  type PromptParts,
   pickKeyOf,
   pickVariant,
   plainWords,
@@ -46,66 +47,68 @@ const minShareOfChosen = 0.8
 const shareOfPrevious = { partly: 0.6, wholly: 1 }
 
 /**
- * Makes the character's reply: a tool's result, small talk, an answer about the conversation, or a passage of the prompt that a
+ * Makes the character's replies, one for each choice: a tool's result, small talk, an answer about the conversation, or a passage of the prompt that a
  * search finds. If no passage is an answer, the reply is a stock phrase. The same prompt, seed and choice give the same reply.
  * Without a seed, choice 0 is the best answer.
  */
-export function* answerAs(
+export function answersAs(
   persona: Persona,
-  composition: ComposedParts | undefined,
+  parts: PromptParts,
   conversation: Conversation,
   seed: number | null,
-  choice: number,
-): Steps<string> {
-  const { card } = persona
-  if (conversation.toolResult !== null) return `Here is what came back: ${shortened(conversation.toolResult)}`
-  if (card === null) return answerWithoutCard(persona.name, conversation, seed, choice)
+  count: number,
+): readonly string[] {
+  const choices = Array.from({ length: count }, (_, choice) => choice)
+  const { toolResult } = conversation
+  if (toolResult !== null) return choices.map(() => `Here is what came back: ${shortened(toolResult)}`)
+  if (persona.card === null) {
+    return choices.map((choice) => answerWithoutCard(persona.name, conversation, seed, choice))
+  }
+  const card = cardOf(persona.card)
   const name = card.nickname || card.name
   const userName = conversation.givenName ?? (persona.userName === defaultUserName ? null : persona.userName)
-  const cardRead = yield* readCard(card)
+  const cardRead = readCard(card)
   const context = {
     ...cardRead,
-    ...(yield* narrowToPrompt(cardRead, composition, conversation.opening.replaceAll(persona.userName, userNameMark))),
+    ...narrowToPrompt(cardRead, parts, conversation.opening.replaceAll(persona.userName, userNameMark)),
     conversation,
     name,
     userName,
     seed,
-    choice,
   }
-  return withUserName(yield* answerFromCard(context, persona), userName)
+  return choices.map((choice) => withUserName(answerFromCard({ ...context, choice }, persona), userName))
 }
 
-function* answerFromCard(context: ReplyContext, persona: Persona): Steps<string> {
+function answerFromCard(context: ReplyContext, persona: Persona): string {
   const { question, action } = context.conversation
-  if (question === '' && action !== '') return yield* reactToAction(context)
+  if (question === '' && action !== '') return reactToAction(context)
   const names = [context.name, persona.name ?? '', context.userName ?? '']
   const smallTalk = question === '' ? 'greeting' : (smallTalkOf(question, names) ?? farewellIn(question, names))
-  const own = smallTalk && (yield* answerFromExamples(context, smallTalk))
+  const own = smallTalk && answerFromExamples(context, smallTalk)
   if (own) return own
-  if (smallTalk !== null && smallTalk !== 'who' && smallTalk !== 'help')
-    return yield* answerSmallTalk(context, smallTalk)
-  return (yield* recall(context)) ?? (yield* lookUp(context, smallTalk))
+  if (smallTalk !== null && smallTalk !== 'who' && smallTalk !== 'help') return answerSmallTalk(context, smallTalk)
+  return recall(context) ?? lookUp(context, smallTalk)
 }
 
 /** Searches the prompt for an answer, and falls back to stock phrases. */
-function* lookUp(context: ReplyContext, smallTalk: SmallTalk | null): Steps<string> {
-  const hits = yield* findAnswers(context)
+function lookUp(context: ReplyContext, smallTalk: SmallTalk | null): string {
+  const hits = findAnswers(context)
   const [best] = hits
-  if (best && best.score >= minAnswerScore) return yield* answer(context, hits, best)
-  if (smallTalk !== null) return yield* answerSmallTalk(context, smallTalk)
-  const ofSelf = yield* answerAboutSelf(context)
+  if (best && best.score >= minAnswerScore) return answer(context, hits, best)
+  if (smallTalk !== null) return answerSmallTalk(context, smallTalk)
+  const ofSelf = answerAboutSelf(context)
   if (ofSelf !== null) return ofSelf
   const isTelling = isStatement(context.conversation.question)
   const about = isTelling ? undefined : hits.find(({ passage }) => passage.source === 'self')
   if (about && about.score >= minSelfScore) {
-    const [unsaid] = yield* unsaidOf([about.passage.answer], String, context)
+    const [unsaid] = unsaidOf([about.passage.answer], String, context)
     if (unsaid !== undefined) return unsaid
-    if (about.score >= minNearScore) return yield* repeatAnswer(context, about.passage.answer)
+    if (about.score >= minNearScore) return repeatAnswer(context, about.passage.answer)
   }
   const near = hits.filter(({ score }) => score >= minNearScore)
-  const [nearest] = yield* unsaidOf(near, ({ passage }) => passage.answer, context)
-  if (!nearest) return yield* deflect(context)
-  return `${yield* unsaidPhrase(context, hedges, pickKeyOf(context), context.choice)} ${nearest.passage.answer}`
+  const [nearest] = unsaidOf(near, ({ passage }) => passage.answer, context)
+  if (!nearest) return deflect(context)
+  return `${unsaidPhrase(context, hedges, pickKeyOf(context), context.choice)} ${nearest.passage.answer}`
 }
 
 /** The farewell or thanks at the end of a message: "I must sleep now. Good night!" */
@@ -119,18 +122,16 @@ function farewellIn(question: string, names: readonly string[]): SmallTalk | nul
  * The passages that match the question, best first. If the question partly depends on the previous question, the search uses both
  * questions. If the question wholly depends on the previous question, the search uses only the previous question.
  */
-function* findAnswers(context: ReplyContext): Steps<readonly Hit[]> {
+function findAnswers(context: ReplyContext): readonly Hit[] {
   const { search, answers, passages, keys } = context
   const { question, previousQuestion } = context.conversation
   const asked = answers.get(plainWords(question))
   const dependence = dependenceIn(context)
-  const scores = new Map(
-    dependence === 'wholly' ? [] : (yield* search(question)).map(({ passage, score }) => [passage, score]),
-  )
+  const scores = new Map(dependence === 'wholly' ? [] : search(question).map(({ passage, score }) => [passage, score]))
   if (asked && passages.includes(asked)) {
     scores.set(asked, Math.max(minAnswerScore, ...scores.values()))
   } else if (dependence !== 'none') {
-    for (const { passage, score } of yield* search(previousQuestion)) {
+    for (const { passage, score } of search(previousQuestion)) {
       scores.set(passage, (scores.get(passage) ?? 0) + shareOfPrevious[dependence] * score)
     }
   }
@@ -156,18 +157,18 @@ function dependenceIn({ conversation }: ReplyContext): 'none' | 'partly' | 'whol
  * Returns the best answer that was not said yet. Further choices and other seeds get answers that are nearly as good. If all good
  * answers were said, returns a stock phrase, or repeats the best answer.
  */
-function* answer(context: ReplyContext, hits: readonly Hit[], best: Hit): Steps<string> {
+function answer(context: ReplyContext, hits: readonly Hit[], best: Hit): string {
   const { question } = context.conversation
   const dependsOnPrevious = dependenceIn(context) !== 'none'
   const enough = Math.max(dependsOnPrevious ? minNearScore : minAnswerScore, minShareOfBest * best.score)
   const good = hits.filter(({ score }) => score >= enough)
-  const left = yield* unsaidOf(good, ({ passage }) => passage.answer, context)
+  const left = unsaidOf(good, ({ passage }) => passage.answer, context)
   const [chosen] = left
   if (!chosen) {
-    if (isStatement(question)) return yield* deflect(context)
+    if (isStatement(question)) return deflect(context)
     if (dependsOnPrevious)
-      return yield* continueTalk(context, yield* unsaidPhrase(context, endings, pickKeyOf(context), context.choice))
-    return yield* repeatAnswer(context, best.passage.answer)
+      return continueTalk(context, unsaidPhrase(context, endings, pickKeyOf(context), context.choice))
+    return repeatAnswer(context, best.passage.answer)
   }
   const alike = left.filter(({ score }) => score >= minShareOfChosen * chosen.score)
   return pickVariant(
@@ -177,28 +178,27 @@ function* answer(context: ReplyContext, hits: readonly Hit[], best: Hit): Steps<
 }
 
 /** Repeats an answer after a phrase such as "As I said:", but only once in a conversation. */
-function* repeatAnswer(context: ReplyContext, text: string): Steps<string> {
+function repeatAnswer(context: ReplyContext, text: string): string {
   const isSaid = context.conversation.said.some((said) => repetitions.some((form) => said.startsWith(form)))
-  if (isSaid)
-    return yield* continueTalk(context, yield* unsaidPhrase(context, endings, pickKeyOf(context), context.choice))
-  return `${yield* unsaidPhrase(context, repetitions, pickKeyOf(context), context.choice)} ${text}`
+  if (isSaid) return continueTalk(context, unsaidPhrase(context, endings, pickKeyOf(context), context.choice))
+  return `${unsaidPhrase(context, repetitions, pickKeyOf(context), context.choice)} ${text}`
 }
 
 /**
  * The card's answer to a common question about a person, such as the age. Null for other questions, and if the card has no
  * answer.
  */
-function* answerAboutSelf(context: ReplyContext): Steps<string | null> {
+function answerAboutSelf(context: ReplyContext): string | null {
   const isAnswer = personalSubject(context.conversation.question)
   if (isAnswer === null) return null
   const ofSubject: Passage[] = []
   for (const passage of context.passages) {
     if (isAnswer(passage)) ofSubject.push(passage)
-    yield unitsOfPassage + (passage.answer.length + passage.cue.length) * unitsOfLetter
+    spend(unitsOfPassage + (passage.answer.length + passage.cue.length) * unitsOfLetter)
   }
   if (ofSubject.length === 0) return null
-  const left = yield* unsaidOf(ofSubject, ({ answer }) => answer, context)
-  if (left.length === 0) return yield* repeatAnswer(context, ofSubject[0]?.answer ?? '')
+  const left = unsaidOf(ofSubject, ({ answer }) => answer, context)
+  if (left.length === 0) return repeatAnswer(context, ofSubject[0]?.answer ?? '')
   return pickVariant(
     context,
     left.slice(0, maxVariants).map(({ answer }) => answer),

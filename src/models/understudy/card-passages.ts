@@ -4,7 +4,8 @@ import type { LoreEntry } from '../../characters/lore/entry.ts'
 import { clockAt } from '../../characters/macros/clock.ts'
 import { expandMacros } from '../../characters/macros/macros.ts'
 import { seededRandom } from '../../characters/macros/seeded-random.ts'
-import type { Steps } from '../../work.ts'
+import type { LoreSource, OtherEntry } from '../../characters/prompt/composition.ts'
+import { spend } from '../../work/fuel.ts'
 import { clausesOf, inFirstPerson, type Subject, subjectOf } from './first-person.ts'
 import { isOfPersonality, personalitySaid, trait } from './traits.ts'
 import { userNameMark } from './user-name-mark.ts'
@@ -29,7 +30,7 @@ export interface Passage {
  * The source of a passage: an example block (its number), a lorebook entry, description and personality (`self`), or the scenario
  * (`scene`).
  */
-export type Source = { readonly block: number } | { readonly entry: LoreEntry } | 'self' | 'scene'
+export type Source = { readonly block: number } | { readonly entry: LoreSource } | 'self' | 'scene'
 
 /** The texts of a card that an understudy can say. `userNameMark` stands for the user's name. */
 export interface Material {
@@ -76,6 +77,8 @@ type Found = Omit<Passage, 'id'>
 export class CardReader {
   readonly #names: { readonly character: string; readonly user: string }
   readonly #card: Card
+  /** The entries of the card's book by their index in the file. */
+  readonly #ownLore: ReadonlyMap<number, LoreEntry>
   readonly #subject: Subject
 
   /** The same subject without pronouns, for texts in which a pronoun may mean another person. */
@@ -83,6 +86,7 @@ export class CardReader {
 
   constructor(card: Card) {
     this.#card = card
+    this.#ownLore = new Map(card.book?.entries.map((entry) => [entry.index, entry]))
     this.#names = { character: card.nickname || card.name, user: userNameMark }
     const description = `${card.description}\n${card.personality}`.slice(0, maxTextLength)
     // If the description has no pronouns, the pronouns of the scenario are used.
@@ -93,32 +97,32 @@ export class CardReader {
   }
 
   /** Reads greetings, example dialogues, lore, and texts about the character. */
-  *material(): Steps<Material> {
+  material(): Material {
     const card = this.#card
     const greetings = new Set<string>()
     const found: Found[] = []
-    const blocks = yield* this.#blocksOf(yield* this.#expanded(card.examples.slice(0, maxExamplesLength)))
+    const blocks = this.#blocksOf(this.#expanded(card.examples.slice(0, maxExamplesLength)))
     for (const [block, utterances] of blocks.entries()) found.push(...answersIn(utterances, { block }))
-    yield unitsOfText + card.examples.length * unitsOfLetter
-    found.push(...(yield* this.#factsIn(card.description, 'self')))
-    found.push(...(yield* this.#personality()))
-    found.push(...(yield* this.#factsIn(card.scenario, 'scene')))
+    spend(unitsOfText + card.examples.length * unitsOfLetter)
+    found.push(...this.#factsIn(card.description, 'self'))
+    found.push(...this.#personality())
+    found.push(...this.#factsIn(card.scenario, 'scene'))
     // Lore beyond `maxPassages` is not read here. `loreOf` reads it if it has fired.
     for (const entry of card.book?.entries ?? []) {
-      if (found.length < maxPassages) found.push(...(yield* this.#lore(entry)))
+      if (found.length < maxPassages) found.push(...this.#lore(entry.index, textsOf(entry)))
     }
     for (const greeting of card.greetings) {
       if (greeting.length > maxGreetingLength) continue
-      for (const sentence of comparedSentences(yield* this.#expanded(greeting))) greetings.add(sentence)
-      yield unitsOfText + greeting.length * unitsOfLetter
+      for (const sentence of comparedSentences(this.#expanded(greeting))) greetings.add(sentence)
+      spend(unitsOfText + greeting.length * unitsOfLetter)
     }
-    const passages = yield* numbered(found)
+    const passages = numbered(found)
     const spoken = passages.flatMap(({ source, answer }) => (isExample(source) ? answer : []))
     const actions = new Set<string>()
     for (const text of spoken) {
       if (actions.size >= maxActions) break
       for (const action of actionsIn(text)) actions.add(action)
-      yield text.length * unitsOfLetter
+      spend(text.length * unitsOfLetter)
     }
     return {
       greetings,
@@ -129,41 +133,45 @@ export class CardReader {
   }
 
   /** Reads lore that `material` has not read: lore of other books, and lore beyond the bounds. */
-  *loreOf(entries: readonly LoreEntry[]): Steps<readonly Passage[]> {
+  loreOf(sources: readonly LoreSource[]): readonly Passage[] {
     const found: Found[] = []
-    for (const entry of entries) found.push(...(yield* this.#lore(entry)))
-    return yield* numbered(found)
+    for (const source of sources) {
+      const own = typeof source === 'number' ? this.#ownLore.get(source) : undefined
+      if (own) found.push(...this.#lore(source, textsOf(own)))
+      else if (typeof source === 'object') found.push(...this.#lore(source, source))
+    }
+    return numbered(found)
   }
 
   /** Expands macros. The values depend only on the card, because an understudy must give the same answer to the same request. */
-  *#expanded(text: string): Steps<string> {
+  #expanded(text: string): string {
     const { name } = this.#card
     const values = { ...this.#names, seed: name, random: seededRandom(name), clock: clockAt(new Date(0)) }
-    return (yield* expandMacros(text.replaceAll('\r', ''), values)).trim()
+    return expandMacros(text.replaceAll('\r', ''), values).trim()
   }
 
   /**
    * The blocks of a dialogue. Some cards have full-width colons after the speakers, or other names for the user. The patterns
    * never go beyond the end of a line, so that no letter is read twice.
    */
-  *#blocksOf(text: string): Steps<readonly (readonly Utterance[])[]> {
-    yield text.length * unitsOfLetter
+  #blocksOf(text: string): readonly (readonly Utterance[])[] {
+    spend(text.length * unitsOfLetter)
     const lines = text
       .replace(/^([^\n\r\u2028\u2029:：]{1,60})：/gmu, '$1:')
       .replace(/^[^\S\n\r\u2028\u2029]*(?:\*\*)?(?:user|you|anon|human|player)(?:\*\*)?:/gim, `${userNameMark}:`)
     const { name } = this.#card
-    const blocks = yield* readExamples(lines, { ...this.#names, character: name, nickname: this.#names.character })
+    const blocks = readExamples(lines, { ...this.#names, character: name, nickname: this.#names.character })
     return blocks.filter((block) => block.some((utterance) => utterance.text !== ''))
   }
 
   /** Splits a text into its dialogues and its prose. A line of the user and the paragraph after that line are not prose. */
-  *#split(text: string): Steps<{ readonly dialogue: readonly (readonly Utterance[])[]; readonly prose: string }> {
-    const whole = yield* this.#expanded(text)
-    yield unitsOfText + whole.length * unitsOfLetter
+  #split(text: string): { readonly dialogue: readonly (readonly Utterance[])[]; readonly prose: string } {
+    const whole = this.#expanded(text)
+    spend(unitsOfText + whole.length * unitsOfLetter)
     const dialogue: (readonly Utterance[])[] = []
     const prose: string[] = []
     let isUsers = false
-    for (const block of yield* this.#blocksOf(whole.replace(/\n\s*\n/g, '\n<START>\n'))) {
+    for (const block of this.#blocksOf(whole.replace(/\n\s*\n/g, '\n<START>\n'))) {
       if (block.some(({ speaker }) => speaker !== null)) dialogue.push(block)
       for (const [index, { speaker, text: said }] of block.entries()) {
         if (speaker === null && !(index === 0 && isUsers)) prose.push(said)
@@ -174,15 +182,14 @@ export class CardReader {
   }
 
   /** The passages of a lorebook entry, in parts of a few sentences. */
-  *#lore(entry: LoreEntry): Steps<readonly Found[]> {
-    if (entry.body.length > 4 * maxAnswerLength) return []
-    const { dialogue, prose } = yield* this.#split(entry.body)
-    const written: string[] = []
-    for (const key of entry.keys) if (key.text !== undefined) written.push(yield* this.#expanded(key.written))
-    const title = yield* this.#expanded(entry.name)
+  #lore(entry: LoreSource, { name, body, keys }: OtherEntry): readonly Found[] {
+    if (body.length > 4 * maxAnswerLength) return []
+    const { dialogue, prose } = this.#split(body)
+    const written = keys.map((key) => this.#expanded(key))
+    const title = this.#expanded(name)
     const cue = [title, ...written.filter((key) => !isPhrase(key))].join('\n').slice(0, maxCueLength)
     const hint = written.filter(isPhrase).join('\n').slice(0, maxCueLength)
-    const ofProse = partsOf(yield* this.#turned(prose)).map((answer) => ({ cue, hint, answer, source: { entry } }))
+    const ofProse = partsOf(this.#turned(prose)).map((answer) => ({ cue, hint, answer, source: { entry } }))
     const ofDialogue = dialogue.flatMap((block) => answersIn(block, { entry }))
     return [...ofProse, ...ofDialogue.map((each) => ({ ...each, cue: `${cue}\n${each.cue}`, hint }))]
   }
@@ -191,32 +198,32 @@ export class CardReader {
    * Turns each sentence about the character into the first person. A sentence that is too long stays unchanged. A sentence that
    * cannot be turned is left out. For a text that instructs a model, the result is empty.
    */
-  *#turned(prose: string): Steps<string> {
+  #turned(prose: string): string {
     if (isInstruction(prose)) return ''
     const turned: string[] = []
     for (const [sentence] of prose.matchAll(/[^.!?\n]+[.!?]*["”*]*|[.!?\n]+/g)) {
       const plain = sentence.trim()
       const own = plain === '' || plain.length > maxSentenceLength ? plain : inFirstPerson(plain, this.#anybody)
-      yield unitsOfText + plain.length * unitsOfTurning
+      spend(unitsOfText + plain.length * unitsOfTurning)
       if (own !== null) turned.push(sentence.replace(plain, () => own))
     }
     return turned.join('').trim()
   }
 
   /** The passages of a text about the character: its sentences and traits. Its dialogues count as examples. */
-  *#factsIn(text: string, source: 'self' | 'scene'): Steps<readonly Found[]> {
-    const { dialogue, prose } = yield* this.#split(text.slice(0, maxTextLength))
+  #factsIn(text: string, source: 'self' | 'scene'): readonly Found[] {
+    const { dialogue, prose } = this.#split(text.slice(0, maxTextLength))
     const isAddressed = /^\W*you(?:'re| are) /i.test(prose) && !prose.includes(userNameMark)
     const found = dialogue.flatMap((block) => answersIn(block, { block: neverDropped }))
     for (const line of prose.split('\n')) {
       const traits = line.length > maxLineLength ? [] : traitsIn(line)
-      yield unitsOfText + line.length * unitsOfTurning
+      spend(unitsOfText + line.length * unitsOfTurning)
       for (const [name, value] of traits) {
         const answers = isProse(value) ? [] : this.#traitSaid(name, value)
         if (answers.length > 0) found.push(...answers.map((answer) => ({ cue: name, hint: '', answer, source })))
-        else found.push(...(yield* this.#sentences(value, source, name, false)))
+        else found.push(...this.#sentences(value, source, name, false))
       }
-      if (traits.length === 0) found.push(...(yield* this.#sentences(line, source, '', isAddressed)))
+      if (traits.length === 0) found.push(...this.#sentences(line, source, '', isAddressed))
     }
     return found
   }
@@ -230,10 +237,10 @@ export class CardReader {
     return answer === null ? [] : [answer]
   }
 
-  *#sentences(text: string, source: 'self' | 'scene', cue: string, isAddressed: boolean): Steps<readonly Found[]> {
+  #sentences(text: string, source: 'self' | 'scene', cue: string, isAddressed: boolean): readonly Found[] {
     const found: Found[] = []
     for (const sentence of sentencesOf(text)) {
-      yield unitsOfText + sentence.length * unitsOfTurning
+      spend(unitsOfText + sentence.length * unitsOfTurning)
       const answer = isAddressed ? addressedInFirstPerson(sentence) : this.#ofSubject(sentence, source)
       for (const clause of answer === null ? [] : clausesOf(answer))
         found.push({ cue, hint: '', answer: clause, source })
@@ -248,17 +255,21 @@ export class CardReader {
   }
 
   /** The passages of the personality, which is often a list of traits. */
-  *#personality(): Steps<readonly Found[]> {
-    const text = yield* this.#expanded(this.#card.personality.slice(0, maxTextLength))
+  #personality(): readonly Found[] {
+    const text = this.#expanded(this.#card.personality.slice(0, maxTextLength))
     const [first = '', ...rest] = text.split(/(?<=[.!?])\s+/)
     const isList =
       /^[^:(\n]+[,;]/.test(first) && !/\b(?:is|are|has|was|he|she|they|who|i)\b/i.test(first.split(',')[0] ?? '')
     const isVerb = /^\p{Lu}\p{L}+s\b(?!,)/u.test(first)
-    if (!isList || isVerb) return yield* this.#factsIn(text, 'self')
+    if (!isList || isVerb) return this.#factsIn(text, 'self')
     const said = first.length > maxSentenceLength ? [] : personalitySaid(first, this.#subject)
-    const more = yield* this.#factsIn(rest.join(' '), 'self')
+    const more = this.#factsIn(rest.join(' '), 'self')
     return [...said.map((answer) => ({ cue: 'personality', hint: '', answer, source: 'self' as const })), ...more]
   }
+}
+
+function textsOf({ name, body, keys }: LoreEntry): OtherEntry {
+  return { name, body, keys: keys.flatMap(({ text, written }) => (text === undefined ? [] : written)) }
 }
 
 /** Whether a source is an example block. A dialogue in the description counts as one. */
@@ -267,13 +278,13 @@ export function isExample(source: Source): source is { readonly block: number } 
 }
 
 /** Numbers passages. Leaves out duplicates, instructions for a model, and passages beyond the bounds. */
-function* numbered(found: readonly Found[]): Steps<readonly Passage[]> {
+function numbered(found: readonly Found[]): readonly Passage[] {
   const passages: Passage[] = []
   const known = new Set<string>()
   let letters = 0
   for (const passage of found) {
     const { cue, hint, answer } = passage
-    yield answer.length * unitsOfLetter
+    spend(answer.length * unitsOfLetter)
     if (answer === '' || answer.length > maxAnswerLength || isInstruction(answer) || known.has(answer)) continue
     known.add(answer)
     letters += cue.length + hint.length + answer.length

@@ -31,9 +31,12 @@ export function misbehavingUnderstudies(understudy: Model): Readonly<Record<stri
     garbage: garbled(understudy),
     empty: empty(understudy),
   }
-  const { ignoredParameters } = understudy
+  const { ignoredParameters, readsParts = false } = understudy
   return Object.fromEntries(
-    Object.entries(misbehaviours).map(([name, misbehaviour]) => [name, { ignoredParameters, ...misbehaviour }]),
+    Object.entries(misbehaviours).map(([name, misbehaviour]) => [
+      name,
+      { ignoredParameters, readsParts, ...misbehaviour },
+    ]),
   )
 }
 

@@ -1,5 +1,5 @@
 import { valueIn } from '../../fields.ts'
-import type { Steps } from '../../work.ts'
+import { spend } from '../../work/fuel.ts'
 
 /**
  * Makes a text that matches a regular expression. The code reads the expression and does not run it, because a caller's
@@ -11,11 +11,10 @@ class UnknownSyntaxError extends Error {}
 
 const maxTextLength = 10_000
 const maxPatternLength = 10_000
-/** Units of work for each atom, for each letter that is read, and for each test of a letter. A step ends after `unitsOfStep`. */
+/** Units of work for each atom, for each letter that is read, and for each test of a letter. */
 const unitsOfAtom = 40
 const unitsOfReading = 6
 const unitsOfTrial = 6
-const unitsOfStep = 2000
 const maxDepth = 100
 const printable = Array.from({ length: 95 }, (_, index) => String.fromCharCode(32 + index))
 const classes: Readonly<Record<string, (letter: string) => boolean>> = {
@@ -35,15 +34,15 @@ const byPlainness = [
  * pattern that is too long or not supported. If the pattern's sets and classes have several letters, each variant chooses
  * different letters.
  */
-export function* textForPattern(pattern: string, minLength: number, variant: number): Steps<string | undefined> {
+export function textForPattern(pattern: string, minLength: number, variant: number): string | undefined {
   if (pattern.length > maxPatternLength) return undefined
   let extra = 0
-  let text = yield* new PatternWalker(pattern, extra, variant).text()
+  let text = new PatternWalker(pattern, extra, variant).text()
   for (let attempt = 0; attempt < 3 && text !== undefined; attempt += 1) {
     const missing = minLength - lengthOf(text)
     if (missing <= 0) break
     extra += missing
-    text = yield* new PatternWalker(pattern, extra, variant).text()
+    text = new PatternWalker(pattern, extra, variant).text()
   }
   return text
 }
@@ -59,44 +58,40 @@ class PatternWalker {
    * characters.
    */
   readonly #lettersOfSets = new Set<string>()
-  /** Units of work since the last step. */
-  #units = 0
   #depth = 0
   /** Whether an alternative is being skipped. */
   #isSkipping = false
 
   constructor(pattern: string, extra: number, variant: number) {
-    this.#units = pattern.length * unitsOfReading
+    spend(pattern.length * unitsOfReading)
     this.#letters = [...pattern]
     this.#extra = extra
     this.#variant = variant
   }
 
   /** The text; undefined if the pattern is not supported. */
-  *text(): Steps<string | undefined> {
+  text(): string | undefined {
     let text: string | undefined
     try {
-      text = yield* this.#alternatives()
+      text = this.#alternatives()
     } catch (error) {
       if (!(error instanceof UnknownSyntaxError)) throw error
     }
-    // The work before an error counts too.
-    yield this.#units
     return this.#position < this.#letters.length ? undefined : text
   }
 
   /** Returns the first alternative, and skips the others. */
-  *#alternatives(): Steps<string> {
-    const first = yield* this.#sequence()
-    while (this.#take('|')) yield* this.#skipAlternative()
+  #alternatives(): string {
+    const first = this.#sequence()
+    while (this.#take('|')) this.#skipAlternative()
     return first
   }
 
-  *#sequence(): Steps<string> {
+  #sequence(): string {
     let text = ''
     while (this.#position < this.#letters.length && !'|)'.includes(this.#peek())) {
       const start = this.#position
-      const atom = yield* this.#atom()
+      const atom = this.#atom()
       const end = this.#position
       const [minRepeats, maxRepeats] = this.#repeats()
       const after = this.#position
@@ -106,26 +101,25 @@ class PatternWalker {
       for (let count = 0; count < times; count += 1) {
         if (text.length > maxTextLength) throw new UnknownSyntaxError()
         this.#position = start
-        text += count === 0 ? atom : yield* this.#atom()
+        text += count === 0 ? atom : this.#atom()
       }
       this.#position = Math.max(after, end)
     }
     return text
   }
 
-  *#atom(): Steps<string> {
-    this.#units += unitsOfAtom
-    if (this.#units >= unitsOfStep) yield* this.#endStep()
+  #atom(): string {
+    spend(unitsOfAtom)
     const letter = this.#next()
     switch (letter) {
       case '(':
-        return yield* this.#group()
+        return this.#group()
       case '[':
-        return yield* this.#set()
+        return this.#set()
       case '\\':
-        return yield* this.#escape()
+        return this.#escape()
       case '.':
-        return yield* this.#choose(() => true)
+        return this.#choose(() => true)
       case '^':
       case '$':
         return ''
@@ -135,13 +129,7 @@ class PatternWalker {
     }
   }
 
-  *#endStep(): Steps<void> {
-    const units = this.#units
-    this.#units = 0
-    yield units
-  }
-
-  *#group(): Steps<string> {
+  #group(): string {
     if (this.#take('?')) {
       const named = this.#take('<')
       if (named && '=!'.includes(this.#peek())) throw new UnknownSyntaxError()
@@ -150,13 +138,13 @@ class PatternWalker {
     }
     this.#depth += 1
     if (this.#depth > maxDepth) throw new UnknownSyntaxError()
-    const text = yield* this.#alternatives()
+    const text = this.#alternatives()
     this.#depth -= 1
     if (!this.#take(')')) throw new UnknownSyntaxError()
     return text
   }
 
-  *#set(): Steps<string> {
+  #set(): string {
     const isNegative = this.#take('^')
     const tests: ((letter: string) => boolean)[] = []
     while (!this.#take(']')) {
@@ -172,7 +160,7 @@ class PatternWalker {
       tests.push((letter) => letter >= from && letter <= to)
       this.#lettersOfSets.add(from)
     }
-    return yield* this.#choose((letter) => tests.some((test) => test(letter)) !== isNegative, tests.length)
+    return this.#choose((letter) => tests.some((test) => test(letter)) !== isNegative, tests.length)
   }
 
   #member(): string | ((letter: string) => boolean) {
@@ -182,11 +170,11 @@ class PatternWalker {
     return classOf(escaped) ?? this.#literal(escaped)
   }
 
-  *#escape(): Steps<string> {
+  #escape(): string {
     const escaped = this.#next()
     if (escaped === 'b') return ''
     const test = classOf(escaped)
-    return test ? yield* this.#choose(test) : this.#literal(escaped)
+    return test ? this.#choose(test) : this.#literal(escaped)
   }
 
   #literal(escaped: string): string {
@@ -217,12 +205,11 @@ class PatternWalker {
   }
 
   /** Chooses a letter that passes a test. @param tests the number of comparisons in `test` */
-  *#choose(test: (letter: string) => boolean, tests = 1): Steps<string> {
+  #choose(test: (letter: string) => boolean, tests = 1): string {
     const fitting: string[] = []
     for (const letters of [byPlainness, this.#lettersOfSets]) {
       for (const letter of letters) {
-        this.#units += tests * unitsOfTrial
-        if (this.#units >= unitsOfStep) yield* this.#endStep()
+        spend(tests * unitsOfTrial)
         if (!test(letter)) continue
         if (this.#variant === 0) return letter
         fitting.push(letter)
@@ -235,10 +222,10 @@ class PatternWalker {
   }
 
   /** Skips an alternative. A skipped alternative is not in the text, so it must not use up extra repeats or variants. */
-  *#skipAlternative(): Steps<void> {
+  #skipAlternative(): void {
     const [extra, variant, wasSkipping] = [this.#extra, this.#variant, this.#isSkipping]
     this.#isSkipping = true
-    yield* this.#sequence()
+    this.#sequence()
     this.#extra = extra
     this.#variant = variant
     this.#isSkipping = wasSkipping
@@ -252,7 +239,7 @@ class PatternWalker {
     const letter = this.#letters[this.#position]
     if (letter === undefined) throw new UnknownSyntaxError()
     this.#position += 1
-    this.#units += unitsOfReading
+    spend(unitsOfReading)
     return letter
   }
 

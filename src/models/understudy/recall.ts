@@ -1,4 +1,3 @@
-import type { Steps } from '../../work.ts'
 import * as phrases from './phrases.ts'
 import { pickKeyOf, type ReplyContext, unsaidPhrase } from './reply-context.ts'
 import { userNameMark } from './user-name-mark.ts'
@@ -19,7 +18,7 @@ const asksPlace = /\b(?:what (?:were|are) we talking about|where were we)\b/
 const asksStatement = /\b(?:my|i|me|mine)\b/
 
 /** Answers a question about the conversation itself; null for any other question. */
-export function* recall(context: ReplyContext): Steps<string | null> {
+export function recall(context: ReplyContext): string | null {
   const { conversation, userName, choice } = context
   const asked = fold(conversation.question).replaceAll('’', "'")
   if (asksName.test(asked)) {
@@ -35,7 +34,7 @@ export function* recall(context: ReplyContext): Steps<string | null> {
   if (!/\?\s*$|^do you remember/.test(asked) || !asksStatement.test(asked)) return null
   const statement = statementAbout(context, asked)
   if (statement === undefined) return null
-  const turned = yield* unsaidPhrase(context, phrases.recollections, pickKeyOf(context), choice)
+  const turned = unsaidPhrase(context, phrases.recollections, pickKeyOf(context), choice)
   return turned.replace('%', () => inSecondPerson(statement))
 }
 

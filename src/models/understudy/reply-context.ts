@@ -1,7 +1,6 @@
 import type { Card } from '../../characters/cards/card.ts'
-import type { LoreEntry } from '../../characters/lore/entry.ts'
-import type { Steps } from '../../work.ts'
-import type { ComposedParts } from '../model.ts'
+import type { LoreSource } from '../../characters/prompt/composition.ts'
+import { maxUnits, spend, withFuel } from '../../work/fuel.ts'
 import { CardReader, isExample, type Material, type Passage } from './card-passages.ts'
 import type { Conversation } from './conversation.ts'
 import { indexIn } from './index-in.ts'
@@ -26,6 +25,21 @@ interface ReadCard {
   readonly smallTalk: ReadonlyMap<SmallTalk, readonly Passage[]>
 }
 
+/** What a prompt has of a card, besides its description, personality and scenario. */
+export interface PromptParts {
+  /** The lore that fired, of all books. */
+  readonly lore: readonly FiredLore[]
+  /** The number of example blocks that were dropped because they did not fit. */
+  readonly droppedExamples: number
+}
+
+/** A lorebook entry that fired. */
+export interface FiredLore {
+  readonly source: LoreSource
+  /** The keys that matched; empty for an entry that needs no key. */
+  readonly keys: readonly string[]
+}
+
 /** Everything that one reply depends on. */
 export interface ReplyContext extends ReadCard {
   /** The passages that may be said, because their source is in the prompt. Lore is first, then examples, then the other texts. */
@@ -43,24 +57,24 @@ export interface ReplyContext extends ReadCard {
 
 const readCards = new WeakMap<Card, ReadCard>()
 
-/** Reads a card, which takes some milliseconds. The result is cached for as long as the card is in use. */
-export function* readCard(card: Card): Steps<ReadCard> {
-  const known = readCards.get(card)
-  if (known) return known
-  const reader = new CardReader(card)
-  const material = yield* reader.material()
-  const read = {
-    reader,
-    material,
-    search: yield* createSearch(material.passages),
-    ...(yield* readCues(material, card)),
-  }
+/**
+ * Reads a card, which takes some milliseconds. The result is cached for as long as the card is in use. Reading has a budget of its
+ * own, as in `cardOf`.
+ */
+export function readCard(card: Card): ReadCard {
+  const read = readCards.get(card) ?? withFuel(maxUnits, () => readNow(card))
   readCards.set(card, read)
   return read
 }
 
+function readNow(card: Card): ReadCard {
+  const reader = new CardReader(card)
+  const material = reader.material()
+  return { reader, material, search: createSearch(material.passages), ...readCues(material, card) }
+}
+
 /** Reads the user's lines in the examples of a card. */
-function* readCues({ passages }: Material, { name, nickname }: Card): Steps<Pick<ReadCard, 'answers' | 'smallTalk'>> {
+function readCues({ passages }: Material, { name, nickname }: Card): Pick<ReadCard, 'answers' | 'smallTalk'> {
   const answers = new Map<string, Passage>()
   const smallTalk = new Map<SmallTalk, Passage[]>()
   for (const passage of passages) {
@@ -70,7 +84,7 @@ function* readCues({ passages }: Material, { name, nickname }: Card): Steps<Pick
     if (!answers.has(words)) answers.set(words, passage)
     const kind = smallTalkOf(cue, [name, nickname]) ?? 'greeting'
     smallTalk.set(kind, [...(smallTalk.get(kind) ?? []), passage])
-    yield unitsOfCue + cue.length * unitsOfLetter
+    spend(unitsOfCue + cue.length * unitsOfLetter)
   }
   return { answers, smallTalk }
 }
@@ -93,22 +107,15 @@ function sentencesOf(passage: Passage): readonly string[] {
  * other texts. A passage with a sentence of a greeting of the card, or of the conversation's opening, is left out too.
  * @param opening the character's message before the user's first message, with `userNameMark` in place of the user's name
  */
-export function* narrowToPrompt(
+export function narrowToPrompt(
   card: ReadCard,
-  composition: ComposedParts | undefined,
+  parts: PromptParts,
   opening: string,
-): Steps<Pick<ReplyContext, 'passages' | 'keys' | 'search'>> {
+): Pick<ReplyContext, 'passages' | 'keys' | 'search'> {
   const { material, reader } = card
-  const fired = new Map<LoreEntry, readonly string[]>()
-  for (const { fired: hasFired, source, keys } of composition?.lore ?? []) {
-    if (hasFired)
-      fired.set(
-        source,
-        (keys ?? []).map((key) => key.toLowerCase()),
-      )
-  }
+  const fired = new Map(parts.lore.map(({ source, keys }) => [source, keys.map((key) => key.toLowerCase())]))
   // The prompt may have more blocks than the reader has read, because the reader reads only the beginning of long examples.
-  const blocks = Math.max(0, material.blocks - (composition?.dropped.examples ?? 0))
+  const blocks = Math.max(0, material.blocks - parts.droppedExamples)
   const opened = new Set(comparedSentences(opening))
   const isInPrompt = (passage: Passage) => {
     const { source } = passage
@@ -118,27 +125,33 @@ export function* narrowToPrompt(
   const own: Passage[] = []
   for (const passage of material.passages) {
     if (isInPrompt(passage)) own.push(passage)
-    yield 1 + passage.answer.length * unitsOfTextLetter
+    spend(1 + passage.answer.length * unitsOfTextLetter)
   }
   const known = new Set(
     own.flatMap(({ source }) => (typeof source === 'object' && 'entry' in source ? source.entry : [])),
   )
-  const lore = yield* reader.loreOf([...fired.keys()].filter((entry) => !known.has(entry)))
+  const lore = reader.loreOf([...fired.keys()].filter((entry) => !known.has(entry)))
   const others = lore.filter(isInPrompt)
-  const searchOthers = others.length === 0 ? null : yield* createSearch(others)
+  const searchOthers = others.length === 0 ? null : createSearch(others)
   const passages = [...others, ...own].sort((one, other) => order(one) - order(other))
   const keys = new Map<Passage, readonly string[]>()
   for (const passage of passages) {
     const { source } = passage
     if (typeof source === 'object' && 'entry' in source) keys.set(passage, fired.get(source.entry) ?? [])
   }
+  const searched = (question: string): readonly Hit[] => {
+    const found = card.search(question).filter(({ passage }) => isInPrompt(passage))
+    if (searchOthers === null) return found
+    return [...found, ...searchOthers(question)].sort((one, other) => other.score - one.score)
+  }
+  const hitsOf = new Map<string, readonly Hit[]>()
   return {
     passages,
     keys,
-    *search(question): Steps<readonly Hit[]> {
-      const found = (yield* card.search(question)).filter(({ passage }) => isInPrompt(passage))
-      if (searchOthers === null) return found
-      return [...found, ...(yield* searchOthers(question))].sort((one, other) => other.score - one.score)
+    search(question) {
+      const hits = hitsOf.get(question) ?? searched(question)
+      hitsOf.set(question, hits)
+      return hits
     },
   }
 }
@@ -184,28 +197,24 @@ export function plainWords(question: string): string {
 const unitsOfTextLetter = 2
 
 /** The items whose texts the character has not said yet. */
-export function* unsaidOf<T>(
-  items: Iterable<T>,
-  textOf: (item: T) => string,
-  context: ReplyContext,
-): Steps<readonly T[]> {
+export function unsaidOf<T>(items: Iterable<T>, textOf: (item: T) => string, context: ReplyContext): readonly T[] {
   const found: T[] = []
   for (const item of items) {
     const text = textOf(item)
-    yield text.length * unitsOfTextLetter
-    if (!(yield* isPartOfOne(context.conversation.said, longestFixedPart(text)))) found.push(item)
+    spend(text.length * unitsOfTextLetter)
+    if (!isPartOfOne(context.conversation.said, longestFixedPart(text))) found.push(item)
   }
   return found
 }
 
-function* isPartOfOne(texts: readonly string[], text: string): Steps<boolean> {
-  for (const each of texts) if ((yield* indexIn(each, text)) >= 0) return true
+function isPartOfOne(texts: readonly string[], text: string): boolean {
+  for (const each of texts) if (indexIn(each, text) >= 0) return true
   return false
 }
 
 /** Picks a phrase that was not said yet. If all phrases were said, picks any phrase. */
-export function* unsaidPhrase(context: ReplyContext, phrases: readonly string[], key: string, step = 0): Steps<string> {
-  const unsaid = yield* unsaidOf(phrases, String, context)
+export function unsaidPhrase(context: ReplyContext, phrases: readonly string[], key: string, step = 0): string {
+  const unsaid = unsaidOf(phrases, String, context)
   return pick(unsaid.length > 0 ? unsaid : phrases, key, step) ?? ''
 }
 

@@ -1,5 +1,4 @@
 import { valueIn } from '../../fields.ts'
-import type { Steps } from '../../work.ts'
 import { textForPattern } from './pattern.ts'
 import { maxLetters, numberIn, type Schema, SchemaTooLargeError } from './schema.ts'
 
@@ -24,12 +23,12 @@ const formats: Readonly<Record<string, (variant: number) => string>> = {
 }
 
 /** A text for the `format` or the `pattern` of a schema. Undefined if the schema has neither, or if they are not supported. */
-export function* formattedText(schema: Schema, variant: number): Steps<string | undefined> {
+export function formattedText(schema: Schema, variant: number): string | undefined {
   const { format, pattern } = schema
   const make = typeof format === 'string' ? valueIn(formats, format) : undefined
   if (make) return make(variant)
   if (typeof pattern !== 'string') return undefined
-  return yield* textForPattern(pattern, numberIn(schema, 'minLength') ?? 0, variant)
+  return textForPattern(pattern, numberIn(schema, 'minLength') ?? 0, variant)
 }
 
 /**

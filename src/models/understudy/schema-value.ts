@@ -1,4 +1,4 @@
-import type { Steps } from '../../work.ts'
+import { spend } from '../../work/fuel.ts'
 import {
   asNames,
   asTypes,
@@ -49,7 +49,7 @@ const unitsOfLetter = 50
  * near 0. Ignores `not`, `if`, `contains`, `dependent…`, `propertyNames`, `patternProperties` and uncommon `format`s.
  * @throws SchemaTooLargeError if this value is too large
  */
-export function valueFor(schema: unknown, texts: TextSource): Steps<Json> {
+export function valueFor(schema: unknown, texts: TextSource): Json {
   return new ValueMaker(schema, texts).make(schema, 0, 0)
 }
 
@@ -70,46 +70,46 @@ class ValueMaker {
    * Makes a value for this part of the schema. Variants give different values, because the items of an array may have to be
    * unique.
    */
-  *make(schema: unknown, depth: number, variant: number): Steps<Json> {
+  make(schema: unknown, depth: number, variant: number): Json {
     if (depth > maxDepth) throw new SchemaTooLargeError('its smallest value nests too deep')
     this.#grow(lettersOfPart)
-    yield unitsOfPart + unitsOfLevel * depth + unitsOfMember * membersOf(schema)
+    spend(unitsOfPart + unitsOfLevel * depth + unitsOfMember * membersOf(schema))
     if (!isObject(schema)) return this.#made(variantOf(this.#texts.next(), variant))
     if (typeof schema['$ref'] === 'string') {
       const { $ref: reference, ...beside } = schema
-      return yield* this.#both(beside, yield* resolve(this.#document, schema['$ref']), depth, variant)
+      return this.#both(beside, resolve(this.#document, schema['$ref']), depth, variant)
     }
     const all = listIn(schema, 'allOf')
-    if (all[0] !== undefined) return yield* this.#both({ ...schema, allOf: all.slice(1) }, all[0], depth, variant)
+    if (all[0] !== undefined) return this.#both({ ...schema, allOf: all.slice(1) }, all[0], depth, variant)
     for (const keyword of ['anyOf', 'oneOf']) {
       const branches = listIn(schema, keyword).filter((branch) => branch !== false)
-      yield unitsOfMember * branches.length
+      spend(unitsOfMember * branches.length)
       const branch = depth < depthOfShortBranches ? branches[0] : (branches.find(endsSoon) ?? branches[0])
-      if (branch !== undefined) return yield* this.#both(without(schema, keyword), branch, depth, variant)
+      if (branch !== undefined) return this.#both(without(schema, keyword), branch, depth, variant)
     }
     const lettersBefore = this.#letters
-    const value = yield* this.#plain(schema, depth, variant)
-    yield this.#letters - lettersBefore
+    const value = this.#plain(schema, depth, variant)
+    spend(this.#letters - lettersBefore)
     return value
   }
 
-  *#both(schema: Schema, other: unknown, depth: number, variant: number): Steps<Json> {
-    return yield* this.make(isObject(other) ? yield* join(schema, other) : schema, depth + 1, variant)
+  #both(schema: Schema, other: unknown, depth: number, variant: number): Json {
+    return this.make(isObject(other) ? join(schema, other) : schema, depth + 1, variant)
   }
 
-  *#plain(schema: Schema, depth: number, variant: number): Steps<Json> {
+  #plain(schema: Schema, depth: number, variant: number): Json {
     if (isJson(schema['const'])) return this.#given(schema['const'])
     const choices = listIn(schema, 'enum')
-    if (choices.length > 0) return yield* this.#choose(choices, variant)
+    if (choices.length > 0) return this.#choose(choices, variant)
     const type = typeOf(schema)
     if (variant === 0 && isJson(schema['default']) && isOfType(schema['default'], type)) {
       return this.#given(schema['default'])
     }
     switch (type) {
       case 'object':
-        return yield* this.#object(schema, depth, variant)
+        return this.#object(schema, depth, variant)
       case 'array':
-        return yield* this.#array(schema, depth, variant)
+        return this.#array(schema, depth, variant)
       case 'number':
       case 'integer':
         return numberFor(schema, type === 'integer', variant)
@@ -118,15 +118,13 @@ class ValueMaker {
       case 'null':
         return null
       default:
-        return this.#made(
-          (yield* formattedText(schema, variant)) ?? fillText(schema, variantOf(this.#texts.next(), variant)),
-        )
+        return this.#made(formattedText(schema, variant) ?? fillText(schema, variantOf(this.#texts.next(), variant)))
     }
   }
 
-  *#choose(choices: readonly unknown[], variant: number): Steps<Json> {
+  #choose(choices: readonly unknown[], variant: number): Json {
     if (variant === 0 && !this.#mentioned.has(choices)) {
-      this.#mentioned.set(choices, yield* this.#mentionedOf(choices))
+      this.#mentioned.set(choices, this.#mentionedOf(choices))
     }
     const mentioned = variant === 0 ? this.#mentioned.get(choices) : undefined
     const chosen = mentioned ?? choices[variant % choices.length]
@@ -134,10 +132,10 @@ class ValueMaker {
   }
 
   /** The first choice that the question names. */
-  *#mentionedOf(choices: readonly unknown[]): Steps<unknown> {
+  #mentionedOf(choices: readonly unknown[]): unknown {
     for (const choice of choices) {
       if (typeof choice !== 'string' || choice === '') continue
-      yield unitsOfPart + unitsOfLetter * Math.min(choice.length, maxMentionLength)
+      spend(unitsOfPart + unitsOfLetter * Math.min(choice.length, maxMentionLength))
       if (choice.length <= maxMentionLength && this.#texts.mentions(choice)) return choice
     }
     return undefined
@@ -160,11 +158,11 @@ class ValueMaker {
     if (this.#letters > maxLetters) throw new SchemaTooLargeError('its smallest value is too large')
   }
 
-  *#object(schema: Schema, depth: number, variant: number): Steps<Json> {
+  #object(schema: Schema, depth: number, variant: number): Json {
     const properties = objectIn(schema, 'properties')
     const names = namesOf(schema, properties, variant)
     const minCount = numberIn(schema, 'minProperties') ?? 0
-    yield unitsOfMember * (names.size + membersOf(properties))
+    spend(unitsOfMember * (names.size + membersOf(properties)))
     for (let index = 1; names.size < minCount; index += 1) {
       if (index > maxLetters) throw new SchemaTooLargeError('it asks for too many properties')
       names.add(`property${index}`)
@@ -173,12 +171,12 @@ class ValueMaker {
     for (const name of names) {
       this.#made(name)
       const own = Object.hasOwn(properties, name) ? properties[name] : schema['additionalProperties']
-      fields.push([name, yield* this.make(own, depth + 1, variant)])
+      fields.push([name, this.make(own, depth + 1, variant)])
     }
     return Object.fromEntries(fields)
   }
 
-  *#array(schema: Schema, depth: number, variant: number): Steps<Json> {
+  #array(schema: Schema, depth: number, variant: number): Json {
     // Before draft 2020-12, `items` had the items of a tuple, and `additionalItems` described further items.
     const isOldTuple = Array.isArray(schema['items'])
     const first = listIn(schema, isOldTuple ? 'items' : 'prefixItems')
@@ -187,7 +185,7 @@ class ValueMaker {
     while (values.length < (numberIn(schema, 'minItems') ?? 0)) {
       const index = values.length
       const item = index < first.length ? first[index] : schema[isOldTuple ? 'additionalItems' : 'items']
-      values.push(yield* this.make(item, depth + 1, isUnique ? index + variant : variant))
+      values.push(this.make(item, depth + 1, isUnique ? index + variant : variant))
     }
     return values
   }

@@ -1,5 +1,5 @@
 import { maxJsonNameLength } from '../../json.ts'
-import type { Steps } from '../../work.ts'
+import { spend } from '../../work/fuel.ts'
 
 /** A JSON value. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json }
@@ -87,12 +87,12 @@ export function asNames(required: unknown): readonly string[] {
  * is no such part.
  * @throws SchemaTooLargeError for too long a reference
  */
-export function* resolve(document: unknown, reference: string): Steps<unknown> {
-  yield reference.length
+export function resolve(document: unknown, reference: string): unknown {
+  spend(reference.length)
   if (!reference.startsWith('#')) return undefined
   if (reference.length > maxReferenceLength) throw new SchemaTooLargeError('a reference in it is too long')
   const [anchor = '', ...steps] = reference.slice(1).split('/')
-  if (anchor !== '') return steps.length === 0 ? yield* anchored(document, anchor) : undefined
+  if (anchor !== '') return steps.length === 0 ? anchored(document, anchor) : undefined
   return steps
     .map((step) => decodeStep(step).replaceAll('~1', '/').replaceAll('~0', '~'))
     .reduce<unknown>((part, step) => {
@@ -101,10 +101,10 @@ export function* resolve(document: unknown, reference: string): Steps<unknown> {
     }, document)
 }
 
-function* anchored(document: unknown, anchor: string): Steps<unknown> {
+function anchored(document: unknown, anchor: string): unknown {
   if (!isObject(document)) return undefined
   const definitions = ['$defs', 'definitions'].flatMap((keyword) => Object.values(objectIn(document, keyword)))
-  yield unitsOfProperty * definitions.length
+  spend(unitsOfProperty * definitions.length)
   return definitions.find((definition) => isObject(definition) && definition['$anchor'] === anchor)
 }
 
@@ -117,30 +117,30 @@ function decodeStep(step: string): string {
 }
 
 /** Joins two schemas into one schema that requires both. Keywords that cannot be joined are not joined. */
-export function* join(one: Schema, other: Schema): Steps<Schema> {
-  yield unitsOfMember * (membersOf(one) + membersOf(other))
+export function join(one: Schema, other: Schema): Schema {
+  spend(unitsOfMember * (membersOf(one) + membersOf(other)))
   const changes: [keyword: string, value: unknown][] = []
   for (const [keyword, value] of Object.entries(other)) {
-    changes.push([keyword, Object.hasOwn(one, keyword) ? yield* joinKeyword(keyword, one[keyword], value) : value])
+    changes.push([keyword, Object.hasOwn(one, keyword) ? joinKeyword(keyword, one[keyword], value) : value])
   }
   return { ...one, ...Object.fromEntries(changes) }
 }
 
-function* joinKeyword(keyword: string, one: unknown, other: unknown): Steps<unknown> {
+function joinKeyword(keyword: string, one: unknown, other: unknown): unknown {
   const number = typeof one === 'number' && typeof other === 'number' ? joinNumbers(keyword, one, other) : undefined
   if (number !== undefined) return number
-  yield unitsOfMember * (membersOf(one) + membersOf(other))
+  spend(unitsOfMember * (membersOf(one) + membersOf(other)))
   switch (keyword) {
     case 'required':
-      return yield* joinNames([...asNames(one), ...asNames(other)])
+      return joinNames([...asNames(one), ...asNames(other)])
     case 'allOf':
       return [...asList(one), ...asList(other)]
     case 'enum':
-      return yield* joinEnums(asList(one), asList(other))
+      return joinEnums(asList(one), asList(other))
     case 'type':
       return joinTypes(asTypes(one), new Set(asTypes(other)))
     case 'properties':
-      return isObject(one) && isObject(other) ? yield* joinProperties(one, other) : other
+      return isObject(one) && isObject(other) ? joinProperties(one, other) : other
     case 'items':
     case 'additionalProperties':
       return { allOf: [one, other] }
@@ -172,16 +172,16 @@ function commonMultiple(one: number, other: number): number {
 }
 
 /** The different names among these. */
-function* joinNames(names: readonly string[]): Steps<readonly string[]> {
-  yield names.reduce((units, { length }) => units + (length >> 6), 0)
+function joinNames(names: readonly string[]): readonly string[] {
+  spend(names.reduce((units, { length }) => units + (length >> 6), 0))
   return [...new Set(names)]
 }
 
-function* joinEnums(one: readonly unknown[], other: readonly unknown[]): Steps<readonly unknown[]> {
+function joinEnums(one: readonly unknown[], other: readonly unknown[]): readonly unknown[] {
   const wanted = new Set<string>()
-  for (const value of other) wanted.add(yield* writtenOf(value))
+  for (const value of other) wanted.add(writtenOf(value))
   const joined: unknown[] = []
-  for (const value of one) if (wanted.has(yield* writtenOf(value))) joined.push(value)
+  for (const value of one) if (wanted.has(writtenOf(value))) joined.push(value)
   return joined
 }
 
@@ -193,8 +193,8 @@ function joinTypes(one: readonly unknown[], wanted: ReadonlySet<unknown>): reado
   })
 }
 
-function* joinProperties(one: Schema, other: Schema): Steps<Schema> {
-  yield unitsOfProperty * (membersOf(one) + membersOf(other))
+function joinProperties(one: Schema, other: Schema): Schema {
+  spend(unitsOfProperty * (membersOf(one) + membersOf(other)))
   const joined = new Map(Object.entries(one))
   for (const [name, value] of Object.entries(other)) {
     joined.set(name, joined.has(name) ? { allOf: [joined.get(name), value] } : value)
@@ -202,10 +202,10 @@ function* joinProperties(one: Schema, other: Schema): Steps<Schema> {
   return Object.fromEntries(joined)
 }
 
-function* writtenOf(value: unknown): Steps<string> {
+function writtenOf(value: unknown): string {
   checkLetters(value)
   const written = JSON.stringify(value)
-  yield unitsOfMember + written.length
+  spend(unitsOfMember + written.length)
   return written
 }
 

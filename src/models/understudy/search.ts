@@ -1,5 +1,5 @@
 import MiniSearch from 'minisearch'
-import type { Steps } from '../../work.ts'
+import { spend } from '../../work/fuel.ts'
 import type { Passage } from './card-passages.ts'
 import { conceptsOf } from './thesaurus.ts'
 import { isWeak, termsOf, type Word, wordsOf } from './words.ts'
@@ -12,7 +12,7 @@ export interface Hit {
 }
 
 /** Finds the passages that match a question, best first. */
-export type Search = (question: string) => Steps<readonly Hit[]>
+export type Search = (question: string) => readonly Hit[]
 
 /**
  * The weights of matches, by the field and the kind of word. They were found by experiment, and small changes have little effect.
@@ -34,7 +34,7 @@ const unitsOfLetter = 30
 const unitsOfHit = 100
 
 /** Makes the search index of a character's passages. Each word of a question counts once in a passage, by its best match. */
-export function* createSearch(passages: readonly Passage[]): Steps<Search> {
+export function createSearch(passages: readonly Passage[]): Search {
   const vocabulary = new Set<string>()
   const index = new MiniSearch<Passage>({
     fields: Object.keys(boosts),
@@ -50,7 +50,7 @@ export function* createSearch(passages: readonly Passage[]): Steps<Search> {
   })
   for (const passage of passages) {
     index.add(passage)
-    yield unitsOfPassage + (passage.cue.length + passage.hint.length + passage.answer.length) * unitsOfLetter
+    spend(unitsOfPassage + (passage.cue.length + passage.hint.length + passage.answer.length) * unitsOfLetter)
   }
 
   const rarity = (count: number) => Math.log(1 + (passages.length - count + 0.5) / (count + 0.5))
@@ -100,17 +100,17 @@ export function* createSearch(passages: readonly Passage[]): Steps<Search> {
       .sort((one, other) => other.score - one.score || one.passage.id - other.passage.id)
 
   const unitsOfTerm = unitsOfPassage + vocabulary.size + passages.length * unitsOfHit
-  return function* search(question) {
+  return function search(question) {
     const found: HitScores = new Map()
     let total = 0
     const words = wordsOf(question)
     for (const term of [...new Set(words.flatMap(termsOf))].slice(-maxTerms)) {
       total += addTerm(term, found)
-      yield unitsOfTerm
+      spend(unitsOfTerm)
     }
     for (const pair of new Set(neighbours(words).slice(-maxTerms))) {
       for (const [id, score] of exactScoresOf(pair)) add(found, id, weights.neighbours * score, 0)
-      yield unitsOfTerm
+      spend(unitsOfTerm)
     }
     return ranked(found, total)
   }

@@ -1,14 +1,36 @@
 import { hashOf } from '../../characters/macros/seeded-random.ts'
 import { ApiError, invalidField } from '../../errors.ts'
-import { type CompletionRequest, type Message, textOf } from '../../openai/completion-request.ts'
-import type { FunctionCall, FunctionTool } from '../../openai/tool-fields.ts'
-import { functionsOf } from '../../openai/tools.ts'
+import { readJson } from '../../json.ts'
+import { type Message, textOf } from '../../openai/completion-request.ts'
+import type { FunctionCall } from '../../openai/tool-fields.ts'
+import type { Functions } from '../../openai/tools.ts'
 import { beginningOf } from '../../text.ts'
-import type { Steps } from '../../work.ts'
+import { spend } from '../../work/fuel.ts'
 import { isToolResult } from './conversation.ts'
-import { type Json, SchemaTooLargeError } from './schema.ts'
+import { isObject, type Json, type Schema, SchemaTooLargeError } from './schema.ts'
 import { type TextSource, valueFor } from './schema-value.ts'
 import { fold, shortened, termsOf, wordsOf } from './words.ts'
+
+/** A function that may be called. */
+export interface CallableTool {
+  readonly name: string
+  readonly description?: string | null | undefined
+  /** The schema of the arguments. */
+  readonly schema?: SchemaText | undefined
+}
+
+/** A schema of a request as plain data: its numbers stay as they were written. */
+export interface SchemaText {
+  readonly json: string
+  /** The field with the schema. */
+  readonly param: string
+}
+
+/** The tools of a request. */
+export interface CallableTools {
+  readonly functions: readonly CallableTool[]
+  readonly choice: Functions['choice']
+}
 
 /**
  * The tool to call: the tool that `tool_choice` names, or for `required` the best match for the question. By default the model
@@ -17,14 +39,15 @@ import { fold, shortened, termsOf, wordsOf } from './words.ts'
  * @throws ApiError 400 if `tool_choice` names a tool that is not a function in "tools", or requires a tool although "tools" has
  * no function
  */
-export function* toolToCall(request: CompletionRequest, question: string): Steps<FunctionTool | undefined> {
-  const { functions, choice = 'auto' } = functionsOf(request)
+export function toolToCall(
+  { functions, choice = 'auto' }: CallableTools,
+  messages: readonly Message[],
+  question: string,
+): CallableTool | undefined {
   if (choice === 'none') return undefined
-  if (choice === 'auto') return yield* namedTool(functions, request.messages)
+  if (choice === 'auto') return namedTool(functions, messages)
   const tool =
-    choice === 'required'
-      ? yield* bestMatch(functions, question)
-      : functions.find((each) => each.function.name === choice.name)
+    choice === 'required' ? bestMatch(functions, question) : functions.find(({ name }) => name === choice.name)
   if (tool) return tool
   const problem =
     choice === 'required'
@@ -36,23 +59,13 @@ export function* toolToCall(request: CompletionRequest, question: string): Steps
 /** The most characters of a wrong name in the error. The name of a tool is not longer. */
 const maxShownLength = 128
 
-/** The field with the schema of a tool's arguments. */
-export function paramOf(tool: FunctionTool, { tools }: CompletionRequest): string {
-  return `tools[${(tools ?? []).indexOf(tool)}].function.parameters`
-}
-
-/** Makes a call of the tool, with arguments that fit the tool's schema. The same request gives the same call. */
-export function* callOf(
-  tool: FunctionTool,
-  request: CompletionRequest,
-  question: string,
-  choice: number,
-): Steps<FunctionCall> {
-  const { name, parameters } = tool.function
-  const fields = parameters
-    ? yield* fittingValue({ type: 'object', ...parameters }, textsOf(question), paramOf(tool, request))
-    : {}
-  const seed = `${request.messages.length}/${request.seed ?? ''}/${choice}/${question}/${name}`
+/**
+ * Makes a call of the tool, with arguments that fit the tool's schema. The same request gives the same call.
+ * @param key the number of messages, the seed and the index of the choice
+ */
+export function callOf({ name, schema }: CallableTool, question: string, key: string): FunctionCall {
+  const fields = schema ? fittingValue(schema, textsOf(question), { type: 'object' }) : {}
+  const seed = `${key}/${question}/${name}`
   return {
     id: `call_${hex(seed)}${hex(`2/${seed}`)}${hex(`3/${seed}`)}`,
     type: 'function',
@@ -62,17 +75,23 @@ export function* callOf(
 
 /**
  * Makes a value that fits a caller's schema.
+ * @param defaults keywords for a schema without them
  * @throws ApiError 400 `too_complex` if even a small value would be too large
  */
-export function* fittingValue(schema: unknown, texts: TextSource, param: string): Steps<Json> {
+export function fittingValue({ json, param }: SchemaText, texts: TextSource, defaults: Schema = {}): Json {
+  spend(json.length)
+  // The reader of the body has bounded the depth.
+  const schema = readJson(json, { depth: Infinity, duplicates: 'last', numbersRead: noFields })
   try {
-    return yield* valueFor(schema, texts)
+    return valueFor(isObject(schema) ? { ...defaults, ...schema } : schema, texts)
   } catch (error) {
     if (!(error instanceof SchemaTooLargeError)) throw error
     const message = `The schema in "${param}" cannot be filled here: ${error.message}. Send a simpler one.`
     throw new ApiError(400, 'too_complex', message, { param, cause: error })
   }
 }
+
+const noFields: ReadonlySet<string> = new Set()
 
 /** The texts for a value: first the texts in `first`, then each name in the question, then the start of the question. */
 export function textsOf(question: string, ...first: readonly string[]): TextSource {
@@ -86,9 +105,9 @@ export function textsOf(question: string, ...first: readonly string[]): TextSour
 }
 
 /** The tool whose name and description share the most words with the question. If several tools are equally good, the first. */
-function* bestMatch(tools: readonly FunctionTool[], question: string): Steps<FunctionTool | undefined> {
+function bestMatch(tools: readonly CallableTool[], question: string): CallableTool | undefined {
   const asked = new Set(wordsOf(question).flatMap(termsOf))
-  const common = ({ function: { name, description } }: FunctionTool) => {
+  const common = ({ name, description }: CallableTool) => {
     const words = `${name.replace(/[_-]|(?<=[a-z])(?=[A-Z])/g, ' ')} ${description?.slice(0, 1000) ?? ''}`
     return new Set(
       wordsOf(words)
@@ -96,11 +115,11 @@ function* bestMatch(tools: readonly FunctionTool[], question: string): Steps<Fun
         .filter((term) => asked.has(term)),
     ).size
   }
-  let best: FunctionTool | undefined
+  let best: CallableTool | undefined
   let most = -1
   for (const tool of tools) {
     const count = common(tool)
-    yield unitsOfTool
+    spend(unitsOfTool)
     if (count <= most) continue
     best = tool
     most = count
@@ -112,16 +131,16 @@ function* bestMatch(tools: readonly FunctionTool[], question: string): Steps<Fun
  * The tool whose whole name is in the user's last message. If there are several, the tool with the longest name. After a tool's
  * result no tool is called, because the reply reports the result.
  */
-function* namedTool(tools: readonly FunctionTool[], messages: readonly Message[]): Steps<FunctionTool | undefined> {
+function namedTool(tools: readonly CallableTool[], messages: readonly Message[]): CallableTool | undefined {
   const last = messages.findLastIndex(({ role }) => role === 'user')
   const message = messages[last]
   if (tools.length === 0 || !message || messages.slice(last).some(isToolResult)) return undefined
-  const said = ` ${yield* spaced(textOf(message).slice(-maxSearchedLength))} `
-  let named: FunctionTool | undefined
+  const said = ` ${spaced(textOf(message).slice(-maxSearchedLength))} `
+  let named: CallableTool | undefined
   let longest = ''
   for (const tool of tools) {
-    const name = yield* spaced(tool.function.name)
-    yield said.length / lettersPerUnit
+    const name = spaced(tool.name)
+    spend(1 + (said.length >> 4))
     if (name.length <= longest.length || !said.includes(` ${name} `)) continue
     named = tool
     longest = name
@@ -131,22 +150,21 @@ function* namedTool(tools: readonly FunctionTool[], messages: readonly Message[]
 
 /** Characters at the end of a message that are searched for names of tools. */
 const maxSearchedLength = 100_000
-/** Units of work for each letter that is read, and the number of letters that are searched in one unit. */
+/** Units of work for each letter that is read. */
 const unitsOfSpacing = 6
-const lettersPerUnit = 20
 
-/** Parts of a text for one step each. A part ends after a blank, if there is one, so that no word is split. */
+/** Parts of a text. A part ends after a blank, if there is one, so that no word is split. */
 const parts = /.{1,1000}(?<=\s|$)|.{1,1000}/gsu
 
 /**
  * The words of a text in lower case. If only blanks and underscores separate two words, a blank is written between them,
  * otherwise a bar.
  */
-function* spaced(text: string): Steps<string> {
+function spaced(text: string): string {
   let folded = ''
   for (const part of text.match(parts) ?? []) {
     const letters = fold(part)
-    yield (part.length + letters.length) * unitsOfSpacing
+    spend((part.length + letters.length) * unitsOfSpacing)
     folded += letters
   }
   return folded

@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { unixSeconds } from '../../time.ts'
 import type { Model, ModelRequest } from '../model.ts'
-import type { Identity } from './reply.ts'
+import type { Identity, Reply } from './reply.ts'
+import { inputOf, lengthOf, paramOf } from './reply-input.ts'
 
 /** Parameters that the understudy honours, or that have no effect on its replies. */
 const honoured: ReadonlySet<string> = new Set([
@@ -31,14 +32,16 @@ const ignoredParameters = { has: (name: string) => !honoured.has(name) }
 export function createUnderstudy(): Model {
   return {
     ignoredParameters,
+    readsParts: true,
     async complete(request, signal) {
-      const { reply, completionOf } = await loadAndReply(request, signal)
-      return { completion: completionOf(identityOf(request), reply.choices, reply.usage) }
+      const { completionOf } = await loadReplies()
+      const { choices, usage } = await replyTo(request, signal, false)
+      return { completion: completionOf(identityOf(request), choices, usage) }
     },
     async *stream(request, signal) {
-      const { reply, eventsOf, wordsOfChoices, tokenizer } = await loadAndReply(request, signal)
-      const words = await request.work.run('messages', wordsOfChoices(reply.choices, tokenizer))
-      for (const event of eventsOf(identityOf(request), reply, words)) {
+      const { eventsOf } = await loadReplies()
+      const reply = await replyTo(request, signal, true)
+      for (const event of eventsOf(identityOf(request), reply)) {
         signal.throwIfAborted()
         yield [event]
       }
@@ -46,18 +49,30 @@ export function createUnderstudy(): Model {
   }
 }
 
-async function loadAndReply(request: ModelRequest, signal: AbortSignal) {
+let loading: Promise<typeof import('./reply.ts')> | undefined
+
+/** Loads the modules at the first request, because a service that only relays does not need the tokenizer and the thesaurus. */
+function loadReplies(): Promise<typeof import('./reply.ts')> {
+  loading ??= import('./reply.ts')
+  return loading
+}
+
+/** The most characters of texts and schemas for a reply that is made here. */
+const maxInlineLength = 64 * 1024
+/** The most bytes of a card that is read here. This takes at most 55 ms, once for each card, and 6 ms for an ordinary one. */
+const maxInlineCard = 32 * 1024
+
+async function replyTo(request: ModelRequest, signal: AbortSignal, isSplit: boolean): Promise<Reply> {
+  const { understudyJob } = await loadReplies()
   signal.throwIfAborted()
-  // These modules are loaded at the first request, because a service that only relays does not need the tokenizer and the
-  // thesaurus.
-  const [{ makeReply, completionOf, eventsOf, wordsOfChoices }, { loadTokenizer }] = await Promise.all([
-    import('./reply.ts'),
-    import('../tokenizer.ts'),
-  ])
-  const tokenizer = await loadTokenizer()
-  const reply = await makeReply(request, tokenizer, signal)
+  const { work, persona, onIgnored, body } = request
+  if (body.tools?.some(({ type }) => type !== 'function')) onIgnored?.('tools')
+  const input = inputOf(request, isSplit)
+  const isHeavy = persona.card && (persona.card.isHeavy || persona.card.document.length > maxInlineCard)
+  const isLarge = isHeavy || request.messagesJson || lengthOf(input) > maxInlineLength
+  const reply = await work[isLarge ? 'runInPool' : 'run'](paramOf(input), understudyJob, input)
   signal.throwIfAborted()
-  return { reply, completionOf, eventsOf, wordsOfChoices, tokenizer }
+  return reply
 }
 
 function identityOf({ body }: ModelRequest): Identity {

@@ -36,7 +36,8 @@ export class UpstreamConnections {
   readonly #connectTimeoutMs: number
   readonly #clock: Clock
   readonly #proxy: string | undefined
-  #pool: Promise<Dispatcher> | undefined
+  #opening: Promise<Dispatcher> | undefined
+  #pool: Dispatcher | undefined
 
   /**
    * @param connectTimeoutMs how long connecting may take; the caller's signal aborts at all other deadlines
@@ -66,21 +67,28 @@ export class UpstreamConnections {
     return this.#send({ path, method: 'GET', headers }, signal)
   }
 
-  async #send(
-    request: Dispatcher.DispatchOptions,
-    signal: AbortSignal,
-    onSent?: () => void,
-  ): Promise<UpstreamResponse> {
-    // The pool is opened with the first request. After a failure to open it, the next request tries again.
-    this.#pool ??= openOrigin(this.#origin, this.#proxy, this.#connectTimeoutMs, loadPool).catch((error: unknown) => {
-      this.#pool = undefined
-      throw error
-    })
-    return sendTo(await this.#pool, { origin: this.#origin, ...request }, signal, this.#clock, onSent)
+  #send(request: Dispatcher.DispatchOptions, signal: AbortSignal, onSent?: () => void): Promise<UpstreamResponse> {
+    const send = (pool: Dispatcher) => sendTo(pool, { origin: this.#origin, ...request }, signal, this.#clock, onSent)
+    return this.#pool ? send(this.#pool) : this.#open().then(send)
+  }
+
+  /** Opens the pool with the first request. After a failure to open it, the next request tries again. */
+  #open(): Promise<Dispatcher> {
+    this.#opening ??= openOrigin(this.#origin, this.#proxy, this.#connectTimeoutMs, loadPool).then(
+      (pool) => {
+        this.#pool = pool
+        return pool
+      },
+      (error: unknown) => {
+        this.#opening = undefined
+        throw error
+      },
+    )
+    return this.#opening
   }
 
   /** Waits for requests in flight, then closes the connections. */
   async close(): Promise<void> {
-    await (await this.#pool)?.close()
+    await (await this.#opening)?.close()
   }
 }

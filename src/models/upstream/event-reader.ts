@@ -2,9 +2,8 @@ import { createParser } from 'eventsource-parser'
 import { field } from '../../fields.ts'
 import type { Chunk } from '../../openai/completion.ts'
 import type { ChunkEvent, ModelEvent } from '../model.ts'
-import { checked, isChunk, maxBytesAtOnce } from './answer.ts'
+import { checked, isChunk, jsonOf, maxAnswerBytes } from './answer.ts'
 import { ChoiceRoles } from './choice-roles.ts'
-import { costOf, EventCostCounter, maxUnitsAtOnce } from './cost-counter.ts'
 import { invalidAnswer, tooLarge } from './errors.ts'
 import { errorInside } from './inside-error.ts'
 import { dataPrefix, eventEnd, UnreadPassages } from './unread-passages.ts'
@@ -47,15 +46,15 @@ export class EventReader {
   #rest: Buffer | undefined
   /** Once true, the parser gets every event, and keeps unfinished events. */
   #isParsing: boolean
-  /** Counts the cost of the parser's input, to refuse an event that is too expensive. */
-  readonly #costs = new EventCostCounter()
+  /** The bytes that the parser has got since its last event. */
+  #fedBytes = 0
   /** Adds missing roles. Every event is parsed until a choice has begun, because a role may have to be added. */
   readonly #roles = new ChoiceRoles()
   readonly #secrets: readonly string[]
 
   /** The number of bytes of the unfinished event. */
   get unfinishedBytes(): number {
-    return this.#rest?.length ?? this.#costs.unfinishedBytes
+    return this.#rest?.length ?? this.#fedBytes
   }
 
   /**
@@ -94,7 +93,7 @@ export class EventReader {
   /** Reads the end of the stream. The last event may lack its blank line, and some services send an error as plain JSON. */
   end(): EventGroup {
     const rest = this.#decoder.decode(this.#rest)
-    const failure = this.#roles.hasBegun ? undefined : errorInside(parsed(rest), this.#secrets)
+    const failure = this.#roles.hasBegun ? undefined : errorInside(jsonOf(rest), this.#secrets)
     if (failure) return { events: [], isDone: false, failure }
     this.#parser.feed(`${rest}\n\n`)
     return this.#groupOf(this.#texts, true)
@@ -129,7 +128,7 @@ export class EventReader {
       const end = text.indexOf(eventEnd, at)
       const isOneLine = text.startsWith(dataPrefix, at) && text.indexOf('\n', at) === end
       const group = isOneLine
-        ? this.#readLine(bytes.subarray(at + dataPrefix.length, end))
+        ? this.#groupOf([bytes.toString('utf8', at + dataPrefix.length, end)])
         : this.#parse(bytes.subarray(at, end + eventEnd.length))
       const [event] = group.events
       if (isOneLine && event && event.chunk.usage == null && !event.isMended) {
@@ -148,24 +147,12 @@ export class EventReader {
   }
 
   #parse(bytes: Buffer): ReadEventGroup {
-    let at = 0
-    let failure: unknown
-    try {
-      while (at < bytes.length) at = this.#costs.next(bytes, at).end
-    } catch (thrown) {
-      failure = thrown
-    }
-    this.#parser.feed(this.#decoder.decode(bytes.subarray(0, at), { stream: true }))
+    this.#parser.feed(this.#decoder.decode(bytes, { stream: true }))
     const texts = this.#texts
     this.#texts = []
-    const group = this.#groupOf(texts)
-    return failure === undefined || group.isDone || group.failure ? group : { ...group, failure }
-  }
-
-  /** Parses an event of one line of data. */
-  #readLine(data: Buffer): ReadEventGroup {
-    const isTooCostly = data.length > maxBytesAtOnce && costOf(data) > maxUnitsAtOnce
-    return isTooCostly ? { events: [], isDone: false, failure: tooLarge() } : this.#groupOf([data.toString('utf8')])
+    this.#fedBytes = texts.length > 0 ? 0 : this.#fedBytes + bytes.length
+    if (this.#fedBytes > maxAnswerBytes) return { events: [], isDone: false, failure: tooLarge() }
+    return this.#groupOf(texts)
   }
 
   /** Parses events. @param isEnd whether the stream has ended. Then an event that is not JSON was cut off, and is left out */
@@ -174,7 +161,7 @@ export class EventReader {
     for (const text of texts) {
       if (text.trim() === done) return { events, isDone: true }
       try {
-        const value = parsed(text)
+        const value = jsonOf(text)
         if (isEnd && value === undefined) continue
         const chunk = readChunk(value, this.#secrets)
         const mended = this.#roles.mend(chunk)
@@ -196,14 +183,4 @@ function readChunk(value: unknown, secrets: readonly string[]): Chunk {
     if (isChunk(usageOnly)) return usageOnly
   }
   throw invalidAnswer()
-}
-
-/** The value of a JSON text; undefined for another text. */
-function parsed(text: string): unknown {
-  try {
-    // V8's JSON.parse can misread escaped property names (`src/json.ts`). The names of this protocol are not escaped.
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }

@@ -2,8 +2,9 @@ import { ApiError } from '../../errors.ts'
 import type { ModelEvent, ModelRequest } from '../model.ts'
 import { brokenOff, failureOf } from './errors.ts'
 import { type EventGroup, EventReader } from './event-reader.ts'
+import { HeldAnswer } from './held-answer.ts'
+import { ownTurn, smallPieceBytes } from './own-turn.ts'
 import type { UpstreamAnswer } from './streamless-response.ts'
-import { turnScheduler, unitsOf } from './turn-scheduler.ts'
 
 /** Options for reading a stream. */
 export interface EventStreamOptions {
@@ -32,24 +33,23 @@ export async function* readEvents(
   const response = await answer
   const progress = new ChoiceProgress(choices)
   const reader = new EventReader(readAll, secrets)
-  const held = openHeld?.()
+  using held = new HeldAnswer(openHeld)
   try {
     for await (const bytes of response) {
-      await turnScheduler.take(unitsOf(bytes.length + reader.unfinishedBytes))
+      const turn = ownTurn(bytes.length, smallPieceBytes)
+      if (turn) await turn
       const group = reader.read(bytes)
-      held?.set(2 * reader.unfinishedBytes)
+      held.set(reader.unfinishedBytes)
       progress.add(group)
       // This must be before the yield: after the last events, the reader may never resume this generator.
       if (group.isDone) response.drain()
       if (group.events.length > 0) yield group.events
-      if (group.failure) throw group.failure
+      checkFailure(group)
       if (group.isDone) break
     }
   } catch (error) {
     if (losesNothing(error, progress)) return
     throw failureOf(error, true)
-  } finally {
-    held?.release()
   }
   if (!progress.isDone) yield* lastEvents(reader, progress)
   if (progress.isIncomplete) throw brokenOff()
@@ -65,7 +65,12 @@ function* lastEvents(reader: EventReader, progress: ChoiceProgress): Iterable<re
   const group = reader.end()
   progress.add(group)
   if (group.events.length > 0) yield group.events
-  if (group.failure) throw group.failure
+  checkFailure(group)
+}
+
+/** @throws the failure of a group, after its events were yielded */
+function checkFailure({ failure }: EventGroup): void {
+  if (failure) throw failure
 }
 
 /** Which choices of a stream have begun, and which have their finish reason. */

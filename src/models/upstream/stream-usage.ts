@@ -4,6 +4,8 @@ import type { ReadRefusal } from './errors.ts'
 /** The most models that are remembered. Callers choose the model ids behind a prefix, so the number of ids has no bound. */
 const maxModels = 1000
 
+type StreamOptions = NonNullable<CompletionRequest['stream_options']>
+
 /**
  * Asks streams for a usage chunk at their end (`stream_options.include_usage`), and remembers the models whose service refuses
  * the option.
@@ -17,20 +19,19 @@ export class StreamUsage {
     this.#isAsked = isAsked
   }
 
-  /** The request with the option, or without the option if the model or the whole service is known to refuse it. */
-  withUsage(body: CompletionRequest): CompletionRequest {
-    if (!this.#isAsked || this.#refusing.has(body.model)) return withoutUsage(body)
-    return { ...body, stream_options: { ...body.stream_options, include_usage: true } }
+  /** The options of a stream, with the option or without it if the model or the whole service is known to refuse it. */
+  optionsFor({ model, stream_options: options }: CompletionRequest): StreamOptions | undefined {
+    if (!this.#isAsked || this.#refusing.has(model)) return withoutUsage(options)
+    return { ...options, include_usage: true }
   }
 
   /**
-   * The request without the option, to be sent after a refusal. Undefined if the refusal does not name the option, if the request
-   * did not have the option, or if the caller sent other stream options: then these may have caused the refusal.
+   * Whether to send the request again without options, after a refusal that names the option. Other options of the caller may have
+   * caused the refusal too, so a request with other options is not sent again.
    */
-  retryWithoutUsage(asked: CompletionRequest, { body: said }: ReadRefusal): CompletionRequest | undefined {
-    const again = withoutUsage(asked)
-    const isOnlyOption = asked.stream_options?.include_usage === true && again.stream_options === undefined
-    return isOnlyOption && /stream_options|include_usage/i.test(said) ? again : undefined
+  mayRetry(asked: StreamOptions | undefined, { body: said }: ReadRefusal): boolean {
+    const isOnlyOption = asked?.include_usage === true && withoutUsage(asked) === undefined
+    return isOnlyOption && /stream_options|include_usage/i.test(said)
   }
 
   /** To be called when a request without the option has succeeded. Later requests to the same model do not get the option. */
@@ -40,7 +41,7 @@ export class StreamUsage {
   }
 }
 
-function withoutUsage({ stream_options: options, ...body }: CompletionRequest): CompletionRequest {
+function withoutUsage(options: CompletionRequest['stream_options']): StreamOptions | undefined {
   const { include_usage: _asked, ...others } = options ?? {}
-  return Object.keys(others).length > 0 ? { ...body, stream_options: others } : body
+  return Object.keys(others).length > 0 ? others : undefined
 }

@@ -1,22 +1,18 @@
 import { describe, expect, test } from 'vitest'
 import { readCard } from '../../../src/characters/cards/card.ts'
 import { type CardSummary, describeCard } from '../../../src/characters/cards/description.ts'
+import { memoryOf } from '../../../src/characters/cards/kept-card.ts'
 import { hiddenFields } from '../../../src/characters/cards/summary.ts'
 import { CardError } from '../../../src/characters/documents/card-error.ts'
-import { memoryOf } from '../../../src/characters/library/card-cache.ts'
-import { emptyNotes, type Lorebook, readLorebook } from '../../../src/characters/lore/lorebook.ts'
-import { atOnce } from '../../support/composed.ts'
-import { cardIn, cardOf, cardWithLore, composed, documentOf, firedIn, promptLines } from '../../support/lore-cards.ts'
+import { emptyNotes } from '../../../src/characters/lore/lorebook.ts'
+import { documentOf, keptBook } from '../../support/kept-cards.ts'
+import { cardIn, cardOf, cardWithLore, composed, firedIn, promptLines } from '../../support/lore-cards.ts'
 
 type Document = Readonly<Record<string, unknown>>
 
-function bookIn(document: Document): Lorebook {
-  return atOnce(readLorebook(document))
-}
-
 function describedOf(document: Document): CardSummary {
   const notes = emptyNotes()
-  return atOnce(describeCard(atOnce(readCard(document, notes)), { document, warnings: [] }, notes))
+  return describeCard(readCard(document, notes), { document, warnings: [] }, notes)
 }
 
 describe('the summary of a card', () => {
@@ -256,8 +252,8 @@ describe('15 limits', () => {
     expect(() => cardOf({ character_book: { entries } })).toThrow(/20001 entries\. At most 20000/)
   })
 
-  test('15 a document of 5,000 levels is refused', () => {
-    const deep = JSON.parse(`${'{"a":'.repeat(5000)}1${'}'.repeat(5000)}`)
+  test('15 a document of 500 levels is refused', () => {
+    const deep = JSON.parse(`${'{"a":'.repeat(500)}1${'}'.repeat(500)}`)
     expect(() => cardOf({ extensions: deep })).toThrow(expect.objectContaining({ code: 'card_invalid' }))
   })
 
@@ -352,21 +348,21 @@ describe('6.5 world books', () => {
     ['a bare book', { name: 'World', entries: [{ keys: ['tea'], content: 'TEA' }] }, ['TEA']],
     ['a SillyTavern world file', world, ['ALWAYS', 'TEA']],
   ])('6.5 %s is read', (_what, document, fired) => {
-    const result = composed(cardOf({}), 'tea in a cup', { worldBooks: [bookIn(document)] })
+    const result = composed(cardOf({}), 'tea in a cup', { worldBooks: [keptBook(document)] })
     expect(firedIn(result)).toEqual(fired)
   })
 
   test('6.5 positions of a world file apply', () => {
-    const result = composed(cardOf({ description: 'D' }), 'tea, cup', { worldBooks: [bookIn(world)] })
+    const result = composed(cardOf({ description: 'D' }), 'tea, cup', { worldBooks: [keptBook(world)] })
     expect(promptLines(result)).toEqual(['system: MAIN\n\nTEA\n\nD', 'user: tea, cup', 'user: ALWAYS'])
   })
 
   test('6.5 a document without entries is not a lorebook', () => {
-    expect(() => bookIn({ name: 'x' })).toThrow(expect.objectContaining({ code: 'card_invalid' }))
+    expect(() => keptBook({ name: 'x' })).toThrow(expect.objectContaining({ code: 'card_invalid' }))
   })
 
   test("2.2 the character's book comes before world books, which also apply to a name without a card", () => {
-    const book = bookIn({ name: 'World', entries: [{ constant: true, content: 'WORLD' }] })
+    const book = keptBook({ name: 'World', entries: [{ constant: true, content: 'WORLD' }] })
     expect(firedIn(composed(cardWithLore([{ constant: true }]), 'Hi', { worldBooks: [book] }))).toEqual([
       'LORE0',
       'WORLD',

@@ -1,14 +1,13 @@
 import { expect, test } from 'vitest'
 import { describeCard } from '../../../src/characters/cards/description.ts'
-import { cardSteps } from '../../../src/characters/library/card-bytes.ts'
+import { readCardBytes } from '../../../src/characters/library/card-bytes.ts'
 import { readLorebook } from '../../../src/characters/lore/lorebook.ts'
-import { workAtOnce } from '../../../src/work.ts'
 import { cardOfV1, cardOfV2, jsonBytes, refusal } from '../../support/cards.ts'
 import { zip } from '../../support/containers.ts'
 
 function summaryOf(document: object) {
-  const { card, source, notes } = workAtOnce().run('card', cardSteps(jsonBytes(document)))
-  return workAtOnce().run('card', describeCard(card, source, notes))
+  const { card, source, notes } = readCardBytes(jsonBytes(document))
+  return describeCard(card, source, notes)
 }
 
 const withData = (fields: object) => ({ ...cardOfV2, data: { ...cardOfV2.data, ...fields } })
@@ -127,7 +126,7 @@ test.each<[string, object, string]>([
   'a lorebook of %s is refused, as a card and as a lorebook, with the name of its format',
   (_program, document, what) => {
     expect(refusal(jsonBytes(document))).toMatchObject({ code: 'card_invalid', message: expect.stringContaining(what) })
-    expect(() => workAtOnce().run('card', readLorebook({ ...document }))).toThrow(what)
+    expect(() => readLorebook({ ...document })).toThrow(what)
   },
 )
 

@@ -6,7 +6,6 @@ import { pictureOf } from '../../../src/characters/cards/png.ts'
 import { readCardSource } from '../../../src/characters/cards/source.ts'
 import { strippedPng } from '../../../src/pictures/png.ts'
 import { cardOfV2, cardOfV3, outcome, refusal } from '../../support/cards.ts'
-import { atOnce } from '../../support/composed.ts'
 import { base64, cardChunk, chunksIn, png, pngChunk } from '../../support/containers.ts'
 
 const v3 = cardChunk('ccv3', cardOfV3)
@@ -173,14 +172,14 @@ describe('15 a large picture', () => {
   test('15 is checked without a copy', () => {
     const source = readCardSource(png(pngChunk('IDAT', Buffer.alloc(20_000_000)), pngChunk('tEXt', 'a\0b'), v3))
     const before = process.memoryUsage().arrayBuffers
-    expect(atOnce(avatarProblem(source))).toEqual({ has: true, warning: null })
+    expect(avatarProblem(source)).toEqual({ has: true, warning: null })
     expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(1_000_000)
   })
 
   test('15 chunks that follow one another are one piece of the picture, and a wrong checksum is replaced', () => {
     const many = Buffer.concat(Array<Buffer>(6000).fill(pngChunk('IDAT')))
     const picture = png(many, pngChunk('tEXt', 'a'), many, pngChunk('IDAT', 'b', { checksum: 1 }), many, v3)
-    const pieces = atOnce(pictureOf(picture))
+    const pieces = pictureOf(picture)
     expect(pieces.length).toBeLessThan(12)
     const sound = png(many, pngChunk('tEXt', 'a'), many, pngChunk('IDAT', 'b'), many)
     expect(Buffer.concat([...pieces]).equals(sound)).toBe(true)

@@ -6,15 +6,15 @@ import { basename, join } from 'node:path'
 import { deflateSync } from 'node:zlib'
 import fc from 'fast-check'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { cardOf } from '../../../src/characters/cards/kept-card.ts'
 import { CardError } from '../../../src/characters/documents/card-error.ts'
 import { type Character, type CharacterStore, compareNames } from '../../../src/characters/library/character.ts'
 import { CharacterLibrary, type LibraryOptions } from '../../../src/characters/library/library.ts'
 import { starterFolder } from '../../../src/characters/library/public-cards.ts'
 import { WatchedFolder } from '../../../src/characters/library/watched-folder.ts'
+import { bookOf } from '../../../src/characters/lore/kept-book.ts'
 import { overloaded } from '../../../src/errors.ts'
 import type { Stores } from '../../../src/stores/stores.ts'
-import { turnOfLoop } from '../../../src/turn.ts'
-import { readRows, Scheduler, type Work, workAtOnce } from '../../../src/work.ts'
 import { cardChunk, png, pngChunk, zip } from '../../support/containers.ts'
 import { temporaryFolder } from '../../support/service.ts'
 import { storesForThisTest } from '../../support/test-database.ts'
@@ -42,29 +42,22 @@ async function libraryOver(options: Partial<LibraryOptions>): Promise<CharacterL
   return library
 }
 
-test('a list is read in turns of the event loop, and names are in the order of their UTF-8 bytes', async () => {
+test('a list is read in pages, between which other requests go on', async () => {
   const about = { tags: ['Wanted'] } as const
   const names = Array.from({ length: 1000 }, (_, index) => `Moss ${String(index).padStart(4, '0')}`)
-  const turns: number[] = []
-  let ms = 0
-  const scheduler = new Scheduler(() => ms)
   const stored = (name: string) => ({ name, origin: 'account', digest: 'd', about, created: 1, updated: 1 }) as const
   const { characters } = await storesForThisTest(folder())
+  let pages = 0
+  let turns = 0
   const store: CharacterStore = Object.assign(Object.create(characters), {
-    async list(_account: number, after: string, limit: number, work: Work) {
+    async list(_account: number, after: string, limit: number) {
       expect(limit).toBeLessThanOrEqual(200)
-      const query = () => {
-        ms += 8
-        turns.push(turnOfLoop())
-        return names.filter((name) => name > after).slice(0, limit)
-      }
-      return work.run(
-        'tag',
-        readRows(
-          () => query().map(stored),
-          (row) => row,
-        ),
-      )
+      pages++
+      setImmediate(() => turns++)
+      return names
+        .filter((name) => name > after)
+        .slice(0, limit)
+        .map(stored)
     },
   })
   const library = await libraryOver({ store })
@@ -74,11 +67,14 @@ test('a list is read in turns of the event loop, and names are in the order of t
     [5, 'wanted', 5],
     [1001, 'wanted', 1000],
   ] as const) {
-    turns.length = 0
-    expect(await library.list(1, '', limit, tag, scheduler.workOf({ account: 1 }))).toHaveLength(found)
-    // In a turn, two queries of 8 ms use the 15 ms of all requests.
-    for (const turn of turns) expect(turns.filter((each) => each === turn).length).toBeLessThanOrEqual(2)
+    pages = 0
+    turns = 0
+    expect(await library.list(1, '', limit, tag)).toHaveLength(found)
+    expect(turns).toBeGreaterThanOrEqual(pages - 1)
   }
+})
+
+test('names are in the order of their UTF-8 bytes', () => {
   const text = fc.string({
     unit: fc.constantFrom('a', 'é', '\ud7ff', '\ue000', '\uffff', '\u{10000}', '🌵'),
     maxLength: 4,
@@ -132,7 +128,7 @@ async function accounts(): Promise<{
 }
 
 function from(character: Character | undefined): readonly [string, string, string] | undefined {
-  return character && [character.name, character.origin, character.card.description]
+  return character && [character.name, character.origin, cardOf(character.card).description]
 }
 
 describe('a name', () => {
@@ -298,7 +294,10 @@ describe('a watched folder', () => {
     }
     const library = await libraryOver({ folders: [characters], lorebooks: [lorebooks], logger, now })
     library.watch()
-    const description = async (name: string) => (await library.resolve(null, name))?.card.description
+    const description = async (name: string) => {
+      const found = await library.resolve(null, name)
+      return found && cardOf(found.card).description
+    }
     /** Waits for reports of changes until a condition is true. */
     const once = async (holds: () => unknown) => {
       for (let next = events.once(news, 'news'); !(await holds()); next = events.once(news, 'news')) await next
@@ -371,10 +370,10 @@ describe('a watched folder', () => {
     const old = await library.resolve(null, 'Moss')
     if (!old) throw new Error('no Moss')
     writeFileSync(join(path, 'moss.json'), named('Moss', 'new, and longer'))
-    expect(await library.source(null, old, workAtOnce())).toBeUndefined()
+    expect(await library.source(null, old)).toBeUndefined()
     await library.rescan()
     expect(
-      String(await library.source(null, { ...old, digest: digestOf(named('Moss', 'new, and longer')) }, workAtOnce())),
+      String(await library.source(null, { ...old, digest: digestOf(named('Moss', 'new, and longer')) })),
     ).toContain('new')
   })
 
@@ -386,7 +385,7 @@ describe('a watched folder', () => {
     writeFileSync(join(lorebooks, 'b.json'), book('second'))
     writeFileSync(join(lorebooks, 'a.json'), book('first'))
     writeFileSync(join(lorebooks, 'c.json'), '{"name": "no book"}')
-    const names = () => library.worldBooks.map(({ name }) => name).join()
+    const names = () => library.worldBooks.map((book) => bookOf(book).name).join()
     await once(() => names() === 'first,second')
     expect(told).toHaveLength(1)
     const [first] = library.worldBooks
@@ -419,22 +418,22 @@ describe('a card in the cache', () => {
     ['PNG', (json: string) => png(pngChunk('zTXt', Buffer.concat([Buffer.from('ccv3\0\0'), deflateSync(json)])))],
     ['CHARX', (json: string) => zip([{ name: 'card.json', content: json }])],
   ])(
-    'has the size of its unpacked JSON: the cache has room for two cards of 7 MB in a %s of less than 100 kB',
+    'has the size of its unpacked JSON: the cache has room for two cards of 14 MB in a %s of less than 100 kB',
     async (packing, pack) => {
       // The random letters keep the archive below the ratio of zip bombs.
-      const description = `Ā${randomBytes(50_000).toString('hex')}${'a'.repeat(7_000_000)}`
+      const description = `Ā${randomBytes(70_000).toString('hex')}${'a'.repeat(14_000_000)}`
       const cards = ['Ash', 'Elm', 'Oak'].map(
         (name) => [`${name}.${packing === 'CHARX' ? 'charx' : 'png'}`, pack(named(name, description))] as const,
       )
       expect(cards.every(([, bytes]) => bytes.length < 100_000)).toBe(true)
       const library = await libraryOver({ folders: [folder(Object.fromEntries(cards))] })
-      const cardOf = async (name: string) => (await library.resolve(null, name))?.card
-      const ash = await cardOf('Ash')
-      const elm = await cardOf('Elm')
-      expect(elm).toBeDefined()
-      expect(await cardOf('Ash')).toBe(ash)
-      await cardOf('Oak')
-      expect(await cardOf('Elm')).not.toBe(elm)
+      const keptOf = async (name: string) => (await library.resolve(null, name))?.card
+      const ash = await keptOf('Ash')
+      const elm = await keptOf('Elm')
+      expect(elm === undefined).toBe(false)
+      expect((await keptOf('Ash')) === ash).toBe(true)
+      await keptOf('Oak')
+      expect((await keptOf('Elm')) === elm).toBe(false)
     },
   )
 
@@ -445,6 +444,6 @@ describe('a card in the cache', () => {
     const library = await libraryOver({ folders: [folder(files)], maxCardBytes: 64 * 1024 ** 2 })
     const ash = (await library.resolve(null, 'Ash'))?.card
     for (const name of ['Elm', 'Oak', 'Yew']) await library.resolve(null, name)
-    expect((await library.resolve(null, 'Ash'))?.card).toBe(ash)
+    expect((await library.resolve(null, 'Ash'))?.card === ash).toBe(true)
   })
 })

@@ -3,8 +3,8 @@ import { readCard } from '../../../src/characters/cards/card.ts'
 import { describeCard } from '../../../src/characters/cards/description.ts'
 import { emptyNotes, readLorebook } from '../../../src/characters/lore/lorebook.ts'
 import type { Message } from '../../../src/openai/completion-request.ts'
-import { atOnce } from '../../support/composed.ts'
-import { assistant, cardOf, cardWithLore, composed, documentOf, firedIn, user } from '../../support/lore-cards.ts'
+import { documentOf, keptBook } from '../../support/kept-cards.ts'
+import { assistant, cardOf, cardWithLore, composed, firedIn, user } from '../../support/lore-cards.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 
@@ -33,7 +33,7 @@ describe('6.6 entries for some characters or replies', () => {
   const world = worldFile([...filters.map((characterFilter) => ({ characterFilter })), { characterFilter: null }])
   const card = cardOf({ nickname: 'Mo', tags: ['plant', 'green'] })
   const firedOf = (name: string | null, messages: readonly Message[] = [user('Hi')], book = world) =>
-    firedIn(composed(name === 'Mossy' ? null : card, messages, { name, worldBooks: [atOnce(readLorebook(book))] }))
+    firedIn(composed(name === 'Mossy' ? null : card, messages, { name, worldBooks: [keptBook(book)] }))
 
   test('6.6 characterFilter is compared with the names and tags of the card, and with the name in the library', () => {
     expect(firedOf('Moss-File')).toEqual(['0', '1', '4', '5', '9', '10', '11', '12', '13'])
@@ -72,7 +72,7 @@ describe('6.6 entries for some characters or replies', () => {
 
   test('6.6 readLorebook notes the ignored fields of a world file', () => {
     const notes = emptyNotes()
-    atOnce(readLorebook(worldFile([unheard, { vectorized: false, triggers: ['normal', 'continue'] }]), notes))
+    readLorebook(worldFile([unheard, { vectorized: false, triggers: ['normal', 'continue'] }]), notes)
     expect([...notes.ignored].sort()).toEqual(told.toSorted())
   })
 
@@ -82,7 +82,7 @@ describe('6.6 entries for some characters or replies', () => {
       character_book: { entries: [{ keys: ['a'], content: 'B', extensions, character_filter: characterFilter }] },
     })
     const notes = emptyNotes()
-    const summary = atOnce(describeCard(atOnce(readCard(document, notes)), { document, warnings: [] }, notes))
+    const summary = describeCard(readCard(document, notes), { document, warnings: [] }, notes)
     expect(summary.ignored.toSorted()).toEqual(told.toSorted())
   })
 })

@@ -1,8 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { Card } from '../../../src/characters/cards/card.ts'
-import { type Lorebook, readLorebook } from '../../../src/characters/lore/lorebook.ts'
-import { readRequestBooks } from '../../../src/characters/lore/request-books.ts'
-import { atOnce } from '../../support/composed.ts'
+import { keptBook } from '../../support/kept-cards.ts'
 import { assistant, cardOf, cardWithLore, composed, firedIn, user } from '../../support/lore-cards.ts'
 
 type Fields = Readonly<Record<string, unknown>>
@@ -12,13 +10,13 @@ const entry = (key: string, content: string, more: Fields = {}): Fields => ({
   ...more,
 })
 
-function bookOf(entries: readonly Fields[], more: Fields = {}): Lorebook {
-  return atOnce(readLorebook({ spec: 'lorebook_v3', data: { entries, extensions: {}, ...more } }))
+function bookOf(entries: readonly Fields[], more: Fields = {}): Fields {
+  return { spec: 'lorebook_v3', data: { entries, extensions: {}, ...more } }
 }
 
 /** The contents of the entries of a card's book and of a world book that fire at a message of the user. */
-function fired(own: Fields, world: Lorebook, said: string, more: Parameters<typeof composed>[2] = {}) {
-  return firedIn(composed(cardOf({ character_book: own }), said, { ...more, worldBooks: [world] }))
+function fired(own: Fields, world: Fields, said: string, more: Parameters<typeof composed>[2] = {}) {
+  return firedIn(composed(cardOf({ character_book: own }), said, { ...more, worldBooks: [keptBook(world)] }))
 }
 
 describe('6.3 books of one prompt are scanned together', () => {
@@ -40,7 +38,7 @@ describe('6.3 books of one prompt are scanned together', () => {
 
   test('6.3 each book has its own scan depth', () => {
     const card = cardWithLore([{ keys: ['tea'], content: 'OWN' }], { scan_depth: 1 })
-    const worldBooks = [bookOf([entry('tea', 'WORLD')], { scan_depth: 9 })]
+    const worldBooks = [keptBook(bookOf([entry('tea', 'WORLD')], { scan_depth: 9 }))]
     expect(firedIn(composed(card, [user('tea'), assistant('Hm'), user('So')], { worldBooks }))).toEqual(['WORLD'])
   })
 
@@ -80,10 +78,10 @@ describe('6.3 books of one prompt are scanned together', () => {
     const other = entry('milk', '@@scan_depth 1\nOTHER', { extensions: { group: 'g', group_override: true } })
     const card: Card = cardOf({ character_book: { entries: [sticky] } })
     const turns = [user('tea'), assistant('Hm'), user('milk')]
-    expect(firedIn(composed(card, turns, { worldBooks: [bookOf([other])] }))).toEqual(['STICKY'])
+    expect(firedIn(composed(card, turns, { worldBooks: [keptBook(bookOf([other]))] }))).toEqual(['STICKY'])
     // Here the sticky entry lost to an entry of another book at the first turn, so it is not activated at the later turn.
     const against = entry('tea', 'AGAINST', { extensions: { group: 'g', group_override: true } })
-    expect(firedIn(composed(card, turns, { worldBooks: [bookOf([against], { scan_depth: 1 })] }))).toEqual([])
+    expect(firedIn(composed(card, turns, { worldBooks: [keptBook(bookOf([against], { scan_depth: 1 }))] }))).toEqual([])
   })
 })
 
@@ -91,9 +89,12 @@ describe('15 the books of a request', () => {
   test('15 keep the timers of an entry with @@disable_ui_prompt', () => {
     const sticky = (content: string) => entry('tea', `@@scan_depth 1\n${content}`, { extensions: { sticky: 9 } })
     const document = { entries: [sticky('ON'), sticky('@@disable_ui_prompt system_prompt\nON TOO')] }
-    const { books } = atOnce(readRequestBooks([document], true))
+    const lorebooks = [document]
     const turns = [user('tea'), assistant('Hm'), user('milk')]
-    expect(firedIn(composed(cardWithLore([]), turns, { texts: { books, seesCard: true } }))).toEqual(['ON', 'ON TOO'])
+    expect(firedIn(composed(cardWithLore([]), turns, { texts: { lorebooks, seesCard: true } }))).toEqual([
+      'ON',
+      'ON TOO',
+    ])
   })
 
   const card = cardWithLore([{ keys: ['tea'], content: 'The secret door.', extensions: { group: 'g' } }])
@@ -101,7 +102,7 @@ describe('15 the books of a request', () => {
     entry('secret', 'FOUND'),
     entry('tea', 'PUSHED', { extensions: { group: 'g', group_override: true } }),
   ])
-  const firedFor = (seesCard: boolean) => firedIn(composed(card, 'tea', { texts: { books: [own], seesCard } }))
+  const firedFor = (seesCard: boolean) => firedIn(composed(card, 'tea', { texts: { lorebooks: [own], seesCard } }))
 
   test('15 neither reveal nor displace the lore of a card that the caller may not read', () => {
     expect(firedFor(false)).toEqual(['The secret door.', 'PUSHED'])
@@ -110,7 +111,7 @@ describe('15 the books of a request', () => {
 
   test('15 fire by the lore of a card that the caller may read', () => {
     const plain = cardWithLore([{ keys: ['tea'], content: 'The secret door.' }])
-    const of = (seesCard: boolean) => firedIn(composed(plain, 'tea', { texts: { books: [own], seesCard } }))
+    const of = (seesCard: boolean) => firedIn(composed(plain, 'tea', { texts: { lorebooks: [own], seesCard } }))
     expect(of(false)).toEqual(['The secret door.', 'PUSHED'])
     expect(of(true)).toEqual(['The secret door.', 'FOUND', 'PUSHED'])
   })

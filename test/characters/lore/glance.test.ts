@@ -25,7 +25,7 @@ function loreOf(card: Card, messages: readonly Message[]): unknown {
     draw = (draw * 7 + 3) % 101
     return draw / 101
   }
-  return composed(card, messages, { random }).lore.map(({ source, ...told }) => ({ ...told, index: source.index }))
+  return composed(card, messages, { random }).lore
 }
 
 it('a scan with glances finds the lore that a search for each key finds', () => {

@@ -4,8 +4,9 @@ import { clockAt } from '../../../src/characters/macros/clock.ts'
 import { roll } from '../../../src/characters/macros/dice.ts'
 import { expandMacros, maxMacros } from '../../../src/characters/macros/macros.ts'
 import type { MacroEnvironment } from '../../../src/characters/macros/values.ts'
-import { atOnce, counted } from '../../support/composed.ts'
+import { spend } from '../../../src/work/fuel.ts'
 import { assistant, cardOf, composed, promptLines, user } from '../../support/lore-cards.ts'
+import { unitsOf } from '../../support/units.ts'
 
 const clock = clockAt(new Date(2026, 10, 3, 16, 5, 9, 70))
 const names: MacroEnvironment = { character: 'Moss', user: 'Ada', seed: 's', random: () => 0.5, clock }
@@ -14,13 +15,13 @@ const names: MacroEnvironment = { character: 'Moss', user: 'Ada', seed: 's', ran
 function read(text: string, more: Partial<MacroEnvironment> = {}): readonly [string, readonly string[]] {
   const unknown: string[] = []
   const onUnknown = (name: string) => void unknown.push(name)
-  return [atOnce(expandMacros(text, { ...names, onUnknown, ...more })), unknown]
+  return [expandMacros(text, { ...names, onUnknown, ...more }), unknown]
 }
 
 describe('12 {{if}}', () => {
   const texts = { description: 'D', personality: '', scenario: '0' }
-  const textOf: MacroEnvironment['textOf'] = function* (field) {
-    yield 1
+  const textOf: MacroEnvironment['textOf'] = (field) => {
+    spend(1)
     return texts[field]
   }
 
@@ -74,8 +75,7 @@ describe('12 {{if}}', () => {
   })
 
   test('15 conditions are found in linear time, for any nesting', () => {
-    const units = (text: string) =>
-      counted(expandMacros(text, names)).units.reduce((sum, each) => sum + Math.max(each, 1), 0)
+    const units = (text: string) => unitsOf(() => expandMacros(text, names))
     const most = Math.floor(maxMacros / 4)
     for (const make of [
       (count: number) => '{{if 1}}'.repeat(count) + '{{/if}}'.repeat(count),

@@ -2,7 +2,6 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { shownGreetings } from '../../../src/characters/prompt/greetings.ts'
 import type { Message } from '../../../src/openai/completion-request.ts'
-import { atOnce } from '../../support/composed.ts'
 import {
   assistant,
   cardOf,
@@ -93,8 +92,9 @@ describe('4.3 greeting', () => {
     test('has the same text in a prompt and in GET /characters/{name}', () => {
       for (const conversationId of seeds) {
         const shown: string[] = []
-        const persona = { name: 'Moss', digest: 'd', card: cardOf(data), userName: 'Ada' }
-        atOnce(shownGreetings(persona, conversationId, (_index, text) => void shown.push(text)))
+        const persona = { name: 'Moss', digest: 'd', userName: 'Ada' }
+        const asked = { conversationId, now: new Date() }
+        shownGreetings(cardOf(data), persona, asked, (_index, text) => void shown.push(text))
         expect(shown).toEqual([0, 1, 2].map((greeting) => opening({ greeting, conversationId, userName: 'Ada' })))
       }
     })
@@ -377,7 +377,7 @@ describe('4.5 context limit', () => {
         message: expect.stringMatching(/\d+ tokens.*60/),
       }),
     )
-    const texts = { persona: words(100), books: [], seesCard: true }
+    const texts = { persona: words(100), seesCard: true }
     expect(() => composed(card, said, { contextWindow: 90, count, overflow: 'drop-oldest', texts })).toThrow(
       /in all\. Send fewer or shorter messages, or a shorter persona or author's note\.$/,
     )

@@ -3,7 +3,16 @@ import type { Card } from '../../../src/characters/cards/card.ts'
 import { builtInSystemPrompt } from '../../../src/characters/prompt/settings.ts'
 import type { Message } from '../../../src/openai/completion-request.ts'
 import { composedAtOnce } from '../../support/composed.ts'
-import { assistant, cardOf, cardWithLore, composed, promptLines, system, user } from '../../support/lore-cards.ts'
+import {
+  assistant,
+  cardOf,
+  cardWithLore,
+  composed,
+  keptOf,
+  promptLines,
+  system,
+  user,
+} from '../../support/lore-cards.ts'
 
 const question: readonly Message[] = [user('Are you {{char}}, <BOT>, or {{original}}?')]
 
@@ -189,7 +198,7 @@ describe('4 the messages before the conversation', () => {
   test.each(scenarios)('$what', ({ before, messages = question, ...scenario }) => {
     const persona = {
       name: scenario.name === undefined ? (scenario.card?.name ?? null) : scenario.name,
-      card: scenario.card ?? null,
+      card: scenario.card ? keptOf(scenario.card) : null,
       userName: scenario.userName ?? 'User',
     }
     const sent = structuredClone(messages)

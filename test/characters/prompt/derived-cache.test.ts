@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { expansionContextOf, textsOf } from '../../../src/characters/prompt/card-texts.ts'
 import { DerivedCache } from '../../../src/characters/prompt/derived-cache.ts'
-import { atOnce } from '../../support/composed.ts'
+import { spend } from '../../../src/work/fuel.ts'
 import { cardWithLore, composed, user } from '../../support/lore-cards.ts'
 import { often } from '../../support/often.ts'
 
@@ -18,13 +18,16 @@ it('a cached value and its unknown macros are equal to newly made ones', () => {
       const cache = new DerivedCache<string>(3, (text) => text.length)
       const card = cardWithLore([])
       for (const [index, { user: userName, key, wasVaried }] of all.entries()) {
-        const persona = { name: 'Moss', card, userName }
+        const persona = { name: 'Moss', userName }
         const texts = textsOf(card, persona, settings)
-        const newContext = () => ({ ...expansionContextOf(persona, {}), varied: wasVaried })
+        const newContext = () => ({
+          ...expansionContextOf(persona, { now: new Date(0) }, Math.random),
+          varied: wasVaried,
+        })
         const context = newContext()
         const ownContext = newContext()
-        const make = function* (into: typeof context) {
-          yield 1
+        const make = (into: typeof context) => {
+          spend(1)
           into.varied ||= kinds[key]?.varies ?? false
           for (const name of kinds[key]?.unknown ?? []) into.unknown.add(name)
           return `${userName} ${key} ${kinds[key]?.varies ? index : ''}`
@@ -34,8 +37,8 @@ it('a cached value and its unknown macros are equal to newly made ones', () => {
           return make(context)
         })
         expected += 1
-        expect([atOnce(derived), context.unknown, context.varied]).toEqual([
-          atOnce(make(ownContext)),
+        expect([derived, context.unknown, context.varied]).toEqual([
+          make(ownContext),
           ownContext.unknown,
           ownContext.varied,
         ])
@@ -103,7 +106,7 @@ it('for each user, the cached texts, dialogues and messages of a card are equal 
           settings: prompts,
           now: new Date(each.hour * 3_600_000),
           ...(greeting === undefined ? {} : { greeting }),
-          ...(persona === undefined ? {} : { texts: { persona, books: [], seesCard: true } }),
+          ...(persona === undefined ? {} : { texts: { persona, seesCard: true } }),
         })
         return { messages, sections, unknownMacros: unknownMacros.toSorted() }
       }

@@ -1,7 +1,9 @@
 import { setImmediate as endOfTurn } from 'node:timers/promises'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import type { Card } from '../../../src/characters/cards/card.ts'
+import { type Card, readCard } from '../../../src/characters/cards/card.ts'
 import { readKey } from '../../../src/characters/lore/keys.ts'
 import { emptyNotes } from '../../../src/characters/lore/lorebook.ts'
 import { seededRandom } from '../../../src/characters/macros/seeded-random.ts'
@@ -13,9 +15,8 @@ import {
 } from '../../../src/characters/prompt/card-texts.ts'
 import { TextMemory, UserCache } from '../../../src/characters/prompt/expanded-text-cache.ts'
 import { examplesOf } from '../../../src/characters/prompt/segments.ts'
-import { thisProcess } from '../../../src/garbage.ts'
 import { TestClock } from '../../support/clock.ts'
-import { atOnce } from '../../support/composed.ts'
+import { documentOf } from '../../support/kept-cards.ts'
 import { cardOf } from '../../support/lore-cards.ts'
 import { often } from '../../support/often.ts'
 
@@ -47,14 +48,20 @@ function cachingTexts(cache: UserCache<CachingTexts>, card: Card, user: string):
   })
 }
 
+/** A context without a conversation id. */
+function plainContext(persona: { readonly name: string }) {
+  return expansionContextOf(persona, { now: new Date(0) }, Math.random)
+}
+
 /** The result of an expansion, and its changes to the context. */
 function expanded(texts: CardTexts, index: number, raw: string, isKey: boolean, conversationId: string) {
   const context = expansionContextOf(
     { name: 'Moss', digest: 'd' },
-    { conversationId, random: seededRandom(conversationId), now: new Date(0) },
+    { conversationId, now: new Date(0) },
+    seededRandom(conversationId),
   )
   const lore = isKey ? readKey(raw, true, emptyNotes().patterns) : undefined
-  const result = lore ? atOnce(texts.expandKey(lore, context)) : atOnce(texts.expand(`${index}`, raw, context))
+  const result = lore ? texts.expandKey(lore, context) : texts.expand(`${index}`, raw, context)
   return { result, unknown: [...context.unknown].sort(), varied: context.varied }
 }
 
@@ -75,7 +82,7 @@ it('cached texts and keys are equal to those that a request expands with an empt
       (description, raws, keys, all) => {
         const card = cardOf({ description })
         for (const { userName, index, isKey, conversationId } of all) {
-          const persona = { name: 'Moss', card, userName }
+          const persona = { name: 'Moss', userName }
           const raw = (isKey ? keys : raws)[index] ?? ''
           const texts = textsOf(card, persona, settings)
           cached += !isKey && texts.isCached(`${index}`) ? 1 : 0
@@ -96,8 +103,8 @@ it('a key whose only macros are names is expanded once for a user', () => {
   const lore = readKey('{{char}} and {{user}}', true, emptyNotes().patterns)
   if (!lore) throw new Error('no key')
   const expand = (userName: string) => {
-    const persona = { name: 'Moss', card, userName }
-    return atOnce(textsOf(card, persona, settings).expandKey(lore, expansionContextOf(persona, {})))
+    const persona = { name: 'Moss', userName }
+    return textsOf(card, persona, settings).expandKey(lore, plainContext(persona))
   }
   expect(expand('Ada')).toBe(expand('Ada'))
   expect([expand('Ada').text, expand('Bea').text]).toEqual(['Moss and Ada', 'Moss and Bea'])
@@ -129,8 +136,8 @@ it('the example dialogues of many users are cached within the budget of their ca
   const lines = 9_000
   const card = cardOf({ mes_example: `<START>\n${'Moss: x\n'.repeat(lines)}` })
   const examplesFor = (userName: string) => {
-    const persona = { name: 'Moss', card, userName }
-    return atOnce(examplesOf(textsOf(card, persona, settings), expansionContextOf(persona, {})))
+    const persona = { name: 'Moss', userName }
+    return examplesOf(textsOf(card, persona, settings), plainContext(persona))
   }
   const first = examplesFor('Ada')
   expect(examplesFor('Ada')).toBe(first)
@@ -143,10 +150,10 @@ it('all cards share one memory: the texts of the least recently used cards are r
   const users = Array.from({ length: 6 }, (_, index) => `${index}`.padEnd(200, 'é'))
   const cards = Array.from({ length: 12 }, () => cardOf({ description: `Ā${'{{user}}'.repeat(2990)}` }))
   const hot = cardOf({ description: '{{user}} waters the moss.' })
-  const textsFor = (card: typeof hot, userName: string) => textsOf(card, { name: 'Moss', card, userName }, settings)
+  const textsFor = (card: typeof hot, userName: string) => textsOf(card, { name: 'Moss', userName }, settings)
   const expand = (card: typeof hot, userName: string) => {
     const texts = textsFor(card, userName)
-    atOnce(texts.expand('description', card.description, expansionContextOf({ name: 'Moss' }, {})))
+    texts.expand('description', card.description, plainContext({ name: 'Moss' }))
     return texts
   }
   const hotTexts = expand(hot, 'Ada')
@@ -165,7 +172,7 @@ it('all cards share one memory: the texts of the least recently used cards are r
 it('the users of many small cards are removed too', () => {
   const cards = Array.from({ length: 300 }, () => cardOf({}))
   const textsFor = (card: (typeof cards)[number], userName: string) => {
-    return textsOf(card, { name: 'Moss', card, userName }, settings)
+    return textsOf(card, { name: 'Moss', userName }, settings)
   }
   const kept = cards.flatMap((card) =>
     Array.from({ length: 99 }, (_, user) => ({ card, user, texts: textsFor(card, `User ${user}`) })),
@@ -202,19 +209,21 @@ it('the texts of a card are removed half a minute after their last use, if the c
 })
 
 it('removed texts, and texts of cards that are no longer used, are garbage', async () => {
+  setFlagsFromString('--expose-gc')
+  const collect: () => void = runInNewContext('gc')
   const cache = new UserCache<CachingTexts>(new TextMemory(10_000))
-  const kept = cardOf({})
-  const refs = [kept, cardOf({})].map((card) => {
+  const kept = readCard(documentOf({}))
+  const refs = [kept, readCard(documentOf({}))].map((card) => {
     const texts = cachingTexts(cache, card, 'Ada')
     texts('a', 1000)
     return new WeakRef(texts)
   })
   await endOfTurn()
-  thisProcess().collect(false)
+  collect()
   expect(refs.map((ref) => ref.deref() === undefined)).toEqual([false, true])
   await endOfTurn()
   cachingTexts(cache, cardOf({}), 'Ada')('a', 8000)
-  thisProcess().collect(false)
+  collect()
   expect(refs[0]?.deref()).toBeUndefined()
   expect(kept.greetings).toBeDefined()
 })

@@ -110,7 +110,7 @@ describe.each<Vendor>(['anthropic', 'google'])('an answer of %s', (vendor) => {
       return held
     }
     await complete(model, { ...asked(), openHeld })
-    expect(Math.max(...seen)).toBe(3 * body.length)
+    expect(Math.max(...seen)).toBe(body.length)
     expect(inFlight.bytes).toBe(0)
     const failure = await failureFrom(complete(model, { ...asked(), openHeld }))
     expect(failure).toMatchObject({ status: 503, code: 'overloaded', headers: { 'retry-after': '1' } })
@@ -130,27 +130,6 @@ test('a stream with too many tool calls breaks off', async () => {
   const { chunks, error } = await stream(model, asked({ stream: true }))
   expect(error).toMatchObject(tooMuch)
   expect(chunks.length).toBeGreaterThan(1000)
-})
-
-test('the pieces of a call’s arguments count as bytes in flight until the answer ends, and if there is no room, the stream breaks off', async () => {
-  const inFlight = new BytesInFlight(megabyte)
-  const begin = eventsOf('anthropic/tool-calls-stream.txt').slice(0, 1)
-  const event = (value: object) => `data: ${JSON.stringify(value)}\n\n`
-  const content_block = { type: 'tool_use', id: 't', name: 'f', input: {} }
-  const piece = event({
-    type: 'content_block_delta',
-    index: 0,
-    delta: { type: 'input_json_delta', partial_json: '1' },
-  })
-  const { model } = await vendorForThisTest('anthropic', [
-    pieces([...begin, event({ type: 'content_block_start', index: 0, content_block }), piece.repeat(20_000)]),
-  ])
-  const openHeld = () => inFlight.open(1)
-  const { chunks, error } = await stream(model, { ...asked({ stream: true }), openHeld })
-  expect(error).toMatchObject({ status: 503, code: 'overloaded' })
-  expect(chunks.length).toBeGreaterThan(4000)
-  expect(chunks.length).toBeLessThan(12_000)
-  expect(inFlight.bytes).toBe(0)
 })
 
 test('an answer that comes after the client left counts no bytes, even if the package ignores the signal', async () => {

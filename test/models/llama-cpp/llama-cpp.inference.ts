@@ -7,7 +7,7 @@ import { loadNodeLlamaCpp } from '../../../src/models/llama-cpp/node-llama-cpp.t
 import type { Model, ModelRequest } from '../../../src/models/model.ts'
 import type { Chunk } from '../../../src/openai/completion.ts'
 import type { CompletionRequest } from '../../../src/openai/completion-request.ts'
-import { workAtOnce } from '../../../src/work.ts'
+import { workAtOnce } from '../../../src/work/work.ts'
 import { chunksIn } from '../../support/chat.ts'
 import { type TinyModel, writeTinyModel } from '../../support/gguf.ts'
 

@@ -13,7 +13,7 @@ import { findWeights } from '../../../src/models/llama-cpp/weights.ts'
 import type { ModelRequest } from '../../../src/models/model.ts'
 import type { CompletionRequest } from '../../../src/openai/completion-request.ts'
 import { noProxies, type Proxies } from '../../../src/proxies.ts'
-import { workAtOnce } from '../../../src/work.ts'
+import { workAtOnce } from '../../../src/work/work.ts'
 import { until } from '../../support/eventually.ts'
 import { forwardProxyForThisTest } from '../../support/forward-proxy.ts'
 

@@ -3,7 +3,7 @@ import { ApiError, clientGone } from '../../../src/errors.ts'
 import type { Model, ModelReply, ModelRequest } from '../../../src/models/model.ts'
 import { Breaker } from '../../../src/models/routing/breaker.ts'
 import { Candidate } from '../../../src/models/routing/candidate.ts'
-import { workAtOnce } from '../../../src/work.ts'
+import { workAtOnce } from '../../../src/work/work.ts'
 import { TestClock } from '../../support/clock.ts'
 
 const pauseMs = 1000

@@ -4,7 +4,7 @@ import { ApiError, overloaded } from '../../../src/errors.ts'
 import type { Model, ModelRequest } from '../../../src/models/model.ts'
 import { Breaker } from '../../../src/models/routing/breaker.ts'
 import { Candidate, type CandidateTraits } from '../../../src/models/routing/candidate.ts'
-import { workAtOnce } from '../../../src/work.ts'
+import { workAtOnce } from '../../../src/work/work.ts'
 
 /** The length of each pause. The clock below ends every pause immediately. */
 const pauses: number[] = []

@@ -3,15 +3,15 @@ import { CardReader } from '../../../src/models/understudy/card-passages.ts'
 import { inFirstPerson, subjectOf } from '../../../src/models/understudy/first-person.ts'
 import { personalSubject } from '../../../src/models/understudy/personal.ts'
 import { personalitySaid } from '../../../src/models/understudy/traits.ts'
-import { atOnce, counted } from '../../support/composed.ts'
 import { cardOf, cardWithLore } from '../../support/lore-cards.ts'
+import { unitsOf } from '../../support/units.ts'
 
 const ida = subjectOf(['Ida'], 'She is old.')
 
 describe('the material of a card', () => {
   test('examples with indented lines, full-width colons and other names for the user', () => {
     const examples = 'User: Tea?\nIda： Ginger.\n\n \t**you**: Cake?\nIda: Plum.\n\u3000PLAYER: Pie?\nIda: Apple.'
-    const { passages } = atOnce(new CardReader(cardOf({ name: 'Ida', mes_example: examples })).material())
+    const { passages } = new CardReader(cardOf({ name: 'Ida', mes_example: examples })).material()
     expect(passages.map(({ cue, answer }) => `${cue} ${answer}`)).toEqual([
       'Tea? Ginger.',
       'Cake? Plum.',
@@ -20,14 +20,14 @@ describe('the material of a card', () => {
   })
 
   test('texts of line separators are read in time', () => {
-    const entries = Array.from({ length: 400 }, (_, index) => ({ content: `a${'\u2028'.repeat(15_990)}${index}` }))
+    const entries = Array.from({ length: 300 }, (_, index) => ({ content: `a${'\u2028'.repeat(15_990)}${index}` }))
     const card = cardWithLore(entries, {}, { name: 'Ida', mes_example: `a${'\u2028'.repeat(99_998)}b` })
-    expect(atOnce(new CardReader(card).material()).blocks).toBe(1)
+    expect(new CardReader(card).material().blocks).toBe(1)
   })
 
   test('a line in brackets is a trait', () => {
     const card = cardOf({ name: 'Ida', description: '[Age: 24) ]\n- ( Likes: rain )\n{Loves: tea}>' })
-    const { passages } = atOnce(new CardReader(card).material())
+    const { passages } = new CardReader(card).material()
     expect(passages.map(({ answer }) => answer)).toEqual(['I am 24 years old.', 'I like rain.', 'I love tea.'])
   })
 
@@ -36,8 +36,8 @@ describe('the material of a card', () => {
     const cost = (line: string) => {
       const lines = Array.from({ length: 9 }, (_, index) => `<START>\n{{char}}: ${index} ${line}`)
       const card = cardOf({ name: 'Ida', mes_example: lines.join('\n') })
-      const { result, units } = counted(new CardReader(card).material())
-      return { ...result, units: units.reduce((sum, each) => sum + each, 0) }
+      const reader = new CardReader(card)
+      return { ...reader.material(), units: unitsOf(() => reader.material()) }
     }
     const many = cost(
       Array.from({ length: 60 }, (_, index) => `*nods ${index} times* `)

@@ -1,22 +1,20 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import type { Card } from '../../../src/characters/cards/card.ts'
-import { readCardBytes } from '../../../src/characters/library/card-bytes.ts'
+import { cardOf, type KeptCard } from '../../../src/characters/cards/kept-card.ts'
 import { shownGreetings } from '../../../src/characters/prompt/greetings.ts'
-import { atOnce, composedAtOnce } from '../../support/composed.ts'
-import { cardOf } from '../../support/lore-cards.ts'
-import { asking, textOf } from '../../support/mallow.ts'
+import { kept, keptCard } from '../../support/kept-cards.ts'
+import { asking, partsOf, textOf } from '../../support/mallow.ts'
 
 const starters = readdirSync('data/characters')
   .filter((file) => file.endsWith('.json'))
-  .map((file) => readCardBytes(readFileSync(`data/characters/${file}`)).card)
+  .map((file) => kept(JSON.parse(readFileSync(`data/characters/${file}`, 'utf8'))))
 
 /** The greetings of a card for a user. */
-function greetingsOf(card: Card, userName: string): readonly string[] {
+function greetingsOf(card: KeptCard, userName: string): readonly string[] {
   const greetings: string[] = []
-  const persona = { name: card.name, digest: '', card, userName }
-  atOnce(shownGreetings(persona, undefined, (_, text) => greetings.push(text)))
+  const persona = { name: cardOf(card).name, digest: '', userName }
+  shownGreetings(cardOf(card), persona, { now: new Date(0) }, (_, text) => greetings.push(text))
   return greetings
 }
 
@@ -31,15 +29,12 @@ function sentencesOf(text: string, userName: string): readonly string[] {
 }
 
 /** The reply to a message, with a greeting that the service inserts, or that the client sent as the first assistant message. */
-function replyTo(said: string, card: Card, userName: string, greeting: number, isSent: boolean, seed?: number) {
+function replyTo(said: string, card: KeptCard, userName: string, greeting: number, isSent: boolean, seed?: number) {
   const sent = { role: 'assistant' as const, content: greetingsOf(card, userName)[greeting] ?? '' }
   const messages = [...(isSent ? [sent] : []), { role: 'user' as const, content: said }]
   const request = asking(messages, seed === undefined ? {} : { seed }, card, userName)
   const { persona } = request
-  return textOf({
-    ...request,
-    composition: composedAtOnce({ persona, messages, settings: { systemPrompt: 'MAIN' }, greeting }),
-  })
+  return textOf({ ...request, composition: partsOf({ persona, messages, greeting }) })
 }
 
 const hellos = [
@@ -56,7 +51,10 @@ const hellos = [
 ]
 
 test('no reply has a sentence of a greeting: over all starters, greetings, ways to send them and hellos', async () => {
-  const chosen = starters.flatMap((card) => card.greetings.map((_, greeting) => [card.name, greeting] as const))
+  const chosen = starters.flatMap((each) => {
+    const card = cardOf(each)
+    return card.greetings.map((_, greeting) => [card.name, greeting] as const)
+  })
   await fc.assert(
     fc.asyncProperty(
       fc.constantFrom(...chosen),
@@ -65,7 +63,7 @@ test('no reply has a sentence of a greeting: over all starters, greetings, ways 
       fc.boolean(),
       fc.option(fc.nat({ max: 40 }), { nil: undefined }),
       async ([name, greeting], hello, userName, isSent, seed) => {
-        const card = starters.find((each) => each.name === name)
+        const card = starters.find((each) => cardOf(each).name === name)
         if (!card) throw new Error(`no card ${name}`)
         const reply = sentencesOf(await replyTo(hello, card, userName, greeting, isSent, seed), userName)
         const known = new Set(greetingsOf(card, userName).flatMap((text) => sentencesOf(text, userName)))
@@ -93,8 +91,8 @@ describe('a sentence that opened the conversation is not said again', () => {
     ['a greeting that was not chosen', { first_mes: 'Ahoy.', alternate_greetings: [`Oh. ${sentence}`] }, []],
     ['the client’s own first message', {}, [{ role: 'assistant' as const, content: `Ahoy!\r\n\r\n${sentence}` }]],
   ])('%s', async (_, fields, opening) => {
-    const card = cardOf({ name: 'Ida', mes_example: examples, ...fields })
-    const told = cardOf({ name: 'Ida', mes_example: examples })
+    const card = keptCard({ name: 'Ida', mes_example: examples, ...fields })
+    const told = keptCard({ name: 'Ida', mes_example: examples })
     const question = { role: 'user' as const, content: 'What burns on the ferry?' }
     expect(await textOf(asking([question], {}, told))).toContain(sentence)
     expect(await textOf(asking([...opening, question], {}, card))).not.toContain(sentence)
@@ -105,6 +103,6 @@ describe('a sentence that opened the conversation is not said again', () => {
       { role: 'assistant' as const, content: sentence },
       { role: 'user' as const, content: 'What did you say?' },
     ]
-    expect(await textOf(asking(said, {}, cardOf({ name: 'Ida' })))).toBe(`I said: ${sentence}`)
+    expect(await textOf(asking(said, {}, keptCard({ name: 'Ida' })))).toBe(`I said: ${sentence}`)
   })
 })

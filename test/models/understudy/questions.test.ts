@@ -1,8 +1,9 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import { cardOf } from '../../../src/characters/cards/kept-card.ts'
 import type { Message } from '../../../src/openai/completion-request.ts'
-import { cardIn } from '../../support/lore-cards.ts'
+import { kept } from '../../support/kept-cards.ts'
 import { asking, mallow, textOf } from '../../support/mallow.ts'
 
 /** Questions that are hard for the understudy, with patterns that the answer must match and must not match. */
@@ -21,7 +22,7 @@ interface Question {
 
 const folders = ['data/characters', 'test/models/understudy/cards']
 const cards = folders.flatMap((folder) =>
-  readdirSync(folder).map((file) => cardIn(JSON.parse(readFileSync(join(folder, file), 'utf8')))),
+  readdirSync(folder).map((file) => kept(JSON.parse(readFileSync(join(folder, file), 'utf8')))),
 )
 
 test('there are sixty or more hard questions, and no question twice', () => {
@@ -30,7 +31,7 @@ test('there are sixty or more hard questions, and no question twice', () => {
 })
 
 test.each(questions)('$character: $question', async ({ character, said = [], question, matches, excludes }) => {
-  const card = [mallow, ...cards].find(({ name }) => name === character)
+  const card = [mallow, ...cards].find((each) => cardOf(each).name === character)
   if (!card) throw new Error(`no card of ${character}`)
   const messages: Message[] = []
   for (const line of [...said, question]) {

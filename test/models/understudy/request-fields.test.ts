@@ -3,8 +3,8 @@ import { ApiError } from '../../../src/errors.ts'
 import { loadTokenizer } from '../../../src/models/tokenizer.ts'
 import { toolToCall } from '../../../src/models/understudy/tool-call.ts'
 import type { Message } from '../../../src/openai/completion-request.ts'
-import { counted } from '../../support/composed.ts'
 import { asking, chunksOf, completionOf, textOf, understudy } from '../../support/mallow.ts'
+import { unitsOf } from '../../support/units.ts'
 
 describe('limits', () => {
   test('max_completion_tokens and max_tokens cut the reply', async () => {
@@ -161,11 +161,11 @@ describe('tools', () => {
     expect(await calledFor(text, ['getTime', 'get-news', 'get_weather', '_'])).toBeUndefined()
   })
 
-  test.each(['\ufdfa', 'a.b_c ', 'a'])('a message of 100,000 letters is read in short steps: %j', (piece) => {
+  test.each(['\ufdfa', 'a.b_c ', 'a'])('each of 90,000 letters that may name a tool costs work: %j', (piece) => {
     const messages = [{ role: 'user' as const, content: `get_weather ${piece.repeat(90_000 / piece.length)}` }]
-    const { result, units } = counted(toolToCall({ model: 'understudy', messages, tools: [clock, weather] }, ''))
-    expect(result).toBe(weather)
-    expect(Math.max(...units)).toBeLessThan(100_000)
+    const tools = { functions: [clock.function, weather.function], choice: undefined }
+    expect(toolToCall(tools, messages, '')).toBe(weather.function)
+    expect(unitsOf(() => toolToCall(tools, messages, ''))).toBeGreaterThan(90_000)
   })
 
   test('of several named tools, the one with the longest name is called', async () => {

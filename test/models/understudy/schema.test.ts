@@ -2,18 +2,13 @@ import { type TSchema, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { textForPattern as patternSteps } from '../../../src/models/understudy/pattern.ts'
+import { textForPattern } from '../../../src/models/understudy/pattern.ts'
 import { SchemaTooLargeError } from '../../../src/models/understudy/schema.ts'
-import { type TextSource, valueFor as valueSteps } from '../../../src/models/understudy/schema-value.ts'
-import { type Steps, workAtOnce } from '../../../src/work.ts'
-import { counted } from '../../support/composed.ts'
+import { valueFor } from '../../../src/models/understudy/schema-value.ts'
+import { maxUnits, withFuel } from '../../../src/work/fuel.ts'
+import { unitsOf } from '../../support/units.ts'
 
 const texts = { next: () => 'Ginger, and a great deal of it.', mentions: () => false }
-
-const atOnce = <T>(steps: Steps<T>) => workAtOnce().run('schema', steps)
-const valueFor = (schema: unknown, from: TextSource) => atOnce(valueSteps(schema, from))
-const textForPattern = (pattern: string, shortest: number, variant: number) =>
-  atOnce(patternSteps(pattern, shortest, variant))
 
 const limit = fc.double({ min: -1000, max: 1000, noNaN: true })
 const number = fc
@@ -208,8 +203,8 @@ describe('valueFor', () => {
   })
 })
 
-describe('the steps of a value', () => {
-  const stepsFor = (schema: unknown) => Array.from(valueSteps(schema, texts)).reduce((sum, cost) => sum + cost, 0)
+describe('the work of a value', () => {
+  const unitsFor = (schema: unknown) => unitsOf(() => valueFor(schema, texts))
   const numbered = (count: number, make: (index: number) => unknown = (index) => `value ${index}`) =>
     Array.from({ length: count }, (_, index) => make(index))
   const named = (count: number, value: unknown) =>
@@ -233,20 +228,15 @@ describe('the steps of a value', () => {
     ['a reference', (size) => ({ $ref: `#/${'a'.repeat(10 * size)}` })],
   ]
 
-  test.each(growing)('twice the size takes about twice the steps: %s', (_what, schema) => {
-    const [half, whole] = [stepsFor(schema(100)), stepsFor(schema(200))]
+  test.each(growing)('twice the size takes about twice the work: %s', (_what, schema) => {
+    const [half, whole] = [unitsFor(schema(100)), unitsFor(schema(200))]
     expect(whole / half).toBeGreaterThan(1.4)
     expect(whole / half).toBeLessThan(2.2)
   })
 
   test.each(growing)('too large a schema is refused: %s', (_what, schema) => {
     const items = { minItems: 100_000, items: schema(10) }
-    expect(() => valueFor(items, texts)).toThrow(/too large|more work than one request/)
-  })
-
-  test.each(growing)('each step is short: %s', (_what, schema) => {
-    const costs: readonly number[] = Array.from(valueSteps(schema(600), texts))
-    expect(Math.max(...costs)).toBeLessThan(200_000)
+    expect(() => withFuel(maxUnits, () => valueFor(items, texts))).toThrow(/too large|budget of units/)
   })
 
   test.each<[string, unknown]>([
@@ -260,7 +250,7 @@ describe('the steps of a value', () => {
     ['a required name of 16,001 letters', { required: ['a'.repeat(16_001)] }],
     ['a required name of 16,001 letters in a branch', { required: ['a'], allOf: [{ required: ['a'.repeat(16_001)] }] }],
   ])('a huge schema is refused before any work: %s', (_what, large) => {
-    expect(() => Array.from(valueSteps(large, texts))).toThrow(SchemaTooLargeError)
+    expect(() => valueFor(large, texts)).toThrow(SchemaTooLargeError)
   })
 
   const names = numbered(3, (index) => String(index).padStart(16_000, 'a'))
@@ -274,9 +264,7 @@ describe('the steps of a value', () => {
     ['64 letters of joined names', 100_000, joinedNames],
     ['each letter of a value that is looked for, folded', 18 * 2000, { enum: ['\ufdfa'.repeat(2000)] }],
   ])('the cost counts %s', (_what, minUnits, schema) => {
-    const { units } = counted(valueSteps(schema, texts))
-    expect(units.reduce((sum, cost) => sum + cost, 0)).toBeGreaterThan(minUnits)
-    expect(Math.max(...units)).toBeLessThan(1_000_000)
+    expect(unitsFor(schema)).toBeGreaterThan(minUnits)
   })
 
   /** A set that no letter of it and no printable ASCII character matches, with this many tests and letters. */
@@ -286,7 +274,7 @@ describe('the steps of a value', () => {
   }
 
   test('alternatives that are not chosen cost only their letters', () => {
-    expect(stepsFor({ pattern: 'x|([a-z]{1000}){9}' })).toBeLessThan(2000)
+    expect(unitsFor({ pattern: 'x|([a-z]{1000}){9}' })).toBeLessThan(2000)
   })
 
   test('a large ordinary schema is within the bounds', () => {
@@ -302,7 +290,7 @@ describe('the steps of a value', () => {
       },
     }
     const step = { type: 'object', required: ['what'], properties: { what: { type: 'string', format: 'date' } } }
-    expect(stepsFor({ type: 'array', minItems: 100, items: plant, $defs: { step } })).toBeLessThan(1_000_000)
+    expect(unitsFor({ type: 'array', minItems: 100, items: plant, $defs: { step } })).toBeLessThan(1_000_000)
     expect(valueFor({ type: 'array', minItems: 9000, items: { type: 'integer' } }, texts)).toHaveLength(9000)
   })
 })

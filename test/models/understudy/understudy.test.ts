@@ -1,8 +1,9 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
+import { cardOf } from '../../../src/characters/cards/kept-card.ts'
 import type { Message } from '../../../src/openai/completion-request.ts'
-import { cardIn, cardOf, cardWithLore, composed } from '../../support/lore-cards.ts'
-import { asking, chunksOf, completionOf, mallow, textOf } from '../../support/mallow.ts'
+import { kept, keptCard } from '../../support/kept-cards.ts'
+import { asking, chunksOf, completionOf, mallowWith, partsOf, textOf } from '../../support/mallow.ts'
 
 describe('the understudy says', () => {
   test('the answer of the example dialogue that asks the same in other words', async () => {
@@ -22,7 +23,7 @@ describe('the understudy says', () => {
     ['thanks for something', 'Thanks a lot for all of this!', 'Any time, Ada.'],
     ['anger', 'You are being difficult.', 'As you like, Ada. I will not quarrel with you.'],
   ])('a polite reply to %s', async (_, line, reply) => {
-    const card = cardOf({ name: 'Ida', description: 'Ida keeps a ferry.' })
+    const card = keptCard({ name: 'Ida', description: 'Ida keeps a ferry.' })
     expect(await textOf(asking(line, {}, card))).toBe(reply)
   })
 
@@ -90,7 +91,7 @@ describe('the understudy says', () => {
 
   test('small talk in the words of the card, once', async () => {
     const examples = `<START>\n{{user}}: How are you?\n{{char}}: Warm, {{user}}.\n<START>\n{{user}}: Tell me a joke.\n{{char}}: Tea without cake.`
-    const card = { ...mallow, examples }
+    const card = mallowWith({ mes_example: examples })
     expect(await textOf(asking('Hello Mallow, how are you today?', {}, card))).toBe('Warm, Ada.')
     expect(await textOf(asking('do you know any jokes', {}, card))).toBe('Tea without cake.')
     const again: readonly Message[] = [
@@ -109,7 +110,11 @@ describe('the understudy says', () => {
     ['{{user}} is here!', 'The visitor is here!'],
   ])('the line %j without the user’s name', async (line, said) => {
     const examples = `<START>\n{{user}}: How are you?\n{{char}}: ${line}`
-    const request = asking('How are you?', {}, { ...mallow, examples, greetings: [] })
+    const request = asking(
+      'How are you?',
+      {},
+      mallowWith({ mes_example: examples, first_mes: '', alternate_greetings: [] }),
+    )
     expect(await textOf({ ...request, persona: { ...request.persona, userName: 'User' } })).toBe(said)
   })
 
@@ -119,7 +124,7 @@ describe('the understudy says', () => {
     ['Mallow keeps bees and sells honey.', 'I am Mallow. I keep bees and sell honey.'],
     ['Mallow lost his hat in a storm.', 'I am Mallow. I lost my hat in a storm.'],
   ])('who the character is, in the first person if the text allows it: %j', async (description, said) => {
-    expect(await textOf(asking('Who are you?', {}, { ...mallow, description }))).toBe(said)
+    expect(await textOf(asking('Who are you?', {}, mallowWith({ description })))).toBe(said)
   })
 
   test.each([
@@ -236,7 +241,7 @@ describe('sentences of a card', () => {
 
 /** The sentences that a character says about itself, one for each "ok" of the user. */
 async function saidBy(fields: Readonly<Record<string, string>>, count: number): Promise<readonly string[]> {
-  const card = cardOf({ name: 'Ida', ...fields })
+  const card = keptCard({ name: 'Ida', ...fields })
   const messages: Message[] = []
   for (let nod = 0; nod < count; nod++) {
     messages.push({ role: 'user', content: 'ok' })
@@ -246,7 +251,7 @@ async function saidBy(fields: Readonly<Record<string, string>>, count: number): 
 }
 
 test('if the card has nothing more, the understudy comes back to a statement of the user once', async () => {
-  const card = cardOf({ name: 'Ida' })
+  const card = keptCard({ name: 'Ida' })
   const messages: Message[] = []
   for (const line of ['I grew up by the sea.', 'ok', 'Why is that?', 'ok', 'ok']) {
     messages.push({ role: 'user', content: line })
@@ -273,9 +278,10 @@ describe('only texts in the prompt are said', () => {
 
   test('lore of the books for all characters is said', async () => {
     const question = 'Who rules the harbour?'
-    const { book } = cardWithLore([{ keys: ['harbour'], content: 'Three herons rule the harbour.' }])
-    const composition = composed(mallow, question, book ? { worldBooks: [book] } : {})
-    expect(await textOf({ ...asking(question), composition })).toBe('Three herons rule the harbour.')
+    const book = kept({ entries: [{ keys: ['harbour'], content: 'Three herons rule the harbour.' }] })
+    const request = asking(question)
+    const composition = partsOf({ persona: request.persona, messages: request.body.messages, worldBooks: [book] })
+    expect(await textOf({ ...request, composition })).toBe('Three herons rule the harbour.')
     expect(await textOf(asking(question))).not.toContain('heron')
   })
 
@@ -288,7 +294,7 @@ describe('only texts in the prompt are said', () => {
   })
 
   test('a message that the card adds is not the user’s', async () => {
-    const card = cardOf({
+    const card = keptCard({
       name: 'Mallow',
       description: 'Mallow keeps a tea house.',
       extensions: { depth_prompt: { prompt: 'My name is Nobody.', depth: 0, role: 'user' } },
@@ -305,7 +311,7 @@ describe('over a long conversation', () => {
     /Ask me about (.+), though|had you asked about (.+), I could|thing or two about (.+)\.$|talk about (.+) instead/
 
   test('the understudy points to a topic at most once in three turns, and never to the same topic twice', async () => {
-    const card = cardIn(JSON.parse(readFileSync('data/characters/fern.json', 'utf8')))
+    const card = kept(JSON.parse(readFileSync('data/characters/fern.json', 'utf8')))
     const messages: Message[] = []
     const pointed: (string | null)[] = []
     for (const { question } of questions.unrelated) {
@@ -326,10 +332,10 @@ describe('over a long conversation', () => {
 describe('over the starter cards', () => {
   const cards = readdirSync('data/characters').map((file) => {
     const document: Record<string, unknown> = JSON.parse(readFileSync(`data/characters/${file}`, 'utf8'))
-    return cardIn(document)
+    return kept(document)
   })
   const ask = (character: string, question: string) => {
-    const card = cards.find(({ name }) => name === character)
+    const card = cards.find((each) => cardOf(each).name === character)
     if (!card) throw new Error(`no starter card ${character}`)
     return textOf(asking(question, {}, card))
   }
@@ -378,8 +384,8 @@ describe('over the starter cards', () => {
       const replies = await Promise.all(politeness.map((words) => ask(character, words)))
       expect(replies[0]).toContain('Anna')
       expect(new Set(replies).size).toBe(politeness.length)
-      for (const reply of replies)
-        expect(cards.find(({ name }) => name === character)?.examples).toContain(reply.slice(-20))
+      const examples = cards.map(cardOf).find(({ name }) => name === character)?.examples
+      for (const reply of replies) expect(examples).toContain(reply.slice(-20))
     },
   )
 
@@ -387,7 +393,13 @@ describe('over the starter cards', () => {
     for (const file of ['fern', 'tolliver', 'vesper', 'bolt']) {
       const { data } = JSON.parse(readFileSync(`data/characters/${file}.json`, 'utf8'))
       for (const { messages, expect: expected } of data.extensions.conservatory.tests) {
-        const reply = await textOf(asking(messages, {}, cards.find(({ name }) => name === data.name) ?? null))
+        const reply = await textOf(
+          asking(
+            messages,
+            {},
+            cards.find((each) => cardOf(each).name === data.name),
+          ),
+        )
         for (const part of expected.includes ?? []) expect(reply).toContain(part)
         for (const part of expected.excludes ?? []) expect(reply).not.toContain(part)
         for (const pattern of expected.matches ?? []) expect(reply).toMatch(new RegExp(pattern))
@@ -431,8 +443,8 @@ describe('the words are', () => {
     expect(choices.map(({ index }) => index)).toEqual([0, 1, 2, 3, 4, 5, 6, 7])
     expect(new Set(choices.map(({ message }) => message.content)).size).toBe(8)
     expect(choices.every(({ message }) => message.content?.includes('Ginger'))).toBe(true)
-    const { greetings: _greetings, ...kin } = mallow
-    const card = { ...kin, greetings: [], description: 'She is tall. She has grey hair. She wears a coat of felt.' }
+    const description = 'She is tall. She has grey hair. She wears a coat of felt.'
+    const card = mallowWith({ description, first_mes: '', alternate_greetings: [] })
     const looks = await Promise.all([0, 1, 2].map((seed) => textOf(asking('What do you look like?', { seed }, card))))
     expect(new Set(looks).size).toBe(3)
     const rejected: readonly Message[] = [

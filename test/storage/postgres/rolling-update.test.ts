@@ -41,7 +41,7 @@ it.each([
   await updateTo(url, ...later)
   const folder = temporaryFolder()
   onTestFinished(folder.remove)
-  const settings = { DATABASE_URL: url, PORT: '0', DATA_DIR: folder.path }
+  const settings = { DATABASE_URL: url, PORT: '0', LOG_LEVEL: 'fatal', DATA_DIR: folder.path }
   const { code, stdout, stderr } = await conservatory(['serve'], settings)
   expect([code, stdout]).toStrictEqual([1, ''])
   expect(stderr).toBe(

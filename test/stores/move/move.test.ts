@@ -10,7 +10,6 @@ import { lockForServing } from '../../../src/storage/serve-lock.ts'
 import { move, openForMove } from '../../../src/stores/move/move.ts'
 import { tables } from '../../../src/stores/move/tables.ts'
 import { openPostgresStores } from '../../../src/stores/postgres.ts'
-import { workAtOnce } from '../../../src/work.ts'
 import { conservatory } from '../../support/command.ts'
 import { compileCache, projectFolder } from '../../support/process.ts'
 import { startTestService } from '../../support/service.ts'
@@ -85,7 +84,7 @@ it('moves all rows there and back with equal checksums, and continues an interru
   for (const database of [from, to, home]) await database.close()
   expect(rowsOf(back)).toStrictEqual(rowsOf(origin))
   const stores = await openPostgresStores(url)
-  const names = (await stores.characters.list(1, '', 10, workAtOnce())).map(({ name }) => name)
+  const names = (await stores.characters.list(1, '', 10)).map(({ name }) => name)
   expect(names).toStrictEqual(['Fern', 'a\\0b'])
   expect(await stores.characters.find(2, 'n\0l', 'exact')).toMatchObject({ digest: 'z' })
   await stores.close()
@@ -108,7 +107,12 @@ it('after a kill halfway, no program may use the target, and the same command co
     killed.kill('SIGKILL')
     expect(await exited).toStrictEqual([null, 'SIGKILL'])
     for (const command of ['serve', 'accounts list']) {
-      const refused = await conservatory(command.split(' '), { PORT: '0', DATA_DIR: join(folder, 'else'), ...settings })
+      const refused = await conservatory(command.split(' '), {
+        PORT: '0',
+        LOG_LEVEL: 'fatal',
+        DATA_DIR: join(folder, 'else'),
+        ...settings,
+      })
       expect(refused).toMatchObject({ code: 1, stdout: '' })
       expect(refused.stderr).toMatch(/^The database .* Run the same `conservatory migrate` command again until .*\n$/)
     }

@@ -31,7 +31,7 @@ const text = '6JWofn4_'
 const translating = ['claude', 'gemini', 'compatible', 'merging']
 
 export const adapters: readonly Row[] = [
-  adapterRow('50,000 leading system messages', 'claude', lines(50_000, 'system'), { isOfIssue: true }),
+  adapterRow('50,000 leading system messages', 'claude', lines(50_000, 'system')),
   ...['gemini', 'compatible', 'merging'].map((model) =>
     adapterRow('50,000 leading system messages', model, lines(50_000, 'system')),
   ),

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { cpSync, existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -15,16 +15,17 @@ import { openSqlOf } from '../test-sql.ts'
 import { goodUpstream } from './good-upstream.ts'
 import type { Row } from './row.ts'
 
-/** The number of accounts: one for each of 200 attackers, and one for the bystanders. */
-const accounts = 201
+/** The number of accounts: one for each of 16 attackers, and two for the bystanders. */
+const accounts = 18
 
 /** A service under attack. Its code may be from another checkout. */
 export interface AttackedService {
   readonly url: string
   readonly folder: string
   readonly dataDirectory: string
-  /** The key of the bystanders' account. */
+  /** The key of the bystanders' account, and the key for their large chats. */
   readonly bystanderKey: string
+  readonly largeKey: string
   readonly attackerKeys: readonly string[]
   /** The probe's measurements since the last call; undefined after a wait of `most` milliseconds. */
   held(most: number): Promise<Held | undefined>
@@ -39,7 +40,7 @@ export interface AttackedService {
 }
 
 /** The models of a service under attack. */
-function modelsAt(upstream: number, paced: number) {
+function modelsAt(upstream: number, bystanders: number) {
   const baseUrl = `http://127.0.0.1:${upstream}/v1`
   const sdk = { apiKey: 'canary-key-1234567890', retries: 0, breaker: { failures: 0 } }
   const openai = { adapter: 'openai', baseUrl, retries: 0, breaker: { failures: 0 } }
@@ -52,12 +53,12 @@ function modelsAt(upstream: number, paced: number) {
     compatible: { ...sdk, adapter: '@ai-sdk/openai-compatible', model: 'any', baseUrl },
     relay: openai,
     merging: { ...openai, mergeMessages: true },
-    paced: { adapter: 'openai', baseUrl: `http://127.0.0.1:${paced}/v1` },
+    bystander: { adapter: 'openai', baseUrl: `http://127.0.0.1:${bystanders}/v1` },
   }
 }
 
-/** Starts a service for a row, with its own upstream; the caller closes it. @param paced the port of the bystanders' upstream */
-export async function startAttackedService(row: Row, folder: string, paced: number): Promise<AttackedService> {
+/** Starts a service for a row, with its own upstream; the caller closes it. @param bystanders the port of their upstream */
+export async function startAttackedService(row: Row, folder: string, bystanders: number): Promise<AttackedService> {
   const upstream = createServer(row.upstream ?? goodUpstream).listen(0, '127.0.0.1')
   await new Promise((resolve) => upstream.once('listening', resolve))
   const { port } = upstream.address() as AddressInfo
@@ -68,13 +69,13 @@ export async function startAttackedService(row: Row, folder: string, paced: numb
     BOOTSTRAP_KEY: 'the-operator-of-a-house',
     ...(databaseUrl === undefined ? {} : { DATABASE_URL: databaseUrl }),
   }
-  const keys = await makeAccounts(folder, data.path, databaseUrl)
+  const keys = await makeAccounts(folder, environment)
   if (row.fill) {
     const sql = openSqlOf(data.path, databaseUrl)
     await row.fill(sql)
     await sql.close()
   }
-  writeFileSync(join(data.path, 'models.json'), JSON.stringify({ models: modelsAt(port, paced) }))
+  writeFileSync(join(data.path, 'models.json'), JSON.stringify({ models: modelsAt(port, bystanders) }))
   const probe = pathToFileURL(join(projectFolder, 'test/support/held-probe.ts')).href
   const args = [...profiling(row.name), '--import', probe, 'src/main.ts']
   const { service, listening } = await startSpawned(process.execPath, args, { folder, environment })
@@ -110,7 +111,8 @@ function houseOf(
     folder,
     dataDirectory: service.dataDirectory,
     bystanderKey: keys[0] ?? '',
-    attackerKeys: keys.slice(1),
+    largeKey: keys[1] ?? '',
+    attackerKeys: keys.slice(2),
     held: (most) => held(service, most),
     cpu: () => cpuOf(pid),
     queued: () => queuedMs(pid),
@@ -149,35 +151,8 @@ async function held({ process, stderr }: SpawnedService, most: number): Promise<
   return undefined
 }
 
-/** A data folder with accounts for each checkout. Each row over SQLite gets a copy, because making accounts takes seconds. */
-const stencils = new Map<string, Promise<{ readonly path: string; readonly keys: readonly string[] }>>()
-const stencilFolders: (() => void)[] = []
-
-/** Removes the data folders whose copies the rows have used. */
-export function removeStencils(): void {
-  for (const remove of stencilFolders.splice(0)) remove()
-}
-
-/** Makes the accounts in a data folder or a database, and returns their keys. */
-async function makeAccounts(
-  folder: string,
-  dataDirectory: string,
-  databaseUrl: string | undefined,
-): Promise<readonly string[]> {
-  if (databaseUrl !== undefined) return runAccounts(folder, { DATA_DIR: dataDirectory, DATABASE_URL: databaseUrl })
-  const make = async () => {
-    const { path, remove } = temporaryFolder()
-    stencilFolders.push(remove)
-    return { path, keys: await runAccounts(folder, { DATA_DIR: path }) }
-  }
-  const stencil = stencils.get(folder) ?? make()
-  stencils.set(folder, stencil)
-  const { path, keys } = await stencil
-  cpSync(path, dataDirectory, { recursive: true })
-  return keys
-}
-
-async function runAccounts(folder: string, settings: Readonly<Record<string, string>>): Promise<readonly string[]> {
+/** Makes the accounts in a data folder or a database with the code of a checkout, and returns their keys. */
+async function makeAccounts(folder: string, settings: Readonly<Record<string, string>>): Promise<readonly string[]> {
   const script = join(projectFolder, 'test/support/hostile/accounts.ts')
   const { stdout } = await promisify(execFile)(process.execPath, [script, folder, String(accounts)], {
     cwd: folder,

@@ -1,4 +1,6 @@
+import { once } from 'node:events'
 import { type IncomingMessage, type RequestOptions, request } from 'node:http'
+import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 /** The result of one request. */
@@ -13,6 +15,8 @@ export interface Answer {
 
 /** Seconds that an attacker waits for all its replies before it disconnects. */
 export const patience = 40
+/** A request that waited for fewer seconds when its attacker disconnected is not counted. */
+const minSeconds = 30
 
 interface Sending {
   readonly method?: string
@@ -56,15 +60,29 @@ export class Attacker {
   }
 
   /** Sends a request, and reads the reply; never rejects. */
-  async send(path: string, sending: Sending = {}): Promise<Answer> {
+  send(path: string, sending: Sending = {}): Promise<Answer> {
+    return this.#record(this.#ask(path, sending), (sending.unfinishedFor ?? 0) + (sending.unreadFor ?? 0))
+  }
+
+  /** Posts a body that is already encoded in chunks of HTTP/1.1 (`inChunks`), and reads the reply; never rejects. */
+  postChunks(path: string, chunks: Buffer): Promise<Answer> {
+    return this.#record(this.#askInChunks(path, chunks))
+  }
+
+  /** Whether the attacker has disconnected. */
+  get hasLeft(): boolean {
+    return this.#leaving.signal.aborted
+  }
+
+  async #record(asked: Promise<Pick<Answer, 'status' | 'words'>>, dawdled = 0): Promise<Answer> {
     const start = performance.now()
-    const dawdled = (sending.unfinishedFor ?? 0) + (sending.unreadFor ?? 0)
-    const { status, words } = await this.#ask(path, sending).catch((error: unknown) => ({
+    const { status, words } = await asked.catch((error: unknown) => ({
       status: null,
-      words: this.#leaving.signal.aborted ? `no answer in ${patience} s` : `cut off (${codeOf(error)})`,
+      words: this.hasLeft ? 'no answer' : `cut off (${codeOf(error)})`,
     }))
     const answer = { status, words, seconds: Math.max(0, (performance.now() - start) / 1000 - dawdled) }
-    this.answers.push(answer)
+    // A request that the attacker gave up early says nothing about the service.
+    if (status !== null || !this.hasLeft || answer.seconds > minSeconds) this.answers.push(answer)
     return answer
   }
 
@@ -76,6 +94,24 @@ export class Attacker {
   /** Disconnects immediately, without waiting for replies. */
   leave(): void {
     this.#leaving.abort()
+  }
+
+  /** The client of Node would write each chunk of its own, which takes longer than reading it. */
+  async #askInChunks(path: string, chunks: Buffer): Promise<Pick<Answer, 'status' | 'words'>> {
+    const { port } = new URL(this.url)
+    const socket = connect({ port: Number(port), signal: this.#leaving.signal })
+    socket.write(
+      `POST ${path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ${this.#key}\r\nconnection: close\r\n` +
+        'content-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n',
+    )
+    socket.write(chunks)
+    let reply = ''
+    socket.on('data', (piece) => {
+      reply += piece
+    })
+    await once(socket, 'end')
+    const status = Number(/^HTTP\/1.1 (\d+)/.exec(reply)?.[1])
+    return wordsOf(status, reply)
   }
 
   async #ask(path: string, sending: Sending): Promise<Pick<Answer, 'status' | 'words'>> {
@@ -103,10 +139,20 @@ export class Attacker {
     const response = await answered
     if (unreadFor > 0) await sleep(unreadFor * 1000)
     const told = await beginningOf(response, leaves)
-    const status = response.statusCode ?? 0
-    const code = status < 400 ? undefined : /"code":"(\w+)"/.exec(told)?.[1]
-    return { status, words: `${status}${code === undefined ? '' : ` ${code}`}` }
+    return wordsOf(response.statusCode ?? 0, told)
   }
+}
+
+/** A body in chunks of one byte, as HTTP/1.1 sends them. */
+export function inChunks(body: Buffer): Buffer {
+  const chunks = Buffer.alloc(6 * body.length, '1\r\n.\r\n')
+  for (const [index, byte] of body.entries()) chunks[6 * index + 3] = byte
+  return Buffer.concat([chunks, Buffer.from('0\r\n\r\n')])
+}
+
+function wordsOf(status: number, reply: string): Pick<Answer, 'status' | 'words'> {
+  const code = status < 400 ? undefined : /"code":"(\w+)"/.exec(reply)?.[1]
+  return { status, words: `${status}${code === undefined ? '' : ` ${code}`}` }
 }
 
 /** The first bytes of a reply. @param leaves whether to disconnect; otherwise the whole reply is read */

@@ -1,15 +1,25 @@
-import { createServer, get, request } from 'node:http'
+import { createServer, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { completion } from '../upstream.ts'
 
 /*
  * Bystanders of the attack. They run in a separate process, so that the attackers do not slow them down. One bystander requests
- * plants, one requests `/livez`, and one reads a stream. The upstream of the stream is also in this process, and sends a chunk at
- * a fixed pace. The first message to the parent has the port of that upstream; then the process waits for commands.
+ * `/livez`, one requests a plant, and one sends small chats. If the attack lasts, another account sends chats of 1 MB, one after
+ * the other. The upstream of the chats is also in this process. The first message to the parent has the port of that upstream;
+ * then the process waits for commands.
  */
 
-/** A command: send requests to a service with a key, or end and report. */
-export type Order = { readonly url: string; readonly key: string } | 'end'
+/** A command: send requests to a service, or end and report. */
+export type Order =
+  | {
+      readonly url: string
+      /** The key of the bystanders with small requests, whose account has a plant with the id 1. */
+      readonly key: string
+      /** The key of the bystander with large chats; undefined for none. */
+      readonly largeKey: string | undefined
+    }
+  | 'end'
 
 /** The measurements of one kind of bystander. */
 export interface Seen {
@@ -19,32 +29,36 @@ export interface Seen {
   readonly refused: number
 }
 
-export interface Sights {
-  readonly livez: Seen
-  readonly plants: Seen
-  readonly stream: Seen
-}
+export type Sights = Readonly<Record<'livez' | 'plant' | 'chat' | 'large', Seen>>
 
-/** Milliseconds between two requests, and between two chunks. */
+/** Milliseconds between two requests. */
 const pace = 10
+/** Large chats count from this time on: the pool has first to find out which accounts send heavy jobs. */
+const largeAfterMs = 10_000
+
+const chat = (content: string) => JSON.stringify({ model: 'bystander', messages: [{ role: 'user', content }] })
+const smallChat = chat('Hi')
+const largeChat = chat('My leaves turn yellow in the shade. '.repeat(28_000))
+
+interface Asked {
+  readonly path: string
+  readonly key: string
+  readonly body?: string
+}
 
 /** One round of measuring. */
 class Round {
   readonly #url: string
-  readonly #headers: Readonly<Record<string, string>>
   readonly #ending = new AbortController()
-  readonly #sights = {
-    livez: { waits: [] as number[], refused: 0 },
-    plants: { waits: [] as number[], refused: 0 },
-    stream: { waits: [] as number[], refused: 0 },
-  }
+  readonly #began = performance.now()
+  readonly #sights = { livez: newSight(), plant: newSight(), chat: newSight(), large: newSight() }
 
-  constructor(url: string, key: string) {
+  constructor({ url, key, largeKey }: Exclude<Order, 'end'>) {
     this.#url = url
-    this.#headers = { authorization: `Bearer ${key}` }
-    void this.#ask('livez', '/livez')
-    void this.#ask('plants', '/plants')
-    void this.#read()
+    void this.#ask('livez', { path: '/livez', key })
+    void this.#ask('plant', { path: '/plants/1', key })
+    void this.#ask('chat', { path: '/chat/completions', key, body: smallChat })
+    if (largeKey !== undefined) void this.#askLarge({ path: '/chat/completions', key: largeKey, body: largeChat })
   }
 
   /**
@@ -57,11 +71,11 @@ class Round {
   }
 
   /** Sends requests at the pace. If a request delays later requests, their latencies are added, too. */
-  async #ask(kind: 'livez' | 'plants', path: string): Promise<void> {
+  async #ask(kind: 'livez' | 'plant' | 'chat', asked: Asked): Promise<void> {
     const sight = this.#sights[kind]
     while (!this.#ending.signal.aborted) {
       const start = performance.now()
-      const status = await this.#status(path)
+      const status = await this.#status(asked)
       const waited = performance.now() - start
       if (this.#ending.signal.aborted && waited <= pace) return
       for (let wait = waited; wait > 0; wait -= pace) sight.waits.push(wait)
@@ -70,65 +84,48 @@ class Round {
     }
   }
 
-  #status(path: string): Promise<number> {
-    return new Promise((resolve) => {
-      const asked = get(`${this.#url}${path}`, { headers: this.#headers, signal: this.#ending.signal }, (response) => {
-        response.resume().once('close', () => resolve(response.statusCode ?? 0))
-      })
-      asked.once('error', () => resolve(0))
-    })
-  }
-
-  /** Reads one stream after the other. */
-  async #read(): Promise<void> {
-    const sight = this.#sights.stream
+  /** Sends large chats without a pause; a refused chat is sent again after a second, and its latency goes on. */
+  async #askLarge(asked: Asked): Promise<void> {
+    const sight = this.#sights.large
     while (!this.#ending.signal.aborted) {
-      const status = await this.#stream(sight.waits)
-      if (this.#ending.signal.aborted) return
-      if (status !== 200) sight.refused++
-      await sleep(pace)
+      const start = performance.now()
+      while ((await this.#status(asked)) !== 200 && !this.#ending.signal.aborted) {
+        if (start - this.#began >= largeAfterMs) sight.refused++
+        await sleep(1000)
+      }
+      if (start - this.#began >= largeAfterMs) sight.waits.push(performance.now() - start)
     }
   }
 
-  #stream(waits: number[]): Promise<number> {
+  #status({ path, key, body }: Asked): Promise<number> {
     return new Promise((resolve) => {
-      const headers = { ...this.#headers, 'content-type': 'application/json' }
-      const options = { method: 'POST', headers, signal: this.#ending.signal }
-      const asked = request(`${this.#url}/chat/completions`, options, (response) => {
-        let rest = ''
-        response.on('data', (piece) => {
-          const lines = (rest + String(piece)).split('\n')
-          rest = lines.pop() ?? ''
-          for (const line of lines) {
-            const [, sent] = /at (\d+\.\d+)/.exec(line) ?? []
-            if (sent !== undefined) waits.push(performance.now() - Number(sent))
-          }
-        })
-        response.once('close', () => resolve(response.statusCode ?? 0))
+      const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+      const method = body === undefined ? 'GET' : 'POST'
+      const asked = request(`${this.#url}${path}`, { method, headers, signal: this.#ending.signal }, (response) => {
+        response.resume().once('close', () => resolve(response.statusCode ?? 0))
       })
       asked.once('error', () => resolve(0))
-      asked.end(JSON.stringify({ model: 'paced', messages: [{ role: 'user', content: 'Hi' }], stream: true }))
+      asked.end(body)
     })
   }
 }
 
+function newSight(): { readonly waits: number[]; refused: number } {
+  return { waits: [], refused: 0 }
+}
+
+const answer = JSON.stringify(completion('Hello.'))
 const upstream = createServer((incoming, response) => {
-  incoming.resume()
-  response.writeHead(200, { 'content-type': 'text/event-stream' })
-  const say = (delta: object) => {
-    const choices = [{ index: 0, delta, logprobs: null, finish_reason: null }]
-    const chunk = { id: 'chatcmpl-1', object: 'chat.completion.chunk', created: 1700000000, model: 'paced', choices }
-    response.write(`data: ${JSON.stringify(chunk)}\n\n`)
-  }
-  say({ role: 'assistant', content: '' })
-  const pacing = setInterval(() => say({ content: `at ${performance.now().toFixed(3)} ` }), pace)
-  response.once('close', () => clearInterval(pacing))
+  incoming.resume().once('end', () => {
+    response.writeHead(200, { 'content-type': 'application/json' })
+    response.end(answer)
+  })
 }).listen(0, '127.0.0.1', () => process.send?.({ port: (upstream.address() as AddressInfo).port }))
 
 let round: Round | undefined
 process.on('message', (order: Order) => {
   if (order !== 'end') {
-    round = new Round(order.url, order.key)
+    round = new Round(order)
     return
   }
   const sights = round?.end()

@@ -10,7 +10,11 @@ export const card = (fields: object) => ({
   spec_version: '3.0',
   data: { name: 'Moss', description: 'A plant.', first_mes: 'Hello.', ...fields },
 })
-const play = (character: string, messages: readonly object[] = hi) => ({ model: 'understudy', character, messages })
+export const play = (character: string, messages: readonly object[] = hi) => ({
+  model: 'understudy',
+  character,
+  messages,
+})
 
 interface CardRow {
   readonly name: string
@@ -46,8 +50,8 @@ function cardRow({ name, fields, messages, isPromptOnly }: CardRow, more: Partia
   }
 }
 
-const entry = (fields: object) => ({ content: 'Lore.', enabled: true, insertion_order: 1, ...fields })
-const bookOf = (entries: readonly object[], more: object = {}) => ({ character_book: { entries, ...more } })
+export const entry = (fields: object) => ({ content: 'Lore.', enabled: true, insertion_order: 1, ...fields })
+export const bookOf = (entries: readonly object[], more: object = {}) => ({ character_book: { entries, ...more } })
 const long = (count: number, length: number) => () =>
   times(count, (index) => ({
     role: index % 2 === 0 ? 'user' : 'assistant',
@@ -57,7 +61,6 @@ const long = (count: number, length: number) => () =>
 /** A card with a test whose pattern takes exponential time in a backtracking engine. A command runs the test. */
 const testOfCard: Row = {
   name: 'a card test with "matches": ["^(a+)+$"], by the command',
-  isOfIssue: true,
   maxAttackers: 1,
   warm,
   upstream: (_request, response) => {
@@ -69,7 +72,7 @@ const testOfCard: Row = {
     const tests = [{ messages: hi, expect: { matches: ['^(a+)+$'] } }]
     await attacker.post('/characters', json(card({ name: 'Tested', extensions: { conservatory: { tests } } })))
     const start = performance.now()
-    const args = ['src/main.ts', 'characters', 'test', 'Tested', '--account', 'account-1', '--model', 'relay']
+    const args = ['src/main.ts', 'characters', 'test', 'Tested', '--account', 'account-2', '--model', 'relay']
     const code = await new Promise<number | null>((resolve) => {
       execFile(
         process.execPath,
@@ -88,26 +91,20 @@ const testOfCard: Row = {
 }
 
 const texts: readonly Row[] = [
-  cardRow(
-    { name: '60,000 {{roll:1000d1}}', fields: () => ({ description: '{{roll:1000d1}} '.repeat(60_000) }) },
-    { isOfIssue: true },
-  ),
+  cardRow({ name: '60,000 {{roll:1000d1}}', fields: () => ({ description: '{{roll:1000d1}} '.repeat(60_000) }) }),
   cardRow({
     name: '2,900 {{roll:1000d1}}, about the most there may be',
     fields: () => ({ description: '{{roll:1000d1}} '.repeat(2900) }),
   }),
-  cardRow({ name: '100,000 unclosed {{', fields: () => ({ description: '{{'.repeat(100_000) }) }, { isOfIssue: true }),
+  cardRow({ name: '100,000 unclosed {{', fields: () => ({ description: '{{'.repeat(100_000) }) }),
   cardRow(
     { name: '3,000,000 unclosed {{', fields: () => ({ description: '{{ '.repeat(3_000_000) }) },
     { isLargest: true },
   ),
-  cardRow(
-    {
-      name: '50,000 example blocks',
-      fields: () => ({ mes_example: '<START>\n{{user}}: Hi\n{{char}}: Ho\n'.repeat(50_000) }),
-    },
-    { isOfIssue: true },
-  ),
+  cardRow({
+    name: '50,000 example blocks',
+    fields: () => ({ mes_example: '<START>\n{{user}}: Hi\n{{char}}: Ho\n'.repeat(50_000) }),
+  }),
   cardRow(
     {
       name: '4,000,000 lines of example dialogue without a speaker',
@@ -243,7 +240,7 @@ const lore: readonly Row[] = [
       name: '6,000 lore entries with 64 keys of {{char}}i.j',
       fields: () => bookOf(times(6000, (i) => entry({ keys: times(64, (j) => `{{char}}${i}.${j}`) }))),
     },
-    { isOfIssue: true, isLargest: true },
+    { isLargest: true },
   ),
   cardRow(
     {
@@ -257,15 +254,12 @@ const lore: readonly Row[] = [
       messages: long(400, 18_000),
       isPromptOnly: true,
     },
-    { isOfIssue: true, isLargest: true },
+    { isLargest: true },
   ),
-  cardRow(
-    {
-      name: '20,000 constant lore entries',
-      fields: () => bookOf(times(20_000, (i) => entry({ keys: [], constant: true, content: `Lore ${i}.` }))),
-    },
-    { isOfIssue: true },
-  ),
+  cardRow({
+    name: '20,000 constant lore entries',
+    fields: () => bookOf(times(20_000, (i) => entry({ keys: [], constant: true, content: `Lore ${i}.` }))),
+  }),
   cardRow({
     name: '1,000 lore entries whose key may expand to nothing',
     fields: () =>
@@ -450,7 +444,7 @@ const unknown: readonly Row[] = [
       name: 'a card of 11 MB with 900,000 unknown fields',
       fields: () => Object.fromEntries(times(900_000, (index) => [`f${index}`, 1])),
     },
-    { isOfIssue: true, isLargest: true },
+    { isLargest: true },
   ),
   cardRow(
     {

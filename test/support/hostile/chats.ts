@@ -47,13 +47,10 @@ const manyNames: Row = {
 
 export const chats: readonly Row[] = [
   manyNames,
-  prompt('/chat/prompt with 7.5 MB of random letters, no token limit', 'understudy', letters, { isOfIssue: true }),
-  prompt('/chat/prompt with 7.5 MB of random letters, contextWindow 1,000,000', 'wide', letters, { isOfIssue: true }),
-  prompt(
-    '/chat/prompt with 75 messages of 100 kB of random letters, drop-oldest',
-    'dropping',
-    () => turns(75, () => randomLetters(100_000))(),
-    { isOfIssue: true },
+  prompt('/chat/prompt with 7.5 MB of random letters, no token limit', 'understudy', letters),
+  prompt('/chat/prompt with 7.5 MB of random letters, contextWindow 1,000,000', 'wide', letters),
+  prompt('/chat/prompt with 75 messages of 100 kB of random letters, drop-oldest', 'dropping', () =>
+    turns(75, () => randomLetters(100_000))(),
   ),
   completion('a completion with 7.5 MB of random letters', 'understudy', letters),
   completion('a completion with 7.5 MB of blanks', 'understudy', () => said(' '.repeat(largest))),

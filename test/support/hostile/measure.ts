@@ -1,9 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { median } from '../../../bench/measure.ts'
 import { type AttackedService, startAttackedService } from './attacked-service.ts'
 import { type Answer, Attacker, patience } from './attacker.ts'
 import type { Row } from './row.ts'
-import type { Kind, Watch, Watched } from './watch.ts'
+import type { Watch, Watched } from './watch.ts'
 
 /** The cost of one attack. */
 export interface Cost {
@@ -38,11 +37,8 @@ export interface Measuring {
   readonly watch: Watch
   /** The numbers of attackers, in turn. */
   readonly attackers: readonly number[]
-  readonly repeats: number
   /** Seconds without requests after an attack, before the memory is measured: the calm. */
   readonly calmSeconds: number
-  /** Whether all attackers use one account. */
-  readonly isOneAccount: boolean
 }
 
 /** The minimum seconds for which bystanders are measured: before an attack, and during a short attack. */
@@ -56,29 +52,17 @@ export async function allClosed(): Promise<void> {
   while (calming.size > 0) await Promise.all(calming)
 }
 
-/** Runs a row on the service of a checkout. @returns the cost for each number of attackers, as the median of all repeats */
+/**
+ * Runs a row on the service of a checkout. If no attacker gets a reply, larger numbers of attackers are not tried.
+ * @returns the cost for each number of attackers
+ */
 export async function costsOf(row: Row, folder: string, measuring: Measuring): Promise<readonly Cost[]> {
   const numbers = [...new Set(measuring.attackers.map((count) => Math.min(count, row.maxAttackers ?? count)))]
-  const found: Cost[][] = numbers.map(() => [])
-  for (let repeat = 0; repeat < measuring.repeats; repeat++) {
-    const costs = await costsOnce(row, folder, numbers, measuring)
-    for (const [index, cost] of costs.entries()) found[index]?.push(cost)
-  }
-  return found.flatMap((costs) => (costs.length === 0 ? [] : [medianOf(costs)]))
-}
-
-/** Measures a row once. If no attacker gets a reply, larger numbers of attackers are not tried. */
-async function costsOnce(
-  row: Row,
-  folder: string,
-  numbers: readonly number[],
-  measuring: Measuring,
-): Promise<readonly Cost[]> {
   const costs: Cost[] = []
   let service: WarmService | undefined
   for (const attackers of numbers) {
     service ??= await openWarm(row, folder, measuring)
-    const cost = await attack(row, service, attackers, measuring)
+    const cost = await attack(row, service, attackers, measuring.watch)
     costs.push(cost)
     if (cost.goesOn || !service.isRunning()) {
       service.calmed(false)
@@ -135,10 +119,9 @@ async function plantSome({ url, bystanderKey }: AttackedService): Promise<void> 
   }
 }
 
-async function attack(row: Row, service: WarmService, count: number, measuring: Measuring): Promise<Cost> {
-  const { watch } = measuring
+async function attack(row: Row, service: WarmService, count: number, watch: Watch): Promise<Cost> {
   const run = row.prepare()
-  const keyOf = (index: number) => service.attackerKeys[measuring.isOneAccount || row.isOneAccount ? 0 : index]
+  const keyOf = (index: number) => service.attackerKeys[row.isOneAccount ? 0 : index]
   const attackers = Array.from({ length: count }, (_, index) => {
     return new Attacker(index, row.isKeyless ? undefined : keyOf(index), service)
   })
@@ -147,15 +130,23 @@ async function attack(row: Row, service: WarmService, count: number, measuring: 
   const looking = setInterval(() => {
     highest = Math.max(highest, service.memory())
   }, 20)
-  watch.begin(service.url, service.bystanderKey)
-  // The bystanders' stream must be open before the attack.
+  watch.begin(service.url, service.bystanderKey, row.lasts === undefined ? undefined : service.largeKey)
+  // The bystanders' connections must be open before the attack.
   await sleep(200)
   const cpu = service.cpu()
   const queued = service.queued()
-  const leaving = setTimeout(() => {
-    for (const each of attackers) each.leave()
-  }, patience * 1000)
-  await Promise.all([...attackers.map((each) => run(each)), sleep(watchedFor * 1000)])
+  const leaving = setTimeout(
+    () => {
+      for (const each of attackers) each.leave()
+    },
+    ((row.lasts ?? 0) + patience) * 1000,
+  )
+  const end = performance.now() + (row.lasts ?? 0) * 1000
+  const runAgain = async (attacker: Attacker) => {
+    do await run(attacker)
+    while (performance.now() < end && !attacker.hasLeft)
+  }
+  await Promise.all([...attackers.map(runAgain), sleep(watchedFor * 1000)])
   clearTimeout(leaving)
   await sleep(200)
   const watched = await watch.end()
@@ -188,40 +179,4 @@ async function isAtWork(service: AttackedService): Promise<boolean> {
     if (service.cpu() - before < 100) return false
   }
   return true
-}
-
-/** The median of each figure, with the replies of the last run. */
-function medianOf(costs: readonly Cost[]): Cost {
-  const last = costs.at(-1)
-  if (!last) throw new Error('nothing was measured')
-  const of = (figure: (cost: Cost) => number) => median(costs.map(figure))
-  const waits = (which: 'quiet' | 'watched', kind: Kind) => ({
-    p50: of((cost) => cost[which][kind].p50),
-    p99: of((cost) => cost[which][kind].p99),
-    p999: of((cost) => cost[which][kind].p999),
-    count: of((cost) => cost[which][kind].count),
-    refused: of((cost) => cost[which][kind].refused),
-  })
-  const all = (which: 'quiet' | 'watched') => ({
-    livez: waits(which, 'livez'),
-    plants: waits(which, 'plants'),
-    stream: waits(which, 'stream'),
-  })
-  return {
-    ...last,
-    held: of(({ held }) => held),
-    isLeast: costs.some(({ isLeast }) => isLeast),
-    collections: of(({ collections }) => collections),
-    cpu: of(({ cpu }) => cpu),
-    queued: of(({ queued }) => queued),
-    quiet: all('quiet'),
-    watched: all('watched'),
-    memory: of(({ memory }) => memory),
-    calm: Promise.all(costs.map(({ calm }) => calm)).then((all) => {
-      const known = all.filter((each) => each !== undefined)
-      return known.length < all.length ? undefined : median(known)
-    }),
-    seconds: of(({ seconds }) => seconds),
-    goesOn: costs.some(({ goesOn }) => goesOn),
-  }
 }

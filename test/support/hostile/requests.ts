@@ -150,7 +150,6 @@ const bodies: readonly Row[] = [
   ),
   {
     name: 'lists of 400 keys with 100 models of 255 letters, and their audit records',
-    maxAttackers: 16,
     prepare: () => {
       const models = times(100, (index) => `model ${index}`.padEnd(255, 'é'))
       const body = json({ scopes: ['chat'], models })

@@ -11,17 +11,17 @@ export type Attack = (attacker: Attacker) => Promise<unknown>
 /** One measured attack. */
 export interface Row {
   readonly name: string
-  /** Whether the row is by default also measured with 200 attackers. */
-  readonly isOfIssue?: true
-  /** Whether bodies or replies have nearly the maximum size. Such a row has higher limits. */
+  /** Whether bodies or replies have nearly the maximum size, or a package of the AI SDK translates: the main thread may be held longer. */
   readonly isLargest?: true
+  /** Seconds for which each attacker repeats the attack, while another account sends chats of 1 MB. By default it attacks once. */
+  readonly lasts?: number
   /** The database; by default SQLite. */
   readonly engine?: Engine
   /** Whether the attackers have no key. */
   readonly isKeyless?: true
   /** Whether all attackers use the key of the first attacker. */
   readonly isOneAccount?: true
-  /** The maximum number of attackers. More attackers with large bodies would only measure the machine. */
+  /** The maximum number of attackers. More attackers would only measure the machine. */
   readonly maxAttackers?: number
   /** Fills the database before the service starts. */
   readonly fill?: (sql: TestSql) => Promise<void>

@@ -2,31 +2,28 @@ import type { Cost } from './measure.ts'
 import type { Row } from './row.ts'
 import type { Kind } from './watch.ts'
 
-/** One line of the table at the end: an attack on the checkout under test, and on the earlier checkout if BEFORE names one. */
+/** One line of the table at the end. */
 export interface Line {
-  readonly group: string
   readonly row: Row
-  readonly now: Cost
-  readonly before: Cost | undefined
+  readonly cost: Cost
   /** The memory above idle after the calm, in bytes. NaN until it is measured; undefined if the service stayed busy. */
   readonly calm: number | undefined
-  readonly calmBefore: number | undefined
 }
 
 const megabyte = 1024 ** 2
 
 /** The limits of the figures, in milliseconds, bytes and seconds. */
 const bars = {
-  held: { usual: 50, largest: 150 },
-  waits: { usual: 100, largest: 250 },
-  memory: 256 * megabyte,
-  calm: 64 * megabyte,
+  held: { usual: 100, largest: 150 },
+  waits: 150,
+  largeChat: 2000,
+  memory: 400 * megabyte,
+  calm: 160 * megabyte,
   seconds: 30,
 }
-/** With more attackers than this, the latencies of bystanders are shown but have no limit. */
-const maxJudged = 16
 
-const kinds: readonly Kind[] = ['livez', 'plants', 'stream']
+/** The bystanders with small requests. */
+const kinds: readonly Kind[] = ['livez', 'plant', 'chat']
 
 /** The limits that a cost exceeds, a word for each. */
 export function missesOf(row: Row, cost: Cost): readonly string[] {
@@ -34,10 +31,10 @@ export function missesOf(row: Row, cost: Cost): readonly string[] {
   const misses: string[] = []
   if (cost.held > bars.held[size]) misses.push('held')
   for (const kind of kinds) {
-    if (cost.attackers > maxJudged) continue
-    if (!(excess(cost, kind) <= bars.waits[size])) misses.push(kind)
+    if (!(excess(cost, kind) <= bars.waits)) misses.push(kind)
     if (cost.watched[kind].refused > 0) misses.push(`${kind} refused`)
   }
+  if (row.lasts !== undefined && !(cost.watched.large.p99 <= bars.largeChat)) misses.push('chat of 1 MB')
   if (cost.memory > bars.memory) misses.push('memory')
   if (cost.seconds > bars.seconds || !cost.answers.every((answer) => isClear(row, answer.status))) misses.push('answer')
   if (cost.goesOn) misses.push('goes on')
@@ -59,50 +56,41 @@ function isClear(row: Row, status: number | null): boolean {
 }
 
 function excess({ quiet, watched }: Cost, kind: Kind): number {
-  // A stream without any chunk was blocked all the time.
-  if (watched[kind].count === 0) return Number.POSITIVE_INFINITY
   return watched[kind].p999 - quiet[kind].p999
 }
 
 /** The worst figure of a line, in proportion to its limit. */
-export function badness({ row, now, calm }: Line): number {
+export function badness({ row, cost, calm }: Line): number {
   const size = row.isLargest ? 'largest' : 'usual'
   return Math.max(
-    now.held / bars.held[size],
-    now.memory / bars.memory,
+    cost.held / bars.held[size],
+    cost.memory / bars.memory,
     (calm || 0) / bars.calm,
-    now.seconds / bars.seconds,
-    ...(now.attackers > maxJudged ? [] : kinds.map((kind) => excess(now, kind) / bars.waits[size])),
+    cost.seconds / bars.seconds,
+    (cost.watched.large.p99 || 0) / bars.largeChat,
+    ...kinds.map((kind) => excess(cost, kind) / bars.waits),
   )
 }
 
-/** The name of a row in the table. */
-export function labelOf({ name, isOfIssue }: Row): string {
-  return isOfIssue ? `${name} (issue)` : name
-}
-
-/** The lines as the cells of a table, by the names of its columns. */
-export function cellsOf(line: Line): Readonly<Record<string, string>> {
-  const both = (show: (cost: Cost, calm: number | undefined) => string) => {
-    const now = show(line.now, line.calm)
-    return line.before ? `${show(line.before, line.calmBefore)} → ${now}` : now
-  }
-  const waits = (kind: Kind) => both((cost) => waitsOf(cost, kind))
+/** A line as the cells of a table, by the names of its columns. */
+export function cellsOf({ row, cost, calm }: Line): Readonly<Record<string, string>> {
+  const { held, isLeast, collections, cpu, queued, memory, seconds, watched } = cost
   return {
-    attack: labelOf(line.row),
-    attackers: String(line.now.attackers),
-    'held ms': both(({ held, isLeast }) => `${isLeast ? '≥ ' : ''}${Math.round(held)}`),
-    'gc ms': both(({ collections }) => rounded(collections)),
-    'CPU s': both(({ cpu }) => cpu.toFixed(1)),
-    'no core ms': both(({ queued }) => rounded(queued)),
-    'livez ms': waits('livez'),
-    'plants ms': waits('plants'),
-    'stream ms': waits('stream'),
-    MB: both(({ memory }) => rounded(memory / megabyte)),
-    'MB, calm': both((_cost, calm) => rounded((calm ?? Number.NaN) / megabyte)),
-    s: both(({ seconds }) => seconds.toFixed(1)),
-    answered: both(answersOf),
-    misses: both((cost, calm) => [...missesOf(line.row, cost), ...(isTooMuch(calm) ? ['calm'] : [])].join(', ') || '–'),
+    attack: row.name,
+    attackers: String(cost.attackers),
+    'held ms': `${isLeast ? '≥ ' : ''}${Math.round(held)}`,
+    'gc ms': rounded(collections),
+    'CPU s': cpu.toFixed(1),
+    'no core ms': rounded(queued),
+    'livez ms': waitsOf(cost, 'livez'),
+    'plant ms': waitsOf(cost, 'plant'),
+    'chat ms': waitsOf(cost, 'chat'),
+    'chat of 1 MB, ms': [watched.large.p50, watched.large.p99].map(rounded).join('/'),
+    MB: rounded(memory / megabyte),
+    'MB, calm': rounded((calm ?? Number.NaN) / megabyte),
+    s: seconds.toFixed(1),
+    answered: answersOf(cost),
+    misses: [...missesOf(row, cost), ...(isTooMuch(calm) ? ['calm'] : [])].join(', ') || '–',
   }
 }
 
@@ -129,10 +117,10 @@ function rounded(figure: number): string {
 }
 
 const legend = `held: the longest stretch for which the main thread held the event loop, in its own CPU time without collections of garbage
-(gc: the most of those in a stretch). no core: for how long it had no core of the machine, which others used. livez, plants, stream:
-p50/p99/p99.9 of what bystanders waited, and how much the last is above the same service without attackers. MB: memory above idle,
-at most, and once it has been calm. Bars: held ${bars.held.usual} ms (${bars.held.largest} with the largest bodies), p99.9 +${bars.waits.usual} (+${bars.waits.largest}),
-${bars.memory / megabyte} MB, ${bars.calm / megabyte} MB when calm, answered in ${bars.seconds} s.`
+(gc: the most of those in a stretch). no core: for how long it had no core of the machine, which others used. livez, plant, chat:
+p50/p99/p99.9 of what bystanders waited, and how much the last is above the same service without attackers. chat of 1 MB: p50/p99
+of chats that began after 10 s. MB: memory above idle, at most, and once it has been calm. Bars: held ${bars.held.usual} ms
+(${bars.held.largest} with the largest bodies), p99.9 +${bars.waits}, chat of 1 MB ${bars.largeChat} ms, ${bars.memory / megabyte} MB, ${bars.calm / megabyte} MB when calm, answered in ${bars.seconds} s.`
 
 /** All lines as a Markdown table, the worst first. */
 export function markdownOf(lines: readonly Line[]): string {

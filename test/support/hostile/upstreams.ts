@@ -34,7 +34,6 @@ const upstreamRow = ({
   const asked = (messages: readonly object[]) => (isResponse ? { model, input: messages } : { model, messages })
   return postRow(`${model}: ${name}`, isResponse ? '/responses' : path, () => json({ ...asked(hi), stream }), {
     isLargest: true,
-    maxAttackers: 40,
     small: asked(warming),
     upstream: (request, response) => {
       response.on('error', () => {})

@@ -19,7 +19,7 @@ export type Watched = Readonly<Record<Kind, Waits>>
 /** Runs the bystanders, who use one service at a time. */
 export class Watch {
   readonly #process: ChildProcess
-  /** The port of the upstream of the bystanders' stream. */
+  /** The port of the upstream of the bystanders' chats. */
   readonly port: number
 
   private constructor(process: ChildProcess, port: number) {
@@ -36,15 +36,16 @@ export class Watch {
     return new Watch(process_, port)
   }
 
-  begin(url: string, key: string): void {
-    this.#order({ url, key })
+  /** Lets the bystanders send requests to a service. @param largeKey the key for chats of 1 MB; without it there are none */
+  begin(url: string, key: string, largeKey?: string): void {
+    this.#order({ url, key, largeKey })
   }
 
   async end(): Promise<Watched> {
     const told = once(this.#process, 'message') as Promise<[Sights]>
     this.#order('end')
-    const [{ livez, plants, stream }] = await told
-    return { livez: waitsOf(livez), plants: waitsOf(plants), stream: waitsOf(stream) }
+    const [{ livez, plant, chat, large }] = await told
+    return { livez: waitsOf(livez), plant: waitsOf(plant), chat: waitsOf(chat), large: waitsOf(large) }
   }
 
   close(): void {
