@@ -88,7 +88,7 @@ export class Candidate {
 
   /**
    * Asks for a whole reply.
-   * @param mayWait whether to wait for the probe of another request
+   * @param mayWait whether to wait up to 1 s for the probe of another request, and then ask the model anyway
    * @throws ApiError of the last attempt; 503 `model_unavailable` if the breaker refuses the request; the signal's reason if the
    *   signal aborts between two attempts
    */
@@ -119,7 +119,7 @@ export class Candidate {
 
   /**
    * Resolves when the first event has come. A failure before the first event may be retried; a later failure ends the stream.
-   * @param mayWait whether to wait for the probe of another request
+   * @param mayWait whether to wait up to 1 s for the probe of another request, and then ask the model anyway
    * @throws ApiError of the last attempt; 503 `model_unavailable` if the breaker refuses the request; the signal's reason if the
    *   signal aborts between two attempts
    */
@@ -171,7 +171,8 @@ export class Candidate {
     for (let retries = 0; ; retries++) {
       const waiting = this.#probeWait(mayWait, signal)
       if (waiting) await waiting
-      const probe = this.breaker?.admit()
+      // A probe may take long, and most probes succeed. So a request that has waited for it is let through.
+      const probe = waiting && this.breaker?.state === 'probing' ? undefined : this.breaker?.admit()
       try {
         return await attempt(retries, probe)
       } catch (thrown) {
