@@ -16,15 +16,16 @@ export function playedModelId(character: string): string {
 }
 
 /**
- * Reads `character/NAME`, a character on the default model, and `MODEL/character/NAME`. Any other id is the id of a model.
+ * Reads `character/NAME`, a character on the default model, and `MODEL/character/NAME`. Any other id is the id of a model. The
+ * name may be blank.
  * @param isModel whether a text is the id of a model. The first `/character/` after a model id separates the model and the
  * character
  */
 export function readPlayedModel(id: string, isModel: (id: string) => boolean): RequestedModel {
-  if (id.startsWith(mark) && id.length > mark.length) return { model: 'default', character: id.slice(mark.length) }
+  if (id.startsWith(mark)) return { model: 'default', character: id.slice(mark.length) }
   for (let at = id.indexOf(`/${mark}`); at !== -1; at = id.indexOf(`/${mark}`, at + 1)) {
     const [model, character] = [id.slice(0, at), id.slice(at + 1 + mark.length)]
-    if (model !== '' && character !== '' && isModel(model)) return { model, character }
+    if (model !== '' && isModel(model)) return { model, character }
   }
   return { model: id, character: null }
 }

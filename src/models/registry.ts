@@ -104,6 +104,7 @@ export class ModelRegistry {
    */
   findRequested(id: string, user: ModelUser): RequestedRoute | undefined {
     const wanted = this.#parseId(id)
+    if (wanted.character?.trim() === '') return undefined
     const route = this.#routeForUser(wanted.model, user)
     return route && { ...wanted, route }
   }
