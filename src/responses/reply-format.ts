@@ -59,7 +59,7 @@ export function responseReplyFormat(
       const [choice] = chunk.choices
       // Some upstreams begin with a chunk that has neither a choice nor a model.
       if (!choice) return ''
-      reason = choice.finish_reason ?? reason
+      reason = choice.finish_reason || reason
       return begin() + writer.add(choice.delta)
     },
     end(chunk) {
@@ -68,10 +68,16 @@ export function responseReplyFormat(
       return events + end({ reason, usage: chunk?.usage }, writer.output)
     },
     failure(thrown) {
-      const { shownCode: code, message } = translateError(thrown)
-      return begin() + end({ error: { code, message } }, writer.cutOutput)
+      const { status, message } = translateError(thrown)
+      return begin() + end({ error: { code: failureCodeOf(status), message } }, writer.cutOutput)
     },
   }
+}
+
+/** The code of a failed response. OpenAI has few codes for all failures (API reference, "The Response object"). */
+function failureCodeOf(status: number): string {
+  if (status === 429) return 'rate_limit_exceeded'
+  return status < 500 && status !== 499 ? 'invalid_prompt' : 'server_error'
 }
 
 interface Head {

@@ -276,7 +276,7 @@ describe('the events of a response', () => {
     expect(types.filter((type) => type.includes('arguments.done'))).toEqual([])
     expect(last(events)).toMatchObject({
       status: 'failed',
-      error: { code: 'upstream_error', message: 'The model broke off.' },
+      error: { code: 'server_error', message: 'The model broke off.' },
       usage: null,
       output: [
         { type: 'message', content: [{ text: 'Wat' }] },
