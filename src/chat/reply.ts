@@ -98,7 +98,6 @@ class Relay {
 
   #pass(event: ModelEvent): void {
     if ('passage' in event) {
-      for (const chunk of event.read) this.#note(chunk)
       this.#meter.countPassage(event)
       this.#writeOut()
       this.#writer.write(event.passage)

@@ -84,15 +84,16 @@ export interface ChunkEvent {
   readonly text?: string
 }
 
-/** Whole events as the upstream sent them. An error, a chunk with usage and the end of the stream are never in a passage. */
+/**
+ * Whole events as the upstream sent them. They have only words of the model: an error, a usage, a finish reason, and the beginning
+ * of a choice or a call are never in a passage.
+ */
 export interface Passage {
   readonly passage: Buffer
   /** The number of events. */
   readonly events: number
-  /** Bytes of the first event. */
-  readonly firstLength: number
-  /** The chunks of the events that were parsed. They include every chunk that begins or ends a requested choice. */
-  readonly read: readonly Chunk[]
+  /** Bytes of the model's words in these events. */
+  readonly words: number
 }
 
 /**

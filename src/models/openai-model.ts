@@ -5,12 +5,12 @@ import { defaultConnectTimeoutMs } from '../outbound.ts'
 import type { Proxies } from '../proxies.ts'
 import type { OpenAiSettings } from './configuration/settings.ts'
 import type { Model, ModelRequest } from './model.ts'
-import { isCompletion, readAnswer, readWhole } from './upstream/answer.ts'
+import { jsonOf, readWhole } from './upstream/answer.ts'
 import { UpstreamConnections } from './upstream/connections.ts'
 import { decompressed } from './upstream/decompressed.ts'
-import { failureOf, invalidAnswer, readRefusal, refusalFrom } from './upstream/errors.ts'
-import { readEvents } from './upstream/event-stream.ts'
-import { ownTurn, smallAnswerBytes } from './upstream/own-turn.ts'
+import { failureOf, invalidAnswer, isSuccess, readRefusal, refusalFrom } from './upstream/errors.ts'
+import { errorInside } from './upstream/inside-error.ts'
+import { readEvents, readReply } from './upstream/read-events.ts'
 import { requestBytes } from './upstream/request-bytes.ts'
 import { StreamUsage } from './upstream/stream-usage.ts'
 import type { UpstreamAnswer } from './upstream/streamless-response.ts'
@@ -47,7 +47,7 @@ export function createOpenAiModel(
   const accepted = async (asked: Promise<UpstreamAnswer>): Promise<UpstreamAnswer> => {
     try {
       const answer = decompressed(await asked)
-      if (answer.status === 200) return answer
+      if (isSuccess(answer.status)) return answer
       throw refusalFrom(await readRefusal(answer), secrets)
     } catch (error) {
       throw failureOf(error)
@@ -58,7 +58,7 @@ export function createOpenAiModel(
     try {
       const options = streamUsage.optionsFor(request.body)
       const response = decompressed(await post(request, options, signal))
-      if (response.status === 200) return response
+      if (isSuccess(response.status)) return response
       const refusal = await readRefusal(response)
       if (!streamUsage.mayRetry(options, refusal)) throw refusalFrom(refusal, secrets)
       const answer = await accepted(post(request, undefined, signal))
@@ -69,34 +69,29 @@ export function createOpenAiModel(
     }
   }
 
+  const readOptions = ({ body, openHeld }: ModelRequest) => ({ choices: body.n ?? 1, secrets, openHeld })
+
   return {
     ignoredParameters: null,
 
     async complete(request, signal) {
-      const response = await accepted(post(request, request.body.stream_options, signal))
-      try {
-        const bytes = await readWhole(response, request.openHeld)
-        const turn = ownTurn(bytes.length, smallAnswerBytes)
-        if (turn) await turn
-        const completion = readAnswer(bytes, secrets)
-        if (isCompletion(completion)) return request.isRewritten ? { completion } : { completion, bytes }
-      } catch (error) {
-        throw failureOf(error, true)
-      }
-      throw invalidAnswer()
+      const answer = await accepted(post(request, request.body.stream_options, signal))
+      const reply = await readReply(answer, readOptions(request))
+      return request.isRewritten ? { completion: reply.completion } : reply
     },
 
-    stream(request, signal) {
-      const choices = request.body.n ?? 1
-      const readAll = choices > 1 || request.readAll === true
-      return readEvents(askForStream(request, signal), { choices, readAll, secrets, openHeld: request.openHeld })
-    },
+    stream: (request, signal) =>
+      readEvents(askForStream(request, signal), request.readAll === true, readOptions(request)),
 
     async list(signal) {
       const { 'content-type': _ofBodies, ...more } = headers
       const path = `${new URL(baseUrl).pathname.replace(/(?<!\/)\/*$/, '')}/models`
       const response = await accepted(connections.get(path, more, signal))
-      return idsIn(readAnswer(await readWhole(response), secrets))
+      const list = jsonOf((await readWhole(response)).toString('utf8'))
+      if (list === undefined) throw invalidAnswer()
+      const error = errorInside(list, secrets)
+      if (error) throw error
+      return idsIn(list)
     },
 
     close: () => connections.close(),

@@ -169,9 +169,11 @@ export class EventWriter {
       open = { item, index: this.output.length, text: new GrowingText() }
       this.#calls.set(number, open)
       events += this.#itemAdded(item)
+    } else {
+      // Some services send a name in pieces. The pieces of a call have no name that repeats it.
+      open.item.name += name
     }
     const { item, index } = open
-    item.name ||= name
     if (piece === '') return events
     open.text.add(piece)
     return (

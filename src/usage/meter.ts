@@ -19,13 +19,10 @@ const charactersPerToken = 4
 export class Meter {
   #reported: Counts | undefined
   #isExact = false
-  /** Estimated tokens of the texts that are parsed. */
-  #textTokens = 0
-  /** Bytes of the passages, which are passed on unparsed. */
-  #bytes = 0
-  #events = 0
-  /** Bytes of the first event, which has nearly no text. In every event, this number of bytes counts as JSON around the text. */
-  #envelope = 0
+  /** Texts that have come: whole ones, or the events of a stream. */
+  #texts = 0
+  /** Characters of these texts. */
+  #length = 0
 
   /** Takes the usage of a parsed chunk. `countText` or `countPassage` counts the texts of the chunk. */
   countChunk(chunk: Pick<Chunk, 'choices' | 'usage'>): void {
@@ -35,14 +32,13 @@ export class Meter {
   /** Counts parsed texts of a reply; upstreams may omit any field, or send values of other types. */
   countText(said: Words | null | undefined): void {
     const { length } = wordsOf(said)
-    if (length > 0) this.#textTokens += Math.ceil(length / charactersPerToken)
+    if (length > 0) this.countPassage({ events: 1, words: length })
   }
 
   /** Counts events that are passed on unparsed: at least one token for each event, and more for longer events. */
-  countPassage({ passage, events, firstLength }: Passage): void {
-    this.#bytes += passage.length
-    this.#events += events
-    if (this.#envelope === 0) this.#envelope = firstLength
+  countPassage({ events, words }: Pick<Passage, 'events' | 'words'>): void {
+    this.#texts += events
+    this.#length += words
   }
 
   /** Sets the tokens that the model reported, or a count that is better than the estimate. */
@@ -60,7 +56,7 @@ export class Meter {
 
   /** Whether a text, an event or a usage was counted. */
   get hasBegun(): boolean {
-    return this.#reported !== undefined || this.#textTokens + this.#events > 0
+    return this.#reported !== undefined || this.#texts > 0
   }
 
   /** The tokens used so far. @param prompt estimates the prompt's tokens; called only without a report */
@@ -69,8 +65,7 @@ export class Meter {
       const { prompt_tokens, completion_tokens } = this.#reported
       return { promptTokens: prompt_tokens, completionTokens: completion_tokens, isExact: this.#isExact }
     }
-    const more = Math.max(0, this.#bytes - this.#events * this.#envelope) / charactersPerToken
-    const passed = Math.max(this.#events, Math.ceil(more))
-    return { promptTokens: prompt(), completionTokens: this.#textTokens + passed, isExact: false }
+    const completionTokens = Math.max(this.#texts, Math.ceil(this.#length / charactersPerToken))
+    return { promptTokens: prompt(), completionTokens, isExact: false }
   }
 }

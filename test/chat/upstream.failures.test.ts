@@ -250,8 +250,8 @@ describe('an upstream that fails after its first event ends the stream with an e
       n: 2,
     },
     {
-      what: 'an end when one of two choices has not begun',
-      script: pieces([sse(...started, finishOf(0))]),
+      what: 'a broken connection when one of two choices has not begun',
+      script: pieces([sse(...started, finishOf(0))], 'cut'),
       code: 'upstream_error',
       n: 2,
     },

@@ -357,7 +357,7 @@ test.each([true, false])('an answer of too many characters is a 502: stream %s',
   const response = await post({ stream })
   const said = await response.text()
   expect(said).toContain('more than 2097152 characters')
-  expect(said).toContain('upstream_error')
+  expect(said).toContain(stream ? 'server_error' : 'upstream_error')
   expect(response.status).toBe(stream ? 200 : 502)
   expect(said.includes('response.failed')).toBe(stream)
   expect(said.includes('response.completed')).toBe(false)
@@ -414,10 +414,7 @@ describe('an odd answer', () => {
       'whose calls have nothing',
       message({ tool_calls: [{ function: { name: 'f' } }, null] }),
       {
-        output: [
-          { call_id: 'call_0', name: 'f', arguments: '' },
-          { call_id: 'call_1', name: '' },
-        ],
+        output: [{ call_id: expect.stringMatching(/^call_/), name: 'f', arguments: '' }],
       },
     ],
     [

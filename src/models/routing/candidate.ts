@@ -170,9 +170,7 @@ export class Candidate {
     const maxRetries = this.traits.retries ?? defaultRetries
     for (let retries = 0; ; retries++) {
       const waiting = this.#probeWait(mayWait, signal)
-      if (waiting) await waiting
-      // A probe may take long, and most probes succeed. So a request that has waited for it is let through.
-      const probe = waiting && this.breaker?.state === 'probing' ? undefined : this.breaker?.admit()
+      const probe = waiting ? await waiting : this.breaker?.admit()
       try {
         return await attempt(retries, probe)
       } catch (thrown) {
@@ -187,13 +185,13 @@ export class Candidate {
     }
   }
 
-  /** Waits for the probe of another request; undefined, without a promise, if there is none. */
-  #probeWait(mayWait: boolean, signal: AbortSignal): Promise<void> | undefined {
+  /** Waits for the probe of another request, and passes the breaker; undefined, without a promise, if there is no probe. */
+  #probeWait(mayWait: boolean, signal: AbortSignal): Promise<Probe | undefined> | undefined {
     return mayWait && this.breaker?.state === 'probing' ? this.#waitForProbe(this.breaker, signal) : undefined
   }
 
-  /** Waits for a probe, but not for long. @throws the signal's reason after an abort */
-  async #waitForProbe(breaker: Breaker, signal: AbortSignal): Promise<void> {
+  /** Waits for a probe, but not for long. @throws the signal's reason after an abort; errors of `Breaker.admit` */
+  async #waitForProbe(breaker: Breaker, signal: AbortSignal): Promise<Probe | undefined> {
     const probeWait = new AbortController()
     const timeout = pause(this.#clock, maxProbeWaitMs, AbortSignal.any([signal, probeWait.signal])).catch(
       () => 'called off',
@@ -207,6 +205,8 @@ export class Candidate {
     while (isWaiting && breaker.state === 'probing') await Promise.race([breaker.probeEnded(), timeout])
     probeWait.abort()
     signal.throwIfAborted()
+    // A probe may take long, and most probes succeed. So a request that has waited for it is let through.
+    return breaker.state === 'probing' ? undefined : breaker.admit()
   }
 }
 

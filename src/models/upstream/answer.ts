@@ -1,10 +1,7 @@
-import { field, isFields } from '../../fields.ts'
 import type { HeldBytes } from '../../http/bytes-in-flight.ts'
 import { JsonFault, readJson } from '../../json.ts'
-import type { Chunk, Completion } from '../../openai/completion.ts'
-import { invalidAnswer, tooLarge } from './errors.ts'
+import { tooLarge } from './errors.ts'
 import { HeldAnswer } from './held-answer.ts'
-import { errorInside } from './inside-error.ts'
 
 /**
  * The most bytes of an upstream's whole answer, and of one event of a stream. Each is parsed in one synchronous call. Answers of
@@ -17,6 +14,10 @@ const lengthWithoutBound = 16 * 1024
 
 /** Long properties of completions that this service never reads. */
 const droppedProperties = new Set(['logprobs'])
+
+/** A text in which a number may have more digits than a double, also in a string. */
+const longNumber = /\d[\d.]{15}/
+const noNames: ReadonlySet<string> = new Set()
 
 /**
  * Reads a whole answer. While it arrives, its bytes count as in flight.
@@ -44,57 +45,30 @@ export async function readWhole(
 }
 
 /**
- * Parses the JSON of a whole answer, a long one without its log probabilities.
- * @param secrets texts that no error may repeat
- * @throws ApiError 502 for a body that is not JSON or has too many values; the error in the body (`errorInside`)
- */
-export function readAnswer(bytes: Buffer, secrets: readonly string[]): unknown {
-  const value = jsonOf(bytes.toString('utf8'), droppedProperties)
-  if (value === undefined) throw invalidAnswer()
-  return checked(value, secrets)
-}
-
-/**
- * The value of an upstream's JSON text; undefined for another text, and for a long one that is nested too deeply.
- * @param drops names of properties that are left out of a long text
+ * The value of an upstream's JSON text; undefined for another text, and for a long one that is nested too deeply. A number that a
+ * double would round stays as it was written. A long text with too many values is read without its log probabilities.
  * @throws ApiError 502 for more than `maxJsonValues` values
  */
-export function jsonOf(text: string, drops?: ReadonlySet<string>): unknown {
+export function jsonOf(text: string): unknown {
   try {
     // V8's JSON.parse can misread escaped property names (`src/json.ts`). The names of this protocol are not escaped.
-    if (text.length <= lengthWithoutBound) return JSON.parse(text)
-    return readJson(text, { depth: 100, duplicates: 'last', ...(drops && { drops }) })
+    if (text.length <= lengthWithoutBound && !longNumber.test(text)) return JSON.parse(text)
+    return readLong(text)
   } catch (error) {
-    if (error instanceof JsonFault && (error.kind === 'count' || error.kind === 'length')) throw tooLarge()
+    if (!isTooMuch(error)) return undefined
+  }
+  try {
+    return readLong(text, droppedProperties)
+  } catch (error) {
+    if (isTooMuch(error)) throw tooLarge()
     return undefined
   }
 }
 
-/** Returns a parsed answer. @throws the error in the answer (`errorInside`) */
-export function checked(value: unknown, secrets: readonly string[]): unknown {
-  const error = errorInside(value, secrets)
-  if (error) throw error
-  return value
+function readLong(text: string, drops?: ReadonlySet<string>): unknown {
+  return readJson(text, { depth: 100, duplicates: 'last', numbersRead: noNames, ...(drops && { drops }) })
 }
 
-/** Whether a value is a completion. Only the fields that this service reads are checked. */
-export function isCompletion(value: unknown): value is Completion {
-  return (
-    hasChoices(value) && value.choices.length > 0 && value.choices.every((choice) => isFields(field(choice, 'message')))
-  )
-}
-
-/** Whether a value is a chunk. Only the fields that this service reads are checked. */
-export function isChunk(value: unknown): value is Chunk {
-  return hasChoices(value)
-}
-
-function hasChoices(value: unknown): value is { choices: unknown[] } {
-  return (
-    typeof value === 'object' &&
-    value !== null &&
-    'choices' in value &&
-    Array.isArray(value.choices) &&
-    value.choices.every((choice) => typeof choice === 'object' && choice !== null)
-  )
+function isTooMuch(error: unknown): boolean {
+  return error instanceof JsonFault && (error.kind === 'count' || error.kind === 'length')
 }

@@ -1,13 +1,14 @@
 import { pipeline, type Transform } from 'node:stream'
-import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
+import { createBrotliDecompress, createGunzip, createInflate, createInflateRaw, createZstdDecompress } from 'node:zlib'
 import { invalidAnswer } from './errors.ts'
 import type { UpstreamAnswer } from './streamless-response.ts'
 
-/** Decompressors by content coding (RFC 9110, section 8.4.1). */
-const decompressors: ReadonlyMap<string, () => Transform> = new Map<string, () => Transform>([
-  ['gzip', createGunzip],
-  ['deflate', createInflate],
-  ['br', createBrotliDecompress],
+/** Makes decompressors by content coding (RFC 9110, section 8.4.1), with the first bytes of the answer. */
+const decompressors: ReadonlyMap<string, (first: Buffer) => Transform> = new Map<string, (first: Buffer) => Transform>([
+  ['gzip', () => createGunzip()],
+  ['deflate', (first: Buffer) => (hasZlibHeader(first) ? createInflate() : createInflateRaw())],
+  ['br', () => createBrotliDecompress()],
+  ['zstd', () => createZstdDecompress()],
 ])
 
 /**
@@ -21,22 +22,32 @@ export function decompressed(response: UpstreamAnswer): UpstreamAnswer {
     .toLowerCase()
     .replace(/^x-/, '')
   if (coding === 'identity' || coding === '') return response
-  const createDecompressor = decompressors.get(coding)
-  if (!createDecompressor) {
+  const decompressor = decompressors.get(coding)
+  if (!decompressor) {
     void response.return()
     throw invalidAnswer(new Error('the answer has an unknown content-encoding'))
   }
-  const decompressor = createDecompressor()
-  // `pipeline` destroys the decompressor when the connection fails, and ends the answer when the decompressor's reader stops.
-  pipeline(response, decompressor, () => {})
   return {
     status: response.status,
     headers: response.headers,
-    [Symbol.asyncIterator]: () => decompressor[Symbol.asyncIterator](),
+    [Symbol.asyncIterator]: () => through(response, decompressor),
     return: () => response.return(),
-    drain() {
-      response.drain()
-      decompressor.destroy()
-    },
+    drain: () => response.drain(),
   }
+}
+
+async function* through(response: UpstreamAnswer, decompressor: (first: Buffer) => Transform): AsyncGenerator<Buffer> {
+  const pieces = response[Symbol.asyncIterator]()
+  const first = await pieces.next()
+  if (first.done) return
+  const bytes = decompressor(first.value)
+  bytes.write(first.value)
+  // `pipeline` destroys the decompressor when the connection fails, and ends the answer when the decompressor's reader stops.
+  pipeline(response, bytes, () => {})
+  yield* bytes
+}
+
+/** Whether bytes begin with the header of zlib (RFC 1950, section 2.2). Some services send `deflate` without it (RFC 9110). */
+function hasZlibHeader(bytes: Buffer): boolean {
+  return bytes.length < 2 || ((bytes.readUInt8(0) & 0x0f) === 8 && bytes.readUInt16BE(0) % 31 === 0)
 }

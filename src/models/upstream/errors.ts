@@ -10,6 +10,11 @@ import type { UpstreamAnswer } from './streamless-response.ts'
 /** Statuses of an upstream for a fault of the caller. The caller gets the same status, unless an error pattern matches. */
 const callersStatuses = new Set([400, 404, 409, 413, 422])
 
+/** Whether a status is a success: some gateways answer 201. */
+export function isSuccess(status: number): boolean {
+  return status >= 200 && status < 300
+}
+
 /** How many bytes of an upstream's error body are read. */
 const maxErrorBodyBytes = 64 * 1024
 /** How long an upstream's error body is read. */
@@ -205,10 +210,17 @@ function waitOf(
 /** The most seconds of a `Retry-After`: the number has at most six digits. */
 const maxWaitSeconds = 999_999
 
-/** A `Retry-After` in seconds. A date, the other form of the header, becomes seconds from now (RFC 9110, section 10.2.3). */
-function seconds(retryAfter: string | undefined): string | undefined {
-  if (retryAfter === undefined || /^\d{1,6}$/.test(retryAfter)) return retryAfter
-  const date = /^[A-Z][a-z]{2}, [\w: ]+ GMT$/.test(retryAfter) ? Date.parse(retryAfter) : Number.NaN
+/**
+ * A `Retry-After` in whole seconds. A date, the other form of the header, becomes seconds from now (RFC 9110, section 10.2.3). Some
+ * services send a fraction, or a date of another form.
+ */
+function seconds(retryAfter = ''): string | undefined {
+  if (/^\d{1,6}(?:\.\d{1,9})?$/.test(retryAfter)) return String(Math.ceil(Number(retryAfter)))
+  const isDate = /^(?:[A-Z][a-z]{2,8},? [\w: -]+|\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d))$/.test(retryAfter)
+  // The oldest form of RFC 9110 has no time zone, and is in GMT.
+  const date = isDate
+    ? Date.parse(/(?:GMT|Z|[+-]\d\d:\d\d)$/.test(retryAfter) ? retryAfter : `${retryAfter} GMT`)
+    : Number.NaN
   return Number.isNaN(date)
     ? undefined
     : String(Math.min(maxWaitSeconds, Math.max(0, Math.ceil((date - Date.now()) / 1000))))

@@ -24,22 +24,32 @@ const statuses: Readonly<Record<string, number>> = {
 /**
  * The error that an upstream reports in the body of a 200; undefined if there is no error. `refusalFrom` translates the error
  * with the status that the error names. An upstream sends the error in place of the answer (LM Studio, OpenRouter, vLLM), in a
- * choice, or as the finish reason of a choice.
+ * choice, or as the finish reason of a choice. FastAPI sends `detail`.
  * @param secrets texts that must not be repeated even if the upstream quotes them
  */
 export function errorInside(value: unknown, secrets: readonly string[]): ApiError | undefined {
-  const error = isFields(value) ? reportedIn(value) : undefined
+  // Google sends a list with the error.
+  const answer: unknown = Array.isArray(value) ? value[0] : value
+  const error = isFields(answer) ? reportedIn(answer) : undefined
   if (error === undefined) return undefined
   return refusalFrom({ status: statusOf(error), body: { error }, isInside: true }, secrets)
 }
 
 function reportedIn(value: Fields): unknown {
   if (value['error']) return value['error']
-  if (value['object'] === 'error') return value
+  if (value['object'] === 'error' || value['type'] === 'error') return value
   const choices = value['choices']
-  if (!Array.isArray(choices)) return undefined
+  if (!Array.isArray(choices)) return value['detail'] ? { message: sentenceIn(value['detail']) } : undefined
   const failed: unknown = choices.find((choice) => field(choice, 'error') || field(choice, 'finish_reason') === 'error')
   return failed === undefined ? undefined : field(failed, 'error') || {}
+}
+
+/** The words of FastAPI's `detail`, which is a text or a list of faults. */
+function sentenceIn(detail: unknown): unknown {
+  const faults: readonly unknown[] = Array.isArray(detail) ? detail : [detail]
+  return faults
+    .map((fault) => field(fault, 'msg') ?? field(fault, 'message') ?? fault)
+    .find((each) => typeof each === 'string')
 }
 
 /** The status that an error names by a number or a word; 502 if it names no status. */

@@ -254,7 +254,7 @@ export const answers: readonly Behaviour[] = [
       '[DONE]',
     ),
     got: 'an answer, no usage chunk',
-    ledger: 'stop, about 6+3',
+    ledger: 'stop, about 6+2',
     asked: 1,
     next: false,
     counted: false,
