@@ -52,8 +52,8 @@ function privateUrl(param: string): ApiError {
  */
 const authorities = /^https?:\/\/([^/?#]{1,500})(?:[/?#]|$)/i
 
-/** Characters of which programs disagree whether they end the host, and a second @. */
-const ambiguous = /[\\\s\p{Cc}]|@.*@/u
+/** Characters of which programs disagree whether they end the host. */
+const ambiguous = /[\\\s\p{Cc}]/u
 
 /**
  * Names of private networks: those without a dot, and those of RFC 6761 (`localhost`), RFC 6762 (`local`), RFC 8375
@@ -69,6 +69,8 @@ export function hasPublicHost(url: string): boolean {
   // Only the beginning is parsed, because a URL may have megabytes.
   const authority = authorities.exec(url.slice(0, 600))?.[1]
   if (authority === undefined || ambiguous.test(authority)) return false
-  const host = URL.parse(`http://${authority}`)?.hostname.replace(/\.+$/, '') ?? ''
+  // Programs also disagree which of two @ begins the host.
+  if (authority.indexOf('@') !== authority.lastIndexOf('@')) return false
+  const host = URL.parse(`http://${authority}`)?.hostname.replace(/(?<!\.)\.+$/, '') ?? ''
   return !host.startsWith('[') && !isIPv4(host) && !privateName.test(host)
 }

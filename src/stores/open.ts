@@ -28,8 +28,11 @@ export function watchForDamage(stores: Stores, damage: Damage): Stores {
  */
 export function databaseFacts({ databasePath, databaseUrl }: Pick<Config, 'databasePath' | 'databaseUrl'>) {
   if (databaseUrl === undefined) return { engine: 'sqlite', database: databasePath }
-  const [, host, database, rest] = /^[a-z]+:\/\/(?:[^?#]*@)?([^/?#]+)\/([^/?#]+)(.*)$/s.exec(databaseUrl) ?? []
-  return { engine: 'postgresql', ...(rest?.includes('@') ? {} : { database_host: host, database }) }
+  const [address = ''] = databaseUrl.split(/[?#]/, 1)
+  const start = Math.max(address.indexOf('://') + 3, address.lastIndexOf('@') + 1)
+  const [host, database] = address.slice(start).split('/')
+  const isClear = host && database && !databaseUrl.slice(address.length).includes('@')
+  return { engine: 'postgresql', ...(isClear ? { database_host: host, database } : {}) }
 }
 
 /**
