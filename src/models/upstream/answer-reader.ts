@@ -1,9 +1,9 @@
 import { createParser, type EventSourceParser } from 'eventsource-parser'
 import { field, isFields, listIn } from '../../fields.ts'
-import type { Chunk, Completion } from '../../openai/completion.ts'
+import { type Chunk, type Completion, wordsOf } from '../../openai/completion.ts'
 import type { ChunkEvent, ModelEvent, ModelReply } from '../model.ts'
 import { jsonOf, maxAnswerBytes } from './answer.ts'
-import { ChunkReader } from './chunk-reader.ts'
+import { ChunkReader, type ReadChunk } from './chunk-reader.ts'
 import { invalidAnswer, tooLarge } from './errors.ts'
 import { dataPrefix, EventForms, eventEnd } from './event-forms.ts'
 
@@ -17,9 +17,11 @@ export interface EventGroup {
   readonly failure?: unknown
 }
 
-/** Parsed events. A changed event passes with its own text. */
+type ParsedEvent = ChunkEvent & ReadChunk
+
+/** Parsed events. */
 interface ParsedGroup extends EventGroup {
-  readonly events: readonly (ChunkEvent & { readonly isChanged: boolean })[]
+  readonly events: readonly ParsedEvent[]
 }
 
 /** An unfinished event of more bytes goes to the parser. Otherwise the event would be scanned again with each piece. */
@@ -90,8 +92,10 @@ export class AnswerReader {
     this.#leftBytes -= bytes.length
     if (this.#leftBytes < 0) return { ...noEvents, failure: tooLarge() }
     if (this.#form !== 'events' && !this.#beginsEvents(bytes)) return this.#collect(bytes)
-    const all = Buffer.concat([...this.#pieces.splice(0), ...(this.#rest ? [this.#rest] : []), bytes])
+    const before = this.#rest ? [this.#rest] : this.#pieces.splice(0)
+    const all = before.length > 0 ? Buffer.concat([...before, bytes]) : bytes
     this.#rest = undefined
+    if (this.#readAll) return this.#parse(all)
     // In Latin-1 each byte is one character, so indices are the same. Searching a string is much faster than searching bytes.
     const text = all.toString('latin1')
     // Carriage returns are rare, so only the parser handles lines that end with one.
@@ -171,7 +175,7 @@ export class AnswerReader {
         : this.#parseAlone(bytes.subarray(at, end + eventEnd.length))
       events.push(...group.events)
       if (group.isDone || group.failure) return { ...group, events }
-      if (!this.#readAll) this.#learn(group, isOneLine ? text.slice(at, end + eventEnd.length) : undefined)
+      this.#learn(group, isOneLine ? text.slice(at, end + eventEnd.length) : undefined)
       at = end + eventEnd.length
     }
     return { events, isDone: false }
@@ -180,19 +184,21 @@ export class AnswerReader {
   /** Adds the form of an event if the service needs nothing from it. @param text the event; undefined if it has other lines */
   #learn({ events: [event] }: ParsedGroup, text: string | undefined): void {
     if (!event) return
-    const { chunk, isChanged } = event
+    const { chunk, isChanged, begins } = event
     const [choice, ...others] = chunk.choices
     const calls = choice?.delta?.tool_calls
-    const needsState = isChanged || (calls ?? []).some((call) => call.id || call.function?.name)
+    const needsState = isChanged || begins || (calls ?? []).some((call) => call.id || call.function?.name)
     if (calls && needsState) this.#forms.clear()
     const isPlain = choice && others.length === 0 && !choice.finish_reason && chunk.usage == null
-    if (text !== undefined && isPlain && !needsState) this.#forms.add(text)
+    if (text !== undefined && isPlain && !needsState) this.#forms.add(text, wordsOf(choice.delta).length)
   }
 
   /** Parses whole events with a parser of their own: nothing is left in it. */
   #parseAlone(bytes: Buffer): ParsedGroup {
     const texts: string[] = []
-    createParser({ onEvent: ({ data }) => texts.push(data) }).feed(this.#decoder.decode(bytes, { stream: true }))
+    createParser({ onEvent: ({ data }) => texts.push(...separated(data)) }).feed(
+      this.#decoder.decode(bytes, { stream: true }),
+    )
     return this.#groupOf(texts)
   }
 
@@ -205,7 +211,7 @@ export class AnswerReader {
   }
 
   #feed(text: string, isEnd = false): ParsedGroup {
-    this.#parser ??= createParser({ onEvent: ({ data }) => this.#texts.push(data) })
+    this.#parser ??= createParser({ onEvent: ({ data }) => this.#texts.push(...separated(data)) })
     this.#parser.feed(text)
     if (this.#texts.length > 0) this.#heldBytes = 0
     return this.#groupOf(this.#texts.splice(0), isEnd)
@@ -213,22 +219,28 @@ export class AnswerReader {
 
   /** Parses events. @param isEnd whether the answer has ended. Then an event that is not JSON was cut off, and is left out */
   #groupOf(texts: readonly string[], isEnd = false): ParsedGroup {
-    const events: (ChunkEvent & { readonly isChanged: boolean })[] = []
-    for (const text of texts.flatMap(separated)) {
-      if (text.trim() === done) {
+    const events: ParsedEvent[] = []
+    for (const text of texts) {
+      if (text.charCodeAt(0) !== openBrace && text.trim() === done) {
         this.#isDone = true
         return { events, isDone: true }
       }
       try {
-        const value = text.trim() === '' ? null : jsonOf(text)
-        if (value === undefined && !isEnd) throw invalidAnswer()
-        const read = this.#chunks.chunk(value)
-        if (read) events.push({ ...read, text: read.isChanged ? JSON.stringify(read.chunk) : text })
+        const event = this.#eventOf(text, isEnd)
+        if (event) events.push(event)
       } catch (failure) {
         return { events, isDone: false, failure }
       }
     }
     return { events, isDone: false }
+  }
+
+  /** Parses the data of an event; undefined if it is no completion. */
+  #eventOf(text: string, isEnd: boolean): ParsedEvent | undefined {
+    const value = jsonOf(text)
+    if (value === undefined && !isEnd && text.trim() !== '') throw invalidAnswer()
+    const read = this.#chunks.chunk(value)
+    return read && { ...read, text: read.isChanged ? JSON.stringify(read.chunk) : text }
   }
 }
 

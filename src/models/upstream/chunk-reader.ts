@@ -15,6 +15,8 @@ export interface ReadChunk {
   readonly chunk: Chunk
   /** Whether something was added or replaced, so that the upstream's text is not the text of the chunk. */
   readonly isChanged: boolean
+  /** Whether the chunk begins a choice. */
+  readonly begins: boolean
 }
 
 /**
@@ -43,10 +45,11 @@ export class ChunkReader {
     const listed = this.#choicesIn(value)
     if (!isFields(value)) return undefined
     // Some services send a usage chunk without `choices`.
-    if (!listed) return countsOf(value['usage']) && { chunk: chunkOf(value, []), isChanged: true }
+    if (!listed) return countsOf(value['usage']) && { chunk: chunkOf(value, []), isChanged: true, begins: false }
+    const begun = this.#choices.size
     const choices = listed.map((choice, place) => this.#choice(choice, place))
     const isChanged = choices.some((choice, place) => choice !== listed[place])
-    return { chunk: chunkOf(value, isChanged ? choices : listed), isChanged }
+    return { chunk: chunkOf(value, isChanged ? choices : listed), isChanged, begins: this.#choices.size > begun }
   }
 
   /**
@@ -70,7 +73,7 @@ export class ChunkReader {
     const listed = field(value, 'choices')
     if (!Array.isArray(listed)) return undefined
     if (listed.length > maxChoices) throw tooLarge()
-    return listed.filter(isFields)
+    return listed.every(isFields) ? listed : listed.filter(isFields)
   }
 
   #choice(choice: Fields, place: number): Fields {
@@ -83,10 +86,11 @@ export class ChunkReader {
       this.#choices.set(index, state)
     }
     if (choice['finish_reason']) state.isFinished = true
-    const { delta, message, ...others } = choice
-    const sent = isFields(delta) || !isFields(message) ? delta : message
-    const said = withCalls(isNew ? withRole(sent) : sent, (calls) => state.calls.mend(calls))
-    if (said === delta && index === choice['index']) return choice
+    const { delta: sent } = choice
+    const delta = isFields(sent) || !isFields(choice['message']) ? sent : choice['message']
+    const said = withCalls(isNew ? withRole(delta) : delta, (calls) => state.calls.mend(calls))
+    if (said === sent && index === choice['index']) return choice
+    const { delta: _sent, message: _message, ...others } = choice
     return { ...others, index, ...(said === undefined ? {} : { delta: said }) }
   }
 }

@@ -5,23 +5,22 @@ export const dataPrefix = 'data: '
 
 /** Fields of an event that may change from event to event without a difference for the service. */
 const free = 'id|created|model|system_fingerprint|obfuscation|content|reasoning_content|reasoning|arguments'
-/** Fields with the model's words. */
-const words: ReadonlySet<string> = new Set(['content', 'reasoning_content', 'reasoning', 'arguments'])
 /** The parts of a JSON text: a free field with a text or an integer, another string, or what is between strings. */
-const part = new RegExp(String.raw`"(${free})"(\s*:\s*)("(?:[^"\\]|\\.)*"|\d+)|"(?:[^"\\]|\\.)*"|[^"]+`, 'g')
+const part = new RegExp(String.raw`"(${free})"\s*:\s*("(?:[^"\\]|\\.)*"|\d+)|"(?:[^"\\]|\\.)*"|[^"]+`, 'g')
 /** Any string and any integer of JSON, as patterns that never backtrack. */
 const anyString = String.raw`"[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[\da-fA-F]{4})[^"\\\x00-\x1f]*)*"`
 const anyInteger = String.raw`(?:0|[1-9]\d*)`
 
 /** Longer events are parsed. */
 const maxLength = 2000
-/** The most forms that are searched for, and the most forms that are made for one stream. Most streams have one. */
+/** The most forms that are searched for, and the most forms that are looked for in one stream. Most streams have one. */
 const maxForms = 4
-const maxMade = 12
+const maxAdded = 12
 /** The most patterns that are kept for later streams. */
-const maxPatterns = 200
+const maxPatterns = 20
 
-const patterns = new Map<string, RegExp>()
+/** Patterns of forms, the last used first: the streams of one upstream have the same forms. */
+let patterns: readonly RegExp[] = []
 
 interface Form {
   readonly pattern: RegExp
@@ -36,13 +35,20 @@ interface Form {
  */
 export class EventForms {
   #forms: Form[] = []
-  #made = 0
+  #added = 0
 
-  /** Adds the form of an event, in Latin-1 and with its end. */
-  add(event: string): void {
-    if (event.length > maxLength || this.#made >= maxMade) return
-    this.#made++
-    this.#forms = [formOf(event), ...this.#forms.slice(0, maxForms - 1)]
+  /**
+   * Adds the form of an event.
+   * @param event the event in Latin-1, with its end
+   * @param words the length of the model's words in it
+   */
+  add(event: string, words: number): void {
+    if (event.length > maxLength || this.#added >= maxAdded) return
+    this.#added++
+    const pattern = patterns.find((each) => isAt(each, event, 0)) ?? patternOf(event)
+    if (pattern !== patterns[0])
+      patterns = [pattern, ...patterns.filter((each) => each !== pattern)].slice(0, maxPatterns)
+    this.#forms = [{ pattern, envelope: event.length - words }, ...this.#forms.slice(0, maxForms - 1)]
   }
 
   /** Forgets all forms: the same event would now mean something else. */
@@ -59,37 +65,33 @@ export class EventForms {
     let end = start
     let events = 0
     let words = 0
-    for (let form = this.#formAt(text, end); form; form = this.#formAt(text, end)) {
-      words += Math.max(0, form.pattern.lastIndex - end - form.envelope)
-      end = form.pattern.lastIndex
-      events++
+    for (const { pattern, envelope } of this.#forms) {
+      while (isAt(pattern, text, end)) {
+        words += Math.max(0, pattern.lastIndex - end - envelope)
+        end = pattern.lastIndex
+        events++
+      }
+      if (events > 0) break
     }
     return { end, events, words }
   }
-
-  #formAt(text: string, at: number): Form | undefined {
-    return this.#forms.find(({ pattern }) => {
-      pattern.lastIndex = at
-      return pattern.test(text)
-    })
-  }
 }
 
-function formOf(event: string): Form {
-  let envelope = event.length
-  const source = event.replaceAll(part, (all, name?: string, colon = '', value = '') => {
-    if (name === undefined) return escaped(all)
-    if (!value.startsWith('"')) return escaped(`"${name}"${colon}`) + anyInteger
-    if (words.has(name)) envelope -= value.length - 2
-    return escaped(`"${name}"${colon}`) + anyString
-  })
-  let pattern = patterns.get(source)
-  if (!pattern) {
-    if (patterns.size >= maxPatterns) patterns.clear()
-    pattern = new RegExp(source, 'y')
-    patterns.set(source, pattern)
+function isAt(pattern: RegExp, text: string, at: number): boolean {
+  pattern.lastIndex = at
+  return pattern.test(text)
+}
+
+function patternOf(event: string): RegExp {
+  let source = ''
+  let end = 0
+  for (const { index, 0: all, 1: name, 2: value = '' } of event.matchAll(part)) {
+    if (name === undefined) continue
+    const start = index + all.length - value.length
+    source += escaped(event.slice(end, start)) + (value.startsWith('"') ? anyString : anyInteger)
+    end = index + all.length
   }
-  return { pattern, envelope }
+  return new RegExp(source + escaped(event.slice(end)), 'y')
 }
 
 function escaped(text: string): string {
