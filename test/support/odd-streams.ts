@@ -75,21 +75,60 @@ const event = fc.oneof(
   { weight: 1, arbitrary: failing },
 )
 
-/** Writes an event with this line end. */
-const framed = fc
-  .tuple(
-    event,
-    fc.constantFrom('\n', '\n', '\n', '\r\n', '\r'),
-    fc.constantFrom('data: ', 'data:'),
-    fc.constantFrom('', '', '', ': comment', 'event: x', 'id: 1'),
+/** Events of the same form, which differ only in the model's words or the arguments of a call. */
+const alike = fc
+  .record({ words: fc.array(word, { minLength: 2, maxLength: 8 }), more, index: fc.constantFrom(undefined, 0, 1, '0') })
+  .chain(({ words, more: fields, index }) =>
+    fc
+      .constantFrom(
+        (content: string): object => ({ content }),
+        (content: string) => ({ content, role: 'assistant' }),
+        (reasoning_content: string) => ({ reasoning_content }),
+        (text: string) => ({ tool_calls: [{ index, function: { arguments: text } }] }),
+        (text: string) => ({ tool_calls: [{ index, id: 'a', function: { name: 'f', arguments: text } }] }),
+      )
+      .map((delta) =>
+        words.map((text) =>
+          JSON.stringify({ ...head, choices: [{ index: 0, delta: delta(text), finish_reason: null }], ...fields }),
+        ),
+      ),
   )
-  .map(([data, line, prefix, before]) => (before === '' ? '' : before + line) + prefix + data + line + line)
+
+const plain = { line: '\n', prefix: 'data: ', before: '' }
+/** How an event is written: its line end, the name of its field, and a line before it. */
+const anyFrame = fc.record({
+  line: fc.constantFrom('\n', '\n', '\n', '\r\n', '\r'),
+  prefix: fc.constantFrom('data: ', 'data:'),
+  before: fc.constantFrom('', '', '', ': comment', 'event: x', 'id: 1'),
+})
+
+/** Some events. In most streams all lines end with a line feed, and only such events may pass unread. */
+const written = fc
+  .tuple(
+    fc.array(
+      fc.oneof(
+        event.map((data) => [data]),
+        alike,
+      ),
+      { maxLength: 12 },
+    ),
+    fc.oneof({ weight: 2, arbitrary: fc.constant(fc.constant(plain)) }, fc.constant(anyFrame)),
+  )
+  .chain(([events, frame]) => {
+    const data = events.flat()
+    return fc.array(frame, { minLength: data.length, maxLength: data.length }).map((frames) =>
+      frames.map(({ line, prefix, before }, place) => {
+        const first = before === '' ? '' : before + line
+        return first + prefix + (data[place] ?? '') + line + line
+      }),
+    )
+  })
 
 /** A streamed answer of any kind of events, as bytes in pieces. */
 export const oddStream: fc.Arbitrary<readonly Buffer[]> = fc
   .record({
     mark: fc.constantFrom('', '', '\uFEFF'),
-    events: fc.array(framed, { maxLength: 12 }),
+    events: written,
     end: fc.oneof(
       {
         weight: 3,

@@ -189,8 +189,11 @@ export class AnswerReader {
     const calls = choice?.delta?.tool_calls
     const needsState = isChanged || begins || (calls ?? []).some((call) => call.id || call.function?.name)
     if (calls && needsState) this.#forms.clear()
-    const isPlain = choice && others.length === 0 && !choice.finish_reason && chunk.usage == null
-    if (text !== undefined && isPlain && !needsState) this.#forms.add(text, wordsOf(choice.delta).length)
+    // A call without arguments may still be told from another call by its name, so its first arguments are parsed.
+    const words = wordsOf(choice?.delta).length
+    const isPlain =
+      choice && others.length === 0 && !choice.finish_reason && chunk.usage == null && !(calls && words === 0)
+    if (text !== undefined && isPlain && !needsState) this.#forms.add(text, words)
   }
 
   /** Parses whole events with a parser of their own: nothing is left in it. */

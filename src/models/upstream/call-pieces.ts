@@ -24,6 +24,7 @@ export class CallPieces {
   readonly #byId = new Map<string, OpenCall>()
   /** The last call of each index that the upstream has sent. */
   readonly #byIndex = new Map<number, OpenCall>()
+  /** The last call with an id or a name in a piece. Other pieces may pass unread, so they leave no trace here. */
   #last: OpenCall | undefined
 
   /** Returns the pieces as clients need them; the same list if nothing is missing. @throws ApiError 502 for too many calls */
@@ -46,7 +47,7 @@ export class CallPieces {
     const name = textIn(calledIn(piece), 'name')
     const known = this.#known(id, index, name)
     const call = known ?? this.#begin(index)
-    this.#last = call
+    if (!known || id !== '' || name !== '') this.#last = call
     if (id !== '') this.#byId.set(id, call)
     if (index !== undefined) this.#byIndex.set(index, call)
     call.hasArguments ||= Boolean(calledIn(piece)['arguments'] ?? calledIn(piece)['input'])
