@@ -55,7 +55,10 @@ describe('limits', () => {
     await page.getByText('used up').waitFor()
     expect(await page.getByRole('meter', { name: 'Tokens per month, Account' }).count()).toBe(0)
     // Midnight in UTC is 5:30 in the time zone of the page.
-    await page.getByText(/All of it is back on .* 5:30\sAM/).first().waitFor()
+    await page
+      .getByText(/All of it is back on .* 5:30\sAM/)
+      .first()
+      .waitFor()
     await page.getByText('<b>reader</b>').waitFor()
     expect(await page.getByRole('link', { name: 'Keys' }).count()).toBe(0)
 
