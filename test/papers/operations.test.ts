@@ -289,11 +289,11 @@ describe('ops/conservatory.service', () => {
   })
 })
 
-describe('docs/operations.md', () => {
-  it('shows only existing commands and options', async () => {
-    const shown = [...handbook.matchAll(/^conservatory (.+)$|`conservatory ([^`…]+)`/gm)].map(
-      ([, line, word]) => line ?? word ?? '',
-    )
+describe('docs/operations.md and docs/night.md', () => {
+  it('show only existing commands and options', async () => {
+    const shown = [
+      ...`${handbook}${textOf('docs/night.md')}`.matchAll(/^conservatory (.+)$|`conservatory ([^`…]+)`/gm),
+    ].map(([, line, word]) => line ?? word ?? '')
     const commands = new Map<string, Set<string>>()
     for (const text of shown) {
       const [first = '', second = ''] = text.split(' ')

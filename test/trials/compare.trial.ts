@@ -8,11 +8,12 @@ import { cases } from '../support/sillytavern/cases.ts'
 import { isSame, normalised, promptOf, type Verdict } from '../support/sillytavern/comparison.ts'
 import { openTavernPage, type TavernPage } from '../support/sillytavern/page.ts'
 import { startTavern, type Tavern } from '../support/sillytavern/program.ts'
-import { pageOf } from '../support/sillytavern/table.ts'
+import { guideOf, promptsOf } from '../support/sillytavern/table.ts'
 
 /*
  * Compares the prompts of SillyTavern, installed from npm and used in headless Chromium, with those of POST /chat/prompt, for the
- * same conversations, cards and settings. Writes docs/sillytavern.md. Needs the npm registry and Chromium (CHROMIUM is its path).
+ * same conversations, cards and settings. Writes docs/sillytavern.md and
+ * test/fixtures/sillytavern-comparison.md. Needs the npm registry and Chromium (CHROMIUM is its path).
  */
 
 let tavern: Tavern
@@ -41,9 +42,10 @@ test.each(cases.map((each) => [`${each.area}: ${each.name}`, each] as const))('%
   else expect(isSame(verdict), 'What was decided otherwise is the same: the reason is to go').toBe(false)
 })
 
-test('there are at least 60 cases, and at least 50 have the same prompt; docs/sillytavern.md is written', () => {
+test('there are at least 60 cases, and at least 50 have the same prompt; both pages are written', () => {
   expect(verdicts.length).toBe(cases.length)
   expect(cases.length).toBeGreaterThanOrEqual(60)
   expect(verdicts.filter(isSame).length).toBeGreaterThanOrEqual(50)
-  writeFileSync(join(projectFolder, 'docs', 'sillytavern.md'), pageOf(verdicts))
+  writeFileSync(join(projectFolder, 'docs', 'sillytavern.md'), guideOf(verdicts))
+  writeFileSync(join(projectFolder, 'test', 'fixtures', 'sillytavern-comparison.md'), promptsOf(verdicts))
 })

@@ -17,7 +17,7 @@ async function scene() {
 }
 
 it('PostgreSQL understands every statement of the runbook', async () => {
-  const [, runbook = ''] = textOf('docs/operations.md').split('\n## Alerts\n')
+  const runbook = textOf('docs/night.md')
   const statements = [...runbook.matchAll(/`(SELECT [^`]+)`/g)].map(([, statement = '']) => statement)
   expect(statements.length).toBeGreaterThan(4)
   const { sql } = await scene()

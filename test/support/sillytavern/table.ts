@@ -3,27 +3,49 @@ import type { Told } from './case.ts'
 import { isSame, type Verdict } from './comparison.ts'
 import { version } from './program.ts'
 
-/** The page `docs/sillytavern.md` as Markdown, with the prompts of all cases. */
-export function pageOf(verdicts: readonly Verdict[]): string {
+/** The page `docs/sillytavern.md` as Markdown: what was compared, and each case that differs, with the reason. */
+export function guideOf(verdicts: readonly Verdict[]): string {
   const same = verdicts.filter(isSame)
-  const decided = verdicts.filter((verdict) => !isSame(verdict) && verdict.compared.otherwise !== undefined)
-  const open = verdicts.filter((verdict) => !isSame(verdict) && verdict.compared.otherwise === undefined)
+  const different = verdicts.filter((verdict) => !isSame(verdict))
+  const areas = [...new Set(same.map(({ compared }) => compared.area))]
+  const counts = areas.map((area) => `${area} (${same.filter(({ compared }) => compared.area === area).length})`)
   return `# Comparison with SillyTavern
 
-This page compares the prompts of SillyTavern and of [\`POST /chat/prompt\`](interfaces.md#routes) for ${verdicts.length} cases. A case is one conversation with one card and the same settings.
-${same.length} cases have the same prompt, and ${decided.length} differ on purpose, each with its reason${open.length === 0 ? '' : `; ${open.length} are not the same yet`}. \`npm run trials -- compare\` runs the cases and writes this page.
+A card that works in SillyTavern works here: ${same.length} of ${verdicts.length} compared cases have the same prompt, and ${different.length} differ on purpose. A
+case is one conversation with one card and the same settings, in SillyTavern (\`${version}\` from npm, with its page in headless Chromium)
+and in [\`POST /chat/prompt\`](interfaces.md#routes). \`npm run trials -- compare\` runs the cases, and writes this page and
+[the prompts of all cases](../test/fixtures/sillytavern-comparison.md).
 
-SillyTavern (\`${version}\` from npm) runs with its page in headless Chromium. In each case it imports the card, and the
-trial types the user's messages. The last request that SillyTavern sends to its upstream is compared. The settings of SillyTavern are
-those of a fresh installation, with these exceptions: the main prompt is the service's own (\`${builtInSystemPrompt}\`),
+The same are: ${counts.join(', ')}.
+
+## Different on purpose
+
+| area | case | why |
+|---|---|---|
+${different.map(({ compared }) => `| ${compared.area} | ${cell(compared.name)} | ${cell(compared.otherwise ?? 'not the same yet')} |`).join('\n')}
+
+## How they were compared
+
+SillyTavern has the settings of a fresh installation, with these exceptions: the main prompt is the service's own
+(\`${builtInSystemPrompt}\`),
 \`[Start a new Chat]\` is empty, four messages are scanned for lore, messages have no names before them, a continuation is a
 prefill, the context has 100,000 tokens, and nothing is streamed.
 
 The comparison trims messages, removes empty messages, and joins adjacent messages of one role, except messages with names (example
 dialogues). It joins them by a blank line before the conversation and by a line break in it. Everything else counts: roles, names,
 order, and every character.
+`
+}
 
-The tables leave out the main prompt at the beginning of a message. \`⏎\` is a line break.
+/** The prompts of all cases as Markdown, for `test/fixtures/sillytavern-comparison.md`. */
+export function promptsOf(verdicts: readonly Verdict[]): string {
+  const same = verdicts.filter(isSame)
+  const decided = verdicts.filter((verdict) => !isSame(verdict) && verdict.compared.otherwise !== undefined)
+  const open = verdicts.filter((verdict) => !isSame(verdict) && verdict.compared.otherwise === undefined)
+  return `# The prompts of SillyTavern and of the service
+
+\`npm run trials -- compare\` writes this file. [The guide](../../docs/sillytavern.md) says how the prompts were compared. The tables leave
+out the main prompt at the beginning of a message. \`⏎\` is a line break.
 
 ${sectionOf('Not the same yet', open)}${sectionOf('Different on purpose', decided)}## The same
 
