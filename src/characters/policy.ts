@@ -114,3 +114,27 @@ function surplusIn(versions: readonly PurgeRow[], usedSince: number) {
     return [{ key: { account, name, digest }, bytes: bytes ?? 0 }]
   })
 }
+
+/** A page of a purge ends with the character that has this version of the page: 100,000 rows would take 200 ms. */
+const maxVersionsOfPage = 2000
+
+/**
+ * Selects the rows of `planPurge`: a page of characters after the account `$1` and the name `$2`. A character with more than
+ * `keptVersions` versions has a row for each version, the newest first; any other character has one row.
+ */
+export const selectForPurge = `
+  SELECT page.account, page.name, page.digest AS current, versions.digest, versions.bytes, versions.used
+  FROM (
+    SELECT account, name, digest, count, sum(count) OVER (ORDER BY account, name) - count AS earlier
+    FROM (
+      SELECT account, name, digest, (
+        SELECT count(*) FROM character_use
+        WHERE character_use.account = characters.account AND character_use.name = characters.name
+      ) AS count
+      FROM characters WHERE (account, name) > ($1, $2) ORDER BY account, name LIMIT 50
+    ) AS counted
+  ) AS page
+  LEFT JOIN character_use AS versions ON versions.account = page.account AND versions.name = page.name
+    AND page.count > ${keptVersions}
+  WHERE page.earlier < ${maxVersionsOfPage}
+  ORDER BY page.account, page.name, versions.uploaded DESC, versions.digest`

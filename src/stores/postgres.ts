@@ -3,7 +3,8 @@ import { globalEntry } from '../audit/database-entries.ts'
 import { PostgresAuditTrail, writeRecord } from '../audit/postgres.ts'
 import { type Actor, type AuditRecord, commandLine } from '../audit/record.ts'
 import { removeAllLeftovers } from '../characters/pieces.ts'
-import { PostgresCharacterStore, removeCharacters } from '../characters/postgres.ts'
+import { PostgresCharacterStore } from '../characters/postgres.ts'
+import { removeCharacters } from '../characters/store.ts'
 import { PostgresCounts } from '../limits/postgres.ts'
 import { SharedLimiter } from '../limits/shared-limiter.ts'
 import { PostgresPlantStore } from '../plants/postgres.ts'
@@ -12,6 +13,7 @@ import { connectPostgres } from '../storage/postgres/connect.ts'
 import type { Transaction } from '../storage/postgres/database.ts'
 import { checkPostgres } from '../storage/postgres/migrate.ts'
 import { duringRequest } from '../storage/postgres/request-time.ts'
+import { runSteps } from '../storage/postgres/steps.ts'
 import { unfinishedMoveIn } from '../storage/postgres/unfinished-move.ts'
 import { refuseUnfinishedMove } from '../storage/unfinished-move.ts'
 import { PostgresLedger } from '../usage/postgres.ts'
@@ -53,7 +55,7 @@ export async function openPostgresStores(url: string, by: Actor = commandLine, m
     async deleteAccount(name, by) {
       const removeAccountData = async (sql: Transaction, account: number) => {
         if (!(await removeRest(sql, account))) return false
-        await removeCharacters(sql, account)
+        await runSteps(sql, removeCharacters(account))
         return true
       }
       const isDeleted = await access.deleteAccount(name, removeAccountData, by)

@@ -6,7 +6,8 @@ import { type Actor, type AuditRecord, type AuditTrail, commandLine } from '../a
 import { SqliteAuditTrail, writeRecord } from '../audit/sqlite.ts'
 import type { CharacterStore } from '../characters/library/character.ts'
 import { removeAllLeftovers } from '../characters/pieces.ts'
-import { removeCharacters, SqliteCharacterStore } from '../characters/sqlite.ts'
+import { SqliteCharacterStore } from '../characters/sqlite.ts'
+import { removeCharacters } from '../characters/store.ts'
 import type { Clock } from '../clock.ts'
 import { isDamage } from '../errors.ts'
 import type { Metric } from '../instruments.ts'
@@ -23,6 +24,7 @@ import { GroupCommit } from '../storage/group-commit.ts'
 import { migrations } from '../storage/migrations.ts'
 import { OutsideChanges } from '../storage/outside-changes.ts'
 import type { WaitingRequest } from '../storage/postgres/request-time.ts'
+import { runSteps } from '../storage/steps.ts'
 import { refuseUnfinishedMove, unfinishedMoveInFile } from '../storage/unfinished-move.ts'
 import { WalCheckpointer } from '../storage/wal.ts'
 import { waitAsService } from '../storage/write-lock.ts'
@@ -106,7 +108,7 @@ export function openSqliteStores(path: string, by: Actor = commandLine, mayCreat
     async deleteAccount(name, by) {
       const removeAccountData = (account: number) => {
         if (!removeRest(database, account)) return false
-        removeCharacters(database, account)
+        runSteps(database, removeCharacters(account))
         return true
       }
       const isDeleted = await access.deleteAccount(name, removeAccountData, by)
