@@ -11,6 +11,8 @@ import { openDatabase } from '../../src/storage/database.ts'
 import { GroupCommit } from '../../src/storage/group-commit.ts'
 import { OutsideChanges } from '../../src/storage/outside-changes.ts'
 import { PostgresDatabase } from '../../src/storage/postgres/database.ts'
+import { PostgresScripts } from '../../src/storage/postgres/scripts.ts'
+import { type Scripts, SqliteScripts } from '../../src/storage/scripts.ts'
 import { temporaryFolder } from './service.ts'
 import { newMigratedDatabase } from './shared-postgres.ts'
 
@@ -20,6 +22,8 @@ export interface TestDatabase {
   openPlants(): PlantStore
   /** Opens the store for imports and exports, on its own connection. */
   openTransfers(): PlantTransfers
+  /** Opens the database for scripts, on its own connection. */
+  openScripts(): Scripts
   /** Makes an account, and returns its id. */
   newAccount(): Promise<number>
   /** Runs plain SQL on its own connection. Both engines must understand the SQL. */
@@ -65,6 +69,11 @@ async function openPostgres(isolation: string): Promise<TestDatabase> {
       databases.push(database)
       return new PostgresTransfers(database)
     },
+    openScripts() {
+      const database = new PostgresDatabase(url)
+      databases.push(database)
+      return new PostgresScripts(database)
+    },
     async newAccount() {
       const id = ++accounts
       await sql`INSERT INTO accounts (id, name, created) VALUES (${id}, ${`account ${id}`}, 0)`
@@ -100,6 +109,10 @@ function openSqlite(): TestDatabase {
     openTransfers() {
       const database = connect()
       return new SqliteTransfers(database, new GroupCommit(database))
+    },
+    openScripts() {
+      const database = connect()
+      return new SqliteScripts(database, new GroupCommit(database))
     },
     async newAccount() {
       const id = ++accounts

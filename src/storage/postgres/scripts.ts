@@ -1,0 +1,83 @@
+import { ApiError } from '../../errors.ts'
+import type { Row, Script, Scripts, Statement } from '../scripts.ts'
+import { accountGone } from '../write-error.ts'
+import type { PostgresDatabase, Queries, Transaction } from './database.ts'
+import { awaitingLock, PostgresGroupCommit } from './group-commit.ts'
+
+/** A script in the queue of the group commit, with the account whose row it locks. */
+interface QueuedScript {
+  readonly account: number
+  /** Runs the script, and keeps its result for the caller. */
+  readonly run: (sql: Transaction) => Promise<void>
+}
+
+/** Runs scripts on a PostgreSQL database. */
+export class PostgresScripts implements Scripts {
+  readonly #database: PostgresDatabase
+  readonly #commit: PostgresGroupCommit<QueuedScript, null>
+
+  constructor(database: PostgresDatabase) {
+    this.#database = database
+    this.#commit = new PostgresGroupCommit(database, { commit: runAll, ownerOf: ({ account }) => account })
+  }
+
+  read<T>(script: () => Script<T>): Promise<T> {
+    return this.#database.read((sql) => runScript(sql, script()))
+  }
+
+  async write<T>(account: number, script: () => Script<T>): Promise<T> {
+    let done: { readonly value: T } | undefined
+    const run = async (sql: Transaction) => {
+      done = undefined
+      done = { value: await runScript(sql, script()) }
+    }
+    await this.#commit.add({ account, run })
+    if (!done) throw new Error('a script in a committed batch has no result')
+    return done.value
+  }
+}
+
+/** Runs a script within a transaction of the caller. */
+export async function runScript<T>(sql: Queries, script: Script<T>): Promise<T> {
+  let next = script.next([])
+  while (!next.done) next = script.next(await rowsOf(sql, next.value))
+  return next.value
+}
+
+function rowsOf(sql: Queries, { texts, values }: Statement): Promise<readonly Row[]> {
+  return sql<Row[]>(Object.assign([...texts], { raw: texts }), ...values)
+}
+
+/** Runs the scripts of a batch in their order. The rows of their accounts stay locked until the transaction ends. */
+async function runAll(
+  sql: Transaction,
+  writes: readonly QueuedScript[],
+  mayWait: boolean,
+): Promise<readonly (null | ApiError | typeof awaitingLock)[]> {
+  const accounts = JSON.stringify([...new Set(writes.map(({ account }) => account))].map((account) => ({ account })))
+  const asked = sql`SELECT account FROM json_to_recordset(${accounts}::text::json) AS asked (account BIGINT)`
+  const skip = mayWait ? sql`` : sql`SKIP LOCKED`
+  const existing = idsOf(await sql<{ id: number }[]>`SELECT id FROM accounts WHERE id IN (${asked})`)
+  const locked = idsOf(
+    await sql<{ id: number }[]>`SELECT id FROM accounts WHERE id IN (${asked}) ORDER BY id FOR NO KEY UPDATE ${skip}`,
+  )
+  const answers: (null | ApiError | typeof awaitingLock)[] = []
+  for (const { account, run } of writes) {
+    if (!locked.has(account)) {
+      answers.push(existing.has(account) ? awaitingLock : accountGone(undefined))
+      continue
+    }
+    try {
+      await run(sql)
+      answers.push(null)
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error
+      answers.push(error)
+    }
+  }
+  return answers
+}
+
+function idsOf(rows: readonly { readonly id: number }[]): ReadonlySet<number> {
+  return new Set(rows.map(({ id }) => id))
+}

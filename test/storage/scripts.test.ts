@@ -1,0 +1,96 @@
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { ApiError } from '../../src/errors.ts'
+import { bytesIn, joined, nullable, numberIn, type Row, type Script, sql, textIn } from '../../src/storage/scripts.ts'
+import { engines } from '../support/engines.ts'
+
+describe('a statement', () => {
+  it('has the values and statements of its template in their places', () => {
+    const condition = sql`a = ${1} AND b = ${'two'}`
+    expect(sql`SELECT ${3} WHERE ${condition} OR c IS ${null}`).toEqual({
+      texts: ['SELECT ', ' WHERE a = ', ' AND b = ', ' OR c IS ', ''],
+      values: [3, 1, 'two', null],
+    })
+  })
+
+  it('is joined with others, values included', () => {
+    expect(joined([sql`(${1}, ${'a'})`, sql`(${2}, ${'b'})`], ', ')).toEqual({
+      texts: ['(', ', ', '), (', ', ', ')'],
+      values: [1, 'a', 2, 'b'],
+    })
+    expect(joined([], ', ')).toEqual({ texts: [''], values: [] })
+  })
+})
+
+describe.each(engines)('scripts over $name', (engine) => {
+  async function scene() {
+    const database = await engine.openDatabase()
+    onTestFinished(() => database.close())
+    await database.run('CREATE TABLE notes (account BIGINT NOT NULL, note TEXT, size BIGINT, data BYTEA)')
+    return { scripts: database.openScripts(), account: await database.newAccount() }
+  }
+
+  function* add(account: number, note: string | null): Script<void> {
+    yield sql`INSERT INTO notes (account, note, size, data) VALUES (${account}, ${note}, ${1}, ${Buffer.from('ab')})`
+  }
+
+  function* notes(account: number): Script<readonly (string | null)[]> {
+    const rows = yield sql`SELECT note FROM notes WHERE account = ${account} ORDER BY note`
+    return rows.map((row) => nullable(row, 'note', textIn))
+  }
+
+  it('write values and read them again', async () => {
+    const { scripts, account } = await scene()
+    await scripts.write(account, () => add(account, 'Water'))
+    const read = function* (): Script<readonly Row[]> {
+      return yield sql`SELECT account, note, size, data FROM notes`
+    }
+    const [row = {}] = await scripts.read(read)
+    expect([numberIn(row, 'account'), textIn(row, 'note'), numberIn(row, 'size')]).toEqual([account, 'Water', 1])
+    expect(Buffer.from(bytesIn(row, 'data')).toString()).toBe('ab')
+    expect(() => textIn(row, 'size')).toThrow('the column size is no text')
+  })
+
+  it('share a transaction with others, and a refusal is for its own caller', async () => {
+    const { scripts, account } = await scene()
+    const refuse = function* (): Script<void> {
+      yield* notes(account)
+      throw new ApiError(409, 'taken', 'It is taken.')
+    }
+    const results = await Promise.allSettled([
+      scripts.write(account, () => add(account, 'one')),
+      scripts.write(account, refuse),
+      scripts.write(account, () => add(account, 'two')),
+    ])
+    expect(results.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
+    expect(await scripts.read(() => notes(account))).toEqual(['one', 'two'])
+  })
+
+  it('see what earlier scripts of their transaction have written', async () => {
+    const { scripts, account } = await scene()
+    const count = function* (): Script<number> {
+      const before = yield* notes(account)
+      yield* add(account, `note ${before.length}`)
+      return before.length
+    }
+    const counts = await Promise.all(Array.from({ length: 20 }, () => scripts.write(account, count)))
+    expect(counts).toEqual(Array.from({ length: 20 }, (_, index) => index))
+  })
+})
+
+it.each(engines.filter(({ hasReplicas }) => hasReplicas))(
+  'a script for an account that is gone is refused over $name, and others are not',
+  async (engine) => {
+    const database = await engine.openDatabase()
+    onTestFinished(() => database.close())
+    const [scripts, account] = [database.openScripts(), await database.newAccount()]
+    const nothing = function* (): Script<string> {
+      yield sql`SELECT 1 AS one`
+      return 'done'
+    }
+    const results = await Promise.allSettled([scripts.write(account + 1, nothing), scripts.write(account, nothing)])
+    expect(results).toMatchObject([
+      { status: 'rejected', reason: { status: 403, code: 'account_deleted' } },
+      { status: 'fulfilled', value: 'done' },
+    ])
+  },
+)
