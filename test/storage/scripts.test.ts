@@ -1,6 +1,6 @@
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { ApiError } from '../../src/errors.ts'
-import { bytesIn, joined, nullable, numberIn, type Row, type Script, sql, textIn } from '../../src/storage/scripts.ts'
+import { joined, rowOf, rowsOf, type Script, sql } from '../../src/storage/scripts.ts'
 import { engines } from '../support/engines.ts'
 
 describe('a statement', () => {
@@ -30,24 +30,23 @@ describe.each(engines)('scripts over $name', (engine) => {
   }
 
   function* add(account: number, note: string | null): Script<void> {
-    yield sql`INSERT INTO notes (account, note, size, data) VALUES (${account}, ${note}, ${1}, ${Buffer.from('ab')})`
+    yield* rowsOf(
+      sql`INSERT INTO notes (account, note, size, data) VALUES (${account}, ${note}, ${1}, ${Buffer.from('ab')})`,
+    )
   }
 
   function* notes(account: number): Script<readonly (string | null)[]> {
-    const rows = yield sql`SELECT note FROM notes WHERE account = ${account} ORDER BY note`
-    return rows.map((row) => nullable(row, 'note', textIn))
+    const rows = yield* rowsOf<{ note: string | null }>(
+      sql`SELECT note FROM notes WHERE account = ${account} ORDER BY note`,
+    )
+    return rows.map(({ note }) => note)
   }
 
   it('write values and read them again', async () => {
     const { scripts, account } = await scene()
     await scripts.write(account, () => add(account, 'Water'))
-    const read = function* (): Script<readonly Row[]> {
-      return yield sql`SELECT account, note, size, data FROM notes`
-    }
-    const [row = {}] = await scripts.read(read)
-    expect([numberIn(row, 'account'), textIn(row, 'note'), numberIn(row, 'size')]).toEqual([account, 'Water', 1])
-    expect(Buffer.from(bytesIn(row, 'data')).toString()).toBe('ab')
-    expect(() => textIn(row, 'size')).toThrow('the column size is no text')
+    const read = () => rowOf(sql`SELECT account, note, size, data FROM notes WHERE size = ${1} AND note = ${'Water'}`)
+    expect(await scripts.read(read)).toEqual({ account, note: 'Water', size: 1, data: Buffer.from('ab') })
   })
 
   it('share a transaction with others, and a refusal is for its own caller', async () => {
@@ -84,7 +83,7 @@ it.each(engines.filter(({ hasReplicas }) => hasReplicas))(
     onTestFinished(() => database.close())
     const [scripts, account] = [database.openScripts(), await database.newAccount()]
     const nothing = function* (): Script<string> {
-      yield sql`SELECT 1 AS one`
+      yield* rowsOf(sql`SELECT 1 AS one`)
       return 'done'
     }
     const results = await Promise.allSettled([scripts.write(account + 1, nothing), scripts.write(account, nothing)])

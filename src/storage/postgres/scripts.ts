@@ -1,8 +1,9 @@
 import { ApiError } from '../../errors.ts'
-import type { Row, Script, Scripts, Statement } from '../scripts.ts'
+import type { Script, Scripts } from '../scripts.ts'
 import { accountGone } from '../write-error.ts'
-import type { PostgresDatabase, Queries, Transaction } from './database.ts'
+import type { PostgresDatabase, Transaction } from './database.ts'
 import { awaitingLock, PostgresGroupCommit } from './group-commit.ts'
+import { runSteps } from './steps.ts'
 
 /** A script in the queue of the group commit, with the account whose row it locks. */
 interface QueuedScript {
@@ -22,30 +23,19 @@ export class PostgresScripts implements Scripts {
   }
 
   read<T>(script: () => Script<T>): Promise<T> {
-    return this.#database.read((sql) => runScript(sql, script()))
+    return this.#database.read((sql) => runSteps(sql, script()))
   }
 
   async write<T>(account: number, script: () => Script<T>): Promise<T> {
     let done: { readonly value: T } | undefined
     const run = async (sql: Transaction) => {
       done = undefined
-      done = { value: await runScript(sql, script()) }
+      done = { value: await runSteps(sql, script()) }
     }
     await this.#commit.add({ account, run })
     if (!done) throw new Error('a script in a committed batch has no result')
     return done.value
   }
-}
-
-/** Runs a script within a transaction of the caller. */
-export async function runScript<T>(sql: Queries, script: Script<T>): Promise<T> {
-  let next = script.next([])
-  while (!next.done) next = script.next(await rowsOf(sql, next.value))
-  return next.value
-}
-
-function rowsOf(sql: Queries, { texts, values }: Statement): Promise<readonly Row[]> {
-  return sql<Row[]>(Object.assign([...texts], { raw: texts }), ...values)
 }
 
 /** Runs the scripts of a batch in their order. The rows of their accounts stay locked until the transaction ends. */
