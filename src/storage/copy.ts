@@ -105,14 +105,18 @@ function unreadable(error: unknown, name: string): StorageError {
   return new StorageError(`${name} ${fault}`, { cause: error })
 }
 
-function countRows(database: Database.Database): RowCounts {
-  const tables = database
+/** The names of the tables of a database, without SQLite's own. */
+export function tablesIn(database: Database.Database): readonly string[] {
+  return database
     .prepare<[], string>(
       "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name",
     )
     .pluck()
     .all()
-  const counts = tables.map((table): [string, number] => [
+}
+
+function countRows(database: Database.Database): RowCounts {
+  const counts = tablesIn(database).map((table): [string, number] => [
     table,
     database.prepare<[], number>(`SELECT count(*) FROM "${table}"`).pluck().get() ?? 0,
   ])

@@ -1,9 +1,8 @@
 import { codeOf, StorageError, StorageNotReady } from '../../errors.ts'
-import type { OnMigrated } from '../migrations.ts'
+import { type OnMigrated, postgresMigrations } from '../migrations.ts'
 import { PostgresDatabase, type Transaction } from './database.ts'
 import { isConnectionLoss, refusedSetting, Unconfirmed } from './failures.ts'
 import { hasMigrations, migratePostgres } from './migrate.ts'
-import { postgresMigrations } from './migrations.ts'
 import { reasonOf, startFaultOf } from './start-faults.ts'
 
 /** The oldest PostgreSQL that has every function of our statements: `starts_with` is new in 11. */

@@ -3,9 +3,8 @@ import { codeOf, StorageError } from '../../errors.ts'
 import { printNotice } from '../../print.ts'
 import { unixSeconds } from '../../time.ts'
 import { newerVersion } from '../data-folder.ts'
-import type { Migration, OnMigrated } from '../migrations.ts'
+import { type Migration, type OnMigrated, postgresMigrations } from '../migrations.ts'
 import type { PostgresDatabase, Queries, Transaction } from './database.ts'
-import { postgresMigrations } from './migrations.ts'
 
 /** How long a migration may take, and when the operator gets a notice. Tests set other times. */
 export interface MigrationTimes {

@@ -1,7 +1,7 @@
 import { isDamage } from '../../errors.ts'
 import { newerVersion } from '../../storage/data-folder.ts'
+import { postgresMigrations } from '../../storage/migrations.ts'
 import type { PostgresDatabase } from '../../storage/postgres/database.ts'
-import { postgresMigrations } from '../../storage/postgres/migrations.ts'
 import { type CheckedDatabase, damage, type KeyValue } from './check.ts'
 import type { Finding } from './rules.ts'
 

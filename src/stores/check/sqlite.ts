@@ -1,4 +1,5 @@
-import type { Database } from 'better-sqlite3'
+import Database from 'better-sqlite3'
+import { tablesIn } from '../../storage/copy.ts'
 import { newerVersion } from '../../storage/data-folder.ts'
 import { appliedMigrations, migrations, unknownMigrations } from '../../storage/migrations.ts'
 import { type CheckedDatabase, damage, type KeyValue } from './check.ts'
@@ -11,14 +12,11 @@ const maxWholeBytes = 256 * 1024 * 1024
  * A SQLite file to check. The check blocks no writer.
  * @throws StorageError when a newer version has migrated the file; SQLite's error when the schema cannot be read
  */
-export function sqliteToCheck(database: Database, path: string): CheckedDatabase {
+export function sqliteToCheck(database: Database.Database, path: string): CheckedDatabase {
   const applied = appliedMigrations(database) ?? []
   const unknown = unknownMigrations(applied)
   if (unknown.length > 0) throw newerVersion(`The database ${path}`, unknown, 'Check it with that version.')
-  const names = database
-    .prepare<[], string>("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
-    .pluck()
-    .all()
+  const names = tablesIn(database)
   const keyOf = database
     .prepare<[string], string>('SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk')
     .pluck()
@@ -36,19 +34,14 @@ export function sqliteToCheck(database: Database, path: string): CheckedDatabase
 
 /** The tables that exist after these migrations. */
 function tablesOf(applied: readonly string[]): readonly string[] {
-  const made = new Set<string>()
-  for (const { name, sql } of migrations) {
-    if (!applied.includes(name)) continue
-    for (const [, verb, table = '', to] of sql.matchAll(/(CREATE|DROP|ALTER) TABLE (\w+)(?: RENAME TO (\w+))?/g)) {
-      if (verb === 'DROP' || to !== undefined) made.delete(table)
-      if (verb === 'CREATE') made.add(table)
-      if (to !== undefined) made.add(to)
-    }
-  }
-  return [...made]
+  const schema = new Database(':memory:')
+  for (const { sql } of migrations.filter(({ name }) => applied.includes(name))) schema.exec(sql)
+  const tables = tablesIn(schema)
+  schema.close()
+  return tables
 }
 
-async function* integrityOf(database: Database, tables: readonly string[]): AsyncIterable<Finding> {
+async function* integrityOf(database: Database.Database, tables: readonly string[]): AsyncIterable<Finding> {
   const bytes = database
     .prepare<[], number>('SELECT page_count * page_size FROM pragma_page_count, pragma_page_size')
     .pluck()
@@ -66,7 +59,7 @@ async function* integrityOf(database: Database, tables: readonly string[]): Asyn
     yield { kind: 'orphan', message: `${table}: SQLite finds no row of ${parent} for ${faults} references.` }
 }
 
-function brokenReferences(database: Database) {
+function brokenReferences(database: Database.Database) {
   return database
     .prepare<[], { table: string; parent: string; faults: number }>(
       'SELECT "table", parent, count(*) AS faults FROM pragma_foreign_key_check GROUP BY 1, 2',

@@ -1,8 +1,8 @@
 import { expect, it, onTestFinished } from 'vitest'
 import { PostgresCharacterStore } from '../../../src/characters/postgres.ts'
+import { postgresMigrations } from '../../../src/storage/migrations.ts'
 import { PostgresDatabase } from '../../../src/storage/postgres/database.ts'
 import { migratePostgres } from '../../../src/storage/postgres/migrate.ts'
-import { postgresMigrations } from '../../../src/storage/postgres/migrations.ts'
 import { unixSeconds } from '../../../src/time.ts'
 import { newPostgresDatabase } from '../../support/shared-postgres.ts'
 

@@ -1,8 +1,8 @@
 import { expect, it, onTestFinished, vi } from 'vitest'
 import { toApiError } from '../../../src/errors.ts'
+import { postgresMigrations } from '../../../src/storage/migrations.ts'
 import { PostgresDatabase } from '../../../src/storage/postgres/database.ts'
 import { migratePostgres } from '../../../src/storage/postgres/migrate.ts'
-import { postgresMigrations } from '../../../src/storage/postgres/migrations.ts'
 import { startPostgres } from '../../support/postgres.ts'
 import { newPostgresDatabase } from '../../support/shared-postgres.ts'
 

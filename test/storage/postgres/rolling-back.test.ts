@@ -1,8 +1,8 @@
 import postgres from 'postgres'
 import { expect, it, onTestFinished } from 'vitest'
+import { postgresMigrations } from '../../../src/storage/migrations.ts'
 import { PostgresDatabase } from '../../../src/storage/postgres/database.ts'
 import { migratePostgres } from '../../../src/storage/postgres/migrate.ts'
-import { postgresMigrations } from '../../../src/storage/postgres/migrations.ts'
 import { textOf } from '../../support/operations.ts'
 import { newPostgresDatabase } from '../../support/shared-postgres.ts'
 

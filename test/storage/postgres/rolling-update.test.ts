@@ -1,7 +1,7 @@
 import { expect, it, onTestFinished } from 'vitest'
+import { postgresMigrations } from '../../../src/storage/migrations.ts'
 import { connectPostgres } from '../../../src/storage/postgres/connect.ts'
 import { migratePostgres } from '../../../src/storage/postgres/migrate.ts'
-import { postgresMigrations } from '../../../src/storage/postgres/migrations.ts'
 import { conservatory } from '../../support/command.ts'
 import { serviceForThisTest, type TestService, temporaryFolder } from '../../support/service.ts'
 import { newPostgresDatabase } from '../../support/shared-postgres.ts'
