@@ -3,8 +3,7 @@ import module from 'node:module'
 import { join } from 'node:path'
 import { dataDirectoryOf, readConfig } from './config.ts'
 import { prepareFolder, sentenceOf } from './storage/data-folder.ts'
-import { realPathOf } from './storage/real-path.ts'
-import { isClosedFolder } from './storage/rights.ts'
+import { isClosedFolder, realPathOf } from './storage/rights.ts'
 
 // Only this user may read the files (0600) and folders (0700) that the service and its commands make.
 process.umask(0o077)

@@ -30,8 +30,8 @@ import { printNotice } from './print.ts'
 import type { Proxies } from './proxies.ts'
 import { Damage, damageSentence } from './storage/damage.ts'
 import { prepareFolder } from './storage/data-folder.ts'
+import { type FileLock, lockForServing } from './storage/file-lock.ts'
 import { type Prunable, pruneOld, type Retention } from './storage/prune.ts'
-import { lockForServing, type ServeLock } from './storage/serve-lock.ts'
 import { retryAtStart } from './storage/start-wait.ts'
 import { databaseFacts, openStores, watchForDamage } from './stores/open.ts'
 import type { Stores } from './stores/stores.ts'
@@ -92,7 +92,7 @@ interface Parts {
   /** The service as the actor of audit records. */
   readonly itself: Actor
   /** The lock of the data folder. Undefined with PostgreSQL, because replicas may share the folder. */
-  readonly lock: ServeLock | undefined
+  readonly lock: FileLock | undefined
   readonly stores: Stores
   readonly damage: Damage
   readonly metrics: Metrics
@@ -354,7 +354,7 @@ async function openTracer(traces: Traces, proxies: Proxies, logger: Log['logger'
 }
 
 /** Opens a part that needs the lock. If this fails, the lock is released. */
-async function openLocked<T>(open: () => Promise<T>, lock: ServeLock | undefined): Promise<T> {
+async function openLocked<T>(open: () => Promise<T>, lock: FileLock | undefined): Promise<T> {
   try {
     return await open()
   } catch (error) {

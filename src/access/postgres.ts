@@ -1,8 +1,8 @@
 import { type Recorder, withAuditRecords } from '../audit/postgres.ts'
 import { type Actor, type AuditAction, commandLine, serviceActor } from '../audit/record.ts'
 import type { AccountLimits } from '../limit-values.ts'
+import { ShortLivedCache } from '../storage/caches.ts'
 import type { PostgresDatabase, Queries, Transaction } from '../storage/postgres/database.ts'
-import { ShortLivedCache } from '../storage/postgres/short-lived-cache.ts'
 import { withoutStandby } from '../storage/postgres/standby.ts'
 import { unixSeconds } from '../time.ts'
 import type {

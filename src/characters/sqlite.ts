@@ -1,9 +1,8 @@
 import type { Database } from 'better-sqlite3'
 import { withAuditRecords } from '../audit/sqlite.ts'
+import { type OutsideChanges, VersionedCache } from '../storage/caches.ts'
 import { GroupCommit } from '../storage/group-commit.ts'
-import type { OutsideChanges } from '../storage/outside-changes.ts'
 import { query, runSteps, type Steps } from '../storage/steps.ts'
-import { VersionedCache } from '../storage/versioned-cache.ts'
 import type { NameMatch, StoredCharacter } from './library/character.ts'
 import { DatabaseCharacterStore, type Recorder } from './store.ts'
 

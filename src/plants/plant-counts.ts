@@ -1,8 +1,8 @@
 import { setImmediate } from 'node:timers/promises'
 import type { Database, Statement } from 'better-sqlite3'
 import { overloaded } from '../errors.ts'
+import type { OutsideChanges } from '../storage/caches.ts'
 import type { GroupCommit } from '../storage/group-commit.ts'
-import type { OutsideChanges } from '../storage/outside-changes.ts'
 
 /** Plants that are counted in one turn of the event loop. This count blocks the event loop for some 10 ms. */
 const plantsPerSlice = 100_000

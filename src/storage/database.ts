@@ -3,10 +3,9 @@ import { dirname, join } from 'node:path'
 import Database from 'better-sqlite3'
 import { codeOf, isDamage, StorageError, StorageNotReady } from '../errors.ts'
 import { unixSeconds } from '../time.ts'
-import { openToRead } from './copy.ts'
+import { copyVerified, openToRead, whileOpen } from './copy.ts'
 import { newerVersion, noDatabase, prepareFolder, requireDatabase, unwritable } from './data-folder.ts'
 import { appliedMigrations, type Migration, migrations, type OnMigrated, unknownMigrations } from './migrations.ts'
-import { copyVerified } from './verified-copy.ts'
 import { keptLogBytes } from './wal.ts'
 import { inTransaction, waitAsCommands } from './write-lock.ts'
 
@@ -135,10 +134,5 @@ function backUpBefore({ name }: Migration, path: string): void {
   const folder = join(dirname(path), 'backups')
   prepareFolder(folder)
   // SQLite cannot copy from the caller's connection within its transaction.
-  const before = openToRead(path)
-  try {
-    copyVerified(before, join(folder, `before-${name}.db`), path)
-  } finally {
-    before.close()
-  }
+  whileOpen(openToRead(path), (before) => copyVerified(before, join(folder, `before-${name}.db`), path))
 }

@@ -1,11 +1,9 @@
 import type { Database } from 'better-sqlite3'
 import { ApiError, codeOf } from '../errors.ts'
 import type { Metric } from '../instruments.ts'
-import { batchSizes } from './batch-sizes.ts'
-import { operationDurations } from './operation-durations.ts'
+import { batchSizes, operationDurations, writeQueueMetrics } from './metrics.ts'
 import { accountGone, isForeignKeyViolation, toWriteError } from './write-error.ts'
 import { mayWaitLonger } from './write-lock.ts'
-import { writeQueueMetrics } from './write-queue.ts'
 
 /** A write in the queue. The caller of the write gets the result, or the refusal, after the commit. */
 interface QueuedWrite {

@@ -1,11 +1,15 @@
-import { chmodSync, lstatSync, statSync } from 'node:fs'
-import { realPathOf } from './real-path.ts'
+import { chmodSync, existsSync, lstatSync, realpathSync, statSync } from 'node:fs'
 
 /** Whether this is Windows, which has no owners and modes of files, and cannot rename a file over an open file. */
 export const isWindows = process.platform === 'win32'
 
 /** The uid of the process; undefined on Windows. */
 export const userId = process.getuid?.()
+
+/** The path without symbolic links: SQLite keeps the log in the folder of the real database file, not in the folder of a link. */
+export function realPathOf(path: string): string {
+  return existsSync(path) ? realpathSync(path) : path
+}
 
 /**
  * Whether a folder exists, belongs to the user of the process, and may not be written by other users. On Windows, whether it

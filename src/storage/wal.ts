@@ -4,7 +4,7 @@ import { Worker } from 'node:worker_threads'
 import type { Database } from 'better-sqlite3'
 import { type Clock, type Timer, unrefClock } from '../clock.ts'
 import type { Metric } from '../instruments.ts'
-import { realPathOf } from './real-path.ts'
+import { realPathOf } from './rights.ts'
 import { refreshSnapshots } from './snapshots.ts'
 
 /** The intervals of the checks of the log's size: normally, and while a reader blocks the truncation of the log. */

@@ -26,8 +26,7 @@ export function addStorageCommands(program: Command, config: () => Config): void
       if ((file === undefined) === (to === undefined)) command.error('Give either a file, or a folder with --to.')
       if (keep !== undefined && to === undefined)
         command.error('--keep goes with --to: it removes old backups from a folder.')
-      const { backUp } = await import('../storage/backup.ts')
-      const { backUpInto } = await import('../storage/backup-folder.ts')
+      const { backUp, backUpInto } = await import('../storage/backup.ts')
       if (file !== undefined) return tellContents(`The backup ${file} is good`, backUp(databasePath(), file))
       const made = backUpInto(databasePath(), to ?? '', keep)
       tellContents(`The backup ${made.file} is good`, made.contents)
@@ -39,7 +38,7 @@ export function addStorageCommands(program: Command, config: () => Config): void
     .option('--force', 'replace an existing database; the old one is kept in the same folder')
     .description('replace the database by a backup; no service may be running')
     .action(async (file: string, options: { force?: true }) => {
-      const { restore } = await import('../storage/backup.ts')
+      const { restore } = await import('../storage/restore.ts')
       const { noteRestore } = await import('../audit/database-entries.ts')
       const note = (copy: Database) => noteRestore(copy, file)
       const { contents, isOlder, kept } = restore(databasePath(), file, options.force === true, note)

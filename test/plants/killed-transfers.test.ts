@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
-import { lockForServing } from '../../src/storage/serve-lock.ts'
+import { lockForServing } from '../../src/storage/file-lock.ts'
 import { openPostgresStores } from '../../src/stores/postgres.ts'
 import { openSqliteStores } from '../../src/stores/stores.ts'
 import { type KilledPlace, killTransfers } from '../support/killed-transfers.ts'

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { backUpInto } from '../../src/storage/backup-folder.ts'
+import { backUpInto } from '../../src/storage/backup.ts'
 import { conservatory } from '../support/command.ts'
 import { folderForThisTest } from '../support/preset-service.ts'
 import { projectFolder } from '../support/process.ts'
@@ -68,7 +68,7 @@ describe('backup --to', () => {
 async function copying(target: string) {
   const begin = `
     import { writeFileSync } from 'node:fs'
-    import { beginCopy } from './src/storage/unfinished-copies.ts'
+    import { beginCopy } from './src/storage/copy.ts'
     const { part, scratch } = beginCopy(${JSON.stringify(target)})
     for (const file of [part, scratch]) writeFileSync(file, 'half')
     process.stdin.resume()

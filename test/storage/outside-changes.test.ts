@@ -3,10 +3,8 @@ import { setImmediate as endOfTurn } from 'node:timers/promises'
 import type { Database } from 'better-sqlite3'
 import fc from 'fast-check'
 import { expect, it, onTestFinished, vi } from 'vitest'
+import { OutsideChanges, ShortLivedCache, VersionedCache } from '../../src/storage/caches.ts'
 import { openDatabase } from '../../src/storage/database.ts'
-import { OutsideChanges } from '../../src/storage/outside-changes.ts'
-import { ShortLivedCache } from '../../src/storage/postgres/short-lived-cache.ts'
-import { VersionedCache } from '../../src/storage/versioned-cache.ts'
 import { temporaryFolder } from '../support/service.ts'
 
 /** Two connections to a database with a table of answers, and for each connection a function that writes an answer. */

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import postgres, { type Sql, type TransactionSql } from 'postgres'
 import { ApiError, codeOf } from '../../errors.ts'
 import type { Metric } from '../../instruments.ts'
-import { operationDurations } from '../operation-durations.ts'
+import { operationDurations, poolMetrics } from '../metrics.ts'
 import { toWriteError } from '../write-error.ts'
 import { ConnectionSlots } from './connection-slots.ts'
 import {
@@ -17,7 +17,6 @@ import {
   withinTime,
   writeUnconfirmed,
 } from './failures.ts'
-import { poolMetrics } from './pool-use.ts'
 import { requestAccount, withinRequestTime } from './request-time.ts'
 import { runTransaction, Warnings } from './run-transaction.ts'
 import { Snapshot } from './snapshot.ts'

@@ -1,7 +1,6 @@
 import { ApiError, codeOf } from '../../errors.ts'
 import type { Metric } from '../../instruments.ts'
-import { batchSizes } from '../batch-sizes.ts'
-import { writeQueueMetrics } from '../write-queue.ts'
+import { batchSizes, writeQueueMetrics } from '../metrics.ts'
 import type { PostgresDatabase, Transaction } from './database.ts'
 import { Conflict, DatabaseTimeout, databaseUnavailable } from './failures.ts'
 import { currentRequestTime, outsideRequest, type RequestTime } from './request-time.ts'
