@@ -8,9 +8,11 @@ import { type CompletionRequest, maxReplyTokensOf } from '../../openai/completio
 import type { FunctionTool } from '../../openai/tool-fields.ts'
 import { type Functions, functionsOf } from '../../openai/tools.ts'
 import { cacheOptions } from './cache-control.ts'
+import { CallNames } from './call-names.ts'
 import type { CallOptions } from './language-model.ts'
 import type { SupportedUrls } from './media.ts'
 import { toPrompt } from './prompt.ts'
+import { type ProviderRules, plainRules } from './provider-rules.ts'
 
 /** OpenAI's values of `reasoning_effort`, which the AI SDK uses too. */
 const efforts = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const
@@ -23,10 +25,13 @@ export function toCallOptions(
   body: CompletionRequest,
   supported: SupportedUrls,
   providerOptions: SharedV4ProviderOptions,
+  rules: ProviderRules = plainRules,
+  names = new CallNames(),
 ): CallOptions {
   const { functions, choice } = functionsOf(body)
+  const thinks = rules.thinks?.({ ...present({ reasoning: effortOf(body) }), providerOptions })
   return {
-    prompt: toPrompt(body.messages, supported),
+    prompt: toPrompt(body.messages, supported, { names, thinks, takesOwnPictures: rules.takesOwnPictures }),
     ...present({
       maxOutputTokens: maxReplyTokensOf(body),
       temperature: body.temperature,
@@ -38,7 +43,9 @@ export function toCallOptions(
       responseFormat: responseFormat(body.response_format),
       reasoning: effortOf(body),
     }),
-    ...(functions.length === 0 ? {} : { tools: functions.map(toTool), ...present({ toolChoice: toolChoice(choice) }) }),
+    ...(functions.length === 0
+      ? {}
+      : { tools: toTools(functions, names), ...present({ toolChoice: toolChoice(choice, names) }) }),
     ...(Object.keys(providerOptions).length === 0 ? {} : { providerOptions }),
   }
 }
@@ -70,13 +77,19 @@ function responseFormat(format: CompletionRequest['response_format']): CallOptio
   return { type: 'json', ...present({ schema: isSchema(schema) ? schema : undefined, name, description }) }
 }
 
-function toTool(offered: FunctionTool): LanguageModelV4FunctionTool {
+/** The tools, each name once: providers refuse a name that comes twice. The last tool with a name counts. */
+function toTools(offered: readonly FunctionTool[], names: CallNames): LanguageModelV4FunctionTool[] {
+  const tools = offered.map((tool) => toTool(tool, names))
+  return [...new Map(tools.map((tool) => [tool.name, tool])).values()]
+}
+
+function toTool(offered: FunctionTool, names: CallNames): LanguageModelV4FunctionTool {
   const { function: tool } = offered
   // A tool without parameters takes an empty object. The schema gets a type, because Anthropic refuses a schema without a type.
   const inputSchema = { type: 'object', ...(tool.parameters ?? { properties: {} }) }
   return {
     type: 'function',
-    name: tool.name,
+    name: names.tool(tool.name),
     inputSchema: isSchema(inputSchema) ? inputSchema : {},
     ...present({ description: tool.description, strict: tool.strict }),
     ...cacheOptions(offered, tool),
@@ -88,7 +101,7 @@ function isSchema(value: unknown): value is JSONSchema7 {
   return typeof value === 'object' && value !== null
 }
 
-function toolChoice(choice: Functions['choice']): LanguageModelV4ToolChoice | undefined {
+function toolChoice(choice: Functions['choice'], names: CallNames): LanguageModelV4ToolChoice | undefined {
   if (choice === undefined) return undefined
-  return typeof choice === 'string' ? { type: choice } : { type: 'tool', toolName: choice.name }
+  return typeof choice === 'string' ? { type: choice } : { type: 'tool', toolName: names.tool(choice.name) }
 }

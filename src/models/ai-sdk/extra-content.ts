@@ -1,4 +1,4 @@
-import type { LanguageModelV4ReasoningPart, SharedV4ProviderMetadata } from '@ai-sdk/provider'
+import type { SharedV4ProviderMetadata } from '@ai-sdk/provider'
 import { field } from '../../fields.ts'
 import type { Message } from '../../openai/completion-request.ts'
 
@@ -11,10 +11,22 @@ import type { Message } from '../../openai/completion-request.ts'
  * unchanged also sends the metadata back.
  */
 
-/** Reasoning with the provider's signature. */
+/**
+ * Reasoning with the provider's signature, and its place in the message: the characters of the content and the calls before it,
+ * unless both are 0. Without a text, it is the signature of the content before it.
+ */
 export interface SignedReasoning {
   readonly text: string
   readonly provider: SharedV4ProviderMetadata
+  readonly after_characters?: number
+  readonly after_calls?: number
+}
+
+/** A picture of the model, as OpenRouter sends it (openrouter.ai/docs/features/multimodal/image-generation). */
+export interface Picture {
+  readonly type: 'image_url'
+  readonly image_url: { readonly url: string }
+  readonly extra_content?: SharedV4ProviderMetadata
 }
 
 /** The `extra_content` of an assistant message. */
@@ -34,20 +46,33 @@ export function opaqueMetadata(metadata: unknown): SharedV4ProviderMetadata | un
   const kept = Object.entries(metadata).flatMap(([provider, values]) => {
     const texts = Object.entries(typeof values === 'object' && values !== null ? values : {}).flatMap(
       ([name, value]: [string, unknown]) =>
-        opaqueNames.test(name) && typeof value === 'string' ? [[name, value] as const] : [],
+        opaqueNames.test(name) && typeof value === 'string' && value !== '' ? [[name, value] as const] : [],
     )
     return texts.length === 0 ? [] : [[provider, Object.fromEntries(texts)] as const]
   })
   return kept.length === 0 ? undefined : Object.fromEntries(kept)
 }
 
-/** The signed reasoning of an assistant message that a client sent back. */
-export function signedReasoning(message: Message): LanguageModelV4ReasoningPart[] {
+/** The signed reasoning of an assistant message that a client sent back, in its order. */
+export function signedReasoning(message: Message): readonly SignedReasoning[] {
   const reasoning = field(field(message, 'extra_content'), 'reasoning')
   if (!Array.isArray(reasoning)) return []
-  return reasoning.flatMap((part: unknown): readonly LanguageModelV4ReasoningPart[] => {
+  return reasoning.flatMap((part: unknown): readonly SignedReasoning[] => {
     const text = field(part, 'text')
     const provider = opaqueMetadata(field(part, 'provider'))
-    return typeof text === 'string' && provider ? [{ type: 'reasoning', text, providerOptions: provider }] : []
+    if (typeof text !== 'string' || !provider) return []
+    return [
+      {
+        text,
+        provider,
+        after_characters: countIn(part, 'after_characters'),
+        after_calls: countIn(part, 'after_calls'),
+      },
+    ]
   })
+}
+
+function countIn(part: unknown, name: string): number {
+  const count = field(part, name)
+  return typeof count === 'number' && count > 0 ? count : 0
 }

@@ -1,5 +1,3 @@
-import type { SharedV4ProviderOptions } from '@ai-sdk/provider'
-import { valueIn } from '../../fields.ts'
 import { noProxies } from '../../proxies.ts'
 import type { AiSdkSettings } from '../configuration/settings.ts'
 import type { Model, ModelEvent, ModelRequest } from '../model.ts'
@@ -10,7 +8,7 @@ import { failureOfProvider } from './failure.ts'
 import { createFetch, type ProviderFetch, withCallContext } from './fetch.ts'
 import type { CallOptions, LanguageModel, StreamPart } from './language-model.ts'
 import { merge, type Source } from './merge-streams.ts'
-import { dialectOf, ignoredParameters } from './parameters.ts'
+import { ignoredParameters, rulesOf } from './parameters.ts'
 import { type ImportPackage, loadProvider, openModel, type ProviderOptions } from './provider.ts'
 import { RequestScope } from './request-scope.ts'
 
@@ -37,17 +35,11 @@ export function createAiSdkModel(
   importPackage?: ImportPackage,
   proxies = noProxies,
 ): AiSdkModel {
-  const dialect = dialectOf(settings.adapter)
   const baseUrl = baseUrlOf(settings)
   const connection = createFetch({ baseUrl, connectTimeoutMs: settings.timeouts?.connect, proxies })
-  const ownOptions = toProviderOptions(settings.providerOptions ?? {})
   const secrets = secretsOf(settings)
   const failure = (error: unknown, isAnswering = false) => failureOfProvider(error, secrets, isAnswering)
   const open = opener(settings, baseUrl, connection, importPackage)
-  const adjust = async (options: CallOptions) => dialect.adjust?.(options, settings.model) ?? options
-  const callsOf = (model: LanguageModel, request: ModelRequest) =>
-    toChoiceCalls(model, request, withOwn(dialect.options(request.body), ownOptions), adjust)
-
   return {
     ignoredParameters: ignoredParameters(settings.adapter),
 
@@ -55,13 +47,15 @@ export function createAiSdkModel(
       using scope = new RequestScope(callerSignal)
       try {
         const model = await open()
-        const calls = await callsOf(model, request)
+        const asked = await toChoiceCalls(model, request, settings)
         const context = contextOf(request, scope, false)
         const run = callRunner(request.body, scope.signal)
         const generate = async (options: CallOptions) =>
           withCallContext(context, () => model.generate({ ...options, abortSignal: scope.signal }))
-        const results = await scope.untilAborted(Promise.all(calls.map((options) => run(() => generate(options)))))
-        return { completion: toCompletion(request, calls, results, settings.model) }
+        const results = await scope.untilAborted(
+          Promise.all(asked.calls.map((options) => run(() => generate(options)))),
+        )
+        return { completion: toCompletion(request, asked, results, settings.model) }
       } catch (error) {
         throw scope.toApiError(error, failure)
       }
@@ -69,10 +63,11 @@ export function createAiSdkModel(
 
     async *stream(request, callerSignal): AsyncIterable<readonly ModelEvent[]> {
       using scope = new RequestScope(callerSignal)
-      const completion = new CompletionStream(request, settings.model)
+      let completion: CompletionStream | undefined
       try {
         const model = await open()
-        const calls = await callsOf(model, request)
+        const { calls, names } = await toChoiceCalls(model, request, settings)
+        completion = new CompletionStream(request, settings.model, names)
         const context = contextOf(request, scope, true)
         const run = callRunner(request.body, scope.signal)
         const answers = calls.map((options, index): Source<AnswerPart> => {
@@ -89,7 +84,7 @@ export function createAiSdkModel(
         const usage = completion.usage()
         if (usage) yield [usage]
       } catch (error) {
-        throw scope.toApiError(error, (thrown) => failure(thrown, completion.hasBegun))
+        throw scope.toApiError(error, (thrown) => failure(thrown, completion?.hasBegun))
       }
     },
 
@@ -109,7 +104,7 @@ function contextOf(request: ModelRequest, scope: RequestScope, isStream: boolean
 /** The base URL of a model; undefined if only the package knows the URL. */
 function baseUrlOf({ adapter, baseUrl, options }: AiSdkSettings): string | undefined {
   const otherUrl = options?.['baseURL']
-  return baseUrl ?? (typeof otherUrl === 'string' ? otherUrl : dialectOf(adapter).baseUrl)
+  return baseUrl ?? (typeof otherUrl === 'string' ? otherUrl : rulesOf(adapter).baseUrl)
 }
 
 /** Texts in the settings that no error may repeat. */
@@ -162,16 +157,4 @@ function partsOf(
     await scope.read(stream, (part) => take({ index, part }))
     take({ index, part: undefined })
   }
-}
-
-/** A copy of the operator's options, with the AI SDK's type. */
-function toProviderOptions(options: NonNullable<AiSdkSettings['providerOptions']>): SharedV4ProviderOptions {
-  const copy: SharedV4ProviderOptions = JSON.parse(JSON.stringify(options))
-  return copy
-}
-
-/** Merges a request's options for the provider with the operator's options. The operator's value of an option has priority. */
-function withOwn(options: Readonly<SharedV4ProviderOptions>, own: SharedV4ProviderOptions): SharedV4ProviderOptions {
-  const names = new Set([...Object.keys(options), ...Object.keys(own)])
-  return Object.fromEntries([...names].map((name) => [name, { ...valueIn(options, name), ...valueIn(own, name) }]))
 }

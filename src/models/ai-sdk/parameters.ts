@@ -1,8 +1,8 @@
-import type { JSONObject, SharedV3Warning, SharedV4Warning } from '@ai-sdk/provider'
+import type { SharedV3Warning, SharedV4Warning } from '@ai-sdk/provider'
 import type { CompletionRequest } from '../../openai/completion-request.ts'
-import { cacheControlOf } from './cache-control.ts'
-import type { CallOptions } from './language-model.ts'
-import { limitThinking } from './thinking.ts'
+import { claudeRules } from './claude-rules.ts'
+import { geminiRules } from './gemini-rules.ts'
+import { type ProviderRules, plainRules } from './provider-rules.ts'
 
 /** Request parameters that have a field in the AI SDK's call options, or that need no such field. */
 const translated = [
@@ -25,48 +25,14 @@ const translated = [
   'reasoning_effort',
 ]
 
-/** The differences of one provider package from the AI SDK's common interface. */
-interface Dialect {
-  /** The provider's address. The package reads environment variables, and this value keeps them from replacing the address. */
-  readonly baseUrl?: string
-  /** Parameters that `options` translates to the provider's own options. */
-  readonly takes: readonly string[]
-  /** Parameters that the provider's API does not have. */
-  readonly lacks: readonly string[]
-  /** The provider's own options for a request, by the name under which the package reads them. */
-  options(body: CompletionRequest): Readonly<Record<string, JSONObject>>
-  /** Changes call options for this provider. @param modelId the model's id at the upstream */
-  adjust?(options: CallOptions, modelId: string): Promise<CallOptions>
-}
-
-const plain: Dialect = { takes: [], lacks: [], options: () => ({}) }
-
-const dialects: ReadonlyMap<string, Dialect> = new Map<string, Dialect>([
-  [
-    '@ai-sdk/anthropic',
-    {
-      baseUrl: 'https://api.anthropic.com/v1',
-      takes: ['parallel_tool_calls', 'user', 'cache_control'],
-      lacks: ['seed', 'presence_penalty', 'frequency_penalty'],
-      options: (body: CompletionRequest) => {
-        const { parallel_tool_calls, user } = body
-        const cacheControl = cacheControlOf(body)
-        return {
-          anthropic: {
-            ...(parallel_tool_calls == null ? {} : { disableParallelToolUse: !parallel_tool_calls }),
-            ...(user == null ? {} : { metadata: { userId: user } }),
-            ...(cacheControl ? { cacheControl } : {}),
-          },
-        }
-      },
-      adjust: limitThinking,
-    },
-  ],
+const rulesByAdapter: ReadonlyMap<string, ProviderRules> = new Map([
+  ['@ai-sdk/anthropic', claudeRules],
+  ['@ai-sdk/google', geminiRules],
 ])
 
-/** The differences of a provider package; no differences for an unknown package. */
-export function dialectOf(adapter: string): Dialect {
-  return dialects.get(adapter) ?? plain
+/** The rules of a provider package's API. */
+export function rulesOf(adapter: string): ProviderRules {
+  return rulesByAdapter.get(adapter) ?? plainRules
 }
 
 /**
@@ -74,7 +40,7 @@ export function dialectOf(adapter: string): Dialect {
  * parameter names.
  */
 export function ignoredParameters(adapter: string): Pick<ReadonlySet<string>, 'has'> {
-  const { takes, lacks } = dialectOf(adapter)
+  const { takes, lacks } = rulesOf(adapter)
   const honoured = new Set([...translated, ...takes].filter((name) => !lacks.includes(name)))
   return { has: (parameter) => !honoured.has(parameter) }
 }

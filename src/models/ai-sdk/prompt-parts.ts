@@ -1,15 +1,25 @@
 import type { LanguageModelV4FilePart, LanguageModelV4TextPart, LanguageModelV4ToolResultPart } from '@ai-sdk/provider'
 import { invalidField } from '../../errors.ts'
+import { field } from '../../fields.ts'
 import { type ContentPart, type Message, textOf } from '../../openai/completion-request.ts'
+import { filedKinds } from '../../openai/messages.ts'
 import { cacheOptions, markLast } from './cache-control.ts'
+import { opaqueMetadata } from './extra-content.ts'
 import { audioType, fileFromBase64, fileFromUrl, type SupportedUrls, typeOfName } from './media.ts'
 
-/** A text as parts of a prompt. An empty text becomes no part, because most APIs refuse an empty text. */
+/**
+ * A text as parts of a prompt. A blank text becomes no part, because most APIs refuse it ("text content blocks must contain
+ * non-whitespace text", an answer of Claude's API).
+ */
 export function textParts(
   text: string,
   more: Pick<LanguageModelV4TextPart, 'providerOptions'> = {},
 ): LanguageModelV4TextPart[] {
-  return text === '' ? [] : [{ type: 'text', text, ...more }]
+  return isBlank(text) ? [] : [{ type: 'text', text, ...more }]
+}
+
+export function isBlank(text: string): boolean {
+  return !/\S/.test(text)
 }
 
 /**
@@ -18,13 +28,13 @@ export function textParts(
  */
 export function plainParts(message: Message): LanguageModelV4TextPart[] {
   const whole = plainText(message)
-  const parts: LanguageModelV4TextPart[] = []
+  let parts: LanguageModelV4TextPart[] = []
   let text = ''
   for (const part of partsOf(message)) {
     text += part.text ?? ''
     const options = cacheOptions(part)
     if (!options.providerOptions) continue
-    parts.push(...textParts(text, options))
+    parts = isBlank(text) ? markLast(parts, part) : [...parts, { type: 'text', text, ...options }]
     text = ''
   }
   return markLast(parts.length === 0 ? textParts(whole) : [...parts, ...textParts(text)], message)
@@ -35,11 +45,14 @@ export function plainParts(message: Message): LanguageModelV4TextPart[] {
  * @throws ApiError 400 for an image, a sound or a file, which must not be left out silently
  */
 export function plainText(message: Message): string {
-  const other = partsOf(message).find(({ type }) => type !== 'text' && type !== 'refusal')
+  const other = partsOf(message).find(({ type }) => filedTypes.has(type))
   if (other)
     throw invalidField(`messages[].content[].${other.type}`, `cannot be in a message of the role ${message.role}`)
   return textOf(message)
 }
+
+/** The types of parts whose content is no text. */
+const filedTypes: ReadonlySet<string> = new Set(filedKinds)
 
 /** The refusal of an assistant message, from its field `refusal` and its content parts. */
 export function refusalOf(message: Message): string {
@@ -52,29 +65,39 @@ export function userContent(
   supported: SupportedUrls,
 ): (LanguageModelV4TextPart | LanguageModelV4FilePart)[] {
   if (!Array.isArray(message.content)) return textParts(message.content ?? '', cacheOptions(message))
-  const parts: (LanguageModelV4TextPart | LanguageModelV4FilePart)[] = []
+  let parts: (LanguageModelV4TextPart | LanguageModelV4FilePart)[] = []
   for (const part of message.content) {
-    if (part.type === 'text') parts.push(...textParts(part.text ?? '', cacheOptions(part)))
+    if (part.type === 'text' && isBlank(part.text ?? '')) parts = markLast(parts, part)
+    else if (part.type === 'text') parts.push({ type: 'text', text: part.text ?? '', ...cacheOptions(part) })
     else parts.push({ ...filePart(part, supported), ...cacheOptions(part) })
   }
   return markLast(parts, message)
 }
 
 /** Translates a `tool` message, or an older `function` message. @throws ApiError 400 for a file that cannot be sent */
-export function toolResult(message: Message, toolNames: ReadonlyMap<string, string>): LanguageModelV4ToolResultPart {
-  const id = message.tool_call_id ?? olderId(message.name ?? '')
+export function toolOutput(message: Message): LanguageModelV4ToolResultPart['output'] {
   const files: LanguageModelV4FilePart[] = []
   // Addresses of files are refused here, because some packages would download the files.
   for (const part of partsOf(message)) if (part.type !== 'text') files.push(filePart(part, {}))
   const text = textOf(message)
-  return {
-    type: 'tool-result',
-    toolCallId: id,
-    toolName: toolNames.get(id) ?? message.name ?? id,
-    ...cacheOptions(message, ...partsOf(message)),
-    output:
-      files.length === 0 ? { type: 'text', value: text } : { type: 'content', value: [...textParts(text), ...files] },
-  }
+  if (files.length > 0) return { type: 'content', value: [...textParts(text), ...files] }
+  return { type: 'text', value: isBlank(text) ? noOutput : text }
+}
+
+/** The output of a tool that gave a blank text, or of a call that has no result in the request. */
+export const noOutput = '[No output]'
+
+/** The pictures of an assistant's message: its content parts, and the list `images` as OpenRouter sends it. */
+export function ownPictures(message: Message): LanguageModelV4FilePart[] {
+  const images = field(message, 'images')
+  const listed = [...partsOf(message), ...(Array.isArray(images) ? images : [])]
+  return listed.flatMap((part: unknown): readonly LanguageModelV4FilePart[] => {
+    const url = field(field(part, 'image_url'), 'url')
+    if (typeof url !== 'string') return []
+    const provider = opaqueMetadata(field(part, 'extra_content'))
+    const file = fileFromUrl(url, 'image', 'messages[].images[].image_url.url', {})
+    return [provider ? { ...file, providerOptions: provider } : file]
+  })
 }
 
 /** The most characters of a name in an id. OpenAI's names are not longer. A longer name would make more work. */
@@ -85,7 +108,7 @@ export function olderId(name: string): string {
   return `function_${name.slice(0, maxNameInId).replace(/[^A-Za-z0-9_-]/g, '_')}`
 }
 
-function partsOf({ content }: Message): readonly ContentPart[] {
+export function partsOf({ content }: Message): readonly ContentPart[] {
   return Array.isArray(content) ? content : []
 }
 

@@ -1,19 +1,34 @@
 import type {
+  LanguageModelV4FilePart,
   LanguageModelV4Message,
   LanguageModelV4Prompt,
-  LanguageModelV4ReasoningPart,
   LanguageModelV4TextPart,
   LanguageModelV4ToolCallPart,
+  SharedV4ProviderMetadata,
 } from '@ai-sdk/provider'
 import { invalidField } from '../../errors.ts'
 import { field, isFields } from '../../fields.ts'
-import { maxJsonProperties, maxJsonValues, readJson } from '../../json.ts'
-import type { Message } from '../../openai/completion-request.ts'
+import { JsonFault, maxJsonProperties, maxJsonValues, readJson } from '../../json.ts'
+import type { ContentPart, Message } from '../../openai/completion-request.ts'
 import type { ToolCall } from '../../openai/tool-fields.ts'
 import { calledBy } from '../../openai/tools.ts'
-import { opaqueMetadata, signedReasoning } from './extra-content.ts'
+import { cacheOptions } from './cache-control.ts'
+import { CallNames } from './call-names.ts'
+import { opaqueMetadata, type SignedReasoning, signedReasoning } from './extra-content.ts'
 import type { SupportedUrls } from './media.ts'
-import { olderId, plainParts, plainText, refusalOf, textParts, toolResult, userContent } from './prompt-parts.ts'
+import {
+  isBlank,
+  noOutput,
+  olderId,
+  ownPictures,
+  partsOf,
+  plainParts,
+  plainText,
+  refusalOf,
+  textParts,
+  toolOutput,
+  userContent,
+} from './prompt-parts.ts'
 
 /**
  * A neutral user message. It is for a conversation that would begin with the assistant, for the end of example dialogues, and for
@@ -33,19 +48,84 @@ export const startOfChat = '[Start a new chat]'
  *   parallel tool results must be in one message.
  * @throws ApiError 400 for content, or arguments of a call, that cannot be translated
  */
-export function toPrompt(messages: readonly Message[], supported: SupportedUrls): LanguageModelV4Prompt {
-  const writer = new PromptWriter(supported)
-  const lastUser = messages.findLastIndex(({ role }) => role === 'user')
-  // The index of the next message that is not a system message. It is searched only once for all messages before that message.
-  let next = 0
-  for (const [index, message] of messages.entries()) {
-    if (next <= index) next = nextOfConversation(messages, index)
+export function toPrompt(
+  messages: readonly Message[],
+  supported: SupportedUrls,
+  options: PromptOptions = {},
+): LanguageModelV4Prompt {
+  const ordered = withResults(messages)
+  const writer = new PromptWriter(supported, options)
+  // If the model thinks, the last turn needs its thinking even if the user has spoken since.
+  const turn = options.thinks ? ordered.findLastIndex(({ role }) => role === 'assistant') : ordered.length
+  const lastUser = ordered.findLastIndex(({ role }, index) => role === 'user' && index < turn)
+  for (const [index, message] of ordered.entries()) {
     if (isResult(message)) writer.addResult(message)
-    else if (isSystem(message) && isResult(messages[next])) writer.hold(message)
-    else if (isSystem(message)) writer.addSystem(message, messages[index + 1])
+    else if (isSystem(message)) writer.addSystem(message, ordered[index + 1])
     else writer.addTurn(message, index > lastUser)
   }
   return writer.end()
+}
+
+/** How a provider takes a prompt. */
+export interface PromptOptions {
+  readonly names?: CallNames
+  /** Whether the answer will have thinking. */
+  readonly thinks?: boolean | undefined
+  /** Whether an assistant's message may have pictures. */
+  readonly takesOwnPictures?: boolean | undefined
+}
+
+/** A message, with the results of its calls. */
+interface TurnWithResults {
+  readonly message: Message
+  readonly results: Message[]
+  /** The calls without a result, by id. */
+  readonly open: Map<string, number>
+}
+
+/**
+ * The messages, with the results of calls directly behind their calls, because providers refuse a message between them. A call
+ * without a result gets one. A result without a call, and a second result of a call, become messages of the user.
+ */
+function withResults(messages: readonly Message[]): readonly Message[] {
+  const turns: TurnWithResults[] = []
+  const callers = new Map<string, TurnWithResults>()
+  for (const message of messages) {
+    const id = isResult(message) ? resultId(message) : ''
+    const caller = callers.get(id)
+    const open = caller?.open.get(id) ?? 0
+    if (isResult(message) && caller && open > 0) {
+      caller.results.push(message)
+      caller.open.set(id, open - 1)
+      continue
+    }
+    const turn = {
+      message: isResult(message) ? asUser(message) : message,
+      results: [],
+      open: new Map<string, number>(),
+    }
+    for (const { id } of callsOf(message)) {
+      callers.set(id, turn)
+      turn.open.set(id, (turn.open.get(id) ?? 0) + 1)
+    }
+    turns.push(turn)
+  }
+  return turns.flatMap(({ message, results, open }) => {
+    const missing = [...open].flatMap(([id, count]) =>
+      Array.from({ length: count }, (): Message => ({ role: 'tool', tool_call_id: id, content: noOutput })),
+    )
+    return [message, ...results, ...missing]
+  })
+}
+
+function asUser(message: Message): Message {
+  const content: readonly ContentPart[] =
+    typeof message.content === 'string' ? [{ type: 'text', text: message.content }] : (message.content ?? [])
+  return { role: 'user', content: [{ type: 'text', text: '[Result of a tool]' }, ...content] }
+}
+
+function resultId(message: Message): string {
+  return message.tool_call_id ?? olderId(message.name ?? '')
 }
 
 /**
@@ -57,31 +137,31 @@ const maxArgumentValues = 4 * maxJsonValues
 /** Writes a prompt, message by message. */
 class PromptWriter {
   readonly #supported: SupportedUrls
+  readonly #options: PromptOptions
+  readonly #names: CallNames
   readonly #prompt: LanguageModelV4Prompt = []
   /** The names of called tools, by the ids of the calls. */
   readonly #toolNames = new Map<string, string>()
-  /** System messages that came between a tool call and its results. The results must follow the call directly. */
-  readonly #held: LanguageModelV4Message[] = []
   /** How many JSON values the arguments of further calls may still have. */
   readonly #values = { left: maxArgumentValues }
   #isExample = false
 
-  constructor(supported: SupportedUrls) {
+  constructor(supported: SupportedUrls, options: PromptOptions) {
     this.#supported = supported
+    this.#options = options
+    this.#names = options.names ?? new CallNames()
   }
 
   addResult(message: Message): void {
-    append(this.#prompt, { role: 'tool', content: [toolResult(message, this.#toolNames)] })
-  }
-
-  /** Holds back a system message until the results of tools are written. */
-  hold(message: Message): void {
-    this.#held.push(...systemMessages(message, this.#prompt, false))
+    const toolCallId = this.#names.result(resultId(message))
+    const toolName = this.#toolNames.get(toolCallId) ?? toolCallId
+    const output = toolOutput(message)
+    const cache = cacheOptions(message, ...partsOf(message))
+    append(this.#prompt, { role: 'tool', content: [{ type: 'tool-result', toolCallId, toolName, ...cache, output }] })
   }
 
   /** Adds a system message, or a turn of an example dialogue. */
   addSystem(message: Message, following: Message | undefined): void {
-    this.#release()
     const speaker = exampleSpeaker(message)
     if (speaker !== undefined) {
       this.#isExample = true
@@ -94,40 +174,45 @@ class PromptWriter {
 
   /** Adds a turn of the conversation. @param isInToolLoop whether no user message follows */
   addTurn(message: Message, isInToolLoop: boolean): void {
-    this.#release()
     if (this.#isExample) append(this.#prompt, user(startOfChat))
     this.#isExample = false
     if (message.role === 'assistant') {
-      const calls = callsOf(message)
-      const content = assistantContent(message, isInToolLoop && calls.length > 0)
-      for (const call of calls) {
-        this.#toolNames.set(call.id, calledBy(call).name)
-        content.push(toolCall(call, this.#values))
-      }
-      append(this.#prompt, { role: 'assistant', content })
+      append(this.#prompt, { role: 'assistant', content: this.#assistantContent(message, isInToolLoop) })
     } else append(this.#prompt, { role: 'user', content: userContent(message, this.#supported) })
   }
 
+  #assistantContent(message: Message, isInToolLoop: boolean): AssistantPart[] {
+    const calls = callsOf(message).map((call) => this.#toolCall(call))
+    const pictures = this.#options.takesOwnPictures ? ownPictures(message) : []
+    const said = pictures.length > 0 && Array.isArray(message.content) ? withoutPictures(message) : message
+    const texts = [...plainParts(said), ...textParts(refusalOf(message))]
+    const signed = isInToolLoop && calls.length > 0 ? signedReasoning(message) : []
+    return [...inOrder(texts, calls, signed, pictures)]
+  }
+
+  #toolCall(call: ToolCall): LanguageModelV4ToolCallPart {
+    const extra = opaqueMetadata(field(call, 'extra_content'))
+    const toolCallId = this.#names.call(call.id)
+    const toolName = this.#names.tool(calledBy(call).name)
+    this.#toolNames.set(toolCallId, toolName)
+    return {
+      type: 'tool-call',
+      toolCallId,
+      toolName,
+      // The input of a provider's call must be an object.
+      input:
+        call.type === 'custom' ? { input: call.custom.input } : readArguments(call.function.arguments, this.#values),
+      ...(extra === undefined ? {} : { providerOptions: extra }),
+    }
+  }
+
   end(): LanguageModelV4Prompt {
-    this.#release()
     const prompt = this.#prompt
     if (this.#isExample || prompt.every(({ role }) => role === 'system')) append(prompt, user(startOfChat))
     const first = prompt.findIndex(({ role }) => role !== 'system')
     if (prompt[first]?.role === 'assistant') prompt.splice(first, 0, user(startOfChat))
     return prompt
   }
-
-  #release(): void {
-    if (this.#held.length === 0) return
-    for (const note of this.#held.splice(0)) append(this.#prompt, note)
-  }
-}
-
-/** The index of the next message that is not a system message. */
-function nextOfConversation(messages: readonly Message[], index: number): number {
-  let next = index + 1
-  for (let later = messages[next]; later && isSystem(later); later = messages[next]) next++
-  return next
 }
 
 function isSystem({ role }: Message): boolean {
@@ -193,12 +278,61 @@ function systemMessages(
   return [{ role: 'user', content: isMarked ? parts : [{ ...first, text: `[System note]\n${first.text}` }, ...rest] }]
 }
 
-/** The content of an assistant message without its calls. @param isReasoned whether to include the message's signed reasoning */
-function assistantContent(
-  message: Message,
-  isReasoned: boolean,
-): (LanguageModelV4ReasoningPart | LanguageModelV4TextPart | LanguageModelV4ToolCallPart)[] {
-  return [...(isReasoned ? signedReasoning(message) : []), ...plainParts(message), ...textParts(refusalOf(message))]
+/** A part of an assistant's message. */
+type AssistantPart = Extract<LanguageModelV4Message, { role: 'assistant' }>['content'][number]
+
+/** The parts of an assistant's message, with each signed reasoning in its place among texts and calls. */
+function* inOrder(
+  texts: readonly LanguageModelV4TextPart[],
+  calls: readonly LanguageModelV4ToolCallPart[],
+  signed: readonly SignedReasoning[],
+  pictures: readonly LanguageModelV4FilePart[],
+): Iterable<AssistantPart> {
+  let left = texts
+  let written = 0
+  let called = 0
+  for (const { text, provider, after_characters: characters = 0, after_calls: count = 0 } of signed) {
+    const [before, after] = splitAt(left, characters - written)
+    yield* before
+    left = after
+    written = Math.max(written, characters)
+    yield* calls.slice(called, count)
+    called = Math.max(called, Math.min(count, calls.length))
+    const type = text === '' && isOfText(provider) ? 'text' : 'reasoning'
+    yield { type, text, providerOptions: provider }
+  }
+  yield* left
+  yield* pictures
+  yield* calls.slice(called)
+}
+
+/** Splits texts behind a number of characters. */
+function splitAt(
+  parts: readonly LanguageModelV4TextPart[],
+  characters: number,
+): readonly [readonly LanguageModelV4TextPart[], readonly LanguageModelV4TextPart[]] {
+  let left = Math.max(0, characters)
+  for (const [index, part] of parts.entries()) {
+    if (part.text.length > left) {
+      const before = textParts(part.text.slice(0, left))
+      const after = isBlank(part.text.slice(left)) ? [] : [{ ...part, text: part.text.slice(left) }]
+      return [
+        [...parts.slice(0, index), ...before],
+        [...after, ...parts.slice(index + 1)],
+      ]
+    }
+    left -= part.text.length
+  }
+  return [parts, []]
+}
+
+/** Whether a signature without a text is Gemini's signature of the text before it. */
+function isOfText(provider: SharedV4ProviderMetadata): boolean {
+  return Object.values(provider).some((values) => 'thoughtSignature' in values)
+}
+
+function withoutPictures(message: Message): Message {
+  return { ...message, content: partsOf(message).filter(({ type }) => type !== 'image_url') }
 }
 
 /** The calls of an assistant message, including OpenAI's older `function_call`. */
@@ -211,28 +345,17 @@ function callsOf(message: Message): readonly ToolCall[] {
   return [...calls, { id: olderId(name), type: 'function', function: { name, arguments: given } }]
 }
 
-function toolCall(call: ToolCall, values: { left: number }): LanguageModelV4ToolCallPart {
-  const extra = opaqueMetadata(field(call, 'extra_content'))
-  return {
-    type: 'tool-call',
-    toolCallId: call.id,
-    toolName: calledBy(call).name,
-    // The input of a provider's call must be an object.
-    input: call.type === 'custom' ? { input: call.custom.input } : readArguments(call.function.arguments, values),
-    ...(extra === undefined ? {} : { providerOptions: extra }),
-  }
-}
-
+/** Reads the arguments of a call. Arguments that are no JSON object, as a model may write them, become a property of one. */
 function readArguments(text: string, shared: { left: number }): unknown {
   if (text.trim() === '') return {}
   try {
     const value = readJson(text, { depth: 100, duplicates: 'last', shared })
-    if (isFields(value)) return value
-  } catch {
-    // The error below says what is wrong.
+    return isFields(value) ? value : { input: value }
+  } catch (error) {
+    if (error instanceof JsonFault && error.kind === 'syntax') return { input: text }
   }
   throw invalidField(
     'messages[].tool_calls[].function.arguments',
-    `is not a JSON object, is nested too deeply, or has too many values: at most ${maxJsonValues}, ${maxJsonProperties} in one object, and ${maxArgumentValues} in all calls`,
+    `is nested too deeply, or has too many values: at most ${maxJsonValues}, ${maxJsonProperties} in one object, and ${maxArgumentValues} in all calls`,
   )
 }

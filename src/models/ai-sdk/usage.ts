@@ -7,11 +7,17 @@ export interface DetailedUsage extends Usage {
   readonly completion_tokens_details: { readonly reasoning_tokens: number }
 }
 
-/** Translates token counts (`LanguageModelV4Usage`); undefined if the provider does not report them. */
-export function toUsage({ inputTokens, outputTokens }: LanguageModelV4Usage): DetailedUsage | undefined {
+/**
+ * Translates token counts (`LanguageModelV4Usage`); undefined if the provider does not report them. No prompt has 0 tokens, and no
+ * answer with words.
+ */
+export function toUsage(
+  { inputTokens, outputTokens }: LanguageModelV4Usage,
+  hasWords: boolean,
+): DetailedUsage | undefined {
   const prompt = inputTokens.total
   const completion = outputTokens.total
-  if (prompt === undefined || completion === undefined) return undefined
+  if (!prompt || completion === undefined || (completion === 0 && hasWords)) return undefined
   return {
     prompt_tokens: prompt,
     completion_tokens: completion,

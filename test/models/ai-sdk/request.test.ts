@@ -382,8 +382,7 @@ describe('a request that cannot be translated is a 400 that names the field, and
       'image_url.url',
     ],
     ['a data URL without data', 'anthropic', image('data:image/png'), 'image_url.url'],
-    ['arguments that are no object', 'anthropic', withCall('[1]'), 'function.arguments'],
-    ['arguments that are no JSON', 'google', withCall('{"bed":'), 'function.arguments'],
+    ['arguments that are nested too deeply', 'google', withCall('{"a":'.repeat(200)), 'function.arguments'],
     [
       'a file that only OpenAI has',
       'anthropic',
