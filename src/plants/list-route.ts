@@ -3,13 +3,11 @@ import { callerOf, type Guard, requireScope } from '../access/guard.ts'
 import { setIgnoredHeader } from '../http/ignored-params.ts'
 import { answers, type TypedInstance } from '../http/openapi-fields.ts'
 import type { Cursors } from './cursor.ts'
-import { LongReplies } from './long-replies.ts'
-import { maxWholeList } from './open-lists.ts'
-import { refusals, security } from './openapi-fields.ts'
+import { LongReplies, maxWholeList } from './long-replies.ts'
 import type { PageCache } from './page-cache.ts'
 import { digestOf, nextLink, sendIfNotModified, sendPage } from './page-replies.ts'
 import { checkedText, type PlantQuery, type PlantStore } from './plant.ts'
-import { include, Plant, PlantError } from './schemas.ts'
+import { include, Plant, PlantError, refusals, security } from './schemas.ts'
 
 /** The objects that the route of lists uses. */
 interface Lists {

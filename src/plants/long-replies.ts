@@ -1,9 +1,19 @@
 import { Readable } from 'node:stream'
+import { setImmediate as endOfTurn } from 'node:timers/promises'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { callerOf, type Guard } from '../access/guard.ts'
-import { OpenLists } from './open-lists.ts'
-import { jsonArray, jsonType, type ListRequest, nextLink, sendIfNotModified } from './page-replies.ts'
+import { overloaded } from '../errors.ts'
+import { jsonType, type ListRequest, nextLink, sendIfNotModified } from './page-replies.ts'
 import type { PagesOf, PlantPage, PlantQuery, PlantStore, Position } from './plant.ts'
+
+/** The most plants of a list that is sent as one text. A longer list is streamed, whether or not the request has a limit. */
+export const maxWholeList = 1000
+
+/** The most long lists that may be open at the same time: of all accounts, and of one account. */
+const maxOpenLists = 32
+const maxOpenListsOfAccount = 8
+
+const tooMany = `Too many long lists are being read. Ask for pages with a limit of at most ${maxWholeList}, or try again in a second.`
 
 /** The longest text of a page that is kept in memory between the two readings of the page (`#sendPage`). */
 const maxKeptBytes = 1024 ** 2
@@ -22,12 +32,11 @@ interface ListSummary {
 export class LongReplies {
   readonly #store: PlantStore
   readonly #guard: Guard
-  readonly #open: OpenLists
+  readonly #open = new OpenLists()
 
   constructor(store: PlantStore, guard: Guard) {
     this.#store = store
     this.#guard = guard
-    this.#open = new OpenLists()
   }
 
   /**
@@ -148,4 +157,42 @@ async function* failOnMore(pages: AsyncIterable<PlantPage>): AsyncIterable<Plant
     isMore = page.last !== undefined
   }
   if (isMore) throw new Error('plants were added to a page while it was sent')
+}
+
+/** Writes pages as the text of one JSON array, one piece for each page. */
+export async function* jsonArray(pages: AsyncIterable<PlantPage>): AsyncIterable<string> {
+  let separator = '['
+  for await (const { json } of pages) {
+    yield separator + json.slice(1, -1)
+    separator = ','
+    // A fast reader takes each piece immediately: without this pause, one turn of the event loop would send the whole list.
+    await endOfTurn()
+  }
+  yield ']'
+}
+
+/** Counts the long lists that are open: each list takes memory and time until its reader is done. */
+export class OpenLists {
+  readonly #open = new Map<number, number>()
+  #count = 0
+
+  /**
+   * Opens a list of an account.
+   * @returns a function to call when the list is over
+   * @throws ApiError 503 when too many lists are open
+   */
+  enter(account: number): () => void {
+    const own = this.#open.get(account) ?? 0
+    if (this.#count >= maxOpenLists || own >= maxOpenListsOfAccount) throw overloaded(tooMany)
+    this.#open.set(account, own + 1)
+    this.#count++
+    return () => this.#leave(account)
+  }
+
+  #leave(account: number): void {
+    const own = this.#open.get(account) ?? 0
+    if (own > 1) this.#open.set(account, own - 1)
+    else this.#open.delete(account)
+    this.#count--
+  }
 }

@@ -1,12 +1,11 @@
 import { hash } from 'node:crypto'
-import { setImmediate as endOfTurn } from 'node:timers/promises'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { sendAtEndOfTurn } from '../http/end-of-turn.ts'
 import { plantsPrefix } from '../http/errors.ts'
 import { matchesTag } from '../http/etag.ts'
 import type { Cursors } from './cursor.ts'
 import type { Page } from './page-cache.ts'
-import type { PlantPage, PlantQuery, PlantsVersion, Position } from './plant.ts'
+import { type PlantQuery, type PlantsVersion, type Position, type StoredPlant, toReply } from './plant.ts'
 
 /** A list that a request asks for. */
 export interface ListRequest {
@@ -26,6 +25,11 @@ export function sendPage(reply: FastifyReply, { text, link }: Page): void {
   reply.header('content-type', jsonType)
   if (link !== undefined) reply.header('link', link)
   sendAtEndOfTurn(reply, text)
+}
+
+/** Sends one plant. @param withId whether to show the id */
+export function sendPlant(reply: FastifyReply, plant: StoredPlant, withId: boolean): void {
+  sendPage(reply, { text: JSON.stringify(toReply(plant, withId)) })
 }
 
 /** The version of a page if the store gives no version: a digest of its text and of the address of the next page. */
@@ -53,16 +57,4 @@ export function nextLink(last: Position, { query, limit, tag, cursors }: ListReq
   const tagged = tag === undefined ? '' : `&tag=${encodeURIComponent(tag)}`
   const included = query.withIds ? '&include=id' : ''
   return `<${plantsPrefix}?limit=${limit}${tagged}${included}&after=${cursors.write(last)}>; rel="next"`
-}
-
-/** Writes pages as the text of one JSON array, one piece for each page. */
-export async function* jsonArray(pages: AsyncIterable<PlantPage>): AsyncIterable<string> {
-  let separator = '['
-  for await (const { json } of pages) {
-    yield separator + json.slice(1, -1)
-    separator = ','
-    // A fast reader takes each piece immediately: without this pause, one turn of the event loop would send the whole list.
-    await endOfTurn()
-  }
-  yield ']'
 }

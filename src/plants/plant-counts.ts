@@ -17,18 +17,12 @@ interface Counted {
   readonly version: string
 }
 
-/** The count for a reply; no limit depends on this count. */
-interface UnlimitedCount extends Counted {
-  /** Whether all plants are counted; false if the count stopped at the number that the reply needs. */
-  readonly isAll: boolean
-}
-
 /** A count in progress. */
 interface Counting {
   sum: number
   /** The highest id that is counted so far. */
   after: number
-  readonly done: Promise<void>
+  done?: Promise<void>
 }
 
 /**
@@ -40,8 +34,6 @@ export class PlantCounts {
   readonly #commit: GroupCommit
   readonly #changes: OutsideChanges
   readonly #counts = new Map<number, Counted>()
-  /** The counts for replies, apart from the counts for limits. */
-  readonly #unlimitedCounts = new Map<number, UnlimitedCount>()
   readonly #running = new Map<number, Counting>()
 
   constructor(database: Database, commit: GroupCommit, changes: OutsideChanges) {
@@ -53,50 +45,39 @@ export class PlantCounts {
   }
 
   /**
-   * Whether the account has a valid cached count. A write of another process and a rollback in this process make all cached
-   * counts invalid.
-   */
-  isKnown(account: number): boolean {
-    return this.#counts.get(account)?.version === this.#version()
-  }
-
-  /**
-   * Counts the account's plants in slices, so that other requests run in between. Writes of this process during the count are
-   * counted. Writes of other processes may be counted or not; after such a write, the next caller counts the account again.
-   * @returns undefined if one slice was enough, which is the usual case
+   * Counts the account's plants, if no valid count is cached: in slices, so that other requests run in between. Writes of this
+   * process during the count are counted. Writes of other processes may be counted or not; after such a write, the next caller
+   * counts the account again.
+   * @returns undefined if the count is known now, which is the usual case
    */
   load(account: number): Promise<void> | undefined {
-    const running = this.#running.get(account)
-    if (running) return running.done
     const version = this.#version()
-    const counting = { sum: 0, after: Number.MIN_SAFE_INTEGER - 1 }
-    if (this.#countSlice(account, counting)) {
-      cache(this.#counts, account, { count: counting.sum, version })
-      return undefined
-    }
-    const { promise, resolve, reject } = Promise.withResolvers<void>()
-    const shared = Object.assign(counting, { done: promise })
-    this.#running.set(account, shared)
-    this.#countRest(account, shared, version)
-      .finally(() => this.#running.delete(account))
-      .then(resolve, reject)
-    return promise
+    if (this.#counts.get(account)?.version === version) return undefined
+    const running = this.#running.get(account)
+    if (running?.done) return running.done
+    const counting: Counting = { sum: 0, after: Number.MIN_SAFE_INTEGER - 1 }
+    if (this.#countSlice(account, counting, version)) return undefined
+    this.#running.set(account, counting)
+    counting.done = this.#countRest(account, counting, version).finally(() => this.#running.delete(account))
+    return counting.done
   }
 
   async #countRest(account: number, counting: Counting, version: string): Promise<void> {
     do await setImmediate()
-    while (!this.#countSlice(account, counting))
-    cache(this.#counts, account, { count: counting.sum, version })
+    while (!this.#countSlice(account, counting, version))
   }
 
-  /** @returns whether it was the last slice */
-  #countSlice(account: number, counting: Omit<Counting, 'done'>): boolean {
+  /** @returns whether it was the last slice; then the count is cached */
+  #countSlice(account: number, counting: Counting, version: string): boolean {
     const slice = this.#slice.get(account, counting.after, plantsPerSlice)
-    if (!slice) return true
-    counting.sum += slice.count
-    if (slice.count < plantsPerSlice) return true
-    counting.after = slice.last
-    return false
+    counting.sum += slice?.count ?? 0
+    if (slice?.count === plantsPerSlice) {
+      counting.after = slice.last
+      return false
+    }
+    if (this.#counts.size >= maxAccounts) this.#counts.clear()
+    this.#counts.set(account, { count: counting.sum, version })
+    return true
   }
 
   /**
@@ -109,29 +90,13 @@ export class PlantCounts {
     return counted.count
   }
 
-  /**
-   * Counts the account's plants for a reply. The count is cached, because counting ten thousand plants takes as long as several
-   * requests.
-   * @param enough the count may stop at this number
-   */
+  /** Counts the account's plants for a reply. @param enough the count may stop at this number */
   async countUpTo(account: number, enough: number): Promise<number> {
-    if (this.isKnown(account)) return this.of(account)
-    const version = this.#version()
-    const cached = this.#unlimitedCounts.get(account)
-    if (cached?.version === version && (cached.isAll || cached.count >= enough)) return cached.count
-    for (let sum = 0, after = Number.MIN_SAFE_INTEGER - 1; ; ) {
-      const length = Math.min(plantsPerSlice, enough - sum)
-      const slice = this.#slice.get(account, after, length)
-      sum += slice?.count ?? 0
-      if (!slice || slice.count < length || sum >= enough) {
-        // A count of several slices is not cached: between two slices, plants may be added or removed.
-        if (enough <= plantsPerSlice)
-          cache(this.#unlimitedCounts, account, { count: sum, version, isAll: sum < enough })
-        return sum
-      }
-      after = slice.last
-      await setImmediate()
+    if (enough <= plantsPerSlice) {
+      return this.#slice.get(account, Number.MIN_SAFE_INTEGER - 1, enough)?.count ?? 0
     }
+    await this.load(account)
+    return this.of(account)
   }
 
   /** The database's version: it changes when another process has written, or a transaction was rolled back. */
@@ -143,15 +108,7 @@ export class PlantCounts {
   adjust(account: number, id: number, difference: number): void {
     const counted = this.#counts.get(account)
     if (counted) counted.count += difference
-    const cached = this.#unlimitedCounts.get(account)
-    if (cached) cached.count += difference
     const counting = this.#running.get(account)
     if (counting && id <= counting.after) counting.sum += difference
   }
-}
-
-/** Caches the count of an account. If the cache is full, all other counts are dropped first. */
-function cache<T extends Counted>(counts: Map<number, T>, account: number, counted: T): void {
-  if (counts.size >= maxAccounts) counts.clear()
-  counts.set(account, counted)
 }

@@ -14,10 +14,10 @@ import { standardHeaders } from '../limits/headers.ts'
 import { Cursors } from './cursor.ts'
 import { readIdempotency } from './idempotency.ts'
 import { listRoute } from './list-route.ts'
-import { refusals, security } from './openapi-fields.ts'
 import type { PageCache } from './page-cache.ts'
-import { checkedPlant, type PlantStore, toReply } from './plant.ts'
-import { NewPlant, OnePlantQuery, Plant, PlantError } from './schemas.ts'
+import { sendPlant } from './page-replies.ts'
+import { checkedPlant, type PlantStore, type StoredPlant, toReply } from './plant.ts'
+import { NewPlant, OnePlantQuery, Plant, PlantError, refusals, security } from './schemas.ts'
 
 /** The objects and settings that the routes of plants use. */
 export interface PlantsOptions {
@@ -132,11 +132,17 @@ function addPlantRoutes(app: TypedInstance, store: PlantStore): void {
         response: answers({ 200: Plant }, PlantError, [...refusals, 404]),
       },
     },
-    async (request, reply) => {
+    // As in the route of lists: this handler returns no promise.
+    (request, reply) => {
       setIgnoredHeader(request, reply, { query: OnePlantQuery })
-      const plant = await store.find(callerOf(request).account.id, request.params.id)
-      if (!plant) throw unknownPlant()
-      return toReply(plant, request.query.include === 'id')
+      const send = (plant: StoredPlant | undefined) => {
+        if (!plant) throw unknownPlant()
+        sendPlant(reply, plant, request.query.include === 'id')
+      }
+      store
+        .find(callerOf(request).account.id, request.params.id)
+        .then(send)
+        .catch((error: unknown) => reply.send(error))
     },
   )
 

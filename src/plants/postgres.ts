@@ -9,7 +9,6 @@ import { accountGone } from '../storage/write-error.ts'
 import { unixSeconds } from '../time.ts'
 import { cursorKeyName, newCursorKey, readCursorKey } from './cursor.ts'
 import { InFlightKeys } from './idempotency.ts'
-import { pagesOf } from './long-list.ts'
 import type {
   AddedPlant,
   Idempotency,
@@ -30,6 +29,7 @@ import {
   type IdRange,
   type PlantRow,
   pageOf,
+  pagesOf,
   rangesOf,
   type Sharer,
   sharersOf,

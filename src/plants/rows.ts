@@ -101,6 +101,27 @@ function* rangesAfter(account: number, sharers: readonly Sharer[], query: PlantQ
   }
 }
 
+/** With SQLite, reading a page of this size blocks the event loop for a tenth of a millisecond. */
+const plantsPerPage = 500
+
+/**
+ * Reads the pages of a long list, one after the other.
+ * @param limit the highest number of plants; the last page says whether more follow
+ * @param read reads at most `length` plants
+ */
+export async function* pagesOf(
+  query: PlantQuery,
+  limit: number,
+  read: (from: PlantQuery, length: number) => PlantPage | Promise<PlantPage>,
+): AsyncIterable<PlantPage> {
+  let from: PlantQuery | undefined = query
+  for (let left = limit; from && left > 0; left -= plantsPerPage) {
+    const page: PlantPage = await read(from, Math.min(left, plantsPerPage))
+    yield page
+    from = page.last && { ...query, after: page.last }
+  }
+}
+
 /** Plants as UTF-8 lines of an account's file, and the id of the last plant; null if there are no plants. */
 export type LinesRow = { readonly last: number; readonly lines: Buffer } | { readonly last: null; readonly lines: null }
 

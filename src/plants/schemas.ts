@@ -66,3 +66,8 @@ export const PlantError = Type.Object(
   },
   { title: 'PlantError', examples: [{ error: 400, message: 'The field "name" is missing. Send it.' }] },
 )
+
+/** How a key is sent to each route of plants. */
+export const security: readonly Readonly<Record<string, readonly string[]>>[] = [{ bearer: [] }]
+/** The error statuses of every route of plants. */
+export const refusals = [400, 401, 403, 429, 500, 503]
