@@ -1,10 +1,14 @@
+import { createParser, type EventSourceMessage } from 'eventsource-parser'
 import { Headers, Response } from 'undici'
+import type { Fields } from '../../fields.ts'
 import type { HeldBytes } from '../../http/bytes-in-flight.ts'
-import { maxAnswerBytes, readWhole } from '../upstream/answer.ts'
-import { readStart, tooLarge } from '../upstream/errors.ts'
+import { jsonOf, maxAnswerBytes, readWhole } from '../upstream/answer.ts'
+import { invalidAnswer, readStart, tooLarge } from '../upstream/errors.ts'
 import { HeldAnswer } from '../upstream/held-answer.ts'
+import { errorInside } from '../upstream/inside-error.ts'
 import { ownTurn, smallAnswerBytes, smallPieceBytes } from '../upstream/own-turn.ts'
 import type { UpstreamAnswer } from '../upstream/streamless-response.ts'
+import type { AnswerEvents, ProviderRules } from './provider-rules.ts'
 
 /** The most bytes of a streamed answer. */
 const maxStreamBytes = 64 * 1024 ** 2
@@ -16,24 +20,29 @@ const maxEvents = 131_072
  * tool call that a model can write has fewer values, because a JSON string of any length is one value.
  */
 const maxValues = 25_000
-const valuesOfContainer = 5
+const valuesOfContainer = 6
 
 /** The context of a package's call that its `fetch` needs. */
 export interface CallContext {
   readonly isStream: boolean
   /** Opens a count of bytes, which ends with the request if the answer is a stream. */
   readonly openHeld: (() => HeldBytes | undefined) | undefined
+  /** The provider's rules for answers. */
+  readonly answers?: ProviderRules['answers'] | undefined
+  /** Texts that no error may repeat. */
+  readonly secrets?: readonly string[]
   /** Called when the upstream has the whole request. */
   readonly onSent?: () => void
 }
 
 /**
  * Bounds an upstream's answer before the package gets the answer, because packages parse a whole answer, or an event of a stream,
- * in one synchronous call. Only the start of an error's body is read.
- * @throws ApiError 502 for an answer over a bound, 503 if there is no room for its bytes. A stream fails with these errors later,
- *   while it is read
+ * in one synchronous call. If the provider has rules for answers, the package gets what they make of it. Only the start of an
+ * error's body is read.
+ * @throws ApiError 502 for an answer over a bound, 503 if there is no room for its bytes, and the error in a whole answer. A stream
+ *   fails with these errors later, while it is read
  */
-export async function boundedAnswer(answer: UpstreamAnswer, { isStream, openHeld }: CallContext): Promise<Response> {
+export async function boundedAnswer(answer: UpstreamAnswer, context: CallContext): Promise<Response> {
   const { status } = answer
   const headers = headersOf(answer)
   const as = (bounded: string | Buffer | ReadableStream | null) => new Response(bounded, { status, headers })
@@ -42,11 +51,40 @@ export async function boundedAnswer(answer: UpstreamAnswer, { isStream, openHeld
     return as(null)
   }
   if (status >= 300) return as(await readStart(answer))
-  if (isStream) return as(ReadableStream.from(boundedEvents(answer, openHeld)))
-  const values = new ValueCounter(false)
-  const bytes = await readWhole(answer, openHeld, (piece) => values.add(piece))
+  if (context.answers) headers.set('content-type', context.isStream ? 'text/event-stream' : 'application/json')
+  if (context.isStream) return as(ReadableStream.from(boundedStream(answer, context)))
+  const bytes = await readWhole(answer, context.openHeld)
   await ownTurn(bytes.length, smallAnswerBytes)
-  return as(bytes)
+  return as(wholeAnswer(bytes, context))
+}
+
+function wholeAnswer(bytes: Buffer, { answers, secrets = [] }: CallContext): Buffer | string {
+  const text = bytes.toString('utf8')
+  const value = boundedJson(text)
+  const reported = errorInside(value, secrets)
+  if (reported) throw reported
+  if (!answers) return bytes
+  const texts: string[] = []
+  if (value === undefined) createParser({ onEvent: ({ data }) => texts.push(data) }).feed(`${text}\n\n`)
+  const reader = answers.open()
+  const events = value === undefined ? texts.flatMap((data) => reader.next(boundedJson(data))) : reader.next(value)
+  const failed = events.map((event) => errorInside(event, secrets)).find((error) => error !== undefined)
+  if (failed) throw failed
+  if (events.length === 0) throw invalidAnswer()
+  return JSON.stringify(answers.join([...events, ...reader.end()]))
+}
+
+/** Reads JSON; undefined for another text. @throws ApiError 502 for too many values */
+function boundedJson(text: string): unknown {
+  const value = jsonOf(text)
+  if (valuesIn(value) > maxValues) throw tooLarge()
+  return value
+}
+
+/** The values in parsed JSON, weighted. `jsonOf` bounds their depth. */
+function valuesIn(value: unknown): number {
+  if (typeof value !== 'object' || value === null) return 1
+  return Object.values(value).reduce<number>((sum, each) => sum + valuesIn(each), valuesOfContainer)
 }
 
 /** Statuses with which a `Response` has no body. */
@@ -64,98 +102,85 @@ function headersOf({ headers }: UpstreamAnswer): Headers {
 }
 
 /**
- * Passes an answer on in small pieces, because a package reads a piece with all its events in one turn of the event loop.
+ * Passes a stream on in small pieces, because a package reads a piece with all its events in one turn of the event loop.
  * @throws ApiError 502 for too large an event, too many events, or too long a stream; 503 if there is no room for an event
  */
-async function* boundedEvents(
-  pieces: AsyncIterable<Uint8Array>,
-  openHeld: CallContext['openHeld'],
-): AsyncIterable<Uint8Array> {
-  const values = new ValueCounter(true)
-  const held = new HeldAnswer(openHeld)
-  let size = 0
-  for await (const piece of pieces) {
-    size += piece.length
-    values.add(piece)
-    if (size > maxStreamBytes || values.events > maxEvents) throw tooLarge()
-    held.set(values.bytes)
-    for (let start = 0; start < piece.length; start += smallPieceBytes) {
-      await ownTurn(piece.length, smallPieceBytes)
-      yield piece.subarray(start, start + smallPieceBytes)
-    }
+async function* boundedStream(answer: UpstreamAnswer, context: CallContext): AsyncIterable<Buffer> {
+  const isEvents = /^text\/event-stream/i.test(answer.headers['content-type'] ?? '')
+  const reader = new StreamReader(context, isEvents)
+  using held = new HeldAnswer(context.openHeld)
+  for await (const piece of answer) {
+    yield* inTurns(reader.read(piece))
+    held.set(reader.unfinishedBytes)
+  }
+  yield* inTurns(reader.end())
+}
+
+async function* inTurns(bytes: Buffer): AsyncIterable<Buffer> {
+  for (let start = 0; start < bytes.length; start += smallPieceBytes) {
+    await ownTurn(bytes.length, smallPieceBytes)
+    yield bytes.subarray(start, start + smallPieceBytes)
   }
 }
 
-/** The kinds of bytes that matter to JSON and to event streams; all other bytes are plain. */
-const plain = 0
-const quote = 1
-const backslash = 2
-const opening = 3
-const comma = 4
-const carriageReturn = 5
-const lineFeed = 6
-const kinds = new Uint8Array(256)
-kinds[0x22] = quote
-kinds[0x5c] = backslash
-kinds[0x7b] = kinds[0x5b] = opening
-kinds[0x2c] = comma
-kinds[0x0d] = carriageReturn
-kinds[0x0a] = lineFeed
+/** Reads the pieces of a streamed answer, server-sent events or JSON, and gives the bytes for the package. */
+class StreamReader {
+  /** Bytes since the last event. */
+  unfinishedBytes = 0
+  readonly #answers: AnswerEvents | undefined
+  readonly #decoder = new TextDecoder()
+  readonly #parser = createParser({ onEvent: (event) => this.#parsed.push(event) })
+  #parsed: EventSourceMessage[] = []
+  #form: 'unknown' | 'events' | 'json' | 'other'
+  #json = ''
+  #size = 0
+  #count = 0
 
-/**
- * Counts JSON values while their bytes arrive. In an event stream some lines are not JSON, such as `event: {"`. Such a line makes
- * only its own count wrong, because a line break ends a string here: no JSON string contains one.
- */
-export class ValueCounter {
-  /** Bytes and values so far; in a stream, those of the event that has not ended. */
-  bytes = 0
-  values = 0
-  /** Events that have ended. */
-  events = 0
-  readonly #isStream: boolean
-  #isInString = false
-  #isEscaped = false
-  /** The kind of the last byte. */
-  #last = lineFeed
-
-  /** @param isStream whether a blank line ends an event */
-  constructor(isStream: boolean) {
-    this.#isStream = isStream
+  /** @param isEvents whether the answer's content type is that of events. Other answers pass unread if there are no rules */
+  constructor({ answers }: CallContext, isEvents: boolean) {
+    this.#answers = answers?.open()
+    this.#form = this.#answers ? 'unknown' : isEvents ? 'events' : 'other'
   }
 
-  /** @throws ApiError 502 for too many bytes or values */
-  add(piece: Uint8Array): void {
-    this.bytes += piece.length
-    for (let at = 0; at < piece.length; at++) {
-      const kind = kinds[piece[at] ?? 0] ?? plain
-      if (kind >= carriageReturn) this.#endLine(kind, piece.length - at - 1)
-      else if (this.#isEscaped) this.#isEscaped = false
-      else if (kind !== plain) this.#count(kind)
-      this.#last = kind
-    }
-    this.#check()
+  /** @throws ApiError 502 for too much, and for an event that is not JSON */
+  read(piece: Buffer): Buffer {
+    this.#size += piece.length
+    this.unfinishedBytes += piece.length
+    if (this.#size > (this.#form === 'other' ? maxAnswerBytes : maxStreamBytes)) throw tooLarge()
+    if (this.#form === 'other') return piece
+    const text = this.#decoder.decode(piece, { stream: true })
+    if (this.#form === 'unknown' && /\S/.test(text)) this.#form = /^\s*[[{]/.test(text) ? 'json' : 'events'
+    if (this.#form === 'json') this.#json += text
+    else this.#parser.feed(text)
+    if (this.#parsed.length > 0) this.unfinishedBytes = 0
+    if (this.unfinishedBytes > maxAnswerBytes) throw tooLarge()
+    return this.#written(false)
   }
 
-  #count(kind: number): void {
-    if (kind === quote) this.#isInString = !this.#isInString
-    else if (this.#isInString) this.#isEscaped = kind === backslash
-    else if (kind !== backslash) this.values += kind === opening ? valuesOfContainer : 1
+  /** The bytes for the end of the answer. An event that is cut off there is left out. */
+  end(): Buffer {
+    if (!this.#answers) return Buffer.alloc(0)
+    if (this.#form === 'json') this.#parsed.push({ data: this.#json })
+    else this.#parser.feed(`${this.#decoder.decode()}\n\n`)
+    return Buffer.concat([this.#written(this.#form !== 'json'), Buffer.from(textOf(this.#answers.end()))])
   }
 
-  /** Handles the bytes `\r` and `\n`; `\r\n` is one line break. @param left the bytes of the piece after this one */
-  #endLine(kind: number, left: number): void {
-    this.#isInString = false
-    this.#isEscaped = false
-    const isBlank = kind === carriageReturn ? this.#last >= carriageReturn : this.#last === lineFeed
-    if (!isBlank || !this.#isStream) return
-    this.bytes -= left
-    this.#check()
-    this.bytes = left
-    this.values = 0
-    this.events++
+  #written(isEnd: boolean): Buffer {
+    const parsed = this.#parsed.splice(0)
+    this.#count += parsed.length
+    if (this.#count > maxEvents) throw tooLarge()
+    return Buffer.from(parsed.map((event) => this.#eventFor(event, isEnd)).join(''))
   }
 
-  #check(): void {
-    if (this.bytes > maxAnswerBytes || this.values > maxValues) throw tooLarge()
+  #eventFor({ event, data }: EventSourceMessage, isEnd: boolean): string {
+    const value = boundedJson(data)
+    if (!this.#answers) return `${event ? `event: ${event}\n` : ''}${data.replace(/^/gm, 'data: ')}\n\n`
+    const isBlank = data.trim() === '' || data.trim() === '[DONE]'
+    if (value === undefined && !isEnd && !isBlank) throw invalidAnswer()
+    return textOf(this.#answers.next(value))
   }
+}
+
+function textOf(events: readonly Fields[]): string {
+  return events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join('')
 }

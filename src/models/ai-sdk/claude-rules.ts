@@ -1,8 +1,10 @@
+import { randomUUID } from 'node:crypto'
 import type { LanguageModelV4FunctionTool, LanguageModelV4Prompt } from '@ai-sdk/provider'
-import { field } from '../../fields.ts'
+import { type Fields, field, fieldsIn, isFields, listIn, textIn } from '../../fields.ts'
+import { jsonOf } from '../upstream/answer.ts'
 import { cacheControlOf } from './cache-control.ts'
 import type { CallOptions } from './language-model.ts'
-import type { Ignore, ProviderRules } from './provider-rules.ts'
+import type { AnswerEvents, Ignore, ProviderRules } from './provider-rules.ts'
 
 /** The most characters of `metadata.user_id` (platform.claude.com/docs/en/api/messages). */
 const maxUserIdLength = 256
@@ -29,6 +31,7 @@ export const claudeRules: ProviderRules = {
       },
     }
   },
+  answers: { open: () => new ClaudeEvents(), join },
   thinks,
   async adjust(options, modelId, ignore) {
     const fit = withoutUnfitThinking(withPlainSchemas(withTools(withoutBlankStops(options, ignore)), ignore), ignore)
@@ -168,4 +171,149 @@ async function limitThinking(options: CallOptions, modelId: string, ignore: Igno
     maxOutputTokens: maxOutputTokens - budgetTokens,
     providerOptions: { ...providerOptions, anthropic: { ...own, thinking: { type: 'enabled', budgetTokens } } },
   }
+}
+
+/** The texts of each kind of block that is passed on, by the type of the delta that has them. */
+const deltas: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  text: { text_delta: 'text' },
+  thinking: { thinking_delta: 'thinking', signature_delta: 'signature' },
+  redacted_thinking: {},
+  tool_use: { input_json_delta: 'partial_json' },
+}
+
+/**
+ * The events of an answer of Claude (platform.claude.com/docs/en/build-with-claude/streaming). "New event types may be added, and
+ * your code should handle unknown event types gracefully": events, blocks and fields that are not passed on are left out before the
+ * package sees them. A text in the start of a block becomes a delta, and a missing usage is 0.
+ */
+class ClaudeEvents implements AnswerEvents {
+  /** The types of open blocks, by index. */
+  readonly #open = new Map<unknown, string>()
+  #hasBegun = false
+  #hasStopped = false
+  #stopReason: string | undefined
+  #usage: Fields = {}
+
+  next(value: unknown): readonly Fields[] {
+    if (!isFields(value)) return []
+    const { type } = value
+    if (type === 'error' || value['error']) return [errorEvent(value)]
+    if (type === 'message') return this.#whole(value)
+    if (type === 'message_start') return this.#begin(fieldsIn(value, 'message'))
+    if (type === 'content_block_start') return this.#block(value['index'], fieldsIn(value, 'content_block'))
+    if (type === 'content_block_delta') return this.#delta(value['index'], fieldsIn(value, 'delta'))
+    if (type === 'content_block_stop') return this.#stop(value['index'])
+    if (type === 'message_delta') return this.#finish(fieldsIn(value, 'delta'), value)
+    return type === 'message_stop' ? this.#end() : []
+  }
+
+  end(): readonly Fields[] {
+    return this.#stopReason === undefined ? [] : this.#end()
+  }
+
+  #whole(message: Fields): readonly Fields[] {
+    return [...this.#begin(message), ...this.#finish(message, message), ...this.#end()]
+  }
+
+  /** Begins the message, once. Blocks may be in its beginning. */
+  #begin(message: Fields): Fields[] {
+    if (this.#hasBegun) return []
+    this.#hasBegun = true
+    const { id, model, content } = message
+    const names = { ...(typeof id === 'string' && { id }), ...(typeof model === 'string' && { model }) }
+    const start = { type: 'message_start', message: { ...names, usage: { input_tokens: 0, ...this.#count(message) } } }
+    const blocks = typeof content === 'string' ? [{ type: 'text', text: content }] : listIn(message, 'content')
+    return [
+      start,
+      ...blocks.flatMap((block, index) => [...this.#block(index, isFields(block) ? block : {}), ...this.#stop(index)]),
+    ]
+  }
+
+  #block(index: unknown, block: Fields): readonly Fields[] {
+    const type = textIn(block, 'type')
+    this.#open.set(index, type)
+    const kind = Object.hasOwn(deltas, type) ? deltas[type] : undefined
+    if (!kind || typeof index !== 'number') return []
+    const texts = Object.entries(kind).flatMap(([name, field]) => this.#delta(index, { ...block, type: name }, field))
+    return [...this.#begin({}), { type: 'content_block_start', index, content_block: startOf(type, block) }, ...texts]
+  }
+
+  #delta(index: unknown, delta: Fields, from?: string): readonly Fields[] {
+    const type = textIn(delta, 'type')
+    const name = deltas[this.#open.get(index) ?? '']?.[type] ?? from
+    const text = name === undefined ? '' : textIn(delta, name)
+    if (name === undefined || text === '') return []
+    return [{ type: 'content_block_delta', index, delta: { type, [name]: text } }]
+  }
+
+  #stop(index: unknown): readonly Fields[] {
+    const type = this.#open.get(index)
+    this.#open.delete(index)
+    return type !== undefined && Object.hasOwn(deltas, type) ? [{ type: 'content_block_stop', index }] : []
+  }
+
+  #finish(delta: Fields, counted: Fields): readonly Fields[] {
+    this.#stopReason = textIn(delta, 'stop_reason') || this.#stopReason
+    const stop_sequence = textIn(delta, 'stop_sequence') || null
+    const ended = { stop_reason: this.#stopReason ?? null, stop_sequence }
+    return [...this.#begin({}), { type: 'message_delta', delta: ended, usage: { output_tokens: 0, ...this.#count(counted) } }]
+  }
+
+  /** The counts of all usages so far. */
+  #count(counted: Fields): Fields {
+    this.#usage = { ...this.#usage, ...countsIn(fieldsIn(counted, 'usage')) }
+    return this.#usage
+  }
+
+  #end(): readonly Fields[] {
+    if (this.#hasStopped || !this.#hasBegun) return []
+    this.#hasStopped = true
+    return [...[...this.#open.keys()].flatMap((index) => this.#stop(index)), { type: 'message_stop' }]
+  }
+}
+
+/** The start of a block, without its text. */
+function startOf(type: string, block: Fields): Fields {
+  if (type === 'redacted_thinking') return { type, data: textIn(block, 'data') }
+  if (type !== 'tool_use') return { type, [type]: '' }
+  const id = textIn(block, 'id') || `toolu_${randomUUID().replaceAll('-', '')}`
+  return { type, id, name: textIn(block, 'name'), input: fieldsIn(block, 'input') }
+}
+
+function errorEvent(value: Fields): Fields {
+  const { error = value } = value
+  const message = typeof error === 'string' ? error : textIn(isFields(error) ? error : {}, 'message')
+  return { type: 'error', error: { type: textIn(isFields(error) ? error : {}, 'type') || 'api_error', message } }
+}
+
+const counts = ['input_tokens', 'output_tokens', 'cache_creation_input_tokens', 'cache_read_input_tokens']
+
+function countsIn(usage: Fields): Fields {
+  const known = counts.flatMap((name) => (typeof usage[name] === 'number' ? [[name, usage[name]] as const] : []))
+  const thought = fieldsIn(usage, 'output_tokens_details')['thinking_tokens']
+  const details = typeof thought === 'number' && { output_tokens_details: { thinking_tokens: thought } }
+  return { ...Object.fromEntries(known), ...details }
+}
+
+/** The message that events make. */
+function join(events: readonly Fields[]): Fields {
+  let message: Fields = { type: 'message' }
+  const blocks = new Map<unknown, Record<string, unknown>>()
+  for (const event of events) {
+    const { type, index } = event
+    if (type === 'message_start') message = { ...message, ...fieldsIn(event, 'message') }
+    if (type === 'content_block_start') blocks.set(index, { ...fieldsIn(event, 'content_block') })
+    if (type === 'content_block_delta') addTo(blocks.get(index) ?? {}, fieldsIn(event, 'delta'))
+    if (type === 'message_delta') message = { ...message, ...fieldsIn(event, 'delta'), usage: { input_tokens: 0, ...fieldsIn(event, 'usage') } }
+  }
+  const content = [...blocks.values()].map(({ partial_json: json, ...block }) => ({
+    ...block,
+    ...(block['type'] === 'thinking' && { signature: '', ...block }),
+    ...(typeof json === 'string' && { input: jsonOf(json) ?? {} }),
+  }))
+  return { ...message, content }
+}
+
+function addTo(block: Record<string, unknown>, { type: _type, ...texts }: Fields): void {
+  for (const [name, text] of Object.entries(texts)) block[name] = `${block[name] ?? ''}${text}`
 }

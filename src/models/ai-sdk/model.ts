@@ -40,6 +40,12 @@ export function createAiSdkModel(
   const secrets = secretsOf(settings)
   const failure = (error: unknown, isAnswering = false) => failureOfProvider(error, secrets, isAnswering)
   const open = opener(settings, baseUrl, connection, importPackage)
+  const { answers } = rulesOf(settings.adapter)
+  const contextOf = (request: ModelRequest, scope: RequestScope, isStream: boolean): CallContext => {
+    const openHeld = isStream ? () => scope.hold(request.openHeld?.()) : request.openHeld
+    return { isStream, openHeld, answers, secrets, onSent: () => request.onSent?.(true) }
+  }
+
   return {
     ignoredParameters: ignoredParameters(settings.adapter),
 
@@ -94,11 +100,6 @@ export function createAiSdkModel(
 
     close: () => connection.close(),
   }
-}
-
-function contextOf(request: ModelRequest, scope: RequestScope, isStream: boolean): CallContext {
-  const openHeld = isStream ? () => scope.hold(request.openHeld?.()) : request.openHeld
-  return { isStream, openHeld, onSent: () => request.onSent?.(true) }
 }
 
 /** The base URL of a model; undefined if only the package knows the URL. */

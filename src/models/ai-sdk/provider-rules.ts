@@ -1,4 +1,5 @@
 import type { JSONObject } from '@ai-sdk/provider'
+import type { Fields } from '../../fields.ts'
 import type { CompletionRequest } from '../../openai/completion-request.ts'
 import type { CallOptions } from './language-model.ts'
 
@@ -14,6 +15,14 @@ export interface NameRule {
 /** Called with each parameter of the request that a rule leaves out or changes. */
 export type Ignore = (parameter: string) => void
 
+/** Reads the events of one answer, and gives those that the provider's package understands. */
+export interface AnswerEvents {
+  /** The events for the JSON of an event, or of a whole answer. */
+  next(value: unknown): readonly Fields[]
+  /** The events at the end of the answer. */
+  end(): readonly Fields[]
+}
+
 /** The rules of one provider: the differences of its API and its package from the AI SDK's common interface. */
 export interface ProviderRules {
   /** The provider's address. The package reads environment variables, and this value keeps them from replacing the address. */
@@ -28,6 +37,12 @@ export interface ProviderRules {
   readonly callId?: NameRule
   /** Whether an assistant's message may have pictures. */
   readonly takesOwnPictures?: boolean
+  /** The rules for answers; undefined if the package gets answers as they are. */
+  readonly answers?: {
+    open(): AnswerEvents
+    /** The whole answer that events make. */
+    join(events: readonly Fields[]): Fields
+  }
   /** The provider's own options for a request, by the name under which the package reads them. */
   options(body: CompletionRequest, ignore: Ignore): Readonly<Record<string, JSONObject>>
   /** Whether the answer will have thinking, so that the last turn of the prompt needs its signed thinking. */
