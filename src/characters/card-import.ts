@@ -3,8 +3,8 @@ import { basename, dirname, join } from 'node:path'
 import { codeOf } from '../errors.ts'
 import { valueIn } from '../fields.ts'
 import type { CommandLibrary } from './command-library.ts'
-import { nameOf, type ReadCard, readCardBytes } from './library/card-bytes.ts'
 import { shownDigest } from './library/character.ts'
+import { nameOf, type ReadCard, readCardBytes } from './library/jobs.ts'
 import { realPath } from './library/watched-folder.ts'
 
 /** A card to import, and its name in the library. */

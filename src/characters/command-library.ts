@@ -38,7 +38,7 @@ export class CommandLibrary {
   /** Finds a character, and reads its source. @throws ApiError 404 if there is no character of this name */
   async find(name: string): Promise<SourcedCharacter> {
     const character = await this.library.resolve(this.account, name)
-    const bytes = character && (await this.library.source(this.account, character))
+    const bytes = await character?.read()
     if (!character || !bytes) throw await this.library.unknown(this.account, name)
     return { ...character, source: readCardSource(bytes) }
   }

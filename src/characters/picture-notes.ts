@@ -1,9 +1,7 @@
 import { type Clock, pause } from '../clock.ts'
 import { ApiError } from '../errors.ts'
 import type { Work } from '../work/work.ts'
-import type { CharacterKey, CharacterStore, VersionKey } from './library/character.ts'
-import { cardJobs } from './library/lazy-jobs.ts'
-import { wholeOf } from './library/source-bytes.ts'
+import { type CharacterKey, type CharacterStore, type VersionKey, wholeOf } from './library/character.ts'
 
 /** Milliseconds from the start until the first page, and between two pages. */
 const startDelayMs = 60_000
@@ -74,7 +72,7 @@ async function hasPicture(
 ): Promise<boolean | undefined> {
   const source = await store.source(account, name, digest)
   if (!source) return undefined
-  const { runOnCard, uploadJob } = await cardJobs()
+  const { runOnCard, uploadJob } = await import('./library/jobs.ts')
   return during(account, source.length, async () => {
     const bytes = await wholeOf(source)
     if (!bytes) return undefined

@@ -1,18 +1,17 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { Type } from '@sinclair/typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { callerOf } from '../access/guard.ts'
+import { callerOf, requireScope } from '../access/guard.ts'
 import { bufferOf } from '../bytes.ts'
 import { ApiError } from '../errors.ts'
 import { takeBodies } from '../http/body.ts'
-import { answers, refusals, security } from '../http/openapi-fields.ts'
+import { matchesTag } from '../http/etag.ts'
+import { answers, refusals, security, type TypedInstance } from '../http/openapi-fields.ts'
 import { whileConnected } from '../http/while-connected.ts'
 import { ChatError } from '../openai/completion.ts'
-import { avatarRoute } from './avatar-route.ts'
-import { readSource, replyJobs, toRead } from './card-replies.ts'
+import type { Work } from '../work/work.ts'
 import type { ExportFormat } from './cards/source.ts'
-import { languagesOf } from './languages.ts'
-import { type Character, mayRead } from './library/character.ts'
-import { cardJobs } from './library/lazy-jobs.ts'
+import { type Character, type FoundCharacter, mayRead, unknownCharacter } from './library/character.ts'
 import { userNameOf } from './prompt/settings.ts'
 import { CharacterBody, CharacterFormat, CharacterList, CharacterPath, CharacterQuery, listBody } from './schemas.ts'
 import { type CharactersOptions, cardTypes, uploadRoutes } from './upload-routes.ts'
@@ -26,6 +25,13 @@ const contentTypes: Readonly<Record<ExportFormat, string>> = {
   png: 'image/png',
   charx: 'application/vnd.charx',
 }
+
+/** The check for routes that read characters: the key needs one of these scopes. */
+const toRead = requireScope('chat', 'characters:write')
+
+/** Content types of avatars. */
+const pictureTypes = ['image/png', 'image/jpeg', 'image/webp', 'image/gif']
+const picture = (type: string) => Type.Unsafe<Buffer>({ type: 'string', contentMediaType: type })
 
 /** The routes for characters: lists, single characters, exports, avatars and uploads. */
 export const charactersPlugin: FastifyPluginAsyncTypebox<CharactersOptions> = async (app, options) => {
@@ -94,31 +100,94 @@ export const charactersPlugin: FastifyPluginAsyncTypebox<CharactersOptions> = as
   await app.register(uploadRoutes, { guard, library, store, inFlight, workOf, bodyLimit, limits })
 }
 
+/** Registers `GET /:name/avatar`: a character's picture, for every key that can list the character. */
+function avatarRoute(app: TypedInstance, options: CharactersOptions): void {
+  const { library } = options
+  app.get(
+    '/:name/avatar',
+    {
+      onRequest: toRead,
+      schema: {
+        operationId: 'getCharacterAvatar',
+        summary: "Get a character's picture",
+        description:
+          "Returns the main icon of the card, or the picture that contains the card: PNG, JPEG, WebP or GIF. The card and its texts are removed, so that all accounts may see the pictures of the operator's cards.",
+        tags: ['characters'],
+        security,
+        // The example names no starter, because starters have no picture.
+        params: Type.Object({ name: Type.String({ examples: ['Ada'] }) }),
+        response: {
+          200: {
+            description: 'The picture.',
+            content: Object.fromEntries(pictureTypes.map((type) => [type, { schema: picture(type) }])),
+          },
+          304: Type.Null({ description: 'The picture has not changed since the `ETag` in `If-None-Match`.' }),
+          ...answers({}, ChatError, [...refusals, 404]),
+        },
+      },
+    },
+    async (request, reply) => {
+      const account = callerOf(request).account.id
+      const found = await library.find(account, request.params.name)
+      if (!found) throw await library.unknown(account, request.params.name)
+      // The number changes with the parts that are removed from a picture.
+      const tag = `avatar-2-${found.digest}`
+      reply.header('cache-control', 'private, no-cache')
+      const known = request.headers['if-none-match']
+      const unchanged = () => reply.code(304).header('etag', `"${tag}"`).send(null)
+      // A client with the current tag has the picture already. `*` stands for any picture, so `*` is checked after the
+      // picture is made: the character may have none.
+      if (known?.trim() !== '*' && matchesTag(known, tag)) return unchanged()
+      const { type, bytes } = await withSource(request, found, options, async (work, source) => {
+        const { runOnCard } = await import('./library/jobs.ts')
+        const { avatarJob } = await import('./reply-jobs.ts')
+        return await runOnCard(work, 'name', avatarJob, source, source)
+      })
+      if (matchesTag(known, tag)) return unchanged()
+      return reply.header('etag', `"${tag}"`).type(type).send(bufferOf(bytes))
+    },
+  )
+}
+
+/** Makes a reply from the source of a character, whose bytes are counted as in flight. @throws ApiError 404 if it was removed */
+async function withSource<T>(
+  request: FastifyRequest,
+  { size, read }: FoundCharacter,
+  { inFlight, workOf }: CharactersOptions,
+  make: (work: Work, source: Buffer) => T | Promise<T>,
+): Promise<T> {
+  const { id } = callerOf(request).account
+  return inFlight.during(id, await size(), () =>
+    whileConnected(request, async (signal) => {
+      const source = await read()
+      if (!source) throw unknownCharacter()
+      return await make(workOf(request, signal), source)
+    }),
+  )
+}
+
 /** The JSON of a character for a caller. */
 async function bodyOf(
   request: FastifyRequest<{ Querystring: { conversation_id?: string; user_name?: string } }>,
-  { name, origin, digest }: Character,
-  { library, store, inFlight, workOf }: CharactersOptions,
+  found: Character,
+  options: CharactersOptions,
 ): Promise<Buffer> {
+  const { name, origin, digest } = found
   const caller = callerOf(request)
-  const account = caller.account.id
-  const character = { name, origin, digest }
   const viewer = {
-    isReadable: mayRead(caller, character),
+    isReadable: mayRead(caller, found),
     languages: languagesOf(request.headers['accept-language']),
-    stored: await store.find(account, name, 'exact'),
+    stored: await options.store.find(caller.account.id, name, 'exact'),
     conversationId: request.query.conversation_id,
     userName: userNameOf(request.query.user_name),
     now: new Date(),
   }
-  return inFlight.during(account, await library.size(account, character), () =>
-    whileConnected(request, async (signal) => {
-      const bytes = await readSource(library, account, character)
-      const [{ runOnCard }, { bodyJob }] = await Promise.all([cardJobs(), replyJobs()])
-      const input = { bytes, character, viewer }
-      return bufferOf(await runOnCard(workOf(request, signal), 'name', bodyJob, input, bytes))
-    }),
-  )
+  return withSource(request, found, options, async (work, bytes) => {
+    const { runOnCard } = await import('./library/jobs.ts')
+    const { bodyJob } = await import('./reply-jobs.ts')
+    const input = { bytes, character: { name, origin, digest }, viewer }
+    return bufferOf(await runOnCard(work, 'name', bodyJob, input, bytes))
+  })
 }
 
 /** Sends a card's file. A header names the parts of the card that the file does not contain. */
@@ -127,19 +196,14 @@ async function sendFile(
   reply: FastifyReply,
   character: Character,
   format: ExportFormat,
-  { library, inFlight, workOf }: CharactersOptions,
+  options: CharactersOptions,
 ): Promise<FastifyReply> {
-  const account = callerOf(request).account.id
-  const make = async (signal: AbortSignal) => {
-    const source = await readSource(library, account, character)
-    const { exportJob } = await replyJobs()
-    const input = { bytes: source, format, now: Date.now() }
-    const { bytes, losses } = await workOf(request, signal).runInPool('format', exportJob, input)
+  const { bytes, losses } = await withSource(request, character, options, async (work, source) => {
+    const { exportJob } = await import('./reply-jobs.ts')
+    const made = await work.runInPool('format', exportJob, { bytes: source, format, now: Date.now() })
     // Fastify would write bytes of shared memory as JSON, so the source is copied.
-    return { bytes: bytes ? bufferOf(bytes) : Buffer.from(source), losses }
-  }
-  const size = await library.size(account, character)
-  const { bytes, losses } = await inFlight.during(account, size, () => whileConnected(request, make))
+    return { bytes: made.bytes ? bufferOf(made.bytes) : Buffer.from(source), losses: made.losses }
+  })
   if (losses.length > 0) reply.header('x-export-losses', losses.join(' '))
   reply.type(contentTypes[format]).header('content-disposition', disposition(character.name, format))
   return reply.send(bytes)
@@ -155,4 +219,21 @@ function disposition(name: string, format: ExportFormat): string {
 function hiddenCard(): ApiError {
   const message = 'The card is the operator\'s own. Talk to the character, or use a key with the scope "admin".'
   return new ApiError(403, 'character_hidden', message)
+}
+
+/** The languages of an `Accept-Language` header (RFC 9110, section 12.5.4), without regions, the preferred one first. */
+function languagesOf(header: string | undefined): readonly string[] {
+  return (header ?? '')
+    .split(',')
+    .map((range) => {
+      const [tag = '', ...parameters] = range.split(';').map((part) => part.trim())
+      const weight = parameters.find((parameter) => /^q=/i.test(parameter))
+      return {
+        language: tag.split('-', 1)[0]?.toLowerCase() ?? '',
+        weight: weight === undefined ? 1 : Number(weight.slice(2)),
+      }
+    })
+    .filter(({ language, weight }) => /^[a-z]{2,3}$/.test(language) && weight > 0)
+    .sort((a, b) => b.weight - a.weight)
+    .map(({ language }) => language)
 }

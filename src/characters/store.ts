@@ -13,11 +13,11 @@ import {
   type NewCharacter,
   nameTaken,
   type PurgeStep,
+  type SourceBytes,
   type StoredCharacter,
   type StoredVersion,
   type VersionKey,
 } from './library/character.ts'
-import type { SourceBytes } from './library/source-bytes.ts'
 import { assignPieces, isLarge, PieceQueue, removePieces, versionRemoved, withPieces } from './pieces.ts'
 import {
   type CharacterUsage,

@@ -12,9 +12,8 @@ import { whileConnected } from '../http/while-connected.ts'
 import type { Limits } from '../limit-values.ts'
 import { ChatError } from '../openai/completion.ts'
 import type { Job } from '../work/job.ts'
-import type { UploadedCard } from './library/card-jobs.ts'
 import { type CharacterStore, characterNameProblem, shownDigest } from './library/character.ts'
-import { cardJobs } from './library/lazy-jobs.ts'
+import type { UploadedCard } from './library/jobs.ts'
 import type { CharacterLibrary } from './library/library.ts'
 import { CharacterPath, CharacterSummary, cardBody, UploadQuery } from './schemas.ts'
 
@@ -68,7 +67,7 @@ export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async 
       },
     },
     async (request, reply) => {
-      const { namedUploadJob } = await cardJobs()
+      const { namedUploadJob } = await import('./library/jobs.ts')
       const read = await readUpload(request, namedUploadJob, workOf)
       if (request.query.dry_run === 'true') return summaryBody(read.name, read)
       const allowed = charactersAllowed(callerOf(request), limits)
@@ -98,7 +97,7 @@ export const uploadRoutes: FastifyPluginAsyncTypebox<CharactersOptions> = async 
     },
     async (request, reply) => {
       const name = readName(request.params.name)
-      const { uploadJob } = await cardJobs()
+      const { uploadJob } = await import('./library/jobs.ts')
       const read = await readUpload(request, uploadJob, workOf)
       if (request.query.dry_run === 'true') return summaryBody(name, read)
       const allowed = charactersAllowed(callerOf(request), limits)
@@ -168,7 +167,7 @@ async function readUpload<T extends UploadedCard>(
   job: Job<Uint8Array, T>,
   workOf: WorkOf,
 ): Promise<T & { readonly source: Buffer }> {
-  const { runOnCard } = await cardJobs()
+  const { runOnCard } = await import('./library/jobs.ts')
   const source = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
   const read = await whileConnected(request, (signal) =>
     runOnCard(workOf(request, signal), 'card', job, source, source),

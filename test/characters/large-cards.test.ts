@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { cardOf } from '../../src/characters/cards/kept-card.ts'
-import { keepBookJob, keepCardJob, runOnCard, uploadJob } from '../../src/characters/library/card-jobs.ts'
+import { keepBookJob, keepCardJob, runOnCard, uploadJob } from '../../src/characters/library/jobs.ts'
 import { exportJob } from '../../src/characters/reply-jobs.ts'
 import { inlineUnits } from '../../src/work/fuel.ts'
 import { WorkerPool } from '../../src/work/pool.ts'

@@ -1,6 +1,6 @@
 import { digestOf, sharedBytes } from '../../src/bytes.ts'
 import type { KeptCard } from '../../src/characters/cards/kept-card.ts'
-import { keepBookJob } from '../../src/characters/library/card-jobs.ts'
+import { keepBookJob } from '../../src/characters/library/jobs.ts'
 import type { KeptBook } from '../../src/characters/lore/kept-book.ts'
 
 /** The document of a V3 card with these fields. */

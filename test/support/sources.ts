@@ -1,5 +1,5 @@
 import type { CharacterStore } from '../../src/characters/library/character.ts'
-import { wholeOf } from '../../src/characters/library/source-bytes.ts'
+import { wholeOf } from '../../src/characters/library/character.ts'
 
 /** All source bytes of a version of a character; undefined if the version does not exist. */
 export async function wholeSource(

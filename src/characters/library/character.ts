@@ -4,19 +4,26 @@ import { ApiError } from '../../errors.ts'
 import { didYouMean, type NameRule, nameProblem } from '../../text.ts'
 import type { KeptCard } from '../cards/kept-card.ts'
 import type { CardAbout } from '../cards/summary.ts'
-import type { SourceBytes } from './source-bytes.ts'
 
 /** Where a character comes from: an account's upload, the operator's folder, or the package. */
 export type Origin = 'account' | 'folder' | 'starter'
 
-/** A character that can be played: its card and the digest of the card's bytes. */
-export interface Character {
+/** A character of the library. */
+export interface FoundCharacter {
   /** The name in the library. The name in the card may differ. */
   readonly name: string
   readonly origin: Origin
-  readonly card: KeptCard
   /** SHA-256 of the source bytes, 64 hex digits. */
   readonly digest: string
+  /** The number of bytes of the source; 0 if the character was removed since it was found. */
+  readonly size: () => Promise<number>
+  /** The source; undefined if the character was removed or changed since it was found. */
+  readonly read: () => Promise<Buffer | undefined>
+}
+
+/** A character that can be played. */
+export interface Character extends FoundCharacter {
+  readonly card: KeptCard
 }
 
 /** A character in a list, without its card. */
@@ -44,6 +51,26 @@ export interface StoredCharacter extends ListedCharacter {
   readonly origin: 'account'
   readonly created: number
   readonly updated: number
+}
+
+/** The source of a stored card, which a reader gets in pieces. */
+export interface SourceBytes {
+  readonly length: number
+  /** The pieces in order. They have fewer bytes than `length` if the card is deleted while it is read. */
+  readonly pieces: Iterable<Buffer> | AsyncIterable<Buffer>
+}
+
+/** All bytes of a source; undefined if the card is deleted while it is read. */
+export async function wholeOf({ length, pieces }: SourceBytes): Promise<Buffer | undefined> {
+  let whole: Buffer | undefined
+  let end = 0
+  for await (const piece of pieces) {
+    if (piece.length === length) return piece
+    // A card in pieces is large, so a worker reads it, and gets it without a copy.
+    whole ??= Buffer.from(new SharedArrayBuffer(length))
+    end += piece.copy(whole, end)
+  }
+  return end === length ? whole : undefined
 }
 
 /** A version of an uploaded character: one of the cards uploaded under this name. */

@@ -3,7 +3,7 @@ export class DigestCache<T> {
   readonly #maxBytes: number
   readonly #bytesOf: (value: T) => number
   readonly #values = new Map<string, T>()
-  readonly #loading = new Map<string, Promise<T>>()
+  readonly #loading = new Map<string, Promise<T | undefined>>()
   #bytes = 0
 
   /** @param maxBytes the bytes of all values; the newest value stays even if it has more */
@@ -13,10 +13,10 @@ export class DigestCache<T> {
   }
 
   /**
-   * The value of this digest, from the cache or from `load`. Concurrent requests of one account share one load. Accounts do not
-   * share loads: a request would wait in another account's queue.
+   * The value of this digest, from the cache or from `load`; undefined is not kept. Concurrent requests of one account share one
+   * load. Accounts do not share loads: a request would wait in another account's queue.
    */
-  async get(account: number | null, digest: string, load: () => Promise<T>): Promise<T> {
+  async get(account: number | null, digest: string, load: () => Promise<T | undefined>): Promise<T | undefined> {
     const kept = this.#values.get(digest)
     if (kept !== undefined) {
       // The map's order is the order of use.
@@ -27,7 +27,7 @@ export class DigestCache<T> {
     const key = `${account}/${digest}`
     const underWay = this.#loading.get(key)
     if (underWay) return underWay
-    const loading = load().then((value) => this.add(digest, value))
+    const loading = load().then((value) => value && this.add(digest, value))
     this.#loading.set(key, loading)
     try {
       return await loading

@@ -10,17 +10,15 @@ import {
   type Character,
   type CharacterStore,
   compareNames,
+  type FoundCharacter,
   foldName,
   type ListedCharacter,
   parseCharacterName,
-  pinnedName,
   unknownCharacter,
   type VersionKey,
 } from './character.ts'
 import { DigestCache } from './digest-cache.ts'
-import { cardJobs } from './lazy-jobs.ts'
-import { type FoundCharacter, findCharacter } from './lookup.ts'
-import { originOf, type PublicCard, PublicCards, starterFolder } from './public-cards.ts'
+import { findCharacter, originOf, type PublicCard, PublicCards, starterFolder } from './lookup.ts'
 import { type FolderFile, realPath, type UnreadableFile, WatchedFolder } from './watched-folder.ts'
 
 /** The most characters of one query. */
@@ -158,19 +156,19 @@ export class CharacterLibrary {
    * @param account the account whose uploads are searched; null to search no uploads
    * @returns undefined for an unknown name
    */
-  async resolve(account: number | null, name: string): Promise<Character | undefined> {
+  async resolve(account: number | null, text: string): Promise<Character | undefined> {
     if (!this.#isScanned) await this.#scanned()
     // A file may have changed since the scan of its folder. Then the folders are scanned once more.
     for (const isLast of [false, true]) {
-      const found = await findCharacter(this.#store, this.#public, account, name)
+      const found = await findCharacter(this.#store, this.#public, account, text)
       if (!found) return undefined
-      const { origin, digest } = found
+      const { name, origin, digest } = found
       const load = async () =>
         this.#during(account ?? noAccount, await found.size(), () => loadCard(found, this.#workOf(account)))
-      const card = await this.#cache.get(account, digest, load).catch(undefinedIfGone)
+      const card = await this.#cache.get(account, digest, load)
       if (card) {
-        if (origin === 'account' && account !== null) this.#onUse?.({ account, name: found.name, digest })
-        return { name: found.name, origin, digest, card }
+        if (origin === 'account' && account !== null) this.#onUse?.({ account, name, digest })
+        return { ...found, card }
       }
       if (!isLast) await this.rescan()
     }
@@ -181,22 +179,6 @@ export class CharacterLibrary {
   async find(account: number | null, name: string): Promise<FoundCharacter | undefined> {
     await this.#scanned()
     return await findCharacter(this.#store, this.#public, account, name)
-  }
-
-  /** The number of bytes of a character's source; 0 when the character was removed since it was found. */
-  async size(account: number | null, { name, digest }: Pick<Character, 'name' | 'digest'>): Promise<number> {
-    const found = await findCharacter(this.#store, this.#public, account, pinnedName(name, digest))
-    return (await found?.size()) ?? 0
-  }
-
-  /** The source of a character; undefined when the character was removed since it was found. */
-  async source(
-    account: number | null,
-    { name, digest }: Pick<Character, 'name' | 'digest'>,
-  ): Promise<Buffer | undefined> {
-    await this.#scanned()
-    const found = await findCharacter(this.#store, this.#public, account, pinnedName(name, digest))
-    return (await found?.source()) ?? undefined
   }
 
   /**
@@ -248,19 +230,19 @@ export class CharacterLibrary {
 
   /** The operator's own card of exactly this name. */
   inFolder(name: string): PublicCard | undefined {
-    const card = this.#public.find(name, 'exact')
+    const [card] = this.#public.find(name, 'exact')
     return card?.origin === 'folder' ? card : undefined
   }
 
   readonly #readCard = async (bytes: Buffer, file: string): Promise<PublicCard> => {
-    const { folderCardJob, runOnCard } = await cardJobs()
+    const { folderCardJob, runOnCard } = await import('./jobs.ts')
     const { name, about, kept } = await runOnCard(this.#workOf(null), 'character', folderCardJob, bytes, bytes)
     this.#cache.add(kept.digest, kept)
     return { name, origin: originOf(file), digest: kept.digest, about, file }
   }
 
   readonly #readWorldBook = async (bytes: Buffer): Promise<KeptBook> => {
-    const { keepBookJob, runOnCard } = await cardJobs()
+    const { keepBookJob, runOnCard } = await import('./jobs.ts')
     return await runOnCard(this.#workOf(null), 'lorebook', keepBookJob, bytes, bytes)
   }
 
@@ -292,18 +274,12 @@ function faultKey({ file, reason }: UnreadableFile): string {
   return `${file}\n${reason}`
 }
 
-/** Thrown if the source of a character was removed or changed since the character was found. */
-class GoneError extends Error {}
-
-async function loadCard({ source }: FoundCharacter, work: Work): Promise<KeptCard> {
-  const bytes = await source()
-  if (!bytes) throw new GoneError()
-  const { keepCardJob, runOnCard } = await cardJobs()
+/** Reads a card to play it; undefined if it was removed or changed since it was found. */
+async function loadCard({ read }: FoundCharacter, work: Work): Promise<KeptCard | undefined> {
+  const bytes = await read()
+  if (!bytes) return undefined
+  const { keepCardJob, runOnCard } = await import('./jobs.ts')
   return await runOnCard(work, 'character', keepCardJob, bytes, bytes)
-}
-
-function undefinedIfGone(error: unknown): undefined {
-  if (!(error instanceof GoneError)) throw error
 }
 
 /** Creates the library of a service or of a command. It reads no file yet. */

@@ -1,24 +1,89 @@
 import { webcrypto } from 'node:crypto'
 import { readFile, stat } from 'node:fs/promises'
+import { basename, dirname, extname } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import {
-  type Character,
   type CharacterStore,
+  compareNames,
+  type FoundCharacter,
+  foldName,
+  type ListedCharacter,
   type NameMatch,
   parseCharacterName,
   type StoredVersion,
+  wholeOf,
 } from './character.ts'
-import type { PublicCard, PublicCards } from './public-cards.ts'
-import { wholeOf } from './source-bytes.ts'
+import { type FolderFile, realPath, type UnreadableFile } from './watched-folder.ts'
 
-/** A found character whose card is not read yet. */
-export interface FoundCharacter {
-  readonly name: string
-  readonly origin: Character['origin']
-  readonly digest: string
-  /** The number of bytes of the source; 0 if the character was removed since it was found. */
-  readonly size: () => Promise<number>
-  /** The source; null if the character was removed or changed since it was found. */
-  readonly source: () => Promise<Buffer | null>
+/** The data to find and list a card of a folder. The card itself is in a cache, or is read again when it is needed. */
+export interface PublicCard extends ListedCharacter {
+  readonly origin: 'folder' | 'starter'
+  readonly file: string
+}
+
+/** The folder of the characters that ship with the package. In the repository, it is by default the operator's folder too. */
+export const starterFolder = realPath(fileURLToPath(new URL('../../../data/characters', import.meta.url)))
+
+/** The characters that ship with the package, by file name without extension. Other files in the folder are the operator's. */
+const starters: ReadonlySet<string> = new Set(['bolt', 'fern', 'tolliver', 'vesper'])
+
+/** The origin of a file: a starter, or a card that the operator put into the folder. */
+export function originOf(file: string): PublicCard['origin'] {
+  const isStarter = dirname(file) === starterFolder && starters.has(basename(file, extname(file)))
+  return isStarter ? 'starter' : 'folder'
+}
+
+/** The name of the file `other` in a message about `file`: without the folder if both are in the same folder. */
+function seenFrom(file: string, other: string): string {
+  return dirname(file) === dirname(other) ? basename(other) : other
+}
+
+/** The characters that all accounts may play, by name. A card of the operator's folder hides a starter of the same name. */
+export class PublicCards {
+  /** In the order of `compareNames`, without hidden cards. */
+  readonly listed: readonly PublicCard[]
+  /** Cards that only a pin (`name@sha256:…`) finds, because another card of the same origin has the same name. */
+  readonly hidden: readonly UnreadableFile[]
+  readonly #byName = new Map<string, PublicCard>()
+  readonly #byFoldedName = new Map<string, PublicCard>()
+  readonly #all: readonly PublicCard[]
+
+  constructor(files: readonly FolderFile<PublicCard>[]) {
+    const hidden: UnreadableFile[] = []
+    const all = files.map(({ value }) => value)
+    this.#all = [
+      ...all.filter(({ origin }) => origin === 'folder'),
+      ...all.filter(({ origin }) => origin === 'starter'),
+    ]
+    for (const card of this.#all) {
+      const first = this.#byName.get(card.name)
+      if (!first) this.#byName.set(card.name, card)
+      else if (first.origin === card.origin) {
+        hidden.push({
+          file: card.file,
+          reason: `It has the same name as ${seenFrom(card.file, first.file)}, which comes first.`,
+        })
+      }
+      const folded = foldName(card.name)
+      if (!this.#byFoldedName.has(folded)) this.#byFoldedName.set(folded, card)
+    }
+    this.hidden = hidden
+    this.listed = [...this.#byName.values()].sort((a, b) => compareNames(a.name, b.name))
+  }
+
+  /**
+   * The card of a name; for a pin, all cards of this name whose digest begins with `digest`. The name is a key of a map and never a
+   * part of a path.
+   */
+  find(name: string, match: NameMatch, digest?: string): readonly PublicCard[] {
+    const folded = foldName(name)
+    if (digest === undefined) {
+      const card = match === 'exact' ? this.#byName.get(name) : this.#byFoldedName.get(folded)
+      return card ? [card] : []
+    }
+    const isNamed = (card: PublicCard) => (match === 'exact' ? card.name === name : foldName(card.name) === folded)
+    return this.#all.filter((card) => card.digest.startsWith(digest) && isNamed(card))
+  }
 }
 
 /**
@@ -34,48 +99,30 @@ export async function findCharacter(
 ): Promise<FoundCharacter | undefined> {
   const { name, digest } = parseCharacterName(text)
   if (digest === null) return undefined
-  const places = { store, cards, account }
   for (const match of ['exact', 'any-case'] as const) {
-    const found =
-      digest === undefined ? await findNewest(places, name, match) : await findVersion(places, name, match, digest)
-    if (found) return found
+    const own = account === null ? [] : await findUploads(store, account, name, match, digest)
+    // Without a pin, an upload hides the public cards.
+    const others = digest === undefined && own.length > 0 ? [] : cards.find(name, match, digest)
+    const [upload, card] = [own[0], others[0]]
+    // If two different digests have the pinned beginning, the pin matches no version.
+    if (digest !== undefined && new Set([...own, ...others].map((version) => version.digest)).size > 1) continue
+    if (upload && account !== null) return ofAccount(store, account, upload)
+    if (card) return ofFolder(card)
   }
   return undefined
 }
 
-/** The places that are searched for one account's characters. */
-interface Places {
-  readonly store: CharacterStore
-  readonly cards: PublicCards
-  readonly account: number | null
-}
-
-async function findNewest(
-  { store, cards, account }: Places,
+/** @param digest the beginning of the digest of a version; undefined for the current version */
+async function findUploads(
+  store: CharacterStore,
+  account: number,
   name: string,
   match: NameMatch,
-): Promise<FoundCharacter | undefined> {
-  const own = account === null ? undefined : await store.find(account, name, match)
-  if (own && account !== null) return ofAccount(store, account, own)
-  const card = cards.find(name, match)
-  return card && ofFolder(card)
-}
-
-/** @param digest the beginning of the version's digest */
-async function findVersion(
-  { store, cards, account }: Places,
-  name: string,
-  match: NameMatch,
-  digest: string,
-): Promise<FoundCharacter | undefined> {
-  const own = account === null ? [] : await store.findVersions(account, name, match, digest)
-  const others = cards.findVersions(name, match, digest)
-  // If two different digests have this beginning, the pin is ambiguous, and matches no version.
-  if (new Set([...own, ...others].map((version) => version.digest)).size !== 1) return undefined
-  const [version] = own
-  if (version && account !== null) return ofAccount(store, account, version)
-  const [card] = others
-  return card && ofFolder(card)
+  digest: string | undefined,
+): Promise<readonly StoredVersion[]> {
+  if (digest !== undefined) return await store.findVersions(account, name, match, digest)
+  const found = await store.find(account, name, match)
+  return found ? [found] : []
 }
 
 function ofAccount(store: CharacterStore, account: number, { name, digest }: StoredVersion): FoundCharacter {
@@ -84,20 +131,20 @@ function ofAccount(store: CharacterStore, account: number, { name, digest }: Sto
     digest,
     origin: 'account',
     size: async () => (await store.size(account, name, digest)) ?? 0,
-    source: async () => {
+    read: async () => {
       const source = await store.source(account, name, digest)
-      return (source && (await wholeOf(source))) ?? null
+      return source && (await wholeOf(source))
     },
   }
 }
 
 function ofFolder({ name, origin, digest, file }: PublicCard): FoundCharacter {
-  const source = async () => {
-    const bytes = await readFile(file).catch(() => null)
-    return bytes && (await digestInBackground(bytes)) === digest ? bytes : null
+  const read = async () => {
+    const bytes = await readFile(file).catch(() => undefined)
+    return bytes && (await digestInBackground(bytes)) === digest ? bytes : undefined
   }
   const size = async () => (await stat(file).catch(() => ({ size: 0 }))).size
-  return { name, origin, digest, size, source }
+  return { name, origin, digest, size, read }
 }
 
 /** SHA-256 of bytes, 64 hex digits, computed in Node's thread pool: that of 16 MiB takes 10 to 40 ms. */

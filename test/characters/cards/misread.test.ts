@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { describeCard } from '../../../src/characters/cards/description.ts'
-import { readCardBytes } from '../../../src/characters/library/card-bytes.ts'
+import { readCardBytes } from '../../../src/characters/library/jobs.ts'
 import { readLorebook } from '../../../src/characters/lore/lorebook.ts'
 import { cardOfV1, cardOfV2, jsonBytes, refusal } from '../../support/cards.ts'
 import { zip } from '../../support/containers.ts'

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { maxFileBytes, readCardSource } from '../../../src/characters/cards/source.ts'
-import { nameOf, readCardBytes } from '../../../src/characters/library/card-bytes.ts'
+import { nameOf, readCardBytes } from '../../../src/characters/library/jobs.ts'
 import { cardOfV1, cardOfV2, cardOfV3, jsonBytes, outcome, refusal } from '../../support/cards.ts'
 import { cardChunk, png, zip } from '../../support/containers.ts'
 

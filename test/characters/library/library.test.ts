@@ -10,7 +10,7 @@ import { cardOf } from '../../../src/characters/cards/kept-card.ts'
 import { CardError } from '../../../src/characters/documents/card-error.ts'
 import { type Character, type CharacterStore, compareNames } from '../../../src/characters/library/character.ts'
 import { CharacterLibrary, type LibraryOptions } from '../../../src/characters/library/library.ts'
-import { starterFolder } from '../../../src/characters/library/public-cards.ts'
+import { starterFolder } from '../../../src/characters/library/lookup.ts'
 import { WatchedFolder } from '../../../src/characters/library/watched-folder.ts'
 import { bookOf } from '../../../src/characters/lore/kept-book.ts'
 import { overloaded } from '../../../src/errors.ts'
@@ -370,11 +370,11 @@ describe('a watched folder', () => {
     const old = await library.resolve(null, 'Moss')
     if (!old) throw new Error('no Moss')
     writeFileSync(join(path, 'moss.json'), named('Moss', 'new, and longer'))
-    expect(await library.source(null, old)).toBeUndefined()
+    expect(await old.read()).toBeUndefined()
     await library.rescan()
-    expect(
-      String(await library.source(null, { ...old, digest: digestOf(named('Moss', 'new, and longer')) })),
-    ).toContain('new')
+    const renewed = await library.resolve(null, 'Moss')
+    expect(renewed?.digest).toBe(digestOf(named('Moss', 'new, and longer')))
+    expect(String(await renewed?.read())).toContain('new')
   })
 
   test('may have world books, which are in the order of their file names', async () => {

@@ -1,18 +1,63 @@
 import { bufferOf, digestOf, sharedBytes } from '../../bytes.ts'
+import { textIn } from '../../fields.ts'
 import { inlineBodyBytes } from '../../http/body.ts'
 import { inlineUnits, spentUnits } from '../../work/fuel.ts'
 import { defineJob, type Job } from '../../work/job.ts'
 import type { Work } from '../../work/work.ts'
-import { readCard } from '../cards/card.ts'
+import { avatarProblem } from '../cards/avatar.ts'
+import { type Card, cardData, readCard } from '../cards/card.ts'
 import { type CardSummary, describeCard } from '../cards/description.ts'
 import type { KeptCard } from '../cards/kept-card.ts'
-import { readCardSource, startsAsJson } from '../cards/source.ts'
-import type { CardAbout } from '../cards/summary.ts'
+import { type CardSource, readCardSource, startsAsJson } from '../cards/source.ts'
+import { aboutCard, type CardAbout } from '../cards/summary.ts'
+import { CardError } from '../documents/card-error.ts'
 import { readJsonDocument } from '../documents/json-document.ts'
 import type { ReadingNotes } from '../lore/entry.ts'
 import type { KeptBook } from '../lore/kept-book.ts'
 import { emptyNotes, readLorebook } from '../lore/lorebook.ts'
-import { nameOf, readCardBytes } from './card-bytes.ts'
+import { characterNameProblem } from './character.ts'
+
+/** The most characters of a card's name that are read. */
+const maxReadLength = 10_000
+
+/** The results of reading a card's bytes. */
+export interface ReadCard {
+  readonly source: CardSource
+  readonly card: Card
+  /** SHA-256 of the bytes, 64 hex digits. */
+  readonly digest: string
+  readonly about: CardAbout
+  /** Counts and ignored fields. */
+  readonly notes: ReadingNotes
+}
+
+/** Reads a card from its bytes. @throws CardError */
+export function readCardBytes(bytes: Buffer): ReadCard {
+  const source = readCardSource(bytes)
+  const notes = emptyNotes()
+  const card = readCard(source.document, notes)
+  const { has, warning } = avatarProblem(source)
+  const about = { ...aboutCard(source.document), avatar: has }
+  const warnings = warning === null ? source.warnings : [...source.warnings, warning]
+  return { source: { ...source, warnings }, card, digest: digestOf(bytes), about, notes }
+}
+
+/**
+ * The name of a card, trimmed, as a name for the library.
+ * @throws CardError when it is not a valid name
+ */
+export function nameOf({ source }: { readonly source: Pick<CardSource, 'document'> }): string {
+  // `Card.name` is empty for a long name, so the name is read from the document.
+  const name = textIn(cardData(source.document).data, 'name')
+  // Trimming 16 million blanks would take long, so a longer name is refused with its blanks.
+  const trimmed = name.length > maxReadLength ? name.slice(0, maxReadLength) : name.trim()
+  const problem = characterNameProblem(trimmed)
+  if (problem !== undefined) throw new CardError('card_invalid', `The card's name ${problem}.`)
+  if (name.length > maxReadLength) {
+    throw new CardError('card_invalid', `The card's name has more than ${maxReadLength} characters. Shorten it.`)
+  }
+  return trimmed
+}
 
 /** Runs a job on the bytes of a card: here if they are JSON of at most 128 KiB, else in the pool. */
 export function runOnCard<Input, Output>(
@@ -59,21 +104,19 @@ export interface UploadedCard {
 }
 
 /** Reads an uploaded card that is stored under a given name. */
-export const uploadJob = defineJob(import.meta.url, 'uploadJob', (bytes: Uint8Array): UploadedCard => {
-  const { source, card, digest, about, notes } = readCardBytes(bufferOf(bytes))
-  return { digest, about, summary: describeCard(card, source, notes) }
-})
+export const uploadJob = defineJob(import.meta.url, 'uploadJob', (bytes: Uint8Array) =>
+  uploaded(readCardBytes(bufferOf(bytes))),
+)
 
 /** Reads an uploaded card that is stored under its own name. */
-export const namedUploadJob = defineJob(
-  import.meta.url,
-  'namedUploadJob',
-  (bytes: Uint8Array): UploadedCard & { readonly name: string } => {
-    const read = readCardBytes(bufferOf(bytes))
-    const { source, card, digest, about, notes } = read
-    return { name: nameOf(read), digest, about, summary: describeCard(card, source, notes) }
-  },
-)
+export const namedUploadJob = defineJob(import.meta.url, 'namedUploadJob', (bytes: Uint8Array) => {
+  const read = readCardBytes(bufferOf(bytes))
+  return { name: nameOf(read), ...uploaded(read) }
+})
+
+function uploaded({ source, card, digest, about, notes }: ReadCard): UploadedCard {
+  return { digest, about, summary: describeCard(card, source, notes) }
+}
 
 /** Reads a world book of the operator. */
 export const keepBookJob = defineJob(import.meta.url, 'keepBookJob', (bytes: Uint8Array): KeptBook => {
