@@ -2,13 +2,12 @@ import { type Fields, valueIn } from '../fields.ts'
 import { printable } from '../print.ts'
 import { readWholeFile } from './card-import.ts'
 import { testsOf } from './cards/card-tests.ts'
-import { CappedList, type CardSummary, describeCard } from './cards/description.ts'
-import { reportBook } from './cards/misread.ts'
+import { type CardSummary, cappedList, describeCard } from './cards/description.ts'
+import { misreadBook } from './cards/misread.ts'
 import { CardError } from './documents/card-error.ts'
 import { readJsonDocument } from './documents/json-document.ts'
 import { shownDigest } from './library/character.ts'
 import { nameOf, readCardBytes } from './library/jobs.ts'
-import type { ReadingNotes } from './lore/entry.ts'
 import { bookFields, emptyNotes, isWorldFile, readLorebook } from './lore/lorebook.ts'
 import { neverFiring } from './lore/never-fires.ts'
 
@@ -87,25 +86,19 @@ function checkCard(file: string, bytes: Buffer): FileCheck {
 
 function checkLorebook(file: string, document: Fields): FileCheck {
   const notes = emptyNotes()
-  const { name, written, ...reports } = readBook(document, notes)
+  const fields = bookFields(document)
+  const book = readLorebook(document, notes)
+  const neverFired: string[] = []
+  neverFiring(fields, book, (entry) => neverFired.push(entry))
   const contents = {
-    lore_entries: written,
+    lore_entries: book.written,
     regexes: notes.patterns.compiled,
     refused_regexes: notes.patterns.refused,
     ignored: [...notes.ignored],
-    never_fire: reports.neverFired,
+    never_fire: cappedList(neverFired),
   }
-  const { warnings } = reports
-  return { ...nothing, file, kind: 'lorebook', container: 'json', name, contents, warnings, error: null }
-}
-
-function readBook(document: Fields, notes: ReadingNotes) {
-  const fields = bookFields(document)
-  const book = readLorebook(document, notes)
-  const [neverFired, warnings] = [new CappedList(), new CappedList()]
-  neverFiring(fields, book, (entry) => neverFired.add(entry))
-  if (!isWorldFile(fields)) reportBook(fields, 'The book', (sentence) => warnings.add(sentence))
-  return { name: book.name, written: book.written, neverFired: neverFired.list, warnings: warnings.list }
+  const warnings = isWorldFile(fields) ? [] : cappedList(misreadBook(fields, 'The book'))
+  return { ...nothing, file, kind: 'lorebook', container: 'json', name: book.name, contents, warnings, error: null }
 }
 
 /** The checks as lines of text. */

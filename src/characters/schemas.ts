@@ -1,11 +1,10 @@
 import { Kind, Type, TypeRegistry } from '@sinclair/typebox'
+import { choice } from '../http/openapi-fields.ts'
+import { exportFormats } from './cards/source.ts'
 import { type ListedCharacter, shownDigest } from './library/character.ts'
 
 const text = (description: string) => Type.String({ description })
-const origin = Type.Unsafe<'account' | 'folder' | 'starter'>({
-  type: 'string',
-  [Kind]: 'String',
-  enum: ['account', 'folder', 'starter'],
+const origin = choice(['account', 'folder', 'starter'], {
   description: "The source of the character: your upload, the operator's folder, or the service itself.",
 })
 
@@ -56,6 +55,20 @@ export const CharacterList = Type.Object(
   { title: 'CharacterList' },
 )
 
+/** Facts of a card for every caller. */
+const facts = {
+  lore_entries: Type.Integer(),
+  regexes: Type.Integer(),
+  remote_assets: Type.Integer({
+    description: 'The number of assets with a web address; the service never fetches them.',
+  }),
+  has_system_prompt: Type.Boolean(),
+  model: Type.Union([Type.String(), Type.Null()], {
+    description:
+      'The model in the card (`extensions.conservatory.model`), which is used if the operator has set `CHARACTER_MODELS=on` and the request names the model `default`.',
+  }),
+}
+
 /** The reply to an upload. */
 export const CharacterSummary = Type.Object(
   {
@@ -64,17 +77,8 @@ export const CharacterSummary = Type.Object(
     digest: Type.String(),
     spec: Type.String(),
     greetings: Type.Integer(),
-    lore_entries: Type.Integer(),
-    regexes: Type.Integer(),
+    ...facts,
     refused_regexes: Type.Array(Type.String(), { description: 'Refused regular expressions, which match nothing.' }),
-    remote_assets: Type.Integer({
-      description: 'The number of assets with a web address; the service never fetches them.',
-    }),
-    has_system_prompt: Type.Boolean(),
-    model: Type.Union([Type.String(), Type.Null()], {
-      description:
-        'The model in the card (`extensions.conservatory.model`), which is used if the operator has set `CHARACTER_MODELS=on` and the request names the model `default`.',
-    }),
     ignored: Type.Array(Type.String(), { description: 'Fields without effect in this service; exports keep them.' }),
     never_fire: Type.Array(Type.String(), {
       description: 'Enabled lore that can never be in a prompt, each entry with the reason.',
@@ -117,14 +121,7 @@ export const CharacterBody = Type.Object(
       description:
         'The greetings for `greeting` of a chat completion, with `user_name` as the name of the user. Prompts have the same texts, because random choices in a greeting depend only on the card, the index of the greeting and `conversation_id`.',
     }),
-    lore_entries: Type.Integer(),
-    regexes: Type.Integer(),
-    remote_assets: Type.Integer(),
-    has_system_prompt: Type.Boolean(),
-    model: Type.Union([Type.String(), Type.Null()], {
-      description:
-        'The model in the card (`extensions.conservatory.model`), which is used if the operator has set `CHARACTER_MODELS=on` and the request names the model `default`.',
-    }),
+    ...facts,
     refused_regexes: Type.Optional(Type.Array(Type.String())),
     ignored: Type.Optional(Type.Array(Type.String())),
     never_fire: Type.Optional(Type.Array(Type.String())),
@@ -163,21 +160,11 @@ export const CharacterQuery = Type.Object({
 
 export const CharacterPath = Type.Object({ name: Type.String({ examples: ['Fern'] }) })
 
-/** The formats that a card can be exported in. */
-const formats = ['json', 'v2', 'png', 'charx'] as const
-type Format = (typeof formats)[number]
-
-// In the OpenAPI document, one enum is easier to read than a union of four constants.
-TypeRegistry.Set('ExportFormat', (_schema, value) => formats.some((format) => format === value))
-
 export const CharacterFormat = Type.Object({
   format: Type.Optional(
-    Type.Unsafe<Format>({
-      [Kind]: 'ExportFormat',
-      type: 'string',
-      enum: formats,
+    choice(exportFormats, {
       description: 'The card itself: V3 JSON, V2 JSON, PNG or CHARX.',
-      errorMessage: `send one of ${formats.join(', ')}, once`,
+      errorMessage: `send one of ${exportFormats.join(', ')}, once`,
     }),
   ),
   conversation_id: Type.Optional(
@@ -198,15 +185,9 @@ export const CharacterFormat = Type.Object({
   ),
 })
 
-const switches = ['true', 'false'] as const
-TypeRegistry.Set('Switch', (_schema, value) => switches.some((each) => each === value))
-
 export const UploadQuery = Type.Object({
   dry_run: Type.Optional(
-    Type.Unsafe<(typeof switches)[number]>({
-      [Kind]: 'Switch',
-      type: 'string',
-      enum: switches,
+    choice(['true', 'false'], {
       description: '`true` checks the card and stores nothing.',
       errorMessage: 'send true or false, once',
     }),

@@ -1,7 +1,7 @@
 // Types only: the fields of a route that appear in the OpenAPI document (hide, summary, tags …).
 import type {} from '@fastify/swagger'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import type { TSchema } from '@sinclair/typebox'
+import { Kind, type SchemaOptions, type TSchema, type TUnsafe, Type, TypeRegistry } from '@sinclair/typebox'
 
 /** A Fastify instance whose handlers have the types of their schemas. */
 export type TypedInstance = Parameters<FastifyPluginAsyncTypebox>[0]
@@ -19,4 +19,11 @@ export function answers(
   refusedWith: readonly number[],
 ): Record<string, unknown> {
   return { ...good, ...Object.fromEntries(refusedWith.map((status) => [status, refusal])) }
+}
+
+TypeRegistry.Set<{ enum: readonly unknown[] }>('Choice', ({ enum: choices }, value) => choices.includes(value))
+
+/** The schema of one of some texts. In the OpenAPI document, an `enum` is easier to read than a union of constants. */
+export function choice<T extends string>(choices: readonly T[], options: SchemaOptions): TUnsafe<T> {
+  return Type.Unsafe<T>({ ...options, [Kind]: 'Choice', type: 'string', enum: choices })
 }

@@ -125,9 +125,10 @@ const cardFields = fc
 export function documents(version: 'v1' | 'v2' | 'v3'): fc.Arbitrary<Record<string, unknown>> {
   const notAtTheRoot = new Set(['spec', 'data', 'entries'])
   if (version === 'v1') {
-    return cardFields.map((fields) =>
-      Object.fromEntries(Object.entries(fields).filter(([name]) => !notAtTheRoot.has(name))),
-    )
+    return cardFields.map((fields) => ({
+      ...Object.fromEntries(Object.entries(fields).filter(([name]) => !notAtTheRoot.has(name))),
+      scenario: 'A greenhouse.',
+    }))
   }
   const spec = version === 'v2' ? 'chara_card_v2' : 'chara_card_v3'
   return fc

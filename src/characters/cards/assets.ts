@@ -5,7 +5,7 @@ import { CardError } from '../documents/card-error.ts'
 import { decodePayload } from './payload.ts'
 import { assetTexts } from './png.ts'
 import type { CardSource } from './source.ts'
-import { dataOf } from './summary.ts'
+import { dataOf } from './versions.ts'
 import { listZip, maxNameBytes, unzip, type ZipEntry } from './zip.ts'
 
 /** The most bytes of an unpacked asset of an archive. A data URL may have twice as many characters. */

@@ -1,6 +1,6 @@
 import { RE2JS } from 're2js'
 import { isFields, valueIn } from '../../fields.ts'
-import { dataOf } from './summary.ts'
+import { dataOf } from './versions.ts'
 
 interface TestMessage {
   readonly role: 'user' | 'assistant' | 'system'

@@ -1,15 +1,10 @@
 import { type Fields, fieldsIn, isFields, numberIn, textIn, textsIn, valueIn } from '../../fields.ts'
 import { withoutControls } from '../../text.ts'
-import { CardError } from '../documents/card-error.ts'
 import type { Role } from '../lore/decorators.ts'
 import type { ReadingNotes } from '../lore/entry.ts'
 import { checkDocument, emptyNotes, type Lorebook, readBook } from '../lore/lorebook.ts'
-import { notACardMessage } from './foreign.ts'
 import { aboutCard } from './summary.ts'
-import { pygmalionNames } from './versions.ts'
-
-/** The specification of a card. */
-export type CardSpec = 'v1' | 'chara_card_v2' | 'chara_card_v3'
+import { type CardSpec, cardData } from './versions.ts'
 
 /** A text that is inserted `depth` messages before the end of the conversation (SillyTavern's "character note"). */
 export interface DepthNote {
@@ -84,36 +79,6 @@ function nameIn(data: Fields, field: 'name' | 'nickname', { ignored }: ReadingNo
   if (name.length <= maxNameLength) return name
   ignored.add(`${field} of more than ${maxNameLength} characters`)
   return ''
-}
-
-/** The specification of a card, and the object with its fields. @throws CardError if the document is not a card */
-export function cardData(document: Fields): { readonly spec: CardSpec; readonly data: Fields } {
-  const data = valueIn(document, 'data')
-  const spec = valueIn(document, 'spec')
-  if (isFields(data)) {
-    if (spec === 'chara_card_v3' || spec === 'chara_card_v2') return { spec, data }
-    if (typeof valueIn(data, 'name') === 'string') return { spec: 'chara_card_v3', data }
-  }
-  if (isFirstVersion(document)) return { spec: 'v1', data: withNames(document, firstVersionNames) }
-  if (typeof valueIn(document, 'char_name') === 'string')
-    return { spec: 'v1', data: withNames(document, pygmalionNames) }
-  throw new CardError('card_invalid', notACardMessage(document))
-}
-
-const firstVersionTexts = ['description', 'personality', 'scenario', 'first_mes', 'mes_example']
-
-function isFirstVersion(document: Fields): boolean {
-  return (
-    typeof valueIn(document, 'name') === 'string' &&
-    firstVersionTexts.some((name) => typeof valueIn(document, name) === 'string')
-  )
-}
-
-const firstVersionNames = Object.fromEntries(['name', ...firstVersionTexts].map((name) => [name, name]))
-
-/** The fields that `names` lists, under the names of V2. Other fields at the root belong to other programs. */
-function withNames(document: Fields, names: Readonly<Record<string, string>>): Fields {
-  return Object.fromEntries(Object.entries(names).map(([ours, theirs]) => [ours, valueIn(document, theirs)]))
 }
 
 function readDepthNote(note: Fields): DepthNote | undefined {

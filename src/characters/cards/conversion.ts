@@ -75,12 +75,17 @@ const copyWarning =
 
 /** The document in this version: `document` itself, if it already has this version and, for V3, all required fields. */
 export function toVersion(document: Fields, version: WrittenVersion): Fields {
-  const complete = version === 'v3' ? withRequiredFields : unchanged
-  if (cardVersion(document) === version) return complete(document)
+  spend(unitsOfChange)
+  if (cardVersion(document) === version) return complete(document, version)
   const restored = restore(document)
-  if (cardVersion(restored) === version) return complete(restored)
-  if (cardVersion(document) === 'v1') return complete(upgradeV1(document, version))
-  return applyAll(document, [...headerChanges(document, version), ...changesFor[version](document)])
+  if (cardVersion(restored) === version) return complete(restored, version)
+  if (cardVersion(document) === 'v1') return complete(upgradeV1(document, version), version)
+  return converted(document, version, version === 'v2' ? changesToV2(document) : additions(document, 'v3'))
+}
+
+/** A document of V3 with all required fields (V3, "CharacterCard Object", "Lorebook Object"); one of V2 stays as it is. */
+function complete(document: Fields, version: WrittenVersion): Fields {
+  return version === 'v3' ? withChanges(document, additions(document, 'v3')) : document
 }
 
 /** The V2 copy next to a V3 card in a picture: without decorators, and with a warning in the creator's notes. */
@@ -89,7 +94,7 @@ export function toBackfill(document: Fields): Fields {
   const after = typeof notes === 'string' && notes !== '' ? `${copyWarning}\n\n${notes}` : copyWarning
   const warning = changeAt(document, creatorNotesPath, after)
   const changes = changesToV2(document).filter(({ path }) => keyOf(path) !== keyOf(creatorNotesPath))
-  return applyAll(document, [...headerChanges(document, 'v2'), ...changes, warning])
+  return converted(document, 'v2', [...changes, warning])
 }
 
 /** The text without its leading decorators, and without the blank lines around them (V3, "Decorators"). */
@@ -107,29 +112,7 @@ export function withoutDecorators(content: string): string {
   return firstNonBlank === -1 ? '' : rest.slice(rest.lastIndexOf('\n', firstNonBlank) + 1)
 }
 
-const changesFor: Readonly<Record<WrittenVersion, (document: Fields) => readonly Change[]>> = {
-  v2: changesToV2,
-  v3: (document) => additions(document, 'v3'),
-}
-
-/** A V3 document with all required fields (V3, "CharacterCard Object", "Lorebook Object"). */
-function withRequiredFields(document: Fields): Fields {
-  const missing = additions(document, 'v3')
-  if (missing.length === 0) return document
-  const draft = new Draft(document)
-  for (const change of missing) {
-    spend(unitsOfChange)
-    draft.put(change)
-  }
-  return draft.document
-}
-
-function unchanged(document: Fields): Fields {
-  spend(unitsOfChange)
-  return document
-}
-
-/** The changes that turn a V3 card into a V2 card, besides `headerChanges`. */
+/** The changes that turn a V3 card into a V2 card, besides `spec` and `spec_version`. */
 function changesToV2(document: Fields): readonly Change[] {
   return [...additions(document, 'v2'), ...decoratorRemovals(document)]
 }
@@ -147,15 +130,20 @@ function additions(document: Fields, version: WrittenVersion): readonly Change[]
   fill(['data'], { ...requiredFields, ...(isV3 ? { group_only_greetings: [] } : {}) })
   if (!isFields(valueAt(document, bookPath).value)) return changes
   fill(bookPath, { extensions: {}, entries: [] })
-  const entries = valueAt(document, entriesPath).value
-  if (typeof entries !== 'object' || entries === null) return changes
-  for (const [key, entry] of Object.entries(entries)) {
-    if (!isFields(entry)) continue
-    spend(unitsOfEntry + (textIn(entry, 'content').length >> 3))
-    const path = [...entriesPath, Array.isArray(entries) ? Number(key) : key]
+  for (const { path, entry } of entriesOf(document)) {
     fill(path, { ...entryFields, ...(isV3 ? { use_regex: hasPattern(entry) } : {}) })
   }
   return changes
+}
+
+/** The lore entries of a card that are objects, with their paths. */
+function* entriesOf(document: Fields): Iterable<{ readonly path: Path; readonly entry: Fields }> {
+  const entries = valueAt(document, entriesPath).value
+  if (typeof entries !== 'object' || entries === null) return
+  for (const [key, entry] of Object.entries(entries)) {
+    spend(unitsOfEntry + (isFields(entry) ? textIn(entry, 'content').length >> 3 : 0))
+    if (isFields(entry)) yield { path: [...entriesPath, Array.isArray(entries) ? Number(key) : key], entry }
+  }
 }
 
 /** The value for a missing `use_regex`: whether a key of the entry, or of its decorators, is a regex (docs/cards.md, 6.4). */
@@ -174,22 +162,13 @@ function hasPattern(entry: Fields): boolean {
   return false
 }
 
-function headerChanges(document: Fields, version: WrittenVersion): readonly Change[] {
-  const { spec, spec_version } = specs[version]
-  return [changeAt(document, ['spec'], spec), changeAt(document, ['spec_version'], spec_version)]
-}
-
 function decoratorRemovals(document: Fields): readonly Change[] {
-  const entries = valueAt(document, entriesPath).value
-  if (typeof entries !== 'object' || entries === null) return []
-  const isList = Array.isArray(entries)
   const changes: Change[] = []
-  for (const [key, entry] of Object.entries(entries)) {
-    spend(unitsOfChange)
-    const before = isFields(entry) ? valueIn(entry, 'content') : undefined
+  for (const { path, entry } of entriesOf(document)) {
+    const before = valueIn(entry, 'content')
     if (typeof before !== 'string') continue
     const after = withoutDecorators(before)
-    if (before !== after) changes.push({ path: [...entriesPath, isList ? Number(key) : key, 'content'], before, after })
+    if (before !== after) changes.push({ path: [...path, 'content'], before, after })
   }
   return changes
 }
@@ -248,19 +227,28 @@ function areEqual(one: unknown, other: unknown): boolean {
   return true
 }
 
-function applyAll(document: Fields, conversions: readonly Change[]): Fields {
-  const parents = [extensionsPath, ownPath].flatMap((path) =>
-    isFields(valueAt(document, path).value) ? [] : [changeAt(document, path, {})],
-  )
+/** Converts a document with these changes, and notes them in it. */
+function converted(document: Fields, version: WrittenVersion, changes: readonly Change[]): Fields {
+  const { spec, spec_version } = specs[version]
+  const parents = [extensionsPath, ownPath].filter((path) => !isFields(valueAt(document, path).value))
   const note = valueAt(document, notePath)
-  const former = note.found ? [{ path: notePath, before: note.value }] : []
-  const changes = [...conversions, ...parents, ...former]
+  const noted = [
+    changeAt(document, ['spec'], spec),
+    changeAt(document, ['spec_version'], spec_version),
+    ...changes,
+    ...parents.map((path) => changeAt(document, path, {})),
+    ...(note.found ? [{ path: notePath, before: note.value }] : []),
+  ]
+  return withChanges(document, [...noted, { path: notePath, after: { changes: noted } }])
+}
+
+function withChanges(document: Fields, changes: readonly Change[]): Fields {
+  if (changes.length === 0) return document
   const draft = new Draft(document)
   for (const change of changes) {
     spend(unitsOfChange)
     draft.put(change)
   }
-  draft.put({ path: notePath, after: { changes } })
   return draft.document
 }
 

@@ -14,8 +14,7 @@ import {
 import { spend } from '../../work/fuel.ts'
 import { CardError } from '../documents/card-error.ts'
 import { maxDocumentBytes, readJsonDocument } from '../documents/json-document.ts'
-import { inflate } from './inflate.ts'
-import { decodePayload } from './payload.ts'
+import { decodePayload, inflate } from './payload.ts'
 import { cardVersion } from './versions.ts'
 
 /*

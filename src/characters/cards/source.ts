@@ -2,16 +2,16 @@ import type { Fields } from '../../fields.ts'
 import { CardError } from '../documents/card-error.ts'
 import { readJsonDocument } from '../documents/json-document.ts'
 import { readCharx } from './charx.ts'
-import { notACardMessage } from './foreign.ts'
 import { type FoundCard, isPng, readPngCard } from './png.ts'
-import { cardVersion, versionWarnings } from './versions.ts'
+import { cardData, versionWarnings } from './versions.ts'
 import { isZip } from './zip.ts'
 
 /** The file format of a card, decided by its bytes, never by a file name or a declared type. */
 export type Container = 'json' | 'png' | 'charx'
 
 /** The formats of exports: V3 as JSON, V2 as JSON, V3 with a V2 copy in a picture, V3 in an archive. */
-export type ExportFormat = 'json' | 'v2' | 'png' | 'charx'
+export const exportFormats = ['json', 'v2', 'png', 'charx'] as const
+export type ExportFormat = (typeof exportFormats)[number]
 
 /** The source of a card: the bytes of its file, and the parsed JSON document in them. */
 export interface CardSource {
@@ -40,9 +40,7 @@ export function readCardSource(bytes: Buffer): CardSource {
   }
   const container = containerOf(bytes)
   const { document, json, warnings } = readContainer(bytes, container)
-  if (cardVersion(document) === undefined) {
-    throw new CardError('card_invalid', notACardMessage(document))
-  }
+  cardData(document)
   return { container, bytes, document, json, warnings: [...warnings, ...versionWarnings(document)] }
 }
 

@@ -1,6 +1,6 @@
 import { type Fields, isFields, textIn, valueIn } from '../../fields.ts'
 import { beginningOf, copyOf } from '../../text.ts'
-import { pygmalionNames } from './versions.ts'
+import { dataOf, pygmalionNames } from './versions.ts'
 
 /** The public facts of a card, besides its name and greetings. */
 export interface CardAbout {
@@ -8,12 +8,6 @@ export interface CardAbout {
   readonly creator: string
   /** Whether the card has a picture. Missing for an upload from before 0.2.0, until the service has checked the upload. */
   readonly avatar?: boolean
-}
-
-/** The object that holds a card's fields: `data` of V2 and V3, the root of V1. */
-export function dataOf(document: Fields): Fields {
-  const data = valueIn(document, 'data')
-  return isFields(data) ? data : document
 }
 
 /** The first tags and the creator of a card, for lists of characters. */

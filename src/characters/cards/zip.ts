@@ -1,7 +1,7 @@
 import { crc32 } from 'node:zlib'
 import { spend } from '../../work/fuel.ts'
 import { CardError } from '../documents/card-error.ts'
-import { inflate } from './inflate.ts'
+import { inflate } from './payload.ts'
 
 /*
  * Zip archives, as far as cards need them. Section numbers are those of PKWARE's APPNOTE.TXT, version 6.3.10

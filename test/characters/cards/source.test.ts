@@ -130,7 +130,7 @@ test('15 a name is trimmed, and refused if it has more than 10,000 characters wi
 
 describe('15 JSON', () => {
   test('15 nesting of 200 levels is read, and deeper nesting is refused', () => {
-    const nested = (depth: number) => Buffer.from(`{"name":"Ada","x":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}`)
+    const nested = (depth: number) => Buffer.from(`{"name":"Ada","description":"","x":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}`)
     expect(outcome(nested(200))).toBe('taken')
     expect(outcome(nested(201))).toBe('card_invalid')
     expect(refusal(nested(60_000))?.message).toContain('nested deeper than 200')
@@ -138,13 +138,13 @@ describe('15 JSON', () => {
   })
 
   test('15 brackets in texts do not count as nesting', () => {
-    expect(outcome(jsonBytes({ name: `${'['.repeat(500)}"\\"${'{'.repeat(500)}` }))).toBe('taken')
+    expect(outcome(jsonBytes({ description: '', name: `${'['.repeat(500)}"\\"${'{'.repeat(500)}` }))).toBe('taken')
   })
 
   test('15 __proto__ and constructor are own properties and pollute nothing', () => {
-    const text = '{"name":"Ada","__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":1}}}'
+    const text = '{"name":"Ada","description":"","__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":1}}}'
     const { document } = readCardSource(Buffer.from(text))
-    expect(Object.keys(document)).toEqual(['name', '__proto__', 'constructor'])
+    expect(Object.keys(document)).toEqual(['name', 'description', '__proto__', 'constructor'])
     expect('polluted' in {}).toBe(false)
   })
 
