@@ -1,8 +1,7 @@
 import { type Message, textOf } from '../../openai/completion-request.ts'
 import { lowerCaseOf } from '../../text.ts'
 import { withoutComments } from '../macros/macros.ts'
-import { ScanBudget } from './scan-budget.ts'
-import { ScannedText } from './scanned-text.ts'
+import { ScanBudget, ScannedText, TrigramFilter } from './search.ts'
 
 /**
  * When a window (the joined texts of the newest messages) has this many characters, no further message is added to the window. A
@@ -11,18 +10,14 @@ import { ScannedText } from './scanned-text.ts'
 const maxWindowLength = 64 * 1024
 /** Stands after each message, so that no literal key matches across two messages. */
 const border = '\n\u0001'
+/** The most windows with filters of their own. Further windows use the filter of the longest window. */
+const maxFilters = 8
 /** The number of newest messages that are replayed to find earlier matches. */
 const maxReplayedMessages = 200
-/**
- * The most windows that have their own Bloom filters, besides the longest window. Further windows use the filter of the longest
- * window.
- */
-const maxWindowFilters = 8
 /** The most scan depths for which earlier points are cached. */
 const maxReplayedDepths = 8
 /** Units of work for one message. */
 const unitsOfMessage = 20
-
 /** The most characters of a message in the key of a turn (`turnKeyAt`). They are taken from the end of the message. */
 const maxEndLength = 500
 
@@ -45,38 +40,27 @@ export class Conversation {
   readonly budget = new ScanBudget()
   /** The number of messages before the reply. A reply that the request has begun (`begunReply`) does not count. */
   readonly length: number
-  readonly #texts: (string | undefined)[]
+  readonly #newest: Joined
   readonly #windows = new Map<number, ScannedText>()
+  #all: Joined | undefined
   readonly #pointsByDepth = new Map<number, readonly EarlierPoint[]>()
-  #newest: Joined | undefined
-  #longest: ScannedText | undefined
-  #all: (Joined & { readonly whole: ScannedText }) | undefined
 
-  constructor(messages: readonly Message[]) {
+  /** @param deepest the largest scan depth of all books and entries */
+  constructor(messages: readonly Message[], deepest: number) {
     this.messages = messages
     this.length = messages.length - (begunReply(messages) ? 1 : 0)
     this.characterMessages = messages.reduce((count, { role }) => count + (role === 'assistant' ? 1 : 0), 0)
-    this.#texts = new Array<string | undefined>(messages.length)
+    this.#newest = this.#join(deepest, maxWindowLength)
   }
 
-  /** Joins the newest messages, for `window`. @param deepest the largest scan depth of all books and entries */
-  prepare(deepest: number): void {
-    this.#newest = this.#join(Math.min(deepest, this.messages.length), maxWindowLength)
-    const { text, lower } = this.#newest
-    this.#longest = new ScannedText(text, this.budget, lower)
-    this.#windows.set(this.#newest.textEnds.length - 1, this.#longest)
-  }
-
-  /** The joined text of the newest `depth` messages, or of fewer messages if `prepare` has joined fewer. */
+  /** The joined text of the newest `depth` messages, or of fewer messages if these are long. */
   window(depth: number): ScannedText {
-    const { text, lower, textEnds, lowerEnds } = this.#newest ?? emptyJoined
-    const count = Math.min(depth, textEnds.length - 1)
+    const count = Math.min(depth, this.#newest.textEnds.length - 1)
     const known = this.#windows.get(count)
     if (known) return known
-    const whole = this.#windows.size > maxWindowFilters ? this.#longest : undefined
-    const made = new ScannedText(text.slice(0, textEnds[count]), this.budget, lower.slice(0, lowerEnds[count]), whole)
-    this.#windows.set(count, made)
-    return made
+    const window = partOf(this.#newest, 0, count, this.#windows.size < maxFilters ? undefined : this.#newest.filter)
+    this.#windows.set(count, window)
+    return window
   }
 
   /**
@@ -96,7 +80,8 @@ export class Conversation {
   earlierPoints(depth: number): readonly EarlierPoint[] {
     const known = this.#pointsByDepth.get(depth)
     if (known) return known
-    const { text, lower, textEnds, lowerEnds, whole } = this.#joinAll()
+    this.#all ??= this.#join(this.messages.length, Number.POSITIVE_INFINITY)
+    const { textEnds } = this.#all
     const { length } = this.messages
     const points: EarlierPoint[] = []
     let characterMessages = this.characterMessages
@@ -109,24 +94,13 @@ export class Conversation {
       const start = textEnds[first] ?? 0
       let end = first
       while (end < first + depth && end < textEnds.length - 1 && (textEnds[end] ?? 0) - start < maxWindowLength) end++
-      const part = text.slice(start, textEnds[end])
-      const window = new ScannedText(part, this.budget, lower.slice(lowerEnds[first], lowerEnds[end]), whole)
+      const window = partOf(this.#all, first, end, this.#all.filter)
       points.push({ window, length: last + 1, characterMessages, isAnswered: this.messages[last + 1]?.role !== 'user' })
       this.budget.spend(unitsOfMessage + end - first)
     }
     if (this.#pointsByDepth.size >= maxReplayedDepths) this.#pointsByDepth.clear()
     this.#pointsByDepth.set(depth, points)
     return points
-  }
-
-  /** Joins all messages, for the windows of earlier points. */
-  #joinAll(): Joined & { readonly whole: ScannedText } {
-    if (this.#all) return this.#all
-    const joined = this.#join(this.messages.length, Number.POSITIVE_INFINITY)
-    const whole = new ScannedText(joined.text, this.budget, joined.lower)
-    whole.prepare()
-    this.#all = { ...joined, whole }
-    return this.#all
   }
 
   /** Joins messages, the newest message first, so that every window is a substring of the joined text. */
@@ -137,11 +111,9 @@ export class Conversation {
     const lowerEnds = [0]
     let textEnd = 0
     let lowerEnd = 0
-    for (let index = this.messages.length - 1; texts.length < count && textEnd < longest; index--) {
-      const plain = this.#texts[index] ?? this.#plain(index) ?? withoutComments(this.#written(index))
-      this.#texts[index] = plain
-      const text = `${plain}${border}`
-      const lower = `${lowerCaseOf(plain)}${border}`
+    for (let index = this.messages.length - 1; index >= 0 && texts.length < count && textEnd < longest; index--) {
+      const text = withoutComments(this.#written(index)) + border
+      const lower = lowerCaseOf(text)
       texts.push(text)
       lowers.push(lower)
       textEnd += text.length
@@ -150,13 +122,8 @@ export class Conversation {
       lowerEnds.push(lowerEnd)
       this.budget.spend(unitsOfMessage + (text.length >> 3))
     }
-    return { text: texts.join(''), lower: lowers.join(''), textEnds, lowerEnds }
-  }
-
-  /** The text of a message without comments (`{{// …}}`); undefined if the message may have comments. */
-  #plain(index: number): string | undefined {
-    const written = this.#written(index)
-    return written.includes('{{') ? undefined : written
+    const lower = lowers.join('')
+    return { text: texts.join(''), lower, textEnds, lowerEnds, filter: new TrigramFilter(lower) }
   }
 
   #written(index: number): string {
@@ -181,6 +148,14 @@ interface Joined {
   /** `textEnds[n]` is the index in `text` at which the newest n messages end. */
   readonly textEnds: readonly number[]
   readonly lowerEnds: readonly number[]
+  readonly filter: TrigramFilter
 }
 
-const emptyJoined: Joined = { text: '', lower: '', textEnds: [0], lowerEnds: [0] }
+/** The text of some of the joined messages. @param first the number of newer messages */
+function partOf({ text, lower, textEnds, lowerEnds }: Joined, first: number, end: number, filter?: TrigramFilter) {
+  return new ScannedText(
+    text.slice(textEnds[first], textEnds[end]),
+    lower.slice(lowerEnds[first], lowerEnds[end]),
+    filter,
+  )
+}

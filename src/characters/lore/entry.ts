@@ -10,8 +10,8 @@ import {
   readDecorators,
   splitDecorators,
 } from './decorators.ts'
-import { isSlashForm, maxKeyLength, maxKeys, type PatternCount, readKey } from './keys.ts'
-import type { LoreKey } from './scanned-text.ts'
+import { isSlashForm, type LoreKey, maxKeyLength, maxKeys, readKey } from './keys.ts'
+import type { PatternCount } from './pattern.ts'
 
 /** Where the body of an entry is in the prompt. */
 export type LorePlace =

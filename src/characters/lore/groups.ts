@@ -1,6 +1,6 @@
 import { hashOf } from '../macros/seeded-random.ts'
 import type { LoreEntry } from './entry.ts'
-import type { ScanBudget } from './scan-budget.ts'
+import type { ScanBudget } from './search.ts'
 
 /** The state by which entries of an inclusion group are chosen for the prompt. */
 export interface GroupRules {

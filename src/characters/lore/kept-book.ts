@@ -3,8 +3,8 @@ import { maxUnits, withFuel } from '../../work/fuel.ts'
 import { cachedInThread } from '../../work/thread-cache.ts'
 import { readJsonDocument } from '../documents/json-document.ts'
 import type { LoreEntry } from './entry.ts'
+import type { LoreKey } from './keys.ts'
 import { type Lorebook, readLorebook } from './lorebook.ts'
-import type { LoreKey } from './scanned-text.ts'
 
 /** A world book of the operator as plain data, for any thread. */
 export interface KeptBook {

@@ -18,6 +18,8 @@ export interface Lorebook {
   readonly levels: readonly number[]
   /** The number of newest messages that are scanned for an entry without its own scan depth. */
   readonly scanDepth: number
+  /** The largest scan depth of the book and its entries. */
+  readonly maxScanDepth: number
   /** The most tokens of lore; undefined if the book has no budget. */
   readonly tokenBudget: number | undefined
   readonly recursive: boolean
@@ -82,6 +84,7 @@ export function readBook(book: Fields, notes: ReadingNotes): Lorebook {
     const made = isFields(entry) ? readEntry(entry, index, notes) : undefined
     if (made) read.push(made)
   }
+  const scanDepth = Math.max(0, Math.floor(numberIn(book, 'scan_depth') ?? standardScanDepth))
   return {
     name: textIn(book, 'name'),
     entries: read,
@@ -90,11 +93,17 @@ export function readBook(book: Fields, notes: ReadingNotes): Lorebook {
       .filter((level) => level !== 0)
       .sort((a, b) => a - b),
     isFiltered: read.some(({ audience }) => audience !== undefined),
-    scanDepth: Math.max(0, Math.floor(numberIn(book, 'scan_depth') ?? standardScanDepth)),
+    scanDepth,
+    maxScanDepth: read.reduce((deepest, entry) => Math.max(deepest, scanDepthOf(entry)), scanDepth),
     tokenBudget: budget > 0 ? budget : undefined,
     recursive: valueIn(book, 'recursive_scanning') !== false,
     written: written.length,
   }
+}
+
+/** The largest scan depth of an entry and its decorators; 0 for none. */
+function scanDepthOf({ scanDepth = 0, decorators }: LoreEntry): number {
+  return decorators.reduce((deepest, rules) => Math.max(deepest, rules.scanDepth ?? 0), scanDepth)
 }
 
 /**

@@ -1,7 +1,6 @@
-import { BookScan, type Match, type Scanned, type ScannedBook, type ScanRequest, seedAt } from './book-scan.ts'
+import { BookScan, type Recursion, type Scanned, type ScannedBook, type ScanRequest, seedAt } from './book-scan.ts'
 import { type GroupRules, groupLosers } from './groups.ts'
-import { Recursion } from './recursion.ts'
-import { scannedTextsOf } from './scanned-text.ts'
+import { type ScanBudget, scannedTextsOf } from './search.ts'
 import { noTimers, replayTimers, type Timers, timedEntries } from './timers.ts'
 
 /** The most passes after the first pass, which searches the conversation. */
@@ -16,43 +15,45 @@ const bodyBorder = '\n\u0001'
  * @returns the matches and the dropped entries of each book
  */
 export function scanBooks(request: ScanRequest, books: readonly ScannedBook[]): readonly Scanned[] {
-  const recursion = new Recursion(books.map(({ book }) => book))
-  const scans = scansOf(request, books, recursion)
+  const { budget, length } = request.conversation
+  const recursion: Recursion = { texts: [], newest: [], fields: new Map(), firstPasses: new Map([[0, 0]]) }
+  const levels = levelsOf(books)
+  // As in SillyTavern, the first pass of the recursion begins the first level.
+  for (const first of levels.splice(0, 1)) recursion.firstPasses.set(first, 1)
+  const scans = books.map((book) => new BookScan(request, book, recursion))
   const timers = books.some(({ book }) => book.hasTimers) ? timersOf(request, books, scans) : noTimers
-  const taken = new Set<string>()
+  const rules = groupRules(request, new Set(), length, timers)
   for (let pass = 0; pass <= maxPasses && scans.some(({ isPending }) => isPending); pass++) {
     for (const scan of scans) scan.pass(pass, timers)
-    const grouped = foundInGroups(scans)
-    const rules = groupRules(request, taken, request.conversation.length, timers)
-    const losers = grouped.length === 0 ? noLosers : groupLosers(grouped, rules, request.conversation.budget)
-    const bodies = settled(scans, losers)
+    const bodies = settled(scans, rules, budget)
     if (!bodies) break
     const text = bodies.join(bodyBorder)
-    if (text !== '') recursion.add(scannedTextsOf(text, request.conversation.budget))
-    if (bodies.length === 0 && !recursion.nextLevel(pass)) break
+    if (text !== '') {
+      recursion.newest = scannedTextsOf(text, budget)
+      recursion.texts.push(...recursion.newest)
+    }
+    if (bodies.length > 0) continue
+    // Without lore to search, the recursion would end, so the next level begins.
+    const [next] = levels.splice(0, 1)
+    if (next === undefined) break
+    recursion.firstPasses.set(next, pass + 1)
   }
   return scans
 }
 
-const noLosers: ReadonlySet<Match> = new Set()
-
 /** Ends a pass of all books. @returns the lore that the next pass searches; null if no entry is left for a next pass */
-function settled(scans: readonly BookScan[], losers: ReadonlySet<Match>): readonly string[] | null {
+function settled(scans: readonly BookScan[], rules: GroupRules, budget: ScanBudget): readonly string[] | null {
+  const grouped = scans.flatMap(({ found }) => found.filter(({ entry }) => entry.groups.length > 0))
+  const losers = groupLosers(grouped, rules, budget)
   const bodies = scans.some(({ isPending }) => isPending) ? [] : null
   for (const scan of scans) scan.settle(losers, bodies)
   return bodies
 }
 
-/** One scan for each book, without the entries for other characters or replies. */
-function scansOf(request: ScanRequest, books: readonly ScannedBook[], recursion: Recursion): readonly BookScan[] {
-  const scans = books.map((book) => new BookScan(request, book, recursion))
-  for (const scan of scans) if (scan.book.isFiltered) scan.filter()
-  return scans
-}
-
-/** The matches of the newest pass, in all books, whose entries are in a group. */
-function foundInGroups(scans: readonly BookScan[]): readonly Match[] {
-  return scans.flatMap(({ found }) => found.filter(({ entry }) => entry.groups.length > 0))
+/** The recursion levels that entries wait for, ascending. */
+function levelsOf(books: readonly ScannedBook[]): number[] {
+  const levels = books.flatMap(({ book }) => (book.recursive ? book.levels : []))
+  return [...new Set(levels)].sort((a, b) => a - b)
 }
 
 /** The entries that stay on or off because they fired at earlier turns. */

@@ -1,33 +1,17 @@
 import type { LoreEntry } from './entry.ts'
 import { type GroupRules, groupLosers } from './groups.ts'
-import type { ScanBudget } from './scan-budget.ts'
+import type { ScanBudget } from './search.ts'
 
-/** A list of booleans in a thirtieth of the memory of an array: 10,000 entries with 200 turns each would take 30 MB. */
-export class BitList {
-  /** Thirty bits in each number, because V8 stores such a number without an object of its own. */
-  readonly #words: number[] = []
-  #length = 0
+/** The state of an entry at an earlier turn: its conditions were false, they were true, or the entry matched too. */
+export const turnState = { off: 0, mayStay: 1, matches: 2 }
 
-  push(bit: boolean): void {
-    const place = this.#length++ % 30
-    if (place === 0) this.#words.push(bit ? 1 : 0)
-    else if (bit) this.#words[this.#words.length - 1] = (this.#words.at(-1) ?? 0) | (1 << place)
-  }
-
-  /** The boolean at an index; false behind the end. */
-  at(index: number): boolean {
-    return (((this.#words[Math.floor(index / 30)] ?? 0) >> (index % 30)) & 1) === 1
-  }
-}
-
-/** An entry, and its matches at the earlier turns that are replayed. Each of the three lists has one item for each turn. */
+/** An entry, and its states at the earlier turns that are replayed. */
 export interface TimedHistory {
   readonly entry: LoreEntry
   /** The number of messages at each turn, ascending. All entries have the same list. */
   readonly lengths: readonly number[]
-  readonly matches: BitList
-  /** Whether the entry's conditions were true at each turn. If they were false, a sticky entry is off at this turn. */
-  readonly mayStay: BitList
+  /** The `turnState` at each turn. An array of numbers would take much more memory for 10,000 entries. */
+  readonly states: Uint8Array
 }
 
 /**
@@ -85,9 +69,9 @@ export function replayTimers(
   const timers = new Timers()
   for (const [turn, length] of (timed[0]?.lengths ?? []).entries()) {
     timers.goTo(length)
-    const found = timed.filter(({ entry, matches, mayStay }) => {
-      if (timers.isSticky(entry)) return mayStay.at(turn)
-      return matches.at(turn) && !timers.isCooling(entry)
+    const found = timed.filter(({ entry, states }) => {
+      if (timers.isSticky(entry)) return states[turn] !== turnState.off
+      return states[turn] === turnState.matches && !timers.isCooling(entry)
     })
     budget.spend(timed.length * unitsOfTurn)
     const losers = groupLosers(found, rulesAt(length, timers), budget)

@@ -3,8 +3,7 @@ import { withoutControls } from '../../text.ts'
 import { spend } from '../../work/fuel.ts'
 import type { Card } from '../cards/card.ts'
 import type { LoreEntry } from '../lore/entry.ts'
-import { plainKey } from '../lore/keys.ts'
-import type { LoreKey } from '../lore/scanned-text.ts'
+import { type LoreKey, plainKey } from '../lore/keys.ts'
 import { type Clock, clockAt } from '../macros/clock.ts'
 import { expandMacros, hasMacro } from '../macros/macros.ts'
 import type { ChatMacro, MacroCounter, MacroEnvironment, OwnField } from '../macros/values.ts'
@@ -163,7 +162,7 @@ export class CardTexts {
     const known = this.#cache.key(key)
     if (known) return known
     const { character, user } = this.names
-    if (key.hasNamesOnly !== true || Math.max(character.length, user.length) > maxKeyNamesLength) {
+    if (!key.hasNamesOnly || Math.max(character.length, user.length) > maxKeyNamesLength) {
       const expanded = this.#expandNow(key.written, context, context.unknown, {})
       return plainKey(expanded.trim())
     }

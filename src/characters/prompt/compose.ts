@@ -4,7 +4,7 @@ import type { Card } from '../cards/card.ts'
 import { maxExampleParts, tooManyExamples } from '../cards/examples.ts'
 import { cardOf } from '../cards/kept-card.ts'
 import type { DropReason } from '../lore/book-scan.ts'
-import { begunReply, Conversation } from '../lore/conversation.ts'
+import { begunReply } from '../lore/conversation.ts'
 import { choosesPlace } from '../lore/entry.ts'
 import { bookOf } from '../lore/kept-book.ts'
 import { readRequestBooks } from '../lore/request-books.ts'
@@ -82,9 +82,8 @@ function composeForCharacter(request: CompositionRequest, name: string, means: M
   const greeting = inserts ? greetingMessage(texts, context, index ?? 0) : null
   const conversation = greeting ? [greeting, ...own] : own
   context.conversation = conversation.filter(isOfConversation)
-  const scanned = new Conversation(context.conversation)
   const others = { own: books, world: worldBooks.map(bookOf) }
-  const lore = findLore(texts, requestTexts, context, scanned, index, others, { ...request, countTokens })
+  const lore = findLore(texts, requestTexts, context, index, others, { ...request, countTokens })
   const note = sent.authorNote
   const noted = note ? requestTexts.expand('request/author_note', note.text, context) : ''
   if (note && noted !== '') context.authorNote = { ...note, text: noted }

@@ -1,7 +1,7 @@
 import { type Clock, type Timer, unrefClock } from '../../clock.ts'
 import type { Card } from '../cards/card.ts'
 import type { LoreEntry } from '../lore/entry.ts'
-import type { LoreKey } from '../lore/scanned-text.ts'
+import type { LoreKey } from '../lore/keys.ts'
 import type { PromptSettings } from './settings.ts'
 
 /** An expanded text, and the unknown macros in it. */

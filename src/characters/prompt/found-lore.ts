@@ -1,12 +1,10 @@
 import { spend } from '../../work/fuel.ts'
-import type { Speaker } from '../lore/audience.ts'
-import type { DropReason, Match, Scanned, ScanRequest } from '../lore/book-scan.ts'
-import { begunReply, type Conversation } from '../lore/conversation.ts'
+import type { DropReason, Match, Scanned, ScanRequest, Speaker } from '../lore/book-scan.ts'
+import { begunReply, Conversation } from '../lore/conversation.ts'
 import { choosesPlace, type LoreEntry, type ScannedField } from '../lore/entry.ts'
+import type { LoreKey } from '../lore/keys.ts'
 import type { Lorebook } from '../lore/lorebook.ts'
 import { decoratorContext, scanBooks } from '../lore/scan.ts'
-import { maxScanDepth } from '../lore/scan-depth-cache.ts'
-import type { LoreKey } from '../lore/scanned-text.ts'
 import type { CardTexts, ExpansionContext } from './card-texts.ts'
 import { type CompositionRequest, type CountTokens, type RequestTexts, TokenCounterNeeded } from './composition.ts'
 
@@ -58,7 +56,6 @@ export function findLore(
   texts: CardTexts,
   own: CardTexts,
   context: ExpansionContext,
-  conversation: Conversation,
   greeting: number | undefined,
   others: OtherBooks,
   request: LoreRequest,
@@ -66,7 +63,8 @@ export function findLore(
   const { card } = texts
   const books = [...(card.book ? [card.book] : []), ...others.own, ...others.world]
   if (books.every(({ entries }) => entries.length === 0)) return noLore
-  conversation.prepare(Math.max(...books.map(maxScanDepth)))
+  const deepest = Math.max(...books.map(({ maxScanDepth }) => maxScanDepth))
+  const conversation = new Conversation(context.conversation, deepest)
   const readerOf = (book: Lorebook) => (others.own.includes(book) ? own : texts)
   const scannable = (book: Lorebook) => {
     const reader = readerOf(book)
@@ -101,10 +99,9 @@ function scanOf(
   request: LoreRequest,
 ): ScanRequest {
   const { personality, scenario } = texts.card
-  let speaker: Speaker | undefined
   return {
     conversation,
-    speaker: () => (speaker ??= speakerOf(texts, request)),
+    speaker: () => speakerOf(texts, request),
     context: decoratorContext(personality.trim() !== '', scenario.trim() !== '', greeting !== undefined),
     greeting,
     fieldText: (field) => fieldText(field, texts, context),

@@ -1,6 +1,5 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { BitList } from '../../../src/characters/lore/timers.ts'
 import { compose } from '../../../src/characters/prompt/compose.ts'
 import type { Message } from '../../../src/openai/completion-request.ts'
 import { fullRequest } from '../../support/composed.ts'
@@ -21,17 +20,6 @@ function turnsOf(entry: Fields, words: string, others: readonly Fields[] = [], d
   const fires = said.map((_word, index) => firedIn(composed(card, talk(said.slice(0, index + 1)))).includes('IT'))
   return fires.map((isOn) => (isOn ? '1' : '.')).join('')
 }
-
-test('6.6 a list of bits has the booleans that were added', () => {
-  fc.assert(
-    fc.property(fc.array(fc.boolean(), { maxLength: 100 }), (booleans) => {
-      const list = new BitList()
-      for (const each of booleans) list.push(each)
-      expect(booleans.map((_, index) => list.at(index))).toEqual(booleans)
-      expect(list.at(booleans.length)).toBe(false)
-    }),
-  )
-})
 
 describe('6.6 sticky and cooldown, in messages as SillyTavern counts them', () => {
   test.each<[string, Fields, string, string]>([
