@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { LanguageModelV4FunctionTool, LanguageModelV4Prompt } from '@ai-sdk/provider'
-import { type Fields, field, fieldsIn, isFields, listIn, textIn } from '../../fields.ts'
+import { type Fields, field, fieldsIn, isFields, listIn, textIn, valueIn } from '../../fields.ts'
 import { jsonOf } from '../upstream/answer.ts'
 import { cacheControlOf } from './cache-control.ts'
 import type { CallOptions } from './language-model.ts'
@@ -232,7 +232,7 @@ class ClaudeEvents implements AnswerEvents {
   #block(index: unknown, block: Fields): readonly Fields[] {
     const type = textIn(block, 'type')
     this.#open.set(index, type)
-    const kind = Object.hasOwn(deltas, type) ? deltas[type] : undefined
+    const kind = valueIn(deltas, type)
     if (!kind || typeof index !== 'number') return []
     const texts = Object.entries(kind).flatMap(([name, field]) => this.#delta(index, { ...block, type: name }, field))
     return [...this.#begin({}), { type: 'content_block_start', index, content_block: startOf(type, block) }, ...texts]
@@ -240,7 +240,7 @@ class ClaudeEvents implements AnswerEvents {
 
   #delta(index: unknown, delta: Fields, from?: string): readonly Fields[] {
     const type = textIn(delta, 'type')
-    const name = deltas[this.#open.get(index) ?? '']?.[type] ?? from
+    const name = valueIn(valueIn(deltas, this.#open.get(index) ?? '') ?? {}, type) ?? from
     const text = name === undefined ? '' : textIn(delta, name)
     if (name === undefined || text === '') return []
     return [{ type: 'content_block_delta', index, delta: { type, [name]: text } }]
@@ -249,14 +249,17 @@ class ClaudeEvents implements AnswerEvents {
   #stop(index: unknown): readonly Fields[] {
     const type = this.#open.get(index)
     this.#open.delete(index)
-    return type !== undefined && Object.hasOwn(deltas, type) ? [{ type: 'content_block_stop', index }] : []
+    return valueIn(deltas, type ?? '') ? [{ type: 'content_block_stop', index }] : []
   }
 
   #finish(delta: Fields, counted: Fields): readonly Fields[] {
     this.#stopReason = textIn(delta, 'stop_reason') || this.#stopReason
     const stop_sequence = textIn(delta, 'stop_sequence') || null
     const ended = { stop_reason: this.#stopReason ?? null, stop_sequence }
-    return [...this.#begin({}), { type: 'message_delta', delta: ended, usage: { output_tokens: 0, ...this.#count(counted) } }]
+    return [
+      ...this.#begin({}),
+      { type: 'message_delta', delta: ended, usage: { output_tokens: 0, ...this.#count(counted) } },
+    ]
   }
 
   /** The counts of all usages so far. */
@@ -304,7 +307,8 @@ function join(events: readonly Fields[]): Fields {
     if (type === 'message_start') message = { ...message, ...fieldsIn(event, 'message') }
     if (type === 'content_block_start') blocks.set(index, { ...fieldsIn(event, 'content_block') })
     if (type === 'content_block_delta') addTo(blocks.get(index) ?? {}, fieldsIn(event, 'delta'))
-    if (type === 'message_delta') message = { ...message, ...fieldsIn(event, 'delta'), usage: { input_tokens: 0, ...fieldsIn(event, 'usage') } }
+    if (type === 'message_delta')
+      message = { ...message, ...fieldsIn(event, 'delta'), usage: { input_tokens: 0, ...fieldsIn(event, 'usage') } }
   }
   const content = [...blocks.values()].map(({ partial_json: json, ...block }) => ({
     ...block,
