@@ -446,7 +446,109 @@ const release020: readonly Step[] = [
   },
 ]
 
-const releases = [release010, release020]
+/** The steps of 0.3.0. */
+const release030: readonly Step[] = [
+  {
+    // Plants worth keeping. `folded` is the folded name, and `found` has the folded tag, species and place, each on a line. Replicas
+    // of the previous release write neither; so a folded name that is null is written before the first search that needs it.
+    // `created` and `updated` of 0 stand for the time of this migration. A plant has a row in `plant_details` if it has a detail or
+    // a photo, and a row in `care_logs` if it has had an event. After the plant is deleted, `account` and `plant` of that row are
+    // null, and its events are removed in portions. `holdings` counts what limits bound. `kept_replies` has the replies to
+    // idempotency keys of changes of many rows. Dates are texts such as 2026-11-28, and seasons such as 11-01.
+    sqlite: '0023-plants-worth-keeping',
+    postgres: '0018-plants-worth-keeping',
+    sql: `
+      ALTER TABLE accounts ADD COLUMN time_zone TEXT;
+      ALTER TABLE plants ADD COLUMN folded TEXT COLLATE "C";
+      ALTER TABLE plants ADD COLUMN found TEXT;
+      ALTER TABLE plants ADD COLUMN created INTEGER NOT NULL DEFAULT 0;
+      ALTER TABLE plants ADD COLUMN updated INTEGER NOT NULL DEFAULT 0;
+      ALTER TABLE plants ADD COLUMN version INTEGER NOT NULL DEFAULT 1;
+      CREATE INDEX plants_by_name ON plants (account, folded, id);
+      CREATE TABLE plant_details (
+        account INTEGER NOT NULL,
+        plant INTEGER NOT NULL,
+        species TEXT,
+        place TEXT,
+        light TEXT,
+        acquired TEXT,
+        notes TEXT,
+        archived INTEGER NOT NULL DEFAULT 0,
+        photo_type TEXT,
+        photo_bytes INTEGER,
+        photo_digest TEXT,
+        PRIMARY KEY (account, plant),
+        FOREIGN KEY (account, plant) REFERENCES plants (account, id) ON DELETE CASCADE
+      ) STRICT, WITHOUT ROWID;
+      CREATE TABLE photo_pieces (
+        account INTEGER NOT NULL,
+        plant INTEGER NOT NULL,
+        place INTEGER NOT NULL,
+        bytes BLOB NOT NULL,
+        PRIMARY KEY (account, plant, place),
+        FOREIGN KEY (account, plant) REFERENCES plants (account, id) ON DELETE CASCADE
+      ) STRICT;
+      CREATE TABLE care_rules (
+        account INTEGER NOT NULL,
+        plant INTEGER NOT NULL,
+        kind TEXT COLLATE "C" NOT NULL,
+        every_days INTEGER,
+        season_from TEXT,
+        season_to TEXT,
+        season_days INTEGER,
+        set_on TEXT NOT NULL,
+        last INTEGER,
+        not_before TEXT,
+        due TEXT COLLATE "C",
+        PRIMARY KEY (account, plant, kind),
+        FOREIGN KEY (account, plant) REFERENCES plants (account, id) ON DELETE CASCADE
+      ) STRICT, WITHOUT ROWID;
+      CREATE INDEX care_due ON care_rules (account, due, plant, kind) WHERE due IS NOT NULL;
+      CREATE TABLE care_logs (
+        log INTEGER PRIMARY KEY,
+        owner INTEGER NOT NULL,
+        account INTEGER,
+        plant INTEGER,
+        UNIQUE (account, plant),
+        FOREIGN KEY (account, plant) REFERENCES plants (account, id) ON DELETE SET NULL
+      ) STRICT;
+      CREATE INDEX care_logs_left ON care_logs (log) WHERE plant IS NULL;
+      CREATE TABLE care_events (
+        log INTEGER NOT NULL REFERENCES care_logs (log),
+        id TEXT COLLATE "C" NOT NULL,
+        at INTEGER NOT NULL,
+        kind TEXT COLLATE "C" NOT NULL,
+        note TEXT,
+        value REAL,
+        unit TEXT,
+        PRIMARY KEY (log, id)
+      ) STRICT, WITHOUT ROWID;
+      CREATE INDEX care_events_by_time ON care_events (log, at, id);
+      CREATE INDEX care_events_by_kind ON care_events (log, kind, at, id);
+      CREATE TABLE care_feeds (
+        account INTEGER PRIMARY KEY REFERENCES accounts (id) ON DELETE CASCADE,
+        digest TEXT COLLATE "C" NOT NULL UNIQUE,
+        created INTEGER NOT NULL
+      ) STRICT;
+      CREATE TABLE holdings (
+        account INTEGER PRIMARY KEY REFERENCES accounts (id) ON DELETE CASCADE,
+        events INTEGER NOT NULL DEFAULT 0,
+        photo_bytes INTEGER NOT NULL DEFAULT 0
+      ) STRICT;
+      CREATE TABLE kept_replies (
+        account INTEGER NOT NULL REFERENCES accounts (id) ON DELETE CASCADE,
+        key TEXT COLLATE "C" NOT NULL,
+        request TEXT NOT NULL,
+        reply TEXT NOT NULL,
+        created INTEGER NOT NULL,
+        PRIMARY KEY (account, key)
+      ) STRICT, WITHOUT ROWID;
+      CREATE INDEX kept_replies_by_age ON kept_replies (created);
+    `,
+  },
+]
+
+const releases = [release010, release020, release030]
 
 /** The schema's history in SQLite. */
 export const migrations: readonly Migration[] = releases
@@ -469,6 +571,7 @@ function inPostgres(sql: string): string {
     .replaceAll(' AUTOINCREMENT', '')
     .replaceAll(/\bINTEGER\b/g, 'BIGINT')
     .replaceAll(/\bBLOB\b/g, 'BYTEA')
+    .replaceAll(/\bREAL\b/g, 'DOUBLE PRECISION')
     .replaceAll(/\) STRICT(?:, WITHOUT ROWID)?;/g, ');')
     .replaceAll('unixepoch()', 'floor(extract(epoch FROM now()))::BIGINT')
 }

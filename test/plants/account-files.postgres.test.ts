@@ -64,7 +64,7 @@ it('accounts delete may take longer than a request may, and exports the plants t
     await transaction`SELECT id FROM accounts WHERE name = 'ann' FOR NO KEY UPDATE`
     locked.resolve()
     await transaction`SELECT pg_sleep(6)`
-    await transaction`INSERT INTO plants SELECT id, ${begin}, 'the last' FROM accounts WHERE name = 'ann'`
+    await transaction`INSERT INTO plants (account, id, name) SELECT id, ${begin}, 'the last' FROM accounts WHERE name = 'ann'`
   })
   await locked.promise
   const ended = await run('accounts', 'delete', 'ann')

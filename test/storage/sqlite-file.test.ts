@@ -76,7 +76,7 @@ describe('the database file', () => {
       for await (const page of stores.plants.listLong(id, {}, eachPage)) {
         lengths.push(plantsOf(page).length)
         if (lengths.length > 1) continue
-        writer.prepare('INSERT INTO plants VALUES (?, 9000, ?, NULL)').run(id, 'late')
+        writer.prepare('INSERT INTO plants (account, id, name, tag) VALUES (?, 9000, ?, NULL)').run(id, 'late')
         vi.advanceTimersByTime(599_000)
         expect(hasReader()).toBe(true)
         vi.advanceTimersByTime(1000)
@@ -122,7 +122,7 @@ describe('the database file', () => {
     const writer = new Database(path)
     writer.exec(`
       WITH RECURSIVE number (n) AS (SELECT 1000 UNION ALL SELECT n + 1 FROM number WHERE n < 200999)
-      INSERT INTO plants SELECT (SELECT min(id) FROM accounts), n, printf('%0250d', n), NULL FROM number`)
+      INSERT INTO plants (account, id, name, tag) SELECT (SELECT min(id) FROM accounts), n, printf('%0250d', n), NULL FROM number`)
     writer.close()
     expect((await add(service.url, 'Fern')).status).toBe(200)
     service.process.kill('SIGKILL')

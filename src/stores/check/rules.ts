@@ -49,6 +49,15 @@ const rowRules: readonly RowRule[] = [
   orphan('uploads', 'account name digest', 'character_versions', 'account name digest', 'r.account IS NOT NULL AND '),
   orphan('card_pieces', 'upload', 'uploads', 'id'),
   orphan('imports', 'account', 'accounts', 'id'),
+  orphan('plant_details', 'account plant', 'plants', 'account id'),
+  orphan('photo_pieces', 'account plant', 'plants', 'account id'),
+  orphan('care_rules', 'account plant', 'plants', 'account id'),
+  // The log of a deleted plant has no plant, and will be removed.
+  orphan('care_logs', 'account plant', 'plants', 'account id', 'r.account IS NOT NULL AND '),
+  orphan('care_events', 'log', 'care_logs', 'log'),
+  orphan('care_feeds', 'account', 'accounts', 'id'),
+  orphan('holdings', 'account', 'accounts', 'id'),
+  orphan('kept_replies', 'account', 'accounts', 'id'),
   orphan('deletions', 'account', 'accounts', 'id'),
   {
     kind: 'counter',
@@ -86,6 +95,7 @@ const rowRules: readonly RowRule[] = [
 const readRules = [
   ['character_versions', 'md5(r.source)'],
   ['card_pieces', 'md5(r.bytes)'],
+  ['photo_pieces', 'md5(r.bytes)'],
   ['requests', 'md5(r.state)'],
   ['audit_records', 'md5(r.action)'],
 ].map(([table = '', value = '']): RowRule => {

@@ -86,7 +86,9 @@ async function refuseServed(database: PostgresDatabase, place: string): Promise<
 /** The statement that inserts rows from one JSON array. */
 function insertRows({ name, columns }: Table): string {
   const names = quoted(Object.keys(columns))
-  const shapes = Object.entries(columns).map(([column, kind]) => `"${column}" ${kind === 'BIGINT' ? kind : 'TEXT'}`)
+  const shapes = Object.entries(columns).map(
+    ([column, kind]) => `"${column}" ${kind === 'BIGINT' || kind === 'DOUBLE PRECISION' ? kind : 'TEXT'}`,
+  )
   return `INSERT INTO ${name} (${names})
     SELECT ${names} FROM json_to_recordset($1::text::json) AS x(${shapes.join(', ')}) ON CONFLICT DO NOTHING`
 }

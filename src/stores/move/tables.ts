@@ -7,7 +7,7 @@ export type Value = string | number | Uint8Array | null
 export type Row = Readonly<Record<string, Value>>
 
 /** The type of a column. A NAME is a text that keeps U+0000. A TEXT loses U+0000. */
-export type Kind = 'TEXT' | 'NAME' | 'BIGINT' | 'BYTEA'
+export type Kind = 'TEXT' | 'NAME' | 'BIGINT' | 'DOUBLE PRECISION' | 'BYTEA'
 
 /** A table that is moved. */
 export interface Table {
@@ -20,14 +20,32 @@ export interface Table {
 
 /** The tables in the order of the move, so each after the tables that it refers to. Digests of rows use this order of columns. */
 export const tables: readonly Table[] = [
-  table('accounts', 'id', 'name created:n suspended:n limits models', 'id'),
+  table('accounts', 'id', 'name created:n suspended:n limits models time_zone', 'id'),
   table(
     'keys',
     '',
     'id name prefix digest scopes created:n expires:n revoked:n limits last_used:n account:n models subject maker maker_limits',
     'id',
   ),
-  table('plants', 'account id', 'name tag', 'account id'),
+  table('plants', 'account id created updated version', 'name tag folded found', 'account id'),
+  table(
+    'plant_details',
+    'account plant archived photo_bytes',
+    'species place light acquired notes photo_type photo_digest',
+    'account plant',
+  ),
+  { ...table('photo_pieces', 'account plant place', 'bytes:b', 'account plant place'), batch: 8 },
+  table(
+    'care_rules',
+    'account plant every_days season_days last',
+    'kind season_from season_to set_on not_before due',
+    'account plant kind',
+  ),
+  table('care_logs', 'log owner account plant', '', 'log'),
+  table('care_events', 'log at', 'id kind note value:f unit', 'log id'),
+  table('care_feeds', 'account created', 'digest', 'account'),
+  table('holdings', 'account events photo_bytes', '', 'account'),
+  table('kept_replies', 'account created', 'key request reply', 'account key'),
   table('grants', 'owner grantee created', 'tag', 'grantee owner tag'),
   table('idempotency_keys', 'account plant created removed', 'key request name tag', 'account key'),
   { ...table('characters', 'account created updated', 'name:a folded:a digest about', 'account name'), batch: 50 },
@@ -62,13 +80,13 @@ export const tables: readonly Table[] = [
 
 /**
  * @param numbers columns of numbers
- * @param others columns of text. A suffix means another type: `:n` a number, `:b` bytes, `:a` a name with any character
+ * @param others columns of text. A suffix means another type: `:n` a whole number, `:f` any number, `:b` bytes, `:a` a name with any character
  */
 function table(name: string, numbers: string, others: string, key: string): Table {
-  const kinds: Readonly<Record<string, Kind>> = { n: 'BIGINT', b: 'BYTEA', a: 'NAME' }
+  const kinds: Readonly<Record<string, Kind>> = { n: 'BIGINT', f: 'DOUBLE PRECISION', b: 'BYTEA', a: 'NAME' }
   const columns: Record<string, Kind> = {}
   for (const column of numbers.split(' ').filter(Boolean)) columns[column] = 'BIGINT'
-  for (const word of others.split(' ')) {
+  for (const word of others.split(' ').filter(Boolean)) {
     const [column = '', kind = ''] = word.split(':')
     columns[column] = valueIn(kinds, kind) ?? 'TEXT'
   }

@@ -44,7 +44,7 @@ beforeAll(async () => {
     INSERT INTO spend VALUES ('account:1', '2026-11-20', 4);
     INSERT INTO secrets VALUES ('cursors', 'cafe');
     WITH RECURSIVE n(i) AS (SELECT -5000 UNION ALL SELECT i + 1 FROM n WHERE i < 14999)
-    INSERT INTO plants SELECT 1 + (i & 1), i, 'plant ' || i, CASE i % 3 WHEN 0 THEN 'Moos 🌿' END FROM n;
+    INSERT INTO plants (account, id, name, tag) SELECT 1 + (i & 1), i, 'plant ' || i, CASE i % 3 WHEN 0 THEN 'Moos 🌿' END FROM n;
   `)
   database.close()
 })
