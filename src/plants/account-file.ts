@@ -4,7 +4,7 @@ import { ApiError } from '../errors.ts'
 import { readJson } from '../json.ts'
 import { counted } from '../text.ts'
 import { checkedPlant } from './plant.ts'
-import type { PortablePlant } from './portable.ts'
+import type { PortablePlant } from './rows.ts'
 
 const format = 'conservatory-account'
 const version = 1

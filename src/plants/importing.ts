@@ -2,8 +2,8 @@ import { AccessError, type Account } from '../access/access.ts'
 import { lineOf, readAccountFile } from './account-file.ts'
 import type { InputFile } from './input-file.ts'
 import { inBatches, Pace } from './pace.ts'
-import { type PortablePlant, TakenId } from './portable.ts'
-import type { ImportKey, PlantTransfers } from './transfers.ts'
+import type { PortablePlant } from './rows.ts'
+import { type ImportKey, type PlantTransfers, TakenId } from './transfers.ts'
 
 /** The summary of a file after all its lines have been checked. */
 interface FileSummary {

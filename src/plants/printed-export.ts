@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs'
 import { isPrintedToFile, print, printAndWait } from '../print.ts'
 import { headerLine } from './account-file.ts'
 import { namelessFile } from './nameless-file.ts'
-import type { ExportSink } from './portable.ts'
+import type { ExportSink } from './transfers.ts'
 
 const pieceBytes = 256 * 1024
 
@@ -17,7 +17,7 @@ export async function printExport(
   folder: string,
   exportTo: (sink: ExportSink) => Promise<void>,
 ): Promise<void> {
-  const to = (write: (lines: string | Buffer) => void) =>
+  const to = (write: (lines: string) => void) =>
     exportTo({ begin: (count) => write(headerLine(account, count)), add: write, end() {} })
   if (isPrintedToFile()) return await to(print)
   const file = await namelessFile(folder)

@@ -1,5 +1,4 @@
 import { type PlantPage, type PlantQuery, type StoredPlant, toReply } from './plant.ts'
-import type { Import } from './transfers.ts'
 
 /** A plant's row in the database. */
 export interface PlantRow {
@@ -46,6 +45,21 @@ export const maxListMs = 600_000
 /** The error that ends a long list whose snapshot is closed: more pages would be from another snapshot. */
 export function listTimedOut(): Error {
   return new Error('the reader of a long list took longer than ten minutes')
+}
+
+/** A plant of an export or an import. */
+export interface PortablePlant {
+  readonly id: number
+  readonly name: string
+  readonly tag?: string
+}
+
+/** A plant's row without its account. */
+export type PortableRow = Omit<PlantRow, 'account'>
+
+/** The plant of a row without its account. */
+export function toPortable({ id, name, tag }: PortableRow): PortablePlant {
+  return tag === null ? { id, name } : { id, name, tag }
 }
 
 /** The plant of a row. */
@@ -120,20 +134,4 @@ export async function* pagesOf(
     yield page
     from = page.last && { ...query, after: page.last }
   }
-}
-
-/** Plants as UTF-8 lines of an account's file, and the id of the last plant; null if there are no plants. */
-export type LinesRow = { readonly last: number; readonly lines: Buffer } | { readonly last: null; readonly lines: null }
-
-/** An import's row in the database. */
-export interface ImportRow {
-  readonly plants: number
-  readonly done: number
-  readonly highest: number | null
-  readonly undoing: number
-}
-
-/** The import of a row. */
-export function importOf({ plants, done, highest, undoing }: ImportRow): Import {
-  return { plants, done, highest, isUndoing: undoing === 1 }
 }

@@ -2,7 +2,7 @@ import { closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync, writeFi
 import { dirname, join, resolve } from 'node:path'
 import { prepareFolder } from '../storage/data-folder.ts'
 import { headerLine } from './account-file.ts'
-import type { ExportSink } from './portable.ts'
+import type { ExportSink } from './transfers.ts'
 
 /** Writes an account's plants into a file. It gets its name when all plants are on disk. Without plants, there is no file. */
 export class PlantsFile implements ExportSink {
@@ -23,7 +23,7 @@ export class PlantsFile implements ExportSink {
     this.#write(headerLine(this.#account, count))
   }
 
-  add(lines: Buffer): void {
+  add(lines: string): void {
     this.#write(lines)
   }
 
@@ -43,7 +43,7 @@ export class PlantsFile implements ExportSink {
     discardPart(this.path)
   }
 
-  #write(lines: string | Buffer): void {
+  #write(lines: string): void {
     // Unlike writeSync, writeFileSync writes all bytes or throws, even on a disk that is nearly full.
     if (this.#opened !== undefined) writeFileSync(this.#opened, lines)
   }

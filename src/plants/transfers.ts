@@ -1,6 +1,21 @@
 import { AccessError } from '../access/access.ts'
-import type { Actor } from '../audit/record.ts'
-import type { ExportSink, PortablePlant } from './portable.ts'
+import { type Actor, type AuditEntry, commandLine } from '../audit/record.ts'
+import { query, type Steps } from '../storage/steps.ts'
+import { accountGone } from '../storage/write-error.ts'
+import { unixSeconds } from '../time.ts'
+import { plantLine } from './account-file.ts'
+import { transferEntry } from './policy.ts'
+import { type PortablePlant, type PortableRow, toPortable } from './rows.ts'
+
+/** Takes all plants of an account, from one snapshot and in the order of their ids. An error of a method ends the export. */
+export interface ExportSink {
+  /** Called first, with the number of plants. */
+  begin(count: number): void
+  /** Takes some plants as whole lines of an account's file; called any number of times. */
+  add(lines: string): void
+  /** Called after the last plant. */
+  end(): void
+}
 
 /** Identifies an import by its account and its file. */
 export interface ImportKey {
@@ -29,30 +44,124 @@ export interface DeletionFile {
   readonly isComplete: boolean
 }
 
+/** The refusal to import a plant whose id another plant has. Nothing of the plant's batch is written. */
+export class TakenId extends AccessError {
+  readonly id: number
+
+  constructor(id: number) {
+    super(`There is a plant with the id ${id} already.`)
+    this.id = id
+  }
+}
+
+/** Adds an audit record to a transaction, at its end. */
+export type Recorder = (by: Actor, entry: AuditEntry) => Steps<void>
+
+/** The plants of one snapshot: their number, then the plants in the order of their ids. */
+export type Snapshot = AsyncIterable<number | readonly PortableRow[]>
+
+/** The condition for the row of an import. */
+const ofImport = 'account = $1 AND digest = $2'
+
 /**
  * Exports, imports and deletes whole accounts in short transactions: a command can be killed at any moment, and the next run
- * continues. Only commands may use these methods: the caches of a `PlantStore` in the same process would miss the writes.
+ * continues (docs/decisions/0026-imports-in-batches.md). Only commands may use these methods: the caches of a `PlantStore` in the
+ * same process would miss the writes.
  */
-export interface PlantTransfers {
+export abstract class PlantTransfers {
   /** The intended time of a batch while a service runs. With SQLite, all other writers wait until the batch has ended. */
-  readonly maxBatchMs: number
+  abstract readonly maxBatchMs: number
+
   /** Whether a service uses this database; true if that cannot be found out. */
-  isServiceRunning(): Promise<boolean>
+  abstract isServiceRunning(): Promise<boolean>
+
+  /** Runs steps that only read. */
+  protected abstract read<T>(steps: () => Steps<T>): Promise<T>
+  /** Runs steps in one transaction, which is on disk when the promise resolves. They may be made and run several times. */
+  protected abstract write<T>(steps: (record: Recorder) => Steps<T>): Promise<T>
+  /** Runs steps in one transaction, which a power cut may undo together with all later ones, until the next `write`. */
+  protected abstract writeBatch<T>(steps: () => Steps<T>): Promise<T>
+  /** Locks the account, so that no other transaction adds plants to it. @throws ApiError 403 when the account was deleted */
+  protected abstract lock(account: number): Steps<unknown>
+  /** Notes that the plants of the account have changed. */
+  protected abstract renewVersion(account: number): Steps<unknown>
+  protected abstract snapshot(account: number): Snapshot
+  protected abstract plantsById(account: number, ids: readonly number[]): Steps<readonly PortableRow[]>
+  /** Inserts plants, except those whose ids are taken. @returns the ids of the inserted plants */
+  protected abstract insert(
+    account: number,
+    plants: readonly PortablePlant[],
+  ): Steps<readonly { readonly id: number }[]>
+  /** Removes the plants that the account has with the same id, name and tag. @returns their ids */
+  protected abstract remove(
+    account: number,
+    plants: readonly PortablePlant[],
+  ): Steps<readonly { readonly id: number }[]>
+
   /** Writes an audit record, then exports the account's own plants. @throws ApiError 403 when the account was deleted */
-  exportPlants(account: number, sink: ExportSink, by?: Actor): Promise<void>
+  async exportPlants(account: number, sink: ExportSink, by = commandLine): Promise<void> {
+    await this.write(function* (record) {
+      yield* record(by, transferEntry('account.exported', account, yield* nameOf(account)))
+    })
+    await this.copyPlants(account, sink)
+  }
+
   /** Exports the plants without an audit record. It is for the deletion of an account: the deletion has its own audit record. */
-  copyPlants(account: number, sink: ExportSink): Promise<void>
+  async copyPlants(account: number, sink: ExportSink): Promise<void> {
+    for await (const part of this.snapshot(account)) {
+      if (typeof part === 'number') sink.begin(part)
+      else sink.add(part.map((row) => plantLine(toPortable(row))).join(''))
+    }
+    sink.end()
+  }
+
   /** Whether the account has a plant with an id from `first` to `last`. */
-  hasIdBetween(account: number, first: number, last: number): Promise<boolean>
+  async hasIdBetween(account: number, first: number, last: number): Promise<boolean> {
+    const text = 'SELECT id FROM plants WHERE account = $1 AND id BETWEEN $2 AND $3 LIMIT 1'
+    return (await this.read(() => query(text, account, first, last))).length > 0
+  }
+
   /** The account's plants that have the ids of these plants. */
-  findByIds(account: number, plants: readonly PortablePlant[]): Promise<readonly PortablePlant[]>
-  findImport(key: ImportKey): Promise<Import | undefined>
+  async findByIds(account: number, plants: readonly PortablePlant[]): Promise<readonly PortablePlant[]> {
+    const ids = plants.map(({ id }) => id)
+    return (await this.read(() => this.plantsById(account, ids))).map(toPortable)
+  }
+
+  findImport(key: ImportKey): Promise<Import | undefined> {
+    return this.read(() => readImport(key))
+  }
+
   /**
    * Begins an import, or begins a completed import again, and adds the plant with the highest id. So the service assigns only
    * ids above the ids of the file meanwhile.
    * @throws TakenId when the highest id is taken; ApiError 403 when the account was deleted
    */
-  beginImport(key: ImportKey, plants: number, highest: PortablePlant | undefined, by?: Actor): Promise<void>
+  async beginImport(
+    { account, digest }: ImportKey,
+    plants: number,
+    highest: PortablePlant | undefined,
+    by = commandLine,
+  ): Promise<void> {
+    const { lock, renewVersion, add } = this.#steps(account)
+    await this.write(function* (record) {
+      yield* lock()
+      const name = yield* nameOf(account)
+      yield* query(
+        `INSERT INTO imports (account, digest, plants, done, highest, undoing, created) VALUES ($1, $2, $3, 0, $4, 0, $5)
+        ON CONFLICT (account, digest)
+          DO UPDATE SET plants = excluded.plants, done = 0, highest = excluded.highest, undoing = 0, created = excluded.created`,
+        account,
+        digest,
+        plants,
+        highest?.id ?? null,
+        unixSeconds(),
+      )
+      if (highest) yield* add([highest])
+      yield* renewVersion()
+      yield* record(by, transferEntry('account.imported', account, name, plants))
+    })
+  }
+
   /**
    * Adds the next plants of an import's file, and saves the progress in the same transaction.
    * @param at the number of plants in the file before these plants
@@ -61,30 +170,136 @@ export interface PlantTransfers {
    * @throws TakenId when an id is taken; AccessError when the progress of the import is not `at`, or the import is being
    *   undone
    */
-  addPlants(key: ImportKey, at: number, plants: readonly PortablePlant[], isLast: boolean): Promise<void>
+  async addPlants(key: ImportKey, at: number, plants: readonly PortablePlant[], isLast: boolean): Promise<void> {
+    const { lock, renewVersion, add } = this.#steps(key.account)
+    function* steps(): Steps<void> {
+      yield* lock()
+      const [saved] = yield* query<{ highest: number | null }>(
+        `UPDATE imports SET done = $3 WHERE ${ofImport} AND done = $4 AND undoing = 0 RETURNING highest`,
+        key.account,
+        key.digest,
+        at + plants.length,
+        at,
+      )
+      if (!saved) throw importChanged()
+      yield* add(plants.filter(({ id }) => id !== saved.highest))
+      yield* renewVersion()
+    }
+    await (isLast ? this.write(steps) : this.writeBatch(steps))
+  }
+
   /** Begins or continues to undo an import. Then no run adds more plants. @throws AccessError if there is no such import */
-  beginUndo(key: ImportKey, by?: Actor): Promise<Import>
+  beginUndo(key: ImportKey, by = commandLine): Promise<Import> {
+    const { account, digest } = key
+    return this.write(function* (record) {
+      const [begun] = yield* query<{ plants: number }>(
+        `UPDATE imports SET undoing = 1 WHERE ${ofImport} AND undoing = 0 RETURNING plants`,
+        account,
+        digest,
+      )
+      const found = yield* readImport(key)
+      if (!found) throw new AccessError('This file is not imported into the account, so there is nothing to undo.')
+      if (begun) {
+        yield* record(by, transferEntry('account.import_undone', account, yield* nameOf(account), begun.plants))
+      }
+      return found
+    })
+  }
+
   /** Removes the record of an import whose plants are removed. */
-  endUndo(key: ImportKey): Promise<void>
+  async endUndo({ account, digest }: ImportKey): Promise<void> {
+    await this.write(() => query(`DELETE FROM imports WHERE ${ofImport}`, account, digest))
+  }
+
   /** Removes the plants that the account has with the same id, name and tag. @returns how many plants were removed */
-  removePlants(account: number, plants: readonly PortablePlant[]): Promise<number>
+  removePlants(account: number, plants: readonly PortablePlant[]): Promise<number> {
+    const { remove, renewVersion } = this.#steps(account)
+    return this.writeBatch(function* () {
+      const { length } = yield* remove(plants)
+      yield* renewVersion()
+      return length
+    })
+  }
+
   /** Removes at most `maxKeys` idempotency keys of the account. @returns how many keys were removed */
-  removeKeys(account: number, maxKeys: number): Promise<number>
+  async removeKeys(account: number, maxKeys: number): Promise<number> {
+    const removed = await this.writeBatch(() =>
+      query(
+        `DELETE FROM idempotency_keys WHERE account = $1 AND key IN
+          (SELECT key FROM idempotency_keys WHERE account = $1 LIMIT $2) RETURNING 1`,
+        account,
+        maxKeys,
+      ),
+    )
+    return removed.length
+  }
+
   /** The files that the deletion of the account has written. */
-  deletionFiles(account: number): Promise<readonly DeletionFile[]>
+  async deletionFiles(account: number): Promise<readonly DeletionFile[]> {
+    const text = 'SELECT file, complete FROM deletions WHERE account = $1 ORDER BY file'
+    const rows = await this.read(() => query<{ file: string; complete: number }>(text, account))
+    return rows.map(({ file, complete }) => ({ path: file, isComplete: complete === 1 }))
+  }
+
   /** Records a file of the account's deletion, or updates whether the file is complete. */
-  saveDeletionFile(account: number, file: DeletionFile): Promise<void>
-  forgetDeletionFile(account: number, path: string): Promise<void>
+  async saveDeletionFile(account: number, { path, isComplete }: DeletionFile): Promise<void> {
+    const text = `
+      INSERT INTO deletions (account, file, complete) VALUES ($1, $2, $3)
+      ON CONFLICT (account, file) DO UPDATE SET complete = excluded.complete`
+    await this.write(() => query(text, account, path, Number(isComplete)))
+  }
+
+  async forgetDeletionFile(account: number, path: string): Promise<void> {
+    await this.write(() => query('DELETE FROM deletions WHERE account = $1 AND file = $2', account, path))
+  }
+
+  /** The steps of the engine, for an account. */
+  #steps(account: number) {
+    const insert = (plants: readonly PortablePlant[]) => this.insert(account, plants)
+    return {
+      lock: () => this.lock(account),
+      renewVersion: () => this.renewVersion(account),
+      remove: (plants: readonly PortablePlant[]) => this.remove(account, plants),
+      /** Adds plants. @throws TakenId for the first plant whose id is taken; then the transaction must be rolled back */
+      *add(plants: readonly PortablePlant[]): Steps<void> {
+        const added = new Set((yield* insert(plants)).map(({ id }) => id))
+        const taken = plants.find(({ id }) => !added.has(id))
+        if (taken) throw new TakenId(taken.id)
+      },
+    }
+  }
+}
+
+/** Removes an account's idempotency keys and grants. @returns false if the account has plants; then nothing is removed */
+export function* removeRest(account: number): Steps<boolean> {
+  const plants = yield* query('SELECT id FROM plants WHERE account = $1 LIMIT 1', account)
+  if (plants.length > 0) return false
+  yield* query('DELETE FROM idempotency_keys WHERE account = $1', account)
+  yield* query('DELETE FROM grants WHERE owner = $1 OR grantee = $1', account)
+  return true
+}
+
+function* readImport({ account, digest }: ImportKey): Steps<Import | undefined> {
+  const [row] = yield* query<Omit<Import, 'isUndoing'> & { readonly undoing: number }>(
+    `SELECT plants, done, highest, undoing FROM imports WHERE ${ofImport}`,
+    account,
+    digest,
+  )
+  if (!row) return undefined
+  const { undoing, ...found } = row
+  return { ...found, isUndoing: undoing === 1 }
+}
+
+/** @throws ApiError 403 when the account was deleted */
+function* nameOf(account: number): Steps<string> {
+  const [row] = yield* query<{ name: string }>('SELECT name FROM accounts WHERE id = $1', account)
+  if (!row) throw accountGone(undefined)
+  return row.name
 }
 
 /** The refusal to continue an import that another command has changed. */
-export function importChanged(): AccessError {
+function importChanged(): AccessError {
   return new AccessError(
     'Another command is working on this import, or the account was deleted. This command imported nothing more. Wait for the other command, then run this one again.',
   )
-}
-
-/** The refusal to undo an import that does not exist. */
-export function noImport(): AccessError {
-  return new AccessError('This file is not imported into the account, so there is nothing to undo.')
 }

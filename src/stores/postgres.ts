@@ -8,7 +8,8 @@ import { removeCharacters } from '../characters/store.ts'
 import { PostgresCounts } from '../limits/postgres.ts'
 import { SharedLimiter } from '../limits/shared-limiter.ts'
 import { PostgresPlantStore } from '../plants/postgres.ts'
-import { PostgresTransfers, removeRest } from '../plants/postgres-transfer.ts'
+import { PostgresTransfers } from '../plants/postgres-transfer.ts'
+import { removeRest } from '../plants/transfers.ts'
 import { connectPostgres } from '../storage/postgres/connect.ts'
 import type { Transaction } from '../storage/postgres/database.ts'
 import { checkPostgres } from '../storage/postgres/migrate.ts'
@@ -54,7 +55,7 @@ export async function openPostgresStores(url: string, by: Actor = commandLine, m
     audit: new PostgresAuditTrail(database),
     async deleteAccount(name, by) {
       const removeAccountData = async (sql: Transaction, account: number) => {
-        if (!(await removeRest(sql, account))) return false
+        if (!(await runSteps(sql, removeRest(account)))) return false
         await runSteps(sql, removeCharacters(account))
         return true
       }

@@ -16,8 +16,8 @@ import type { Limiter } from '../limits/limiter.ts'
 import { LocalLimiter } from '../limits/local-limiter.ts'
 import type { PlantStore } from '../plants/plant.ts'
 import { SqlitePlantStore } from '../plants/sqlite.ts'
-import { removeRest, SqliteTransfers } from '../plants/sqlite-transfer.ts'
-import type { PlantTransfers } from '../plants/transfers.ts'
+import { SqliteTransfers } from '../plants/sqlite-transfer.ts'
+import { type PlantTransfers, removeRest } from '../plants/transfers.ts'
 import { OutsideChanges } from '../storage/caches.ts'
 import { openToRead } from '../storage/copy.ts'
 import { openDatabase } from '../storage/database.ts'
@@ -100,14 +100,14 @@ export function openSqliteStores(path: string, by: Actor = commandLine, mayCreat
   return {
     access,
     plants: new SqlitePlantStore(database, commit, changes),
-    transfers: new SqliteTransfers(database, commit),
+    transfers: new SqliteTransfers(database),
     characters,
     ledger,
     usage: new SqliteUsageReader(database),
     audit: new SqliteAuditTrail(database, commit),
     async deleteAccount(name, by) {
       const removeAccountData = (account: number) => {
-        if (!removeRest(database, account)) return false
+        if (!runSteps(database, removeRest(account))) return false
         runSteps(database, removeCharacters(account))
         return true
       }

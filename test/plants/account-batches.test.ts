@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
-import type { PortablePlant } from '../../src/plants/portable.ts'
+import type { PortablePlant } from '../../src/plants/rows.ts'
 import { PlantsFile } from '../../src/plants/safety-file.ts'
 import {
   type AccountsHere,

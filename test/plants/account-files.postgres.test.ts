@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import postgres from 'postgres'
 import { expect, it, onTestFinished } from 'vitest'
 import { plantLine } from '../../src/plants/account-file.ts'
-import type { ExportSink } from '../../src/plants/portable.ts'
+import type { ExportSink } from '../../src/plants/transfers.ts'
 import { openPostgresStores } from '../../src/stores/postgres.ts'
 import { fileOf, importInto, plantsIn } from '../support/account-files.ts'
 import { conservatory } from '../support/command.ts'
@@ -41,7 +41,7 @@ it('accounts export reads an account in batches from one snapshot', async () => 
       counted = count
     },
     add(lines) {
-      batches.push(String(lines))
+      batches.push(lines)
       deleted ??= sql`DELETE FROM plants WHERE id > 0`.execute()
     },
     end() {},
@@ -113,8 +113,8 @@ it('accounts export does not change texts that COPY escapes', async () => {
   const controls = 'tab \t, lines \r\n, \b\f\v, \u0001, \u001f and \u007f'
   await sql`INSERT INTO plants (account, id, name, tag) VALUES (${id}, 1, ${controls}, '')`
   let lines = ''
-  const add = (some: Buffer) => {
-    lines += String(some)
+  const add = (some: string) => {
+    lines += some
   }
   await stores.transfers.copyPlants(id, { begin() {}, add, end() {} })
   expect(lines).toBe(hard.toSpliced(2, 0, { id: 1, name: controls, tag: '' }).map(plantLine).join(''))

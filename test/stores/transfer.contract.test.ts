@@ -1,5 +1,5 @@
 import { describe, expect, it, onTestFinished } from 'vitest'
-import type { PortablePlant } from '../../src/plants/portable.ts'
+import type { PortablePlant } from '../../src/plants/rows.ts'
 import { exportedFrom, importInto } from '../support/account-files.ts'
 import { type Engine, engines } from '../support/engines.ts'
 

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { headerLine, plantLine, readAccountFile } from '../../src/plants/account-file.ts'
 import { type Imported, importFile } from '../../src/plants/importing.ts'
 import { InputFile } from '../../src/plants/input-file.ts'
-import type { PortablePlant } from '../../src/plants/portable.ts'
+import type { PortablePlant } from '../../src/plants/rows.ts'
 import type { PlantTransfers } from '../../src/plants/transfers.ts'
 import type { Stores } from '../../src/stores/stores.ts'
 import { conservatory, type Ended } from './command.ts'
@@ -72,8 +72,8 @@ export async function exportedFrom(transfers: PlantTransfers, account: number): 
   const begin = (count: number) => {
     text = headerLine('ann', count)
   }
-  const add = (lines: Buffer) => {
-    text += String(lines)
+  const add = (lines: string) => {
+    text += lines
   }
   await transfers.exportPlants(account, { begin, add, end() {} })
   return plantsIn(text)

@@ -108,7 +108,7 @@ function openSqlite(): TestDatabase {
     },
     openTransfers() {
       const database = connect()
-      return new SqliteTransfers(database, new GroupCommit(database))
+      return new SqliteTransfers(database)
     },
     openScripts() {
       const database = connect()
