@@ -7,12 +7,12 @@ import { hasLargeBody } from '../http/json.ts'
 import { promptEstimate, replyEstimate } from '../limits/estimate.ts'
 import { UpstreamReason } from '../models/reason.ts'
 import type { Candidate } from '../models/routing/candidate.ts'
-import type { ReportFailure, Route } from '../models/routing/route.ts'
+import type { Asking, ReportFailure, Route } from '../models/routing/route.ts'
 import { unknownModel } from '../models/unknown-model.ts'
 import { countsOf, isEmptyUsage } from '../openai/completion.ts'
 import type { CompletionRequest } from '../openai/completion-request.ts'
 import { recordedReason } from '../openai/finish-reasons.ts'
-import type { MeteredRequest, Metering } from '../usage/metered-request.ts'
+import type { MeteredRequest } from '../usage/metered-request.ts'
 import { type End, Outcome } from '../usage/outcome.ts'
 import type { Work } from '../work/work.ts'
 import type { OpenReplies } from './open-replies.ts'
@@ -27,6 +27,24 @@ import { UsageWatch, usageOf } from './usage.ts'
 // The first request that needs one of these modules loads it, so the service starts faster.
 let composing: typeof import('./request-composer.ts') | undefined
 let streaming: typeof import('./reply.ts') | undefined
+
+/** A chat request while it is answered. */
+interface Turn {
+  readonly request: FastifyRequest
+  readonly reply: FastifyReply
+  readonly body: CompletionRequest
+  readonly format: ReplyFormat
+  readonly persona: Persona
+  readonly route: Route
+  readonly composer: RequestComposer
+  readonly work: Work
+  readonly outcome: Outcome
+  /** Aborts when the client leaves, when its key ends, or shortly before the grace period of a stopping service is over. */
+  readonly signal: AbortSignal
+  readonly options: ChatOptions
+  /** Undefined until the first usable candidate is about to be asked. */
+  metered: MeteredRequest | undefined
+}
 
 /**
  * Sends a request to a model, and sends the model's answer to the client, either whole or as a stream.
@@ -45,29 +63,42 @@ export async function answer(
   if (!wanted) throw await unknownModel(sent.model, callerOf(request), options.models, options.library)
   // The signal is made before the first `await`. Otherwise a client that leaves during the wait would not be noticed.
   const signal = replies.signalOf(reply)
-  return wanted.route.use(async () => {
+  const { body } = wanted
+  let { route } = wanted
+  route.enter()
+  let turn: Turn | undefined
+  try {
     const resolved = await resolvePersona(request, reply, wanted, options)
-    const asked = { request, reply, body: wanted.body, signal }
-    const answering = () => answerAs(resolved, asked, format, options)
-    return resolved.route === wanted.route ? await answering() : await resolved.route.use(answering)
-  })
+    resolved.route.enter()
+    route.leave()
+    route = resolved.route
+    composing ??= await import('./request-composer.ts')
+    if (body.stream === true) streaming ??= await import('./reply.ts')
+    turn = beginTurn({ request, reply, body, format, options, signal }, resolved, composing)
+    return streaming && body.stream === true ? await sendStream(turn, streaming) : await sendWhole(turn)
+  } catch (thrown) {
+    const error = toApiError(thrown)
+    if (turn) await endTurn(turn, error)
+    throw error
+  } finally {
+    route.leave()
+  }
 }
 
-/** Asks the model of the resolved persona, and sends its answer. @throws ApiError for a failure before the reply has begun */
-async function answerAs(
+function beginTurn(
+  asked: Pick<Turn, 'request' | 'reply' | 'body' | 'format' | 'options' | 'signal'>,
   resolved: ResolvedPersona,
-  { request, reply, body, signal }: Pick<Turn, 'request' | 'reply' | 'body' | 'signal'>,
-  format: ReplyFormat,
-  options: ChatOptions,
-): Promise<FastifyReply> {
+  { RequestComposer }: typeof import('./request-composer.ts'),
+): Turn {
+  const { request, reply, body, format, options, signal } = asked
   const { persona, route } = resolved
   const outcome = new Outcome(options.clock)
   // Another listener of this event writes the log line. This listener must run first, so that the line has these facts.
   reply.raw.prependOnceListener('close', () => Object.assign(request.facts, factsOf(route, outcome)))
-  composing ??= await import('./request-composer.ts')
-  if (body.stream === true) streaming ??= await import('./reply.ts')
   const work = options.workOf(request, signal)
-  const more = {
+  const texts = requestTextsOf(request, body, resolved)
+  const sources = { settings: options.prompt, worldBooks: options.library.worldBooks, texts }
+  const details = {
     trace: request.trace,
     openHeld: () => options.openHeld(request),
     readAll: format.includesUsage,
@@ -76,50 +107,35 @@ async function answerAs(
     hasModelList: hasModelList(callerOf(request)),
     isLarge: hasLargeBody(request),
   }
-  const texts = requestTextsOf(request, body, resolved)
-  const sources = { settings: options.prompt, worldBooks: options.library.worldBooks, texts }
-  const composer = new composing.RequestComposer(body, persona, sources, work, more, format)
-  const turn: Turn = { request, reply, body, format, persona, route, composer, work, outcome, signal }
-  let metered: MeteredRequest | undefined
-  try {
-    metered = await enter(turn, options.metering)
-    if (body.stream === true) format.prepare?.()
-    reply.headers(metered.headers)
-    if (!streaming || body.stream !== true) return await sendWhole(turn, metered)
-    await sendStream(turn, metered, streaming, options)
-    return reply
-  } catch (thrown) {
-    const error = toApiError(thrown)
-    if (metered) await metered.end(error)
-    else outcome.end(error)
-    logRefusal(request, error)
-    throw error
+  const composer = new RequestComposer(body, persona, sources, work, details, format)
+  return { ...asked, persona, route, composer, work, outcome, metered: undefined }
+}
+
+/** Ends a turn that has failed before its reply began. */
+async function endTurn({ request, outcome, metered }: Turn, error: ApiError): Promise<void> {
+  if (metered) await metered.end(error)
+  else outcome.end(error)
+  logRefusal(request, error)
+}
+
+/** How the candidates of a turn are asked. The first usable candidate is asked when the limits admit what it may need. */
+function askingOf(turn: Turn): Asking {
+  const { composer, signal, request } = turn
+  return {
+    requestFor: composer.requestFor,
+    signal,
+    enter: (candidate) => enter(turn, candidate),
+    reportFailure: logFailures(request),
   }
 }
 
-/** A chat request while it is answered. */
-interface Turn {
-  readonly request: FastifyRequest
-  readonly reply: FastifyReply
-  readonly body: CompletionRequest
-  readonly format: ReplyFormat
-  readonly persona: Persona
-  readonly route: Route
-  readonly composer: RequestComposer
-  readonly work: Work
-  readonly outcome: Outcome
-  /** Aborts when the client leaves, when its key ends, or shortly before the grace period of a stopping service is over. */
-  readonly signal: AbortSignal
-}
-
 /**
- * Reserves the tokens that the first usable candidate may need.
- * @throws ApiError 400 if no candidate can get the request, 429 for a reached limit, 503 under overload or without the database
+ * Reserves the tokens that a candidate may need.
+ * @throws ApiError 429 for a reached limit, 503 without the database
  */
-async function enter(turn: Turn, metering: Metering): Promise<MeteredRequest> {
-  const { request, body, persona, route, composer, outcome, signal } = turn
-  const candidate = await route.findFirstUsable(composer.requestFor, signal)
-  const { request: asked, size, bounds } = await composer.composedFor(candidate)
+function enter(turn: Turn, candidate: Candidate): Promise<void> | undefined {
+  const { request, reply, body, format, persona, outcome, options } = turn
+  const { request: asked, size, bounds } = turn.composer.composedFor(candidate)
   // The closures below stay in memory until the reply is over. So they use only the body, and not the whole composed request.
   const { body: prompt } = asked
   const toMeter = {
@@ -130,13 +146,28 @@ async function enter(turn: Turn, metering: Metering): Promise<MeteredRequest> {
     promptTokens: () => promptEstimate(prompt, size),
     replyTokens: () => replyEstimate(bounds),
   }
-  return metering.enter(toMeter, outcome)
+  const admit = (metered: MeteredRequest) => {
+    turn.metered = metered
+    if (body.stream === true) format.prepare?.()
+    reply.headers(metered.headers)
+  }
+  const entered = options.metering.enter(toMeter, outcome)
+  if (entered instanceof Promise) return entered.then(admit)
+  admit(entered)
+  return undefined
+}
+
+/** The metered request of a turn that has an answer. */
+function meteredOf({ metered }: Turn): MeteredRequest {
+  if (!metered) throw new Error('A model has answered a request that was not admitted.')
+  return metered
 }
 
 /** Asks for the whole answer, and sends it. */
-async function sendWhole(turn: Turn, metered: MeteredRequest): Promise<FastifyReply> {
-  const { request, route, composer, format, work, reply, signal } = turn
-  const answer = await route.complete(composer.requestFor, signal, logFailures(request))
+async function sendWhole(turn: Turn): Promise<FastifyReply> {
+  const { route, composer, format, work, reply } = turn
+  const answer = await route.complete(askingOf(turn))
+  const metered = meteredOf(turn)
   noteAnswering(answer, turn)
   const { choices, usage: said } = answer.completion
   const isReported = countsOf(said) !== undefined
@@ -149,23 +180,20 @@ async function sendWhole(turn: Turn, metered: MeteredRequest): Promise<FastifyRe
   if (truncated) reply.header('x-upstream-truncated', truncated)
   const whole = format.whole(answer, usage)
   const json = Array.isArray(whole) ? Buffer.concat(whole) : Buffer.isBuffer(whole) ? whole : JSON.stringify(whole)
-  await metered.end(recordedReason(choices[0]?.finish_reason))
+  const kept = metered.end(recordedReason(choices[0]?.finish_reason))
+  if (kept) await kept
   return reply.type('application/json; charset=utf-8').send(json)
 }
 
 /** Asks for the answer as a stream, and sends the stream as it comes. Resolves when the stream is over. */
-async function sendStream(
-  turn: Turn,
-  metered: MeteredRequest,
-  { sendEvents }: typeof import('./reply.ts'),
-  { sseKeepaliveMs, clock }: ChatOptions,
-): Promise<void> {
-  const { format, route, composer, work, request, reply, signal } = turn
+async function sendStream(turn: Turn, { sendEvents }: typeof import('./reply.ts')): Promise<FastifyReply> {
+  const { format, route, composer, work, request, reply, outcome } = turn
+  const { sseKeepaliveMs: keepaliveMs, clock } = turn.options
   const usage = format.includesUsage ? new UsageWatch(work) : null
   let answering: Candidate | undefined
-  const opening = route.open(composer.requestFor, signal, logFailures(request)).then((opened) => {
+  const opening = route.open(askingOf(turn)).then((opened) => {
     noteAnswering(opened, turn)
-    metered.began()
+    meteredOf(turn).began()
     answering = opened.candidate
     usage?.begin(composer.promptOf(opened.candidate))
     return opened.events
@@ -173,11 +201,19 @@ async function sendStream(
   const onEnd = (end: End) => {
     if (end instanceof ApiError && end.status >= 500)
       request.log.error({ request_id: request.id, err: end.cause ?? end }, end.code)
-    return metered.end(end)
+    return meteredOf(turn).end(end)
   }
   const truncation = () => answering && recordTruncation(turn, answering)
-  const more = { keepaliveMs: sseKeepaliveMs, clock, onEnd, truncation }
-  await sendEvents(reply, opening, { format, usage, meter: metered.meter, ...more })
+  await sendEvents(reply, opening, {
+    format,
+    usage,
+    meter: outcome.meter,
+    keepaliveMs,
+    clock,
+    onEnd,
+    truncation,
+  })
+  return reply
 }
 
 /**

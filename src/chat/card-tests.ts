@@ -65,13 +65,10 @@ async function runTest(
   const body = { model, messages: [...test.messages] }
   try {
     checkMessages(body.messages)
-    const { completion } = await registry
-      .resolve(model)
-      .complete(
-        async (candidate) =>
-          (await new RequestComposer(body, persona, sources, workAtOnce()).composedFor(candidate)).request,
-        new AbortController().signal,
-      )
+    const { completion } = await registry.resolve(model).complete({
+      requestFor: new RequestComposer(body, persona, sources, workAtOnce()).requestFor,
+      signal: new AbortController().signal,
+    })
     const reply = completion.choices[0]?.message.content ?? ''
     const faults = faultsOf(reply, test)
     return { passed: faults.length === 0, faults, reply: printable(reply) }

@@ -25,6 +25,6 @@ export function completionRoute(app: TypedInstance, options: ChatOptions, replie
         response: answers({ 200: Completion }, ChatError, [...refusals, 400, 404, 413, 415, 502, 504]),
       },
     },
-    async (request, reply) => answer(request, reply, request.body, chatReplyFormat(request.body), options, replies),
+    (request, reply) => answer(request, reply, request.body, chatReplyFormat(request.body), options, replies),
   )
 }

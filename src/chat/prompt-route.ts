@@ -54,8 +54,8 @@ export function promptRoute(app: TypedInstance, options: ChatOptions, replies: O
           isShown: !character || mayRead(callerOf(request), character),
         },
       })
-      const candidate = await route.findFirstUsable(composer.requestFor, signal)
-      const { request: asked, size, receipt } = await composer.composedFor(candidate)
+      const candidate = await route.findFirstUsable({ requestFor: composer.requestFor, signal })
+      const { request: asked, size, receipt } = composer.composedFor(candidate)
       const held = await options.limiter.reserve(callerOf(request), () => promptEstimate(asked.body, size), 'prompt')
       await held.settle(receipt?.tokens ?? held.tokens)
       reply.headers(composer.headersFor(candidate))

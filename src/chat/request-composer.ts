@@ -35,6 +35,8 @@ export interface ComposedRequest {
   readonly size: PromptSize | undefined
   /** The parameters of the request that the model's settings drop. */
   readonly dropped: readonly string[]
+  /** Parameters that the candidate's adapter has reported as not honoured. */
+  readonly ignored: ReadonlySet<string>
   /** The bounds of the reply, under the names of the request fields. */
   readonly bounds: ReplyBounds
   /** The receipt, if the composer makes receipts. */
@@ -59,26 +61,21 @@ let counted: typeof import('./compose-counted-job.ts') | undefined
 
 /** Composes the requests to the candidates of a chat request. Reports the parameters that a candidate does not honour. */
 export class RequestComposer {
+  readonly #body: CompletionRequest
   readonly #sent: UpstreamFields
-  readonly #greeting: number | null | undefined
-  readonly #conversationId: string | null | undefined
   readonly #persona: Persona
   readonly #sources: PromptSources
   readonly #work: Work
-  readonly #more: Omit<RequestDetails, 'hasModelList' | 'isLarge' | 'receipt'>
-  readonly #hasModelList: boolean
-  readonly #receipt: RequestDetails['receipt']
+  readonly #details: RequestDetails
+  readonly #names: SentNames
   /** Whether a worker composes: the body or a source is large, or a lorebook has regular expressions. */
   readonly #isHeavy: boolean
   /** The seed of random draws and the time are the same for all candidates, and wherever the prompt is composed. */
   readonly #randomSeed = String(Math.random())
   readonly #now = new Date()
   readonly #composed = new Map<Candidate, ComposedRequest>()
-  /** Parameters that the candidate's adapter has reported as not honoured. */
-  readonly #ignoredBy = new Map<Candidate, Set<string>>()
   /** Parameters that no candidate gets. */
-  readonly #ignored = new Set<string>()
-  readonly #names: SentNames
+  readonly #ignored: string[] = []
 
   /**
    * @param names the field names as the client sent them; by default the names of chat
@@ -88,23 +85,25 @@ export class RequestComposer {
     persona: Persona,
     sources: PromptSources,
     work: Work,
-    { hasModelList = false, isLarge = false, receipt, ...more }: RequestDetails = {},
+    details: RequestDetails = {},
     names: SentNames = chatNames,
   ) {
+    this.#body = body
     this.#names = names
-    this.#more = more
-    this.#hasModelList = hasModelList
-    this.#receipt = receipt
+    this.#details = details
+    this.#persona = persona
+    this.#sources = sources
+    this.#work = work
     this.#isHeavy =
-      isLarge ||
+      details.isLarge === true ||
       persona.card?.isHeavy === true ||
       sources.worldBooks.some(({ isHeavy }) => isHeavy) ||
       hasPatterns(sources.texts?.lorebooks ?? [])
     // No upstream may see the fields that only Conservatory knows. The other fields are copied: V8 is slow with an object from
     // which fields were deleted.
     const {
-      greeting,
-      conversation_id,
+      greeting: _g,
+      conversation_id: _i,
       character: _c,
       user_name: _u,
       persona: _p,
@@ -115,15 +114,10 @@ export class RequestComposer {
     // Few requests have these fields, so deleting them is cheaper than another copy.
     for (const name of removedParameters) {
       if (!Object.hasOwn(sent, name)) continue
-      if (Reflect.get(sent, name) != null) this.#ignored.add(name)
+      if (Reflect.get(sent, name) != null) this.#ignored.push(name)
       Reflect.deleteProperty(sent, name)
     }
     this.#sent = sent
-    this.#greeting = greeting
-    this.#conversationId = conversation_id
-    this.#persona = persona
-    this.#sources = sources
-    this.#work = work
   }
 
   /**
@@ -133,14 +127,16 @@ export class RequestComposer {
    * @throws ApiError 400 if the candidate does not accept a parameter, a URL or a kind of content, if the prompt is too long for it, or if composing
    *   takes too much work; 503 under overload
    */
-  composedFor(candidate: Candidate): ComposedRequest | Promise<ComposedRequest> {
-    return this.#composed.get(candidate) ?? this.#compose(candidate)
+  readonly requestFor: RequestFor = (candidate) => {
+    const composed = this.#composed.get(candidate) ?? this.#compose(candidate)
+    return composed instanceof Promise ? composed.then(({ request }) => request) : composed.request
   }
 
-  /** The request to one candidate. @throws ApiError as `composedFor` */
-  readonly requestFor: RequestFor = (candidate) => {
-    const composed = this.composedFor(candidate)
-    return composed instanceof Promise ? composed.then(({ request }) => request) : composed.request
+  /** What `requestFor` has composed for a candidate. */
+  composedFor(candidate: Candidate): ComposedRequest {
+    const composed = this.#composed.get(candidate)
+    if (!composed) throw new Error(`No request was composed for ${candidate.traits.name}.`)
+    return composed
   }
 
   /**
@@ -148,20 +144,18 @@ export class RequestComposer {
    * did not fit.
    */
   headersFor(candidate: Candidate): Readonly<Record<string, string>> {
-    const ignored = this.#ignoredOf(candidate)
-    const dropped = this.#composed.get(candidate)?.droppedParts
+    const composed = this.composedFor(candidate)
+    const ignored = this.#ignoredOf(candidate, composed)
     return {
       'x-model': encodeURIComponent(candidate.traits.name),
       ...(ignored === undefined ? {} : { 'x-ignored-params': ignored }),
-      ...(dropped ? droppedHeader(dropped) : {}),
+      ...droppedHeader(composed.droppedParts),
     }
   }
 
-  /** The messages that were composed for a candidate; empty before they are composed. */
+  /** The messages that were composed for a candidate. */
   promptOf(candidate: Candidate): SentPrompt {
-    const composed = this.#composed.get(candidate)
-    if (!composed) return { messages: [] }
-    const { request, size } = composed
+    const { request, size } = this.composedFor(candidate)
     if (!size) return request.body
     return {
       size,
@@ -173,14 +167,12 @@ export class RequestComposer {
   }
 
   /** The value of `x-ignored-params`: the parameters that the model does not honour. Undefined if the model honours all. */
-  #ignoredOf(candidate: Candidate): string | undefined {
-    const { ignoredParameters } = candidate.model
-    const dropped = this.#composed.get(candidate)?.dropped ?? []
-    const ignored = [...this.#ignored, ...(this.#ignoredBy.get(candidate) ?? []), ...dropped]
-    if (ignoredParameters) {
-      const newNames = new Map(Object.entries(candidate.traits.params?.rename ?? {}))
+  #ignoredOf({ model, traits }: Candidate, { dropped, ignored: reported }: ComposedRequest): string | undefined {
+    const ignored = [...this.#ignored, ...reported, ...dropped]
+    if (model.ignoredParameters) {
+      const newNames = new Map(Object.entries(traits.params?.rename ?? {}))
       for (const [name, value] of Object.entries(this.#sent)) {
-        if (value != null && ignoredParameters.has(newNames.get(name) ?? name)) ignored.push(name)
+        if (value != null && model.ignoredParameters.has(newNames.get(name) ?? name)) ignored.push(name)
       }
     }
     const sent = [...this.#names.ignored, ...ignored.map((name) => this.#names.nameOf(name))]
@@ -189,36 +181,38 @@ export class RequestComposer {
 
   #compose(candidate: Candidate): ComposedRequest | Promise<ComposedRequest> {
     const { traits, model } = candidate
-    checkSentParameters(this.#sent, traits, this.#hasModelList)
+    const { receipt: about, hasModelList = false } = this.#details
+    checkSentParameters(this.#sent, traits, hasModelList)
     if (!traits.privateUrls) checkPublicUrls(this.#sent.messages)
     if (traits.input) checkInput(this.#sent.messages, traits.name, traits.input)
-    const { body: sent, dropped } = fitParameters(this.#sent, traits)
-    const bounds = replyBounds(sent, traits)
+    const { body: fitted, dropped } = fitParameters(this.#sent, traits)
+    const bounds = replyBounds(fitted, traits)
     const { contextWindow, overflow, upstreamId } = traits
     const request: CompositionRequest = {
       persona: this.#persona,
-      messages: sent.messages,
+      messages: fitted.messages,
       settings: this.#sources.settings,
       worldBooks: this.#sources.worldBooks,
       texts: this.#sources.texts,
       replyTokens: maxReplyTokensOf(bounds) ?? 0,
-      greeting: this.#greeting ?? undefined,
-      conversationId: this.#conversationId ?? undefined,
+      greeting: this.#body.greeting ?? undefined,
+      conversationId: this.#body.conversation_id ?? undefined,
       contextWindow,
       overflow,
       randomSeed: this.#randomSeed,
       now: this.#now,
-      wantsParts: model.readsParts === true || this.#receipt !== undefined,
+      wantsParts: model.readsParts === true || about !== undefined,
     }
-    const receipt = this.#receipt && { ...this.#receipt, upstreamId }
     const keep = (prompt: ComposedPrompt): ComposedRequest => {
-      const { dropped: droppedParts, size, receipt: made } = prompt
-      const request = this.#requestOf(candidate, { ...sent, model: upstreamId }, prompt)
-      const composed = { request, droppedParts, size, dropped, bounds, receipt: made }
+      const ignored = new Set<string>()
+      const { dropped: droppedParts, size, receipt } = prompt
+      const sent = this.#requestOf({ ...fitted, model: upstreamId }, prompt, ignored)
+      const composed = { request: sent, droppedParts, size, dropped, ignored, bounds, receipt }
       this.#composed.set(candidate, composed)
       return composed
     }
-    const prompt = this.#prompt({ request, mergesMessages: traits.mergeMessages === true, receipt })
+    const mergesMessages = traits.mergeMessages === true
+    const prompt = this.#prompt({ request, mergesMessages, receipt: about && { ...about, upstreamId } })
     return prompt instanceof Promise ? prompt.then(keep) : keep(prompt)
   }
 
@@ -244,21 +238,24 @@ export class RequestComposer {
   }
 
   #requestOf(
-    candidate: Candidate,
     fields: Omit<CompletionRequest, 'messages'>,
     { messages, parts }: ComposedPrompt,
+    ignored: Set<string>,
   ): ModelRequest {
-    const ignored = new Set<string>()
-    this.#ignoredBy.set(candidate, ignored)
+    const { trace, openHeld, readAll, isRewritten, onSent } = this.#details
+    const isJson = messages instanceof Uint8Array
     return {
-      ...(messages instanceof Uint8Array
-        ? { body: withLazyMessages(fields, messages), messagesJson: messages }
-        : { body: { ...fields, messages } }),
+      body: isJson ? withLazyMessages(fields, messages) : { ...fields, messages },
+      messagesJson: isJson ? messages : undefined,
       persona: this.#persona,
       composition: parts instanceof Uint8Array ? partsIn(parts) : parts,
       work: this.#work,
-      onIgnored: (parameter: string) => void ignored.add(parameter),
-      ...this.#more,
+      onIgnored: (parameter) => ignored.add(parameter),
+      trace,
+      openHeld,
+      readAll,
+      isRewritten,
+      onSent,
     }
   }
 }

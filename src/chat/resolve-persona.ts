@@ -2,9 +2,8 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { callerOf } from '../access/guard.ts'
 import type { ModelUser } from '../access/model-lists.ts'
 import { type Character, foldName, parseCharacterName, pinnedName } from '../characters/library/character.ts'
-import type { CharacterLibrary } from '../characters/library/library.ts'
 import { type Persona, userNameOf } from '../characters/prompt/settings.ts'
-import { type ApiError, invalidField } from '../errors.ts'
+import { invalidField } from '../errors.ts'
 import type { ModelRegistry } from '../models/registry.ts'
 import type { Route } from '../models/routing/route.ts'
 import { unknownModel } from '../models/unknown-model.ts'
@@ -12,13 +11,11 @@ import { type CompletionRequest, ownFields } from '../openai/completion-request.
 import { checkMessages } from '../openai/messages.ts'
 import { checkTools } from '../openai/tools.ts'
 import { checkWellFormed } from '../text.ts'
-import type { ChatOptions, UnknownCharacters } from './options.ts'
+import type { ChatOptions } from './options.ts'
 
 /** The persona that a request asks for, with its character and its model. */
 export interface ResolvedPersona {
   readonly persona: Persona
-  /** The value of the reply header `x-character`; absent when no character is played. */
-  readonly header?: string
   /** The route to the model that the request names, or to the model that the card names. */
   readonly route: Route
   /** The character whose card is played. */
@@ -83,8 +80,9 @@ function withOwnDefaults(sent: CompletionRequest, defaults: Readonly<Record<stri
 /**
  * Finds the persona that a request asks for, and names it in the reply header `x-character`. The header `x-character-unknown` and
  * the log line say that a character without a card is played by its name alone.
- * @throws ApiError 400 for a character name with a lone surrogate, 404 for an unknown character (`model_not_found` if the model
- *   id names it), 503 under load shedding
+ * @throws ApiError 400 for a character name with a lone surrogate, which no header can carry. 404 for an unknown character
+ *   (`model_not_found` if the model id names it), if unknown names are refused. An unknown pinned version is always a 404, because
+ *   a pin means exactly this version. 503 under load shedding
  */
 export async function resolvePersona(
   request: FastifyRequest,
@@ -93,48 +91,31 @@ export async function resolvePersona(
   { library, characters, characterModels, shedLoad, models }: ChatOptions,
 ): Promise<ResolvedPersona> {
   const caller = callerOf(request)
-  const unknown = characterModel === null ? characters : 'closed'
-  const refusal = (name: string) =>
-    characterModel === null
-      ? library.unknown(caller.account.id, name)
-      : unknownModel(characterModel, caller, models, library)
-  const resolved = await findPersona(body, library, unknown, caller.account.id, refusal)
-  shedLoad(request)
-  if (resolved.header !== undefined) reply.header('x-character', resolved.header)
-  if (resolved.header !== undefined && !resolved.character) {
+  const userName = userNameOf(body.user_name)
+  const name = body.character?.trim() ?? ''
+  if (name === '') {
+    shedLoad(request)
+    return { persona: { name: null, card: null, userName }, route }
+  }
+  checkWellFormed('character', name)
+  const character = await library.resolve(caller.account.id, name)
+  if (!character) {
+    if (characterModel !== null) throw await unknownModel(characterModel, caller, models, library)
+    if (characters === 'closed' || parseCharacterName(name).digest !== undefined)
+      throw await library.unknown(caller.account.id, name)
+    shedLoad(request)
+    reply.header('x-character', encodeURIComponent(name))
     reply.header('x-character-unknown', 'true')
     request.facts['character_unknown'] = true
+    return { persona: { name, card: null, userName }, route }
   }
-  const wanted = isDefault && characterModels === 'on' ? resolved.persona.card?.model : undefined
+  shedLoad(request)
+  const { card, digest } = character
+  reply.header('x-character', pinnedName(encodeURIComponent(character.name), digest))
   // If the card names a model that does not exist or that this key may not use, the default model answers.
-  return { ...resolved, route: (wanted === undefined ? undefined : models.find(wanted, caller)) ?? route }
-}
-
-/**
- * Finds the persona of a name.
- * @param account the account whose uploads are searched
- * @param refusal makes the 404 for an unknown name
- * @throws ApiError 400 for a name with a lone surrogate, which no header can carry. 404 for an unknown name, if unknown names are
- * refused. An unknown pinned version is always a 404, because a pin means exactly this version
- */
-async function findPersona(
-  { character, user_name }: { readonly character?: string | null; readonly user_name?: string | null },
-  library: CharacterLibrary,
-  unknown: UnknownCharacters,
-  account: number,
-  refusal: (name: string) => Promise<ApiError>,
-): Promise<Omit<ResolvedPersona, 'route'>> {
-  const userName = userNameOf(user_name)
-  const name = character?.trim() ?? ''
-  if (name === '') return { persona: { name: null, card: null, userName } }
-  checkWellFormed('character', name)
-  const found = await library.resolve(account, name)
-  if (found) {
-    const header = pinnedName(encodeURIComponent(found.name), found.digest)
-    return { persona: { name: found.name, card: found.card, userName, digest: found.digest }, header, character: found }
-  }
-  if (unknown === 'closed' || parseCharacterName(name).digest !== undefined) throw await refusal(name)
-  return { persona: { name, card: null, userName }, header: encodeURIComponent(name) }
+  const wanted = isDefault && characterModels === 'on' ? card.model : undefined
+  const wantedRoute = wanted === undefined ? undefined : models.find(wanted, caller)
+  return { persona: { name: character.name, card, userName, digest }, route: wantedRoute ?? route, character }
 }
 
 /** The name of the persona, with the digest of its card if it has a card; null when no character is played. */

@@ -10,12 +10,12 @@ export interface Limiter extends RequestCounter {
   /** Chat requests of all keys that are in flight in this process. */
   readonly inFlightChats: number
   /**
-   * Admits a chat request: counts it as in flight, and reserves tokens for it.
+   * Admits a chat request: counts it as in flight, and reserves tokens for it. Without a promise if nothing must be read.
    * @param estimate how many tokens the request may spend; called only if tokens are limited
    * @param purpose by default `answer`; for `prompt`, the tokens count only in the minute, and not in the day or the month
    * @throws ApiError 429; 503 when PostgreSQL cannot be read; SQLite's error when SQLite cannot be read
    */
-  reserve(key: Key, estimate: () => number, purpose?: ChatPurpose): Promise<Reservation>
+  reserve(key: Key, estimate: () => number, purpose?: ChatPurpose): Reservation | Promise<Reservation>
   /**
    * Reads the counts of a key, of its maker and of its account, spent tokens included.
    * @param read reads the counts and must not change them. It may be called several times: the result of the last call is

@@ -48,26 +48,33 @@ export class LocalLimiter implements Limiter {
     return requests.length === 0 ? undefined : takeRequest(requests, this.#now(), headersOf)
   }
 
-  async reserve(key: Key, estimate: () => number, purpose: ChatPurpose = 'answer'): Promise<Reservation> {
-    const inForce = (all: KeyLimits<Subject>) => (purpose === 'answer' ? all : withoutSpendingLimits(all))
+  reserve(key: Key, estimate: () => number, purpose: ChatPurpose = 'answer'): Reservation | Promise<Reservation> {
+    const limits = limitsFor(purpose, this.#limitsOf(key))
+    return limits.hasSpendingLimit ? this.#loadAndTake(key, estimate) : this.#take(limits, estimate, purpose)
+  }
+
+  /** Reads the spent tokens of the key's subjects, and then takes a place for an answer. */
+  async #loadAndTake(key: Key, estimate: () => number): Promise<Reservation> {
     let limits = this.#limitsOf(key)
     let known: KeyLimits<Subject>
     do {
       known = limits
-      const { perDay, perMonth } = inForce(limits)
-      for (const { subject } of [...perDay, ...perMonth]) {
+      for (const { subject } of [...limits.perDay, ...limits.perMonth]) {
         await subject.loadSpending(this.#spent, this.#now())
       }
       // If the subjects were dropped during the wait, `#limitsOf` makes new subjects, whose spending must be loaded too.
       limits = this.#limitsOf(key)
     } while (known !== limits)
-    // From here on nothing is awaited, so no other request can take tokens between the check and the count.
+    return this.#take(limits, estimate, 'answer')
+  }
+
+  /** Counts a request. Nothing is awaited, so no other request can take tokens between the check and the count. */
+  #take(limits: KeyLimits<Subject>, estimate: () => number, purpose: ChatPurpose): Reservation {
     const now = this.#now()
-    const applied = inForce(limits)
-    const tokens = applied.tokens.length > 0 || applied.hasSpendingLimit ? estimate() : 0
+    const tokens = limits.tokens.length > 0 || limits.hasSpendingLimit ? estimate() : 0
     const requested = { tokens, reserved: purpose === 'answer' ? tokens : 0 }
-    const allowance = takePlace(applied, requested, now)
-    return this.#hold(applied, requested, allowance, (subject, spent) => {
+    const allowance = takePlace(limits, requested, now)
+    return this.#hold(limits, requested, allowance, (subject, spent) => {
       if (purpose === 'answer') subject.spending?.add(dayOf(now), spent)
     })
   }
@@ -135,4 +142,9 @@ export class LocalLimiter implements Limiter {
     this.#limits = new WeakMap()
     this.#sweepAt = Math.max(manySubjects, 2 * this.#subjects.size)
   }
+}
+
+/** The limits that apply: those of a day and of a month do not apply to a prompt that no model gets. */
+function limitsFor(purpose: ChatPurpose, limits: KeyLimits<Subject>): KeyLimits<Subject> {
+  return purpose === 'answer' ? limits : withoutSpendingLimits(limits)
 }

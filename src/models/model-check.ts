@@ -64,14 +64,14 @@ async function ask(
     giveUp.abort(new ApiError(504, 'upstream_timeout', `The model has not answered for ${timeoutMs / 1000} s.`))
   }, timeoutMs)
   try {
-    await registry.resolve(model).complete(
-      ({ traits }) => ({
+    await registry.resolve(model).complete({
+      requestFor: ({ traits }) => ({
         body: fitParameters({ model: traits.upstreamId, messages: testMessages }, traits).body,
         persona: { name: null, card: null, userName: 'User' },
         work: workAtOnce(),
       }),
-      giveUp.signal,
-    )
+      signal: giveUp.signal,
+    })
     return { state: 'ok', ms: Math.round(clock.now() - begun), message: null }
   } catch (thrown) {
     const { code, message, cause } = toApiError(thrown)

@@ -53,22 +53,28 @@ export class Metering {
   /**
    * Admits a request. The caller must call `end` of the metered request, however the chat request ends.
    * @param outcome is filled while the request is in flight
+   * @returns without a promise if neither a limit nor the ledger must be waited for
    * @throws the errors of `Limiter.reserve` and of `Ledger.begin`
    */
-  async enter(request: RequestToMeter, outcome = new Outcome()): Promise<MeteredRequest> {
-    const { limiter, ledger } = this.#options
-    const arrived = performance.now()
-    const created = nextMoment()
-    const reservation = await limiter.reserve(request.key, () => request.promptTokens() + request.replyTokens())
-    const metered = new MeteredRequest(request, outcome, reservation, { arrived, created }, this.#options)
-    if (!reservation.hasSpendingLimit) return metered
+  enter(request: RequestToMeter, outcome = new Outcome()): MeteredRequest | Promise<MeteredRequest> {
+    const times = { arrived: performance.now(), created: nextMoment() }
+    const begin = (reservation: Reservation) => {
+      const metered = new MeteredRequest(request, outcome, reservation, times, this.#options)
+      return reservation.hasSpendingLimit ? this.#recorded(metered, reservation) : metered
+    }
+    const reserved = this.#options.limiter.reserve(request.key, () => request.promptTokens() + request.replyTokens())
+    return reserved instanceof Promise ? reserved.then(begin) : begin(reserved)
+  }
+
+  /** Records that a request begins. @throws the errors of `Ledger.begin` */
+  async #recorded(metered: MeteredRequest, reservation: Reservation): Promise<MeteredRequest> {
     try {
-      await ledger.begin(metered.entry({ promptTokens: 0, completionTokens: 0, isExact: false }))
+      await this.#options.ledger.begin(metered.entry({ promptTokens: 0, completionTokens: 0, isExact: false }))
+      return metered
     } catch (error) {
       void reservation.settle(0)
       throw error
     }
-    return metered
   }
 }
 

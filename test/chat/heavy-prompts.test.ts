@@ -30,7 +30,8 @@ const plain: PromptSources = { settings: { systemPrompt: 'MAIN' }, worldBooks: [
 async function composedBy(work: Work, sources: PromptSources, { persona = card, isLarge = false } = {}) {
   const asked = { name: 'Moss', card: persona, userName: 'Ada', digest: persona.digest }
   const composer = new RequestComposer(body, asked, sources, work, { isLarge })
-  const { request, size } = await composer.composedFor(candidate)
+  await composer.requestFor(candidate)
+  const { request, size } = composer.composedFor(candidate)
   return { request, isFromWorker: request.messagesJson !== undefined, prompt: composer.promptOf(candidate), size }
 }
 

@@ -213,7 +213,7 @@ test('x-ignored-params is about the model that answered', async () => {
       nameOf: (name) => name,
     },
   )
-  const answer = await route.complete(composer.requestFor, new AbortController().signal)
+  const answer = await route.complete({ requestFor: composer.requestFor, signal: new AbortController().signal })
   expect(composer.headersFor(answer.candidate)).toEqual({
     'x-model': 'two',
     'x-ignored-params': 'store,seed,logit_bias',

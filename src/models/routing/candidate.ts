@@ -1,11 +1,10 @@
 import { type Clock, machineClock, pause } from '../../clock.ts'
-import { ApiError, toApiError } from '../../errors.ts'
+import { ApiError } from '../../errors.ts'
 import type { Params, Timeouts } from '../configuration/settings.ts'
 import type { ContentKind } from '../content-kinds.ts'
-import { isTransient, showsBrokenModel } from '../faults.ts'
+import { isTransient } from '../faults.ts'
 import type { Model, ModelEvent, ModelReply, ModelRequest } from '../model.ts'
-import { withModel } from '../reason.ts'
-import { type Attempt, ignoreAttempts, type WatchAttempt } from './attempt.ts'
+import { ignoreAttempts, RunningAttempt, type WatchAttempt } from './attempt.ts'
 import type { Breaker, Probe } from './breaker.ts'
 import { Deadlines } from './deadlines.ts'
 import { OpenEvents } from './open-events.ts'
@@ -40,6 +39,14 @@ export interface CandidateTraits {
 export interface OpenedStream {
   readonly retries: number
   readonly events: AsyncIterable<readonly ModelEvent[]>
+}
+
+/** What an attempt asks, and how. */
+interface Asked {
+  readonly request: ModelRequest
+  readonly signal: AbortSignal
+  readonly mayWait: boolean
+  readonly isStream: boolean
 }
 
 /** Milliseconds that a request may wait for the probe of another request. */
@@ -97,97 +104,67 @@ export class Candidate {
     signal: AbortSignal,
     mayWait = false,
   ): Promise<ModelReply & { readonly retries: number }> {
-    return this.#withRetries(signal, mayWait, async (retries) => {
-      const deadlines = new Deadlines(signal, this.#clock, this.traits.timeouts)
-      deadlines.startTotal()
-      const [attempt, asked] = this.#startAttempt(request, false, retries)
-      try {
-        const reply = await this.model.complete(asked, deadlines.signal)
-        this.breaker?.recordSuccess()
-        attempt.ended()
+    return this.#ask(
+      { request, signal, mayWait, isStream: false },
+      (asked, attemptSignal) => this.model.complete(asked, attemptSignal),
+      (reply, attempt, retries) => {
+        attempt.succeed()
         return { ...reply, retries }
-      } catch (thrown) {
-        const error = withModel(toApiError(deadlines.signal.aborted ? deadlines.signal.reason : thrown), this.traits)
-        attempt.ended(error)
-        if (!signal.aborted) request.onSent?.(false)
-        throw error
-      } finally {
-        deadlines.end()
-      }
-    })
+      },
+    )
   }
 
   /**
    * Resolves when the first event has come. A failure before the first event may be retried; a later failure ends the stream.
-   * @param mayWait whether to wait up to 1 s for the probe of another request, and then ask the model anyway
-   * @throws ApiError of the last attempt; 503 `model_unavailable` if the breaker refuses the request; the signal's reason if the
-   *   signal aborts between two attempts
+   * @param mayWait and @throws as `complete`
    */
   open(request: ModelRequest, signal: AbortSignal, mayWait = false): Promise<OpenedStream> {
-    return this.#withRetries(signal, mayWait, async (retries, probe) => {
-      const deadlines = new Deadlines(signal, this.#clock, this.traits.timeouts)
-      deadlines.startTotal()
-      deadlines.startFirstToken()
-      const [attempt, asked] = this.#startAttempt(request, true, retries)
-      const iterator = this.model.stream(asked, deadlines.signal)[Symbol.asyncIterator]()
-      try {
-        const first = await iterator.next()
-        if (first.done) throw new ApiError(502, 'upstream_error', 'The model ended without an answer. Try again.')
-        this.breaker?.recordFirstEvent(probe)
-        attempt.began()
-        deadlines.startIdle()
-        return {
-          retries,
-          events: new OpenEvents(first.value, iterator, {
-            deadlines,
-            attempt,
-            breaker: this.breaker,
-            traits: this.traits,
-          }),
-        }
-      } catch (thrown) {
-        deadlines.end()
-        const error = withModel(toApiError(deadlines.signal.aborted ? deadlines.signal.reason : thrown), this.traits)
-        attempt.ended(error)
-        if (!signal.aborted) request.onSent?.(false)
-        throw error
-      }
-    })
+    return this.#ask(
+      { request, signal, mayWait, isStream: true },
+      (asked, attemptSignal) => firstOf(this.model.stream(asked, attemptSignal)),
+      ({ first, iterator }, attempt, retries) => {
+        attempt.begin()
+        return { retries, events: new OpenEvents(first, iterator, attempt) }
+      },
+    )
   }
 
-  /** Starts an attempt. @returns the attempt, and the request with the attempt's trace headers */
-  #startAttempt(request: ModelRequest, isStream: boolean, retries: number): [Attempt, ModelRequest] {
-    const { upstreamId } = this.traits
-    const attempt = this.#watch({ configuredName: this.configuredName, upstreamId, request, isStream, retries })
-    return [attempt, attempt.headers ? { ...request, trace: attempt.headers } : request]
-  }
-
-  async #withRetries<T>(
-    signal: AbortSignal,
-    mayWait: boolean,
-    attempt: (retries: number, probe: Probe | undefined) => Promise<T>,
-  ): Promise<T> {
-    const maxRetries = this.traits.retries ?? defaultRetries
+  /** Asks the model, and asks again after failures that may pass. @param take takes the answer of the attempt that succeeds */
+  async #ask<Answer, Taken>(
+    asked: Asked,
+    ask: (request: ModelRequest, signal: AbortSignal) => Promise<Answer>,
+    take: (answer: Answer, attempt: RunningAttempt, retries: number) => Taken,
+  ): Promise<Taken> {
+    const { request, signal, mayWait } = asked
     for (let retries = 0; ; retries++) {
-      const waiting = this.#probeWait(mayWait, signal)
-      const probe = waiting ? await waiting : this.breaker?.admit()
+      const waiting =
+        mayWait && this.breaker?.state === 'probing' ? this.#waitForProbe(this.breaker, signal) : undefined
+      const attempt = this.#start(asked, retries, waiting ? await waiting : this.breaker?.admit())
       try {
-        return await attempt(retries, probe)
+        return take(await ask(attempt.request, attempt.deadlines.signal), attempt, retries)
       } catch (thrown) {
-        const error = toApiError(thrown)
-        if (showsBrokenModel(error)) this.breaker?.recordFailure(probe)
-        else this.breaker?.endWithoutResult(probe)
-        const waitMs = pauseMsBefore(error, retries)
-        const mayRetry = isTransient(error) && waitMs <= maxPauseMs && (this.breaker?.state ?? 'closed') === 'closed'
-        if (retries >= maxRetries || !mayRetry || signal.aborted) throw error
+        const error = attempt.fail(thrown)
+        if (signal.aborted) throw error
+        request.onSent?.(false)
+        const waitMs = this.#pauseMsAfter(error, retries)
+        if (waitMs === undefined) throw error
         await pause(this.#clock, waitMs, signal)
       }
     }
   }
 
-  /** Waits for the probe of another request, and passes the breaker; undefined, without a promise, if there is no probe. */
-  #probeWait(mayWait: boolean, signal: AbortSignal): Promise<Probe | undefined> | undefined {
-    return mayWait && this.breaker?.state === 'probing' ? this.#waitForProbe(this.breaker, signal) : undefined
+  #start({ request, signal, isStream }: Asked, retries: number, probe: Probe | undefined): RunningAttempt {
+    const { configuredName, traits, breaker } = this
+    const deadlines = new Deadlines(signal, this.#clock, isStream, traits.timeouts)
+    const watched = this.#watch({ configuredName, upstreamId: traits.upstreamId, request, isStream, retries })
+    return new RunningAttempt(request, { deadlines, watched, breaker, probe, traits })
+  }
+
+  /** Milliseconds between a failure and the next attempt; undefined if no attempt may follow. */
+  #pauseMsAfter(error: ApiError, retries: number): number | undefined {
+    if (retries >= (this.traits.retries ?? defaultRetries) || !isTransient(error)) return undefined
+    const waitMs = pauseMsBefore(error, retries)
+    return waitMs <= maxPauseMs && (this.breaker?.state ?? 'closed') === 'closed' ? waitMs : undefined
   }
 
   /** Waits for a probe, but not for long. @throws the signal's reason after an abort; errors of `Breaker.admit` */
@@ -208,6 +185,14 @@ export class Candidate {
     // A probe may take long, and most probes succeed. So a request that has waited for it is let through.
     return breaker.state === 'probing' ? undefined : breaker.admit()
   }
+}
+
+/** Waits for the first events of a stream. @throws ApiError 502 if the stream ends without an event */
+async function firstOf(stream: AsyncIterable<readonly ModelEvent[]>) {
+  const iterator = stream[Symbol.asyncIterator]()
+  const first = await iterator.next()
+  if (first.done) throw new ApiError(502, 'upstream_error', 'The model ended without an answer. Try again.')
+  return { first: first.value, iterator }
 }
 
 /**

@@ -15,34 +15,29 @@ export class Deadlines {
   readonly #clock: Clock
   readonly #limitsMs: Required<Pick<Timeouts, 'firstToken' | 'idle' | 'total'>>
   readonly #onOuterAbort = () => this.#controller.abort(this.#outer.reason)
+  /** The deadline of the whole answer. */
+  readonly #total: Timer
+  /** The deadline of a stream's first event, and then of the time between two events. */
   #silence: Timer | undefined
-  #total: Timer | undefined
   /**
    * Whether an event has come and the reader has not yet asked for the next event. During this time the idle deadline does not
    * apply.
    */
   isWaitingForReader = false
 
-  constructor(outer: AbortSignal, clock: Clock, timeouts: Timeouts = {}) {
+  /** Starts the deadlines. @param isStream whether the first event has a deadline of its own */
+  constructor(outer: AbortSignal, clock: Clock, isStream: boolean, timeouts: Timeouts = {}) {
     this.#outer = outer
     this.#clock = clock
     this.#limitsMs = { ...defaultLimitsMs, ...timeouts }
     if (outer.aborted) this.#onOuterAbort()
     else outer.addEventListener('abort', this.#onOuterAbort, { once: true })
+    this.#total = this.#timer(this.#limitsMs.total, 'has not finished its answer')
+    if (isStream) this.#silence = this.#timer(this.#limitsMs.firstToken, 'sent nothing')
   }
 
   get signal(): AbortSignal {
     return this.#controller.signal
-  }
-
-  /** Starts the deadline of the whole answer. */
-  startTotal(): void {
-    this.#total = this.#timer(this.#limitsMs.total, 'has not finished its answer')
-  }
-
-  /** Starts the deadline of a stream's first event. */
-  startFirstToken(): void {
-    this.#silence = this.#timer(this.#limitsMs.firstToken, 'sent nothing')
   }
 
   /** Ends the deadline of the first event. `resume` then starts the idle deadline, which bounds the time between two events. */
@@ -61,7 +56,7 @@ export class Deadlines {
   /** Ends every deadline, and removes the listener from the outer signal. */
   end(): void {
     this.#silence?.close()
-    this.#total?.close()
+    this.#total.close()
     this.#outer.removeEventListener('abort', this.#onOuterAbort)
   }
 
