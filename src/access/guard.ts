@@ -57,8 +57,13 @@ export class Guard {
    * Admits a request whose `Authorization` header has the bare key, or `Bearer` and the key.
    * @throws ApiError 401 without a key or for an invalid key; 403, 429 and 503 as `admit`
    */
-  readonly admitApiKey = async (request: FastifyRequest): Promise<void> => {
-    if (await this.admitAgain(request)) return
+  readonly admitApiKey: onRequestHookHandler = (request, _reply, done) => {
+    const again = this.admitAgain(request)
+    if (again === true) done()
+    else (again || this.#admitHeader(request)).then(() => done(), done)
+  }
+
+  async #admitHeader(request: FastifyRequest): Promise<void> {
     const header = request.headers.authorization?.trim() ?? ''
     const key = header.replace(/^bearer(\s+|$)/i, '')
     if (key === '') {

@@ -1,7 +1,6 @@
-import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
-import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { ApiError } from '../errors.ts'
+import type { FastifyContentTypeParser, FastifyInstance, FastifyRequest } from 'fastify'
+import { ApiError, toApiError } from '../errors.ts'
 import { smallBytes } from './bytes-in-flight.ts'
 
 /** After a refusal, a client that still sends has this time to read the reply before its connection is closed. */
@@ -23,8 +22,8 @@ export function takeBodies(app: FastifyInstance, types: string | string[], parse
  * @throws ApiError 415 for a body in a content coding, 413 beyond the route's limit, 503 when too many bytes are in flight; Node's
  *   error when the client has left. After a 413 or a 503 the connection is closed, because the client may still be sending
  */
-function bodyReader(parse: ParseBody) {
-  return async (request: FastifyRequest, payload: IncomingMessage): Promise<unknown> => {
+function bodyReader(parse: ParseBody): FastifyContentTypeParser {
+  return (request, payload, done) => {
     if (isCoded(request.headers['content-encoding'])) throw coded()
     const limit = request.routeOptions.bodyLimit
     const announced = Number(request.headers['content-length'])
@@ -33,7 +32,6 @@ function bodyReader(parse: ParseBody) {
       throw tooLarge()
     }
     const body = new CollectedBody(Number.isNaN(announced) ? limit : announced)
-    const { promise, resolve, reject } = Promise.withResolvers<void>()
     const take = (piece: Buffer) => {
       const length = body.length + piece.length
       try {
@@ -42,16 +40,22 @@ function bodyReader(parse: ParseBody) {
         body.add(piece)
       } catch (error) {
         lingerBeforeClosing(payload.socket)
-        payload.off('data', take)
-        payload.resume()
-        reject(error)
+        payload.off('data', take).off('end', finish).off('error', done)
+        payload.on('error', () => {}).resume()
+        done(toApiError(error))
       }
     }
-    payload.on('data', take)
-    payload.once('end', resolve)
-    payload.once('error', reject)
-    await promise
-    return parse(request, body.bytes())
+    const finish = () => {
+      let parsed: unknown
+      try {
+        parsed = parse(request, body.bytes())
+      } catch (error) {
+        return done(toApiError(error))
+      }
+      if (parsed instanceof Promise) parsed.then((value) => done(null, value), done)
+      else done(null, parsed)
+    }
+    payload.on('data', take).once('end', finish).once('error', done)
   }
 }
 
@@ -92,7 +96,8 @@ class CollectedBody {
 }
 
 /** Whether a `Content-Encoding` names another coding than `identity`. */
-function isCoded(codings = ''): boolean {
+function isCoded(codings: string | undefined): boolean {
+  if (codings === undefined) return false
   return codings.split(',').some((coding) => !['', 'identity'].includes(coding.trim().toLowerCase()))
 }
 

@@ -44,15 +44,7 @@ export function createOpenAiModel(
     return connections.post(url.pathname, sent, bytes, signal, () => onSent?.(true))
   }
 
-  const accepted = async (asked: Promise<UpstreamAnswer>): Promise<UpstreamAnswer> => {
-    try {
-      const answer = decompressed(await asked)
-      if (isSuccess(answer.status)) return answer
-      throw refusalFrom(await readRefusal(answer), secrets)
-    } catch (error) {
-      throw failureOf(error)
-    }
-  }
+  const refusalIn = async (answer: UpstreamAnswer) => refusalFrom(await readRefusal(answer), secrets)
 
   const askForStream = async (request: ModelRequest, signal: AbortSignal): Promise<UpstreamAnswer> => {
     try {
@@ -61,7 +53,8 @@ export function createOpenAiModel(
       if (isSuccess(response.status)) return response
       const refusal = await readRefusal(response)
       if (!streamUsage.mayRetry(options, refusal)) throw refusalFrom(refusal, secrets)
-      const answer = await accepted(post(request, undefined, signal))
+      const answer = decompressed(await post(request, undefined, signal))
+      if (!isSuccess(answer.status)) throw await refusalIn(answer)
       streamUsage.rememberRefusal(request.body)
       return answer
     } catch (error) {
@@ -75,9 +68,14 @@ export function createOpenAiModel(
     ignoredParameters: null,
 
     async complete(request, signal) {
-      const answer = await accepted(post(request, request.body.stream_options, signal))
-      const reply = await readReply(answer, readOptions(request))
-      return request.isRewritten ? { completion: reply.completion } : reply
+      try {
+        const answer = decompressed(await post(request, request.body.stream_options, signal))
+        if (!isSuccess(answer.status)) throw await refusalIn(answer)
+        const reply = await readReply(answer, readOptions(request))
+        return request.isRewritten ? { completion: reply.completion } : reply
+      } catch (error) {
+        throw failureOf(error)
+      }
     },
 
     stream: (request, signal) =>
@@ -86,7 +84,13 @@ export function createOpenAiModel(
     async list(signal) {
       const { 'content-type': _ofBodies, ...more } = headers
       const path = `${new URL(baseUrl).pathname.replace(/(?<!\/)\/*$/, '')}/models`
-      const response = await accepted(connections.get(path, more, signal))
+      const response = await connections
+        .get(path, more, signal)
+        .then(decompressed)
+        .catch((error) => {
+          throw failureOf(error)
+        })
+      if (!isSuccess(response.status)) throw await refusalIn(response)
       const list = jsonOf((await readWhole(response)).toString('utf8'))
       if (list === undefined) throw invalidAnswer()
       const error = errorInside(list, secrets)

@@ -90,7 +90,7 @@ describe('a key', () => {
     const guard = new Guard(store)
     logRequests(app)
     guardRequests(app, guard)
-    app.get('/', { onRequest: (request) => guard.admitApiKey(request) }, async () => 'in')
+    app.get('/', { onRequest: guard.admitApiKey }, async () => 'in')
 
     const place = fc.nat({ max: secret.length - 1 })
     const almost = place.map((at) => secret.slice(0, at) + (secret[at] === 'x' ? 'y' : 'x') + secret.slice(at + 1))
