@@ -20,8 +20,24 @@ const maxBufferedBytes = 4 * 1024 ** 2
 /** Characters that control a terminal and that JSON does not escape. A line may contain texts of a caller or an upstream. */
 const steering = /[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/
 
+/** Most lines have only printable ASCII. This search takes a fifth of the time of the search above. */
+const notPlain = /[^\n -~]/
+
 function spelledOut(line: string): string {
-  return steering.test(line) ? printableLines(line) : line
+  return notPlain.test(line) && steering.test(line) ? printableLines(line) : line
+}
+
+let lastMs = 0
+let lastTime = ''
+
+/** The field with the time of a line. Under load many lines have one millisecond, and writing a date takes 2 % of a small request. */
+function isoTime(): string {
+  const now = Date.now()
+  if (now !== lastMs) {
+    lastMs = now
+    lastTime = `,"time":"${new Date(now).toISOString()}"`
+  }
+  return lastTime
 }
 
 /** Opens the log: JSON lines on stdout, with times in ISO 8601 (UTC), buffered for at most 100 ms. A killed process loses the buffered lines. */
@@ -48,7 +64,7 @@ export function openLog(level: string): Log {
   const timer = setInterval(() => destination.flush(), flushIntervalMs)
   timer.unref()
   return {
-    logger: pino({ level, timestamp: pino.stdTimeFunctions.isoTime, hooks: { streamWrite: spelledOut } }, destination),
+    logger: pino({ level, timestamp: isoTime, hooks: { streamWrite: spelledOut } }, destination),
     async close() {
       clearInterval(timer)
       await new Promise((resolve) => destination.flush(resolve))
