@@ -200,7 +200,7 @@ async function sendFile(
 ): Promise<FastifyReply> {
   const { bytes, losses } = await withSource(request, character, options, async (work, source) => {
     const { exportJob } = await import('./reply-jobs.ts')
-    const made = await work.runInPool('format', exportJob, { bytes: source, format, now: Date.now() })
+    const made = await work.runInPool('format', exportJob, { bytes: source, format })
     // Fastify would write bytes of shared memory as JSON, so the source is copied.
     return { bytes: made.bytes ? bufferOf(made.bytes) : Buffer.from(source), losses: made.losses }
   })

@@ -22,13 +22,13 @@ interface CardFile {
   readonly losses: readonly string[]
 }
 
-/** Writes a card in a format. `now` is in milliseconds. */
+/** Writes a card in a format. */
 export const exportJob = defineJob(
   import.meta.url,
   'exportJob',
-  (input: { readonly bytes: Uint8Array; readonly format: ExportFormat; readonly now: number }): CardFile => {
+  (input: { readonly bytes: Uint8Array; readonly format: ExportFormat }): CardFile => {
     const source = readCardSource(bufferOf(input.bytes))
-    const { bytes, losses } = exportCard(source, input.format, input.now)
+    const { bytes, losses } = exportCard(source, input.format)
     return { bytes: bytes === source.bytes ? null : bytes, losses }
   },
   ({ bytes }) => (bytes ? buffersOf(bytes) : []),

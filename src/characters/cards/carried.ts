@@ -11,18 +11,6 @@ import { isPlaceholder, pictureOf } from './png.ts'
 import { type CardSource, type ExportFormat, maxFileBytes } from './source.ts'
 import { storedFile, type ZipFile, zipFile } from './zip-writer.ts'
 
-/** A card and its assets, prepared for an export. */
-export interface CarriedAssets {
-  /** The card, with asset URIs that are valid in the exported file. */
-  readonly document: Fields
-  /** For a PNG made from another format: the picture into which the card is put, if the source has one. */
-  readonly picture?: Buffer
-  /** The files next to the card in an archive. */
-  readonly files: readonly ZipFile[]
-  /** Parts of the source that the format cannot contain, one sentence each. */
-  readonly losses: readonly string[]
-}
-
 /** The most bytes of all assets that become data URLs in a card's JSON, because the size of the JSON is limited. */
 const maxInlinedBytes = 6 * 1024 * 1024
 /** Units of work for each asset, besides its bytes. */
@@ -36,46 +24,47 @@ export function tooLargeFile(): CardError {
   return new CardError('card_too_large', `The file would be larger than ${maxFileBytes} bytes. Choose another format.`)
 }
 
-/**
- * Prepares a card and its assets for an export.
- * @param document the card, converted for the format of the export
- */
-export function carryAssets(source: CardSource, document: Fields, format: ExportFormat): CarriedAssets {
-  // If the format stays the same, all URIs stay valid. JSON is the exception: its URIs may name files of an earlier archive.
-  if (source.container === format && format !== 'json') return { document, files: [], losses: [] }
-  const carrier = new AssetCarrier(source, format)
-  const picture = carrier.takePicture()
-  const data = valueIn(document, 'data')
-  const assets = isFields(data) ? valueIn(data, 'assets') : undefined
-  const listed = Array.isArray(assets) ? carrier.relink(assets) : undefined
-  const added = carrier.addPicture(listed ?? [])
-  const { files } = carrier
-  const changed = added ?? listed
-  const linked = changed && isFields(data) ? { ...document, data: { ...data, assets: changed } } : document
-  return { document: linked, files, losses: carrier.losses(), ...(picture ? { picture } : {}) }
-}
-
-class AssetCarrier {
+/** Takes the assets of a card into a file of another format, and counts the assets that do not fit into it. */
+export class AssetCarrier {
+  /** The files next to the card in an archive. */
   readonly files: ZipFile[] = []
+  /** The picture into which the card is put, if the format is PNG and the card has one. */
+  readonly picture: Buffer | undefined
   readonly #source: CardSource
   readonly #format: ExportFormat
   readonly #assets: Assets
-  /** The asset that becomes the picture of the exported file. */
-  #shown: Fields | undefined
-  /** The picture of a PNG source, if it goes into an archive. */
-  #own: readonly Buffer[] | undefined
+  /** The asset that becomes `picture`. */
+  readonly #shown: Fields | undefined
   #inlined = 0
   /** The packed bytes of all `files`. */
   #packed = 0
   /** The new URIs of the source's files that are in the export, by their old URIs. Several assets may have one URI. */
   readonly #carried = new Map<string, string>()
   #missing = 0
-  #isIconLost = false
+  readonly #isIconLost: boolean
 
   constructor(source: CardSource, format: ExportFormat) {
     this.#source = source
     this.#format = format
     this.#assets = new Assets(source)
+    const icon = format === 'png' ? this.#assets.mainIcon() : undefined
+    const isIntact = icon?.bytes !== undefined && isIntactPng(icon.bytes)
+    this.#isIconLost = icon?.bytes !== undefined && !isIntact
+    if (!icon || !isIntact) return
+    this.picture = icon.bytes
+    this.#shown = icon.asset
+    const link = localUriOf(icon.asset)
+    if (link !== undefined) this.#carried.set(link, standard)
+  }
+
+  /** Makes the asset URIs of a card valid in the new file. @param document the card, converted for the format */
+  carry(document: Fields): Fields {
+    const data = valueIn(document, 'data')
+    if (!isFields(data)) return document
+    const listed = valueIn(data, 'assets')
+    const assets = Array.isArray(listed) ? this.#relink(listed) : undefined
+    const changed = this.#withPicture(assets ?? []) ?? assets
+    return changed ? { ...document, data: { ...data, assets: changed } } : document
   }
 
   losses(): readonly string[] {
@@ -91,34 +80,11 @@ class AssetCarrier {
     ]
   }
 
-  /** Returns the main icon if the format is PNG. For an archive, stores the picture of a PNG source for `addPicture`. */
-  takePicture(): Buffer | undefined {
-    const { container, bytes } = this.#source
-    if (this.#format === 'charx' && container === 'png') {
-      this.#own = isPlaceholder(bytes) ? undefined : pictureOf(bytes)
-      return undefined
-    }
-    if (this.#format !== 'png') return undefined
-    const icon = this.#assets.mainIcon()
-    if (icon?.bytes === undefined) return undefined
-    if (!isIntactPng(icon.bytes)) {
-      this.#isIconLost = true
-      return undefined
-    }
-    this.#shown = icon.asset
-    const link = localUriOf(icon.asset)
-    if (link !== undefined) this.#carried.set(link, standard)
-    return icon.bytes
-  }
-
-  /** The list of assets, with URIs that are valid in the new file. */
-  relink(assets: readonly unknown[]): readonly unknown[] {
-    const linked: unknown[] = []
-    for (const [index, asset] of assets.entries()) {
+  #relink(assets: readonly unknown[]): readonly unknown[] {
+    return assets.map((asset, index) => {
       spend(unitsOfAsset)
-      linked.push(isFields(asset) ? this.#relinked(asset, index) : asset)
-    }
-    return linked
+      return isFields(asset) ? this.#relinked(asset, index) : asset
+    })
   }
 
   #relinked(asset: Fields, index: number): Fields {
@@ -164,14 +130,14 @@ class AssetCarrier {
   }
 
   /** Adds the picture of a PNG source to an archive. @returns the assets with the picture; undefined if nothing is added */
-  addPicture(assets: readonly unknown[]): readonly unknown[] | undefined {
-    if (!this.#own) return undefined
-    const uri = this.#add(storedFile('assets/icon/images/main.png', this.#own))
-    const isSourcePicture = (asset: unknown) => isFields(asset) && isIcon(asset) && uriOf(asset) === standard
-    const place = assets.findIndex(isSourcePicture)
-    if (place !== -1)
-      return assets.map((asset, index) => (index === place && isFields(asset) ? { ...asset, uri, ext: 'png' } : asset))
-    const hasMain = assets.some((asset) => isFields(asset) && isIcon(asset) && textIn(asset, 'name') === 'main')
+  #withPicture(assets: readonly unknown[]): readonly unknown[] | undefined {
+    const { container, bytes } = this.#source
+    if (this.#format !== 'charx' || container !== 'png' || isPlaceholder(bytes)) return undefined
+    const uri = this.#add(storedFile('assets/icon/images/main.png', pictureOf(bytes)))
+    const icons = assets.filter((asset): asset is Fields => isFields(asset) && isIcon(asset))
+    const own = icons.find((icon) => uriOf(icon) === standard)
+    if (own) return assets.map((asset) => (asset === own ? { ...own, uri, ext: 'png' } : asset))
+    const hasMain = icons.some((icon) => textIn(icon, 'name') === 'main')
     return [...assets, { ...standardIcon, uri, name: hasMain ? 'picture' : 'main' }]
   }
 }

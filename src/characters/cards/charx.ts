@@ -31,24 +31,15 @@ export function readCharx(bytes: Buffer): FoundCard {
   return { document: readJsonDocument(json), json, warnings: [] }
 }
 
-/**
- * Writes a CHARX archive: the card, the other files of the source archive as they are packed there, and new files. Bytes before
- * the source archive, such as a picture, stay too.
- */
-export function writeCharx(document: Buffer, archive?: Buffer, files: readonly ZipFile[] = []): Buffer {
-  const entries = archive ? listZip(archive) : []
-  const start = entries.reduce((first, entry) => Math.min(first, entry.start), archive?.length ?? 0)
-  const others = entries.filter((entry) => entry.name !== cardName)
-  const count = 1 + others.length + files.length
-  if (count > maxEntries) {
+/** Writes a CHARX archive: the card and other files. @throws CardError if it would have more files than the service reads */
+export function writeCharx(document: Buffer, files: readonly ZipFile[]): Buffer {
+  if (files.length >= maxEntries) {
     throw new CardError(
       'card_too_large',
       `The archive would have more than ${maxEntries} files. Choose another format.`,
     )
   }
-  const card = zipFile(cardName, document)
-  const kept = others.map((entry) => ({ ...entry, packed: [entry.packed] }))
-  return writeZip([card, ...kept, ...files], archive?.subarray(0, entries.length > 0 ? start : 0))
+  return writeZip([zipFile(cardName, document), ...files])
 }
 
 /** The number of files in an archive besides the card. */

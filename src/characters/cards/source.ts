@@ -23,8 +23,6 @@ export interface CardSource {
   readonly warnings: readonly string[]
   /** The document's JSON, unpacked. */
   readonly json: Buffer
-  /** Whether `document` was edited. `bytes` then still have the document before the edit. */
-  readonly isEdited?: boolean
 }
 
 /** The most bytes of a file that is read or written. */
@@ -42,11 +40,6 @@ export function readCardSource(bytes: Buffer): CardSource {
   const { document, json, warnings } = readContainer(bytes, container)
   cardData(document)
   return { container, bytes, document, json, warnings: [...warnings, ...versionWarnings(document)] }
-}
-
-/** A source with another document, for an export. The picture or the archive's other files stay. */
-export function editSource(source: CardSource, document: Fields): CardSource {
-  return { ...source, document, isEdited: true }
 }
 
 function readContainer(bytes: Buffer, container: Container): FoundCard {

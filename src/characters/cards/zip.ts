@@ -13,7 +13,6 @@ export interface ZipEntry {
   /** The bytes of the name as Latin-1 characters, so that different names stay different. ASCII names are unchanged. */
   readonly name: string
   readonly isSymbolicLink: boolean
-  /** 0 for stored, 8 for deflated (section 4.4.5). */
   readonly method: number
   readonly flags: number
   readonly checksum: number
@@ -25,10 +24,13 @@ export interface ZipEntry {
   readonly end: number
   /** Whether the local header and the directory have the same name and method. If not, programs would read different files. */
   readonly isConsistent: boolean
-  /** The entry's header in the central directory, up to the name, and the bytes after the name. */
-  readonly header: Buffer
-  readonly trailer: Buffer
+  /** The offset of the next header in the directory. */
+  readonly next: number
 }
+
+/** The methods of files that are not packed, and of deflated files (section 4.4.5). */
+export const stored = 0
+export const deflated = 8
 
 const localSignature = 0x04034b50
 const centralSignature = 0x02014b50
@@ -86,7 +88,7 @@ export function listZip(bytes: Buffer): readonly ZipEntry[] {
     const entry = readEntry(bytes, offset, shift, { directoryStart, end })
     entries.push(entry)
     spend(unitsOfEntry + (entry.name.length >> 3))
-    offset += centralLength + entry.name.length + entry.trailer.length
+    offset = entry.next
   }
   if (offset !== end) fail('its directory is not as long as its end record says')
   checkOverlaps(entries)
@@ -102,13 +104,13 @@ export function unzip(entry: ZipEntry, maxBytes: number): Buffer {
   if ((entry.flags & encryptionFlags) !== 0) {
     throw new CardError('card_unsupported', 'The archive is encrypted. Pack it without a password.')
   }
-  if (entry.method !== 0 && entry.method !== 8) {
+  if (entry.method !== stored && entry.method !== deflated) {
     throw new CardError('card_unsupported', 'The archive is packed in an unusual way. Pack it as an ordinary zip.')
   }
   if (!entry.isConsistent) fail('its directory and its files disagree')
   if (entry.size > maxBytes)
     throw new CardError('card_too_large', `A file of the archive is larger than ${maxBytes} bytes. Shorten it.`)
-  const content = entry.method === 0 ? entry.packed : inflateEntry(entry)
+  const content = entry.method === stored ? entry.packed : inflateEntry(entry)
   const isIntact = content.length === entry.size && crc32(content) === entry.checksum
   if (!isIntact) fail('a checksum or a length is wrong')
   return content
@@ -154,8 +156,8 @@ function readEntry(
   if (offset + centralLength > end || bytes.readUInt32LE(offset) !== centralSignature) fail('its directory is damaged')
   const header = bytes.subarray(offset, offset + centralLength)
   const nameEnd = offset + centralLength + header.readUInt16LE(28)
-  const trailerEnd = nameEnd + header.readUInt16LE(30) + header.readUInt16LE(32)
-  if (trailerEnd > end) fail('its directory is damaged')
+  const next = nameEnd + header.readUInt16LE(30) + header.readUInt16LE(32)
+  if (next > end) fail('its directory is damaged')
   const name = bytes.toString('latin1', offset + centralLength, nameEnd)
   const start = shift + header.readUInt32LE(42)
   const local = readLocalHeader(bytes, start, directoryStart)
@@ -173,8 +175,7 @@ function readEntry(
     start,
     end: dataEnd,
     isConsistent: local.name === name && local.method === header.readUInt16LE(10),
-    header,
-    trailer: bytes.subarray(nameEnd, trailerEnd),
+    next,
   }
 }
 

@@ -130,7 +130,8 @@ test('15 a name is trimmed, and refused if it has more than 10,000 characters wi
 
 describe('15 JSON', () => {
   test('15 nesting of 200 levels is read, and deeper nesting is refused', () => {
-    const nested = (depth: number) => Buffer.from(`{"name":"Ada","description":"","x":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}`)
+    const nested = (depth: number) =>
+      Buffer.from(`{"name":"Ada","description":"","x":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}`)
     expect(outcome(nested(200))).toBe('taken')
     expect(outcome(nested(201))).toBe('card_invalid')
     expect(refusal(nested(60_000))?.message).toContain('nested deeper than 200')
