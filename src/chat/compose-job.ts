@@ -12,7 +12,7 @@ import type { Fields } from '../fields.ts'
 import { maxJsonDepth } from '../http/json.ts'
 import { readJson } from '../json.ts'
 import { promptSize } from '../limits/estimate.ts'
-import { mergeMessages } from '../models/merge-messages.ts'
+import { type MessageShape, shapeMessages } from '../models/merge-messages.ts'
 import type { ComposedParts } from '../models/model.ts'
 import { chatNumbers, type Message } from '../openai/completion-request.ts'
 import type { PromptSize } from '../openai/messages.ts'
@@ -22,8 +22,8 @@ import type { MakeReceipt, ReceiptAbout, SizedReceipt } from './receipt.ts'
 /** The input of `composeJob` and `composeCountedJob`. */
 export interface PromptInput {
   readonly request: CompositionRequest | PackedRequest
-  /** Whether adjacent messages of one role are merged. */
-  readonly mergesMessages: boolean
+  /** How the model wants its messages. */
+  readonly shape: MessageShape
   /** What a receipt says besides the prompt, if a receipt is wanted. */
   readonly receipt?: ReceiptAbout | undefined
 }
@@ -82,7 +82,7 @@ function composedPrompt(input: PromptInput, counting: Counting | null): Composed
   if (input.receipt && !counting) throw new TokenCounterNeeded()
   const composition = compose(request, { countTokens: counting?.countTokens })
   const { dropped, refusedRegexes, sections, lore } = composition
-  const messages = input.mergesMessages ? mergeMessages(composition.messages) : composition.messages
+  const messages = shapeMessages(composition.messages, input.shape)
   const parts = request.wantsParts ? { sections, lore, dropped } : undefined
   const receipt = input.receipt && counting?.makeReceipt(input.receipt, request, composition, messages)
   if (!isPacked) return { messages, dropped, refusedRegexes, parts, receipt }

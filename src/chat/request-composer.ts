@@ -187,7 +187,7 @@ export class RequestComposer {
     if (traits.input) checkInput(this.#sent.messages, traits.name, traits.input)
     const { body: fitted, dropped } = fitParameters(this.#sent, traits)
     const bounds = replyBounds(fitted, traits)
-    const { contextWindow, overflow, upstreamId } = traits
+    const { contextWindow, overflow, upstreamId, roles, mergeMessages } = traits
     const request: CompositionRequest = {
       persona: this.#persona,
       messages: fitted.messages,
@@ -211,8 +211,8 @@ export class RequestComposer {
       this.#composed.set(candidate, composed)
       return composed
     }
-    const mergesMessages = traits.mergeMessages === true
-    const prompt = this.#prompt({ request, mergesMessages, receipt: about && { ...about, upstreamId } })
+    const shape = { roles, mergeMessages }
+    const prompt = this.#prompt({ request, shape, receipt: about && { ...about, upstreamId } })
     return prompt instanceof Promise ? prompt.then(keep) : keep(prompt)
   }
 

@@ -1,5 +1,23 @@
+import { isDeepStrictEqual } from 'node:util'
 import { field } from '../fields.ts'
 import type { ContentPart, Message } from '../openai/completion-request.ts'
+import type { Roles } from './configuration/settings.ts'
+
+/** How a model wants its messages: other names of roles, and alternating roles. */
+export interface MessageShape {
+  readonly roles?: Roles | undefined
+  readonly mergeMessages?: boolean | undefined
+}
+
+/** Composed messages in the shape that a model wants. Roles are renamed before adjacent messages are merged. */
+export function shapeMessages(messages: readonly Message[], { roles, mergeMessages: merges }: MessageShape) {
+  const renamed = roles ? messages.map((message) => withRole(message, roles[message.role])) : messages
+  return merges ? mergeMessages(renamed) : renamed
+}
+
+function withRole(message: Message, role = message.role): Message {
+  return role === message.role ? message : { ...message, role }
+}
 
 /** If the assistant would begin the conversation, this user message goes first. Chat programs use similar texts. */
 const opening: Message = { role: 'user', content: '[Start a new chat]' }
@@ -7,7 +25,8 @@ const opening: Message = { role: 'user', content: '[Start a new chat]' }
 /**
  * Merges messages for chat templates that require alternating roles. Adjacent messages of one role are joined, with a blank line
  * between them. If the assistant begins the conversation, a neutral user message goes first. Messages with tool calls or tool
- * results, and messages of users and assistants with a name, stay as they are.
+ * results, and messages of users and assistants with a name, stay as they are. A joined message has the other fields of all its
+ * messages, such as `reasoning_content`. Messages with different values of such a field are not joined.
  */
 export function mergeMessages(messages: readonly Message[]): readonly Message[] {
   const merged: Message[] = []
@@ -18,8 +37,13 @@ export function mergeMessages(messages: readonly Message[]): readonly Message[] 
     if (first.role === 'assistant' && !hasBegun) merged.push(opening)
     hasBegun ||= !isSystem(first.role)
     let end = index + 1
-    for (let next = messages[end]; next && canJoin(first, next); next = messages[end]) end++
-    merged.push(end === index + 1 ? first : joinMessages(first, messages.slice(index, end)))
+    const others = new Map(otherFields(first))
+    for (let next = messages[end]; next && canJoin(first, next, others); next = messages[end]) {
+      for (const [name, value] of otherFields(next)) others.set(name, value)
+      end++
+    }
+    const group = messages.slice(index, end)
+    merged.push(group.length === 1 ? first : { ...Object.fromEntries(others), ...joinMessages(first, group) })
     index = end
   }
   return merged
@@ -29,13 +53,24 @@ function isSystem(role: Message['role']): boolean {
   return role === 'system' || role === 'developer'
 }
 
-function canJoin(first: Message, second: Message): boolean {
+/** The fields of a message that are not joined. */
+function otherFields({ role: _role, content: _content, name: _name, refusal: _refusal, ...others }: Message) {
+  return Object.entries<unknown>(others)
+}
+
+/** @param others the other fields of the message that grows */
+function canJoin(first: Message, second: Message, others: ReadonlyMap<string, unknown>): boolean {
   const isPlain = (message: Message) => {
     const { role, tool_calls: calls, name } = message
     const hasCalls = (calls?.length ?? 0) > 0 || field(message, 'function_call') != null
     return role !== 'tool' && role !== 'function' && !hasCalls && (name == null || isSystem(role))
   }
-  return isPlain(first) && isPlain(second) && first.role === second.role
+  return (
+    isPlain(first) &&
+    isPlain(second) &&
+    first.role === second.role &&
+    otherFields(second).every(([name, value]) => !others.has(name) || isDeepStrictEqual(others.get(name), value))
+  )
 }
 
 /**
@@ -43,8 +78,7 @@ function canJoin(first: Message, second: Message): boolean {
  * refusal becomes content too, so that it keeps its position among the joined contents.
  * @param first the first of the messages
  */
-function joinMessages(first: Message, messages: readonly Message[]): Message {
-  const { name: _name, refusal: _refusal, ...rest } = first
+function joinMessages({ role }: Message, messages: readonly Message[]): Message {
   const texts: string[] = []
   let parts: ContentPart[] | undefined
   for (const message of messages) {
@@ -55,7 +89,7 @@ function joinMessages(first: Message, messages: readonly Message[]): Message {
       for (const part of partsOf(content)) parts.push(part)
     }
   }
-  return { ...rest, content: parts ?? joinTexts(texts) }
+  return { role, content: parts ?? joinTexts(texts) }
 }
 
 /** The content of a message, followed by its refusal. */

@@ -60,7 +60,7 @@ function inputOf(document: Readonly<Record<string, unknown>>, more: Partial<AnyC
       worldBooks: [keptBook({ entries: [{ keys: ['tea'], content: 'WORLD', extensions: {} }] })],
       ...more,
     }),
-    mergesMessages: false,
+    shape: {},
   }
 }
 
@@ -80,7 +80,7 @@ describe('a prompt that a worker composes', () => {
     const window = { contextWindow: 500, replyTokens: 20, overflow: 'drop-oldest' } as const
     const variants = [
       [composeJob, inputOf(document)],
-      [composeJob, { ...inputOf(document, { greeting: -1, worldBooks: [] }), mergesMessages: true }],
+      [composeJob, { ...inputOf(document, { greeting: -1, worldBooks: [] }), shape: { mergeMessages: true } }],
       [composeCountedJob, inputOf(document, window)],
       [composeCountedJob, { ...inputOf(document), receipt: about }],
     ] as const

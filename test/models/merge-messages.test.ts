@@ -43,6 +43,21 @@ test('a message without content adds nothing', () => {
   ])
 })
 
+test('a merged message has the other fields of all its messages, and different values are not merged', () => {
+  const thought = (reasoning_content: string, content = 'Yes.') => ({
+    role: 'assistant' as const,
+    content,
+    reasoning_content,
+  })
+  const plain: Message = { role: 'assistant', content: 'Hm.' }
+  expect(merged(plain, thought('a'))).toStrictEqual([{ ...thought('a'), content: 'Hm.\n\nYes.' }])
+  expect(merged(thought('a'), plain, thought('a'))).toStrictEqual([{ ...thought('a'), content: 'Yes.\n\nHm.\n\nYes.' }])
+  expect(merged(plain, thought('a'), thought('b'))).toStrictEqual([
+    { ...thought('a'), content: 'Hm.\n\nYes.' },
+    thought('b'),
+  ])
+})
+
 test('a refusal that is not merged stays as it is', () => {
   expect(merged(refused)).toStrictEqual([refused])
 })

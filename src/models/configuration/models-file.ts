@@ -216,13 +216,13 @@ const headersOfRequests = new Set(['content-length', 'transfer-encoding', 'conne
  * Faults of the address, and headers that HTTP does not allow. Without this check, each request would fail as if the upstream
  * were unreachable.
  */
-function faultsOfConnection({ baseUrl, apiKey, headers }: Fields, path: string): readonly string[] {
+function faultsOfConnection({ adapter, baseUrl, apiKey, headers }: Fields, path: string): readonly string[] {
   const faults: string[] = []
   const checkValue = (place: string, value: unknown): void => {
     if (typeof value !== 'string' || value === '' || fitsHeader.test(value)) return
     faults.push(fault(place, 'has characters that an HTTP header cannot carry; use only printable ASCII'))
   }
-  if (typeof baseUrl === 'string' && plainAddress(baseUrl) === undefined) {
+  if (typeof baseUrl === 'string' && plainAddress(baseUrl, adapter === 'openai') === undefined) {
     faults.push(fault(`${path}.baseUrl`, notPlain))
   }
   checkValue(`${path}.apiKey`, apiKey)

@@ -1,4 +1,5 @@
 import { type Static, type TObject, type TSchema, Type } from '@sinclair/typebox'
+import { Role } from '../../openai/completion-request.ts'
 
 /** The schemas of `models.json`. An unknown property is a fault. Otherwise a misspelt setting would be ignored silently. */
 
@@ -77,6 +78,14 @@ export const Params = Type.Object(
 )
 export type Params = Static<typeof Params>
 
+const role = Type.Optional(Role)
+/** The names that roles get for the upstream. */
+export const Roles = Type.Object(
+  { system: role, developer: role, user: role, assistant: role, tool: role, function: role },
+  { ...closed, description: 'Other roles for messages, such as {"developer": "system"}.' },
+)
+export type Roles = Static<typeof Roles>
+
 /** Settings of every adapter. */
 const common = {
   timeouts: Type.Optional(Timeouts),
@@ -127,6 +136,7 @@ const common = {
         'Whether adjacent messages of one role are joined, for chat templates that require alternating roles; the default is false.',
     }),
   ),
+  roles: Type.Optional(Roles),
   overflow: Type.Optional(
     Type.Literal('drop-oldest', {
       description:
@@ -145,7 +155,7 @@ const headers = Type.Optional(
 const proxy = Type.Optional(
   Type.Boolean({ description: 'Whether requests go through HTTP_PROXY and HTTPS_PROXY; the default is true.' }),
 )
-const baseUrl = (description: string) => Type.String({ pattern: '^https?://[^\\s?#]+$', description })
+const plainUrl = String.raw`^https?://[^\s?#]+`
 const upstreamModel = Type.String({ minLength: 1, description: 'The id of the model at the upstream.' })
 
 /** The understudy, the embedded stand-in for a model. `understudy/slow` and other variants misbehave on purpose. */
@@ -163,7 +173,11 @@ export type UnderstudySettings = Static<typeof UnderstudySettings>
 export const OpenAiSettings = Type.Object(
   {
     adapter: Type.Literal('openai'),
-    baseUrl: baseUrl('The address of the upstream, such as https://api.openai.com/v1.'),
+    baseUrl: Type.String({
+      pattern: String.raw`${plainUrl}(\?[^\s#]*)?$`,
+      description:
+        'The address of the upstream, such as https://api.openai.com/v1. A query goes behind the paths of requests.',
+    }),
     apiKey,
     model: Type.Optional(upstreamModel),
     headers,
@@ -216,7 +230,12 @@ export const AiSdkSettings = Type.Object(
     adapter: Type.String({ pattern: '^(@[a-z0-9][a-z0-9._-]*/)?[a-z0-9][a-z0-9._-]*$' }),
     model: upstreamModel,
     apiKey,
-    baseUrl: Type.Optional(baseUrl("The address of the provider; the default is the provider's own.")),
+    baseUrl: Type.Optional(
+      Type.String({
+        pattern: `${plainUrl}$`,
+        description: "The address of the provider; the default is the provider's own.",
+      }),
+    ),
     headers,
     proxy,
     options: Type.Optional(

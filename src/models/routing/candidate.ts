@@ -1,6 +1,6 @@
 import { type Clock, machineClock, pause } from '../../clock.ts'
 import { ApiError } from '../../errors.ts'
-import type { Params, Timeouts } from '../configuration/settings.ts'
+import type { Params, Roles, Timeouts } from '../configuration/settings.ts'
 import type { ContentKind } from '../content-kinds.ts'
 import { isTransient } from '../faults.ts'
 import type { Model, ModelEvent, ModelReply, ModelRequest } from '../model.ts'
@@ -29,8 +29,11 @@ export interface CandidateTraits {
   readonly params?: Params
   /** Kinds of content that the model takes; undefined for all kinds. */
   readonly input?: readonly ContentKind[]
+  /** Whether the upstream reads the parameters of a request itself. Then they may have any value. */
+  readonly relaysParameters?: boolean
   /** Whether messages may have URLs with an IP address or a private name as host; false by default. */
   readonly privateUrls?: boolean
+  readonly roles?: Roles
   readonly mergeMessages?: boolean
   readonly overflow?: 'drop-oldest'
 }
