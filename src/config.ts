@@ -207,7 +207,7 @@ function readUpstream(baseUrl: string | undefined, apiKey: string | undefined, f
   if (apiKey !== undefined && !fitsHeader.test(apiKey)) {
     faults.push('OPENAI_API_KEY has characters that an HTTP header cannot carry; use only printable ASCII.')
   }
-  const url = plainAddress(baseUrl ?? 'https://api.openai.com/v1')
+  const url = plainAddress(baseUrl ?? 'https://api.openai.com/v1', true)
   if (url === undefined) {
     faults.push('OPENAI_BASE_URL is not a plain http:// or https:// address such as https://api.openai.com/v1.')
     return undefined
@@ -216,12 +216,12 @@ function readUpstream(baseUrl: string | undefined, apiKey: string | undefined, f
 }
 
 /**
- * The URL without slashes at its end. Undefined for a URL with a query, a fragment, a user name or a password, or without
- * http(s).
+ * The URL without slashes at its end. Undefined for a URL with a fragment, a user name or a password, or without http(s).
+ * @param mayHaveQuery whether the URL may have a query
  */
-export function plainAddress(text: string): string | undefined {
+export function plainAddress(text: string, mayHaveQuery = false): string | undefined {
   const url = URL.parse(text)
-  const isPlain = url !== null && url.href === `${url.origin}${url.pathname}`
+  const isPlain = url !== null && url.href === `${url.origin}${url.pathname}${mayHaveQuery ? url.search : ''}`
   return isPlain && ['http:', 'https:'].includes(url.protocol) ? url.href.replace(/(?<!\/)\/*$/, '') : undefined
 }
 

@@ -10,6 +10,7 @@ import { UpstreamConnections } from './upstream/connections.ts'
 import { decompressed } from './upstream/decompressed.ts'
 import { failureOf, invalidAnswer, isSuccess, readRefusal, refusalFrom } from './upstream/errors.ts'
 import { errorInside } from './upstream/inside-error.ts'
+import { ownTextsOf } from './upstream/own-texts.ts'
 import { readEvents, readReply } from './upstream/read-events.ts'
 import { requestBytes } from './upstream/request-bytes.ts'
 import { StreamUsage } from './upstream/stream-usage.ts'
@@ -26,13 +27,14 @@ export function createOpenAiModel(
   clock: Clock,
   proxies: Proxies,
 ): Model {
-  const url = new URL(`${baseUrl.replace(/(?<!\/)\/*$/, '')}/chat/completions`)
+  const url = new URL(baseUrl)
+  const pathOf = (route: string) => `${url.pathname.replace(/(?<!\/)\/*$/, '')}/${route}${url.search}`
+  const completions = pathOf('chat/completions')
   const connectTimeout = timeouts?.connect ?? defaultConnectTimeoutMs
   const connections = new UpstreamConnections(url.origin, connectTimeout, clock, proxies.of(url))
   const streamUsage = new StreamUsage(isAskedForUsage)
   const headers = headersOf(apiKey, configuredHeaders)
-  // A short value is not secret, and if it were removed, ordinary sentences would be damaged.
-  const secrets = [apiKey ?? '', ...Object.values(configuredHeaders ?? {})].filter((value) => value.length >= 8)
+  const secrets = ownTextsOf({ baseUrl, apiKey, headers: configuredHeaders })
 
   const post = (
     { body, trace, messagesJson, onSent }: ModelRequest,
@@ -41,7 +43,7 @@ export function createOpenAiModel(
   ): Promise<UpstreamAnswer> => {
     const sent = trace ? { ...headers, ...trace } : headers
     const bytes = requestBytes(body, streamOptions, messagesJson)
-    return connections.post(url.pathname, sent, bytes, signal, () => onSent?.(true))
+    return connections.post(completions, sent, bytes, signal, () => onSent?.(true))
   }
 
   const refusalIn = async (answer: UpstreamAnswer) => refusalFrom(await readRefusal(answer), secrets)
@@ -83,9 +85,8 @@ export function createOpenAiModel(
 
     async list(signal) {
       const { 'content-type': _ofBodies, ...more } = headers
-      const path = `${new URL(baseUrl).pathname.replace(/(?<!\/)\/*$/, '')}/models`
       const response = await connections
-        .get(path, more, signal)
+        .get(pathOf('models'), more, signal)
         .then(decompressed)
         .catch((error) => {
           throw failureOf(error)

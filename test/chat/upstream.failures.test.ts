@@ -51,7 +51,7 @@ describe('an upstream that fails before its first event is a real HTTP error', (
       script: said(400, `Bad ${canary}`, { code: 'context_length_exceeded', param: 'messages' }),
       status: 400,
       code: 'context_length_exceeded',
-      message: /^Bad Wrong: …, or …/,
+      message: /^Bad Wrong: …, or key …, at … <b>now<\/b>$/,
       param: 'messages',
     },
     {
@@ -156,8 +156,7 @@ describe('an upstream that fails before its first event is a real HTTP error', (
       'key=abc',
       '127.0.0.1',
       'http',
-      '<',
-      '>',
+      '<html',
       'nginx',
     ]) {
       expect(body).not.toContain(forbidden)

@@ -2,7 +2,6 @@ import { ApiError } from '../../errors.ts'
 import { field } from '../../fields.ts'
 import { UpstreamReason } from '../reason.ts'
 import {
-  cleaned,
   failureOf,
   invalidAnswer,
   networkCode,
@@ -11,6 +10,7 @@ import {
   upstreamFailure,
   waitIn,
 } from '../upstream/errors.ts'
+import { withoutOwnTexts } from '../upstream/own-texts.ts'
 import { ProviderError } from './provider.ts'
 
 /**
@@ -33,7 +33,7 @@ export function failureOfProvider(error: unknown, secrets: readonly string[], is
     return upstreamFailure(502, 'upstream_auth_error', "The model's service has no key set up. Tell the operator.")
   }
   if (name === 'AI_UnsupportedFunctionalityError') {
-    const what = cleaned(String(field(error, 'functionality')), secrets)
+    const what = withoutOwnTexts(String(field(error, 'functionality')), secrets)
     return new ApiError(400, 'unsupported_by_model', `This model does not support something in the request: ${what}.`)
   }
   const status = field(error, 'statusCode')

@@ -1,6 +1,7 @@
 import { noProxies } from '../../proxies.ts'
 import type { AiSdkSettings } from '../configuration/settings.ts'
 import type { Model, ModelEvent, ModelRequest } from '../model.ts'
+import { ownTextsOf } from '../upstream/own-texts.ts'
 import type { CallContext } from './bounded-answer.ts'
 import { callRunner, toChoiceCalls } from './choice-calls.ts'
 import { type AnswerPart, CompletionStream, toCompletion } from './completion.ts'
@@ -109,9 +110,10 @@ function baseUrlOf({ adapter, baseUrl, options }: AiSdkSettings): string | undef
 }
 
 /** Texts in the settings that no error may repeat. */
-function secretsOf({ apiKey, headers, options }: AiSdkSettings): readonly string[] {
-  const others = textsIn([headers, options]).filter((text) => text.length >= minSecretLength)
-  return apiKey === undefined ? others : [apiKey, ...others]
+function secretsOf(settings: AiSdkSettings): readonly string[] {
+  const { apiKey, headers, options } = settings
+  const others = textsIn(options).filter((text) => text.length >= minSecretLength)
+  return [...ownTextsOf({ apiKey, headers, baseUrl: baseUrlOf(settings) }), ...others]
 }
 
 /** All texts in a value of the settings, at any depth. */

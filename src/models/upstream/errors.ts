@@ -1,10 +1,10 @@
 import { getSystemErrorMap } from 'node:util'
 import { ApiError, type ApiErrorDetails, clientGone } from '../../errors.ts'
 import { field } from '../../fields.ts'
-import { beginningOf } from '../../text.ts'
 import { UpstreamReason } from '../reason.ts'
-import { maxSearchedLength, readErrorBody, type UpstreamErrorBody } from './error-body.ts'
+import { readErrorBody, type UpstreamErrorBody } from './error-body.ts'
 import { isOperatorsAccount, knownCodeOf, meansContextTooLong, meansUnsupportedInput } from './error-patterns.ts'
+import { withoutOwnTexts } from './own-texts.ts'
 import type { UpstreamAnswer } from './streamless-response.ts'
 
 /** Statuses of an upstream for a fault of the caller. The caller gets the same status, unless an error pattern matches. */
@@ -19,9 +19,6 @@ export function isSuccess(status: number): boolean {
 const maxErrorBodyBytes = 64 * 1024
 /** How long an upstream's error body is read. */
 const errorBodyTimeoutMs = 1000
-
-/** How many characters of an upstream's message are repeated. */
-const maxMessageLength = 1000
 
 /** An error for a failure of the upstream, with a message of this service. */
 export function upstreamFailure(status: number, code: string, message: string, cause?: unknown): ApiError {
@@ -48,14 +45,14 @@ export interface ReadRefusal extends UpstreamRefusal {
 }
 
 /**
- * The error for an upstream's answer that is not a success, the same for every adapter. Keys, addresses and HTML of the upstream
- * are removed.
+ * The error for an upstream's answer that is not a success, the same for every adapter. Keys and addresses are removed from the
+ * upstream's message.
  * @param secrets texts that must not be repeated even if the upstream quotes them
  */
 export function refusalFrom(refusal: UpstreamRefusal, secrets: readonly string[]): ApiError {
   const { status, host } = refusal
   const body = readErrorBody(refusal.body)
-  const said = body.message === undefined ? undefined : cleaned(body.message, secrets)
+  const said = body.message === undefined ? undefined : withoutOwnTexts(body.message, secrets)
   const reason = new UpstreamReason(`it answered ${status}`, { status, code: knownCodeOf(body), said, host })
   return publicError(refusal, secrets).withCause(reason)
 }
@@ -98,7 +95,7 @@ function reportedFailure(said: UpstreamErrorBody, secrets: readonly string[], he
   return new ApiError(502, 'upstream_error', message, headers)
 }
 
-/** The error for a fault of the caller, with the cleaned message of the upstream. */
+/** The error for a fault of the caller, with the upstream's own message. */
 function callersError(code: string, said: UpstreamErrorBody, secrets: readonly string[], status = 400): ApiError {
   const message = sentenceOf(said, secrets) ?? 'The model refused the request.'
   const param = said.param ?? (code === 'context_length_exceeded' ? 'messages' : undefined)
@@ -106,9 +103,9 @@ function callersError(code: string, said: UpstreamErrorBody, secrets: readonly s
   return new ApiError(status, code, message, { shownCode, ...(param === undefined ? {} : { param }) })
 }
 
-/** The cleaned message of an upstream; undefined if no word is left. */
+/** The message of an upstream without keys and addresses; undefined if no word is left. */
 function sentenceOf({ message }: UpstreamErrorBody, secrets: readonly string[]): string | undefined {
-  const sentence = message === undefined ? '' : cleaned(message, secrets).trim()
+  const sentence = message === undefined ? '' : withoutOwnTexts(message, secrets).trim()
   return /\p{L}/u.test(sentence) ? sentence : undefined
 }
 
@@ -224,39 +221,6 @@ function seconds(retryAfter = ''): string | undefined {
   return Number.isNaN(date)
     ? undefined
     : String(Math.min(maxWaitSeconds, Math.max(0, Math.ceil((date - Date.now()) / 1000))))
-}
-
-/** The beginning of an upstream's message, without addresses, keys and markup. */
-export function cleaned(message: string, secrets: readonly string[]): string {
-  const known = withoutSecrets(message, secrets)
-  // A text that is too long is cut where no key can be split, because no pattern matches the beginning of a key.
-  const isWhole = message.length <= maxReplacedLength && known.length <= maxSearchedLength
-  const end = isWhole ? known.length : endOfWord(known.slice(0, maxSearchedLength))
-  const text = known
-    .slice(0, end)
-    .replace(/<[^<>]*>/g, '')
-    .replace(/\b[a-z][a-z0-9+.-]{0,30}:\/\/\S+/gi, '…')
-    .replace(/\b(?:sk|pk)[-_]\S+|\bbearer\s+\S+/gi, '…')
-    .replace(/\b(?:key|api[-_]?key|token|secret)\b(?:\s*[=:]\s*\S+|[-_ ]{1,8}(?=\S{0,200}[\d…])\S+)/gi, '…')
-    .replace(/\b[A-Za-z0-9_-]{32,}\b/g, '…')
-  return beginningOf(text, maxMessageLength)
-}
-
-/** The most characters of a message in which secrets are replaced. */
-const maxReplacedLength = 64 * 1024
-
-/** The beginning of a message without secrets. If the message is cut, the secret that the cut may have split is left out too. */
-function withoutSecrets(message: string, secrets: readonly string[]): string {
-  const replace = (text: string) => secrets.reduce((left, secret) => left.replaceAll(secret, '…'), text)
-  if (message.length <= maxReplacedLength) return replace(message)
-  const longest = Math.max(0, ...secrets.map(({ length }) => length))
-  const known = replace(message.slice(0, maxReplacedLength))
-  return known.slice(0, Math.max(0, known.length - longest))
-}
-
-/** The index after the last character that cannot be a part of a key; 0 if all characters can. */
-function endOfWord(text: string): number {
-  return text.length - (/[\w.~+/=-]*$/.exec(text)?.[0].length ?? 0)
 }
 
 /** The pieces of an answer as they arrive; `return` aborts the answer. */

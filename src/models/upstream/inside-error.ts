@@ -39,17 +39,9 @@ function reportedIn(value: Fields): unknown {
   if (value['error']) return value['error']
   if (value['object'] === 'error' || value['type'] === 'error') return value
   const choices = value['choices']
-  if (!Array.isArray(choices)) return value['detail'] ? { message: sentenceIn(value['detail']) } : undefined
+  if (!Array.isArray(choices)) return value['detail'] ? value : undefined
   const failed: unknown = choices.find((choice) => field(choice, 'error') || field(choice, 'finish_reason') === 'error')
   return failed === undefined ? undefined : field(failed, 'error') || {}
-}
-
-/** The words of FastAPI's `detail`, which is a text or a list of faults. */
-function sentenceIn(detail: unknown): unknown {
-  const faults: readonly unknown[] = Array.isArray(detail) ? detail : [detail]
-  return faults
-    .map((fault) => field(fault, 'msg') ?? field(fault, 'message') ?? fault)
-    .find((each) => typeof each === 'string')
 }
 
 /** The status that an error names by a number or a word; 502 if it names no status. */
