@@ -5,11 +5,11 @@ import { type Character, foldName, parseCharacterName, pinnedName } from '../cha
 import { type Persona, userNameOf } from '../characters/prompt/settings.ts'
 import { invalidField } from '../errors.ts'
 import type { ModelRegistry } from '../models/registry.ts'
+import { checkModelParameters } from '../models/request-parameters.ts'
 import type { Route } from '../models/routing/route.ts'
 import { unknownModel } from '../models/unknown-model.ts'
 import { type CompletionRequest, ownFields } from '../openai/completion-request.ts'
 import { checkMessages } from '../openai/messages.ts'
-import { checkTools } from '../openai/tools.ts'
 import { checkWellFormed } from '../text.ts'
 import type { ChatOptions } from './options.ts'
 
@@ -29,7 +29,6 @@ export interface ResolvedPersona {
 function checkRequest(request: CompletionRequest): void {
   checkWellFormed('model', request.model)
   checkMessages(request.messages)
-  checkTools(request)
 }
 
 /** A request, and the model and the character that `resolveRequest` has found. */
@@ -94,6 +93,7 @@ export async function resolvePersona(
   const userName = userNameOf(body.user_name)
   const name = body.character?.trim() ?? ''
   if (name === '') {
+    checkModelValues(body, route)
     shedLoad(request)
     return { persona: { name: null, card: null, userName }, route }
   }
@@ -103,19 +103,26 @@ export async function resolvePersona(
     if (characterModel !== null) throw await unknownModel(characterModel, caller, models, library)
     if (characters === 'closed' || parseCharacterName(name).digest !== undefined)
       throw await library.unknown(caller.account.id, name)
+    checkModelValues(body, route)
     shedLoad(request)
     reply.header('x-character', encodeURIComponent(name))
     reply.header('x-character-unknown', 'true')
     request.facts['character_unknown'] = true
     return { persona: { name, card: null, userName }, route }
   }
-  shedLoad(request)
   const { card, digest } = character
-  reply.header('x-character', pinnedName(encodeURIComponent(character.name), digest))
   // If the card names a model that does not exist or that this key may not use, the default model answers.
   const wanted = isDefault && characterModels === 'on' ? card.model : undefined
-  const wantedRoute = wanted === undefined ? undefined : models.find(wanted, caller)
-  return { persona: { name: character.name, card, userName, digest }, route: wantedRoute ?? route, character }
+  const answering = (wanted === undefined ? undefined : models.find(wanted, caller)) ?? route
+  checkModelValues(body, answering)
+  shedLoad(request)
+  reply.header('x-character', pinnedName(encodeURIComponent(character.name), digest))
+  return { persona: { name: character.name, card, userName, digest }, route: answering, character }
+}
+
+/** Checks values that only an upstream may take, if no model of the route leaves them to one. @throws ApiError 400 */
+function checkModelValues(body: CompletionRequest, { candidates }: Route): void {
+  if (!candidates.some(({ traits }) => traits.relaysParameters)) checkModelParameters(body)
 }
 
 /** The name of the persona, with the digest of its card if it has a card; null when no character is played. */

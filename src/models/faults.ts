@@ -1,9 +1,10 @@
 import type { ApiError } from '../errors.ts'
+import { isModelParameter } from '../openai/model-parameters.ts'
 
 /** The failures of models: who has caused a failure, whether a retry may help, and the name of the failure in metrics. */
 
 /** The fields of an `ApiError` that classify it. */
-type Failure = Pick<ApiError, 'status' | 'code'>
+type Failure = Pick<ApiError, 'status' | 'code'> & Partial<Pick<ApiError, 'param'>>
 
 /** Whether the caller has caused the failure, or has left. Then the model works, and a retry would fail again. */
 export function isCallersFault({ status }: Failure): boolean {
@@ -36,10 +37,20 @@ const modelLimitCodes = new Set([
 
 /**
  * Whether the failure is a limit of this model that another model may not have: an unknown model id, a context window that is too
- * small, an unsupported kind of input or feature, or a parameter or URL that the operator allows only for other models.
+ * small, an unsupported kind of input or feature, a parameter or URL that the operator allows only for other models, or a value of a
+ * parameter that only the model reads.
  */
-export function isLimitOfOneModel({ status, code }: Failure): boolean {
-  return status === 404 || modelLimitCodes.has(code)
+export function isLimitOfOneModel({ status, code, param }: Failure): boolean {
+  return status === 404 || modelLimitCodes.has(code) || (valueCodes.has(code) && isReadByModelOnly(param ?? ''))
+}
+
+/** The codes of a wrong or missing value. */
+const valueCodes = new Set(['invalid_field', 'missing_field'])
+
+/** Whether a field is a parameter that only models read, or the type of a tool call. */
+function isReadByModelOnly(param: string): boolean {
+  const [name = ''] = /^\w*/.exec(param) ?? []
+  return isModelParameter(name) || /^messages\[\d+\]\.tool_calls\[\d+\]\.type$/.test(param)
 }
 
 const transientCodes = new Set(['upstream_error', 'upstream_unreachable', 'rate_limit_exceeded', 'model_busy'])

@@ -248,7 +248,9 @@ export class ModelRegistry {
     // By default, understudies have no retries: an understudy that fails on purpose must fail at each request.
     const retries = breaker === null ? { retries: 0 } : {}
     const host = 'baseUrl' in settings && settings.baseUrl ? { host: new URL(settings.baseUrl).host } : {}
-    const traits: CandidateTraits = { ...retries, ...settings, ...host, name, configuredName, upstreamId }
+    const relaysParameters = settings.adapter === 'openai'
+    const names = { name, configuredName, upstreamId }
+    const traits: CandidateTraits = { ...retries, ...settings, ...host, ...names, relaysParameters }
     return new Candidate(traits, model, breaker, this.#watch, this.#clock)
   }
 

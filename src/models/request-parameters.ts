@@ -1,12 +1,17 @@
 import { field, maxNumberLength } from '../fields.ts'
-import { type CompletionRequest, ownFields } from '../openai/completion-request.ts'
+import { checkBody } from '../http/validation.ts'
+import { type CompletionRequest, ModelParameters, ownFields } from '../openai/completion-request.ts'
+import { checkCallTypes } from '../openai/messages.ts'
+import { isModelParameter } from '../openai/model-parameters.ts'
 import { checkParameters } from '../openai/refused-parameters.ts'
+import { checkTools } from '../openai/tools.ts'
 import type { Params } from './configuration/settings.ts'
 
 /** The settings of a model that change request parameters. */
 interface ParameterSettings {
   readonly defaults?: Readonly<Record<string, unknown>>
   readonly params?: Params
+  readonly relaysParameters?: boolean
 }
 
 /** A request with the parameters that its model gets. */
@@ -29,12 +34,28 @@ type Entries = readonly (readonly [name: string, value: unknown])[]
 /**
  * Checks the parameters of a caller that a model would get. `set` replaces values of the caller, and `drop` removes them, except
  * parameters that have another name by then.
- * @throws ApiError 400 `refused_parameter`
+ * @throws ApiError 400 `refused_parameter`, or for a value that only an upstream with `relaysParameters` may take
  */
-export function checkSentParameters(sent: object, { params }: ParameterSettings, hasModelList: boolean): void {
+export function checkSentParameters(
+  sent: CompletionRequest,
+  { params, relaysParameters = false }: ParameterSettings,
+  hasModelList: boolean,
+): void {
   const { allow = [], set = {}, rename = {}, drop = [] } = params ?? {}
   const dropped = drop.filter((name) => !Object.hasOwn(rename, name))
   checkParameters(without(sent, [...Object.keys(set), ...dropped]), allow, hasModelList)
+  if (!relaysParameters) checkModelParameters(sent)
+}
+
+/**
+ * Checks the values of parameters that only models read, for a model that does not leave them to an upstream.
+ * @throws ApiError 400 that names the field
+ */
+export function checkModelParameters(sent: CompletionRequest): void {
+  checkCallTypes(sent.messages)
+  if (!Object.keys(sent).some(isModelParameter)) return
+  checkBody(ModelParameters, sent)
+  checkTools(sent)
 }
 
 /**
@@ -43,7 +64,7 @@ export function checkSentParameters(sent: object, { params }: ParameterSettings,
  */
 export function fitParameters<T extends object>(sent: T, { defaults, params }: ParameterSettings): Fitted<T> {
   const filled = defaults ? withDefaults(sent, defaults) : sent
-  if (!params) return { body: filled, dropped: [] }
+  if (!params) return { body: withoutEmptyTools(filled), dropped: [] }
   const { set = {}, rename = {}, cap = {}, drop = [] } = params
   const renamed = renameParameters({ ...filled, ...set }, Object.entries(rename))
   const capped = { ...renamed.body, ...Object.fromEntries(exceededCaps(renamed.body, Object.entries(cap))) }
@@ -53,7 +74,21 @@ export function fitParameters<T extends object>(sent: T, { defaults, params }: P
     ...(Object.hasOwn(rename, name) ? [] : [name]),
   ]
   const names = new Set([...renamed.dropped, ...left.flatMap(sentNames)])
-  return { body: without(capped, drop), dropped: [...names].filter((name) => field(sent, name) != null) }
+  return {
+    body: withoutEmptyTools(without(capped, drop)),
+    dropped: [...names].filter((name) => field(sent, name) != null),
+  }
+}
+
+/** The fields beside `tools` that have no effect without tools. OpenAI's API refuses an empty list of tools, and these fields too. */
+const besideTools = ['tools', 'tool_choice', 'parallel_tool_calls']
+
+/** A request without an empty list of tools. A `tool_choice` that requires a tool stays. */
+function withoutEmptyTools<T extends object>(body: T): T {
+  const tools = field(body, 'tools')
+  if (!Array.isArray(tools) || tools.length > 0) return body
+  const choice = field(body, 'tool_choice') ?? 'auto'
+  return without(body, choice === 'auto' || choice === 'none' ? besideTools : ['tools'])
 }
 
 function withDefaults<T extends object>(sent: T, defaults: Readonly<Record<string, unknown>>): T {

@@ -1,4 +1,5 @@
-import { type Static, Type } from '@sinclair/typebox'
+import { type Static, type TSchema, Type } from '@sinclair/typebox'
+import type { ModelParameter } from './model-parameters.ts'
 import {
   anyObject,
   between,
@@ -72,10 +73,14 @@ export const ContentPart = Type.Object(
 )
 export type ContentPart = Static<typeof ContentPart>
 
+/** The roles of messages. */
+export const Role = oneOf('system', 'developer', 'user', 'assistant', 'tool', 'function')
+export type Role = Static<typeof Role>
+
 /** One message of the conversation. */
 export const Message = Type.Object(
   {
-    role: oneOf('system', 'developer', 'user', 'assistant', 'tool', 'function'),
+    role: Role,
     content: Type.Optional(
       Type.Union([Type.String(), Type.Array(ContentPart, { minItems: 1, maxItems: maxParts }), Type.Null()], {
         description: 'A text, or an array of content parts.',
@@ -200,6 +205,43 @@ export const ModelId = Type.String({
   examples: ['understudy'],
 })
 
+/**
+ * The parameters that only models read, with the values of OpenAI's API. OpenAI's maximum of `temperature` is 2. Other servers, such
+ * as llama.cpp's, accept more.
+ */
+const modelParameters = {
+  stop: nullable(
+    Type.Union([Type.String(), Type.Array(Type.String(), { maxItems: 16 })], {
+      errorMessage: 'send a text or an array of at most 16 texts',
+    }),
+  ),
+  seed: nullable(wholeBetween(Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER)),
+  temperature: nullable(Type.Number({ minimum: 0, errorMessage: 'send a number from 0 on' })),
+  top_p: nullable(between(0, 1)),
+  presence_penalty: nullable(between(-2, 2)),
+  frequency_penalty: nullable(between(-2, 2)),
+  logprobs: flag(),
+  top_logprobs: nullable(wholeBetween(0, 20)),
+  tools: nullable(Type.Array(Tool, { maxItems: maxTools, errorMessage: `send an array of at most ${maxTools} tools` })),
+  tool_choice: nullable(ToolChoice),
+  parallel_tool_calls: flag(),
+  response_format: nullable(ResponseFormat),
+  reasoning_effort: nullable(text()),
+  user: nullable(text()),
+  metadata: nullable(anyObject({ errorMessage: 'send an object' })),
+} satisfies Record<ModelParameter, TSchema>
+
+/** The schema of the parameters that only models read. An adapter that reads them gets no other values. */
+export const ModelParameters = Type.Object(modelParameters)
+
+/** A parameter with any value, for an upstream that reads it itself. The schema of OpenAI's values stays in the documentation. */
+const open = <T extends TSchema>(schema: T) =>
+  Type.Optional(
+    Type.Unsafe<Static<T>>({
+      ...Type.Union([Type.Unknown({ description: 'Any other value, for a model of the adapter `openai`.' }), schema]),
+    }),
+  )
+
 /** The request body of `POST /chat/completions`. */
 export const CompletionRequest = Type.Object(
   {
@@ -221,28 +263,22 @@ export const CompletionRequest = Type.Object(
     max_tokens: nullable(maxReplyTokens),
     max_completion_tokens: nullable(maxReplyTokens),
     n: nullable(wholeBetween(1, maxChoices)),
-    stop: nullable(
-      Type.Union([Type.String(), Type.Array(Type.String(), { maxItems: 16 })], {
-        errorMessage: 'send a text or an array of at most 16 texts',
-      }),
-    ),
-    seed: nullable(wholeBetween(Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER)),
-    // OpenAI's maximum is 2. Other servers, such as llama.cpp's, accept more.
-    temperature: nullable(Type.Number({ minimum: 0, errorMessage: 'send a number from 0 on' })),
-    top_p: nullable(between(0, 1)),
-    presence_penalty: nullable(between(-2, 2)),
-    frequency_penalty: nullable(between(-2, 2)),
-    logprobs: flag(),
-    top_logprobs: nullable(wholeBetween(0, 20)),
-    tools: nullable(
-      Type.Array(Tool, { maxItems: maxTools, errorMessage: `send an array of at most ${maxTools} tools` }),
-    ),
-    tool_choice: nullable(ToolChoice),
-    parallel_tool_calls: flag(),
-    response_format: nullable(ResponseFormat),
-    reasoning_effort: nullable(text()),
-    user: nullable(text()),
-    metadata: nullable(anyObject({ errorMessage: 'send an object' })),
+    stop: open(modelParameters.stop),
+    // A seed that a double would round is refused, because the answer would be another one.
+    seed: modelParameters.seed,
+    temperature: open(modelParameters.temperature),
+    top_p: open(modelParameters.top_p),
+    presence_penalty: open(modelParameters.presence_penalty),
+    frequency_penalty: open(modelParameters.frequency_penalty),
+    logprobs: open(modelParameters.logprobs),
+    top_logprobs: open(modelParameters.top_logprobs),
+    tools: open(modelParameters.tools),
+    tool_choice: open(modelParameters.tool_choice),
+    parallel_tool_calls: open(modelParameters.parallel_tool_calls),
+    response_format: open(modelParameters.response_format),
+    reasoning_effort: open(modelParameters.reasoning_effort),
+    user: open(modelParameters.user),
+    metadata: open(modelParameters.metadata),
   },
   {
     title: 'CompletionRequest',

@@ -1,7 +1,7 @@
 import { invalidField } from '../errors.ts'
 import type { Fields } from '../fields.ts'
 import { type ContentPart, type Message, textOf } from './completion-request.ts'
-import { calledBy, checkKind } from './tools.ts'
+import { calledBy, checkKind, isKnownKind, unknownKind } from './tools.ts'
 
 /**
  * The most content parts and tool calls of all messages together: two for each of the 10,000 messages that a request may have.
@@ -19,13 +19,24 @@ export function checkMessages(messages: readonly Message[]): void {
   for (const [index, message] of messages.entries()) {
     const at = `messages[${index}]`
     for (const [place, call] of (message.tool_calls ?? []).entries()) {
-      checkKind(call, `${at}.tool_calls[${place}]`)
+      if (isKnownKind(call)) checkKind(call, `${at}.tool_calls[${place}]`)
       openCalls.add(call.id)
     }
     if (message.role === 'tool') checkToolResult(message, openCalls, at)
     const mayLackContent = message.role === 'assistant' || message.role === 'function'
     if (message.content == null && !mayLackContent) throw invalidField(`${at}.content`, 'is missing: send a text')
     if (Array.isArray(message.content)) checkParts(message.content, `${at}.content`)
+  }
+}
+
+/**
+ * Checks that each tool call is of a known type, for a model that reads the calls.
+ * @throws ApiError 400 that names the call
+ */
+export function checkCallTypes(messages: readonly Message[]): void {
+  for (const [index, { tool_calls: calls }] of messages.entries()) {
+    const place = calls?.findIndex((call) => !isKnownKind(call)) ?? -1
+    if (place !== -1) throw invalidField(`messages[${index}].tool_calls[${place}].type`, unknownKind)
   }
 }
 

@@ -175,6 +175,8 @@ const reportingNames = namesIn(reporting)
  */
 const containers: ReadonlyMap<string, IsRefused> = new Map([
   ['tools', isAlwaysRefused],
+  ['tool_choice', isAlwaysRefused],
+  ['response_format', isAlwaysRefused],
   ['chat_template_kwargs', isAlwaysRefused],
   ['vllm_xargs', isAlwaysRefused],
   ['provideroptions', isAlwaysRefused],
@@ -204,6 +206,16 @@ export function checkParameters(sent: object, allowed: readonly string[], hasMod
 /** The most fields inside of one parameter, besides those of functions. OpenAI's `metadata` has at most 16. */
 const maxFields = 5000
 
+/**
+ * Keywords of JSON Schema under which the caller chooses the names (json-schema.org, "Understanding JSON Schema"), and the examples
+ * of a tool of Claude. No upstream reads its own parameters there.
+ */
+const freeNames: ReadonlySet<string> = new Set(
+  'properties patternProperties $defs definitions dependentSchemas default const enum examples input_examples'.split(
+    ' ',
+  ),
+)
+
 /** Checks the names in a value, at any depth. @throws ApiError 400 also for more than `maxFields` fields */
 function checkInside(value: object, path: string, isRefused: IsRefused, allowed: readonly string[]): void {
   const found: [object: object, path: string][] = [[value, path]]
@@ -211,7 +223,7 @@ function checkInside(value: object, path: string, isRefused: IsRefused, allowed:
   for (const [object, at] of found) {
     for (const [name, item] of Object.entries(object)) {
       if (++fields > maxFields) throw invalidField(path, `has more than ${maxFields} fields inside. Send fewer`)
-      if (item === null || isFunctionOf(object, name)) continue
+      if (item === null || freeNames.has(name) || isFunctionOf(object, name)) continue
       const place = pathOf(object, at, name)
       checkName(name, place, isRefused, allowed)
       if (typeof item === 'object') found.push([item, place])

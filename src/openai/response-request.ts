@@ -1,5 +1,5 @@
 import { type Static, Type } from '@sinclair/typebox'
-import { CompletionRequest, ModelId, OwnFields } from './completion-request.ts'
+import { ModelId, ModelParameters, OwnFields } from './completion-request.ts'
 import {
   anyObject,
   callId,
@@ -23,7 +23,7 @@ const maxItems = 10_000
 const maxParts = 1000
 
 /** Parameters that go to a model unchanged, with the schemas of chat. OpenAI's Responses API has only the first two. */
-const { temperature, top_p, stop, seed, presence_penalty, frequency_penalty } = CompletionRequest.properties
+const { temperature, top_p, stop, seed, presence_penalty, frequency_penalty } = ModelParameters.properties
 
 /** A part of an item's content. */
 export const InputPart = Type.Object(

@@ -29,14 +29,17 @@ const CustomCall = Type.Object({
 const functionOrCustom = <T>(properties: TProperties, title: string) =>
   Type.Unsafe<T>(Type.Object({ ...properties, type: oneOf('function', 'custom') }, { title }))
 
-/** A tool call in an assistant message. */
-export const ToolCall = functionOrCustom<FunctionCall | Static<typeof CustomCall>>(
-  {
-    id: callId(),
-    function: Type.Optional(CalledFunction),
-    custom: Type.Optional(CustomCall.properties.custom),
-  },
-  'ToolCall',
+/** A tool call in an assistant message. Its type may be one that only an upstream knows; other models refuse it. */
+export const ToolCall = Type.Unsafe<FunctionCall | Static<typeof CustomCall>>(
+  Type.Object(
+    {
+      id: callId(),
+      type: text({ minLength: 1 }),
+      function: Type.Optional(CalledFunction),
+      custom: Type.Optional(CustomCall.properties.custom),
+    },
+    { title: 'ToolCall' },
+  ),
 )
 export type ToolCall = Static<typeof ToolCall>
 

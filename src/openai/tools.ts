@@ -1,5 +1,5 @@
 import { ApiError, invalidField } from '../errors.ts'
-import { field } from '../fields.ts'
+import { type Fields, field, textIn } from '../fields.ts'
 import type { CompletionRequest } from './completion-request.ts'
 import type { FunctionTool, ToolCall } from './tool-fields.ts'
 
@@ -24,10 +24,19 @@ export function checkKind(thing: { readonly type: string }, at: string): void {
   throw new ApiError(400, 'missing_field', `The field "${param}" is missing. Send it.`, { param })
 }
 
-/** The name of the called tool, and its arguments or input as a text. */
+/** Whether a tool or a call is of a type of OpenAI's API. Only an upstream may know other types, such as `builtin_function`. */
+export function isKnownKind({ type }: { readonly type: string }): boolean {
+  return type === 'function' || type === 'custom'
+}
+
+/** The end of the sentence about another type. */
+export const unknownKind = 'is not valid: send one of function, custom'
+
+/** The name of the called tool, and its arguments or input as a text. A call of an unknown type may have neither. */
 export function calledBy(call: ToolCall): { readonly name: string; readonly text: string } {
-  if (call.type === 'custom') return { name: call.custom.name, text: call.custom.input }
-  return { name: call.function.name, text: call.function.arguments }
+  const { function: called = {}, custom = {} }: { readonly function?: Fields; readonly custom?: Fields } = call
+  if (call.type === 'custom') return { name: textIn(custom, 'name'), text: textIn(custom, 'input') }
+  return { name: textIn(called, 'name'), text: textIn(called, 'arguments') }
 }
 
 /** The functions of a request that may be called, and its tool choice. */
