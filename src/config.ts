@@ -207,7 +207,7 @@ function readUpstream(baseUrl: string | undefined, apiKey: string | undefined, f
   if (apiKey !== undefined && !fitsHeader.test(apiKey)) {
     faults.push('OPENAI_API_KEY has characters that an HTTP header cannot carry; use only printable ASCII.')
   }
-  const url = plainAddress(baseUrl ?? 'https://api.openai.com/v1', true)
+  const url = plainAddress(baseUrl ?? 'https://api.openai.com/v1')
   if (url === undefined) {
     faults.push('OPENAI_BASE_URL is not a plain http:// or https:// address such as https://api.openai.com/v1.')
     return undefined

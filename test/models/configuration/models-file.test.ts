@@ -64,6 +64,7 @@ describe('a valid models.json', () => {
         },
         input: ['text', 'image'],
         mergeMessages: true,
+        roles: { developer: 'system' },
         overflow: 'drop-oldest',
       },
       claude: { adapter: '@ai-sdk/anthropic', model: 'claude', apiKey: $('KEY'), options: {}, providerOptions: {} },
@@ -262,9 +263,20 @@ describe('an invalid models.json', () => {
     ['no address', { models: { a: { adapter: 'openai' } } }, 'models.a.baseUrl is missing.'],
     ['an address of another kind', model({ baseUrl: `ftp://${canary}` }), /^models\.a\.baseUrl is not a plain address/],
     [
-      'an address with a query',
-      model({ baseUrl: `https://x/?key=${canary}` }),
+      'an address with a fragment',
+      model({ baseUrl: `https://x/?a=b#key=${canary}` }),
       /^models\.a\.baseUrl is not a plain address/,
+    ],
+    [
+      "a provider's address with a query",
+      { models: { a: { adapter: '@ai-sdk/anthropic', model: 'm', baseUrl: `https://x/?key=${canary}` } } },
+      /^models\.a\.baseUrl is not a plain address/,
+    ],
+    ['an unknown role', model({ roles: { boss: 'system' } }), /^models\.a\.roles\.boss is not a setting/],
+    [
+      'an unknown name for a role',
+      model({ roles: { developer: 'boss' } }),
+      /^models\.a\.roles\.developer is "boss"; give/,
     ],
     ['an address that is no URL', model({ baseUrl: 'http://[' }), /^models\.a\.baseUrl is not a plain address/],
     [
