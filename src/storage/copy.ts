@@ -188,20 +188,22 @@ function unreadable(error: unknown, name: string): StorageError {
   return new StorageError(`${name} ${fault}`, { cause: error })
 }
 
-/** The names of the tables of a database, without SQLite's own. */
+/** The names of the tables of a database in the order in which they were made, without SQLite's own. */
 export function tablesIn(database: Database.Database): readonly string[] {
   return database
     .prepare<[], string>(
-      "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name",
+      "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY rowid",
     )
     .pluck()
     .all()
 }
 
 function countRows(database: Database.Database): RowCounts {
-  const counts = tablesIn(database).map((table): [string, number] => [
-    table,
-    database.prepare<[], number>(`SELECT count(*) FROM "${table}"`).pluck().get() ?? 0,
-  ])
+  const counts = tablesIn(database)
+    .toSorted()
+    .map((table): [string, number] => [
+      table,
+      database.prepare<[], number>(`SELECT count(*) FROM "${table}"`).pluck().get() ?? 0,
+    ])
   return Object.fromEntries(counts)
 }

@@ -60,7 +60,7 @@ export function addStorageCommands(program: Command, config: () => Config): void
     .requiredOption('--to <url>', 'an empty database, or the same one again to go on', readPlace)
     .description('move all rows to another database, and compare both; no service may be running')
     .action(async (options: { from: string; to: string }) => {
-      const { runMove } = await import('./move/run.ts')
+      const { runMove } = await import('./move/move.ts')
       await runMove(options.from, options.to, progressOutput())
     })
 }

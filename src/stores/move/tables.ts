@@ -1,5 +1,8 @@
+import Database from 'better-sqlite3'
 import type { AuditEntry } from '../../audit/record.ts'
 import { valueIn } from '../../fields.ts'
+import { tablesIn, whileOpen } from '../../storage/copy.ts'
+import { migrations } from '../../storage/migrations.ts'
 import type { UnfinishedMove } from '../../storage/unfinished-move.ts'
 
 /** A value of a row, the same for both engines. Only the sources of cards and the pieces of cards are bytes. */
@@ -18,80 +21,40 @@ export interface Table {
   readonly batch: number
 }
 
-/** The tables in the order of the move, so each after the tables that it refers to. Digests of rows use this order of columns. */
-export const tables: readonly Table[] = [
-  table('accounts', 'id', 'name created:n suspended:n limits models time_zone', 'id'),
-  table(
-    'keys',
-    '',
-    'id name prefix digest scopes created:n expires:n revoked:n limits last_used:n account:n models subject maker maker_limits',
-    'id',
-  ),
-  table('plants', 'account id created updated version', 'name tag folded found', 'account id'),
-  table(
-    'plant_details',
-    'account plant archived photo_bytes',
-    'species place light acquired notes photo_type photo_digest',
-    'account plant',
-  ),
-  { ...table('photo_pieces', 'account plant place', 'bytes:b', 'account plant place'), batch: 8 },
-  table(
-    'care_rules',
-    'account plant every_days season_days last',
-    'kind season_from season_to set_on not_before due',
-    'account plant kind',
-  ),
-  table('care_logs', 'log owner account plant', '', 'log'),
-  table('care_events', 'log at', 'id kind note value:f unit', 'log id'),
-  table('care_feeds', 'account created', 'digest', 'account'),
-  table('holdings', 'account events photo_bytes', '', 'account'),
-  table('kept_replies', 'account created', 'key request reply', 'account key'),
-  table('grants', 'owner grantee created', 'tag', 'grantee owner tag'),
-  table('idempotency_keys', 'account plant created removed', 'key request name tag', 'account key'),
-  { ...table('characters', 'account created updated', 'name:a folded:a digest about', 'account name'), batch: 50 },
-  { ...table('character_versions', 'account created', 'name:a digest source:b', 'account name digest'), batch: 1 },
-  table('character_use', 'account bytes uploaded used', 'name:a digest', 'account name digest'),
-  table('uploads', 'begun bytes account', 'id name:a digest', 'id'),
-  { ...table('card_pieces', 'place', 'upload bytes:b', 'upload place'), batch: 8 },
-  table(
-    'requests',
-    'account created microsecond reserved_tokens prompt_tokens completion_tokens tokens_exact first_token_ms total_ms retries summed',
-    'id key_id key_prefix model model_used character state upstream_truncated maker',
-    'id',
-  ),
-  table(
-    'usage_days',
-    'account requests prompt_tokens completion_tokens failed',
-    'day digest key_prefix model character',
-    'account day digest',
-  ),
-  table('spend', 'tokens', 'subject day', 'subject day'),
-  table('notices', '', 'id text', 'id'),
-  table('secrets', '', 'name value', 'name'),
-  table('imports', 'account plants done highest undoing created', 'digest', 'account digest'),
-  table('deletions', 'account complete', 'file', 'account file'),
-  table(
-    'audit_records',
-    'seq at account',
-    'id actor actor_key actor_account address action target:a account_name before after',
-    'seq',
-  ),
-]
+/** Columns of names, which may have any character. */
+const nameColumns = new Set([
+  'characters.name',
+  'characters.folded',
+  'character_versions.name',
+  'character_use.name',
+  'uploads.name',
+  'audit_records.target',
+])
+const batches: Readonly<Record<string, number>> = { characters: 50, character_versions: 1, card_pieces: 8, photo_pieces: 8 }
+const kinds: Readonly<Record<string, Kind>> = { INTEGER: 'BIGINT', REAL: 'DOUBLE PRECISION', BLOB: 'BYTEA' }
 
 /**
- * @param numbers columns of numbers
- * @param others columns of text. A suffix means another type: `:n` a whole number, `:f` any number, `:b` bytes, `:a` a name with any character
+ * All tables of the schema of SQLite, each after the tables that it refers to. PostgreSQL has them too, with the same columns.
+ * What only PostgreSQL has belongs to its replicas, and is not moved.
  */
-function table(name: string, numbers: string, others: string, key: string): Table {
-  const kinds: Readonly<Record<string, Kind>> = { n: 'BIGINT', f: 'DOUBLE PRECISION', b: 'BYTEA', a: 'NAME' }
-  const columns: Record<string, Kind> = {}
-  for (const column of numbers.split(' ').filter(Boolean)) columns[column] = 'BIGINT'
-  for (const word of others.split(' ').filter(Boolean)) {
-    const [column = '', kind = ''] = word.split(':')
-    columns[column] = valueIn(kinds, kind) ?? 'TEXT'
-  }
-  return { name, key: key.split(' '), columns, batch: 2000 }
-}
+export const tables: readonly Table[] = whileOpen(new Database(':memory:'), (schema) => {
+  for (const { sql } of migrations) schema.exec(sql)
+  const columnsOf = schema.prepare<[string], { name: string; type: string; pk: number }>(
+    'SELECT name, type, pk FROM pragma_table_info(?)',
+  )
+  return tablesIn(schema).map((name) => {
+    const columns = columnsOf.all(name)
+    const key = columns.filter(({ pk }) => pk > 0).toSorted((one, other) => one.pk - other.pk)
+    const kindOf = (column: string, type: string) =>
+      nameColumns.has(`${name}.${column}`) ? 'NAME' : (valueIn(kinds, type) ?? 'TEXT')
+    return {
+      name,
+      key: key.map((column) => column.name),
+      columns: Object.fromEntries(columns.map((column) => [column.name, kindOf(column.name, column.type)])),
+      batch: valueIn(batches, name) ?? 2000,
+    }
+  })
+})
 
 /** A database as the source or the target of a move. */
 export interface MovableDatabase {
