@@ -3,7 +3,7 @@ import { type Actor, type AuditAction, commandLine, serviceActor } from '../audi
 import type { AccountLimits } from '../limit-values.ts'
 import { ShortLivedCache } from '../storage/caches.ts'
 import type { PostgresDatabase, Queries, Transaction } from '../storage/postgres/database.ts'
-import { withoutStandby } from '../storage/postgres/standby.ts'
+import { withoutStandby } from '../storage/postgres/replicas.ts'
 import { unixSeconds } from '../time.ts'
 import type {
   AccessStore,

@@ -4,7 +4,7 @@ import { ApiError } from '../errors.ts'
 import type { PostgresDatabase, Transaction } from '../storage/postgres/database.ts'
 import { databaseUnavailable } from '../storage/postgres/failures.ts'
 import { PostgresGroupCommit } from '../storage/postgres/group-commit.ts'
-import { withoutStandby } from '../storage/postgres/standby.ts'
+import { withoutStandby } from '../storage/postgres/replicas.ts'
 import {
   countRows,
   type Holding,

@@ -18,10 +18,9 @@ import {
   writeUnconfirmed,
 } from './failures.ts'
 import { requestAccount, withinRequestTime } from './request-time.ts'
-import { runTransaction, Warnings } from './run-transaction.ts'
-import { Snapshot } from './snapshot.ts'
 import { Sockets } from './sockets.ts'
 import { takeTls } from './tls.ts'
+import { runTransaction, Snapshot, Warnings } from './transactions.ts'
 
 /** How long a request waits for the database. PostgreSQL has no timeout for a commit that waits for a standby. */
 const requestTimeoutMs = 5000
@@ -61,8 +60,6 @@ export interface TransactionOptions {
   beforeCommit?(): void
   /** Called after each commit, even if the commit failed. */
   afterCommit?(): void
-  /** When this promise rejects with a `DatabaseTimeout`, the caller of the transaction waits no longer. */
-  readonly until?: Promise<never>
 }
 
 /** One attempt at a transaction, while it has a connection. */
@@ -71,13 +68,6 @@ interface RunningAttempt {
   pid: number | undefined
   /** When the attempt began, by `performance.now()`. */
   readonly began: number
-}
-
-/** Work that is retried until it succeeds or its time is over. */
-interface RetriedWork<T> {
-  readonly attempt: () => Promise<T>
-  readonly mayRetry: (error: unknown) => boolean
-  readonly until: Promise<never> | undefined
 }
 
 /** The connections for reads, or the connections for transactions. */
@@ -231,7 +221,7 @@ export class PostgresDatabase {
     }
     const mayRetry = (error: unknown) => isConflict(error) || !isCommitting
     try {
-      return await this.#retry(this.#writes, attempt, mayRetry, timeoutMs, options.until)
+      return await this.#retry(this.#writes, attempt, mayRetry, timeoutMs)
     } catch (error) {
       isOver = true
       if (running) this.#endOnServer(running)
@@ -293,21 +283,24 @@ export class PostgresDatabase {
     attempt: (end: number) => Promise<T>,
     mayRetry: (error: unknown) => boolean,
     timeoutMs = this.timeoutMs,
-    until?: Promise<never>,
   ): Promise<T> {
-    return withinRequestTime(timeoutMs, async (left) => {
+    return withinRequestTime(timeoutMs, (left) => {
       if (left <= 0) throw databaseUnavailable(new DatabaseTimeout('the request has waited for long enough'))
-      const end = performance.now() + left
-      return this.#retryUntil(end, pool, { attempt: () => attempt(end), mayRetry, until })
+      return this.#retryUntil(performance.now() + left, pool, attempt, mayRetry)
     })
   }
 
-  async #retryUntil<T>(end: number, pool: Pool, { attempt, mayRetry, until }: RetriedWork<T>): Promise<T> {
+  async #retryUntil<T>(
+    end: number,
+    pool: Pool,
+    attempt: (end: number) => Promise<T>,
+    mayRetry: (error: unknown) => boolean,
+  ): Promise<T> {
     let before: unknown
     for (let attempts = 0; ; attempts++) {
-      const trying = attempt()
+      const trying = attempt(end)
       try {
-        return await withinTime(raceWith(trying, until), end - performance.now())
+        return await withinTime(trying, end - performance.now())
       } catch (error) {
         // The error of an earlier attempt says more than the timeout of the last attempt.
         if (error instanceof DatabaseTimeout) abandon(pool, trying, error, before)
@@ -413,10 +406,6 @@ export class PostgresDatabase {
 /** The error for a caller when a retry cannot help. */
 function permanentFailure(error: unknown): unknown {
   return error instanceof DatabaseTimeout || isRefusal(error) ? databaseUnavailable(error) : toWriteError(error)
-}
-
-function raceWith<T>(work: Promise<T>, until: Promise<never> | undefined): Promise<T> {
-  return until ? Promise.race([work, until]) : work
 }
 
 /**

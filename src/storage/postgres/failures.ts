@@ -41,54 +41,47 @@ const unavailable = new Set(['57P01', '57P02', '57P03', '57014', '53000', '53200
  */
 const refusals = new Set(['28000', '28P01', '3D000', '42501', '42P01', '42703', '42804'])
 
-/**
- * A connection cannot be made as the database's URL says, and a retry cannot help. The code is TLS_NOT_OFFERED, NOT_POSTGRESQL,
- * or Node's code for a certificate or a failed handshake.
- */
-export class ConnectFault extends Error {
-  override readonly name = 'ConnectFault'
+/** A failure with a code, like the failures of the server and of the client library. */
+class CodedError extends Error {
   readonly code: string
 
-  constructor(code: string, cause?: unknown) {
-    super(`the connection cannot be made as the URL asks for it: ${code}`, { cause })
+  constructor(code: string, message: string, cause?: unknown) {
+    super(message, { cause })
+    this.name = new.target.name
     this.code = code
   }
 }
 
-/** A connection has ended, or was not made in time. The codes are those of the client library. */
-export class ConnectionLost extends Error {
-  override readonly name = 'ConnectionLost'
-  readonly code: string
+/**
+ * A connection cannot be made as the database's URL says, and a retry cannot help. The code is TLS_NOT_OFFERED, NOT_POSTGRESQL,
+ * or Node's code for a certificate or a failed handshake.
+ */
+export class ConnectFault extends CodedError {
+  constructor(code: string, cause?: unknown) {
+    super(code, `the connection cannot be made as the URL asks for it: ${code}`, cause)
+  }
+}
 
+/** A connection has ended, or was not made in time. The codes are those of the client library. */
+export class ConnectionLost extends CodedError {
   constructor(code: 'CONNECTION_CLOSED' | 'CONNECT_TIMEOUT') {
-    super(`the connection is gone: ${code}`)
-    this.code = code
+    super(code, `the connection is gone: ${code}`)
+  }
+}
+
+/** The transaction must be retried: nothing was written. By default for a reason that the engine cannot detect. */
+export class Conflict extends CodedError {
+  constructor(
+    code = '40001',
+    message = 'the transaction must run again, for a reason that the database does not know',
+  ) {
+    super(code, message)
   }
 }
 
 /** The database did not answer in time. */
 export class DatabaseTimeout extends Error {
   override readonly name = 'DatabaseTimeout'
-}
-
-/** The transaction must be retried, for a reason that the engine cannot detect. */
-export class Conflict extends Error {
-  override readonly name = 'Conflict'
-  readonly code = '40001'
-
-  constructor() {
-    super('the transaction must run again, for a reason that the database does not know')
-  }
-}
-
-/** The database has answered ROLLBACK to a COMMIT: nothing was written. */
-export class RolledBack extends Error {
-  override readonly name = 'RolledBack'
-  readonly code = '40000'
-
-  constructor() {
-    super('the database has undone the transaction instead of committing it')
-  }
 }
 
 /** The database did not confirm a commit, or had no transaction open: some of the statements may have been committed. */

@@ -2,7 +2,7 @@ import { ApiError, codeOf } from '../../errors.ts'
 import type { Metric } from '../../instruments.ts'
 import { batchSizes, writeQueueMetrics } from '../metrics.ts'
 import type { PostgresDatabase, Transaction } from './database.ts'
-import { Conflict, DatabaseTimeout, databaseUnavailable } from './failures.ts'
+import { Conflict, DatabaseTimeout, databaseUnavailable, writeUnconfirmed } from './failures.ts'
 import { currentRequestTime, outsideRequest, type RequestTime } from './request-time.ts'
 
 /** The most writes of one transaction. With so few writes, a retry is quick. */
@@ -50,8 +50,8 @@ class QueuedWrite<Write, Answer> {
   isOver = false
   /** The result of the write in the batch that is about to commit. */
   result: Result<Answer> | undefined
-  /** Set during the commit: `giveUp` ends the wait of the whole batch. */
-  committing: { readonly giveUp: () => void } | undefined
+  /** Whether the batch of the write is committing now. */
+  isCommitting = false
   readonly #time: RequestTime | undefined
   readonly #resolve: (answer: Answer) => void
   readonly #reject: (reason: unknown) => void
@@ -153,9 +153,11 @@ export class PostgresGroupCommit<Write, Answer> {
     const now = performance.now() + 1
     for (const queued of this.#unanswered) {
       if (queued.end > now) this.#setTimer(queued.end)
-      // During the commit the whole batch gives up. Before the commit only this write is refused and left out of the batch.
-      else if (queued.committing) queued.committing.giveUp()
-      else this.#refuse(queued, databaseUnavailable(new DatabaseTimeout('the write waited for too long')))
+      else {
+        const reason = new DatabaseTimeout('the write waited for too long')
+        // Before the commit, the write is left out of its batch.
+        this.#refuse(queued, queued.isCommitting ? writeUnconfirmed(reason) : databaseUnavailable(reason))
+      }
     }
   }
 
@@ -201,9 +203,6 @@ export class PostgresGroupCommit<Write, Answer> {
 
   /** Commits a batch. Each attempt leaves out the writes that have no time left. */
   async #commit(lane: Lane<Write, Answer>, batch: readonly QueuedWrite<Write, Answer>[]): Promise<void> {
-    const { promise: until, reject: giveUp } = Promise.withResolvers<never>()
-    until.catch(() => undefined)
-    const committing = { giveUp: () => giveUp(new DatabaseTimeout('the commit took too long')) }
     let written: readonly QueuedWrite<Write, Answer>[] = []
     let lockTimeouts = 0
     const attempt = async (sql: Transaction) => {
@@ -220,10 +219,10 @@ export class PostgresGroupCommit<Write, Answer> {
     const beforeCommit = () => {
       // The caller of a write that is over already has the answer that nothing was written. So the batch is retried without it.
       if (written.some(({ isOver }) => isOver)) throw new Conflict()
-      for (const queued of written) queued.committing = committing
+      for (const queued of written) queued.isCommitting = true
     }
     const afterCommit = () => {
-      for (const queued of written) queued.committing = undefined
+      for (const queued of written) queued.isCommitting = false
     }
     const latest = Math.max(...batch.map(({ end }) => end))
     await this.#database.transaction(attempt, latest - performance.now(), {
@@ -231,7 +230,6 @@ export class PostgresGroupCommit<Write, Answer> {
       ...(this.#work.ownerOf && { lockTimeoutMs }),
       beforeCommit,
       afterCommit,
-      until,
     })
     if (written.length > 0) {
       this.#sizes.record(written.length)

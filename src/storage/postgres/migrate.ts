@@ -4,6 +4,7 @@ import { printNotice } from '../../print.ts'
 import { unixSeconds } from '../../time.ts'
 import { newerVersion } from '../data-folder.ts'
 import { type Migration, type OnMigrated, postgresMigrations } from '../migrations.ts'
+import { type MoveRow, toUnfinishedMove, type UnfinishedMove } from '../unfinished-move.ts'
 import type { PostgresDatabase, Queries, Transaction } from './database.ts'
 
 /** How long a migration may take, and when the operator gets a notice. Tests set other times. */
@@ -204,4 +205,13 @@ function columnsOf(history: readonly Migration[]): readonly string[] {
     ),
     ...[...sql.matchAll(/ALTER TABLE (\w+) ADD COLUMN (\w+)/g)].map(([, table, column]) => `${table}.${column}`),
   ])
+}
+
+/** The unfinished move into a PostgreSQL database; undefined when there is no such move. */
+export function unfinishedMoveIn(database: PostgresDatabase): Promise<UnfinishedMove | undefined> {
+  return database.read(async (sql) => {
+    const there = await sql`
+      SELECT 1 FROM information_schema.tables WHERE table_schema = current_schema() AND table_name = 'moves'`
+    return there.length === 0 ? undefined : toUnfinishedMove(await sql<MoveRow[]>`SELECT name, value FROM moves`)
+  })
 }

@@ -1,6 +1,5 @@
 import { randomInt, randomUUID } from 'node:crypto'
-import type { PostgresDatabase, Queries } from './database.ts'
-import { withoutStandby } from './standby.ts'
+import type { PostgresDatabase, Queries, Transaction } from './database.ts'
 
 const heartbeatIntervalMs = 3000
 /** A replica whose last heartbeat is older than this counts as gone. */
@@ -89,4 +88,17 @@ export async function versionsEpoch(sql: Queries): Promise<number | null> {
 /** Unix seconds by the database's clock, because the clocks of the replicas may differ. */
 function time(sql: Queries) {
   return sql`EXTRACT(EPOCH FROM now())::bigint`
+}
+
+/**
+ * Makes the commit of a transaction not wait for standbys. This is for counts, heartbeats and the last uses of keys. A failover
+ * may lose the latest of these writes, but that loss does no harm.
+ */
+export function withoutStandby(sql: Transaction): Promise<unknown> {
+  // `execute` sends the statement immediately, before the next statement. In engines without this setting nothing changes.
+  return sql
+    .unsafe(`
+      SELECT set_config('synchronous_commit', 'local', true)
+      WHERE current_setting('synchronous_standby_names', true) <> '' AND current_setting('synchronous_commit') <> 'off'`)
+    .execute()
 }

@@ -3,9 +3,9 @@ import { commandLine } from '../../audit/record.ts'
 import { StorageError } from '../../errors.ts'
 import { connectPostgres } from '../../storage/postgres/connect.ts'
 import { PostgresDatabase } from '../../storage/postgres/database.ts'
+import { unfinishedMoveIn } from '../../storage/postgres/migrate.ts'
 import { goneAfterSeconds, livingReplicas } from '../../storage/postgres/replicas.ts'
 import { escapeNul, unescapeNul } from '../../storage/postgres/texts.ts'
-import { unfinishedMoveIn } from '../../storage/postgres/unfinished-move.ts'
 import { type Kind, type MovableDatabase, quoted, type Row, readStatement, type Table, type Value } from './tables.ts'
 
 /** This is longer than the time limit of a request, because a count or a batch of large rows may take long. */

@@ -1,6 +1,6 @@
 import type { Sql, TransactionSql } from 'postgres'
 import { codeOf } from '../../errors.ts'
-import { isConnectionGone, RolledBack, Unconfirmed } from './failures.ts'
+import { Conflict, isConnectionGone, Unconfirmed } from './failures.ts'
 
 /** SQLSTATE of a COMMIT outside a transaction: PostgreSQL warns, answers `COMMIT`, and has committed nothing. */
 const noTransaction = '25P01'
@@ -28,7 +28,7 @@ export class Warnings {
  * sends nothing after a loss.
  * @param work returns a function that is called right before the commit is sent
  * @throws what `work` throws, after a rollback, and the errors of the database
- * @throws RolledBack when the database has rolled the transaction back
+ * @throws Conflict when the database has rolled the transaction back
  * @throws Unconfirmed when the database did not confirm the commit, or had no transaction open
  */
 export async function runTransaction<Types extends Record<string, unknown>>(
@@ -73,10 +73,50 @@ async function commit<Types extends Record<string, unknown>>(sql: TransactionSql
   const { command } = await sql.unsafe('COMMIT').catch((error: unknown) => {
     throw uncertain.has(codeOf(error)) ? new Unconfirmed() : error
   })
-  if (command === 'ROLLBACK') throw new RolledBack()
+  if (command === 'ROLLBACK')
+    throw new Conflict('40000', 'the database has undone the transaction instead of committing it')
   if (command !== 'COMMIT') throw new Unconfirmed()
 }
 
 function never(): Promise<void> {
   return new Promise(() => {})
+}
+
+/**
+ * A read-only transaction that shows one snapshot until it ends. The class uses the client library's `begin`, which rejects when
+ * the connection is lost. A reserved connection would connect again without an error, and show another snapshot.
+ */
+export class Snapshot<Types extends Record<string, unknown>> {
+  /** Resolves with the transaction once it is open. */
+  readonly opened: Promise<TransactionSql<Types>>
+  readonly #ending = Promise.withResolvers<void>()
+  #failure: { readonly reason: unknown } | undefined
+
+  constructor(pool: Sql<Types>) {
+    const { promise, resolve, reject } = Promise.withResolvers<TransactionSql<Types>>()
+    this.opened = promise
+    pool
+      .begin('ISOLATION LEVEL REPEATABLE READ READ ONLY', (sql) => {
+        resolve(sql)
+        return this.#ending.promise
+      })
+      .catch((reason: unknown) => {
+        this.#failure = { reason }
+        reject(reason)
+      })
+  }
+
+  /** @throws the database's error when the connection was lost: later reads would not be from this snapshot */
+  check(): void {
+    if (this.#failure) throw this.#failure.reason
+  }
+
+  /** Ends the transaction, even if it is not open yet. */
+  end(): void {
+    // If the connection is lost, the client library would send COMMIT to the closed socket, and that would end the process. A
+    // loss is known only at the end of this turn of the event loop.
+    setImmediate(() => {
+      if (!this.#failure) this.#ending.resolve()
+    })
+  }
 }
