@@ -1,10 +1,9 @@
-import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
 import { describe, expect, it } from 'vitest'
 import { openDatabase } from '../../src/storage/database.ts'
 import { migrations } from '../../src/storage/migrations.ts'
-import { openSqliteStores } from '../../src/stores/stores.ts'
 import { conservatory, serveForThisTest } from '../support/command.ts'
 import { add, folderForThisTest, preset, start } from '../support/preset-service.ts'
 import { makeDatabase, makeKilled, plantsIn } from '../support/restores.ts'
@@ -56,20 +55,6 @@ describe('a backup', () => {
     ]
     // The writer waits for each write, so the backup has all writes up to some moment, without a gap.
     expect(plants.map(({ name }) => name)).toEqual(names)
-  })
-
-  it('that is not a database is refused by a restore, and the database stays', async () => {
-    const folder = folderForThisTest()
-    await openSqliteStores(join(folder, 'conservatory.db')).close()
-    const before = readFileSync(join(folder, 'conservatory.db'))
-    const file = join(folder, 'no.db')
-    for (const bytes of ['no database', '']) {
-      writeFileSync(file, bytes)
-      const refused = await conservatory(['restore', file, '--force'], { DATA_DIR: folder })
-      expect(refused.code).toBe(1)
-      expect(refused.stderr.trim().split('\n')).toHaveLength(1)
-    }
-    expect(readFileSync(join(folder, 'conservatory.db'))).toEqual(before)
   })
 
   const next = { name: '9999-next', sql: 'CREATE TABLE next (id INTEGER) STRICT' }

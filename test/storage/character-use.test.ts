@@ -4,8 +4,6 @@ import { expect, it, onTestFinished } from 'vitest'
 import { SqliteCharacterStore } from '../../src/characters/sqlite.ts'
 import { OutsideChanges } from '../../src/storage/caches.ts'
 import { openDatabase } from '../../src/storage/database.ts'
-import { migrations } from '../../src/storage/migrations.ts'
-import { unixSeconds } from '../../src/time.ts'
 import { temporaryFolder } from '../support/service.ts'
 
 function pathForThisTest(): string {
@@ -15,38 +13,6 @@ function pathForThisTest(): string {
 }
 
 const about = { tags: [], creator: '' }
-
-it('existing versions count as used on the day of the migration', async () => {
-  const path = pathForThisTest()
-  const before = openDatabase(
-    path,
-    migrations.filter(({ name }) => name < '0010'),
-  )
-  before.exec(`
-    INSERT INTO accounts (id, name, created) VALUES (1, 'ann', 0);
-    INSERT INTO characters VALUES (1, 'Fern', 'fern', 'd029', '{}', 0, 0)`)
-  const insert = before.prepare("INSERT INTO character_versions VALUES (1, 'Fern', ?, ?, ?)")
-  for (let version = 0; version < 30; version++) {
-    insert.run(`d${String(version).padStart(3, '0')}`, Buffer.alloc(version + 1), 1000 + version)
-  }
-  before.close()
-
-  const begin = unixSeconds()
-  const database = openDatabase(path)
-  onTestFinished(() => {
-    database.close()
-  })
-  const rows = database.prepare<[], { bytes: number; used: number }>('SELECT bytes, used FROM character_use').all()
-  expect(rows.map(({ bytes }) => bytes)).toStrictEqual(Array.from({ length: 30 }, (_, version) => version + 1))
-  for (const { used } of rows) expect(used).toBeGreaterThanOrEqual(begin)
-  const store = new SqliteCharacterStore(database, new OutsideChanges(database))
-  expect((await store.purge(null, begin)).removed).toStrictEqual([])
-  // A purge of all versions that were not used after the migration keeps only the 20 that were uploaded last.
-  const { removed } = await store.purge(null, unixSeconds() + 1)
-  expect(removed.map(({ digest }) => digest).toSorted()).toStrictEqual(
-    Array.from({ length: 10 }, (_, version) => `d00${version}`),
-  )
-})
 
 it('deleted rows free space for new rows: the file does not grow', async () => {
   const database = openDatabase(pathForThisTest())

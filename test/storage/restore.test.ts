@@ -159,7 +159,12 @@ describe('a restore', () => {
       "CREATE TABLE moves (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT; INSERT INTO moves VALUES ('source', 'there')",
     )
     move.close()
+    const [text, empty] = [join(away, 'text.db'), join(away, 'empty.db')]
+    writeFileSync(text, 'no database')
+    writeFileSync(empty, '')
     for (const [file, sentence] of [
+      [text, ' is no database that can be read.'],
+      [empty, ' is no database of Conservatory.'],
       [damaged, ' is damaged: '],
       [cut, ' is damaged'],
       [moving, ' has only a part of what is moved into it from there.'],

@@ -128,68 +128,6 @@ describe.each(engines)('plants in $name', (engine) => {
     )
   })
 
-  it('are shown with ids on request, but only to their owner; nothing else differs', async () => {
-    const garden = fc.uniqueArray(
-      fc.record({
-        id: fc.oneof(fc.integer({ min: -3, max: 25 }), fc.maxSafeInteger()),
-        tag: fc.constantFrom('x', 'y', undefined),
-      }),
-      { selector: ({ id }) => id, maxLength: 20 },
-    )
-    const question = { tag: fc.constantFrom('x', undefined), limit: fc.integer({ min: 1, max: 9 }) }
-    await fc.assert(
-      fc.asyncProperty(garden, garden, fc.constantFrom('x', undefined), fc.record(question), async (...drawn) => {
-        const [own, others, shared, { tag, limit }] = drawn
-        const [ann, bob] = [await database.newAccount(), await database.newAccount()]
-        const plant = (whose: string) => (row: { id: number; tag: string | undefined }) => ({
-          id: row.id,
-          name: `${whose} ${row.id}`,
-          ...(row.tag === undefined ? {} : { tag: row.tag }),
-        })
-        await Promise.all([
-          ...own.map(plant('own')).map((each) => store.create(ann, each)),
-          ...others.map(plant('other')).map((each) => store.create(bob, each)),
-        ])
-        await store.share(bob, ann, shared)
-        const withIds = (plants: readonly Plant[]) =>
-          plants.map((each) => (each.name.startsWith('own ') ? { id: Number(each.name.slice(4)), ...each } : each))
-        const asked = tag === undefined ? {} : { tag }
-        for (let after: PlantQuery | undefined = {}; after; ) {
-          const query: PlantQuery = { ...asked, ...after }
-          const [without, page] = [
-            await store.list(ann, query, limit),
-            await store.list(ann, { ...query, withIds: true }, limit),
-          ]
-          expect(page).toStrictEqual({ ...without, json: JSON.stringify(withIds(plantsOf(without))) })
-          after = page.last && { after: page.last }
-        }
-        const all = withIds(await readAll(store, ann, asked))
-        expect(await readAll(store, ann, { ...asked, withIds: true })).toStrictEqual(all)
-        await store.unshare(bob, ann)
-      }),
-      { numRuns: engine.hasReplicas ? 15 : 50 },
-    )
-  })
-
-  it('have any safe id and any text; above the highest safe id no id is assigned', async () => {
-    const account = await database.newAccount()
-    const plants = [
-      { id: Number.MIN_SAFE_INTEGER, name: `"{\\'$1}, 🌵`, tag: 'NULL' },
-      { id: 0, name: '%s\\u0041' },
-      { id: Number.MAX_SAFE_INTEGER, name: 'ß'.repeat(255), tag: '\\' },
-    ]
-    for (const plant of plants) await store.create(account, plant)
-    const stored = plants.map((plant) => ({ account, ...plant }))
-    const shown = plants.map(({ id: _, ...plant }) => plant)
-    expect(plantsOf(await store.list(account, {}, 10))).toStrictEqual(shown)
-    expect(await readAll(store, account)).toStrictEqual(shown)
-    expect(await readAll(store, account, { withIds: true })).toStrictEqual(plants)
-    for (const plant of stored) expect(await store.find(account, plant.id)).toStrictEqual(plant)
-    await expect(store.create(account, { name: 'one more' })).rejects.toMatchObject({ code: 'no_id_left' })
-    expect(await store.remove(account, Number.MAX_SAFE_INTEGER)).toBe(true)
-    expect((await store.create(account, { name: 'one more' })).plant.id).toBe(1)
-  })
-
   it('are added once for an idempotency key, which is kept for a day', async () => {
     const account = await database.newAccount()
     const add = (name: string) => store.create(account, { name }, { key: 'key', request: name })
@@ -233,25 +171,6 @@ describe.each(engines)('plants in $name', (engine) => {
     })
   })
 
-  it('are refused over the limit, even concurrently, and a removal allows another plant', async () => {
-    const account = await database.newAccount()
-    for (const id of [1, 2, 3]) await store.create(account, { name: 'old', id })
-    const writes = await Promise.all([
-      ...Array.from({ length: 8 }, () => settled(store.create(account, { name: 'new' }, undefined, 5))),
-      store.remove(account, 1),
-      settled(store.create(account, { name: 'new' }, undefined, 5)),
-      settled(store.create(account, { name: 'new', id: 2 }, undefined, 9)),
-      settled(store.create(account, { name: 'new' }, undefined, 1)),
-    ])
-    expect(writes.map((found) => (typeof found === 'object' ? found.plant.id : found))).toStrictEqual([
-      ...[4, 5, 429, 429, 429, 429, 429, 429],
-      ...[true, 6, 409, 429],
-    ])
-    // An account far above a lowered limit can add no plant after one removal.
-    await store.remove(account, 2)
-    expect(await settled(store.create(account, { name: 'new' }, undefined, 2))).toBe(429)
-  })
-
   it('of a deleted account are refused, and the other writes of the same transaction are done', async () => {
     const account = await database.newAccount()
     const writes = [store.create(account, { name: 'a' }), store.create(987, { name: 'b' }), store.remove(account, 1)]
@@ -260,25 +179,6 @@ describe.each(engines)('plants in $name', (engine) => {
     expect(orphan).toMatchObject({ reason: { status: 403, code: 'account_deleted' } })
     expect(removal).toMatchObject({ value: true })
     await expect(store.share(account, 987)).rejects.toMatchObject({ status: 403, code: 'account_deleted' })
-  })
-
-  it('are shared by tag or all together, and the shares are listed and revoked', async () => {
-    const [ann, bob, cat] = [await database.newAccount(), await database.newAccount(), await database.newAccount()]
-    const created = expect.closeTo(Date.now() / 1000, -2)
-    const [from, to] = [`account ${ann}`, `account ${bob}`]
-    expect([await store.share(ann, bob, 'y'), await store.share(ann, bob, 'x')]).toEqual([true, true])
-    expect([await store.share(ann, bob, 'x'), await store.share(ann, bob)]).toEqual([false, true])
-    await store.share(cat, bob)
-    expect(await store.shares()).toStrictEqual([
-      { from, to, tag: null, created },
-      { from, to, tag: 'x', created },
-      { from, to, tag: 'y', created },
-      { from: `account ${cat}`, to, tag: null, created },
-    ])
-    expect([await store.unshare(ann, bob, 'x'), await store.unshare(ann, bob, 'x')]).toEqual([true, false])
-    expect([await store.unshare(ann, bob), await store.unshare(ann, bob)]).toEqual([true, false])
-    expect((await store.shares()).map((share) => share.from)).toEqual([`account ${cat}`])
-    await store.unshare(cat, bob)
   })
 
   it('have one key of cursors, made once, also when several replicas need it at the same moment', async () => {
@@ -328,51 +228,5 @@ describe.each(engines)('plants in $name', (engine) => {
       expect(await database.openPlants().fetchVersion(bob)).toBe(last)
     } else expect(await store.fetchVersion(bob)).toBe(last)
     expect(await store.fetchVersion(cat)).not.toBe(last)
-  })
-
-  it('are complete and in order in a long list by many tags, which can be ended early', async () => {
-    const [ann, bob, cat] = [await database.newAccount(), await database.newAccount(), await database.newAccount()]
-    const tags = Array.from({ length: 7 }, (_, index) => `tag ${index}`)
-    const numbers = Array.from({ length: 3000 }, (_, index) => index)
-    // Long runs of one tag, and a mixture of all tags. Every ninth plant has a tag that is not shared.
-    const tagOf = (index: number) =>
-      index % 9 === 0 ? 'private' : (tags[index < 1500 ? Math.floor(index / 600) : index % 7] ?? '')
-    await Promise.all([
-      ...numbers.map((index) => store.create(ann, { name: `a${index}`, tag: tagOf(index) })),
-      ...numbers.slice(0, 1500).map((index) => store.create(cat, { name: `c${index}` })),
-      ...numbers.slice(0, 10).map((index) => store.create(bob, { name: `b${index}` })),
-    ])
-    for (const tag of tags) await store.share(ann, bob, tag)
-    await store.share(cat, bob)
-    const names = (letter: string, indexes: readonly number[]) => indexes.map((index) => `${letter}${index}`)
-    const others = names('c', numbers.slice(0, 1500))
-    const own = names('b', numbers.slice(0, 10))
-    const expected = [
-      ...own,
-      ...names(
-        'a',
-        numbers.filter((index) => index % 9 !== 0),
-      ),
-      ...others,
-    ]
-    expect(namesOf(await store.list(bob, {}, 5000))).toEqual(expected)
-    const shown: string[] = []
-    for await (const page of store.listLong(bob, {}, eachPage)) {
-      if (shown.length === 0) {
-        await store.unshare(ann, bob)
-        await store.create(cat, { name: 'late' })
-      }
-      shown.push(...namesOf(page))
-    }
-    // After the first page of 500 plants, ann's plants are no longer shared.
-    expect(shown).toEqual(store.endOfPage ? [...expected.slice(0, 500), ...others, 'late'] : expected)
-    // There are more lists than connections, so a list that ends early must give its connection back.
-    for (let times = 0; times < 30; times++) {
-      for await (const page of store.listLong(bob, {}, eachPage)) {
-        expect(plantsOf(page).length).toBeGreaterThan(0)
-        break
-      }
-    }
-    expect((await readAll(store, bob)).map(({ name }) => name)).toEqual([...own, ...others, 'late'])
   })
 })

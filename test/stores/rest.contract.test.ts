@@ -6,7 +6,6 @@ import { openSqliteStores, type Stores } from '../../src/stores/stores.ts'
 import { importInto } from '../support/account-files.ts'
 import { temporaryFolder } from '../support/service.ts'
 import { newPostgresDatabase } from '../support/shared-postgres.ts'
-import { wholeSource } from '../support/sources.ts'
 
 const folder = temporaryFolder()
 const opened: Record<string, Stores> = {}
@@ -80,24 +79,6 @@ describe.each(['SQLite', 'PostgreSQL'])('the stores beside plants in %s', (engin
       await expect(found(text)).rejects.toThrow('There is no such key.')
     }
     await deleteAccount('named')
-  })
-
-  it('store every version of a character', async () => {
-    const { characters } = stores()
-    const card = (digit: string) => ({
-      name: 'Fern',
-      digest: digit.repeat(64),
-      source: Buffer.from([0, 255]),
-      about: { tags: ['a\0'], creator: '' },
-    })
-    await characters.create(1, card('a'))
-    await expect(characters.create(1, card('a'))).rejects.toMatchObject({ code: 'name_taken' })
-    expect(await characters.put(1, card('b'))).toBe(false)
-    expect(await characters.find(1, 'fERN', 'any-case')).toMatchObject({ name: 'Fern', about: { tags: ['a\0'] } })
-    expect(await characters.findVersions(1, 'Fern', 'exact', 'aaaaaaaa')).toHaveLength(1)
-    expect(await wholeSource(characters, 1, 'Fern', 'a'.repeat(64))).toStrictEqual(Buffer.from([0, 255]))
-    expect(await characters.remove(1, 'Fern')).toBe(true)
-    expect(await characters.list(1, '', 9)).toStrictEqual([])
   })
 
   it('count spent tokens once', async () => {

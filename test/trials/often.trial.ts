@@ -7,6 +7,5 @@ await import('../service/durability.test.ts')
 await import('../service/robustness.test.ts')
 await import('../characters/isolation.test.ts')
 await import('../plants/isolation.test.ts')
-await import('../stores/isolation.contract.test.ts')
 
 export {}

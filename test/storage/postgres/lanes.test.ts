@@ -188,6 +188,21 @@ describe('the time of a request', () => {
     expect(await sql`SELECT name FROM counters WHERE name IN ('late', 'other')`).toEqual([{ name: 'other' }])
   })
 
+  it('(j) may end for one write during the commit of its batch, and the other writes get their answers', async () => {
+    await sql.unsafe(`
+      CREATE FUNCTION sleep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(2.5); RETURN NULL; END';
+      CREATE CONSTRAINT TRIGGER slow_commit AFTER INSERT ON counters DEFERRABLE INITIALLY DEFERRED
+        FOR EACH ROW WHEN (NEW.name = 'slow') EXECUTE FUNCTION sleep()`)
+    const database = openDatabase(4000)
+    const groupCommit = openGroupCommit(database)
+    const [late, other] = await duringRequest(request(1), async () => {
+      await database.read((reading) => reading`SELECT pg_sleep(2)`)
+      return [groupCommit.add('slow'), outsideRequest(() => groupCommit.add('beside'))].map((write) => ({ write }))
+    })
+    await expect(late?.write).rejects.toMatchObject({ status: 503, code: 'write_unconfirmed' })
+    expect(await other?.write).toBe('beside')
+  })
+
   it('(j) also ends while a write waits for the connection of its lane', async () => {
     const database = openDatabase(4000)
     const store = new PostgresPlantStore(database)
