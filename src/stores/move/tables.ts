@@ -30,7 +30,12 @@ const nameColumns = new Set([
   'uploads.name',
   'audit_records.target',
 ])
-const batches: Readonly<Record<string, number>> = { characters: 50, character_versions: 1, card_pieces: 8, photo_pieces: 8 }
+const batches: Readonly<Record<string, number>> = {
+  characters: 50,
+  character_versions: 1,
+  card_pieces: 8,
+  photo_pieces: 8,
+}
 const kinds: Readonly<Record<string, Kind>> = { INTEGER: 'BIGINT', REAL: 'DOUBLE PRECISION', BLOB: 'BYTEA' }
 
 /**
