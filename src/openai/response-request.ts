@@ -60,6 +60,7 @@ export const InputItem = Type.Object(
     arguments: Type.Optional(text()),
     input: Type.Optional(text()),
     output: Type.Optional(Content),
+    encrypted_content: nullable(text()),
   },
   { title: 'InputItem', examples: [{ role: 'user', content: 'Hello!' }] },
 )

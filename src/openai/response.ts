@@ -45,6 +45,11 @@ const Reasoning = Type.Object({
   status,
   summary: Type.Array(Type.Never()),
   content: Type.Array(Type.Object({ type: Type.Literal('reasoning_text'), text: Type.String() })),
+  encrypted_content: Type.Optional(
+    Type.String({
+      description: "The provider's signatures. Send the item back, so that the model keeps its reasoning.",
+    }),
+  ),
 })
 
 /** An output of a model: a message, a tool call, or its reasoning. */

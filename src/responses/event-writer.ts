@@ -1,9 +1,11 @@
 import { eventOf } from '../chat/stream-writer.ts'
+import type { Fields } from '../fields.ts'
 import type { Call, OutputItem, OutputMessage, Reasoning } from '../openai/response.ts'
 import { GrowingText } from '../text.ts'
 import { type MessageParts, maxResponseLength, readMessageParts, tooLongAnswer } from './message-parts.ts'
 import { cutReason, emptyCall, emptyMessage, emptyReasoning, setArguments, textPart } from './output.ts'
 import { sameFields } from './response-of.ts'
+import { sealed } from './signatures.ts'
 
 /** A part of an item whose text still grows. */
 interface OpenText {
@@ -37,6 +39,10 @@ export class EventWriter {
    * time.
    */
   readonly #calls = new Map<number, OpenCall>()
+  /** The reasoning items that have their text. They end last, because their signatures come last. */
+  readonly #reasoned: { readonly item: Reasoning; readonly index: number }[] = []
+  #extra: Fields | undefined
+  readonly #callExtras = new Map<string, Fields>()
   /** The number of characters of all texts, arguments, ids and names so far. */
   #length = 0
 
@@ -58,7 +64,8 @@ export class EventWriter {
 
   /** The events that a delta of the model's message causes. @throws ApiError 502 beyond `maxResponseLength` characters */
   add(delta: unknown): string {
-    const { thought, text, refusal, calls } = readMessageParts(delta)
+    const { thought, text, refusal, calls, extra } = readMessageParts(delta)
+    this.#extra = extra ?? this.#extra
     this.#length += thought.length + text.length + refusal.length
     for (const call of calls) {
       // Some upstreams repeat the id and the name in each delta of a call.
@@ -78,6 +85,8 @@ export class EventWriter {
     const status = cutReason(reason) ? 'incomplete' : 'completed'
     // Clients treat a response without items as a missing response. So such a response gets an empty text.
     let events = this.output.length === 0 ? this.#beginText('output_text') : ''
+    if (this.#open?.kind === 'reasoning_text') events += this.#endItem(status)
+    events += this.#endReasoning()
     events += this.#endItem(status)
     this.#closeCalls()
     for (const { item, index } of this.#calls.values()) {
@@ -157,10 +166,33 @@ export class EventWriter {
     const open = this.#open
     if (!open) return ''
     const events = this.#endText()
-    return events + this.#itemDone(open.at.output_index, { ...open.item, status })
+    const { item } = open
+    if (item.type !== 'reasoning') return events + this.#itemDone(open.at.output_index, { ...item, status })
+    item.status = 'completed'
+    this.#reasoned.push({ item, index: open.at.output_index })
+    return events
   }
 
-  #addCall({ index: number, kind, id, name, text: piece }: MessageParts['calls'][number]): string {
+  /** Ends the reasoning items. The first has the signatures of the whole message. */
+  #endReasoning(): string {
+    const encrypted_content = sealed({
+      ...(this.#extra && { message: this.#extra }),
+      calls: Object.fromEntries(this.#callExtras),
+    })
+    let events = ''
+    if (encrypted_content !== undefined && this.#reasoned.length === 0) {
+      const item = emptyReasoning()
+      events += this.#itemAdded(item)
+      this.#reasoned.push({ item, index: this.output.length - 1 })
+    }
+    for (const [place, { item, index }] of this.#reasoned.entries()) {
+      const signature = place === 0 && encrypted_content !== undefined ? { encrypted_content } : {}
+      events += this.#itemDone(index, { ...item, ...signature, status: 'completed' })
+    }
+    return events
+  }
+
+  #addCall({ index: number, kind, id, name, text: piece, extra }: MessageParts['calls'][number]): string {
     let open = this.#calls.get(number)
     let events = ''
     if (!open) {
@@ -174,6 +206,7 @@ export class EventWriter {
       open.item.name += name
     }
     const { item, index } = open
+    if (extra) this.#callExtras.set(item.call_id, extra)
     if (piece === '') return events
     open.text.add(piece)
     return (

@@ -1,6 +1,7 @@
 import { ApiError } from '../errors.ts'
-import { field, fieldsIn, isFields, listIn, textIn } from '../fields.ts'
+import { type Fields, field, fieldsIn, isFields, listIn, textIn } from '../fields.ts'
 import type { Call } from '../openai/response.ts'
+import { extraIn } from './signatures.ts'
 
 /**
  * The most characters of the texts and arguments in a response. They have a bound because the last events of a stream repeat them
@@ -24,6 +25,8 @@ export interface MessageParts {
   readonly text: string
   readonly refusal: string
   readonly calls: readonly ToolCallParts[]
+  /** The provider's signatures. */
+  readonly extra?: Fields | undefined
 }
 
 /** A tool call, or the part of it that a delta has. */
@@ -36,6 +39,8 @@ interface ToolCallParts {
   readonly name: string
   /** The arguments of a function, or the input of a custom tool. */
   readonly text: string
+  /** The provider's signature. */
+  readonly extra?: Fields | undefined
 }
 
 /** Names of the field with the reasoning text: the first is from DeepSeek and vLLM, the second from OpenRouter. */
@@ -55,6 +60,7 @@ export function readMessageParts(message: unknown): MessageParts {
     text: textIn(fields, 'content') || partsOf(fields, 'text'),
     refusal: textIn(fields, 'refusal'),
     calls: calls.map(readCall),
+    extra: extraIn(message),
   }
 }
 
@@ -79,6 +85,7 @@ function readCall(call: unknown, place: number): ToolCallParts {
     kind: isCustom ? 'custom_tool_call' : 'function_call',
     id: textIn(fields, 'id'),
     name: textIn(called, 'name'),
+    extra: extraIn(call),
     // Some upstreams send the arguments as an object.
     text: isFields(argument) ? JSON.stringify(argument) : textIn(called, isCustom ? 'input' : 'arguments'),
   }

@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import type { Completion } from '../openai/completion.ts'
 import type { Call, OutputItem, OutputMessage, Reasoning } from '../openai/response.ts'
-import { maxResponseLength, readMessageParts, tooLongAnswer } from './message-parts.ts'
+import { type MessageParts, maxResponseLength, readMessageParts, tooLongAnswer } from './message-parts.ts'
+import { sealed } from './signatures.ts'
 
 /** A unique id like OpenAI's, with the kind of the object as its prefix. */
 export function idOf(kind: 'resp' | 'msg' | 'fc' | 'ctc' | 'rs'): string {
@@ -35,14 +36,12 @@ export function emptyReasoning(): Reasoning {
 export function outputOf({ choices }: Completion): readonly OutputItem[] {
   const [choice] = choices
   if (!choice) return []
-  const { thought, text, refusal, calls } = readMessageParts(choice.message)
+  const parts = readMessageParts(choice.message)
+  const { thought, text, refusal, calls } = parts
   const lengths = [thought, text, refusal, ...calls.map((call) => call.text)].map(({ length }) => length)
   if (lengths.reduce((sum, length) => sum + length, 0) > maxResponseLength) throw tooLongAnswer()
   const status = cutReason(choice.finish_reason) ? 'incomplete' : 'completed'
-  const output: OutputItem[] = []
-  if (thought !== '') {
-    output.push({ ...emptyReasoning(), status: 'completed', content: [{ type: 'reasoning_text', text: thought }] })
-  }
+  const output: OutputItem[] = [...reasoningOf(parts)]
   const content = [
     ...(text === '' ? [] : [textPart(text)]),
     ...(refusal === '' ? [] : [{ type: 'refusal' as const, refusal }]),
@@ -56,6 +55,15 @@ export function outputOf({ choices }: Completion): readonly OutputItem[] {
     output.push({ ...call, status })
   }
   return output
+}
+
+/** The reasoning item of a message, with the provider's signatures; none if it has neither. */
+function reasoningOf({ thought, calls, extra }: MessageParts): readonly Reasoning[] {
+  const signed = calls.flatMap(({ id, index, extra }) => (extra ? [[id || `call_${index}`, extra] as const] : []))
+  const encrypted_content = sealed({ ...(extra && { message: extra }), calls: Object.fromEntries(signed) })
+  if (thought === '' && encrypted_content === undefined) return []
+  const content = thought === '' ? [] : [{ type: 'reasoning_text' as const, text: thought }]
+  return [{ ...emptyReasoning(), status: 'completed', content, ...(encrypted_content && { encrypted_content }) }]
 }
 
 /** A text part of a message. */

@@ -37,7 +37,7 @@ const ignoredFields: Readonly<Record<string, (value: unknown) => boolean>> = {
   store: (value) => value === false,
   background: () => true,
   truncation: (value) => value === 'disabled',
-  include: (value) => Array.isArray(value) && value.length === 0,
+  include: (value) => Array.isArray(value) && value.every((each) => each === 'reasoning.encrypted_content'),
   max_tool_calls: () => false,
   stream_options: () => false,
   service_tier: (value) => value === 'auto' || value === 'default',

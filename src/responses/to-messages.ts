@@ -1,9 +1,11 @@
 import { ApiError, invalidField } from '../errors.ts'
+import { valueIn } from '../fields.ts'
 import type { ContentPart, Message } from '../openai/completion-request.ts'
 import type { InputItem, InputPart, ResponseRequest } from '../openai/response-request.ts'
 import type { ToolCall } from '../openai/tool-fields.ts'
 import { beginningOf } from '../text.ts'
 import { maxAccountCharacters } from './output-item-cache.ts'
+import { type Signatures, unsealed } from './signatures.ts'
 
 /** Finds an output item of an earlier response, and its characters. */
 export type FindItem = (id: string) => { readonly item: InputItem; readonly characters: number } | undefined
@@ -13,7 +15,7 @@ export interface Conversation {
   readonly messages: readonly Message[]
   /** For each message, the field that it comes from, such as `input[3]`. */
   readonly origins: readonly string[]
-  /** Whether the input has reasoning items, which no model gets. */
+  /** Whether the input has reasoning items without signatures, which no model gets. */
   readonly leavesReasoning: boolean
 }
 
@@ -43,6 +45,7 @@ class InputReader implements Conversation {
    */
   #calls: ToolCall[] = []
   readonly #find: FindItem
+  #signatures: Signatures | undefined
   /** The number of characters of all items that the input refers to. */
   #referred = 0
 
@@ -53,6 +56,31 @@ class InputReader implements Conversation {
   add(origin: string, message: Message): void {
     this.messages.push(message)
     this.origins.push(origin)
+    if (message.role === 'assistant') this.#sign()
+    else this.#signatures = undefined
+  }
+
+  /** Keeps the signatures of a reasoning item for the assistant's message before or after it. */
+  #readReasoning({ encrypted_content: text }: InputItem): void {
+    const signatures = unsealed(text ?? '')
+    if (!signatures) {
+      this.leavesReasoning = true
+      return
+    }
+    this.#signatures = signatures
+    if (this.messages.at(-1)?.role === 'assistant') this.#sign()
+  }
+
+  /** Adds the signatures to the last message and its calls. */
+  #sign(): void {
+    const last = this.messages.at(-1)
+    if (!last || !this.#signatures) return
+    const { message, calls } = this.#signatures
+    for (const [place, call] of (last.tool_calls ?? []).entries()) {
+      const extra = valueIn(calls, call.id)
+      if (extra) this.#calls[place] = Object.assign({}, call, { extra_content: extra })
+    }
+    if (message) this.messages[this.messages.length - 1] = Object.assign({}, last, { extra_content: message })
   }
 
   read(item: InputItem, at: string): void {
@@ -61,7 +89,7 @@ class InputReader implements Conversation {
     else if (type === 'function_call' || type === 'custom_tool_call') this.#readCall(callOf(item, at), at)
     else if (type === 'function_call_output' || type === 'custom_tool_call_output') this.#readResult(item, at)
     else if (type === 'item_reference') this.#readReference(needed(item.id, `${at}.id`), at)
-    else if (type === 'reasoning') this.leavesReasoning = true
+    else if (type === 'reasoning') this.#readReasoning(item)
     else throw unsupportedType(`${at}.type`, type)
   }
 
@@ -78,11 +106,14 @@ class InputReader implements Conversation {
     const last = this.messages.at(-1)
     if (last?.tool_calls === this.#calls) {
       this.#calls.push(call)
+      this.#sign()
       return
     }
     this.#calls = [call]
-    if (last?.role === 'assistant') this.messages[this.messages.length - 1] = { ...last, tool_calls: this.#calls }
-    else this.add(at, { role: 'assistant', content: null, tool_calls: this.#calls })
+    if (last?.role === 'assistant') {
+      this.messages[this.messages.length - 1] = { ...last, tool_calls: this.#calls }
+      this.#sign()
+    } else this.add(at, { role: 'assistant', content: null, tool_calls: this.#calls })
   }
 
   #readResult({ call_id, output }: InputItem, at: string): void {

@@ -240,7 +240,7 @@ describe('a model gets', () => {
         input: [{ type: 'reasoning', id: 'rs_1', summary: [] }, user],
       },
       asked: { messages: [user], reasoning_effort: 'low' },
-      ignored: 'store,truncation,include,max_tool_calls,input.reasoning,reasoning.summary',
+      ignored: 'store,truncation,max_tool_calls,input.reasoning,reasoning.summary',
     },
   ])('from a request of the Responses API $what', async ({ sent, asked, ignored = null }) => {
     upstream.answer(json(completion('Hi.')))
