@@ -44,3 +44,16 @@ export function pause(clock: Clock, milliseconds: number, signal: AbortSignal): 
     signal.addEventListener('abort', leave, { once: true })
   })
 }
+
+/**
+ * Runs work in the background until it ends or is stopped. The work reports its own failures.
+ * @returns a function that stops the work by its signal, and resolves when the work has ended
+ */
+export function inBackground(work: (signal: AbortSignal) => Promise<void>): () => Promise<void> {
+  const end = new AbortController()
+  const running = work(end.signal).catch(() => undefined)
+  return () => {
+    end.abort()
+    return running
+  }
+}

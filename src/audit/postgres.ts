@@ -6,10 +6,15 @@ import {
   type AuditEntry,
   type AuditQuestion,
   type AuditRecord,
+  type AuditRow,
   type AuditTrail,
+  auditColumns,
   checkChanges,
+  recordOf,
+  toRecord,
+  toRow,
+  unknownAfter,
 } from './record.ts'
-import { type AuditRow, auditColumns, recordOf, toRecord, toRow, unknownAfter } from './rows.ts'
 
 /**
  * Adds an audit record to the current transaction. To be called at the end of the transaction, because this function locks

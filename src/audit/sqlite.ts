@@ -1,3 +1,4 @@
+import { basename } from 'node:path'
 import type { Database, Statement } from 'better-sqlite3'
 import type { GroupCommit } from '../storage/group-commit.ts'
 import { takeBriefly } from '../storage/prune.ts'
@@ -9,10 +10,17 @@ import {
   type AuditEntry,
   type AuditQuestion,
   type AuditRecord,
+  type AuditRow,
   type AuditTrail,
+  auditColumns,
   checkChanges,
+  commandLine,
+  globalEntry,
+  recordOf,
+  toRecord,
+  toRow,
+  unknownAfter,
 } from './record.ts'
-import { type AuditRow, auditColumns, recordOf, toRecord, toRow, unknownAfter } from './rows.ts'
 
 /** Adds an audit record to the current transaction. */
 export type Recorder = (by: Actor, entry: AuditEntry) => void
@@ -122,4 +130,29 @@ export class SqliteAuditTrail implements AuditTrail {
     )
     return this.#commit.run(() => takeBriefly(max, (count) => remove.run(before, count).changes))
   }
+}
+
+/** The `user_version` of a restored database that has no table for audit records yet. */
+const restoredWithoutRecord = 1
+
+/**
+ * Writes the audit record of a restore into the restored database. If the backup is older than the audit trail, the database has
+ * no table for the record. Then the restored database is marked, and `recordRestore` writes the record when the database is next
+ * opened.
+ * @param file the path of the backup
+ */
+export function noteRestore(database: Database, file: string): void {
+  const hasTrail = database.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'audit_records'").get() !== undefined
+  if (hasTrail) writeRecord(database, commandLine, globalEntry('database.restored', null, { backup: basename(file) }))
+  else database.pragma(`user_version = ${restoredWithoutRecord}`)
+}
+
+/** Writes the audit record of a restore into a database that `noteRestore` has marked. */
+export function recordRestore(database: Database): void {
+  if (database.pragma('user_version', { simple: true }) !== restoredWithoutRecord) return
+  inTransaction(database, () => {
+    if (database.pragma('user_version', { simple: true }) !== restoredWithoutRecord) return
+    writeRecord(database, commandLine, globalEntry('database.restored', null, null))
+    database.pragma('user_version = 0')
+  })
 }

@@ -1,9 +1,14 @@
-import { join } from 'node:path'
+import { mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
 import { type AccessStores, findAccount } from '../access/access.ts'
 import type { Config } from '../config.ts'
+import { codeOf } from '../errors.ts'
+import { valueIn } from '../fields.ts'
 import { type CardSource, readCardSource } from './cards/source.ts'
 import { type Character, type CharacterStore, shownDigest } from './library/character.ts'
+import { nameOf, type ReadCard, readCardBytes } from './library/jobs.ts'
 import { type CharacterLibrary, createLibrary } from './library/library.ts'
+import { realPath } from './library/watched-folder.ts'
 
 /** The stores that commands for characters use. */
 export interface CharacterStores extends AccessStores {
@@ -71,4 +76,102 @@ export async function openCommandLibrary(
   const library = createLibrary(config, characters)
   await library.rescan()
   return new CommandLibrary(library, characters, owner, config)
+}
+
+/**
+ * Imports cards into the folder, or into the uploads of the library's account. Nothing is written before all cards are read.
+ * @returns a line of text for each card
+ * @throws Error that names every faulty file; then nothing is imported
+ */
+export async function importCards(
+  files: readonly string[],
+  commandLibrary: CommandLibrary,
+  isReplacing: boolean,
+): Promise<readonly string[]> {
+  const cards: (ReadCard & { readonly name: string })[] = []
+  const faults: string[] = []
+  for (const file of files) {
+    try {
+      const card = readCardBytes(await readWholeFile(file, commandLibrary.maxCardBytes))
+      const name = nameOf(card)
+      await checkNotTaken(name, card, commandLibrary, isReplacing)
+      if (cards.some((other) => other.name === name)) throw new Error(`${JSON.stringify(name)} is in two of the files.`)
+      cards.push({ ...card, name })
+    } catch (error) {
+      faults.push(`${file}: ${error instanceof Error ? error.message : String(error)}`)
+    }
+  }
+  if (faults.length > 0) throw new Error(faults.join('\n'))
+  const lines: string[] = []
+  for (const card of cards) lines.push(await importCard(card, commandLibrary))
+  return lines
+}
+
+/**
+ * Reads a whole file.
+ * @throws Error with a message for users if the file is too large or cannot be read
+ */
+export async function readWholeFile(file: string, maxBytes: number): Promise<Buffer> {
+  try {
+    const stats = await stat(file)
+    if (!stats.isFile()) throw new Error('It is not a file.')
+    if (stats.size > maxBytes) throw new Error(`It is larger than ${maxBytes} bytes (CARD_BODY_LIMIT).`)
+    return await readFile(file)
+  } catch (error) {
+    const code = codeOf(error)
+    if (code === '') throw error
+    const reasons: Readonly<Record<string, string>> = {
+      ENOENT: 'There is no such file.',
+      EACCES: 'This user may not read it.',
+    }
+    throw new Error(valueIn(reasons, code) ?? `It cannot be read (${code}).`, { cause: error })
+  }
+}
+
+async function checkNotTaken(
+  name: string,
+  { digest }: ReadCard,
+  { account, store, library, folder }: CommandLibrary,
+  isReplacing: boolean,
+): Promise<void> {
+  const shown = JSON.stringify(name)
+  if (account !== null) {
+    const taken = await store.find(account, name, 'exact')
+    if (!taken || taken.digest === digest || isReplacing) return
+    throw new Error(`The account has a character ${shown} already. Replace it with --replace.`)
+  }
+  const taken = library.inFolder(name)
+  if (taken === undefined || taken.digest === digest) return
+  // An import writes into the folder for imports, and its files have digests as names.
+  const isImported =
+    dirname(taken.file) === realPath(folder) && /^[0-9a-f]{64}\.(?:json|png|charx)$/.test(basename(taken.file))
+  if (!isImported) {
+    throw new Error(`There is a character ${shown} in ${taken.file} already. Remove that file first.`)
+  }
+  if (!isReplacing) throw new Error(`There is a character ${shown} in the folder already. Replace it with --replace.`)
+}
+
+async function importCard(
+  { name, digest, source, about }: ReadCard & { readonly name: string },
+  { account, store, library, folder }: CommandLibrary,
+): Promise<string> {
+  const shown = `${JSON.stringify(name)} (${shownDigest(digest)})`
+  if (account !== null) {
+    await store.put(account, { name, digest, source: source.bytes, about })
+    return `${shown} is among the account's characters.`
+  }
+  const taken = library.inFolder(name)
+  if (taken?.digest === digest) return `${shown} is in ${taken.file} already.`
+  // The digest is the file name, so that a card cannot choose a path.
+  const file = join(folder, `${digest}.${source.container}`)
+  await mkdir(folder, { recursive: true })
+  const unfinished = join(folder, `.${digest}.unfinished`)
+  try {
+    await writeFile(unfinished, source.bytes)
+    await rename(unfinished, file)
+  } finally {
+    await rm(unfinished, { force: true })
+  }
+  if (taken) await rm(taken.file, { force: true })
+  return `${shown} is in ${file}.`
 }

@@ -37,7 +37,7 @@ export function addCharacterCommands(
     .description('add characters; if one card is faulty, none is added')
     .action((files: readonly string[], options: AccountOption & { replace?: true }) =>
       withLibrary(options, async (commandLibrary) => {
-        const { importCards } = await import('./card-import.ts')
+        const { importCards } = await import('./command-library.ts')
         for (const line of await importCards(files, commandLibrary, options.replace === true)) printNotice(`${line}`)
       }),
     )

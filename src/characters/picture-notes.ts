@@ -1,4 +1,4 @@
-import { type Clock, pause } from '../clock.ts'
+import { type Clock, inBackground, pause } from '../clock.ts'
 import { ApiError } from '../errors.ts'
 import type { Work } from '../work/work.ts'
 import { type CharacterKey, type CharacterStore, type VersionKey, wholeOf } from './library/character.ts'
@@ -26,22 +26,17 @@ export interface PictureNotesOptions {
  * @returns a function that stops the checks, and resolves when no check is running
  */
 export function notePictures(options: PictureNotesOptions): () => Promise<void> {
-  const end = new AbortController()
-  const { signal } = end
-  const run = async (): Promise<void> => {
-    await pause(options.clock, startDelayMs, signal)
-    for (let after = await notePage(options, null, signal); after !== null; ) {
-      await pause(options.clock, pauseMs, signal)
-      after = await notePage(options, after, signal)
+  return inBackground(async (signal) => {
+    try {
+      await pause(options.clock, startDelayMs, signal)
+      for (let after = await notePage(options, null, signal); after !== null; ) {
+        await pause(options.clock, pauseMs, signal)
+        after = await notePage(options, after, signal)
+      }
+    } catch (error) {
+      if (!signal.aborted) options.onFailure(error)
     }
-  }
-  const running = run().catch((error: unknown) => {
-    if (!signal.aborted) options.onFailure(error)
   })
-  return () => {
-    end.abort()
-    return running
-  }
 }
 
 /** Checks a page of characters. @returns the last character of the page; null if the page is empty */

@@ -1,5 +1,5 @@
 import type { Actor } from '../audit/record.ts'
-import { type Clock, pause } from '../clock.ts'
+import { type Clock, inBackground, pause } from '../clock.ts'
 import type { CharacterUses } from './character-uses.ts'
 import type { CharacterKey, CharacterStore } from './library/character.ts'
 import { keptIfUsedSince } from './policy.ts'
@@ -29,21 +29,14 @@ export interface PurgeOptions {
  * @returns a function that stops the purges, and resolves when no purge is running
  */
 export function purgeVersions(options: PurgeOptions): () => Promise<void> {
-  const end = new AbortController()
-  const { signal } = end
-  const run = async (): Promise<void> => {
+  return inBackground(async (signal) => {
     for (let next = intervalMs / 60; ; next = intervalMs) {
       await pause(options.clock, next, signal)
       await purgeOnce(options, signal).catch((error: unknown) => {
         if (!signal.aborted) options.onFailure(error)
       })
     }
-  }
-  const running = run().catch(() => undefined)
-  return () => {
-    end.abort()
-    return running
-  }
+  })
 }
 
 /** Removes all versions that are expired now, in small transactions. */

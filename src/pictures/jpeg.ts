@@ -1,5 +1,4 @@
-import { readOrientation, writeOrientation } from './orientation.ts'
-import { damaged, PartCount } from './parts.ts'
+import { damaged, PartCount, readOrientation, writeOrientation } from './parts.ts'
 
 /* Sections are those of ITU-T T.81 (JPEG). */
 

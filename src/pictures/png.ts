@@ -1,6 +1,5 @@
 import { crc32 } from 'node:zlib'
-import { readOrientation, writeOrientation } from './orientation.ts'
-import { damaged, PartCount } from './parts.ts'
+import { damaged, PartCount, readOrientation, writeOrientation } from './parts.ts'
 
 /* Sections are those of the PNG specification, third edition (https://www.w3.org/TR/png-3/). */
 

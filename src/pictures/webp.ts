@@ -1,6 +1,5 @@
 import { lengthOf } from '../bytes.ts'
-import { readOrientation, writeOrientation } from './orientation.ts'
-import { damaged, PartCount } from './parts.ts'
+import { damaged, PartCount, readOrientation, writeOrientation } from './parts.ts'
 
 /* Names are those of the WebP container specification (RFC 9649, section 2). */
 

@@ -1,4 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises'
+import { inBackground } from '../clock.ts'
 import { unixSeconds } from '../time.ts'
 
 /**
@@ -41,21 +42,14 @@ export function pruneOld(
   { keptSeconds, intervalMs = hourMs }: Retention,
   onFailure: (error: unknown) => void,
 ): () => Promise<void> {
-  const end = new AbortController()
-  const { signal } = end
-  const run = async (): Promise<void> => {
+  return inBackground(async (signal) => {
     for (let next = intervalMs / 60; !signal.aborted; next = intervalMs) {
       await wait(next, undefined, { signal, ref: false })
       await pruneOnce(store, unixSeconds() - keptSeconds, signal).catch((error: unknown) => {
         if (!signal.aborted) onFailure(error)
       })
     }
-  }
-  const running = run().catch(() => undefined)
-  return () => {
-    end.abort()
-    return running
-  }
+  })
 }
 
 /**

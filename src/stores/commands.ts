@@ -39,7 +39,7 @@ export function addStorageCommands(program: Command, config: () => Config): void
     .description('replace the database by a backup; no service may be running')
     .action(async (file: string, options: { force?: true }) => {
       const { restore } = await import('../storage/restore.ts')
-      const { noteRestore } = await import('../audit/database-entries.ts')
+      const { noteRestore } = await import('../audit/sqlite.ts')
       const note = (copy: Database) => noteRestore(copy, file)
       const { contents, isOlder, kept } = restore(databasePath(), file, options.force === true, note)
       tellContents(`${file} is restored`, contents)

@@ -1,7 +1,6 @@
 import { PostgresAccessStore } from '../access/postgres.ts'
-import { globalEntry } from '../audit/database-entries.ts'
 import { PostgresAuditTrail, writeRecord } from '../audit/postgres.ts'
-import { type Actor, type AuditRecord, commandLine } from '../audit/record.ts'
+import { type Actor, type AuditRecord, commandLine, globalEntry } from '../audit/record.ts'
 import { removeAllLeftovers } from '../characters/pieces.ts'
 import { PostgresCharacterStore } from '../characters/postgres.ts'
 import { removeCharacters } from '../characters/store.ts'

@@ -1,7 +1,6 @@
 import { ApiError } from '../../errors.ts'
-import { isTooLarge, type PictureType, pictureFacts, pictureLimits } from '../../pictures/facts.ts'
+import { isTooLarge, type PictureType, pictureFacts, pictureLimits, strippedParts } from '../../pictures/facts.ts'
 import { PictureError } from '../../pictures/parts.ts'
-import { strippedParts } from '../../pictures/stripped.ts'
 import { spend } from '../../work/fuel.ts'
 import { Assets } from './assets.ts'
 import type { CardSource } from './source.ts'

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { globalEntry } from '../../audit/database-entries.ts'
+import { globalEntry } from '../../audit/record.ts'
 import { StorageError } from '../../errors.ts'
 import type { ProgressOutput } from '../../print.ts'
 import { counted } from '../../text.ts'
