@@ -14,12 +14,15 @@ const counted = new FrozenMessagesCache(sizeOf)
 /** Fields of a request that a model reads besides the messages. */
 const readBeside = ['tools', 'functions', 'response_format', 'prediction'] as const
 
-/** The size of messages. The size of frozen messages at the beginning is cached. */
+/** The size of messages. The size of frozen messages is cached. */
 export function promptSize(messages: readonly Message[]): PromptSize {
-  const beginning = counted.of(messages)
-  if (!beginning) return sizeOf(messages)
-  const rest = sizeOf(messages.slice(beginning.messages.length))
-  return { bytes: beginning.made.bytes + rest.bytes, more: beginning.made.more + rest.more }
+  let bytes = 0
+  let more = 0
+  for (const run of counted.of(messages)) {
+    bytes += run.bytes
+    more += run.more
+  }
+  return { bytes, more }
 }
 
 /**

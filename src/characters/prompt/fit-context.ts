@@ -1,5 +1,6 @@
 import { ApiError } from '../../errors.ts'
 import { type Message, textOf } from '../../openai/completion-request.ts'
+import { FrozenMessagesCache } from '../../openai/frozen-messages-cache.ts'
 import { textsOf, tokensBesideTexts, tokensPerReply } from '../../openai/messages.ts'
 import { spend } from '../../work/fuel.ts'
 import { type CompositionRequest, type CountTokens, TokenCounterNeeded } from './composition.ts'
@@ -39,7 +40,7 @@ export function fitToContext(
   const room = contextWindow - replyTokens
   const whole = assemble(parts)
   // A token has at least one byte. So if the prompt has at most `room` bytes, it fits, and its tokens need not be counted.
-  if (tokensIn(whole, bytesOf) <= room) return parts
+  if (bytes.of(whole).reduce((sum, each) => sum + each, tokensPerReply) <= room) return parts
   if (!countTokens) throw new TokenCounterNeeded()
   // Counting a huge conversation stops as soon as its tokens do not fit, because counting megabytes would take seconds.
   if (overflow === undefined && isHuge(parts.conversation) && exceeds(parts.conversation, room, countTokens)) {
@@ -54,6 +55,9 @@ export function fitToContext(
   if (typeof fitting === 'number') throw tooLong(String(fitting))
   return fitting
 }
+
+/** The bytes of messages, with the tokens besides their texts. */
+const bytes = new FrozenMessagesCache((messages) => tokensIn(messages, bytesOf) - tokensPerReply)
 
 function bytesOf(text: string): number {
   spend(text.length >> 4)

@@ -1,16 +1,18 @@
 import type { CompletionRequest } from '../../openai/completion-request.ts'
 import { FrozenMessagesCache } from '../../openai/frozen-messages-cache.ts'
 
-/** The JSON of frozen messages, with a comma between every two messages. */
+/** The JSON of messages, with a comma between every two messages. */
 const written = new FrozenMessagesCache((messages) =>
   Buffer.from(messages.map((message) => JSON.stringify(message)).join(',')),
 )
 
 const opening = Buffer.from('{"messages":[')
+const comma = Buffer.from(',')
+const noComma = Buffer.alloc(0)
 
 /**
- * Writes a request as the JSON bytes for the upstream, message by message. The JSON of the frozen messages at the beginning,
- * which come from a card, is cached.
+ * Writes a request as the JSON bytes for the upstream, message by message. The JSON of frozen messages, which come from
+ * a card, is cached.
  * @param streamOptions replaces `body.stream_options`
  * @param messagesJson the JSON of all messages, if a worker has written it. Then `body.messages` is not read
  */
@@ -26,15 +28,8 @@ export function requestBytes(
   const rest = JSON.stringify(others).slice(1)
   const end = `${rest === '}' ? '' : ','}${rest}`
   if (messagesJson) return Buffer.concat([opening.subarray(0, -1), messagesJson, Buffer.from(end)])
-  const { messages } = body
-  const beginning = written.of(messages)
-  const pieces: Buffer[] = beginning ? [opening, beginning.made] : [opening]
-  let text = ''
-  let comma = beginning ? ',' : ''
-  for (let index = beginning?.messages.length ?? 0; index < messages.length; index++) {
-    text += comma + JSON.stringify(messages[index])
-    comma = ','
-  }
-  pieces.push(Buffer.from(`${text}]${end}`))
+  const pieces = [opening]
+  for (const run of written.of(body.messages)) pieces.push(pieces.length === 1 ? noComma : comma, run)
+  pieces.push(Buffer.from(`]${end}`))
   return Buffer.concat(pieces)
 }
