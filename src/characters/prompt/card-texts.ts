@@ -8,7 +8,6 @@ import { type Clock, clockAt } from '../macros/clock.ts'
 import { expandMacros, hasMacro } from '../macros/macros.ts'
 import type { ChatMacro, MacroCounter, MacroEnvironment, OwnField } from '../macros/values.ts'
 import type { AuthorNote, CompositionRequest } from './composition.ts'
-import { ExpandedTextCache, UserCache } from './expanded-text-cache.ts'
 import type { Persona, PromptSettings } from './settings.ts'
 
 /** The state of the macro expansions of one request: its random draws, its time, and the unknown macros found so far. */
@@ -20,7 +19,7 @@ export interface ExpansionContext {
   readonly seed: string
   unknown: Set<string>
   readonly counter: MacroCounter
-  /** Whether an expanded text may be different in the next request, so it must not be cached. */
+  /** Whether an expanded text may be different in the next request, so it must not be kept. */
   varied: boolean
   /** The card's own texts as macros insert them in this request. */
   readonly ownTexts: Map<string, OwnText>
@@ -68,147 +67,172 @@ interface OwnText {
   readonly varied: boolean
 }
 
-/** An expanded lore key is cached only if neither the character's name nor the user's name has more characters. */
+/** A value that is made from a card's texts, and the unknown macros in them. */
+export interface Kept<T> {
+  readonly made: T
+  readonly unknown: ReadonlySet<string>
+}
+
+/** An expanded lore key is kept only if neither the character's name nor the user's name has more characters. */
 const maxKeyNamesLength = 200
 /** Units of work to put names into a key, besides its characters. */
 const unitsOfKey = 150
 /** Units of work to expand a text, besides its characters and macros. */
 const unitsOfText = 20
+/** The characters that count for a user, for a value and for an unknown macro, besides their texts. */
+const lengthOfUser = 1500
+const lengthOfValue = 100
+const lengthOfName = 40
+/** The most characters that are kept for one user of a card. When there are more, the next request begins with nothing. */
+const maxKeptLength = 4 * 1024 ** 2
+/** The most characters that are kept for all users of all cards: 32 MiB, because a character may take two bytes. */
+const maxTotalLength = 16 * 1024 ** 2
 
 /**
  * A card's texts with macros expanded for one character name and one user name. Texts that are the same in every request are
- * expanded once and cached.
+ * expanded once and kept: to expand them again would cost a whole completion 43 % more CPU time (bench/figures.md).
  */
 export class CardTexts {
   readonly card: Card
   readonly settings: PromptSettings
   readonly names: { readonly character: string; readonly user: string }
-  readonly #cache: ExpandedTextCache
+  readonly kept: KeptLength
+  readonly #texts = new Map<string | LoreEntry, Kept<string>>()
+  readonly #keys = new Map<LoreKey, LoreKey>()
   readonly #numbers = new Map<LoreEntry, number>()
   readonly #seesCard: boolean
 
   constructor(
     card: Card,
-    name: string,
-    userName: string,
+    { name, userName }: Pick<Persona, 'name' | 'userName'>,
     settings: PromptSettings,
-    cache: ExpandedTextCache,
-    seesCard = true,
+    seesCard: boolean,
+    kept: KeptLength,
   ) {
     this.#seesCard = seesCard
+    this.kept = kept
     this.card = card
     this.settings = settings
     this.names = {
-      character: withoutControls(card.nickname.trim() || card.name.trim() || name),
+      character: withoutControls(card.nickname.trim() || card.name.trim() || (name ?? '')),
       user: withoutControls(userName),
     }
-    this.#cache = cache
   }
 
-  /** A text with its macros expanded, trimmed. @param key the key in the cache */
+  /** A text with its macros expanded, trimmed. @param key identifies the text among the texts of this card */
   expand(
     key: string | LoreEntry,
     raw: string,
     context: ExpansionContext,
     more: Partial<MacroEnvironment> = {},
   ): string {
-    const known = this.cachedText(key, context)
-    if (known !== undefined) return known
+    const make = () => this.expandLine(raw, context, more).trim()
+    return this.keep(this.#texts, key, context, make, (text) => text.length)
+  }
+
+  /** Whether nothing more can be kept. */
+  get isFull(): boolean {
+    return this.kept.length > maxKeptLength
+  }
+
+  /** Whether an expanded text is kept. A kept text is the same in all requests of this user. */
+  isKept(key: string | LoreEntry): boolean {
+    return this.#texts.has(key)
+  }
+
+  /**
+   * A value made from the card's texts: the kept one, or a new one, which is kept unless it varies between requests.
+   * @param lengthOf the memory of a value, in characters
+   */
+  keep<K, T>(all: Map<K, Kept<T>>, key: K, context: ExpansionContext, make: () => T, lengthOf: (made: T) => number): T {
+    const known = all.get(key)
+    if (known) {
+      for (const name of known.unknown) context.unknown.add(name)
+      return known.made
+    }
+    const { varied: variedBefore, unknown: unknownBefore } = context
     const unknown = new Set<string>()
-    const variedBefore = context.varied
     context.varied = false
-    const expanded = this.#expandNow(raw, context, unknown, more)
-    const text = expanded.trim()
-    if (context.varied === false) this.#cache.setText(key, { text, unknown: [...unknown] })
+    context.unknown = unknown
+    const made = make()
+    if (context.varied === false && this.#keeps(lengthOf(made) + unknown.size * lengthOfName)) {
+      all.set(key, { made, unknown })
+    }
     context.varied ||= variedBefore
-    for (const name of unknown) context.unknown.add(name)
-    return text
+    context.unknown = unknownBefore
+    for (const name of unknown) unknownBefore.add(name)
+    return made
   }
 
-  /** The cached text of an earlier request of this user; undefined for none. Adds the text's unknown macros to the context. */
-  cachedText(key: string | LoreEntry, context: ExpansionContext): string | undefined {
-    const known = this.#cache.text(key)
-    if (!known) return undefined
-    for (const name of known.unknown) context.unknown.add(name)
-    return known.text
+  /** Counts the characters of a value. @returns whether the value may be kept */
+  #keeps(characters: number): boolean {
+    if (characters > maxKeptLength || this.isFull) return false
+    grow(this.kept, characters + lengthOfValue)
+    return true
   }
 
-  /** Whether a text is cached. A cached text is the same in all requests of this user. */
-  isCached(key: string | LoreEntry): boolean {
-    return this.#cache.text(key) !== undefined
-  }
-
-  /** Subtracts a value from the card's budget before another cache keeps the value. @returns whether that cache may keep it */
-  spend(characters: number): boolean {
-    return this.#cache.spend(characters)
-  }
-
-  /** A text with its macros expanded, neither trimmed nor cached. */
+  /** A text with its macros expanded, neither trimmed nor kept. */
   expandLine(raw: string, context: ExpansionContext, more: Partial<MacroEnvironment> = {}): string {
-    return this.#expandNow(raw, context, context.unknown, more)
+    const text = withoutControls(raw)
+    spend(unitsOfText + (text.length >> 4))
+    return hasMacro(text) ? expandMacros(text, this.#environment(context, more)) : text
   }
 
   /** The body of a lore entry in which the recursion searches for keys: the text that is sent, and the hidden keys. */
   recursionText(entry: LoreEntry, context: ExpansionContext): string {
     if (!/hidden_key/i.test(entry.body)) return this.expand(entry, entry.body, context)
-    return this.#expandNow(entry.body, context, new Set(), { showsHiddenKeys: true })
+    return this.expandLine(entry.body, { ...context, unknown: new Set() }, { showsHiddenKeys: true })
   }
 
   /**
    * A key of a lorebook with its macros expanded. If its only macros are names, and both names are short (`maxKeyNamesLength`),
-   * the expanded key is cached, and its macros do not count towards the limit of macros.
+   * the expanded key is kept, and its macros do not count towards the limit of macros.
    */
   expandKey(key: LoreKey, context: ExpansionContext): LoreKey {
-    const known = this.#cache.key(key)
+    const known = this.#keys.get(key)
     if (known) return known
     const { character, user } = this.names
     if (!key.hasNamesOnly || Math.max(character.length, user.length) > maxKeyNamesLength) {
-      const expanded = this.#expandNow(key.written, context, context.unknown, {})
-      return plainKey(expanded.trim())
+      return plainKey(this.expandLine(key.written, context).trim())
     }
     const written = key.written.replace(keyName, (_written, curly: string | undefined, angled: string | undefined) =>
       (curly ?? angled ?? '').toLowerCase() === 'user' ? user : character,
     )
     const made = plainKey(written.trim())
-    this.#cache.setKey(key, made)
+    // The key is also kept in lower case.
+    if (this.#keeps(2 * written.length)) this.#keys.set(key, made)
     spend(unitsOfKey + written.length)
     return made
   }
 
-  #expandNow(raw: string, context: ExpansionContext, unknown: Set<string>, more: Partial<MacroEnvironment>): string {
-    const text = withoutControls(raw)
-    spend(unitsOfText + (text.length >> 4))
-    if (!hasMacro(text)) return text
+  #environment(context: ExpansionContext, more: Partial<MacroEnvironment>): MacroEnvironment {
     context.clock ??= clockAt(context.now)
+    const { seed, random, clock, counter, persona } = context
     const environment: MacroEnvironment = {
       ...this.names,
-      seed: context.seed,
-      random: context.random,
-      clock: context.clock,
-      counter: context.counter,
-      ...(context.persona === undefined ? {} : { persona: context.persona }),
+      seed,
+      random,
+      clock,
+      counter,
+      ...(persona === undefined ? {} : { persona }),
       chatText: (name) => chatText(name, context),
-      onUnknown: (name) => unknown.add(name),
+      onUnknown: (name) => context.unknown.add(name),
       onVarying: () => {
         context.varied = true
       },
       ...more,
     }
-    const seen = new Map<OwnField, string>()
     const textOf = (field: OwnField): string => {
-      const known = seen.get(field)
-      if (known !== undefined) return known
+      if (!this.#seesCard) {
+        context.unknown.add(field)
+        return ''
+      }
       const own = this.#ownText(field, context, environment)
-      for (const name of own.unknown) unknown.add(name)
+      for (const name of own.unknown) context.unknown.add(name)
       context.varied ||= own.varied
-      seen.set(field, own.text)
       return own.text
     }
-    const unseen = (field: OwnField): string => {
-      unknown.add(field)
-      return ''
-    }
-    return expandMacros(text, { ...environment, textOf: this.#seesCard ? textOf : unseen })
+    return { ...environment, textOf }
   }
 
   /**
@@ -233,7 +257,7 @@ export class CardTexts {
     return made
   }
 
-  /** A number that identifies an entry in cache keys. It stays the same as long as this `CardTexts` exists. */
+  /** A number that identifies an entry in keys. It stays the same as long as this `CardTexts` exists. */
   numberOf(entry: LoreEntry): number {
     const known = this.#numbers.get(entry)
     if (known !== undefined) return known
@@ -264,27 +288,67 @@ function newestText(conversation: readonly Message[], speaker: Message['role'] |
 
 const keyName = /\{\{(char|user)\}\}|<(char|bot|user)>/gi
 
-/** The texts of a persona's card, expanded for its user. They are cached at most as long as the card object exists. */
-export function textsOf(
-  card: Card,
-  { name, userName }: Pick<Persona, 'name' | 'userName'>,
-  settings: PromptSettings,
-): CardTexts {
-  return textsByUser.get(settings, card, `${userName}\n${name ?? ''}`, (cache) => {
-    return new CardTexts(card, name ?? '', userName, settings, cache)
-  })
+/** The characters that are kept for one user of a card, and how to remove them. */
+interface KeptLength {
+  length: number
+  readonly remove: () => void
 }
 
-const textsByUser = new UserCache<CardTexts>()
+/** The kept texts of each card, by user. A card that is no longer used is garbage, with its texts. */
+const textsByCard = new WeakMap<Card, Map<string, CardTexts>>()
+/** All kept texts, in the order of their last use. They are referred to weakly, because they refer to their card. */
+const uses = new Set<KeptLength>()
+let totalLength = 0
 
-/** Expands the texts of a request with the names of its persona. The expanded texts are cached only for this request. */
+function grow(kept: KeptLength, characters: number): void {
+  kept.length += characters
+  if (uses.has(kept)) totalLength += characters
+}
+
+function forget(kept: KeptLength): void {
+  if (uses.delete(kept)) totalLength -= kept.length
+}
+
+/** The texts of a persona's card, expanded for its user. They are kept until there are too many texts of others. */
+export function textsOf(card: Card, persona: Pick<Persona, 'name' | 'userName'>, settings: PromptSettings): CardTexts {
+  const users = textsByCard.get(card) ?? new Map<string, CardTexts>()
+  textsByCard.set(card, users)
+  const user = `${persona.userName}\n${persona.name ?? ''}`
+  const known = users.get(user)
+  const texts = known?.settings === settings && !known.isFull ? known : newTexts(card, persona, settings, users, user)
+  if (known) forget(known.kept)
+  uses.add(texts.kept)
+  totalLength += texts.kept.length
+  for (const oldest of uses) {
+    if (totalLength <= maxTotalLength || oldest === texts.kept) break
+    forget(oldest)
+    oldest.remove()
+  }
+  return texts
+}
+
+function newTexts(
+  card: Card,
+  persona: Pick<Persona, 'name' | 'userName'>,
+  settings: PromptSettings,
+  users: Map<string, CardTexts>,
+  user: string,
+): CardTexts {
+  const weakly = new WeakRef(users)
+  const kept = { length: lengthOfUser + user.length, remove: () => void weakly.deref()?.delete(user) }
+  const made = new CardTexts(card, persona, settings, true, kept)
+  users.set(user, made)
+  return made
+}
+
+/** Expands the texts of a request with the names of its persona. The expanded texts are kept only for this request. */
 export function requestTextsOf(
   card: Card,
-  { name, userName }: Pick<Persona, 'name' | 'userName'>,
+  persona: Pick<Persona, 'name' | 'userName'>,
   settings: PromptSettings,
   seesCard: boolean,
 ): CardTexts {
-  return new CardTexts(card, name ?? '', userName, settings, new ExpandedTextCache(), seesCard)
+  return new CardTexts(card, persona, settings, seesCard, { length: 0, remove: () => {} })
 }
 
 /** A frozen system message. */

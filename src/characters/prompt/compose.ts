@@ -25,7 +25,7 @@ import { type FitRequest, fitToContext, type PromptParts } from './fit-context.t
 import { type FoundLore, findLore, type Lore } from './found-lore.ts'
 import { activeGreeting, greetingMessage } from './greetings.ts'
 import { injectionsOf, insertInjections, isOfConversation, isPrefill } from './injections.ts'
-import { examplesOf, leadOf, loreBesideExamples, postHistoryMessage, postHistoryOf } from './segments.ts'
+import { examplesOf, leadOf, loreBesideExamples, postHistoryOf } from './segments.ts'
 import type { PromptSettings } from './settings.ts'
 
 /** The most characters of these texts together: main prompt, persona, definition with its lore, post-history and prefill. */
@@ -163,8 +163,8 @@ function assembled(
   const begun = begunReply(conversation)
   const lead = leadOf(texts, context, lore, ownSystem.length > 0)
   const beside = lore.filter(isBesideExamples)
-  const before = beside.length === 0 ? [] : loreBeside(texts, context, beside, 'before_examples')
-  const after = beside.length === 0 ? [] : loreBeside(texts, context, beside, 'after_examples')
+  const before = beside.length === 0 ? [] : loreBeside(texts, beside, 'before_examples')
+  const after = beside.length === 0 ? [] : loreBeside(texts, beside, 'after_examples')
   const length = conversation.filter(isOfConversation).length
   const injections = injectionsOf(texts, context, lore, length)
   // If the request has begun a reply, the model must continue it, so the begun reply comes last. The card's prefills are then
@@ -184,7 +184,7 @@ function assembled(
     ...examples,
     after,
     begun ? said.filter((message) => message !== begun) : said,
-    listOf(postHistory === '' ? null : postHistoryMessage(texts, context, postHistory)),
+    listOf(postHistory === '' ? null : { role: 'system', content: postHistory }),
     listOf(prefill === '' ? null : { role: 'assistant', content: prefill }),
     listOf(begun),
   )
@@ -232,14 +232,13 @@ function isBesideExamples({ entry: { place }, rules }: Lore): boolean {
  */
 function loreBeside(
   texts: CardTexts,
-  context: ExpansionContext,
   lore: readonly Lore[],
   section: 'before_examples' | 'after_examples',
 ): readonly Message[] {
   const beside: Message[] = []
   for (const each of lore) {
     if (each.entry.place.section !== section) continue
-    for (const message of loreBesideExamples(texts, context, each)) beside.push(message)
+    for (const message of loreBesideExamples(texts, each)) beside.push(message)
     if (beside.length > maxExampleParts) throw tooManyExamples()
   }
   return beside

@@ -169,7 +169,7 @@ function expandAll(
   const missed: Dropped[] = []
   for (const { match, reason } of [...matches.map((match) => ({ match, reason: undefined })), ...dropped]) {
     const { entry, rules, keys } = match
-    const body = texts.cachedText(entry, context) ?? texts.expand(entry, entry.body, context)
+    const body = texts.expand(entry, entry.body, context)
     const lore = { entry, rules, keys, body, book, bookIndex }
     if (reason !== undefined) missed.push({ lore, reason })
     else if (body !== '' && isNowhere(match)) nowhere.push({ lore, reason: 'position' })

@@ -15,7 +15,6 @@ import {
   textsOf,
 } from './card-texts.ts'
 import type { CompositionRequest } from './composition.ts'
-import { DerivedCache, lengthOf } from './derived-cache.ts'
 import { defaultUserName, type Persona } from './settings.ts'
 
 /** The greeting of a conversation, and whether it must be inserted into the prompt. */
@@ -27,8 +26,6 @@ export interface ActiveGreeting {
 
 /** The value of `greeting` in a request whose conversation has no greeting. */
 export const noGreeting = -1
-
-const greetingCache = new DerivedCache<Message>(32, lengthOf)
 
 /**
  * Finds the active greeting: the greeting that the request names, else the greeting that the character's first message repeats,
@@ -68,11 +65,8 @@ function firstGreeting({ greetings }: Card): number {
 
 /** A greeting as the character's first message; null for an empty greeting. */
 export function greetingMessage(texts: CardTexts, context: ExpansionContext, index: number): Message | null {
-  const text = texts.cachedText(keyOf(index), context) ?? greetingText(texts, context, index)
-  if (text === '') return null
-  const make = () => Object.freeze({ role: 'assistant' as const, content: text })
-  if (!texts.isCached(keyOf(index))) return make()
-  return greetingCache.cached(texts, index, context) ?? greetingCache.derive(texts, index, context, make)
+  const text = greetingText(texts, context, index)
+  return text === '' ? null : { role: 'assistant', content: text }
 }
 
 /** Greetings have draws of their own (`greetingContext`). */

@@ -3,7 +3,6 @@ import type { Role } from '../lore/decorators.ts'
 import type { CardTexts, ExpansionContext } from './card-texts.ts'
 import type { AuthorNote } from './composition.ts'
 import type { Lore } from './found-lore.ts'
-import { loreMessage } from './segments.ts'
 
 /** A message, and its place: `depth` messages before the end of the conversation. */
 export interface Injection {
@@ -36,19 +35,18 @@ export function injectionsOf(
       around[place] += `${each.body}\n`
       continue
     }
-    const message = loreMessage(texts, context, each, place.role)
-    injections.push({ ...place, message, section: 'lore_at_depth' })
+    injections.push({ ...place, message: { role: place.role, content: each.body }, section: 'lore_at_depth' })
   }
   const noted = `${around.above_note}${text}\n${around.below_note}`.trim()
   if (noted !== '') {
-    const message = Object.freeze({ role, content: noted })
+    const message = { role, content: noted }
     injections.push({ depth, role, message, section: context.authorNote ? 'author_note' : 'lore_at_depth' })
   }
   const note = texts.card.depthNote
   const prompt = note ? texts.expand('depthNote', note.prompt, context) : ''
   if (note && prompt !== '') {
-    const message = Object.freeze({ role: note.role, content: prompt })
-    injections.push({ depth: note.depth, role: note.role, message, section: 'depth_note' })
+    const { depth, role } = note
+    injections.push({ depth, role, message: { role, content: prompt }, section: 'depth_note' })
   }
   return injections
 }

@@ -1,10 +1,9 @@
-import type { Message } from '../../openai/completion-request.ts'
+import { type Message, textOf } from '../../openai/completion-request.ts'
 import { spend } from '../../work/fuel.ts'
 import { readExamples, type Utterance } from '../cards/examples.ts'
 import { withoutComments } from '../macros/macros.ts'
-import { type CardTexts, type ExpansionContext, system } from './card-texts.ts'
+import { type CardTexts, type ExpansionContext, type Kept, system } from './card-texts.ts'
 import type { Section, SectionName } from './composition.ts'
-import { DerivedCache, lengthOf, lengthOfAll } from './derived-cache.ts'
 import type { Lore } from './found-lore.ts'
 
 /** The system messages about the character, before the conversation, and the sections from which these messages are made. */
@@ -19,13 +18,18 @@ export interface Lead {
 /** One block of an example dialogue; the first message is its separator. */
 export type ExampleBlock = readonly Message[]
 
-const leadCache = new DerivedCache<Lead>(32, ({ main, character, sections }) =>
-  lengthOfAll([...[main, character].filter((message) => message !== null), ...sections]),
-)
-const examplesCache = new DerivedCache<readonly ExampleBlock[]>(1, (blocks) => lengthOfAll(blocks.flat()))
-const loreBesideExamplesCache = new DerivedCache<readonly Message[]>(32, lengthOfAll)
-const loreCache = new DerivedCache<Message>(256, lengthOf)
-const postHistoryCache = new DerivedCache<Message>(8, lengthOf)
+/**
+ * Leads and example dialogues that are the same in every request of a user. If the dialogues were not kept, a whole completion would
+ * cost 151 % more CPU time (bench/figures.md).
+ */
+const leads = new WeakMap<CardTexts, Map<string, Kept<Lead>>>()
+const examples = new WeakMap<CardTexts, Map<string, Kept<readonly ExampleBlock[]>>>()
+
+function keptIn<T>(all: WeakMap<CardTexts, Map<string, Kept<T>>>, texts: CardTexts): Map<string, Kept<T>> {
+  const known = all.get(texts) ?? new Map<string, Kept<T>>()
+  all.set(texts, known)
+  return known
+}
 
 /** Units of work to compare one entry with one place, and the number of places in the lead. */
 const unitsOfPlaced = 10
@@ -35,16 +39,16 @@ const leadSections = 6
 export function leadOf(texts: CardTexts, context: ExpansionContext, lore: readonly Lore[], isSplit: boolean): Lead {
   spend(lore.length * unitsOfPlaced)
   const placed = lore.filter((each) => leadSection(each) !== null || disables(each))
-  // A lead is not cached if it contains lore that varies between requests, or the user's persona.
-  const isCacheable = context.persona === undefined && placed.every(({ entry }) => texts.isCached(entry))
-  if (!isCacheable) return makeLead(texts, context, placed, isSplit)
+  // A lead is not kept if it contains lore that varies between requests, or the user's persona.
+  const isKept = context.persona === undefined && placed.every(({ entry }) => texts.isKept(entry))
+  const make = () => makeLead(texts, context, placed, isSplit)
+  if (!isKept) return make()
   // The key contains the rules of an entry, because these rules may depend on whether the greeting of the request is known.
   const rulesOf = ({ rules }: Lore) => `${rules.position ?? ''}${rules.disables?.join('+') ?? ''}`
   const key = `${isSplit}/${placed.map((each) => `${texts.numberOf(each.entry)}${rulesOf(each)}`).join()}`
-  return (
-    leadCache.cached(texts, key, context) ??
-    leadCache.derive(texts, key, context, () => makeLead(texts, context, placed, isSplit))
-  )
+  // The sections and the messages share the texts of the lore.
+  const lengthOf = ({ sections }: Lead) => 2 * sections.reduce((sum, { text = '' }) => sum + text.length, 0)
+  return texts.keep(keptIn(leads, texts), key, context, make, lengthOf)
 }
 
 function makeLead(texts: CardTexts, context: ExpansionContext, lore: readonly Lore[], isSplit: boolean): Lead {
@@ -116,12 +120,7 @@ export function postHistoryOf(texts: CardTexts, context: ExpansionContext, lore:
   return own.trim() === '' ? text : overriding(texts, context, 'post_history', own, { key, text })
 }
 
-/** The text after the conversation, as a message. */
-export function postHistoryMessage(texts: CardTexts, context: ExpansionContext, text: string): Message {
-  return postHistoryCache.derive(texts, text, context, () => system(text))
-}
-
-/** A text of the operator in this request, and its key in the cache. */
+/** A text of the operator in this request, and its key among the kept texts. */
 interface Original {
   readonly key: string
   readonly text: string
@@ -131,18 +130,22 @@ interface Original {
 function overriding(texts: CardTexts, context: ExpansionContext, key: string, own: string, original: Original): string {
   const more = { original: original.text }
   // If the operator's text varies between requests (`{{persona}}`, `{{time}}`), a card's text that contains it varies too.
-  const isSame = original.text === '' || texts.isCached(original.key)
+  const isSame = original.text === '' || texts.isKept(original.key)
   if (!isSame) return texts.expandLine(own, context, more).trim()
   return texts.expand(`${key}/${original.text === ''}`, own, context, more)
 }
 
 /** The example dialogues, in blocks that begin with a separator. */
 export function examplesOf(texts: CardTexts, context: ExpansionContext): readonly ExampleBlock[] {
-  return examplesCache.derive(texts, 'examples', context, () => makeExamples(texts, context))
+  const lengthOf = (blocks: readonly ExampleBlock[]) =>
+    blocks.flat().reduce((sum, message) => sum + lengthOfMessage + textOf(message).length, 0)
+  return texts.keep(keptIn(examples, texts), '', context, () => makeExamples(texts, context), lengthOf)
 }
 
 /** Units of work for each message of a block, and for its separator. */
 const unitsOfBlock = 100
+/** The characters that count for a message, besides its text. */
+const lengthOfMessage = 100
 
 function makeExamples(texts: CardTexts, context: ExpansionContext): readonly ExampleBlock[] {
   // Comments may span lines. Other macros are expanded line by line, so that a line break in a name cannot begin an utterance.
@@ -164,31 +167,13 @@ function blocksOf(texts: CardTexts, text: string, expand?: (line: string) => str
 }
 
 /** Lore next to the example dialogues: one more dialogue if its body names a speaker, otherwise a separate message. */
-export function loreBesideExamples(texts: CardTexts, context: ExpansionContext, lore: Lore): readonly Message[] {
-  const make = () => makeLoreBeside(texts, context, lore)
-  if (!texts.isCached(lore.entry)) return make()
-  return loreBesideExamplesCache.derive(texts, texts.numberOf(lore.entry), context, make)
-}
-
-function makeLoreBeside(texts: CardTexts, context: ExpansionContext, lore: Lore): readonly Message[] {
-  const messages = blocksOf(texts, lore.body).flat()
+export function loreBesideExamples(texts: CardTexts, { body }: Lore): readonly Message[] {
+  const messages = blocksOf(texts, body).flat()
   const isDialogue = messages.some(({ name }) => name !== undefined)
-  return isDialogue ? messages : [loreMessage(texts, context, lore, 'system')]
+  return isDialogue ? messages : [{ role: 'system', content: body }]
 }
 
 function exampleMessage({ speaker, text }: Utterance): Message {
   if (speaker === null) return system(text)
   return Object.freeze({ ...system(text), name: speaker === 'user' ? 'example_user' : 'example_assistant' })
-}
-
-/** The body of a lore entry as a separate message. */
-export function loreMessage(
-  texts: CardTexts,
-  context: ExpansionContext,
-  { entry, body }: Lore,
-  role: Message['role'],
-): Message {
-  const make = () => Object.freeze({ role, content: body })
-  if (!texts.isCached(entry)) return make()
-  return loreCache.derive(texts, `${role}/${texts.numberOf(entry)}`, context, make)
 }
