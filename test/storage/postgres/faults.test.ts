@@ -1,7 +1,5 @@
-import { createServer } from 'node:net'
 import postgres from 'postgres'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { StorageError } from '../../../src/errors.ts'
 import { connectPostgres } from '../../../src/storage/postgres/connect.ts'
 import { checkPostgres } from '../../../src/storage/postgres/migrate.ts'
 import { openPostgresStores } from '../../../src/stores/postgres.ts'
@@ -15,42 +13,6 @@ beforeAll(async () => {
   server = await startPostgres()
 })
 afterAll(() => server.stop())
-
-it.concurrent.each([
-  [
-    'cannot be reached',
-    'postgres://gardener:secret@127.0.0.1:1/plants',
-    'The database at 127.0.0.1:1 refuses the connection',
-  ],
-  ['has two dead hosts', 'postgres://gardener:secret@127.0.0.1:1,127.0.0.1:2/plants', '127.0.0.1:1,127.0.0.1:2'],
-  ['has an unknown host', 'postgres://gardener:secret@nowhere.invalid/plants', 'nowhere.invalid'],
-  ['has a password with an @', 'postgres://gardener:sec@ret@127.0.0.1:1/plants', '127.0.0.1:1 '],
-  ['has an @ behind its host', 'postgres://gardener:secret@127.0.0.1:1/plants?application_name=a@b', '127.0.0.1:1 '],
-  ['is no URL', 'postgres://gardener:secret@[::/plants', ''],
-])('a database whose address %s is reported in one line, without the password', async (_, url, wanted) => {
-  const fault = await connectPostgres(url).catch((error: unknown) => error)
-  expect(fault).toBeInstanceOf(StorageError)
-  const text = String(fault)
-  expect(text).toContain(wanted)
-  expect(text).not.toMatch(/gardener|sec@?ret|ret@|\n/)
-})
-
-it('an unknown user or database is reported with what to do', async () => {
-  const here = `127.0.0.1:${server.port}`
-  await expect(connectPostgres(`postgres://gardener:secret@${here}/postgres`)).rejects.toThrow(
-    `The database at ${here} has no role of this name`,
-  )
-  await expect(connectPostgres(server.url('nothing'))).rejects.toThrow(`The database at ${here} has no database`)
-})
-
-it.concurrent('a connection to a server that accepts it and never answers times out', async () => {
-  const silent = createServer((socket) => socket.on('error', () => {}).resume())
-  await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
-  const address = silent.address()
-  const port = typeof address === 'object' ? address?.port : undefined
-  await expect(connectPostgres(`postgres://one@127.0.0.1:${port}/plants`)).rejects.toThrow(`127.0.0.1:${port}`)
-  await new Promise((resolve) => silent.close(resolve))
-})
 
 it('a database that stops, or loses a column, causes a 503, and is used again once it is repaired', async () => {
   const url = await server.createDatabase()

@@ -81,7 +81,7 @@ async function fault(url: string, place: string): Promise<{ says: string; isTran
   const beginning = `The database at ${place} `
   expect(text.slice(0, beginning.length)).toBe(beginning)
   // The message has one line, ends with a full stop, and does not have the role, its password, the database, or `undefined`.
-  expect(text).not.toMatch(/gardener|secret|only_tls|turned_away|asleep|crowded|weak|reader|nobody_here|undefined|\n/)
+  expect(text).not.toMatch(/gardener|sec@?ret|only_tls|turned_away|asleep|crowded|weak|reader|nobody_here|undefined|\n/)
   expect(text).toMatch(/\.$/)
   return { says: text.slice(beginning.length), isTransient: thrown instanceof StorageNotReady }
 }
@@ -182,6 +182,24 @@ describe('(v) a start that reaches no server says so', () => {
     [
       'a port on which nothing listens',
       'postgres://gardener:secret@127.0.0.1:1/plants',
+      '127.0.0.1:1',
+      'refuses the connection: nothing listens there. Start it',
+    ],
+    [
+      'two dead hosts',
+      'postgres://gardener:secret@127.0.0.1:1,127.0.0.1:2/plants',
+      '127.0.0.1:1,127.0.0.1:2',
+      'refuses the connection: nothing listens there. Start it',
+    ],
+    [
+      'a password with an @',
+      'postgres://gardener:sec@ret@127.0.0.1:1/plants',
+      '127.0.0.1:1',
+      'refuses the connection: nothing listens there. Start it',
+    ],
+    [
+      'an @ behind the host',
+      'postgres://gardener:secret@127.0.0.1:1/plants?application_name=a@b',
       '127.0.0.1:1',
       'refuses the connection: nothing listens there. Start it',
     ],
@@ -374,6 +392,12 @@ describe('(v) sslmode and sslrootcert of the URL do what libpq documents', () =>
 
   it('a role that needs TLS can log in with require', async () => {
     expect(await outcome('?sslmode=require', { role: 'only_tls' })).toBe('TLS')
+  })
+
+  it('a text that is no URL is not repeated, because it may have the password', async () => {
+    await expect(connectPostgres('postgres://gardener:secret@[::/plants')).rejects.toThrow(
+      'DATABASE_URL is not an address such as postgres://name:password@host:5432/database.',
+    )
   })
 
   it('a message names the option of a command that has the URL, and not DATABASE_URL', async () => {
