@@ -33,6 +33,13 @@ interface Series {
   sum: number
 }
 
+/** The series whose label values so far are the same. */
+interface Branch {
+  /** The branches by the value of the next label. */
+  readonly branches: Map<string, Branch>
+  series?: Series
+}
+
 /**
  * Counts values by size. Each combination of label values is a series, and no series is ever removed. So there must be few label
  * values.
@@ -43,8 +50,9 @@ export class Histogram implements Metric {
   readonly type = 'histogram'
   readonly #labels: readonly string[]
   readonly #bounds: readonly number[]
-  /** The series by their label values. A line feed joins the values, because no value contains a line feed. */
-  readonly #series = new Map<string, Series>()
+  readonly #series: Series[] = []
+  /** The series by their label values. Looking up a joined text would cost each request 1 % of its CPU time. */
+  readonly #root: Branch = { branches: new Map() }
 
   constructor({ name, help, labels = [], bounds }: HistogramOptions) {
     this.name = name
@@ -52,13 +60,14 @@ export class Histogram implements Metric {
     this.#labels = labels
     this.#bounds = bounds
     // A histogram without labels has exactly one series, which exists from the start.
-    if (labels.length === 0) this.#begin('', [])
+    if (labels.length === 0) this.#begin(this.#root, [])
   }
 
   /** Counts a value. @param values the values of the labels, in their order; an empty value leaves its label out */
   record(value: number, ...values: readonly string[]): void {
-    const key = values.join('\n')
-    const series = this.#series.get(key) ?? this.#begin(key, values)
+    let branch = this.#root
+    for (const each of values) branch = branch.branches.get(each) ?? grow(branch, each)
+    const series = branch.series ?? this.#begin(branch, values)
     let bucket = 0
     while (value > (this.#bounds[bucket] ?? Number.POSITIVE_INFINITY)) bucket++
     series.counts[bucket] = (series.counts[bucket] ?? 0) + 1
@@ -66,7 +75,7 @@ export class Histogram implements Metric {
   }
 
   *samples(): Iterable<Sample> {
-    for (const { values, counts, sum } of this.#series.values()) {
+    for (const { values, counts, sum } of this.#series) {
       const labels = Object.fromEntries(this.#labels.map((label, index) => [label, values[index] ?? '']))
       let count = 0
       for (const [bucket, each] of counts.entries()) {
@@ -79,11 +88,18 @@ export class Histogram implements Metric {
     }
   }
 
-  #begin(key: string, values: readonly string[]): Series {
+  #begin(branch: Branch, values: readonly string[]): Series {
     const series = { values: [...values], counts: Array.from({ length: this.#bounds.length + 1 }, () => 0), sum: 0 }
-    this.#series.set(key, series)
+    branch.series = series
+    this.#series.push(series)
     return series
   }
+}
+
+function grow({ branches }: Branch, value: string): Branch {
+  const branch: Branch = { branches: new Map() }
+  branches.set(value, branch)
+  return branch
 }
 
 /** Writes metrics in Prometheus' text format, version 0.0.4. */

@@ -106,6 +106,8 @@ function beginTurn(
     onSent: (isSent: boolean) => outcome.noteSent(isSent),
     hasModelList: hasModelList(callerOf(request)),
     isLarge: hasLargeBody(request),
+    // The id is random. Writing a random number as a text takes as long as copying the request.
+    randomSeed: request.id,
   }
   const composer = new RequestComposer(body, persona, sources, work, details, format)
   return { ...asked, persona, route, composer, work, outcome, metered: undefined }

@@ -52,6 +52,8 @@ interface RequestDetails extends Pick<ModelRequest, 'trace' | 'openHeld' | 'read
   readonly hasModelList?: boolean
   /** Whether the body is so large that a worker composes the prompt. */
   readonly isLarge?: boolean
+  /** The seed of the card's random choices. */
+  readonly randomSeed?: string
   /** What a receipt says besides the prompt, except the model's id upstream. Without it, no receipt is made. */
   readonly receipt?: Omit<ReceiptAbout, 'upstreamId'>
 }
@@ -71,7 +73,7 @@ export class RequestComposer {
   /** Whether a worker composes: the body or a source is large, or a lorebook has regular expressions. */
   readonly #isHeavy: boolean
   /** The seed of random draws and the time are the same for all candidates, and wherever the prompt is composed. */
-  readonly #randomSeed = String(Math.random())
+  readonly #randomSeed: string
   readonly #now = new Date()
   readonly #composed = new Map<Candidate, ComposedRequest>()
   /** Parameters that no candidate gets. */
@@ -94,6 +96,7 @@ export class RequestComposer {
     this.#persona = persona
     this.#sources = sources
     this.#work = work
+    this.#randomSeed = details.randomSeed ?? String(Math.random())
     this.#isHeavy =
       details.isLarge === true ||
       persona.card?.isHeavy === true ||
@@ -175,8 +178,9 @@ export class RequestComposer {
         if (value != null && model.ignoredParameters.has(newNames.get(name) ?? name)) ignored.push(name)
       }
     }
+    if (ignored.length + this.#names.ignored.length === 0) return undefined
     const sent = [...this.#names.ignored, ...ignored.map((name) => this.#names.nameOf(name))]
-    return sent.length > 0 ? ignoredHeader([...new Set(sent)]) : undefined
+    return ignoredHeader([...new Set(sent)])
   }
 
   #compose(candidate: Candidate): ComposedRequest | Promise<ComposedRequest> {

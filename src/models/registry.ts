@@ -1,4 +1,4 @@
-import { type ModelUser, mayUseModel, usablePartsOf } from '../access/model-lists.ts'
+import { hasModelList, type ModelUser, mayUseModel, usablePartsOf } from '../access/model-lists.ts'
 import { type Clock, machineClock } from '../clock.ts'
 import { ApiError } from '../errors.ts'
 import { didYouMean } from '../text.ts'
@@ -256,6 +256,7 @@ export class ModelRegistry {
 
   /** Whether a key may use the model of a route. `default` and the name of the default model count as the same name. */
   #mayUse(user: ModelUser, name: string): boolean {
+    if (!hasModelList(user)) return true
     const { configuration } = this.#generation
     const isDefault = name === configuration.default && !configuration.models.has('default')
     return mayUseModel(user, isDefault ? [name, 'default'] : [name])

@@ -16,7 +16,11 @@ export class DigestCache<T> {
    * The value of this digest, from the cache or from `load`; undefined is not kept. Concurrent requests of one account share one
    * load. Accounts do not share loads: a request would wait in another account's queue.
    */
-  async get(account: number | null, digest: string, load: () => Promise<T | undefined>): Promise<T | undefined> {
+  get(
+    account: number | null,
+    digest: string,
+    load: () => Promise<T | undefined>,
+  ): T | undefined | Promise<T | undefined> {
     const kept = this.#values.get(digest)
     if (kept !== undefined) {
       // The map's order is the order of use.
@@ -27,13 +31,11 @@ export class DigestCache<T> {
     const key = `${account}/${digest}`
     const underWay = this.#loading.get(key)
     if (underWay) return underWay
-    const loading = load().then((value) => value && this.add(digest, value))
+    const loading = load()
+      .then((value) => value && this.add(digest, value))
+      .finally(() => this.#loading.delete(key))
     this.#loading.set(key, loading)
-    try {
-      return await loading
-    } finally {
-      this.#loading.delete(key)
-    }
+    return loading
   }
 
   /** Adds a value that was made already. @returns the cached value of this digest: an earlier one if there was one */

@@ -165,7 +165,8 @@ export class CharacterLibrary {
       const { name, origin, digest } = found
       const load = async () =>
         this.#during(account ?? noAccount, await found.size(), () => loadCard(found, this.#workOf(account)))
-      const card = await this.#cache.get(account, digest, load)
+      const kept = this.#cache.get(account, digest, load)
+      const card = kept instanceof Promise ? await kept : kept
       if (card) {
         if (origin === 'account' && account !== null) this.#onUse?.({ account, name, digest })
         return { ...found, card }
