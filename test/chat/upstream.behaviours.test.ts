@@ -37,6 +37,7 @@ beforeAll(async () => {
   const models = behaviours.flatMap((_, row) => [
     // This model has no retries, so one counted failure opens its breaker.
     [`once-${row}`, { ...model, retries: 0, breaker: { failures: 1 } }] as const,
+    [`other-${row}`, { ...model, retries: 0, breaker: { failures: 0 } }] as const,
     [`twice-${row}`, { ...model, retries: 1, breaker: { failures: 0 } }] as const,
     [`list-${row}`, { fallback: [`twice-${row}`, 'next'] }] as const,
   ])
@@ -52,32 +53,42 @@ afterAll(async () => {
   await upstream?.close()
 })
 
+/** The measured results, by the number of the row. */
+const results: Promise<Result>[] = []
+const resultOf = (row: number, behaviour: Behaviour) => (results[row] ??= measured(row, behaviour))
+
 describe('behaviours of upstreams, and their results', () => {
   test.each(behaviours.map((behaviour, row) => ({ ...behaviour, row })))(
     '$upstream, $version: $came',
     async ({ row, ...behaviour }) => {
-      expect(await measured(row, behaviour)).toEqual(expectedOf(behaviour))
+      const { chat, stream, responses: _responses, ...others } = await resultOf(row, behaviour)
+      const got = 'stream' in (behaviour.ask ?? {}) ? stream : chat
+      expect({ ...others, got }).toEqual(expectedOf(behaviour))
     },
   )
 })
 
 test('docs/upstreams.md lists all behaviours with the results that are measured here', async () => {
-  const rows = behaviours.map((behaviour) => {
-    const { upstream: name, version, source, came, got, ledger, asked, next, counted } = behaviour
+  const rows: string[] = []
+  for (const [row, behaviour] of behaviours.entries()) {
+    const { upstream: name, version, source, came } = behaviour
+    const { chat, stream, responses, ledger, asked, next, counted } = await resultOf(row, behaviour)
+    const same = (got: string) => (got === chat ? 'as chat' : got)
     const cells = [
-      `[${name}](${source})`,
-      version,
-      came,
-      got,
-      ledger,
-      asked,
-      next ? 'yes' : 'no',
-      counted ? 'yes' : 'no',
+      ...[`[${name}](${source})`, version, came, chat, same(stream), same(responses), ledger, asked],
+      ...[next ? 'yes' : 'no', counted ? 'yes' : 'no'],
     ]
-    return `| ${cells.join(' | ')} |`
-  })
+    rows.push(`| ${cells.join(' | ')} |`)
+  }
   await expect(`${introduction}\n${rows.join('\n')}\n`).toMatchFileSnapshot('../../docs/upstreams.md')
-})
+}, 120_000)
+
+/** What the caller gets of chat, whole and streamed, and of the Responses API, in words; the other facts are those of chat. */
+interface Result extends Omit<Outcome, 'got'> {
+  readonly chat: string
+  readonly stream: string
+  readonly responses: string
+}
 
 type Outcome = Pick<Behaviour, 'got' | 'ledger' | 'asked' | 'next' | 'counted'>
 
@@ -85,20 +96,38 @@ function expectedOf({ got, ledger, asked, next, counted }: Behaviour): Outcome {
   return { got, ledger, asked, next, counted }
 }
 
-async function measured(row: number, { script, ask = {} }: Behaviour): Promise<Outcome> {
-  const post = (model: string) =>
-    service.request('/chat/completions', { json: { model, messages: [{ role: 'user', content: 'Hello' }], ...ask } })
+async function measured(row: number, { script, ask = {} }: Behaviour): Promise<Result> {
+  const post = (model: string, more: object = ask) =>
+    service.request('/chat/completions', { json: { model, messages: [{ role: 'user', content: 'Hello' }], ...more } })
   upstream.answer(script)
+  const isStream = 'stream' in ask
   const response = await post(`once-${row}`)
-  const got = await told(response, 'stream' in ask)
+  const got = await told(response, isStream)
   const record = await service.request(`/requests/${response.headers.get('x-request-id')}`)
   const ledger = recorded(JSON.parse(await record.text()))
   const metrics = await (await service.request('/metrics')).text()
   const counted = metrics.includes(`conservatory_breaker_state{gen_ai_request_model="once-${row}",state="open"} 1`)
+  const { stream: _stream, stream_options: _options, messages, ...others }: Readonly<Record<string, unknown>> = ask
+  const kept = { ...others, ...(messages ? { messages } : {}) }
+  const other = await told(await post(`other-${row}`, isStream ? kept : { ...kept, stream: true }), !isStream)
+  const json = { model: `other-${row}`, input: messages ?? 'Hello', ...others }
+  const responses = await toldOfResponse(await service.request('/responses', { json }))
   upstream.calls.length = 0
   const list = await post(`list-${row}`)
   await list.text()
-  return { got, ledger, asked: upstream.calls.length, next: list.headers.get('x-model') === 'next', counted }
+  const facts = { ledger, asked: upstream.calls.length, next: list.headers.get('x-model') === 'next', counted }
+  return { chat: isStream ? other : got, stream: isStream ? got : other, responses, ...facts }
+}
+
+/** The result of a caller of the Responses API, in words. */
+async function toldOfResponse(response: Response): Promise<string> {
+  if (response.status !== 200) return told(response, false)
+  const { status, usage }: { status: string; usage: { input_tokens: number; output_tokens: number } } = JSON.parse(
+    await response.text(),
+  )
+  const header = response.headers.get('x-upstream-truncated')
+  const more = header === null ? '' : `, \`x-upstream-truncated: ${header}\``
+  return `${status === 'completed' ? 'an answer' : status}, usage ${usage.input_tokens}+${usage.output_tokens}${more}`
 }
 
 /** The caller's result, in words. */
@@ -151,7 +180,8 @@ const introduction = `# What upstreams do
 Services with OpenAI's interface differ in how they fail, how they count tokens, and how their streams begin and end. Each row is
 one behaviour of one service. The name links to the documentation or the report that describes it. The other columns say:
 
-- the caller gets: the reply of Conservatory, with its [headers](interfaces.md#headers);
+- chat, stream and responses: what the caller gets of chat, whole and streamed, and of a whole response, with
+  [headers](interfaces.md#headers);
 - ledger: the state of the request, and the tokens of the prompt and of the answer; "about" marks an estimate, and "cut" the two counts of
   a prompt that the upstream has cut;
 - asked: how often the service sends the request to a model with \`"retries": 1\`;
@@ -160,5 +190,5 @@ one behaviour of one service. The name links to the documentation or the report 
 
 \`test/chat/upstream.behaviours.test.ts\` measures each row and makes the table.
 
-| upstream | version | what it sends | the caller gets | ledger | asked | next asked | counted |
-|---|---|---|---|---|---|---|---|`
+| upstream | version | what it sends | chat | stream | responses | ledger | asked | next asked | counted |
+|---|---|---|---|---|---|---|---|---|---|`

@@ -1,5 +1,5 @@
 import { type Fields, field, isFields } from '../../fields.ts'
-import type { Chunk } from '../../openai/completion.ts'
+import { type Chunk, usageIn } from '../../openai/completion.ts'
 
 /** Texts that a later piece does not continue. */
 const fixed: ReadonlySet<string> = new Set(['role', 'id', 'type', 'finish_reason'])
@@ -8,7 +8,8 @@ const fixed: ReadonlySet<string> = new Set(['role', 'id', 'type', 'finish_reason
 export function joinChunks(chunks: readonly Chunk[]): object {
   const choices: unknown[] = []
   const head = {}
-  for (const { choices: pieces, ...more } of chunks) {
+  for (const chunk of chunks) {
+    const { choices: pieces, ...more } = { ...chunk, usage: usageIn(chunk) }
     Object.assign(head, Object.fromEntries(Object.entries(more).filter(([, value]) => value != null && value !== '')))
     addAll(choices, pieces)
   }
