@@ -51,7 +51,7 @@ export function addStorageCommands(program: Command, config: () => Config): void
     .option('--json', 'print one JSON object: whether the database is good, and its faults')
     .description('look for damage, orphans and wrong counters while the service runs; exit code 1 if there are any')
     .action(async ({ json }: { json?: true }) => {
-      const { runCheck } = await import('./check/run.ts')
+      const { runCheck } = await import('./check/check.ts')
       await runCheck(config(), json)
     })
   program

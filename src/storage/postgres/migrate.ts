@@ -166,10 +166,7 @@ async function prepare(database: PostgresDatabase): Promise<void> {
 /** Whether a service, or a move, has made tables in a database. */
 export function hasMigrations(database: PostgresDatabase): Promise<boolean> {
   return database.read(async (sql) => {
-    const tables = await sql`
-      SELECT table_name FROM information_schema.tables
-      WHERE table_schema = current_schema() AND table_name = 'migrations'`
-    return tables.length > 0 && (await sql`SELECT name FROM migrations LIMIT 1`).length > 0
+    return (await hasTable(sql, 'migrations')) && (await sql`SELECT name FROM migrations LIMIT 1`).length > 0
   })
 }
 
@@ -210,8 +207,13 @@ function columnsOf(history: readonly Migration[]): readonly string[] {
 /** The unfinished move into a PostgreSQL database; undefined when there is no such move. */
 export function unfinishedMoveIn(database: PostgresDatabase): Promise<UnfinishedMove | undefined> {
   return database.read(async (sql) => {
-    const there = await sql`
-      SELECT 1 FROM information_schema.tables WHERE table_schema = current_schema() AND table_name = 'moves'`
-    return there.length === 0 ? undefined : toUnfinishedMove(await sql<MoveRow[]>`SELECT name, value FROM moves`)
+    if (!(await hasTable(sql, 'moves'))) return undefined
+    return toUnfinishedMove(await sql<MoveRow[]>`SELECT name, value FROM moves`)
   })
+}
+
+async function hasTable(sql: Queries, name: string): Promise<boolean> {
+  const tables = await sql`
+    SELECT 1 FROM information_schema.tables WHERE table_schema = current_schema() AND table_name = ${name}`
+  return tables.length > 0
 }

@@ -15,12 +15,6 @@ export interface Tls {
   readonly options: ConnectionOptions
 }
 
-/** The TLS parameters of a URL, and the URL without them. */
-export interface UrlWithoutTls {
-  readonly url: string
-  readonly tls: Tls | undefined
-}
-
 const modes = ['disable', 'prefer', 'require', 'verify-ca', 'verify-full'] as const
 type Mode = (typeof modes)[number]
 /** Values of `ssl` that the client library accepts besides libpq's modes. */
@@ -36,9 +30,10 @@ const request = Buffer.from([0, 0, 0, 8, 4, 210, 22, 47])
  * `sslrootcert` the authorities of Node are trusted (libpq reads a file in the home folder). `sslmode=allow` is refused.
  * `sslnegotiation=direct` may be given with `sslmode=prefer` (libpq refuses both together). Any other value of `sslnegotiation`
  * means `postgres` (libpq refuses unknown values).
+ * @returns the URL without these parameters; `tls` is undefined for plain text
  * @throws StorageError that names DATABASE_URL and the fault in it
  */
-export function takeTls(url: string): UrlWithoutTls {
+export function takeTls(url: string): { readonly url: string; readonly tls: Tls | undefined } {
   const [, address = url, written = '', rest = ''] = /^([^?#]*)\?([^#]*)(.*)$/s.exec(url) ?? []
   const query = new URLSearchParams(written)
   const isSystem = query.get('sslrootcert') === 'system'
@@ -52,10 +47,10 @@ export function takeTls(url: string): UrlWithoutTls {
   const authorities = mode === 'disable' ? undefined : authoritiesOf(query.get('sslrootcert'))
   for (const name of parameters) query.delete(name)
   const left = query.size === 0 ? '' : `?${query}`
-  const plain = { url: `${address}${left}${rest}`, tls: undefined }
-  if (mode === 'disable') return plain
+  const plainUrl = `${address}${left}${rest}`
+  if (mode === 'disable') return { url: plainUrl, tls: undefined }
   const options = optionsOf(mode, authorities, isDirect)
-  return { ...plain, tls: { isOptional: mode === 'prefer', isDirect, options } }
+  return { url: plainUrl, tls: { isOptional: mode === 'prefer', isDirect, options } }
 }
 
 function modeOf(word: string): Mode {

@@ -1,25 +1,80 @@
-import { isDamage } from '../../errors.ts'
+import type { Config } from '../../config.ts'
+import { isDamage, StorageError } from '../../errors.ts'
+import { print, printJson, printNotice } from '../../print.ts'
+import { openToRead } from '../../storage/copy.ts'
+import { noDatabase, requireDatabase } from '../../storage/data-folder.ts'
+import { appliedMigrations } from '../../storage/migrations.ts'
 import { counted } from '../../text.ts'
-import type { Finding, RowRule, TableRule } from './rules.ts'
-import { rulesFor, tableRules } from './rules.ts'
-
-/** The value of one column of a primary key. */
-export type KeyValue = string | number | bigint | Uint8Array | null
-
-/** A database to check. Rules for rows are checked with many short statements, so that no snapshot is open for long. */
-export interface CheckedDatabase {
-  readonly engine: 'SQLite' | 'PostgreSQL'
-  /** The existing tables, with the columns of their primary keys. */
-  readonly tables: ReadonlyMap<string, readonly string[]>
-  /** Tables of the schema that do not exist. */
-  readonly missing: readonly string[]
-  /** With SQLite, its built-in checks of the file, the indexes and the foreign keys. With PostgreSQL, a check of the indexes. */
-  integrity(): AsyncIterable<Finding>
-  /** Runs a statement with a `?` for each value. */
-  query<Row extends object>(sql: string, values: readonly KeyValue[]): Promise<readonly Row[]>
-}
+import {
+  type CheckedDatabase,
+  damage,
+  type Finding,
+  type KeyValue,
+  type RowRule,
+  rulesFor,
+  type TableRule,
+  tableRules,
+} from './rules.ts'
+import { sqliteToCheck } from './sqlite.ts'
 
 const rowsPerQuery = 5000
+/** This is longer than the time limit of a request, because a statement of a check may read a whole table. */
+const statementTimeoutMs = 600_000
+
+/**
+ * Checks the database of the settings, and prints its faults on stdout: a line for each fault, or one JSON object.
+ * @throws StorageError when there are faults, or the database cannot be checked
+ */
+export async function runCheck({ databasePath, databaseUrl }: Config, json: true | undefined): Promise<void> {
+  const found = databaseUrl === undefined ? checkFile(databasePath) : checkServer(databaseUrl)
+  const findings: Finding[] = []
+  for await (const finding of found) {
+    findings.push(finding)
+    if (!json) print(`${finding.message}\n`)
+  }
+  const ok = findings.length === 0
+  if (json) printJson({ ok, findings })
+  if (!ok)
+    throw new StorageError(`The database has ${counted(findings.length, 'fault')}: see Damage in docs/operations.md.`)
+  printNotice('The database is good.')
+}
+
+async function* checkFile(path: string): AsyncIterable<Finding> {
+  requireDatabase(path)
+  try {
+    const database = openToRead(path)
+    try {
+      // An empty file has no migrations.
+      if (!appliedMigrations(database)) throw noDatabase(path)
+      yield* check(sqliteToCheck(database, path))
+    } finally {
+      database.close()
+    }
+  } catch (error) {
+    if (!(error instanceof Error) || !isDamage(error)) throw error
+    yield damage(error instanceof StorageError ? error.message : `The database cannot be read: ${error.message}.`)
+  }
+}
+
+async function* checkServer(url: string): AsyncIterable<Finding> {
+  const { openPostgres, requireTables } = await import('../../storage/postgres/connect.ts')
+  const { startFaultOf } = await import('../../storage/postgres/start-faults.ts')
+  const { postgresToCheck } = await import('./postgres.ts')
+  // `first` has the time limit of a request, so the check of an unreachable server fails soon. `database` has the long limit.
+  const first = openPostgres(url, 'DATABASE_URL')
+  let database = first
+  try {
+    await first.detectPooler()
+    await requireTables(first, 'DATABASE_URL')
+    database = openPostgres(url, 'DATABASE_URL', { timeoutMs: statementTimeoutMs, isPooled: first.isPooled })
+    yield* check(await postgresToCheck(database, printNotice))
+  } catch (error) {
+    if (error instanceof StorageError) throw error
+    throw new StorageError(`The database at ${first.place} ${startFaultOf(error).says}.`)
+  } finally {
+    await Promise.all([first.close(), database.close()])
+  }
+}
 
 /**
  * Checks a database without changing it.
@@ -36,11 +91,6 @@ export async function* check(database: CheckedDatabase): AsyncIterable<Finding> 
   }
   for (const rule of rulesFor(new Set(tables.keys()), database.engine))
     yield* orDamage(`The table ${rule.table}`, () => checkRows(database, rule))
-}
-
-/** A finding of the kind `damage`. */
-export function damage(message: string): Finding {
-  return { kind: 'damage', message }
 }
 
 async function* checkTable(database: CheckedDatabase, { sql, says }: TableRule): AsyncIterable<Finding> {

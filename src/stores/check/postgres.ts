@@ -2,8 +2,7 @@ import { isDamage } from '../../errors.ts'
 import { newerVersion } from '../../storage/data-folder.ts'
 import { postgresMigrations } from '../../storage/migrations.ts'
 import type { PostgresDatabase } from '../../storage/postgres/database.ts'
-import { type CheckedDatabase, damage, type KeyValue } from './check.ts'
-import type { Finding } from './rules.ts'
+import { type CheckedDatabase, damage, type Finding, type KeyValue } from './rules.ts'
 
 /** The indexes of a table with more rows are not compared with the table: a comparison reads all rows twice in one snapshot. */
 const maxComparedRows = 1_000_000

@@ -11,6 +11,27 @@ export interface Finding {
   readonly message: string
 }
 
+/** A finding of the kind `damage`. */
+export function damage(message: string): Finding {
+  return { kind: 'damage', message }
+}
+
+/** The value of one column of a primary key. */
+export type KeyValue = string | number | bigint | Uint8Array | null
+
+/** A database to check. Rules for rows are checked with many short statements, so that no snapshot is open for long. */
+export interface CheckedDatabase {
+  readonly engine: 'SQLite' | 'PostgreSQL'
+  /** The existing tables, with the columns of their primary keys. */
+  readonly tables: ReadonlyMap<string, readonly string[]>
+  /** Tables of the schema that do not exist. */
+  readonly missing: readonly string[]
+  /** With SQLite, its built-in checks of the file, the indexes and the foreign keys. With PostgreSQL, a check of the indexes. */
+  integrity(): AsyncIterable<Finding>
+  /** Runs a statement with a `?` for each value. */
+  query<Row extends object>(sql: string, values: readonly KeyValue[]): Promise<readonly Row[]>
+}
+
 /** A rule for each row of a table. */
 export interface RowRule {
   readonly kind: Finding['kind']

@@ -2,8 +2,7 @@ import Database from 'better-sqlite3'
 import { tablesIn } from '../../storage/copy.ts'
 import { newerVersion } from '../../storage/data-folder.ts'
 import { appliedMigrations, migrations, unknownMigrations } from '../../storage/migrations.ts'
-import { type CheckedDatabase, damage, type KeyValue } from './check.ts'
-import type { Finding } from './rules.ts'
+import { type CheckedDatabase, damage, type Finding, type KeyValue } from './rules.ts'
 
 /** A file up to this size is checked in one snapshot. A larger file is checked table by table. */
 const maxWholeBytes = 256 * 1024 * 1024
