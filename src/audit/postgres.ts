@@ -1,5 +1,9 @@
 import type { PostgresDatabase, Queries, Transaction } from '../storage/postgres/database.ts'
+import { isForeignKeyViolation } from '../storage/postgres/failures.ts'
+import { runSteps } from '../storage/postgres/steps.ts'
 import { escapeNul, unescapeNul } from '../storage/postgres/texts.ts'
+import type { Steps } from '../storage/steps.ts'
+import { accountGone } from '../storage/write-error.ts'
 import { dayOf } from '../time.ts'
 import {
   type Actor,
@@ -11,6 +15,7 @@ import {
   auditColumns,
   checkChanges,
   recordOf,
+  type StepRecorder,
   toRecord,
   toRow,
   unknownAfter,
@@ -44,6 +49,26 @@ export async function withAuditRecords<T>(
   }, timeoutMs)
   for (const notify of notifications) notify()
   return result
+}
+
+/** Runs the steps of a change as `withAuditRecords` does. @throws ApiError 403 when the account was deleted, and its errors */
+export async function runAudited<T>(
+  database: PostgresDatabase,
+  steps: (record: StepRecorder) => Steps<T>,
+  timeoutMs?: number,
+): Promise<T> {
+  const change = (sql: Transaction, record: Recorder) =>
+    runSteps(
+      sql,
+      steps(function* (by, entry) {
+        yield () => record(by, entry)
+      }),
+    )
+  try {
+    return await withAuditRecords(database, change, timeoutMs)
+  } catch (error) {
+    throw isForeignKeyViolation(error) ? accountGone(error) : error
+  }
 }
 
 /**

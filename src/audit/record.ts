@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { ApiError, invalidField } from '../errors.ts'
 import { isFields, valueIn } from '../fields.ts'
 import type { Prunable } from '../storage/prune.ts'
+import type { Steps } from '../storage/steps.ts'
 import { unixSeconds } from '../time.ts'
 
 /** The actions of audit records. Operators see these names. */
@@ -207,3 +208,6 @@ function factsIn(json: string | null): Facts | null {
   const value: unknown = json === null ? null : JSON.parse(json)
   return isFields(value) ? value : null
 }
+
+/** Adds an audit record to the transaction of steps, at its end. */
+export type StepRecorder = (by: Actor, entry: AuditEntry) => Steps<void>

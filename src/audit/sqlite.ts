@@ -2,7 +2,8 @@ import { basename } from 'node:path'
 import type { Database, Statement } from 'better-sqlite3'
 import type { GroupCommit } from '../storage/group-commit.ts'
 import { takeBriefly } from '../storage/prune.ts'
-import { withWriteErrors } from '../storage/write-error.ts'
+import { runSteps, type Steps } from '../storage/steps.ts'
+import { accountGone, isForeignKeyViolation, withWriteErrors } from '../storage/write-error.ts'
 import { inTransaction } from '../storage/write-lock.ts'
 import { dayOf } from '../time.ts'
 import {
@@ -17,6 +18,7 @@ import {
   commandLine,
   globalEntry,
   recordOf,
+  type StepRecorder,
   toRecord,
   toRow,
   unknownAfter,
@@ -38,6 +40,22 @@ export function withAuditRecords<T>(database: Database, change: (record: Recorde
   const result = withWriteErrors(() => inTransaction(database, () => change(record)))
   for (const notify of notifications) notify()
   return result
+}
+
+/** Runs the steps of a change as `withAuditRecords` does. @throws ApiError 403 when the account was deleted, and its errors */
+export function runAudited<T>(database: Database, steps: (record: StepRecorder) => Steps<T>): T {
+  try {
+    return withAuditRecords(database, (record) =>
+      runSteps(
+        database,
+        steps(function* (by, entry) {
+          yield () => record(by, entry)
+        }),
+      ),
+    )
+  } catch (error) {
+    throw isForeignKeyViolation(error) ? accountGone(error) : error
+  }
 }
 
 /**

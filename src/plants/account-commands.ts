@@ -22,7 +22,7 @@ export function addTransferCommands(
     .description('print the plants of an account as JSON lines')
     .action((name: string) =>
       withStores(async ({ access, transfers }) => {
-        const { printExport } = await import('./printed-export.ts')
+        const { printExport } = await import('./exporting.ts')
         const account = await findAccount(access, name)
         await printExport(account.name, config().dataDirectory, (sink) => transfers.exportPlants(account.id, sink))
       }),

@@ -1,19 +1,25 @@
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes, timingSafeEqual } from 'node:crypto'
 import { ApiError } from '../errors.ts'
+import { query, type Steps } from '../storage/steps.ts'
 import type { Position } from './plant.ts'
 
 /** The name of the key of cursors in the table `secrets`. */
 export const cursorKeyName = 'cursors'
-/** A new key of cursors, as the database keeps it. */
-export function newCursorKey(): string {
-  return randomBytes(32).toString('hex')
-}
 
-/** The key of cursors in the database. @throws Error for a missing or cut key, with which cursors could be forged */
-export function readCursorKey(value: string | undefined): Buffer {
-  if (value === undefined || !/^[\da-f]{64}$/.test(value))
+/** Finds the key of cursors, and makes it if it does not exist. @throws Error for a cut key, with which cursors could be forged */
+export function* keptCursorKey(): Steps<Buffer> {
+  const find = () => query<{ value: string }>('SELECT value FROM secrets WHERE name = $1', cursorKeyName)
+  let [found] = yield* find()
+  if (!found) {
+    // Another replica may make the key at the same time.
+    const insert = 'INSERT INTO secrets (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING'
+    yield* query(insert, cursorKeyName, randomBytes(32).toString('hex'))
+    ;[found] = yield* find()
+  }
+  if (!found || !/^[\da-f]{64}$/.test(found.value)) {
     throw new Error('the key of cursors in the table secrets is damaged')
-  return Buffer.from(value, 'hex')
+  }
+  return Buffer.from(found.value, 'hex')
 }
 
 /** Bytes of an initialization vector of AES in counter mode. */

@@ -2,9 +2,9 @@ import { existsSync } from 'node:fs'
 import { type AccessStores, type Account, findAccount } from '../access/access.ts'
 import { prepareFolder } from '../storage/data-folder.ts'
 import { readAccountFile } from './account-file.ts'
+import { discardPart, PlantsFile, safetyPath } from './exporting.ts'
 import { InputFile } from './input-file.ts'
 import { inBatches, Pace } from './pace.ts'
-import { discardPart, PlantsFile, safetyPath } from './safety-file.ts'
 import type { PlantTransfers } from './transfers.ts'
 
 /** The stores as far as deleting an account uses them. */

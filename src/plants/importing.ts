@@ -61,7 +61,8 @@ export async function importFile(transfers: PlantTransfers, account: Account, fi
  * @throws AccessError for a fault of the file, and for a file that is not imported into the account
  */
 export async function undoImport(transfers: PlantTransfers, account: Account, file: InputFile): Promise<number> {
-  const key = { account: account.id, digest: await digestOf(file) }
+  for await (const _ of file.bytes());
+  const key = { account: account.id, digest: file.digest }
   const { done, highest } = await transfers.beginUndo(key)
   const pace = new Pace(transfers)
   let removed = 0
@@ -80,15 +81,11 @@ export async function undoImport(transfers: PlantTransfers, account: Account, fi
 
 /** @throws AccessError for the first fault of the file */
 async function check(file: InputFile): Promise<FileSummary> {
-  let digest = ''
   let plants = 0
   let lowest: PortablePlant | undefined
   let highest: PortablePlant | undefined
   let isAscending = true
-  const onDigest = (found: string) => {
-    digest = found
-  }
-  for await (const some of readAccountFile(file.bytes(onDigest))) {
+  for await (const some of readAccountFile(file.bytes())) {
     plants += some.length
     for (const plant of some) {
       if (highest && plant.id <= highest.id) isAscending = false
@@ -96,31 +93,30 @@ async function check(file: InputFile): Promise<FileSummary> {
       if (!lowest || plant.id < lowest.id) lowest = plant
     }
   }
-  return { digest, plants, lowest, highest, isAscending }
+  return { digest: file.digest, plants, lowest, highest, isAscending }
 }
 
-async function digestOf(file: InputFile): Promise<string> {
-  let digest = ''
-  const onDigest = (found: string) => {
-    digest = found
-  }
-  for await (const _ of file.bytes(onDigest));
-  return digest
-}
-
-/** @throws AccessError when two plants of the file have the same id */
+/**
+ * Refuses a file with a repeated id. The line of each id is in a temporary SQLite file and not in memory, because an import may
+ * have any number of plants.
+ * @throws AccessError when two plants of the file have the same id
+ */
 async function refuseRepeated(file: InputFile): Promise<void> {
-  const { LinesById } = await import('./lines-by-id.ts')
-  const lines = new LinesById()
+  const { default: Database } = await import('better-sqlite3')
+  const lines = new Database('')
+  lines.exec(
+    'PRAGMA journal_mode = OFF; CREATE TABLE lines (id INTEGER PRIMARY KEY, line INTEGER NOT NULL) STRICT; BEGIN',
+  )
+  const insert = lines.prepare<[number, number]>('INSERT INTO lines VALUES (?, ?) ON CONFLICT DO NOTHING')
+  const find = lines.prepare<[number], number>('SELECT line FROM lines WHERE id = ?').pluck()
   try {
     let index = 0
     for await (const some of readAccountFile(file.bytes())) {
       for (const { id } of some) {
         const line = lineOf(index++)
-        const first = lines.add(id, line)
-        if (first === undefined) continue
+        if (insert.run(id, line).changes > 0) continue
         throw new AccessError(
-          `Line ${line}: there is a plant with the id ${id} already, on line ${first}. Nothing was imported.`,
+          `Line ${line}: there is a plant with the id ${id} already, on line ${find.get(id)}. Nothing was imported.`,
         )
       }
     }
@@ -178,13 +174,9 @@ async function write(
   before: number,
 ): Promise<void> {
   const pace = new Pace(transfers)
-  let digest = ''
-  const onDigest = (found: string) => {
-    digest = found
-  }
   let at = 0
   let writing = Promise.resolve()
-  for await (const some of inBatches(readAccountFile(file.bytes(onDigest)), pace)) {
+  for await (const some of inBatches(readAccountFile(file.bytes()), pace)) {
     const rest = some.slice(Math.max(0, before - at))
     const begin = at + some.length - rest.length
     at += some.length
@@ -197,7 +189,7 @@ async function write(
     writing.catch(() => undefined)
   }
   await writing
-  if (digest === key.digest) return
+  if (file.digest === key.digest) return
   throw new AccessError('The file was changed during the import. Restore the file, then undo the import with --undo.')
 }
 

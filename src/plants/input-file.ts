@@ -1,14 +1,18 @@
-import { createHash } from 'node:crypto'
+import { createHash, randomUUID } from 'node:crypto'
+import { rmSync } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
+import { join } from 'node:path'
 import { AccessError } from '../access/access.ts'
 import { inputBytes } from '../print.ts'
-import { namelessFile } from './nameless-file.ts'
+import { prepareFolder } from '../storage/data-folder.ts'
 
 const pieceBytes = 64 * 1024
 
 /** A file that can be read several times, even if it comes from a pipe. */
 export class InputFile {
   readonly #handle: FileHandle
+  /** The SHA-256 of the file, in hexadecimal digits, when it was last read to its end. */
+  digest = ''
 
   private constructor(handle: FileHandle) {
     this.#handle = handle
@@ -33,11 +37,8 @@ export class InputFile {
     throw unreadable(undefined)
   }
 
-  /**
-   * Reads the whole file. Each piece overwrites the bytes of the piece before.
-   * @param onDigest gets the SHA-256 of the file, in hexadecimal digits, at the end
-   */
-  async *bytes(onDigest?: (digest: string) => void): AsyncGenerator<Buffer> {
+  /** Reads the whole file, and sets its digest at the end. Each piece overwrites the bytes of the piece before. */
+  async *bytes(): AsyncGenerator<Buffer> {
     const hash = createHash('sha256')
     const piece = Buffer.alloc(pieceBytes)
     for (let position = 0; ; ) {
@@ -48,7 +49,7 @@ export class InputFile {
       hash.update(bytes)
       yield bytes
     }
-    onDigest?.(hash.digest('hex'))
+    this.digest = hash.digest('hex')
   }
 
   async close(): Promise<void> {
@@ -65,4 +66,13 @@ async function copied(bytes: AsyncIterable<Buffer | string>, folder: string): Pr
     await handle.close()
     throw error
   }
+}
+
+/** Opens a new file without a name. The system removes the file when the process ends, even in a crash. */
+export async function namelessFile(folder: string): Promise<FileHandle> {
+  prepareFolder(folder)
+  const path = join(folder, `nameless-${randomUUID()}.part`)
+  const handle = await open(path, 'w+', 0o600)
+  rmSync(path)
+  return handle
 }

@@ -32,35 +32,6 @@ export function checkPlantsLimit(limit: number, count: number): void {
   throw new ApiError(429, 'plants_limit', message)
 }
 
-/**
- * Checks that plants are shared with another account.
- * @throws ApiError 400 when the other account is the owner itself
- */
-export function checkGrantee(account: number, grantee: number): void {
-  if (account === grantee) throw new ApiError(400, 'own_plants', 'An account sees its own plants already.')
-}
-
-/** A share that is to be granted or revoked. */
-export interface ShareRequest {
-  readonly account: number
-  readonly owner: string
-  readonly grantee: string
-  /** The tag of the share; undefined grants all plants, and revokes all shares. */
-  readonly tag: string | undefined
-}
-
-/** The audit entry of a share that is granted or revoked. @param tags the tags of the shares; an empty tag means all plants */
-export function shareEntry(
-  action: 'share.granted' | 'share.revoked',
-  { account, owner, grantee, tag }: ShareRequest,
-  tags: readonly string[],
-): AuditEntry {
-  const target = `${owner}>${grantee}${tag === undefined ? '' : `#${tag}`}`
-  const facts = { tags: tags.map((each) => each || null) }
-  const isNew = action === 'share.granted'
-  return { action, target, account: { id: account }, before: isNew ? null : facts, after: isNew ? facts : null }
-}
-
 /** The audit entry of an export, an import, or an import that is undone. */
 export function transferEntry(
   action: 'account.exported' | 'account.imported' | 'account.import_undone',

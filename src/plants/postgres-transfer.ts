@@ -1,12 +1,13 @@
-import { randomUUID } from 'node:crypto'
-import { withAuditRecords } from '../audit/postgres.ts'
+import { runAudited } from '../audit/postgres.ts'
+import type { StepRecorder } from '../audit/record.ts'
 import type { PostgresDatabase } from '../storage/postgres/database.ts'
 import { livingReplicas } from '../storage/postgres/replicas.ts'
 import { runSteps } from '../storage/postgres/steps.ts'
 import { query, type Steps } from '../storage/steps.ts'
 import { accountGone } from '../storage/write-error.ts'
+import { renewVersion } from './postgres-writes.ts'
 import type { PortablePlant, PortableRow } from './rows.ts'
-import { PlantTransfers, type Recorder, type Snapshot } from './transfers.ts'
+import { PlantTransfers, type Snapshot } from './transfers.ts'
 
 const plantsPerRead = 2000
 /** The time limit of a transaction, which may have to wait for locks. */
@@ -51,18 +52,8 @@ export class PostgresTransfers extends PlantTransfers {
     return this.#database.read((sql) => runSteps(sql, steps()))
   }
 
-  protected write<T>(steps: (record: Recorder) => Steps<T>): Promise<T> {
-    return withAuditRecords(
-      this.#database,
-      (sql, record) =>
-        runSteps(
-          sql,
-          steps(function* (by, entry) {
-            yield () => record(by, entry)
-          }),
-        ),
-      maxWaitMs,
-    )
+  protected write<T>(steps: (record: StepRecorder) => Steps<T>): Promise<T> {
+    return runAudited(this.#database, steps, maxWaitMs)
   }
 
   protected writeBatch<T>(steps: () => Steps<T>): Promise<T> {
@@ -75,12 +66,7 @@ export class PostgresTransfers extends PlantTransfers {
   }
 
   protected renewVersion(account: number): Steps<unknown> {
-    return query(
-      `INSERT INTO plant_versions (account, version) VALUES ($1, $2)
-      ON CONFLICT (account) DO UPDATE SET version = excluded.version`,
-      account,
-      randomUUID(),
-    )
+    return renewVersion(account)
   }
 
   protected snapshot(account: number): Snapshot {

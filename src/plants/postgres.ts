@@ -1,13 +1,12 @@
-import { type Recorder, withAuditRecords } from '../audit/postgres.ts'
-import { commandLine } from '../audit/record.ts'
+import { runAudited } from '../audit/postgres.ts'
+import { commandLine, type StepRecorder } from '../audit/record.ts'
 import type { Metric } from '../instruments.ts'
-import type { PostgresDatabase, Queries, Transaction } from '../storage/postgres/database.ts'
-import { isForeignKeyViolation } from '../storage/postgres/failures.ts'
+import type { PostgresDatabase, Queries } from '../storage/postgres/database.ts'
 import { PostgresGroupCommit } from '../storage/postgres/group-commit.ts'
 import { outsideRequest } from '../storage/postgres/request-time.ts'
-import { accountGone } from '../storage/write-error.ts'
-import { unixSeconds } from '../time.ts'
-import { cursorKeyName, newCursorKey, readCursorKey } from './cursor.ts'
+import { runSteps } from '../storage/postgres/steps.ts'
+import type { Steps } from '../storage/steps.ts'
+import { keptCursorKey } from './cursor.ts'
 import { InFlightKeys } from './idempotency.ts'
 import type {
   AddedPlant,
@@ -21,9 +20,7 @@ import type {
   Share,
   StoredPlant,
 } from './plant.ts'
-import { checkGrantee, shareEntry } from './policy.ts'
-import { readVersion, renewVersions } from './postgres-versions.ts'
-import { type PlantWrite, type WriteResult, writePlants } from './postgres-writes.ts'
+import { type PlantWrite, readVersion, renewVersion, type WriteResult, writePlants } from './postgres-writes.ts'
 import {
   type GrantRow,
   type IdRange,
@@ -36,6 +33,7 @@ import {
   toPlant,
 } from './rows.ts'
 import type { NewPlant } from './schemas.ts'
+import { allShares, grant, revoke } from './shares.ts'
 
 /** Numbers below and above every possible id. */
 const belowAllIds = -(2 ** 53)
@@ -89,16 +87,8 @@ export class PostgresPlantStore implements PlantStore {
     return removed.length
   }
 
-  async cursorKey(): Promise<Buffer> {
-    const read = () =>
-      this.#database.read((sql) => sql<{ value: string }[]>`SELECT value FROM secrets WHERE name = ${cursorKeyName}`)
-    if ((await read()).length === 0) {
-      // Another replica may make the key at the same time.
-      await this.#database.transaction(
-        (sql) => sql`INSERT INTO secrets VALUES (${cursorKeyName}, ${newCursorKey()}) ON CONFLICT DO NOTHING`,
-      )
-    }
-    return readCursorKey((await read())[0]?.value)
+  cursorKey(): Promise<Buffer> {
+    return this.#database.transaction((sql) => runSteps(sql, keptCursorKey()))
   }
 
   /** Always null: only the database knows the version, because another replica may have written. */
@@ -176,58 +166,23 @@ export class PostgresPlantStore implements PlantStore {
   }
 
   share(account: number, grantee: number, tag?: string, by = commandLine): Promise<boolean> {
-    checkGrantee(account, grantee)
-    return this.#change(async (sql, record) => {
-      const { count } = await sql`
-        INSERT INTO grants (owner, grantee, tag, created) VALUES (${account}, ${grantee}, ${tag ?? ''}, ${unixSeconds()})
-        ON CONFLICT DO NOTHING`
-      if (count === 0) return false
-      await renewVersions(sql, [grantee])
-      const names = { owner: await nameOf(sql, account), grantee: await nameOf(sql, grantee) }
-      await record(by, shareEntry('share.granted', { account, ...names, tag }, [tag ?? '']))
-      return true
-    })
+    return this.#changeShares(grantee, (record) => grant({ account, grantee, tag }, by, record))
   }
 
   unshare(account: number, grantee: number, tag?: string, by = commandLine): Promise<boolean> {
-    return this.#change(async (sql, record) => {
-      const tags = await sql<{ tag: string }[]>`
-        DELETE FROM grants WHERE owner = ${account} AND grantee = ${grantee}
-        ${tag === undefined ? sql`` : sql`AND tag = ${tag}`} RETURNING tag`
-      if (tags.length === 0) return false
-      await renewVersions(sql, [grantee])
-      const names = { owner: await nameOf(sql, account), grantee: await nameOf(sql, grantee) }
-      const sorted = tags.map((row) => row.tag).toSorted()
-      await record(by, shareEntry('share.revoked', { account, ...names, tag }, sorted))
-      return true
+    return this.#changeShares(grantee, (record) => revoke({ account, grantee, tag }, by, record))
+  }
+
+  shares(): Promise<readonly Share[]> {
+    return this.#database.read((sql) => runSteps(sql, allShares()))
+  }
+
+  #changeShares(grantee: number, change: (record: StepRecorder) => Steps<boolean>): Promise<boolean> {
+    return runAudited(this.#database, function* (record) {
+      yield* renewVersion(grantee)
+      return yield* change(record)
     })
   }
-
-  async shares(): Promise<readonly Share[]> {
-    const rows = await this.#database.read(
-      (sql) => sql<Share[]>`
-        SELECT owners.name AS "from", grantees.name AS "to", nullif(tag, '') AS tag, grants.created
-        FROM grants JOIN accounts AS owners ON owners.id = owner JOIN accounts AS grantees ON grantees.id = grantee
-        ORDER BY owners.name, grantees.name, grants.tag`,
-    )
-    return [...rows]
-  }
-
-  /** Runs a change in one transaction. @throws ApiError 403 when one of the accounts was deleted meanwhile */
-  async #change<T>(change: (sql: Transaction, record: Recorder) => Promise<T>): Promise<T> {
-    try {
-      return await withAuditRecords(this.#database, change)
-    } catch (error) {
-      throw isForeignKeyViolation(error) ? accountGone(error) : error
-    }
-  }
-}
-
-/** @throws ApiError 403 when the account was deleted */
-async function nameOf(sql: Queries, account: number): Promise<string> {
-  const [row] = await sql<{ name: string }[]>`SELECT name FROM accounts WHERE id = ${account}`
-  if (!row) throw accountGone(undefined)
-  return row.name
 }
 
 /** The accounts that share plants with this account, sorted by id. */

@@ -1,15 +1,15 @@
 import { dirname } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
 import type { Database } from 'better-sqlite3'
-import { withAuditRecords } from '../audit/sqlite.ts'
+import type { StepRecorder } from '../audit/record.ts'
+import { runAudited } from '../audit/sqlite.ts'
 import { isServed } from '../storage/file-lock.ts'
 import { GroupCommit } from '../storage/group-commit.ts'
 import { closeSnapshot, openSnapshot } from '../storage/snapshots.ts'
 import { queryEach, runSteps, type Steps } from '../storage/steps.ts'
 import { automaticPages } from '../storage/wal.ts'
-import { accountGone, isForeignKeyViolation } from '../storage/write-error.ts'
 import type { PortablePlant, PortableRow } from './rows.ts'
-import { PlantTransfers, type Recorder, type Snapshot } from './transfers.ts'
+import { PlantTransfers, type Snapshot } from './transfers.ts'
 
 const plantsPerRead = 2000
 
@@ -44,19 +44,8 @@ export class SqliteTransfers extends PlantTransfers {
     return runSteps(this.#database, steps())
   }
 
-  protected async write<T>(steps: (record: Recorder) => Steps<T>): Promise<T> {
-    try {
-      return withAuditRecords(this.#database, (record) =>
-        runSteps(
-          this.#database,
-          steps(function* (by, entry) {
-            yield () => record(by, entry)
-          }),
-        ),
-      )
-    } catch (error) {
-      throw isForeignKeyViolation(error) ? accountGone(error) : error
-    }
+  protected async write<T>(steps: (record: StepRecorder) => Steps<T>): Promise<T> {
+    return runAudited(this.#database, steps)
   }
 
   protected writeBatch<T>(steps: () => Steps<T>): Promise<T> {

@@ -1,14 +1,14 @@
 import { randomUUID } from 'node:crypto'
 import type { Database, Statement } from 'better-sqlite3'
-import { type Actor, type AuditEntry, commandLine } from '../audit/record.ts'
+import { type Actor, type AuditEntry, type AuditRecord, commandLine, type StepRecorder } from '../audit/record.ts'
 import { writeRecord } from '../audit/sqlite.ts'
 import type { OutsideChanges } from '../storage/caches.ts'
 import { VersionedCache } from '../storage/caches.ts'
 import { GroupCommit } from '../storage/group-commit.ts'
 import { takeBriefly } from '../storage/prune.ts'
-import { accountGone } from '../storage/write-error.ts'
+import { runSteps, type Steps } from '../storage/steps.ts'
 import { unixSeconds } from '../time.ts'
-import { cursorKeyName, newCursorKey, readCursorKey } from './cursor.ts'
+import { keptCursorKey } from './cursor.ts'
 import { InFlightKeys } from './idempotency.ts'
 import type {
   AddedPlant,
@@ -22,18 +22,10 @@ import type {
   StoredPlant,
 } from './plant.ts'
 import { PlantCounts } from './plant-counts.ts'
-import {
-  checkGrantee,
-  checkPlantsLimit,
-  idTaken,
-  maxKeysOfRemoved,
-  nextId,
-  oldestValidKeySeconds,
-  replayOf,
-  shareEntry,
-} from './policy.ts'
+import { checkPlantsLimit, idTaken, maxKeysOfRemoved, nextId, oldestValidKeySeconds, replayOf } from './policy.ts'
 import { isByTag, type KeyedRow, type PlantRow, pagesOf, type Sharer, toPlant } from './rows.ts'
 import type { NewPlant } from './schemas.ts'
+import { allShares, grant, revoke } from './shares.ts'
 import { ListSnapshot, PageReader } from './sqlite-pages.ts'
 
 /** Plants in SQLite. */
@@ -51,10 +43,6 @@ export class SqlitePlantStore implements PlantStore {
   readonly #delete: Statement<[number, number]>
   readonly #pages: PageReader
   readonly #readPage: PageReader['read']
-  readonly #share: Statement<[number, number, string, number]>
-  readonly #unshare: Statement<{ account: number; grantee: number; tag: string | null }, string>
-  readonly #accountName: Statement<[number], string>
-  readonly #shares: Statement<[], Share>
   readonly #keyed: Statement<[number, string, number], KeyedRow>
   readonly #keepKey: Statement<[number, string, string, number, string, string | null, number]>
   readonly #markKeys: Statement<[number, number]>
@@ -106,17 +94,6 @@ export class SqlitePlantStore implements PlantStore {
     this.#readPage = database.transaction((...asked: Parameters<PageReader['read']>) => this.#pages.read(...asked))
     this.#sharers = new VersionedCache(changes)
     this.#counts = new PlantCounts(database, commit, changes)
-    this.#share = database.prepare('INSERT INTO grants VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING')
-    this.#unshare = database
-      .prepare<{ account: number; grantee: number; tag: string | null }, string>(
-        'DELETE FROM grants WHERE owner = :account AND grantee = :grantee AND (:tag IS NULL OR tag = :tag) RETURNING tag',
-      )
-      .pluck()
-    this.#accountName = database.prepare<[number], string>('SELECT name FROM accounts WHERE id = ?').pluck()
-    this.#shares = database.prepare(`
-      SELECT owners.name AS "from", grantees.name AS "to", nullif(tag, '') AS tag, grants.created
-      FROM grants JOIN accounts AS owners ON owners.id = owner JOIN accounts AS grantees ON grantees.id = grantee
-      ORDER BY 1, 2, grants.tag`)
   }
 
   create(account: number, plant: NewPlant, idempotency?: Idempotency, limit?: number): Promise<AddedPlant> {
@@ -143,15 +120,8 @@ export class SqlitePlantStore implements PlantStore {
     )
   }
 
-  async cursorKey(): Promise<Buffer> {
-    const read = this.#database.prepare<[string], string>('SELECT value FROM secrets WHERE name = ?').pluck()
-    if (read.get(cursorKeyName) === undefined) {
-      const insert = this.#database.prepare<[string, string]>(
-        'INSERT INTO secrets VALUES (?, ?) ON CONFLICT DO NOTHING',
-      )
-      await this.#commit.run(() => insert.run(cursorKeyName, newCursorKey()))
-    }
-    return readCursorKey(read.get(cursorKeyName))
+  cursorKey(): Promise<Buffer> {
+    return this.#commit.run(() => runSteps(this.#database, keptCursorKey()))
   }
 
   version(account: number): PlantsVersion | null {
@@ -211,44 +181,30 @@ export class SqlitePlantStore implements PlantStore {
   }
 
   share(account: number, grantee: number, tag?: string, by = commandLine): Promise<boolean> {
-    checkGrantee(account, grantee)
-    return this.#changeShares(by, () => {
-      if (this.#share.run(account, grantee, tag ?? '', unixSeconds()).changes === 0) return undefined
-      const names = { owner: this.#nameOf(account), grantee: this.#nameOf(grantee) }
-      return shareEntry('share.granted', { account, ...names, tag }, [tag ?? ''])
-    })
+    return this.#changeShares(by, (record) => grant({ account, grantee, tag }, by, record))
   }
 
   unshare(account: number, grantee: number, tag?: string, by = commandLine): Promise<boolean> {
-    return this.#changeShares(by, () => {
-      const tags = this.#unshare.all({ account, grantee, tag: tag ?? null })
-      if (tags.length === 0) return undefined
-      const names = { owner: this.#nameOf(account), grantee: this.#nameOf(grantee) }
-      return shareEntry('share.revoked', { account, ...names, tag }, tags.toSorted())
-    })
+    return this.#changeShares(by, (record) => revoke({ account, grantee, tag }, by, record))
   }
 
   async shares(): Promise<readonly Share[]> {
-    return this.#shares.all()
+    return runSteps(this.#database, allShares())
   }
 
-  /** Runs a change of shares in a group commit, with its audit record. @returns whether a share changed */
-  async #changeShares(by: Actor, change: () => AuditEntry | undefined): Promise<boolean> {
-    const record = await this.#commit.run(() => {
+  async #changeShares(by: Actor, change: (record: StepRecorder) => Steps<boolean>): Promise<boolean> {
+    const database = this.#database
+    const records: AuditRecord[] = []
+    function* record(actor: Actor, entry: AuditEntry): Steps<void> {
+      yield () => records.push(writeRecord(database, actor, entry))
+    }
+    const hasChanged = await this.#commit.run(() => {
       this.#shareChanges++
       this.#sharers.forget()
-      const entry = change()
-      return entry && writeRecord(this.#database, by, entry)
+      return runSteps(database, change(record))
     })
-    if (record) by.onRecord?.(record)
-    return record !== undefined
-  }
-
-  /** @throws ApiError 403 when the account was deleted */
-  #nameOf(account: number): string {
-    const name = this.#accountName.get(account)
-    if (name === undefined) throw accountGone(undefined)
-    return name
+    for (const each of records) by.onRecord?.(each)
+    return hasChanged
   }
 
   #sharersWith(account: number): readonly Sharer[] {

@@ -1,11 +1,11 @@
 import { AccessError } from '../access/access.ts'
-import { type Actor, type AuditEntry, commandLine } from '../audit/record.ts'
+import { commandLine, type StepRecorder } from '../audit/record.ts'
 import { query, type Steps } from '../storage/steps.ts'
-import { accountGone } from '../storage/write-error.ts'
 import { unixSeconds } from '../time.ts'
 import { plantLine } from './account-file.ts'
 import { transferEntry } from './policy.ts'
 import { type PortablePlant, type PortableRow, toPortable } from './rows.ts'
+import { nameOf } from './shares.ts'
 
 /** Takes all plants of an account, from one snapshot and in the order of their ids. An error of a method ends the export. */
 export interface ExportSink {
@@ -54,9 +54,6 @@ export class TakenId extends AccessError {
   }
 }
 
-/** Adds an audit record to a transaction, at its end. */
-export type Recorder = (by: Actor, entry: AuditEntry) => Steps<void>
-
 /** The plants of one snapshot: their number, then the plants in the order of their ids. */
 export type Snapshot = AsyncIterable<number | readonly PortableRow[]>
 
@@ -78,7 +75,7 @@ export abstract class PlantTransfers {
   /** Runs steps that only read. */
   protected abstract read<T>(steps: () => Steps<T>): Promise<T>
   /** Runs steps in one transaction, which is on disk when the promise resolves. They may be made and run several times. */
-  protected abstract write<T>(steps: (record: Recorder) => Steps<T>): Promise<T>
+  protected abstract write<T>(steps: (record: StepRecorder) => Steps<T>): Promise<T>
   /** Runs steps in one transaction, which a power cut may undo together with all later ones, until the next `write`. */
   protected abstract writeBatch<T>(steps: () => Steps<T>): Promise<T>
   /** Locks the account, so that no other transaction adds plants to it. @throws ApiError 403 when the account was deleted */
@@ -288,13 +285,6 @@ function* readImport({ account, digest }: ImportKey): Steps<Import | undefined> 
   if (!row) return undefined
   const { undoing, ...found } = row
   return { ...found, isUndoing: undoing === 1 }
-}
-
-/** @throws ApiError 403 when the account was deleted */
-function* nameOf(account: number): Steps<string> {
-  const [row] = yield* query<{ name: string }>('SELECT name FROM accounts WHERE id = $1', account)
-  if (!row) throw accountGone(undefined)
-  return row.name
 }
 
 /** The refusal to continue an import that another command has changed. */

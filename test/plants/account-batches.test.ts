@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto'
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
+import { PlantsFile } from '../../src/plants/exporting.ts'
 import type { PortablePlant } from '../../src/plants/rows.ts'
-import { PlantsFile } from '../../src/plants/safety-file.ts'
 import {
   type AccountsHere,
   accountsIn,
