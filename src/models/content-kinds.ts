@@ -1,10 +1,11 @@
 import { ApiError } from '../errors.ts'
+import { valueIn } from '../fields.ts'
 import type { ContentPart, Message } from '../openai/completion-request.ts'
 
 /** A kind of content that a model may take. */
 export type ContentKind = 'text' | 'image' | 'audio' | 'video' | 'file'
 
-const kinds = {
+const kinds: Readonly<Record<string, ContentKind>> = {
   text: 'text',
   refusal: 'text',
   image_url: 'image',
@@ -12,7 +13,12 @@ const kinds = {
   audio_url: 'audio',
   video_url: 'video',
   file: 'file',
-} as const
+}
+
+/** The kind of a part. The parts of a model's answer that are not read have its words. */
+function kindOf({ type }: ContentPart): ContentKind {
+  return valueIn(kinds, type) ?? 'text'
+}
 
 /**
  * Checks that a model takes every content part of the messages. A part must not be left out silently.
@@ -23,14 +29,14 @@ export function checkInput(messages: readonly Message[], model: string, taken: r
   for (const [index, { content }] of messages.entries()) {
     if (!Array.isArray(content)) continue
     const parts: readonly ContentPart[] = content
-    const place = parts.findIndex(({ type }) => !taken.includes(kinds[type]))
+    const place = parts.findIndex((part) => !taken.includes(kindOf(part)))
     const part = parts[place]
     if (part === undefined) continue
     const param = `messages[${index}].content[${place}]`
     throw new ApiError(
       400,
       'unsupported_input',
-      `The model ${JSON.stringify(model)} takes no ${kinds[part.type]} (${param}). Leave it out.`,
+      `The model ${JSON.stringify(model)} takes no ${kindOf(part)} (${param}). Leave it out.`,
       {
         param,
       },

@@ -41,10 +41,19 @@ const AddressedPart = Type.Object({
   }),
 })
 
+/** The types of content parts that are read here. */
+export const partTypes = [
+  ...(['text', 'image_url', 'input_audio', 'file', 'refusal', 'video_url', 'audio_url'] as const),
+]
+
 /** A part of a message's content. */
 export const ContentPart = Type.Object(
   {
-    type: oneOf('text', 'image_url', 'input_audio', 'file', 'refusal', 'video_url', 'audio_url'),
+    type: Type.String({
+      minLength: 1,
+      description: `One of ${partTypes.join(', ')}. A message of the assistant may have parts of other types, as its model sent them.`,
+      errorMessage: `send one of ${partTypes.join(', ')}`,
+    }),
     text: Type.Optional(text()),
     image_url: Type.Optional(
       Type.Object({

@@ -1,6 +1,6 @@
 import { invalidField } from '../errors.ts'
 import type { Fields } from '../fields.ts'
-import { type ContentPart, type Message, textOf } from './completion-request.ts'
+import { type ContentPart, type Message, partTypes, textOf } from './completion-request.ts'
 import { calledBy, checkKind, isKnownKind, unknownKind } from './tools.ts'
 
 /**
@@ -25,7 +25,7 @@ export function checkMessages(messages: readonly Message[]): void {
     if (message.role === 'tool') checkToolResult(message, openCalls, at)
     const mayLackContent = message.role === 'assistant' || message.role === 'function'
     if (message.content == null && !mayLackContent) throw invalidField(`${at}.content`, 'is missing: send a text')
-    if (Array.isArray(message.content)) checkParts(message.content, `${at}.content`)
+    if (Array.isArray(message.content)) checkParts(message.content, `${at}.content`, message.role === 'assistant')
   }
 }
 
@@ -58,18 +58,53 @@ function checkToolResult({ tool_call_id: id }: Message, openCalls: ReadonlySet<s
   if (!openCalls.has(id)) throw invalidField(`${at}.tool_call_id`, 'names no tool call of an earlier assistant message')
 }
 
-function checkParts(parts: readonly ContentPart[], at: string): void {
-  for (const [index, part] of parts.entries()) checkPart(part, `${at}[${index}]`)
+/** @param isAnswer whether a model sent the parts, which may be of other types then */
+function checkParts(parts: readonly ContentPart[], at: string, isAnswer: boolean): void {
+  for (const [index, part] of parts.entries()) {
+    const place = `${at}[${index}]`
+    if (isKnownType(part.type)) checkPart(part, part.type, place)
+    else if (isAnswer) checkUnread(part, place)
+    else throw invalidField(`${place}.type`, `is not valid: send one of ${partTypes.join(', ')}`)
+  }
 }
 
-function checkPart(part: ContentPart, at: string): void {
-  if (part[part.type] === undefined)
-    throw invalidField(`${at}.${part.type}`, `is missing: a part of this type needs it`)
+function isKnownType(type: string): type is (typeof partTypes)[number] {
+  return partTypes.some((each) => each === type)
+}
+
+function checkPart(part: ContentPart, type: (typeof partTypes)[number], at: string): void {
+  if (part[type] === undefined) throw invalidField(`${at}.${type}`, `is missing: a part of this type needs it`)
   for (const kind of addressedKinds) {
     const addressed = part[kind]
     if (addressed && !isPlainUrl(addressed.url)) throw invalidField(`${at}.${kind}.url`, plainUrls)
   }
   for (const kind of filedKinds) checkFields(part[kind] ?? {}, `${at}.${kind}`)
+}
+
+/** Properties of parts that have words of a model, and no address. */
+const wordNames: ReadonlySet<string> = new Set(['text', 'thinking', 'refusal'])
+
+/** The texts of a part of an unknown type that may be an address, with the paths of their fields. */
+export function* unreadTexts(part: ContentPart, at: string): Iterable<readonly [param: string, text: string]> {
+  if (isKnownType(part.type)) return
+  const found: [value: unknown, path: string][] = [[part, at]]
+  for (const [value, path] of found) {
+    for (const [name, item] of Object.entries(value ?? {})) {
+      const place = Array.isArray(value) ? `${path}[${name}]` : `${path}.${name}`
+      if (typeof item === 'object') found.push([item, place])
+      else if (typeof item === 'string' && !wordNames.has(name)) yield [place, item]
+    }
+  }
+}
+
+function checkUnread(part: ContentPart, at: string): void {
+  for (const [param, text] of unreadTexts(part, at)) if (isUnreadUrl(text)) throw invalidField(param, plainUrls)
+}
+
+/** Whether a text is a URL of another scheme. Words before a colon are none. */
+function isUnreadUrl(text: string): boolean {
+  const beginning = text.slice(0, maxBeginning).replace(/[\s\p{Cc}]+/gu, '')
+  return /^(?:[a-z][a-z0-9+.-]{0,30}:\/|file:)/iu.test(beginning) && !isPlainUrl(text)
 }
 
 const addressedKinds = ['image_url', 'audio_url', 'video_url'] as const

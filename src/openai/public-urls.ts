@@ -2,7 +2,7 @@ import { isIPv4 } from 'node:net'
 import { ApiError, invalidField } from '../errors.ts'
 import type { Fields } from '../fields.ts'
 import type { ContentPart, Message } from './completion-request.ts'
-import { filedKinds } from './messages.ts'
+import { filedKinds, unreadTexts } from './messages.ts'
 
 /**
  * Checks that the images, sounds, videos and files of messages have public hosts in their URLs. An upstream in the operator's
@@ -30,6 +30,7 @@ function* urlsIn(messages: readonly Message[]): Iterable<readonly [param: string
 }
 
 function* urlsOfPart(part: ContentPart, at: string): Iterable<readonly [param: string, url: string]> {
+  for (const unread of unreadTexts(part, at)) if (/^\s*https?:/i.test(unread[1])) yield unread
   for (const kind of filedKinds) {
     const fields: Fields = part[kind] ?? {}
     for (const name in fields) {

@@ -31,7 +31,7 @@ export function toCallOptions(
   const { functions, choice } = functionsOf(body)
   const thinks = rules.thinks?.({ ...present({ reasoning: effortOf(body) }), providerOptions })
   return {
-    prompt: toPrompt(body.messages, supported, { names, thinks, takesOwnPictures: rules.takesOwnPictures }),
+    prompt: toPrompt(body.messages, supported, { names, thinks, rules }),
     ...present({
       maxOutputTokens: maxReplyTokensOf(body),
       temperature: body.temperature,

@@ -14,6 +14,7 @@ export const claudeRules: ProviderRules = {
   baseUrl: 'https://api.anthropic.com/v1',
   takes: ['parallel_tool_calls', 'user', 'cache_control'],
   lacks: ['seed', 'presence_penalty', 'frequency_penalty'],
+  signer: 'anthropic',
   // platform.claude.com/docs/en/agents-and-tools/tool-use/implement-tool-use, "Specifying client tools"
   toolName: { taken: /^[\w-]{1,64}$/, refused: /[^\w-]/g, maxLength: 64 },
   // "String should match pattern '^[a-zA-Z0-9_-]+$'" and "`tool_use` ids must be unique", answers of the API. Bedrock: 64 letters.

@@ -53,14 +53,14 @@ export function opaqueMetadata(metadata: unknown): SharedV4ProviderMetadata | un
   return kept.length === 0 ? undefined : Object.fromEntries(kept)
 }
 
-/** The signed reasoning of an assistant message that a client sent back, in its order. */
-export function signedReasoning(message: Message): readonly SignedReasoning[] {
+/** The reasoning of an assistant message that a client sent back, in its order. @param signer the provider; by default any */
+export function signedReasoning(message: Message, signer?: string): readonly SignedReasoning[] {
   const reasoning = field(field(message, 'extra_content'), 'reasoning')
   if (!Array.isArray(reasoning)) return []
   return reasoning.flatMap((part: unknown): readonly SignedReasoning[] => {
     const text = field(part, 'text')
     const provider = opaqueMetadata(field(part, 'provider'))
-    if (typeof text !== 'string' || !provider) return []
+    if (typeof text !== 'string' || !provider || (signer !== undefined && !Object.hasOwn(provider, signer))) return []
     return [
       {
         text,

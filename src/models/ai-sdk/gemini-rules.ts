@@ -10,6 +10,7 @@ const maxStops = 5
 export const geminiRules: ProviderRules = {
   takes: [],
   lacks: [],
+  signer: 'google',
   // ai.google.dev/api/caching, FunctionDeclaration. Vertex AI takes no colon.
   toolName: { taken: /^[a-zA-Z_][\w.-]{0,63}$/, refused: /[^\w.-]/g, maxLength: 64 },
   // ai.google.dev/gemini-api/docs/image-generation, "Multi-turn image editing"

@@ -29,6 +29,7 @@ import {
   toolOutput,
   userContent,
 } from './prompt-parts.ts'
+import type { ProviderRules } from './provider-rules.ts'
 
 /**
  * A neutral user message. It is for a conversation that would begin with the assistant, for the end of example dialogues, and for
@@ -71,8 +72,7 @@ export interface PromptOptions {
   readonly names?: CallNames
   /** Whether the answer will have thinking. */
   readonly thinks?: boolean | undefined
-  /** Whether an assistant's message may have pictures. */
-  readonly takesOwnPictures?: boolean | undefined
+  readonly rules?: Pick<ProviderRules, 'signer' | 'takesOwnPictures'>
 }
 
 /** A message, with the results of its calls. */
@@ -183,10 +183,10 @@ class PromptWriter {
 
   #assistantContent(message: Message, isInToolLoop: boolean): AssistantPart[] {
     const calls = callsOf(message).map((call) => this.#toolCall(call))
-    const pictures = this.#options.takesOwnPictures ? ownPictures(message) : []
+    const pictures = this.#options.rules?.takesOwnPictures ? ownPictures(message) : []
     const said = pictures.length > 0 && Array.isArray(message.content) ? withoutPictures(message) : message
     const texts = [...plainParts(said), ...textParts(refusalOf(message))]
-    const signed = isInToolLoop && calls.length > 0 ? signedReasoning(message) : []
+    const signed = isInToolLoop && calls.length > 0 ? signedReasoning(message, this.#options.rules?.signer) : []
     return [...inOrder(texts, calls, signed, pictures)]
   }
 

@@ -35,6 +35,8 @@ export interface ProviderRules {
   readonly toolName?: NameRule
   /** Ids of tool calls, which must be unique then; undefined if any id is taken. */
   readonly callId?: NameRule
+  /** The name under which the package reads its signatures; undefined if it gets those of any provider. */
+  readonly signer?: string
   /** Whether an assistant's message may have pictures. */
   readonly takesOwnPictures?: boolean
   /** The rules for answers; undefined if the package gets answers as they are. */

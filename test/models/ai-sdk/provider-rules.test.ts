@@ -154,8 +154,8 @@ describe('Claude', () => {
       type: 'function' as const,
       function: { name },
     }))
-    const asked44 = { tools, tool_choice: { type: 'function' as const, function: { name: 'soil.moisture' } } }
-    const { body, faults } = await sent('anthropic', asked44)
+    const request = { tools, tool_choice: { type: 'function' as const, function: { name: 'soil.moisture' } } }
+    const { body, faults } = await sent('anthropic', request)
     expect(faults).toEqual([])
     expect(body['tools']).toMatchObject([
       { name: 'soil_moisture_2' },
@@ -168,7 +168,7 @@ describe('Claude', () => {
       replay('anthropic/text.json', { content, stop_reason: 'tool_use' }),
       replayStream('anthropic/tool-calls-stream.txt'),
     ])
-    const { choices } = await complete(model, asked(asked44))
+    const { choices } = await complete(model, asked(request))
     expect(choices[0]?.message.tool_calls).toMatchObject([{ function: { name: 'soil.moisture' } }])
   })
 
