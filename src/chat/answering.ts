@@ -8,7 +8,6 @@ import { promptEstimate, replyEstimate } from '../limits/estimate.ts'
 import { UpstreamReason } from '../models/reason.ts'
 import type { Candidate } from '../models/routing/candidate.ts'
 import type { Asking, ReportFailure, Route } from '../models/routing/route.ts'
-import { unknownModel } from '../models/unknown-model.ts'
 import { countsOf, isEmptyUsage } from '../openai/completion.ts'
 import type { CompletionRequest } from '../openai/completion-request.ts'
 import { recordedReason } from '../openai/finish-reasons.ts'
@@ -60,7 +59,10 @@ export async function answer(
   replies: OpenReplies,
 ): Promise<FastifyReply> {
   const wanted = resolveRequest(sent, options.models, callerOf(request))
-  if (!wanted) throw await unknownModel(sent.model, callerOf(request), options.models, options.library)
+  if (!wanted) {
+    const caller = callerOf(request)
+    throw options.models.notFound(sent.model, caller, await options.library.names(caller.account.id))
+  }
   // The signal is made before the first `await`. Otherwise a client that leaves during the wait would not be noticed.
   const signal = replies.signalOf(reply)
   const { body } = wanted

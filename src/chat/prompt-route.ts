@@ -6,7 +6,6 @@ import { hasLargeBody } from '../http/json.ts'
 import { answers, refusals, security, type TypedInstance } from '../http/openapi-fields.ts'
 import { promptEstimate } from '../limits/estimate.ts'
 import { openAiTokenHeaders } from '../limits/headers.ts'
-import { unknownModel } from '../models/unknown-model.ts'
 import { ChatError } from '../openai/completion.ts'
 import { CompletionRequest, chatNumbers } from '../openai/completion-request.ts'
 import type { OpenReplies } from './open-replies.ts'
@@ -36,7 +35,10 @@ export function promptRoute(app: TypedInstance, options: ChatOptions, replies: O
     },
     async (request, reply) => {
       const wanted = resolveRequest(request.body, options.models, callerOf(request))
-      if (!wanted) throw await unknownModel(request.body.model, callerOf(request), options.models, options.library)
+      if (!wanted) {
+        const caller = callerOf(request)
+        throw options.models.notFound(request.body.model, caller, await options.library.names(caller.account.id))
+      }
       const { body } = wanted
       const signal = replies.signalOf(reply)
       const resolved = await resolvePersona(request, reply, wanted, options)

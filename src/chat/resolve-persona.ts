@@ -7,7 +7,6 @@ import { invalidField } from '../errors.ts'
 import type { ModelRegistry } from '../models/registry.ts'
 import { checkModelParameters } from '../models/request-parameters.ts'
 import type { Route } from '../models/routing/route.ts'
-import { unknownModel } from '../models/unknown-model.ts'
 import { type CompletionRequest, ownFields } from '../openai/completion-request.ts'
 import { checkMessages } from '../openai/messages.ts'
 import { checkWellFormed } from '../text.ts'
@@ -100,7 +99,7 @@ export async function resolvePersona(
   checkWellFormed('character', name)
   const character = await library.resolve(caller.account.id, name)
   if (!character) {
-    if (characterModel !== null) throw await unknownModel(characterModel, caller, models, library)
+    if (characterModel !== null) throw models.notFound(characterModel, caller, await library.names(caller.account.id))
     if (characters === 'closed' || parseCharacterName(name).digest !== undefined)
       throw await library.unknown(caller.account.id, name)
     checkModelValues(body, route)

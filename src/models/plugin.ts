@@ -10,7 +10,6 @@ import { ChatError } from '../openai/completion.ts'
 import { unixSeconds } from '../time.ts'
 import { playedModelId } from './played-model.ts'
 import type { ModelListing, ModelRegistry } from './registry.ts'
-import { unknownModel } from './unknown-model.ts'
 
 /** Options of the routes of models. */
 export interface ModelsOptions {
@@ -102,7 +101,7 @@ export const modelsPlugin: FastifyPluginAsyncTypebox<ModelsOptions> = async (
     const requested = models.findRequested(id, caller)
     if (requested?.character === null) return listed(models.listing(requested.route))
     const found = requested && (await library.find(caller.account.id, requested.character))
-    if (!found) throw await unknownModel(id, caller, models, library)
+    if (!found) throw models.notFound(id, caller, await library.names(caller.account.id))
     const { name, origin } = found
     const stored = origin === 'account' ? await store.find(caller.account.id, name, 'exact') : undefined
     return listed({ id, ownedBy: owners[origin] }, stored?.created)

@@ -93,7 +93,7 @@ export class ModelRegistry {
    * that the key may use
    */
   resolve(id: string, user: ModelUser = unrestrictedUser): Route {
-    const route = this.#routeForUser(id, user)
+    const route = this.find(id, user)
     if (!route) throw this.notFound(id, user)
     return route
   }
@@ -105,7 +105,7 @@ export class ModelRegistry {
   findRequested(id: string, user: ModelUser): RequestedRoute | undefined {
     const wanted = this.#parseId(id)
     if (wanted.character?.trim() === '') return undefined
-    const route = this.#routeForUser(wanted.model, user)
+    const route = this.find(wanted.model, user)
     return route && { ...wanted, route }
   }
 
@@ -114,14 +114,9 @@ export class ModelRegistry {
     return isNamed ? { model: id, character: null } : readPlayedModel(id, (model) => this.#routeOf(model) !== undefined)
   }
 
-  /** The route of a model id as `resolve` finds it; undefined if there is no such model that the key may use. */
-  find(id: string, user: ModelUser): Route | undefined {
-    return this.#routeForUser(id, user)
-  }
-
   /** Whether a key may use the model that `default` stands for. */
   mayUseDefault(user: ModelUser): boolean {
-    return this.#routeForUser('default', user) !== undefined
+    return this.find('default', user) !== undefined
   }
 
   /**
@@ -193,8 +188,8 @@ export class ModelRegistry {
     await Promise.all([...this.#closing, close(this.#generation)])
   }
 
-  /** The route of an id; undefined if there is no such model that the key may use. */
-  #routeForUser(id: string, user: ModelUser): Route | undefined {
+  /** The route of a model id as `resolve` finds it; undefined if there is no such model that the key may use. */
+  find(id: string, user: ModelUser): Route | undefined {
     const route = this.#routeOf(id)
     return route && this.#mayUse(user, route.name) ? route : undefined
   }

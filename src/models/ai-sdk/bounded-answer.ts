@@ -2,11 +2,17 @@ import { createParser, type EventSourceMessage } from 'eventsource-parser'
 import { Headers, Response } from 'undici'
 import type { Fields } from '../../fields.ts'
 import type { HeldBytes } from '../../http/bytes-in-flight.ts'
-import { jsonOf, maxAnswerBytes, readWhole } from '../upstream/answer.ts'
+import {
+  HeldAnswer,
+  jsonOf,
+  maxAnswerBytes,
+  ownTurn,
+  readWhole,
+  smallAnswerBytes,
+  smallPieceBytes,
+} from '../upstream/answer.ts'
 import { invalidAnswer, readStart, tooLarge } from '../upstream/errors.ts'
-import { HeldAnswer } from '../upstream/held-answer.ts'
 import { errorInside } from '../upstream/inside-error.ts'
-import { ownTurn, smallAnswerBytes, smallPieceBytes } from '../upstream/own-turn.ts'
 import type { UpstreamAnswer } from '../upstream/streamless-response.ts'
 import type { AnswerEvents, ProviderRules } from './provider-rules.ts'
 

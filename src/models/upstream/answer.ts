@@ -1,7 +1,7 @@
-import type { HeldBytes } from '../../http/bytes-in-flight.ts'
+import { setImmediate } from 'node:timers/promises'
+import { type HeldBytes, smallBytes } from '../../http/bytes-in-flight.ts'
 import { JsonFault, readJson } from '../../json.ts'
 import { tooLarge } from './errors.ts'
-import { HeldAnswer } from './held-answer.ts'
 
 /**
  * The most bytes of an upstream's whole answer, and of one event of a stream. Each is parsed in one synchronous call. Answers of
@@ -71,4 +71,42 @@ function readLong(text: string, drops?: ReadonlySet<string>): unknown {
 
 function isTooMuch(error: unknown): boolean {
   return error instanceof JsonFault && (error.kind === 'count' || error.kind === 'length')
+}
+
+/** The bytes of an answer that wait in memory. They are counted only if they are many, because most answers are small. */
+export class HeldAnswer implements Disposable {
+  readonly #open: (() => HeldBytes | undefined) | undefined
+  #held: HeldBytes | undefined
+
+  /** @param open opens a count of bytes; undefined to count none */
+  constructor(open: (() => HeldBytes | undefined) | undefined) {
+    this.#open = open
+  }
+
+  /** @param bytes all bytes that wait now @throws ApiError 503 when too many bytes are in flight */
+  set(bytes: number): void {
+    if (bytes > smallBytes) this.#held ??= this.#open?.()
+    this.#held?.set(bytes)
+  }
+
+  [Symbol.dispose](): void {
+    this.#held?.release()
+  }
+}
+
+/** A call or a whole answer of more bytes has a turn of its own, and a piece of a stream: usually a piece is a few events. */
+export const smallAnswerBytes = 256 * 1024
+export const smallPieceBytes = 16 * 1024
+
+let last: Promise<unknown> = Promise.resolve()
+
+/**
+ * Large answers that arrive together must not hold other requests together. So each has a turn of the event loop of its own.
+ * @returns a promise that resolves in the turn; undefined for at most `maxBytes`
+ */
+export function ownTurn(bytes: number, maxBytes: number): Promise<void> | undefined {
+  if (bytes <= maxBytes) return undefined
+  const turn = last.then(() => setImmediate())
+  last = turn
+  return turn
 }

@@ -1,12 +1,10 @@
 import { ApiError } from '../../errors.ts'
 import type { ModelEvent, ModelReply, ModelRequest } from '../model.ts'
-import { maxAnswerBytes } from './answer.ts'
+import { HeldAnswer, maxAnswerBytes, ownTurn, smallAnswerBytes, smallPieceBytes } from './answer.ts'
 import { AnswerReader, type EventGroup } from './answer-reader.ts'
 import { ChunkReader } from './chunk-reader.ts'
 import { brokenOff, failureOf, invalidAnswer } from './errors.ts'
-import { HeldAnswer } from './held-answer.ts'
 import { joinChunks } from './join-chunks.ts'
-import { ownTurn, smallAnswerBytes, smallPieceBytes } from './own-turn.ts'
 import type { UpstreamAnswer } from './streamless-response.ts'
 
 /** Options for reading an answer. */

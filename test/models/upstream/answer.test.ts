@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from 'vitest'
-import { ownTurn } from '../../../src/models/upstream/own-turn.ts'
+import { ownTurn } from '../../../src/models/upstream/answer.ts'
 
 test('large answers that arrive together are read in different turns of the event loop, in their order', async () => {
   let turn = 0
