@@ -431,28 +431,28 @@ describe('a key', () => {
 })
 
 describe("an unknown, traversal-like or another account's name", () => {
-  const asked = (data: string): readonly string[] =>
-    [
-      'Nobody',
-      'Private to Ann',
-      'private to ann',
-      `Private to Ann@${digestOf(cardText('Private to Ann', { description: annSecret }))}`,
-      `Fern@${digestOf(cardText('Private to Ann', { description: annSecret }))}`,
-      'Fern@sha256:',
-      'Fern@sha256:0000',
-      `Fern@sha256:${'0'.repeat(64)}`,
-      '../../../etc/passwd',
-      '..\\..\\secret',
-      join(data, 'conservatory.db'),
-      'characters/mallow.json',
-      'mallow.json',
-      'mallow',
-      '__proto__',
-      'constructor',
-      'a\0b',
-      "' OR 1=1 --",
-      '%',
-    ].filter((name) => name !== 'mallow')
+  const asked = (data: string): readonly string[] => [
+    'Nobody',
+    'Private to Ann',
+    'private to ann',
+    `Private to Ann@${digestOf(cardText('Private to Ann', { description: annSecret }))}`,
+    `Fern@${digestOf(cardText('Private to Ann', { description: annSecret }))}`,
+    'Fern@sha256:',
+    'Fern@sha256:0000',
+    `Fern@sha256:${'0'.repeat(64)}`,
+    '../../../etc/passwd',
+    '..\\..\\secret',
+    join(data, 'conservatory.db'),
+    `file://${data}/characters/mallow.json`,
+    'characters/mallow.json',
+    'fern.json',
+    'Fern/../Fern',
+    '/etc/passwd\0.json',
+    '__proto__',
+    'constructor',
+    'a\0b',
+    "' OR 1=1 --",
+  ]
   // The body for another version of Fern also names Fern, which every account may play.
   const withoutFern = (body: string) => body.replace(String.raw` Did you mean \"Fern\"?`, '')
 

@@ -32,8 +32,8 @@ const unitsOfChange = 100
 const unitsOfKey = 60
 /** Units of work to compare a property. */
 const unitsOfName = 20
-/** Units of work to check an entry. */
-const unitsOfEntry = 200
+/** Units of work to check an entry, besides its text. */
+const unitsOfEntry = 150
 /** Units of work for each line of decorators. */
 const unitsOfLine = 20
 
@@ -131,6 +131,7 @@ function additions(document: Fields, version: WrittenVersion): readonly Change[]
   if (!isFields(valueAt(document, bookPath).value)) return changes
   fill(bookPath, { extensions: {}, entries: [] })
   for (const { path, entry } of entriesOf(document)) {
+    spend(textIn(entry, 'content').length >> 3)
     fill(path, { ...entryFields, ...(isV3 ? { use_regex: hasPattern(entry) } : {}) })
   }
   return changes
@@ -141,7 +142,7 @@ function* entriesOf(document: Fields): Iterable<{ readonly path: Path; readonly 
   const entries = valueAt(document, entriesPath).value
   if (typeof entries !== 'object' || entries === null) return
   for (const [key, entry] of Object.entries(entries)) {
-    spend(unitsOfEntry + (isFields(entry) ? textIn(entry, 'content').length >> 3 : 0))
+    spend(unitsOfEntry)
     if (isFields(entry)) yield { path: [...entriesPath, Array.isArray(entries) ? Number(key) : key], entry }
   }
 }
