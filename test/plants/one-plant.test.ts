@@ -1,6 +1,4 @@
-import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { Plant } from '../../src/plants/schemas.ts'
 import { expectError } from '../support/http.ts'
 import { newCaller, plantInBulk, plantServiceForThisFile, sql } from '../support/plant-callers.ts'
 import { everythingKept } from '../support/test-sql.ts'
@@ -72,75 +70,5 @@ describe('GET and DELETE /plants/{id}', () => {
     }
     expect(await everythingKept(sql)).toStrictEqual(before)
     expect(await (await owner.send('/plants/7')).json()).toStrictEqual({ name: 'CANARY' })
-  })
-})
-
-describe('accounts', () => {
-  const account = fc.nat({ max: 2 })
-  const id = fc.integer({ min: -2, max: 5 })
-  const tag = fc.constantFrom('x', 'y', undefined)
-  const command = fc.oneof(
-    fc.record({ kind: fc.constant('create'), account, id: fc.option(id, { nil: undefined }), tag }),
-    fc.record({ kind: fc.constant('get'), account, id }),
-    fc.record({ kind: fc.constant('delete'), account, id }),
-    fc.record({ kind: fc.constant('list'), account, tag, limit: fc.constantFrom(1, 2, 5, undefined) }),
-  )
-  type Garden = Map<number, Plant>
-
-  function sorted(garden: Garden): readonly Plant[] {
-    return [...garden].toSorted(([a], [b]) => a - b).map(([, plant]) => plant)
-  }
-
-  it('never see or change each other’s plants, with any calls in any order', async () => {
-    const people = await Promise.all([newCaller(), newCaller(), newCaller()])
-    let planted = 0
-    await fc.assert(
-      fc.asyncProperty(fc.array(command, { maxLength: 30, size: 'max' }), async (commands) => {
-        for (const { account } of people) await sql.run('DELETE FROM plants WHERE account = ?', account)
-        const gardens: readonly Garden[] = people.map(() => new Map())
-        for (const call of commands) {
-          const caller = people[call.account]
-          const garden = gardens[call.account]
-          if (!caller || !garden) throw new Error('no such account')
-          if (call.kind === 'create') {
-            const plant = { name: `${call.account}/${++planted}`, ...(call.tag === undefined ? {} : { tag: call.tag }) }
-            const body = { ...plant, ...(call.id === undefined ? {} : { id: call.id }) }
-            const response = await caller.send('/plants', { json: body })
-            const given = call.id ?? Math.max(0, ...garden.keys()) + 1
-            if (garden.has(given)) {
-              await expectError(response, 'plants', 409)
-            } else {
-              expect(await response.json()).toStrictEqual(plant)
-              expect(response.headers.get('location')).toBe(`/plants/${given}`)
-              garden.set(given, plant)
-            }
-          } else if (call.kind === 'list') {
-            const query = new URLSearchParams({
-              ...(call.limit === undefined ? {} : { limit: String(call.limit) }),
-              ...(call.tag === undefined ? {} : { tag: call.tag }),
-            })
-            const response = await caller.send(`/plants?${query}`)
-            const fitting = sorted(garden).filter((plant) => call.tag === undefined || plant.tag === call.tag)
-            expect(await response.json()).toStrictEqual(fitting.slice(0, call.limit))
-            expect(response.headers.has('link')).toBe(fitting.length > (call.limit ?? Number.POSITIVE_INFINITY))
-          } else {
-            const response = await caller.send(`/plants/${call.id}`, { method: call.kind === 'get' ? 'GET' : 'DELETE' })
-            const plant = garden.get(call.id)
-            if (!plant) {
-              await expectError(response, 'plants', 404)
-            } else if (call.kind === 'get') {
-              expect(await response.json()).toStrictEqual(plant)
-            } else {
-              expect(response.status).toBe(204)
-              garden.delete(call.id)
-            }
-          }
-        }
-        for (const [index, caller] of people.entries()) {
-          expect(await (await caller.send('/plants')).json()).toStrictEqual(sorted(gardens[index] ?? new Map()))
-        }
-      }),
-      { numRuns: 20 },
-    )
   })
 })

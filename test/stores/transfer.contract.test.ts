@@ -63,15 +63,4 @@ describe.each(engines)('the transfers of $name', (engine) => {
       'Another command is working on this',
     )
   })
-
-  it('(f) remove a plant only if it is unchanged', async () => {
-    const { plants, transfers, account, other, held } = await startHere(engine)
-    for (const of of [account, other]) {
-      for (const plant of [fern, moss, ivy]) await plants.create(of, plant)
-    }
-    const told = [fern, { ...moss, name: 'other' }, { ...ivy, tag: 'shade' }, { id: 10, name: 'Oak' }]
-    expect(await transfers.removePlants(account, told)).toBe(1)
-    expect(await held()).toStrictEqual([moss, ivy])
-    expect(await held(other)).toStrictEqual([fern, moss, ivy])
-  })
 })
