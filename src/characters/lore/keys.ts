@@ -6,8 +6,8 @@ import { compilePattern, type LorePattern, type PatternCount } from './pattern.t
 export interface LoreKey {
   /** The key as it is written in the lorebook, trimmed. */
   readonly written: string
-  /** The text of a key that is searched for literally, also in lower case (`lowerCaseOf`). Empty for a regular expression. */
-  readonly text: string
+  /** The text of a key that is searched for literally, also in lower case (`lowerCaseOf`). None for a regular expression. */
+  readonly text: string | undefined
   readonly lower: string
   /** Hashes of trigrams that every text with the key contains (`trigramsOf`). */
   readonly trigrams: readonly number[]
@@ -54,7 +54,7 @@ export function readKey(raw: string, allowsPatterns: boolean, patterns: PatternC
   }
   const pattern = compilePattern(slashed, patterns)
   if (!pattern) patterns.refused.push(written)
-  return { ...plainKey(''), written, pattern }
+  return { ...plainKey(''), text: undefined, written, pattern }
 }
 
 /** A key that is searched for literally, without macros. */

@@ -112,7 +112,7 @@ export class ScannedText {
     return this.#filter.mayContain(key.trigrams, budget) && this.#contains(key, rules, budget)
   }
 
-  #contains({ text, lower }: LoreKey, { caseSensitive, wholeWords }: KeyRules, budget: ScanBudget): boolean {
+  #contains({ text = '', lower }: LoreKey, { caseSensitive, wholeWords }: KeyRules, budget: ScanBudget): boolean {
     // A key whose macros expand to nothing is blank, and would occur everywhere.
     if (lower === '' || budget.unitsLeft <= 0) return false
     const searched = caseSensitive ? this.#text : this.#lower

@@ -115,4 +115,10 @@ describe('15 the books of a request', () => {
     expect(of(false)).toEqual(['The secret door.', 'PUSHED'])
     expect(of(true)).toEqual(['The secret door.', 'FOUND', 'PUSHED'])
   })
+
+  test('15 are reported with their keys, except regular expressions', () => {
+    const keyed = bookOf([entry('tea', 'BODY', { keys: ['/t.a/', 'tea', '/(/'] })])
+    const { lore } = composed(cardWithLore([]), 'tea', { texts: { lorebooks: [keyed], seesCard: true } })
+    expect(lore.map(({ source }) => source)).toEqual([{ name: '', body: 'BODY', keys: ['tea'] }])
+  })
 })
