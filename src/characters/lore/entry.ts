@@ -294,30 +294,25 @@ function commaSeparated(fields: Fields, name: string, ignored: Set<string>): rea
 }
 
 function placeOf(entry: Fields, extensions: Fields): LorePlace {
-  const standard: LorePlace = { section: valueIn(entry, 'position') === 'before_char' ? 'before_char' : 'after_char' }
-  switch (numberIn(extensions, 'position')) {
-    case 0:
-      return { section: 'before_char' }
-    case 1:
-      return { section: 'after_char' }
-    case 2:
-      return { section: 'above_note' }
-    case 3:
-      return { section: 'below_note' }
-    case 4: {
-      const role = (['system', 'user', 'assistant'] as const)[numberIn(extensions, 'role') ?? 0] ?? 'system'
-      return { section: 'depth', depth: Math.floor(numberIn(extensions, 'depth') ?? standardDepth), role }
-    }
-    case 5:
-      return { section: 'before_examples' }
-    case 6:
-      return { section: 'after_examples' }
-    case 7:
-      return { section: 'nowhere' }
-    default:
-      return standard
+  const position = numberIn(extensions, 'position')
+  if (position === 4) {
+    const role = (['system', 'user', 'assistant'] as const)[numberIn(extensions, 'role') ?? 0] ?? 'system'
+    return { section: 'depth', depth: Math.floor(numberIn(extensions, 'depth') ?? standardDepth), role }
   }
+  const standard = valueIn(entry, 'position') === 'before_char' ? 'before_char' : 'after_char'
+  return { section: (position === undefined ? undefined : sections.get(position)) ?? standard }
 }
+
+/** The sections of SillyTavern's positions. Position 4 is at a depth. */
+const sections: ReadonlyMap<number, Exclude<LorePlace['section'], 'depth'>> = new Map([
+  [0, 'before_char'],
+  [1, 'after_char'],
+  [2, 'above_note'],
+  [3, 'below_note'],
+  [5, 'before_examples'],
+  [6, 'after_examples'],
+  [7, 'nowhere'],
+])
 
 const scannedFields: readonly (readonly [string, ScannedField])[] = [
   ['match_character_description', 'description'],
@@ -329,27 +324,13 @@ const scannedFields: readonly (readonly [string, ScannedField])[] = [
 
 /** The extensions that the service reads. Other extensions are reported as ignored, unless they are empty or 0. */
 const knownExtensions: ReadonlySet<string> = new Set([
-  ...[
-    'position',
-    'display_index',
-    'selectiveLogic',
-    'case_sensitive',
-    'match_whole_words',
-    'scan_depth',
-    'depth',
-    'role',
-  ],
-  ...[
-    'probability',
-    'useProbability',
-    'exclude_recursion',
-    'prevent_recursion',
-    'delay_until_recursion',
-    'delay',
-    'sticky',
-    'cooldown',
-  ],
-  ...['triggers', 'group', 'group_override', 'group_weight', ...scannedFields.map(([name]) => name)],
+  ...'position display_index selectiveLogic case_sensitive match_whole_words scan_depth depth role probability'.split(
+    ' ',
+  ),
+  ...'useProbability exclude_recursion prevent_recursion delay_until_recursion delay sticky cooldown triggers'.split(
+    ' ',
+  ),
+  ...['group', 'group_override', 'group_weight', ...scannedFields.map(([name]) => name)],
 ])
 
 function noteIgnored(extensions: Fields, { ignored }: ReadingNotes): void {

@@ -158,44 +158,20 @@ export function isWorldFile(book: Fields): boolean {
 /** Units of work to convert an entry of a world file. */
 const unitsOfWorldEntry = 300
 
-/** Names of an entry's extensions in SillyTavern's cards, and the names of the same fields in its world files. */
-const worldNames: Readonly<Record<string, string>> = {
-  position: 'position',
-  depth: 'depth',
-  role: 'role',
-  selectiveLogic: 'selectiveLogic',
-  probability: 'probability',
-  useProbability: 'useProbability',
-  exclude_recursion: 'excludeRecursion',
-  prevent_recursion: 'preventRecursion',
-  delay_until_recursion: 'delayUntilRecursion',
-  scan_depth: 'scanDepth',
-  case_sensitive: 'caseSensitive',
-  match_whole_words: 'matchWholeWords',
-  group: 'group',
-  group_override: 'groupOverride',
-  group_weight: 'groupWeight',
-  sticky: 'sticky',
-  cooldown: 'cooldown',
-  delay: 'delay',
-  display_index: 'displayIndex',
-  match_character_description: 'matchCharacterDescription',
-  match_character_personality: 'matchCharacterPersonality',
-  match_character_depth_prompt: 'matchCharacterDepthPrompt',
-  match_scenario: 'matchScenario',
-  match_persona_description: 'matchPersonaDescription',
-  match_creator_notes: 'matchCreatorNotes',
-  triggers: 'triggers',
-  vectorized: 'vectorized',
-  use_group_scoring: 'useGroupScoring',
-  ignore_budget: 'ignoreBudget',
-  automation_id: 'automationId',
-}
+/** The extensions that SillyTavern's world files have as fields of an entry, under the same names in camel case. */
+const worldExtensions = (
+  'position depth role selectiveLogic probability useProbability exclude_recursion prevent_recursion delay_until_recursion ' +
+  'scan_depth case_sensitive match_whole_words group group_override group_weight sticky cooldown delay display_index ' +
+  'match_character_description match_character_personality match_character_depth_prompt match_scenario ' +
+  'match_persona_description match_creator_notes triggers vectorized use_group_scoring ignore_budget automation_id'
+)
+  .split(' ')
+  .map((name) => [name, name.replace(/_./g, (letter) => letter.slice(1).toUpperCase())] as const)
 
 /** Converts an entry of a world file to an entry of a card's book. */
 function fromWorldFile(entry: unknown): unknown {
   if (!isFields(entry)) return entry
-  const extensions = Object.entries(worldNames).flatMap(([ours, theirs]) =>
+  const extensions = worldExtensions.flatMap(([ours, theirs]) =>
     Object.hasOwn(entry, theirs) ? [[ours, valueIn(entry, theirs)] as const] : [],
   )
   return {

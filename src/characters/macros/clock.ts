@@ -26,16 +26,12 @@ export function isClock(name: string): name is ClockName {
   return Object.hasOwn(clocks, name)
 }
 
-/** A clock at a fixed moment, for one prompt. It formats the value of each macro without an argument only once. */
+/** A clock at a fixed moment. */
 export function clockAt(now: Date): Clock {
-  const values = new Map<ClockName, string>()
   return {
     value: (name) => {
-      const known = values.get(name)
-      if (known !== undefined) return known
-      const made = clocks[name](now)
-      values.set(name, made)
-      return made
+      spend(unitsOfValue)
+      return clocks[name](now)
     },
     timeAt: (offset) => timeAt(now, offset),
     format: (format) => formatDate(now, format),
@@ -69,6 +65,8 @@ function timeAt(now: Date, offset: string): string | undefined {
   return `${halfDay(there.getUTCHours())}:${two(there.getUTCMinutes())} ${there.getUTCHours() < 12 ? 'AM' : 'PM'}`
 }
 
+/** Units of work for the value of a macro without an argument. */
+const unitsOfValue = 100
 /** Units of work for each character of a format. */
 const unitsOfFormat = 8
 /** The most characters of a format. Useful formats have at most some dozens. */

@@ -200,18 +200,6 @@ describe('15 macros are bounded', () => {
     expect(hashed(400)).toBeLessThan(2.2 * hashed(200))
   })
 
-  test('15 a prompt formats the value of each time macro once, and makes no new formatter', () => {
-    const card = cardOf({ description: '{{time}}{{date}}{{weekday}}{{isotime}}'.repeat(50), scenario: '{{isotime}}' })
-    composed(card, 'Hi')
-    const forms = vi.spyOn(Intl, 'DateTimeFormat')
-    onTestFinished(() => forms.mockRestore())
-    const now = new Date(2026, 10, 20, 16, 5)
-    const readings = vi.spyOn(now, 'getHours')
-    expect(promptLines(composed(card, 'Hi', { now }))[0]).toContain('4:05 PMNovember 20, 2026Friday16:05')
-    expect(forms).not.toHaveBeenCalled()
-    expect(readings).toHaveBeenCalledTimes(1)
-  })
-
   test('15 a text of the card is expanded once for all macros that insert it', () => {
     let draws = 0
     const described = cardOf({
