@@ -1,8 +1,8 @@
 import type { PostgresDatabase, Queries, Transaction } from '../storage/postgres/database.ts'
 import { isForeignKeyViolation } from '../storage/postgres/failures.ts'
-import { runSteps } from '../storage/postgres/steps.ts'
+import { runScript } from '../storage/postgres/scripts.ts'
 import { escapeNul, unescapeNul } from '../storage/postgres/texts.ts'
-import type { Steps } from '../storage/steps.ts'
+import type { Script } from '../storage/scripts.ts'
 import { accountGone } from '../storage/write-error.ts'
 import { dayOf } from '../time.ts'
 import {
@@ -15,7 +15,7 @@ import {
   auditColumns,
   checkChanges,
   recordOf,
-  type StepRecorder,
+  type ScriptRecorder,
   toRecord,
   toRow,
   unknownAfter,
@@ -51,16 +51,16 @@ export async function withAuditRecords<T>(
   return result
 }
 
-/** Runs the steps of a change as `withAuditRecords` does. @throws ApiError 403 when the account was deleted, and its errors */
+/** Runs the script of a change as `withAuditRecords` does. @throws ApiError 403 when the account was deleted, and its errors */
 export async function runAudited<T>(
   database: PostgresDatabase,
-  steps: (record: StepRecorder) => Steps<T>,
+  script: (record: ScriptRecorder) => Script<T>,
   timeoutMs?: number,
 ): Promise<T> {
   const change = (sql: Transaction, record: Recorder) =>
-    runSteps(
+    runScript(
       sql,
-      steps(function* (by, entry) {
+      script(function* (by, entry) {
         yield () => record(by, entry)
       }),
     )

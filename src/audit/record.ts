@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { ApiError, invalidField } from '../errors.ts'
 import { isFields, valueIn } from '../fields.ts'
 import type { Prunable } from '../storage/prune.ts'
-import type { Steps } from '../storage/steps.ts'
+import type { Script } from '../storage/scripts.ts'
 import { unixSeconds } from '../time.ts'
 
 /** The actions of audit records. Operators see these names. */
@@ -209,5 +209,5 @@ function factsIn(json: string | null): Facts | null {
   return isFields(value) ? value : null
 }
 
-/** Adds an audit record to the transaction of steps, at its end. */
-export type StepRecorder = (by: Actor, entry: AuditEntry) => Steps<void>
+/** Adds an audit record to the transaction of a script, at its end. */
+export type ScriptRecorder = (by: Actor, entry: AuditEntry) => Script<void>

@@ -2,7 +2,7 @@ import { basename } from 'node:path'
 import type { Database, Statement } from 'better-sqlite3'
 import type { GroupCommit } from '../storage/group-commit.ts'
 import { takeBriefly } from '../storage/prune.ts'
-import { runSteps, type Steps } from '../storage/steps.ts'
+import { runScript, type Script } from '../storage/scripts.ts'
 import { accountGone, isForeignKeyViolation, withWriteErrors } from '../storage/write-error.ts'
 import { inTransaction } from '../storage/write-lock.ts'
 import { dayOf } from '../time.ts'
@@ -18,7 +18,7 @@ import {
   commandLine,
   globalEntry,
   recordOf,
-  type StepRecorder,
+  type ScriptRecorder,
   toRecord,
   toRow,
   unknownAfter,
@@ -42,13 +42,13 @@ export function withAuditRecords<T>(database: Database, change: (record: Recorde
   return result
 }
 
-/** Runs the steps of a change as `withAuditRecords` does. @throws ApiError 403 when the account was deleted, and its errors */
-export function runAudited<T>(database: Database, steps: (record: StepRecorder) => Steps<T>): T {
+/** Runs the script of a change as `withAuditRecords` does. @throws ApiError 403 when the account was deleted, and its errors */
+export function runAudited<T>(database: Database, script: (record: ScriptRecorder) => Script<T>): T {
   try {
     return withAuditRecords(database, (record) =>
-      runSteps(
+      runScript(
         database,
-        steps(function* (by, entry) {
+        script(function* (by, entry) {
           yield () => record(by, entry)
         }),
       ),

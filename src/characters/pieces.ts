@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { type ApiError, overloaded } from '../errors.ts'
 import { pruneOnce } from '../storage/prune.ts'
-import { query, type Steps } from '../storage/steps.ts'
+import { query, type Script } from '../storage/scripts.ts'
 import { unixSeconds } from '../time.ts'
 import type { CharacterStore, VersionKey } from './library/character.ts'
 
@@ -35,13 +35,13 @@ export function versionRemoved(): ApiError {
  * Writes the pieces of a card, each in its own transaction, then calls `write`, which assigns them to a version. Pieces that stay
  * unassigned are marked as abandoned.
  * @param run runs a transaction
- * @param addPiece the steps that add a piece to an upload
+ * @param addPiece the script that adds a piece to an upload
  * @throws the errors of `run` and `write`
  */
 export async function withPieces<T>(
   source: Buffer,
-  run: (steps: () => Steps<unknown>) => Promise<unknown>,
-  addPiece: (upload: string, place: number, piece: Buffer) => Steps<unknown>,
+  run: (script: () => Script<unknown>) => Promise<unknown>,
+  addPiece: (upload: string, place: number, piece: Buffer) => Script<unknown>,
   write: (upload: string) => Promise<T>,
 ): Promise<T> {
   const upload = randomUUID()
@@ -64,7 +64,7 @@ export async function withPieces<T>(
  * Assigns the pieces of an upload to a version, in the transaction that adds the version.
  * @throws ApiError 503 if pieces are missing
  */
-export function* assignPieces(upload: string, { account, name, digest }: VersionKey, bytes: number): Steps<void> {
+export function* assignPieces(upload: string, { account, name, digest }: VersionKey, bytes: number): Script<void> {
   // The update locks the row before the pieces are counted. `removePieces` locks this row too, so it cannot remove pieces after
   // the count.
   const assign = 'UPDATE uploads SET begun = 0, account = $2, name = $3, digest = $4 WHERE id = $1'
@@ -75,7 +75,7 @@ export function* assignPieces(upload: string, { account, name, digest }: Version
 }
 
 /** See `CharacterStore.removeLeftovers`. @param forUpdate locks the row of the upload until the transaction ends */
-export function* removePieces(before: number, maxRows: number, forUpdate: string): Steps<number> {
+export function* removePieces(before: number, maxRows: number, forUpdate: string): Script<number> {
   const [left] = yield* query<{ id: string }>(
     `SELECT id FROM uploads WHERE account IS NULL AND begun < $1 ORDER BY begun LIMIT 1 ${forUpdate}`,
     before,

@@ -1,9 +1,9 @@
 import { withAuditRecords } from '../audit/postgres.ts'
 import type { PostgresDatabase } from '../storage/postgres/database.ts'
 import { isForeignKeyViolation } from '../storage/postgres/failures.ts'
-import { runSteps } from '../storage/postgres/steps.ts'
+import { runScript } from '../storage/postgres/scripts.ts'
 import { escapeNul, unescapeNul } from '../storage/postgres/texts.ts'
-import { query, type Steps } from '../storage/steps.ts'
+import { query, type Script } from '../storage/scripts.ts'
 import { uploadLost } from './pieces.ts'
 import { DatabaseCharacterStore, type Recorder } from './store.ts'
 
@@ -25,30 +25,30 @@ export class PostgresCharacterStore extends DatabaseCharacterStore {
     this.#database = database
   }
 
-  protected read<T>(steps: () => Steps<T>): Promise<T> {
-    return this.#database.read((sql) => runSteps(sql, steps()))
+  protected read<T>(script: () => Script<T>): Promise<T> {
+    return this.#database.read((sql) => runScript(sql, script()))
   }
 
-  protected write<T>(steps: (record: Recorder) => Steps<T>): Promise<T> {
+  protected write<T>(script: (record: Recorder) => Script<T>): Promise<T> {
     return withAuditRecords(this.#database, (sql, record) =>
-      runSteps(
+      runScript(
         sql,
-        steps(function* (by, entry) {
+        script(function* (by, entry) {
           yield () => record(by, entry)
         }),
       ),
     )
   }
 
-  protected async writePieces<T>(steps: () => Steps<T>): Promise<T> {
+  protected async writePieces<T>(script: () => Script<T>): Promise<T> {
     try {
-      return await this.#database.transaction((sql) => runSteps(sql, steps()))
+      return await this.#database.transaction((sql) => runScript(sql, script()))
     } catch (error) {
       throw isForeignKeyViolation(error) ? uploadLost() : error
     }
   }
 
-  protected addPiece(upload: string, place: number, piece: Buffer): Steps<unknown> {
+  protected addPiece(upload: string, place: number, piece: Buffer): Script<unknown> {
     // The piece may exist already: the transaction is retried if the result of the first try is unknown.
     const insert = `
       INSERT INTO card_pieces (upload, place, bytes) VALUES ($1, $2, decode($3, 'base64')) ON CONFLICT DO NOTHING`
@@ -61,7 +61,7 @@ export class PostgresCharacterStore extends DatabaseCharacterStore {
     return row && Buffer.from(row.base64, 'base64')
   }
 
-  protected lockUsage(account: number): Steps<unknown> {
+  protected lockUsage(account: number): Script<unknown> {
     // The lock has its own table. With a lock on the account's row, writes of plants and of characters would block each other
     // while a commit waits for the standby.
     return query(

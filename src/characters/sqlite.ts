@@ -2,7 +2,7 @@ import type { Database } from 'better-sqlite3'
 import { withAuditRecords } from '../audit/sqlite.ts'
 import { type OutsideChanges, VersionedCache } from '../storage/caches.ts'
 import { GroupCommit } from '../storage/group-commit.ts'
-import { query, runSteps, type Steps } from '../storage/steps.ts'
+import { query, runScript, type Script } from '../storage/scripts.ts'
 import type { NameMatch, StoredCharacter } from './library/character.ts'
 import { DatabaseCharacterStore, type Recorder } from './store.ts'
 
@@ -28,42 +28,42 @@ export class SqliteCharacterStore extends DatabaseCharacterStore {
     const question = `${match} ${account} ${name}`
     const known = this.#findCache.get(question)
     if (known !== undefined) return known ?? undefined
-    const found = runSteps(this.#database, this.findSteps(account, name, match))
+    const found = runScript(this.#database, this.findScript(account, name, match))
     return this.#findCache.set(question, found ?? null) ?? undefined
   }
 
-  protected async read<T>(steps: () => Steps<T>): Promise<T> {
-    return runSteps(this.#database, steps())
+  protected async read<T>(script: () => Script<T>): Promise<T> {
+    return runScript(this.#database, script())
   }
 
-  protected async write<T>(steps: (record: Recorder) => Steps<T>): Promise<T> {
+  protected async write<T>(script: (record: Recorder) => Script<T>): Promise<T> {
     this.#findCache.forget()
     return withAuditRecords(this.#database, (record) =>
-      runSteps(
+      runScript(
         this.#database,
-        steps(function* (by, entry) {
+        script(function* (by, entry) {
           yield () => record(by, entry)
         }),
       ),
     )
   }
 
-  protected writePieces<T>(steps: () => Steps<T>): Promise<T> {
-    return this.#pieceCommit.run(() => runSteps(this.#database, steps()))
+  protected writePieces<T>(script: () => Script<T>): Promise<T> {
+    return this.#pieceCommit.run(() => runScript(this.#database, script()))
   }
 
-  protected addPiece(upload: string, place: number, piece: Buffer): Steps<unknown> {
+  protected addPiece(upload: string, place: number, piece: Buffer): Script<unknown> {
     const insert = 'INSERT INTO card_pieces (upload, place, bytes) SELECT id, $2, $3 FROM uploads WHERE id = $1'
     return query(insert, upload, place, piece)
   }
 
   protected async piece(upload: string, place: number): Promise<Buffer | undefined> {
     const select = 'SELECT bytes FROM card_pieces WHERE upload = $1 AND place = $2'
-    const [row] = runSteps(this.#database, query<{ bytes: Buffer }>(select, upload, place))
+    const [row] = runScript(this.#database, query<{ bytes: Buffer }>(select, upload, place))
     return row?.bytes
   }
 
-  protected *lockUsage(): Steps<void> {}
+  protected *lockUsage(): Script<void> {}
 
   protected async noteUnknown(): Promise<void> {}
 

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import { type Actor, type AuditEntry, commandLine, serviceActor } from '../audit/record.ts'
-import { query, queryEach, type Steps } from '../storage/steps.ts'
+import { query, queryEach, type Script } from '../storage/scripts.ts'
 import { unixSeconds } from '../time.ts'
 import type { CardAbout } from './cards/summary.ts'
 import {
@@ -58,7 +58,7 @@ interface CardWrite {
 }
 
 /** Adds an audit record to a transaction. */
-export type Recorder = (by: Actor, entry: AuditEntry) => Steps<void>
+export type Recorder = (by: Actor, entry: AuditEntry) => Script<void>
 
 const columns = 'name, digest, about, created, updated'
 const keyColumns: Readonly<Record<NameMatch, string>> = { exact: 'name', 'any-case': 'folded' }
@@ -80,16 +80,16 @@ export abstract class DatabaseCharacterStore implements CharacterStore {
     this.#queue = new PieceQueue(maxPieceWrites)
   }
 
-  /** Runs steps that only read. If the connection is lost, they are made and run again. */
-  protected abstract read<T>(steps: () => Steps<T>): Promise<T>
-  /** Runs steps in one transaction, which is on disk when the promise resolves. They may be made and run several times. */
-  protected abstract write<T>(steps: (record: Recorder) => Steps<T>): Promise<T>
-  /** Runs steps on pieces in one transaction. It is on disk at the latest when the next `write` is. */
-  protected abstract writePieces<T>(steps: () => Steps<T>): Promise<T>
-  protected abstract addPiece(upload: string, place: number, piece: Buffer): Steps<unknown>
+  /** Runs a script that only reads. If the connection is lost, the script is made and run again. */
+  protected abstract read<T>(script: () => Script<T>): Promise<T>
+  /** Runs a script in one transaction, which is on disk when the promise resolves. It may be made and run several times. */
+  protected abstract write<T>(script: (record: Recorder) => Script<T>): Promise<T>
+  /** Runs a script on pieces in one transaction. The transaction is on disk at the latest when the next `write` is. */
+  protected abstract writePieces<T>(script: () => Script<T>): Promise<T>
+  protected abstract addPiece(upload: string, place: number, piece: Buffer): Script<unknown>
   protected abstract piece(upload: string, place: number): Promise<Buffer | undefined>
   /** Lets no other transaction add characters or bytes to an account until this transaction ends. */
-  protected abstract lockUsage(account: number): Steps<unknown>
+  protected abstract lockUsage(account: number): Script<unknown>
   /** Adds rows to `character_use` for versions that lack one. They count as unused. */
   protected abstract noteUnknown(): Promise<unknown>
   /** A name as the engine can store it. */
@@ -109,10 +109,10 @@ export abstract class DatabaseCharacterStore implements CharacterStore {
   }
 
   find(account: number, name: string, match: NameMatch): Promise<StoredCharacter | undefined> {
-    return this.read(() => this.findSteps(account, name, match))
+    return this.read(() => this.findScript(account, name, match))
   }
 
-  protected *findSteps(account: number, name: string, match: NameMatch): Steps<StoredCharacter | undefined> {
+  protected *findScript(account: number, name: string, match: NameMatch): Script<StoredCharacter | undefined> {
     const [row] = yield* query<CharacterRow>(
       `SELECT ${columns} FROM characters WHERE account = $1 AND ${keyColumns[match]} = $2 ORDER BY name LIMIT 1`,
       account,
@@ -227,7 +227,7 @@ export abstract class DatabaseCharacterStore implements CharacterStore {
     const { source } = card.character
     const inPieces = isLarge(source) && (await this.read(() => this.#isNewVersion(card)))
     if (!inPieces) return await write(null)
-    const run = (steps: () => Steps<unknown>) => this.#queue.run(() => this.writePieces(steps))
+    const run = (script: () => Script<unknown>) => this.#queue.run(() => this.writePieces(script))
     return await withPieces(source, run, (upload, place, piece) => this.addPiece(upload, place, piece), write)
   }
 
@@ -235,7 +235,7 @@ export abstract class DatabaseCharacterStore implements CharacterStore {
    * Whether a card is a version that is not stored yet. The name and the limits are checked before the first piece, so that an
    * account at its limit writes no pieces.
    */
-  *#isNewVersion({ account, character, limits, mayReplace }: CardWrite): Steps<boolean> {
+  *#isNewVersion({ account, character, limits, mayReplace }: CardWrite): Script<boolean> {
     const { name, digest, source } = character
     const before = yield* this.#digestOf(account, this.toStored(name))
     if (before !== null && !mayReplace) throw nameTaken()
@@ -280,7 +280,7 @@ export abstract class DatabaseCharacterStore implements CharacterStore {
    * @param upload the upload with the pieces of a large source; null for a small source, and for a version that exists
    * @throws ApiError 503 if a large version was removed since the upload began
    */
-  *#addVersion({ account, name, digest }: VersionKey, source: Buffer, upload: string | null): Steps<void> {
+  *#addVersion({ account, name, digest }: VersionKey, source: Buffer, upload: string | null): Script<void> {
     const now = unixSeconds()
     if (isLarge(source) && upload === null) {
       // A large source is never written in one statement. The lock keeps a purge from removing the version before the commit.
@@ -306,14 +306,14 @@ export abstract class DatabaseCharacterStore implements CharacterStore {
   }
 
   /** The digest of the current version of a character; null for an unknown name. */
-  *#digestOf(account: number, name: string, lock = ''): Steps<string | null> {
+  *#digestOf(account: number, name: string, lock = ''): Script<string | null> {
     const statement = `SELECT digest FROM characters WHERE account = $1 AND name = $2 ${lock}`
     const [row] = yield* query<{ digest: string }>(statement, account, name)
     return row?.digest ?? null
   }
 
   /** Removes a character, or its oldest versions if it has many. @returns undefined if the character is not removed yet */
-  *#removePart({ account, name }: CharacterKey, by: Actor, record: Recorder): Steps<boolean | undefined> {
+  *#removePart({ account, name }: CharacterKey, by: Actor, record: Recorder): Script<boolean | undefined> {
     const key = [account, this.toStored(name)] as const
     const before = yield* this.#digestOf(...key, this.forUpdate)
     if (before === null) return false
@@ -334,7 +334,7 @@ export abstract class DatabaseCharacterStore implements CharacterStore {
     return true
   }
 
-  *#plan(begin: CharacterKey | null, usedSince: number): Steps<PurgePlan> {
+  *#plan(begin: CharacterKey | null, usedSince: number): Script<PurgePlan> {
     const { account, name } = begin ?? { account: 0, name: '' }
     const rows = yield* query<PurgeRow>(selectForPurge, account, this.toStored(name))
     const named = rows.map((row) => ({ ...row, name: this.fromStored(row.name) }))
@@ -364,7 +364,7 @@ export abstract class DatabaseCharacterStore implements CharacterStore {
 }
 
 /** The number of an account's characters, and the bytes of all their versions. */
-function* usageOf(account: number): Steps<CharacterUsage> {
+function* usageOf(account: number): Script<CharacterUsage> {
   const [usage] = yield* query<CharacterUsage>(
     `SELECT (SELECT count(*) FROM characters WHERE account = $1) AS characters,
       (SELECT CAST(coalesce(sum(bytes), 0) AS BIGINT) FROM character_use WHERE account = $1) AS bytes`,
@@ -374,12 +374,12 @@ function* usageOf(account: number): Steps<CharacterUsage> {
 }
 
 /** Whether an account has a version. @param lock locks the version until the transaction ends */
-function* hasVersion(account: number, name: string, digest: string, lock = ''): Steps<boolean> {
+function* hasVersion(account: number, name: string, digest: string, lock = ''): Script<boolean> {
   const statement = `SELECT 1 FROM character_versions WHERE ${ofVersion} ${lock}`
   return (yield* query(statement, account, name, digest)).length > 0
 }
 
 /** Removes all characters of an account with their versions. */
-export function removeCharacters(account: number): Steps<unknown> {
+export function removeCharacters(account: number): Script<unknown> {
   return query('DELETE FROM characters WHERE account = $1', account)
 }

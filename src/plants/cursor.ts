@@ -1,13 +1,13 @@
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes, timingSafeEqual } from 'node:crypto'
 import { ApiError } from '../errors.ts'
-import { query, type Steps } from '../storage/steps.ts'
+import { query, type Script } from '../storage/scripts.ts'
 import type { Position } from './plant.ts'
 
 /** The name of the key of cursors in the table `secrets`. */
 export const cursorKeyName = 'cursors'
 
 /** Finds the key of cursors, and makes it if it does not exist. @throws Error for a cut key, with which cursors could be forged */
-export function* keptCursorKey(): Steps<Buffer> {
+export function* keptCursorKey(): Script<Buffer> {
   const find = () => query<{ value: string }>('SELECT value FROM secrets WHERE name = $1', cursorKeyName)
   let [found] = yield* find()
   if (!found) {

@@ -1,9 +1,9 @@
 import { runAudited } from '../audit/postgres.ts'
-import type { StepRecorder } from '../audit/record.ts'
+import type { ScriptRecorder } from '../audit/record.ts'
 import type { PostgresDatabase } from '../storage/postgres/database.ts'
 import { livingReplicas } from '../storage/postgres/replicas.ts'
-import { runSteps } from '../storage/postgres/steps.ts'
-import { query, type Steps } from '../storage/steps.ts'
+import { runScript } from '../storage/postgres/scripts.ts'
+import { query, type Script } from '../storage/scripts.ts'
 import { accountGone } from '../storage/write-error.ts'
 import { renewVersion } from './postgres-writes.ts'
 import type { PortablePlant, PortableRow } from './rows.ts'
@@ -48,24 +48,24 @@ export class PostgresTransfers extends PlantTransfers {
     })
   }
 
-  protected read<T>(steps: () => Steps<T>): Promise<T> {
-    return this.#database.read((sql) => runSteps(sql, steps()))
+  protected read<T>(script: () => Script<T>): Promise<T> {
+    return this.#database.read((sql) => runScript(sql, script()))
   }
 
-  protected write<T>(steps: (record: StepRecorder) => Steps<T>): Promise<T> {
-    return runAudited(this.#database, steps, maxWaitMs)
+  protected write<T>(script: (record: ScriptRecorder) => Script<T>): Promise<T> {
+    return runAudited(this.#database, script, maxWaitMs)
   }
 
-  protected writeBatch<T>(steps: () => Steps<T>): Promise<T> {
-    return this.write(steps)
+  protected writeBatch<T>(script: () => Script<T>): Promise<T> {
+    return this.write(script)
   }
 
-  protected *lock(account: number): Steps<void> {
+  protected *lock(account: number): Script<void> {
     const rows = yield* query('SELECT id FROM accounts WHERE id = $1 FOR NO KEY UPDATE', account)
     if (rows.length === 0) throw accountGone(undefined)
   }
 
-  protected renewVersion(account: number): Steps<unknown> {
+  protected renewVersion(account: number): Script<unknown> {
     return renewVersion(account)
   }
 
@@ -82,7 +82,7 @@ export class PostgresTransfers extends PlantTransfers {
     })
   }
 
-  protected plantsById(account: number, ids: readonly number[]): Steps<readonly PortableRow[]> {
+  protected plantsById(account: number, ids: readonly number[]): Script<readonly PortableRow[]> {
     return query<PortableRow>(
       `SELECT plants.id, plants.name, plants.tag FROM plants JOIN ${givenPlants} ON plants.id = given.id WHERE account = $1`,
       account,
@@ -90,7 +90,7 @@ export class PostgresTransfers extends PlantTransfers {
     )
   }
 
-  protected insert(account: number, plants: readonly PortablePlant[]): Steps<readonly { readonly id: number }[]> {
+  protected insert(account: number, plants: readonly PortablePlant[]): Script<readonly { readonly id: number }[]> {
     return query(
       `INSERT INTO plants (account, id, name, tag) SELECT $1::bigint, id, name, tag FROM ${givenPlants}
       ON CONFLICT DO NOTHING RETURNING id`,
@@ -99,7 +99,7 @@ export class PostgresTransfers extends PlantTransfers {
     )
   }
 
-  protected remove(account: number, plants: readonly PortablePlant[]): Steps<readonly { readonly id: number }[]> {
+  protected remove(account: number, plants: readonly PortablePlant[]): Script<readonly { readonly id: number }[]> {
     return query(
       `DELETE FROM plants USING ${givenPlants}
       WHERE account = $1 AND plants.id = given.id AND plants.name = given.name AND plants.tag IS NOT DISTINCT FROM given.tag

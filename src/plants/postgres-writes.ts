@@ -4,7 +4,7 @@ import type { Queries, Transaction } from '../storage/postgres/database.ts'
 import { Conflict } from '../storage/postgres/failures.ts'
 import { awaitingLock } from '../storage/postgres/group-commit.ts'
 import { versionsEpoch } from '../storage/postgres/replicas.ts'
-import { query, type Steps } from '../storage/steps.ts'
+import { query, type Script } from '../storage/scripts.ts'
 import { accountGone } from '../storage/write-error.ts'
 import { unixSeconds } from '../time.ts'
 import type { AddedPlant, Idempotency, PlantsVersion } from './plant.ts'
@@ -307,7 +307,7 @@ export function renewVersions(sql: Transaction, accounts: Iterable<number>) {
 }
 
 /** Gives the plants of an account a new version, as `renewVersions` does. */
-export function renewVersion(account: number): Steps<unknown> {
+export function renewVersion(account: number): Script<unknown> {
   return query(
     `INSERT INTO plant_versions (account, version) VALUES ($1, $2)
     ON CONFLICT (account) DO UPDATE SET version = excluded.version`,

@@ -1,11 +1,11 @@
 import { runAudited } from '../audit/postgres.ts'
-import { commandLine, type StepRecorder } from '../audit/record.ts'
+import { commandLine, type ScriptRecorder } from '../audit/record.ts'
 import type { Metric } from '../instruments.ts'
 import type { PostgresDatabase, Queries } from '../storage/postgres/database.ts'
 import { PostgresGroupCommit } from '../storage/postgres/group-commit.ts'
 import { outsideRequest } from '../storage/postgres/request-time.ts'
-import { runSteps } from '../storage/postgres/steps.ts'
-import type { Steps } from '../storage/steps.ts'
+import { runScript } from '../storage/postgres/scripts.ts'
+import type { Script } from '../storage/scripts.ts'
 import { keptCursorKey } from './cursor.ts'
 import { InFlightKeys } from './idempotency.ts'
 import type {
@@ -88,7 +88,7 @@ export class PostgresPlantStore implements PlantStore {
   }
 
   cursorKey(): Promise<Buffer> {
-    return this.#database.transaction((sql) => runSteps(sql, keptCursorKey()))
+    return this.#database.transaction((sql) => runScript(sql, keptCursorKey()))
   }
 
   /** Always null: only the database knows the version, because another replica may have written. */
@@ -174,10 +174,10 @@ export class PostgresPlantStore implements PlantStore {
   }
 
   shares(): Promise<readonly Share[]> {
-    return this.#database.read((sql) => runSteps(sql, allShares()))
+    return this.#database.read((sql) => runScript(sql, allShares()))
   }
 
-  #changeShares(grantee: number, change: (record: StepRecorder) => Steps<boolean>): Promise<boolean> {
+  #changeShares(grantee: number, change: (record: ScriptRecorder) => Script<boolean>): Promise<boolean> {
     return runAudited(this.#database, function* (record) {
       yield* renewVersion(grantee)
       return yield* change(record)

@@ -1,6 +1,6 @@
-import type { Actor, AuditEntry, StepRecorder } from '../audit/record.ts'
+import type { Actor, AuditEntry, ScriptRecorder } from '../audit/record.ts'
 import { ApiError } from '../errors.ts'
-import { query, type Steps } from '../storage/steps.ts'
+import { query, type Script } from '../storage/scripts.ts'
 import { accountGone } from '../storage/write-error.ts'
 import { unixSeconds } from '../time.ts'
 import type { Share } from './plant.ts'
@@ -22,7 +22,7 @@ export interface ShareRequest {
  * @returns whether the share is new
  * @throws ApiError 400 when both accounts are the same, 403 when one of them was deleted
  */
-export function* grant(share: ShareRequest, by: Actor, record: StepRecorder): Steps<boolean> {
+export function* grant(share: ShareRequest, by: Actor, record: ScriptRecorder): Script<boolean> {
   const { account, grantee, tag = '' } = share
   if (account === grantee) throw new ApiError(400, 'own_plants', 'An account sees its own plants already.')
   const granted = yield* query(
@@ -37,7 +37,7 @@ export function* grant(share: ShareRequest, by: Actor, record: StepRecorder): St
 }
 
 /** Revokes a share, or all shares with an account, with its audit record. @returns whether there was such a share */
-export function* revoke(share: ShareRequest, by: Actor, record: StepRecorder): Steps<boolean> {
+export function* revoke(share: ShareRequest, by: Actor, record: ScriptRecorder): Script<boolean> {
   const { account, grantee, tag } = share
   const one = tag === undefined ? '' : 'AND tag = $3'
   const revoked = yield* query<{ tag: string }>(
@@ -50,7 +50,7 @@ export function* revoke(share: ShareRequest, by: Actor, record: StepRecorder): S
 }
 
 /** All shares, sorted by owner, grantee and tag. */
-export function allShares(): Steps<readonly Share[]> {
+export function allShares(): Script<readonly Share[]> {
   return query(`
     SELECT owners.name AS "from", grantees.name AS "to", nullif(tag, '') AS tag, grants.created
     FROM grants JOIN accounts AS owners ON owners.id = owner JOIN accounts AS grantees ON grantees.id = grantee
@@ -58,7 +58,7 @@ export function allShares(): Steps<readonly Share[]> {
 }
 
 /** The name of an account. @throws ApiError 403 when the account was deleted */
-export function* nameOf(account: number): Steps<string> {
+export function* nameOf(account: number): Script<string> {
   const [row] = yield* query<{ name: string }>('SELECT name FROM accounts WHERE id = $1', account)
   if (!row) throw accountGone(undefined)
   return row.name
@@ -68,7 +68,7 @@ function* entryOf(
   action: 'share.granted' | 'share.revoked',
   { account, grantee, tag }: ShareRequest,
   tags: readonly string[],
-): Steps<AuditEntry> {
+): Script<AuditEntry> {
   const target = `${yield* nameOf(account)}>${yield* nameOf(grantee)}${tag === undefined ? '' : `#${tag}`}`
   const facts = { tags: tags.map((each) => each || null) }
   const isNew = action === 'share.granted'

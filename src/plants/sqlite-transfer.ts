@@ -1,12 +1,12 @@
 import { dirname } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
 import type { Database } from 'better-sqlite3'
-import type { StepRecorder } from '../audit/record.ts'
+import type { ScriptRecorder } from '../audit/record.ts'
 import { runAudited } from '../audit/sqlite.ts'
 import { isServed } from '../storage/file-lock.ts'
 import { GroupCommit } from '../storage/group-commit.ts'
+import { queryEach, runScript, type Script } from '../storage/scripts.ts'
 import { closeSnapshot, openSnapshot } from '../storage/snapshots.ts'
-import { queryEach, runSteps, type Steps } from '../storage/steps.ts'
 import { automaticPages } from '../storage/wal.ts'
 import type { PortablePlant, PortableRow } from './rows.ts'
 import { PlantTransfers, type Snapshot } from './transfers.ts'
@@ -40,21 +40,21 @@ export class SqliteTransfers extends PlantTransfers {
     return isFound
   }
 
-  protected async read<T>(steps: () => Steps<T>): Promise<T> {
-    return runSteps(this.#database, steps())
+  protected async read<T>(script: () => Script<T>): Promise<T> {
+    return runScript(this.#database, script())
   }
 
-  protected async write<T>(steps: (record: StepRecorder) => Steps<T>): Promise<T> {
-    return runAudited(this.#database, steps)
+  protected async write<T>(script: (record: ScriptRecorder) => Script<T>): Promise<T> {
+    return runAudited(this.#database, script)
   }
 
-  protected writeBatch<T>(steps: () => Steps<T>): Promise<T> {
-    return this.#batches.run(() => runSteps(this.#database, steps()))
+  protected writeBatch<T>(script: () => Script<T>): Promise<T> {
+    return this.#batches.run(() => runScript(this.#database, script()))
   }
 
-  protected *lock(): Steps<void> {}
+  protected *lock(): Script<void> {}
 
-  protected *renewVersion(): Steps<void> {}
+  protected *renewVersion(): Script<void> {}
 
   /** The snapshot has a connection of its own. SQLite's readers block no writer. */
   protected async *snapshot(account: number): Snapshot {
@@ -76,7 +76,7 @@ export class SqliteTransfers extends PlantTransfers {
     }
   }
 
-  protected plantsById(account: number, ids: readonly number[]): Steps<readonly PortableRow[]> {
+  protected plantsById(account: number, ids: readonly number[]): Script<readonly PortableRow[]> {
     const text = 'SELECT id, name, tag FROM plants WHERE account = $1 AND id = $2'
     return queryEach<PortableRow>(
       text,
@@ -84,13 +84,13 @@ export class SqliteTransfers extends PlantTransfers {
     )
   }
 
-  protected insert(account: number, plants: readonly PortablePlant[]): Steps<readonly { readonly id: number }[]> {
+  protected insert(account: number, plants: readonly PortablePlant[]): Script<readonly { readonly id: number }[]> {
     const text =
       'INSERT INTO plants (account, id, name, tag) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING RETURNING id'
     return queryEach(text, valuesOf(account, plants))
   }
 
-  protected remove(account: number, plants: readonly PortablePlant[]): Steps<readonly { readonly id: number }[]> {
+  protected remove(account: number, plants: readonly PortablePlant[]): Script<readonly { readonly id: number }[]> {
     const text = 'DELETE FROM plants WHERE account = $1 AND id = $2 AND name = $3 AND tag IS $4 RETURNING id'
     return queryEach(text, valuesOf(account, plants))
   }

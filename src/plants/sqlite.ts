@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto'
 import type { Database, Statement } from 'better-sqlite3'
-import { type Actor, type AuditEntry, type AuditRecord, commandLine, type StepRecorder } from '../audit/record.ts'
+import { type Actor, type AuditEntry, type AuditRecord, commandLine, type ScriptRecorder } from '../audit/record.ts'
 import { writeRecord } from '../audit/sqlite.ts'
 import type { OutsideChanges } from '../storage/caches.ts'
 import { VersionedCache } from '../storage/caches.ts'
 import { GroupCommit } from '../storage/group-commit.ts'
 import { takeBriefly } from '../storage/prune.ts'
-import { runSteps, type Steps } from '../storage/steps.ts'
+import { runScript, type Script } from '../storage/scripts.ts'
 import { unixSeconds } from '../time.ts'
 import { keptCursorKey } from './cursor.ts'
 import { InFlightKeys } from './idempotency.ts'
@@ -121,7 +121,7 @@ export class SqlitePlantStore implements PlantStore {
   }
 
   cursorKey(): Promise<Buffer> {
-    return this.#commit.run(() => runSteps(this.#database, keptCursorKey()))
+    return this.#commit.run(() => runScript(this.#database, keptCursorKey()))
   }
 
   version(account: number): PlantsVersion | null {
@@ -189,19 +189,19 @@ export class SqlitePlantStore implements PlantStore {
   }
 
   async shares(): Promise<readonly Share[]> {
-    return runSteps(this.#database, allShares())
+    return runScript(this.#database, allShares())
   }
 
-  async #changeShares(by: Actor, change: (record: StepRecorder) => Steps<boolean>): Promise<boolean> {
+  async #changeShares(by: Actor, change: (record: ScriptRecorder) => Script<boolean>): Promise<boolean> {
     const database = this.#database
     const records: AuditRecord[] = []
-    function* record(actor: Actor, entry: AuditEntry): Steps<void> {
+    function* record(actor: Actor, entry: AuditEntry): Script<void> {
       yield () => records.push(writeRecord(database, actor, entry))
     }
     const hasChanged = await this.#commit.run(() => {
       this.#shareChanges++
       this.#sharers.forget()
-      return runSteps(database, change(record))
+      return runScript(database, change(record))
     })
     for (const each of records) by.onRecord?.(each)
     return hasChanged

@@ -1,6 +1,6 @@
 import { AccessError } from '../access/access.ts'
-import { commandLine, type StepRecorder } from '../audit/record.ts'
-import { query, type Steps } from '../storage/steps.ts'
+import { commandLine, type ScriptRecorder } from '../audit/record.ts'
+import { query, type Script } from '../storage/scripts.ts'
 import { unixSeconds } from '../time.ts'
 import { plantLine } from './account-file.ts'
 import { transferEntry } from './policy.ts'
@@ -72,28 +72,28 @@ export abstract class PlantTransfers {
   /** Whether a service uses this database; true if that cannot be found out. */
   abstract isServiceRunning(): Promise<boolean>
 
-  /** Runs steps that only read. */
-  protected abstract read<T>(steps: () => Steps<T>): Promise<T>
-  /** Runs steps in one transaction, which is on disk when the promise resolves. They may be made and run several times. */
-  protected abstract write<T>(steps: (record: StepRecorder) => Steps<T>): Promise<T>
-  /** Runs steps in one transaction, which a power cut may undo together with all later ones, until the next `write`. */
-  protected abstract writeBatch<T>(steps: () => Steps<T>): Promise<T>
+  /** Runs a script that only reads. */
+  protected abstract read<T>(script: () => Script<T>): Promise<T>
+  /** Runs a script in one transaction, which is on disk when the promise resolves. It may be made and run several times. */
+  protected abstract write<T>(script: (record: ScriptRecorder) => Script<T>): Promise<T>
+  /** Runs a script in one transaction, which a power cut may undo together with all later ones, until the next `write`. */
+  protected abstract writeBatch<T>(script: () => Script<T>): Promise<T>
   /** Locks the account, so that no other transaction adds plants to it. @throws ApiError 403 when the account was deleted */
-  protected abstract lock(account: number): Steps<unknown>
+  protected abstract lock(account: number): Script<unknown>
   /** Notes that the plants of the account have changed. */
-  protected abstract renewVersion(account: number): Steps<unknown>
+  protected abstract renewVersion(account: number): Script<unknown>
   protected abstract snapshot(account: number): Snapshot
-  protected abstract plantsById(account: number, ids: readonly number[]): Steps<readonly PortableRow[]>
+  protected abstract plantsById(account: number, ids: readonly number[]): Script<readonly PortableRow[]>
   /** Inserts plants, except those whose ids are taken. @returns the ids of the inserted plants */
   protected abstract insert(
     account: number,
     plants: readonly PortablePlant[],
-  ): Steps<readonly { readonly id: number }[]>
+  ): Script<readonly { readonly id: number }[]>
   /** Removes the plants that the account has with the same id, name and tag. @returns their ids */
   protected abstract remove(
     account: number,
     plants: readonly PortablePlant[],
-  ): Steps<readonly { readonly id: number }[]>
+  ): Script<readonly { readonly id: number }[]>
 
   /** Writes an audit record, then exports the account's own plants. @throws ApiError 403 when the account was deleted */
   async exportPlants(account: number, sink: ExportSink, by = commandLine): Promise<void> {
@@ -139,7 +139,7 @@ export abstract class PlantTransfers {
     highest: PortablePlant | undefined,
     by = commandLine,
   ): Promise<void> {
-    const { lock, renewVersion, add } = this.#steps(account)
+    const { lock, renewVersion, add } = this.#statements(account)
     await this.write(function* (record) {
       yield* lock()
       const name = yield* nameOf(account)
@@ -168,8 +168,8 @@ export abstract class PlantTransfers {
    *   undone
    */
   async addPlants(key: ImportKey, at: number, plants: readonly PortablePlant[], isLast: boolean): Promise<void> {
-    const { lock, renewVersion, add } = this.#steps(key.account)
-    function* steps(): Steps<void> {
+    const { lock, renewVersion, add } = this.#statements(key.account)
+    function* script(): Script<void> {
       yield* lock()
       const [saved] = yield* query<{ highest: number | null }>(
         `UPDATE imports SET done = $3 WHERE ${ofImport} AND done = $4 AND undoing = 0 RETURNING highest`,
@@ -182,7 +182,7 @@ export abstract class PlantTransfers {
       yield* add(plants.filter(({ id }) => id !== saved.highest))
       yield* renewVersion()
     }
-    await (isLast ? this.write(steps) : this.writeBatch(steps))
+    await (isLast ? this.write(script) : this.writeBatch(script))
   }
 
   /** Begins or continues to undo an import. Then no run adds more plants. @throws AccessError if there is no such import */
@@ -210,7 +210,7 @@ export abstract class PlantTransfers {
 
   /** Removes the plants that the account has with the same id, name and tag. @returns how many plants were removed */
   removePlants(account: number, plants: readonly PortablePlant[]): Promise<number> {
-    const { remove, renewVersion } = this.#steps(account)
+    const { remove, renewVersion } = this.#statements(account)
     return this.writeBatch(function* () {
       const { length } = yield* remove(plants)
       yield* renewVersion()
@@ -250,15 +250,15 @@ export abstract class PlantTransfers {
     await this.write(() => query('DELETE FROM deletions WHERE account = $1 AND file = $2', account, path))
   }
 
-  /** The steps of the engine, for an account. */
-  #steps(account: number) {
+  /** The statements of the engine, for an account. */
+  #statements(account: number) {
     const insert = (plants: readonly PortablePlant[]) => this.insert(account, plants)
     return {
       lock: () => this.lock(account),
       renewVersion: () => this.renewVersion(account),
       remove: (plants: readonly PortablePlant[]) => this.remove(account, plants),
       /** Adds plants. @throws TakenId for the first plant whose id is taken; then the transaction must be rolled back */
-      *add(plants: readonly PortablePlant[]): Steps<void> {
+      *add(plants: readonly PortablePlant[]): Script<void> {
         const added = new Set((yield* insert(plants)).map(({ id }) => id))
         const taken = plants.find(({ id }) => !added.has(id))
         if (taken) throw new TakenId(taken.id)
@@ -268,7 +268,7 @@ export abstract class PlantTransfers {
 }
 
 /** Removes an account's idempotency keys and grants. @returns false if the account has plants; then nothing is removed */
-export function* removeRest(account: number): Steps<boolean> {
+export function* removeRest(account: number): Script<boolean> {
   const plants = yield* query('SELECT id FROM plants WHERE account = $1 LIMIT 1', account)
   if (plants.length > 0) return false
   yield* query('DELETE FROM idempotency_keys WHERE account = $1', account)
@@ -276,7 +276,7 @@ export function* removeRest(account: number): Steps<boolean> {
   return true
 }
 
-function* readImport({ account, digest }: ImportKey): Steps<Import | undefined> {
+function* readImport({ account, digest }: ImportKey): Script<Import | undefined> {
   const [row] = yield* query<Omit<Import, 'isUndoing'> & { readonly undoing: number }>(
     `SELECT plants, done, highest, undoing FROM imports WHERE ${ofImport}`,
     account,

@@ -1,14 +1,69 @@
 import type { Database } from 'better-sqlite3'
 import type { GroupCommit } from './group-commit.ts'
-import { queryEach, runSteps, type Steps, type Value } from './steps.ts'
 
 /*
- * Scripts: transactions that are written once, and run on either engine (docs/decisions/0031-scripts.md). SQLite runs the steps of
- * a script without a pause; PostgreSQL waits for each statement.
+ * Scripts: transactions that are written once, and run on either engine (docs/decisions/0031-scripts.md). SQLite runs the
+ * statements of a script in one turn of the event loop; PostgreSQL waits for each statement.
  */
 
-/** A transaction for either engine. It reads before it writes: an `ApiError` that it throws must come before its first write. */
-export type Script<T> = Steps<T>
+/** A value of a statement: `$1` stands for the first value. */
+export type Value = string | number | Buffer | null
+
+/** Runs a statement for each list of values, and passes the rows to `take`. With PostgreSQL, it gives a promise. */
+export type Run = <Row extends object>(
+  text: string,
+  lists: readonly (readonly Value[])[],
+  take: (rows: readonly Row[]) => void,
+) => unknown
+
+/**
+ * A transaction for either engine: a generator that yields statements, and gets their rows. It reads before it writes: an
+ * `ApiError` that it throws must come before its first write.
+ */
+export type Script<T> = Generator<(run: Run) => unknown, T, void>
+
+/** One statement. @returns its rows */
+export function query<Row extends object>(text: string, ...values: readonly Value[]): Script<readonly Row[]> {
+  return queryEach(text, [values])
+}
+
+/** One statement for each list of values. PostgreSQL gets all of them at once. @returns their rows, in the order of the lists */
+export function* queryEach<Row extends object>(
+  text: string,
+  lists: readonly (readonly Value[])[],
+): Script<readonly Row[]> {
+  let found: readonly Row[] = []
+  yield (run) =>
+    run<Row>(text, lists, (rows) => {
+      found = rows
+    })
+  return found
+}
+
+/** Runs a script on a database of SQLite. @throws the errors of SQLite and of the script */
+export function runScript<T>(database: Database, script: Script<T>): T {
+  const run: Run = <Row extends object>(
+    text: string,
+    lists: readonly (readonly Value[])[],
+    take: (rows: readonly Row[]) => void,
+  ) => {
+    const statement = database.prepare<[object], Row>(text)
+    take(
+      lists.flatMap((values) => {
+        // The name of the value `$1` is `1`.
+        const named = Object.fromEntries(values.map((value, index) => [index + 1, value]))
+        if (statement.reader) return statement.all(named)
+        statement.run(named)
+        return []
+      }),
+    )
+  }
+  for (;;) {
+    const step = script.next()
+    if (step.done) return step.value
+    step.value(run)
+  }
+}
 
 /** Runs scripts on a database. */
 export interface Scripts {
@@ -82,10 +137,10 @@ export class SqliteScripts implements Scripts {
   }
 
   async read<T>(script: () => Script<T>): Promise<T> {
-    return this.#database.transaction(() => runSteps(this.#database, script()))()
+    return this.#database.transaction(() => runScript(this.#database, script()))()
   }
 
   write<T>(_account: number, script: () => Script<T>): Promise<T> {
-    return this.#commit.run(() => runSteps(this.#database, script()))
+    return this.#commit.run(() => runScript(this.#database, script()))
   }
 }

@@ -13,7 +13,7 @@ import { connectPostgres } from '../storage/postgres/connect.ts'
 import type { Transaction } from '../storage/postgres/database.ts'
 import { checkPostgres, unfinishedMoveIn } from '../storage/postgres/migrate.ts'
 import { duringRequest } from '../storage/postgres/request-time.ts'
-import { runSteps } from '../storage/postgres/steps.ts'
+import { runScript } from '../storage/postgres/scripts.ts'
 import { refuseUnfinishedMove } from '../storage/unfinished-move.ts'
 import { PostgresLedger } from '../usage/postgres.ts'
 import { PostgresUsageReader } from '../usage/postgres-report.ts'
@@ -53,8 +53,8 @@ export async function openPostgresStores(url: string, by: Actor = commandLine, m
     audit: new PostgresAuditTrail(database),
     async deleteAccount(name, by) {
       const removeAccountData = async (sql: Transaction, account: number) => {
-        if (!(await runSteps(sql, removeRest(account)))) return false
-        await runSteps(sql, removeCharacters(account))
+        if (!(await runScript(sql, removeRest(account)))) return false
+        await runScript(sql, removeCharacters(account))
         return true
       }
       const isDeleted = await access.deleteAccount(name, removeAccountData, by)

@@ -23,7 +23,7 @@ import { openDatabase } from '../storage/database.ts'
 import { GroupCommit } from '../storage/group-commit.ts'
 import { migrations } from '../storage/migrations.ts'
 import type { WaitingRequest } from '../storage/postgres/request-time.ts'
-import { runSteps } from '../storage/steps.ts'
+import { runScript } from '../storage/scripts.ts'
 import { refuseUnfinishedMove, unfinishedMoveInFile } from '../storage/unfinished-move.ts'
 import { WalCheckpointer } from '../storage/wal.ts'
 import { waitAsService } from '../storage/write-lock.ts'
@@ -106,8 +106,8 @@ export function openSqliteStores(path: string, by: Actor = commandLine, mayCreat
     audit: new SqliteAuditTrail(database, commit),
     async deleteAccount(name, by) {
       const removeAccountData = (account: number) => {
-        if (!runSteps(database, removeRest(account))) return false
-        runSteps(database, removeCharacters(account))
+        if (!runScript(database, removeRest(account))) return false
+        runScript(database, removeCharacters(account))
         return true
       }
       const isDeleted = await access.deleteAccount(name, removeAccountData, by)

@@ -1,9 +1,25 @@
 import { ApiError } from '../../errors.ts'
-import type { Script, Scripts } from '../scripts.ts'
+import type { Run, Script, Scripts, Value } from '../scripts.ts'
 import { accountGone } from '../write-error.ts'
-import type { PostgresDatabase, Transaction } from './database.ts'
+import type { PostgresDatabase, Queries, Transaction } from './database.ts'
 import { awaitingLock, PostgresGroupCommit } from './group-commit.ts'
-import { runSteps } from './steps.ts'
+
+/** Runs a script on a connection or in a transaction of PostgreSQL. @throws the errors of the database and of the script */
+export async function runScript<T>(sql: Queries, script: Script<T>): Promise<T> {
+  const run: Run = async <Row extends object>(
+    text: string,
+    lists: readonly (readonly Value[])[],
+    take: (rows: readonly Row[]) => void,
+  ) => {
+    const results = await Promise.all(lists.map((values) => sql.unsafe<Row[]>(text, [...values], { prepare: true })))
+    take(results.flat())
+  }
+  for (;;) {
+    const step = script.next()
+    if (step.done) return step.value
+    await step.value(run)
+  }
+}
 
 /** A script in the queue of the group commit, with the account whose row it locks. */
 interface QueuedScript {
@@ -23,14 +39,14 @@ export class PostgresScripts implements Scripts {
   }
 
   read<T>(script: () => Script<T>): Promise<T> {
-    return this.#database.read((sql) => runSteps(sql, script()))
+    return this.#database.read((sql) => runScript(sql, script()))
   }
 
   async write<T>(account: number, script: () => Script<T>): Promise<T> {
     let done: { readonly value: T } | undefined
     const run = async (sql: Transaction) => {
       done = undefined
-      done = { value: await runSteps(sql, script()) }
+      done = { value: await runScript(sql, script()) }
     }
     await this.#commit.add({ account, run })
     if (!done) throw new Error('a script in a committed batch has no result')
