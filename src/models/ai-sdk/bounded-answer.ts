@@ -87,10 +87,16 @@ function boundedJson(text: string): unknown {
   return value
 }
 
-/** The values in parsed JSON, weighted. `jsonOf` bounds their depth. */
+/** The values in parsed JSON, weighted. */
 function valuesIn(value: unknown): number {
-  if (typeof value !== 'object' || value === null) return 1
-  return Object.values(value).reduce<number>((sum, each) => sum + valuesIn(each), valuesOfContainer)
+  let count = 0
+  const found: unknown[] = [value]
+  for (const each of found) {
+    const isContainer = typeof each === 'object' && each !== null
+    count += isContainer ? valuesOfContainer : 1
+    if (isContainer) for (const item of Object.values(each)) found.push(item)
+  }
+  return count
 }
 
 /** Statuses with which a `Response` has no body. */

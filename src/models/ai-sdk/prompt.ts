@@ -288,42 +288,45 @@ function* inOrder(
   signed: readonly SignedReasoning[],
   pictures: readonly LanguageModelV4FilePart[],
 ): Iterable<AssistantPart> {
-  let left = texts
-  let written = 0
+  const left = new TextCursor(texts)
   let called = 0
   for (const { text, provider, after_characters: characters = 0, after_calls: count = 0 } of signed) {
-    const [before, after] = splitAt(left, characters - written)
-    yield* before
-    left = after
-    written = Math.max(written, characters)
+    yield* left.upTo(characters)
     yield* calls.slice(called, count)
     called = Math.max(called, Math.min(count, calls.length))
     const type = text === '' && isOfText(provider) ? 'text' : 'reasoning'
     yield { type, text, providerOptions: provider }
   }
-  yield* left
+  yield* left.upTo(Number.POSITIVE_INFINITY)
   yield* pictures
   yield* calls.slice(called)
 }
 
-/** Splits texts behind a number of characters. */
-function splitAt(
-  parts: readonly LanguageModelV4TextPart[],
-  characters: number,
-): readonly [readonly LanguageModelV4TextPart[], readonly LanguageModelV4TextPart[]] {
-  let left = Math.max(0, characters)
-  for (const [index, part] of parts.entries()) {
-    if (part.text.length > left) {
-      const before = textParts(part.text.slice(0, left))
-      const after = isBlank(part.text.slice(left)) ? [] : [{ ...part, text: part.text.slice(left) }]
-      return [
-        [...parts.slice(0, index), ...before],
-        [...after, ...parts.slice(index + 1)],
-      ]
-    }
-    left -= part.text.length
+/** Texts that are taken in pieces. */
+class TextCursor {
+  readonly #parts: readonly LanguageModelV4TextPart[]
+  #part = 0
+  /** The characters of the current part that were taken. */
+  #taken = 0
+  /** The characters of all parts that were taken. */
+  #characters = 0
+
+  constructor(parts: readonly LanguageModelV4TextPart[]) {
+    this.#parts = parts
   }
-  return [parts, []]
+
+  /** The texts up to a number of characters from the beginning, without blank pieces. */
+  *upTo(characters: number): Iterable<LanguageModelV4TextPart> {
+    for (let part = this.#parts[this.#part]; part && this.#characters < characters; part = this.#parts[this.#part]) {
+      const end = Math.min(part.text.length, this.#taken + characters - this.#characters)
+      const isWhole = end === part.text.length
+      const text = part.text.slice(this.#taken, end)
+      if (!isBlank(text)) yield isWhole ? { ...part, text } : { type: 'text', text }
+      this.#characters += end - this.#taken
+      this.#taken = isWhole ? 0 : end
+      if (isWhole) this.#part++
+    }
+  }
 }
 
 /** Whether a signature without a text is Gemini's signature of the text before it. */
