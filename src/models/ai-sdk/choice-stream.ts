@@ -1,8 +1,8 @@
 import type { LanguageModelV4FinishReason, SharedV4ProviderMetadata } from '@ai-sdk/provider'
-import type { ApiError } from '../../errors.ts'
+import { ApiError } from '../../errors.ts'
 import type { Chunk } from '../../openai/completion.ts'
 import { GrowingText } from '../../text.ts'
-import { brokenOff, tooLarge, upstreamFailure } from '../upstream/errors.ts'
+import { brokenOff, tooLarge } from '../upstream/errors.ts'
 import type { CallNames } from './call-names.ts'
 import { type MessageExtra, opaqueMetadata, type Picture, type SignedReasoning } from './extra-content.ts'
 import { toFinishReason } from './finish-reason.ts'
@@ -39,7 +39,7 @@ type FilePart = Extract<StreamPart, { type: 'file' }>
 
 function noPicture(mediaType: string): ApiError {
   const message = `The model answered with a file of the type ${JSON.stringify(mediaType)}, and only texts, calls and pictures can be passed on. Ask for a text.`
-  return upstreamFailure(502, 'upstream_error', message)
+  return new ApiError(502, 'upstream_error', message)
 }
 
 /**

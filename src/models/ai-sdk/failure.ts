@@ -1,15 +1,7 @@
 import { ApiError } from '../../errors.ts'
 import { field } from '../../fields.ts'
 import { UpstreamReason } from '../reason.ts'
-import {
-  failureOf,
-  invalidAnswer,
-  networkCode,
-  refusalFrom,
-  type UpstreamRefusal,
-  upstreamFailure,
-  waitIn,
-} from '../upstream/errors.ts'
+import { failureOf, invalidAnswer, networkCode, refusalFrom, type UpstreamRefusal, waitIn } from '../upstream/errors.ts'
 import { withoutOwnTexts } from '../upstream/own-texts.ts'
 import { ProviderError } from './provider.ts'
 
@@ -27,10 +19,11 @@ export function failureOfProvider(error: unknown, secrets: readonly string[], is
   const name = error instanceof Error ? error.name : ''
   if (error instanceof ProviderError) {
     const reason = new UpstreamReason(error.message, { said: error.message })
-    return upstreamFailure(502, 'upstream_error', 'The model is not set up correctly. Tell the operator.', reason)
+    const message = 'The model is not set up correctly. Tell the operator.'
+    return new ApiError(502, 'upstream_error', message, { cause: reason })
   }
   if (name === 'AI_LoadAPIKeyError' || name === 'AI_LoadSettingError') {
-    return upstreamFailure(502, 'upstream_auth_error', "The model's service has no key set up. Tell the operator.")
+    return new ApiError(502, 'upstream_auth_error', "The model's service has no key set up. Tell the operator.")
   }
   if (name === 'AI_UnsupportedFunctionalityError') {
     const what = withoutOwnTexts(String(field(error, 'functionality')), secrets)

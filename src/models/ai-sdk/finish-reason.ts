@@ -1,6 +1,7 @@
 import type { LanguageModelV4FinishReason } from '@ai-sdk/provider'
+import { ApiError } from '../../errors.ts'
 import type { FinishReason } from '../../openai/finish-reasons.ts'
-import { brokenOff, upstreamFailure } from '../upstream/errors.ts'
+import { brokenOff } from '../upstream/errors.ts'
 
 /**
  * Translates the reason why an answer ended (`LanguageModelV4FinishReason`; v3 has a subset of these reasons).
@@ -23,7 +24,7 @@ export function toFinishReason(reason: LanguageModelV4FinishReason, hasCalls: bo
       throw brokenOff()
     default:
       throw reason.unified === 'error'
-        ? upstreamFailure(502, 'upstream_error', 'The model reported an error instead of an answer. Ask again.')
+        ? new ApiError(502, 'upstream_error', 'The model reported an error instead of an answer. Ask again.')
         : brokenOff()
   }
 }

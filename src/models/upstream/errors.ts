@@ -1,5 +1,5 @@
 import { getSystemErrorMap } from 'node:util'
-import { ApiError, type ApiErrorDetails, clientGone } from '../../errors.ts'
+import { ApiError, clientGone } from '../../errors.ts'
 import { field } from '../../fields.ts'
 import { UpstreamReason } from '../reason.ts'
 import { readErrorBody, type UpstreamErrorBody } from './error-body.ts'
@@ -19,11 +19,6 @@ export function isSuccess(status: number): boolean {
 const maxErrorBodyBytes = 64 * 1024
 /** How long an upstream's error body is read. */
 const errorBodyTimeoutMs = 1000
-
-/** An error for a failure of the upstream, with a message of this service. */
-export function upstreamFailure(status: number, code: string, message: string, cause?: unknown): ApiError {
-  return new ApiError(status, code, message, { cause })
-}
 
 /** An upstream's answer that is not a success. */
 export interface UpstreamRefusal {
@@ -52,61 +47,42 @@ export interface ReadRefusal extends UpstreamRefusal {
 export function refusalFrom(refusal: UpstreamRefusal, secrets: readonly string[]): ApiError {
   const { status, host } = refusal
   const body = readErrorBody(refusal.body)
-  const said = body.message === undefined ? undefined : withoutOwnTexts(body.message, secrets)
+  const said = body.message === undefined ? undefined : withoutOwnTexts(body.message, secrets).trim()
   const reason = new UpstreamReason(`it answered ${status}`, { status, code: knownCodeOf(body), said, host })
-  return publicError(refusal, secrets).withCause(reason)
+  return publicError(refusal, body, /\p{L}/u.test(said ?? '') ? said : undefined).withCause(reason)
 }
 
-/** The error that the caller gets. `refusalFrom` adds the cause for the log. */
-function publicError(refusal: UpstreamRefusal, secrets: readonly string[]): ApiError {
-  const { status, body, isInside } = refusal
-  const said = readErrorBody(body)
-  if (isOperatorsFault(status, said)) {
-    return upstreamFailure(
-      502,
-      'upstream_auth_error',
-      "The model's service refused the operator's key. Tell the operator.",
-    )
+/** The error that the caller gets. @param sentence the upstream's message without keys and addresses, if it has words */
+function publicError(refusal: UpstreamRefusal, body: UpstreamErrorBody, sentence: string | undefined): ApiError {
+  const { status, isInside } = refusal
+  if ([401, 402, 403].includes(status) || isOperatorsAccount(status, body)) {
+    const message = "The model's service refused the operator's key. Tell the operator."
+    return new ApiError(502, 'upstream_auth_error', message)
   }
-  const headers = { headers: waitOf(refusal, said) }
+  const headers = waitOf(refusal, body)
   if (status === 429) {
-    return new ApiError(
-      429,
-      'rate_limit_exceeded',
-      'The model is asked too often at the moment. Try again later.',
-      headers,
-    )
+    const message = 'The model is asked too often at the moment. Try again later.'
+    return new ApiError(429, 'rate_limit_exceeded', message, { headers })
   }
-  if (meansContextTooLong(said)) return callersError('context_length_exceeded', said, secrets)
-  if (meansUnsupportedInput(said)) return callersError('unsupported_input', said, secrets)
+  if (meansContextTooLong(body)) return callersError('context_length_exceeded', body, sentence)
+  if (meansUnsupportedInput(body)) return callersError('unsupported_input', body, sentence)
   if (callersStatuses.has(status))
-    return callersError(knownCodeOf({ code: said.code }) ?? 'upstream_refused', said, secrets, status)
-  if (isInside) return reportedFailure(said, secrets, headers)
-  return new ApiError(502, 'upstream_error', `The model's service failed (${status}). Try again.`, headers)
-}
-
-function isOperatorsFault(status: number, said: UpstreamErrorBody): boolean {
-  return status === 401 || status === 402 || status === 403 || isOperatorsAccount(status, said)
-}
-
-/** The error for a failure in a 200, with the upstream's message. */
-function reportedFailure(said: UpstreamErrorBody, secrets: readonly string[], headers: ApiErrorDetails): ApiError {
-  const message = sentenceOf(said, secrets) ?? 'The model reported an error instead of an answer. Ask again.'
-  return new ApiError(502, 'upstream_error', message, headers)
+    return callersError(knownCodeOf({ code: body.code }) ?? 'upstream_refused', body, sentence, status)
+  const message = isInside
+    ? (sentence ?? 'The model reported an error instead of an answer. Ask again.')
+    : `The model's service failed (${status}). Try again.`
+  return new ApiError(502, 'upstream_error', message, { headers })
 }
 
 /** The error for a fault of the caller, with the upstream's own message. */
-function callersError(code: string, said: UpstreamErrorBody, secrets: readonly string[], status = 400): ApiError {
-  const message = sentenceOf(said, secrets) ?? 'The model refused the request.'
-  const param = said.param ?? (code === 'context_length_exceeded' ? 'messages' : undefined)
-  const shownCode = code === 'upstream_refused' ? said.code : undefined
-  return new ApiError(status, code, message, { shownCode, ...(param === undefined ? {} : { param }) })
-}
-
-/** The message of an upstream without keys and addresses; undefined if no word is left. */
-function sentenceOf({ message }: UpstreamErrorBody, secrets: readonly string[]): string | undefined {
-  const sentence = message === undefined ? '' : withoutOwnTexts(message, secrets).trim()
-  return /\p{L}/u.test(sentence) ? sentence : undefined
+function callersError(
+  code: string,
+  { param = code === 'context_length_exceeded' ? 'messages' : undefined, code: sentCode }: UpstreamErrorBody,
+  sentence = 'The model refused the request.',
+  status = 400,
+): ApiError {
+  const shownCode = code === 'upstream_refused' ? sentCode : undefined
+  return new ApiError(status, code, sentence, { shownCode, ...(param === undefined ? {} : { param }) })
 }
 
 /** Reads an answer that is not a 200. Only the start of a slow or long body is read. */
@@ -123,12 +99,12 @@ export function failureOf(error: unknown, isAnswering = false): ApiError {
   const name = error instanceof Error ? error.name : ''
   const cause = withoutData(error)
   if (name === 'TimeoutError' || /TIMEOUT|TIMEDOUT/.test(networkCode(error) ?? '')) {
-    return upstreamFailure(504, 'upstream_timeout', 'The model took too long to answer. Try again.', cause)
+    return new ApiError(504, 'upstream_timeout', 'The model took too long to answer. Try again.', { cause })
   }
   // undici also throws an AbortError when a proxy refuses a tunnel, but only that AbortError has a code.
   if (name === 'AbortError' && networkCode(error) === undefined) return clientGone(cause)
   if (isAnswering) return brokenOff(cause)
-  return upstreamFailure(502, 'upstream_unreachable', "The model's service cannot be reached. Try again later.", cause)
+  return new ApiError(502, 'upstream_unreachable', "The model's service cannot be reached. Try again later.", { cause })
 }
 
 /**
@@ -144,17 +120,19 @@ function withoutData(error: unknown): Error {
 
 /** The error for an answer that ends too early. */
 export function brokenOff(cause?: unknown): ApiError {
-  return upstreamFailure(502, 'upstream_error', 'The model broke off before its answer was complete. Ask again.', cause)
+  return new ApiError(502, 'upstream_error', 'The model broke off before its answer was complete. Ask again.', {
+    cause,
+  })
 }
 
 /** The error for an answer of an unknown shape. */
 export function invalidAnswer(cause?: unknown): ApiError {
-  return upstreamFailure(502, 'upstream_error', 'The answer of the model was not understood. Ask again.', cause)
+  return new ApiError(502, 'upstream_error', 'The answer of the model was not understood. Ask again.', { cause })
 }
 
 /** The error for an answer over a bound. */
 export function tooLarge(): ApiError {
-  return upstreamFailure(502, 'upstream_error', 'The model sent more at once than this service accepts. Ask again.')
+  return new ApiError(502, 'upstream_error', 'The model sent more at once than this service accepts. Ask again.')
 }
 
 /** The code of a network error (`ECONNREFUSED`, `UND_ERR_SOCKET` …). Other errors may wrap the network error as their cause. */
