@@ -1,6 +1,9 @@
 import type { FastifyReply } from 'fastify'
-import type { Guard } from '../access/guard.ts'
+import { type Guard, requireScope, sendRequestsLeft } from '../access/guard.ts'
 import { ApiError, clientGone } from '../errors.ts'
+import type { TypedInstance } from '../http/openapi-fields.ts'
+import { openAiRequestHeaders } from '../limits/headers.ts'
+import type { ChatOptions } from './options.ts'
 
 /**
  * Milliseconds at the end of the grace period for writing the error. If the grace period is under 2 s, half of it is for the
@@ -55,4 +58,22 @@ export class OpenReplies {
 function stopping(): ApiError {
   const message = 'The service is stopping and could not finish this reply. Send the request again.'
   return new ApiError(503, 'service_stopping', message, { headers: { 'retry-after': '1', connection: 'close' } })
+}
+
+/**
+ * Adds the hooks that all routes of a chat interface need, such as authentication and the scope `chat`.
+ * @returns the open replies of these routes. When the service stops, they are ended shortly before the end of the grace period
+ */
+export function guardChat(app: TypedInstance, { guard, shutdownGraceMs }: ChatOptions): OpenReplies {
+  const replies = new OpenReplies(guard)
+  app.addHook('preClose', async () => replies.endWithin(shutdownGraceMs))
+  app.addHook('onRequest', (_request, reply, done) => {
+    // A browser must not keep conversations on its disk.
+    reply.header('cache-control', 'no-store')
+    done()
+  })
+  app.addHook('onRequest', guard.admitApiKey)
+  app.addHook('onRequest', sendRequestsLeft(openAiRequestHeaders))
+  app.addHook('onRequest', requireScope('chat'))
+  return replies
 }

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net'
 import type { FastifyContentTypeParser, FastifyInstance, FastifyRequest } from 'fastify'
-import { ApiError, toApiError } from '../errors.ts'
+import { ApiError, clientGone, toApiError } from '../errors.ts'
 import { smallBytes } from './bytes-in-flight.ts'
 
 /** After a refusal, a client that still sends has this time to read the reply before its connection is closed. */
@@ -120,5 +120,25 @@ function lingerBeforeClosing(socket: Socket): void {
   socket.destroySoon = () => {
     socket.end()
     setTimeout(() => socket.destroy(), lingerMs).unref()
+  }
+}
+
+/**
+ * Runs work of a request with a signal that aborts when the client leaves. The signal that Fastify gives to a request is no
+ * replacement: it aborts as soon as the body has been read.
+ */
+export async function whileConnected<T>(
+  { raw: { socket } }: Pick<FastifyRequest, 'raw'>,
+  run: (signal: AbortSignal) => T | Promise<T>,
+): Promise<T> {
+  const gone = new AbortController()
+  const abort = () => gone.abort(clientGone())
+  // If the client has already left, the event `close` does not come again.
+  if (socket.destroyed) abort()
+  else socket.once('close', abort)
+  try {
+    return await run(gone.signal)
+  } finally {
+    socket.off('close', abort)
   }
 }

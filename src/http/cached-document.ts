@@ -1,12 +1,12 @@
 import { hash } from 'node:crypto'
 import { finished, Readable, type Writable } from 'node:stream'
+import { setImmediate } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { brotliCompress, constants, gzip } from 'node:zlib'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { overloaded } from '../errors.ts'
 import { networkOf } from '../networks.ts'
 import { matchesTag } from './etag.ts'
-import { piecesOf } from './pieces.ts'
 
 /** How long a browser may use a cached document without a request. Documents change only with a new version of the service. */
 const maxAgeSeconds = 300
@@ -154,5 +154,13 @@ export function once<T>(make: () => Promise<T>): () => Promise<T> {
       throw error
     })
     return made
+  }
+}
+
+/** Splits bytes into pieces without a copy. Each turn of the event loop gets one piece, so that many readers block no request. */
+async function* piecesOf(bytes: Buffer, pieceBytes: number): AsyncIterable<Buffer> {
+  for (let start = 0; start < bytes.length; start += pieceBytes) {
+    yield bytes.subarray(start, start + pieceBytes)
+    await setImmediate()
   }
 }

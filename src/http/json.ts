@@ -14,8 +14,7 @@ import {
 } from '../json.ts'
 import { defineJob } from '../work/job.ts'
 import type { Work } from '../work/work.ts'
-import { inlineBodyBytes, takeBodies } from './body.ts'
-import { whileConnected } from './while-connected.ts'
+import { inlineBodyBytes, takeBodies, whileConnected } from './body.ts'
 
 /** The deepest nesting of a request body. */
 export const maxJsonDepth = 100

@@ -1,7 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { callerOf } from '../access/guard.ts'
 import { answer } from '../chat/answering.ts'
-import { guardChat } from '../chat/guard-chat.ts'
+import { guardChat } from '../chat/open-replies.ts'
 import type { ChatOptions } from '../chat/options.ts'
 import { toApiError } from '../errors.ts'
 import { answers, refusals, security } from '../http/openapi-fields.ts'

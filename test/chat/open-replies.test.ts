@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import Fastify, { type FastifyReply } from 'fastify'
 import { expect, test } from 'vitest'
 import { OpenReplies } from '../../src/chat/open-replies.ts'
-import { whileConnected } from '../../src/http/while-connected.ts'
+import { whileConnected } from '../../src/http/body.ts'
 import { connectTo } from '../support/connection.ts'
 
 /** Runs a function for a request whose client has disconnected already. */
