@@ -7,9 +7,9 @@ import {
   jsonOf,
   maxAnswerBytes,
   ownTurn,
+  packagePieceBytes,
   readWhole,
   smallAnswerBytes,
-  smallPieceBytes,
 } from '../upstream/answer.ts'
 import { invalidAnswer, readStart, tooLarge } from '../upstream/errors.ts'
 import { errorInside } from '../upstream/inside-error.ts'
@@ -129,9 +129,9 @@ async function* boundedStream(answer: UpstreamAnswer, context: CallContext): Asy
 }
 
 async function* inTurns(bytes: Buffer): AsyncIterable<Buffer> {
-  for (let start = 0; start < bytes.length; start += smallPieceBytes) {
-    await ownTurn(bytes.length, smallPieceBytes)
-    yield bytes.subarray(start, start + smallPieceBytes)
+  for (let start = 0; start < bytes.length; start += packagePieceBytes) {
+    await ownTurn(bytes.length, packagePieceBytes)
+    yield bytes.subarray(start, start + packagePieceBytes)
   }
 }
 

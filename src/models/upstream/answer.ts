@@ -94,9 +94,15 @@ export class HeldAnswer implements Disposable {
   }
 }
 
-/** A call or a whole answer of more bytes has a turn of its own, and a piece of a stream: usually a piece is a few events. */
+/** A call or a whole answer of more bytes has a turn of its own. */
 export const smallAnswerBytes = 256 * 1024
-export const smallPieceBytes = 16 * 1024
+/**
+ * A piece of a stream of more bytes has a turn of its own: more than one read of a socket gives. Most events pass unparsed. With
+ * 16 KiB, a stream of 100 events that arrives at once would cost 15 % more CPU time.
+ */
+export const smallPieceBytes = 64 * 1024
+/** The same for a stream that a package reads: it parses every event. */
+export const packagePieceBytes = 16 * 1024
 
 let last: Promise<unknown> = Promise.resolve()
 
