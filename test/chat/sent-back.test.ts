@@ -172,7 +172,7 @@ describe.each(Object.entries(adapters))('an answer of %s', (adapter, { answers }
       }),
       { numRuns: often(700) },
     )
-  })
+  }, 120_000)
 })
 
 test.each<[string, object, object]>([
