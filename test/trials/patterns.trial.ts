@@ -42,8 +42,8 @@ const bounded: ReadonlyMap<string, string> = new Map([
   ['src/characters/macros/clock.ts', 'a format of at most 200 characters'],
   ['src/models/tokenizer.ts', 'parts of at most 8,192 characters'],
   ['src/models/upstream/error-patterns.ts', "at most 4,000 characters of an upstream's message"],
-  ['src/models/upstream/errors.ts cleaned', "at most 4,000 characters of an upstream's message"],
-  ['src/models/upstream/errors.ts endOfWord', "at most 4,000 characters of an upstream's message"],
+  ['src/models/upstream/own-texts.ts keysAndAddresses', "at most 8,000 characters of an upstream's message"],
+  ['src/models/upstream/own-texts.ts urls', "at most 8,000 characters of an upstream's message"],
   ['src/models/understudy/card-passages.ts traitsIn', 'a line of at most 2,000 characters'],
   ['src/models/understudy/conversation.ts', 'an introduction of at most 120 characters'],
   [

@@ -32,14 +32,15 @@ export function ownTextsOf({ baseUrl = '', apiKey = '', headers = {} }: Settings
   return [...new Set([...keys, ...hosts])].toSorted((a, b) => b.length - a.length)
 }
 
-/** The most characters of a message that the caller gets, and of a message that is searched. */
+/** The most characters of a message that the caller gets, that patterns search, and in which keys of the settings are replaced. */
 const maxShownLength = 4000
-const maxSearchedLength = 64 * 1024
+const maxSearchedLength = 2 * maxShownLength
+const maxReplacedLength = 64 * 1024
 
 /** A URL with its scheme, up to a character that usually stands behind it. */
 const urls = /\b[a-z][a-z0-9+.-]{0,30}:\/\/[^\s"'`<>()[\]{},;]+/gi
-/** A name, a password or a key in a URL. */
-const keysInUrl = /@|[?&][^=&?]{0,40}(?:key|token|secret|sig|auth|pass)/i
+/** A name, a password, a key or a removed text in a URL. */
+const keysInUrl = /[@…]|[?&][^=&?]{0,40}(?:key|token|secret|sig|auth|pass)/i
 
 /** Keys of known forms, and addresses of private networks (RFC 1918). */
 const keysAndAddresses =
@@ -50,22 +51,20 @@ const keysAndAddresses =
  * @param own the result of `ownTextsOf`
  */
 export function withoutOwnTexts(message: string, own: readonly string[]): string {
-  const isWhole = message.length <= maxSearchedLength
-  const searched = isWhole ? message : message.slice(0, maxSearchedLength)
-  const text = own.reduce(
-    (left, each) => left.replaceAll(each, '…'),
-    searched.replace(urls, (url) => shown(url, own)),
-  )
-  // The cut may have split a key or an address.
+  const known = own.reduce((text, each) => text.replaceAll(each, '…'), message.slice(0, maxReplacedLength))
+  // A cut may split a text of the settings, a key or an address.
   const longest = Math.max(0, ...own.map(({ length }) => length))
-  const end = isWhole ? text.length : endOfWord(text.slice(0, Math.max(0, text.length - longest)))
-  return beginningOf(text.slice(0, end).replace(keysAndAddresses, '…'), maxShownLength)
+  const whole = message.length <= maxReplacedLength ? known : known.slice(0, Math.max(0, known.length - longest))
+  const isCut = message.length > maxReplacedLength || whole.length > maxSearchedLength
+  const searched = whole.slice(0, maxSearchedLength)
+  const text = isCut ? searched.slice(0, endOfWord(searched)) : searched
+  return beginningOf(text.replace(urls, shown).replace(keysAndAddresses, '…'), maxShownLength)
 }
 
 /** A URL, if it is public and has no text of the operator. A full stop behind it belongs to the sentence. */
-function shown(url: string, own: readonly string[]): string {
-  const isOwn = own.some((each) => url.includes(each)) || keysInUrl.test(url)
-  return hasPublicHost(url) && !isOwn ? url : `…${/[.:!?]?$/.exec(url)?.[0] ?? ''}`
+function shown(url: string): string {
+  if (hasPublicHost(url) && !keysInUrl.test(url)) return url
+  return `…${/[.:!?]?$/.exec(url)?.[0] ?? ''}`
 }
 
 /** The index after the last character that cannot be a part of a key or an address; 0 if all characters can. */
