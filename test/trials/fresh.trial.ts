@@ -188,7 +188,7 @@ describe('a bare Debian', () => {
       for (const signal of ['SIGTERM', 'SIGINT'] as const)
         expect(await serveAndStop(place, 'npm start', signal)).toBe(0)
       for (const command of ['npx conservatory --version', 'node src/main.ts --version', './src/main.ts --version']) {
-        expect(outcome(place, command)).toEqual({ code: 0, lines: ['0.2.0'] })
+        expect(outcome(place, command)).toEqual({ code: 0, lines: ['0.3.0'] })
       }
     })
   }
@@ -196,11 +196,11 @@ describe('a bare Debian', () => {
   it('runs the package with npx in an empty folder', async () => {
     const place: Inside = { user: 'gardener', machine: oldest, cwd: '/home/gardener' }
     run('npm', ['run', '--silent', 'package'], projectFolder)
-    const archive = join(projectFolder, 'conservatory-0.2.0.tgz')
-    writeFileSync(join(root, 'home/gardener/conservatory-0.2.0.tgz'), readFileSync(archive))
-    run('chroot', [root, 'chown', 'gardener', '/home/gardener/conservatory-0.2.0.tgz'])
+    const archive = join(projectFolder, 'conservatory-0.3.0.tgz')
+    writeFileSync(join(root, 'home/gardener/conservatory-0.3.0.tgz'), readFileSync(archive))
+    run('chroot', [root, 'chown', 'gardener', '/home/gardener/conservatory-0.3.0.tgz'])
     const began = performance.now()
-    await serveAndStop(place, 'npx --yes ./conservatory-0.2.0.tgz', 'SIGTERM', () =>
+    await serveAndStop(place, 'npx --yes ./conservatory-0.3.0.tgz', 'SIGTERM', () =>
       console.log(`npx on the package: ${Math.round(performance.now() - began)} ms until it listens`),
     )
     expect(outcome(place, 'ls data-SIGTERM').lines).toContain('conservatory.db')

@@ -44,18 +44,6 @@ const bounded: ReadonlyMap<string, string> = new Map([
   ['src/models/upstream/error-patterns.ts', "at most 4,000 characters of an upstream's message"],
   ['src/models/upstream/own-texts.ts keysAndAddresses', "at most 8,000 characters of an upstream's message"],
   ['src/models/upstream/own-texts.ts urls', "at most 8,000 characters of an upstream's message"],
-  ['src/models/understudy/card-passages.ts traitsIn', 'a line of at most 2,000 characters'],
-  ['src/models/understudy/conversation.ts', 'an introduction of at most 120 characters'],
-  [
-    'src/models/understudy/first-person.ts withoutQuotes',
-    'a sentence of at most 1,000 characters, up to its last quotation mark',
-  ],
-  ['src/models/understudy/first-person.ts withUser', 'a sentence of at most 1,000 characters'],
-  ['src/models/understudy/pattern.ts #quantifier', 'the next 20 characters of a pattern'],
-  ['src/models/understudy/personal.ts subjects', 'a sentence of at most 1,000 characters'],
-  ['src/models/understudy/small-talk.ts moods', 'a question of at most 2,000 characters'],
-  ['src/models/understudy/small-talk.ts patterns', 'a question of at most 2,000 characters'],
-  ['src/models/understudy/stem.ts stem', 'a word of a question or sentence, which have at most 2,000 characters'],
   ['src/models/understudy/tool-call.ts namesIn', 'a question of at most 2,000 characters'],
 ])
 

@@ -1,32 +1,23 @@
+import { randomUUID } from 'node:crypto'
 import { bufferOf } from '../../bytes.ts'
 import type { Chunk, Completion, Usage } from '../../openai/completion.ts'
 import type { Message } from '../../openai/completion-request.ts'
 import type { FinishReason } from '../../openai/finish-reasons.ts'
 import type { FunctionCall } from '../../openai/tool-fields.ts'
+import { unixSeconds } from '../../time.ts'
+import { spend } from '../../work/fuel.ts'
 import { defineJob } from '../../work/job.ts'
 import type { ModelEvent } from '../model.ts'
 import { loadTokenizer } from '../tokenizer.ts'
-import { answersAs } from './card-answer.ts'
-import { type Conversation, readConversation } from './conversation.ts'
-import { indexIn } from './index-in.ts'
-import type { ReplyInput } from './reply-input.ts'
-import { type CallableTool, callOf, fittingValue, textsOf, toolToCall } from './tool-call.ts'
+import { answersAs } from './answer.ts'
+import { type CallableTool, type Conversation, type ReplyInput, readConversation } from './reply-input.ts'
+import { callOf, fittingValue, textsOf, toolToCall } from './tool-call.ts'
 
 /** One choice of a reply: a text, or a tool call. */
 export interface Choice {
   readonly text: string | null
   readonly call: FunctionCall | null
-  /** The words of the text, or of the call's arguments, for a stream. */
-  readonly words?: readonly string[]
   readonly finishReason: FinishReason
-}
-
-/** The identifying fields of a reply. */
-export interface Identity {
-  readonly id: string
-  /** Unix seconds. */
-  readonly created: number
-  readonly model: string
 }
 
 /** All choices of a reply, with its token counts. */
@@ -43,7 +34,8 @@ const tokenizer = await loadTokenizer()
  * @throws ApiError 400 for a `tool_choice` or a schema that the understudy cannot satisfy
  */
 export const understudyJob = defineJob(import.meta.url, 'understudyJob', (input: ReplyInput): Reply => {
-  const messages = messagesOf(input)
+  const given = input.messages
+  const messages: readonly Message[] = given instanceof Uint8Array ? JSON.parse(bufferOf(given).toString()) : given
   const conversation = readConversation(input.conversation ?? messages)
   const tool = input.tools && toolToCall(input.tools, messages, conversation.question)
   const choices = tool ? calls(tool, input, conversation, messages.length) : spoken(input, conversation)
@@ -55,10 +47,6 @@ export const understudyJob = defineJob(import.meta.url, 'understudyJob', (input:
   }
 })
 
-function messagesOf({ messages }: ReplyInput): readonly Message[] {
-  return messages instanceof Uint8Array ? JSON.parse(bufferOf(messages).toString()) : messages
-}
-
 /** Calls of a tool. Their arguments are cut at the most tokens, as a model would cut them. */
 function calls(tool: CallableTool, input: ReplyInput, { question }: Conversation, messages: number): readonly Choice[] {
   return Array.from({ length: input.choiceCount }, (_, index) => {
@@ -66,16 +54,16 @@ function calls(tool: CallableTool, input: ReplyInput, { question }: Conversation
     const { name, arguments: whole } = call.function
     const text = tokenizer.cut(whole, Math.max(0, input.maxTokens - tokenizer.count(name)))
     const finishReason = text.length < whole.length ? 'length' : 'tool_calls'
-    return { text: null, call: { ...call, function: { name, arguments: text } }, finishReason, ...split(text, input) }
+    return { text: null, call: { ...call, function: { name, arguments: text } }, finishReason }
   })
 }
 
 function spoken(input: ReplyInput, conversation: Conversation): readonly Choice[] {
-  const answers = answersAs(input.persona, input.parts, conversation, input.seed, input.choiceCount)
+  const answers = answersAs(input, conversation)
   return answers.map((words) => {
     const said = untilStop(inForm(words.toWellFormed(), input.form, conversation.question), input.stop)
     const text = tokenizer.cut(said, input.maxTokens)
-    return { call: null, text, finishReason: text.length < said.length ? 'length' : 'stop', ...split(text, input) }
+    return { call: null, text, finishReason: text.length < said.length ? 'length' : 'stop' }
   })
 }
 
@@ -88,28 +76,27 @@ function inForm(words: string, form: ReplyInput['form'], question: string): stri
 /** The text before its first stop sequence. */
 function untilStop(text: string, stops: readonly string[]): string {
   return stops.reduce((said, stop) => {
-    const end = stop === '' ? -1 : indexIn(said, stop)
+    // A native search may compare the whole stop sequence at each letter.
+    spend((said.length * stop.length) >> 6)
+    const end = stop === '' ? -1 : said.indexOf(stop)
     return end >= 0 ? said.slice(0, end) : said
   }, text)
 }
 
-function split(text: string, { isSplit }: ReplyInput): Pick<Choice, 'words'> {
-  return isSplit ? { words: wordsIn(text) } : {}
+function tokensOf({ text, call }: Choice): number {
+  const [name, words] = call ? [call.function.name, call.function.arguments] : ['', text ?? '']
+  return tokenizer.count(name) + tokenizer.count(words)
 }
 
-function tokensOf({ text, call }: Choice): number {
-  if (!call) return tokenizer.count(text ?? '')
-  const { name, arguments: fields } = call.function
-  return tokenizer.count(name) + tokenizer.count(fields)
+/** The identifying fields of a new reply. */
+function identityOf<Kind extends string>(object: Kind, model: string) {
+  return { id: `chatcmpl-${randomUUID().replaceAll('-', '')}`, object, created: unixSeconds(), model }
 }
 
 /** Writes a whole reply in OpenAI's shape, with every field that its schema requires. */
-export function completionOf(identity: Identity, choices: readonly Choice[], usage: Usage): Completion {
+export function completionOf(model: string, { choices, usage }: Reply): Completion {
   return {
-    id: identity.id,
-    object: 'chat.completion',
-    created: identity.created,
-    model: identity.model,
+    ...identityOf('chat.completion', model),
     choices: choices.map(({ text, call, finishReason }, index) => ({
       index,
       message: { role: 'assistant', content: text, refusal: null, ...(call && { tool_calls: [call] }) },
@@ -123,8 +110,8 @@ export function completionOf(identity: Identity, choices: readonly Choice[], usa
 /**
  * The events of a streamed reply. Each choice has its role, its text or its call word by word, and its end. The usage comes last.
  */
-export function* eventsOf({ id, created, model }: Identity, { choices, usage }: Reply): Iterable<ModelEvent> {
-  const common = { id, object: 'chat.completion.chunk' as const, created, model }
+export function* eventsOf(model: string, { choices, usage }: Reply): Iterable<ModelEvent> {
+  const common = identityOf('chat.completion.chunk', model)
   for (const [index, choice] of choices.entries()) {
     const event = (delta: Delta, finishReason: FinishReason | null = null): ModelEvent => ({
       chunk: { ...common, choices: [{ index, delta, logprobs: null, finish_reason: finishReason }] },
@@ -134,8 +121,8 @@ export function* eventsOf({ id, created, model }: Identity, { choices, usage }: 
       const { id, type, function: called } = choice.call
       yield event({ tool_calls: [{ index: 0, id, type, function: { name: called.name, arguments: '' } }] })
     }
-    for (const part of choice.words ?? []) {
-      yield event(choice.call ? { tool_calls: [{ index: 0, function: { arguments: part } }] } : { content: part })
+    for (const word of wordsIn(choice.call?.function.arguments ?? choice.text ?? '')) {
+      yield event(choice.call ? { tool_calls: [{ index: 0, function: { arguments: word } }] } : { content: word })
     }
     yield event({}, choice.finishReason)
   }
@@ -144,15 +131,7 @@ export function* eventsOf({ id, created, model }: Identity, { choices, usage }: 
 
 type Delta = Chunk['choices'][number]['delta']
 
-const maxWordLength = 16
-
-/** Splits a text into words as a model would send them: each word consists of whole tokens. */
+/** Splits a text into words with the blanks before them. A long word is split, too. */
 function wordsIn(text: string): readonly string[] {
-  const words: string[] = []
-  for (const token of tokenizer.split(text)) {
-    const word = words.at(-1)
-    if (word === undefined || /^\s/.test(token) || word.length >= maxWordLength) words.push(token)
-    else words[words.length - 1] = word + token
-  }
-  return words
+  return (text.match(/\s*\S{0,16}/gu) ?? []).filter((word) => word !== '')
 }

@@ -1,23 +1,18 @@
+import { valueIn } from '../../fields.ts'
 import { spend } from '../../work/fuel.ts'
+import { textForPattern } from './pattern.ts'
 import {
-  asNames,
-  asTypes,
-  checkLetters,
   isObject,
-  type Json,
+  itemsOf,
   join,
-  lettersOfPart,
-  listIn,
-  maxLetters,
   membersOf,
   numberIn,
-  objectIn,
+  requiredIn,
   resolve,
   type Schema,
   SchemaTooLargeError,
+  typesIn,
 } from './schema.ts'
-import { numberFor } from './schema-number.ts'
-import { fillText, formattedText } from './schema-text.ts'
 
 /** The source of free texts in a value. */
 export interface TextSource {
@@ -27,21 +22,19 @@ export interface TextSource {
   mentions(value: string): boolean
 }
 
-/** Maximum depth of a value. A schema that needs a deeper value is refused. */
+/** Bounds of a value: its letters as JSON, its depth, and the schemas that are joined for one part of it. */
+const maxLetters = 100_000
 const maxDepth = 100
-/**
- * The most letters of a value that is looked for in the question. Longer values are not looked for, because no question is
- * longer.
- */
+const maxJoined = 200
+/** Each part counts as so many letters, because making, writing and tokenizing a part takes time. */
+const lettersOfPart = 5
+/** The most letters of a value that is looked for in the question, which is not longer. */
 const maxMentionLength = 2000
 /** From this depth on, a branch without members is preferred to the first branch, so that recursive schemas end. */
 const depthOfShortBranches = 8
 
-/** Units of work for each part of a value, each level above the part, and each member of the schema that is read. */
+/** Units of work for each part of a value, and for each letter of a value that is looked for. It may be folded to 18 letters. */
 const unitsOfPart = 300
-const unitsOfLevel = 10
-const unitsOfMember = 20
-/** Units of work for each letter of a value that is looked for in the question. A letter may be folded to 18 letters. */
 const unitsOfLetter = 50
 
 /**
@@ -49,62 +42,36 @@ const unitsOfLetter = 50
  * near 0. Ignores `not`, `if`, `contains`, `dependent…`, `propertyNames`, `patternProperties` and uncommon `format`s.
  * @throws SchemaTooLargeError if this value is too large
  */
-export function valueFor(schema: unknown, texts: TextSource): Json {
+export function valueFor(schema: unknown, texts: TextSource): unknown {
   return new ValueMaker(schema, texts).make(schema, 0, 0)
 }
 
 class ValueMaker {
   readonly #document: unknown
   readonly #texts: TextSource
+  /** The values of enums that the question names. */
+  readonly #named = new Map<unknown, unknown>()
   /** Letters of the value so far. */
   #letters = 0
-  /** For each `enum` array, the value that the question names. */
-  readonly #mentioned = new Map<readonly unknown[], unknown>()
 
   constructor(document: unknown, texts: TextSource) {
     this.#document = document
     this.#texts = texts
   }
 
-  /**
-   * Makes a value for this part of the schema. Variants give different values, because the items of an array may have to be
-   * unique.
-   */
-  make(schema: unknown, depth: number, variant: number): Json {
+  /** Makes a value for a part of the schema. Variants give different values, because items of an array may have to be unique. */
+  make(part: unknown, depth: number, variant: number): unknown {
     if (depth > maxDepth) throw new SchemaTooLargeError('its smallest value nests too deep')
-    this.#grow(lettersOfPart)
-    spend(unitsOfPart + unitsOfLevel * depth + unitsOfMember * membersOf(schema))
-    if (!isObject(schema)) return this.#made(variantOf(this.#texts.next(), variant))
-    if (typeof schema['$ref'] === 'string') {
-      const { $ref: reference, ...beside } = schema
-      return this.#both(beside, resolve(this.#document, schema['$ref']), depth, variant)
+    this.#count(lettersOfPart)
+    spend(unitsOfPart)
+    const schema = this.#joined(part, depth)
+    const choices = schema['const'] === undefined ? itemsOf(schema['enum']) : [schema['const']]
+    if (choices.length > 0) {
+      const chosen = this.#choice(choices, variant)
+      this.#count(JSON.stringify(chosen).length)
+      return chosen
     }
-    const all = listIn(schema, 'allOf')
-    if (all[0] !== undefined) return this.#both({ ...schema, allOf: all.slice(1) }, all[0], depth, variant)
-    for (const keyword of ['anyOf', 'oneOf']) {
-      const branches = listIn(schema, keyword).filter((branch) => branch !== false)
-      spend(unitsOfMember * branches.length)
-      const branch = depth < depthOfShortBranches ? branches[0] : (branches.find(endsSoon) ?? branches[0])
-      if (branch !== undefined) return this.#both(without(schema, keyword), branch, depth, variant)
-    }
-    const lettersBefore = this.#letters
-    const value = this.#plain(schema, depth, variant)
-    spend(this.#letters - lettersBefore)
-    return value
-  }
-
-  #both(schema: Schema, other: unknown, depth: number, variant: number): Json {
-    return this.make(isObject(other) ? join(schema, other) : schema, depth + 1, variant)
-  }
-
-  #plain(schema: Schema, depth: number, variant: number): Json {
-    if (isJson(schema['const'])) return this.#given(schema['const'])
-    const choices = listIn(schema, 'enum')
-    if (choices.length > 0) return this.#choose(choices, variant)
     const type = typeOf(schema)
-    if (variant === 0 && isJson(schema['default']) && isOfType(schema['default'], type)) {
-      return this.#given(schema['default'])
-    }
     switch (type) {
       case 'object':
         return this.#object(schema, depth, variant)
@@ -117,134 +84,191 @@ class ValueMaker {
         return variant % 2 === 1
       case 'null':
         return null
-      default:
-        return this.#made(formattedText(schema, variant) ?? fillText(schema, variantOf(this.#texts.next(), variant)))
+      default: {
+        const text = textFor(schema, this.#texts, variant)
+        this.#count(text.length)
+        return text
+      }
     }
   }
 
-  #choose(choices: readonly unknown[], variant: number): Json {
-    if (variant === 0 && !this.#mentioned.has(choices)) {
-      this.#mentioned.set(choices, this.#mentionedOf(choices))
+  /** One schema without references and branches. */
+  #joined(part: unknown, depth: number): Schema {
+    let joined: Schema = {}
+    const open = [part]
+    for (let count = 0; open.length > 0; count += 1) {
+      if (count > maxJoined) throw new SchemaTooLargeError('its smallest value nests too deep')
+      const next = open.pop()
+      if (!isObject(next)) continue
+      const { $ref: reference, allOf, anyOf, oneOf, ...own } = next
+      joined = join(joined, own)
+      for (const branches of [itemsOf(oneOf), itemsOf(anyOf)]) {
+        const possible = branches.filter((branch) => branch !== false)
+        open.push((depth + count < depthOfShortBranches ? undefined : possible.find(endsSoon)) ?? possible[0])
+      }
+      open.push(...itemsOf(allOf).toReversed())
+      if (typeof reference === 'string') open.push(resolve(this.#document, reference))
     }
-    const mentioned = variant === 0 ? this.#mentioned.get(choices) : undefined
-    const chosen = mentioned ?? choices[variant % choices.length]
-    return isJson(chosen) ? this.#given(chosen) : null
+    return joined
   }
 
-  /** The first choice that the question names. */
-  #mentionedOf(choices: readonly unknown[]): unknown {
-    for (const choice of choices) {
-      if (typeof choice !== 'string' || choice === '') continue
-      spend(unitsOfPart + unitsOfLetter * Math.min(choice.length, maxMentionLength))
-      if (choice.length <= maxMentionLength && this.#texts.mentions(choice)) return choice
+  /** The first value of an enum that the question names, or the first of all; for a variant, another one. */
+  #choice(choices: readonly unknown[], variant: number): unknown {
+    if (variant > 0) return choices[variant % choices.length]
+    const isNamed = (choice: unknown) => {
+      if (typeof choice !== 'string' || choice === '' || choice.length > maxMentionLength) return false
+      spend(unitsOfPart + unitsOfLetter * choice.length)
+      return this.#texts.mentions(choice)
     }
-    return undefined
-  }
-
-  /** Counts the letters of a value that is part of the schema. */
-  #given<T extends Json>(value: T): T {
-    this.#grow(checkLetters(value))
-    return value
-  }
-
-  #made(text: string): string {
-    this.#grow(text.length)
-    return text
+    const named = this.#named.get(choices) ?? choices.find(isNamed) ?? choices[0]
+    this.#named.set(choices, named)
+    return named
   }
 
   /** Counts letters. @throws SchemaTooLargeError if the value has too many */
-  #grow(letters: number): void {
+  #count(letters: number): void {
+    spend(letters)
     this.#letters += letters
     if (this.#letters > maxLetters) throw new SchemaTooLargeError('its smallest value is too large')
   }
 
-  #object(schema: Schema, depth: number, variant: number): Json {
-    const properties = objectIn(schema, 'properties')
-    const names = namesOf(schema, properties, variant)
-    const minCount = numberIn(schema, 'minProperties') ?? 0
-    spend(unitsOfMember * (names.size + membersOf(properties)))
-    for (let index = 1; names.size < minCount; index += 1) {
-      if (index > maxLetters) throw new SchemaTooLargeError('it asks for too many properties')
-      names.add(`property${index}`)
-    }
-    const fields: [string, Json][] = []
-    for (const name of names) {
-      this.#made(name)
+  #object(schema: Schema, depth: number, variant: number): unknown {
+    const properties = membersOf(schema['properties'])
+    const fields: [string, unknown][] = []
+    for (const name of this.#namesOf(schema, properties, variant)) {
+      this.#count(name.length)
       const own = Object.hasOwn(properties, name) ? properties[name] : schema['additionalProperties']
       fields.push([name, this.make(own, depth + 1, variant)])
     }
     return Object.fromEntries(fields)
   }
 
-  #array(schema: Schema, depth: number, variant: number): Json {
+  /** The names of an object's fields: the required fields, and others up to `minProperties`. */
+  #namesOf(schema: Schema, properties: Schema, variant: number): ReadonlySet<string> {
+    const names = new Set(requiredIn(schema))
+    const minCount = numberIn(schema, 'minProperties') ?? 0
+    if (minCount * lettersOfPart > maxLetters) throw new SchemaTooLargeError('it asks for too many properties')
+    const others = Object.keys(properties)
+    for (let index = 0; names.size < minCount; index += 1)
+      names.add(others[index] ?? `property${index - others.length + 1}`)
+    // All objects without fields are equal, so a variant gets a field. Its value has no members: a recursive schema would never end.
+    const own = names.size === 0 && variant > 0 ? others.find((name) => endsSoon(properties[name])) : undefined
+    return own === undefined ? names : names.add(own)
+  }
+
+  #array(schema: Schema, depth: number, variant: number): unknown {
     // Before draft 2020-12, `items` had the items of a tuple, and `additionalItems` described further items.
     const isOldTuple = Array.isArray(schema['items'])
-    const first = listIn(schema, isOldTuple ? 'items' : 'prefixItems')
-    const isUnique = schema['uniqueItems'] === true
-    const values: Json[] = []
+    const first = itemsOf(schema[isOldTuple ? 'items' : 'prefixItems'])
+    const values: unknown[] = []
     while (values.length < (numberIn(schema, 'minItems') ?? 0)) {
       const index = values.length
       const item = index < first.length ? first[index] : schema[isOldTuple ? 'additionalItems' : 'items']
-      values.push(this.make(item, depth + 1, isUnique ? index + variant : variant))
+      values.push(this.make(item, depth + 1, schema['uniqueItems'] === true ? index + variant : variant))
     }
     return values
   }
 }
 
-/** The names of an object's fields: the required fields, and further properties up to `minProperties`. */
-function namesOf(schema: Schema, properties: Schema, variant: number): Set<string> {
-  const names = new Set(asNames(schema['required']))
-  const missing = Math.max(0, (numberIn(schema, 'minProperties') ?? 0) - names.size)
-  const others = Object.keys(properties).filter((name) => !names.has(name))
-  for (const name of others.slice(0, missing)) names.add(name)
-  if (names.size > 0 || variant === 0) return names
-  // All objects without fields are equal, so a variant gets one property. Its value must not contain other values: a recursive
-  // schema would never end.
-  return new Set(others.filter((name) => endsSoon(properties[name])).slice(0, 1))
-}
-
-function variantOf(text: string, variant: number): string {
-  return variant === 0 ? text : `${variant + 1} ${text}`
-}
-
-function without(schema: Schema, keyword: string): Schema {
-  return Object.fromEntries(Object.entries(schema).filter(([name]) => name !== keyword))
-}
-
 /** Whether it is certain that a value of this branch has no members. */
 function endsSoon(branch: unknown): boolean {
   if (!isObject(branch)) return true
-  return (
-    !['$ref', 'allOf', 'anyOf', 'oneOf'].some((keyword) => keyword in branch) &&
-    !['object', 'array'].includes(typeOf(branch))
-  )
+  const isJoined = ['$ref', 'allOf', 'anyOf', 'oneOf'].some((keyword) => keyword in branch)
+  return !isJoined && !['object', 'array'].includes(typeOf(branch))
 }
 
-const keywordTypes: readonly (readonly [type: string, keywords: readonly string[]])[] = [
-  ['object', ['properties', 'required', 'additionalProperties', 'minProperties', 'patternProperties']],
-  ['array', ['items', 'prefixItems', 'minItems', 'uniqueItems']],
-  ['number', ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf']],
-]
+/** The keywords that only one type has. */
+const keywordTypes = {
+  object: ['properties', 'required', 'additionalProperties', 'minProperties'],
+  array: ['items', 'prefixItems', 'minItems'],
+  number: ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf'],
+}
+
+/** The type of the value: the schema's first type except null, otherwise the type to which the schema's keywords belong. */
+function typeOf(schema: Schema): string {
+  const types = typesIn(schema)
+  const isUsed = ([, keywords]: readonly [string, readonly string[]]) => keywords.some((each) => each in schema)
+  const implied = () => Object.entries(keywordTypes).find(isUsed)?.[0] ?? 'string'
+  return types.find((name) => name !== 'null') ?? types[0] ?? implied()
+}
 
 /**
- * The type of the value to make: the schema's first type except null, otherwise the type to which the schema's keywords belong.
+ * A number that fits a schema: 0 if 0 fits. Variants give different numbers, if so many numbers fit.
+ * @param isInteger whether it has to be a whole number
  */
-function typeOf(schema: Schema): string {
-  const types = asTypes(schema['type'])
-  const names = types.filter((name) => typeof name === 'string')
-  const named = names.find((name) => name !== 'null') ?? names[0]
-  if (named !== undefined) return named
-  const hasAny = (keywords: readonly string[]) => keywords.some((keyword) => Object.hasOwn(schema, keyword))
-  return keywordTypes.find(([, keywords]) => hasAny(keywords))?.[0] ?? 'string'
+function numberFor(schema: Schema, isInteger: boolean, variant: number): number {
+  const [above, below] = [numberIn(schema, 'exclusiveMinimum'), numberIn(schema, 'exclusiveMaximum')]
+  const low = Math.max(numberIn(schema, 'minimum') ?? -Infinity, above ?? -Infinity)
+  const high = Math.min(numberIn(schema, 'maximum') ?? Infinity, below ?? Infinity)
+  const fits = (value: number) => value >= low && value <= high && value !== above && value !== below
+  const step = stepOf(numberIn(schema, 'multipleOf'), isInteger)
+  if (step === undefined) {
+    // Without 0, a number near the lower bound, or near the only bound.
+    const beyond = Number.isFinite(low) ? low + Math.min(1, (high - low) / 2) : high - 1
+    return varied(fits(0) ? 0 : beyond, low, high, variant)
+  }
+  // A division may be off by a rounding error, so the neighbours are tried too.
+  const around = (bound: number) => [-1, 0, 1].map((shift) => Math.round(bound / step) + shift)
+  const first = around(low).find((count) => fits(timesStep(count, step))) ?? 0
+  const last = around(high).findLast((count) => fits(timesStep(count, step))) ?? first
+  // The multiple nearest to 0, and for variants those above it, then those below it.
+  const start = Math.min(Math.max(0, first), last)
+  const index = Number.isFinite(last - first) ? variant % (last - first + 1) : variant
+  return timesStep(index <= last - start ? start + index : last - index, step)
 }
 
-function isOfType(value: Json, type: string): boolean {
-  if (type === 'integer') return Number.isInteger(value)
-  if (type === 'array') return Array.isArray(value)
-  if (type === 'null') return value === null
-  return type === 'object' ? isObject(value) : typeof value === type
+/** Moves a number towards the farther bound, for each variant by another distance. */
+function varied(start: number, low: number, high: number, variant: number): number {
+  const end = high - start > start - low ? high : low
+  if (variant === 0) return start
+  return Number.isFinite(end) ? start + (end - start) / (variant + 1) : start + Math.sign(end) * variant
 }
 
-function isJson(value: unknown): value is Json {
-  return value !== undefined
+/** The distance of the numbers that fit; undefined for any number. */
+function stepOf(multiple: number | undefined, isInteger: boolean): number | undefined {
+  if (multiple === undefined || !(multiple > 0)) return isInteger ? 1 : undefined
+  let step = multiple
+  while (isInteger && !Number.isInteger(step) && step < 1000 * multiple) step += multiple
+  return step
+}
+
+/** A multiple without errors of binary fractions: 3 * 0.1 is 0.3. */
+function timesStep(count: number, step: number): number {
+  const decimals = /\.(\d+)$/.exec(String(step))?.[1]?.length ?? 0
+  return decimals > 0 ? Number((count * step).toFixed(decimals)) : count * step + 0
+}
+
+/** Functions that make texts of common `format`s. Different variants usually give different texts. */
+const formats: Readonly<Record<string, (variant: number) => string>> = {
+  date: (variant) => day(variant).slice(0, 10),
+  'date-time': day,
+  time: (variant) => `00:00:${String(variant % 60).padStart(2, '0')}Z`,
+  duration: (variant) => `P${variant + 1}D`,
+  email: (variant) => `understudy${variant || ''}@example.com`,
+  hostname: (variant) => `example${variant || ''}.com`,
+  ipv4: (variant) => `192.0.2.${variant % 256}`,
+  ipv6: (variant) => `2001:db8::${variant.toString(16)}`,
+  uuid: (variant) => `00000000-0000-4000-8000-${variant.toString(16).padStart(12, '0')}`,
+  uri: (variant) => `https://example.com/${variant || ''}`,
+}
+
+function day(variant: number): string {
+  return new Date(Date.UTC(2026, 0, 1 + variant)).toISOString().replace('.000', '')
+}
+
+/**
+ * A text for the `format`, the `pattern` or the lengths of a schema, which are counted in code points as JSON Schema does.
+ * @throws SchemaTooLargeError for a text that would be too long
+ */
+function textFor(schema: Schema, texts: TextSource, variant: number): string {
+  const { format, pattern } = schema
+  const minLength = numberIn(schema, 'minLength') ?? 0
+  const make = typeof format === 'string' ? valueIn(formats, format) : undefined
+  if (make) return make(variant)
+  const fitting = typeof pattern === 'string' ? textForPattern(pattern, minLength, variant) : undefined
+  if (fitting !== undefined) return fitting
+  if (minLength > maxLetters) throw new SchemaTooLargeError('it asks for too long a text')
+  const text = variant === 0 ? texts.next() : `${variant + 1} ${texts.next()}`
+  const letters = [...text.slice(0, 2 * maxLetters).toWellFormed()].slice(0, numberIn(schema, 'maxLength') ?? Infinity)
+  return letters.join('') + '.'.repeat(Math.max(0, minLength - letters.length))
 }

@@ -1,36 +1,21 @@
-import { hashOf } from '../../characters/macros/seeded-random.ts'
+import { createHash } from 'node:crypto'
 import { ApiError, invalidField } from '../../errors.ts'
 import { readJson } from '../../json.ts'
 import { type Message, textOf } from '../../openai/completion-request.ts'
 import type { FunctionCall } from '../../openai/tool-fields.ts'
-import type { Functions } from '../../openai/tools.ts'
 import { beginningOf } from '../../text.ts'
 import { spend } from '../../work/fuel.ts'
-import { isToolResult } from './conversation.ts'
-import { isObject, type Json, type Schema, SchemaTooLargeError } from './schema.ts'
+import { type CallableTool, type CallableTools, isToolResult, type SchemaText, shortened } from './reply-input.ts'
+import { isObject, type Schema, SchemaTooLargeError } from './schema.ts'
 import { type TextSource, valueFor } from './schema-value.ts'
-import { fold, shortened, termsOf, wordsOf } from './words.ts'
+import { createSearch, wordsOf } from './search.ts'
 
-/** A function that may be called. */
-export interface CallableTool {
-  readonly name: string
-  readonly description?: string | null | undefined
-  /** The schema of the arguments. */
-  readonly schema?: SchemaText | undefined
-}
-
-/** A schema of a request as plain data: its numbers stay as they were written. */
-export interface SchemaText {
-  readonly json: string
-  /** The field with the schema. */
-  readonly param: string
-}
-
-/** The tools of a request. */
-export interface CallableTools {
-  readonly functions: readonly CallableTool[]
-  readonly choice: Functions['choice']
-}
+/** The most letters of a tool's name, of a description that is compared, and of a message in which names are looked for. */
+const maxNameLength = 128
+const maxDescriptionLength = 1000
+const maxSearchedLength = 100_000
+/** Units of work to look for one name, besides the letters of the message. */
+const unitsOfName = 1000
 
 /**
  * The tool to call: the tool that `tool_choice` names, or for `required` the best match for the question. By default the model
@@ -52,12 +37,9 @@ export function toolToCall(
   const problem =
     choice === 'required'
       ? 'requires a tool, and "tools" has none. Send one, or leave "tool_choice" out'
-      : `names the tool ${JSON.stringify(beginningOf(choice.name, maxShownLength))}, which is not in "tools". Send one of those`
+      : `names the tool ${JSON.stringify(beginningOf(choice.name, maxNameLength))}, which is not in "tools". Send one of those`
   throw invalidField('tool_choice', problem)
 }
-
-/** The most characters of a wrong name in the error. The name of a tool is not longer. */
-const maxShownLength = 128
 
 /**
  * Makes a call of the tool, with arguments that fit the tool's schema. The same request gives the same call.
@@ -65,9 +47,8 @@ const maxShownLength = 128
  */
 export function callOf({ name, schema }: CallableTool, question: string, key: string): FunctionCall {
   const fields = schema ? fittingValue(schema, textsOf(question), { type: 'object' }) : {}
-  const seed = `${key}/${question}/${name}`
   return {
-    id: `call_${hex(seed)}${hex(`2/${seed}`)}${hex(`3/${seed}`)}`,
+    id: `call_${createHash('sha256').update(`${key}/${question}/${name}`).digest('hex').slice(0, 24)}`,
     type: 'function',
     function: { name, arguments: JSON.stringify(fields) },
   }
@@ -78,7 +59,7 @@ export function callOf({ name, schema }: CallableTool, question: string, key: st
  * @param defaults keywords for a schema without them
  * @throws ApiError 400 `too_complex` if even a small value would be too large
  */
-export function fittingValue({ json, param }: SchemaText, texts: TextSource, defaults: Schema = {}): Json {
+export function fittingValue({ json, param }: SchemaText, texts: TextSource, defaults: Schema = {}): unknown {
   spend(json.length)
   // The reader of the body has bounded the depth.
   const schema = readJson(json, { depth: Infinity, duplicates: 'last', numbersRead: noFields })
@@ -97,34 +78,21 @@ const noFields: ReadonlySet<string> = new Set()
 export function textsOf(question: string, ...first: readonly string[]): TextSource {
   const rest = shortened(question) || 'text'
   const texts = [...first, ...namesIn(question)]
-  const folded = ` ${foldedWords(question)} `
+  const asked = ` ${wordsOf(question).join(' ')} `
   return {
     next: () => texts.shift() ?? rest,
-    mentions: (value) => folded.includes(` ${foldedWords(value)} `),
+    mentions: (value) => asked.includes(` ${wordsOf(value).join(' ')} `),
   }
 }
 
-/** The tool whose name and description share the most words with the question. If several tools are equally good, the first. */
+/** The tool whose name and description match the question best. If none matches, the first. */
 function bestMatch(tools: readonly CallableTool[], question: string): CallableTool | undefined {
-  const asked = new Set(wordsOf(question).flatMap(termsOf))
-  const common = ({ name, description }: CallableTool) => {
-    const words = `${name.replace(/[_-]|(?<=[a-z])(?=[A-Z])/g, ' ')} ${description?.slice(0, 1000) ?? ''}`
-    return new Set(
-      wordsOf(words)
-        .flatMap(termsOf)
-        .filter((term) => asked.has(term)),
-    ).size
-  }
-  let best: CallableTool | undefined
-  let most = -1
-  for (const tool of tools) {
-    const count = common(tool)
-    spend(unitsOfTool)
-    if (count <= most) continue
-    best = tool
-    most = count
-  }
-  return best
+  const searched = tools.map(({ name, description }, id) => ({
+    id,
+    cue: name.replace(/[_-]|(?<=[a-z])(?=[A-Z])/g, ' '),
+    text: description?.slice(0, maxDescriptionLength) ?? '',
+  }))
+  return tools[createSearch(searched)(question)[0]?.passage.id ?? 0]
 }
 
 /**
@@ -134,59 +102,26 @@ function bestMatch(tools: readonly CallableTool[], question: string): CallableTo
 function namedTool(tools: readonly CallableTool[], messages: readonly Message[]): CallableTool | undefined {
   const last = messages.findLastIndex(({ role }) => role === 'user')
   const message = messages[last]
-  if (tools.length === 0 || !message || messages.slice(last).some(isToolResult)) return undefined
-  const said = ` ${spaced(textOf(message).slice(-maxSearchedLength))} `
+  if (!message || messages.slice(last).some(isToolResult)) return undefined
+  const said = textOf(message).slice(-maxSearchedLength)
   let named: CallableTool | undefined
-  let longest = ''
   for (const tool of tools) {
-    const name = spaced(tool.name)
-    spend(1 + (said.length >> 4))
-    if (name.length <= longest.length || !said.includes(` ${name} `)) continue
-    named = tool
-    longest = name
+    spend(unitsOfName + said.length)
+    if (tool.name.length > (named?.name.length ?? 0) && patternOf(tool.name).test(said)) named = tool
   }
   return named
 }
 
-/** Characters at the end of a message that are searched for names of tools. */
-const maxSearchedLength = 100_000
-/** Units of work for each letter that is read. */
-const unitsOfSpacing = 6
-
-/** Parts of a text. A part ends after a blank, if there is one, so that no word is split. */
-const parts = /.{1,1000}(?<=\s|$)|.{1,1000}/gsu
-
-/**
- * The words of a text in lower case. If only blanks and underscores separate two words, a blank is written between them,
- * otherwise a bar.
- */
-function spaced(text: string): string {
-  let folded = ''
-  for (const part of text.match(parts) ?? []) {
-    const letters = fold(part)
-    spend((part.length + letters.length) * unitsOfSpacing)
-    folded += letters
-  }
-  return folded
-    .replace(/[\s_]+/g, ' ')
-    .replace(/ ?[^\p{L}\p{M}\p{N} ][^\p{L}\p{M}\p{N}]*/gu, ' | ')
-    .trim()
+/** A pattern of a tool's name, with blanks or underscores between its words. A name has only letters, digits, `_` and `-`. */
+function patternOf(name: string): RegExp {
+  const words = name.split(/_+/).filter((word) => word !== '')
+  const pattern = words.length === 0 ? '(?!)' : words.join('[\\s_]+')
+  return new RegExp(`(?<![\\p{L}\\p{M}\\p{N}])${pattern}(?![\\p{L}\\p{M}\\p{N}])`, 'iu')
 }
-
-/** Units of work to read the words of one tool. */
-const unitsOfTool = 20_000
 
 /** Runs of capitalized words that do not begin a sentence. */
 function namesIn(question: string): readonly string[] {
   return (
     question.match(/(?<![.!?]\s*|^\W*)(?<=\s["“'(]?)\p{Lu}[\p{L}\p{N}'’-]+(?: \p{Lu}[\p{L}\p{N}'’-]+)*/gu) ?? []
   ).slice(0, 20)
-}
-
-function foldedWords(text: string): string {
-  return (fold(text).match(/[\p{L}\p{N}]+/gu) ?? []).join(' ')
-}
-
-function hex(text: string): string {
-  return hashOf(text).toString(16).padStart(8, '0')
 }

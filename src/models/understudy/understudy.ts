@@ -1,26 +1,12 @@
-import { randomUUID } from 'node:crypto'
-import { unixSeconds } from '../../time.ts'
 import type { Model, ModelRequest } from '../model.ts'
-import type { Identity, Reply } from './reply.ts'
+import type { Reply } from './reply.ts'
 import { inputOf, lengthOf, paramOf } from './reply-input.ts'
 
 /** Parameters that the understudy honours, or that have no effect on its replies. */
-const honoured: ReadonlySet<string> = new Set([
-  'model',
-  'messages',
-  'stream',
-  'stream_options',
-  'max_tokens',
-  'max_completion_tokens',
-  'n',
-  'stop',
-  'seed',
-  'tools',
-  'tool_choice',
-  'response_format',
-  'user',
-  'metadata',
-])
+const honoured: ReadonlySet<string> = new Set(
+  `model messages stream stream_options max_tokens max_completion_tokens n stop seed tools tool_choice response_format user
+  metadata`.split(/\s+/),
+)
 
 /** Matches all other parameters: they are for a model that samples, or for another kind of reply. */
 const ignoredParameters = { has: (name: string) => !honoured.has(name) }
@@ -35,13 +21,12 @@ export function createUnderstudy(): Model {
     readsParts: true,
     async complete(request, signal) {
       const { completionOf } = await loadReplies()
-      const { choices, usage } = await replyTo(request, signal, false)
-      return { completion: completionOf(identityOf(request), choices, usage) }
+      return { completion: completionOf(request.body.model, await replyTo(request, signal)) }
     },
     async *stream(request, signal) {
       const { eventsOf } = await loadReplies()
-      const reply = await replyTo(request, signal, true)
-      for (const event of eventsOf(identityOf(request), reply)) {
+      const reply = await replyTo(request, signal)
+      for (const event of eventsOf(request.body.model, reply)) {
         signal.throwIfAborted()
         yield [event]
       }
@@ -51,7 +36,7 @@ export function createUnderstudy(): Model {
 
 let loading: Promise<typeof import('./reply.ts')> | undefined
 
-/** Loads the modules at the first request, because a service that only relays does not need the tokenizer and the thesaurus. */
+/** Loads the modules at the first request, because a service that only relays needs neither the tokenizer nor the search. */
 function loadReplies(): Promise<typeof import('./reply.ts')> {
   loading ??= import('./reply.ts')
   return loading
@@ -62,23 +47,15 @@ const maxInlineLength = 64 * 1024
 /** The most bytes of a card that is read here. This takes at most 55 ms, once for each card, and 6 ms for an ordinary one. */
 const maxInlineCard = 32 * 1024
 
-async function replyTo(request: ModelRequest, signal: AbortSignal, isSplit: boolean): Promise<Reply> {
+async function replyTo(request: ModelRequest, signal: AbortSignal): Promise<Reply> {
   const { understudyJob } = await loadReplies()
   signal.throwIfAborted()
   const { work, persona, onIgnored, body } = request
   if (body.tools?.some(({ type }) => type !== 'function')) onIgnored?.('tools')
-  const input = inputOf(request, isSplit)
+  const input = inputOf(request)
   const isHeavy = persona.card && (persona.card.isHeavy || persona.card.document.length > maxInlineCard)
   const isLarge = isHeavy || request.messagesJson || lengthOf(input) > maxInlineLength
   const reply = await work[isLarge ? 'runInPool' : 'run'](paramOf(input), understudyJob, input)
   signal.throwIfAborted()
   return reply
-}
-
-function identityOf({ body }: ModelRequest): Identity {
-  return {
-    id: `chatcmpl-${randomUUID().replaceAll('-', '')}`,
-    created: unixSeconds(),
-    model: body.model,
-  }
 }

@@ -97,12 +97,4 @@ describe('a sentence that opened the conversation is not said again', () => {
     expect(await textOf(asking([question], {}, told))).toContain(sentence)
     expect(await textOf(asking([...opening, question], {}, card))).not.toContain(sentence)
   })
-
-  test('unless the user asks to hear it again', async () => {
-    const said = [
-      { role: 'assistant' as const, content: sentence },
-      { role: 'user' as const, content: 'What did you say?' },
-    ]
-    expect(await textOf(asking(said, {}, keptCard({ name: 'Ida' })))).toBe(`I said: ${sentence}`)
-  })
 })
