@@ -1,5 +1,6 @@
 import { timingSafeEqual } from 'node:crypto'
 import { lowerOf, storedAccountLimits, storedLimits } from '../limit-values.ts'
+import { type Statement, sql } from '../storage/scripts.ts'
 import { type Account, isScope, type Key } from './access.ts'
 import { storedModels } from './model-lists.ts'
 
@@ -48,31 +49,34 @@ export interface AdminRow extends Pick<KeyRow, 'scopes' | 'revoked' | 'expires'>
  * SQL of the end of a key in Unix seconds: at its expiry, or at the end of its overlap with a successor. A key without an end has
  * the highest safe integer. The indexes of the table have this expression.
  */
-export const endOfRow =
-  'coalesce(CASE WHEN expires < revoked OR revoked IS NULL THEN expires ELSE revoked END, 9007199254740991)'
+export const endOfRow = sql`coalesce(CASE WHEN expires < revoked OR revoked IS NULL THEN expires ELSE revoked END, 9007199254740991)`
+
+/** Selects rows for `toAccount`. It names the columns: a prepared statement with `*` fails after a newer release has added a column. */
+export const selectAccounts = sql`SELECT id, name, created, suspended, limits, models FROM accounts`
 
 /** Selects every key with the scope `admin`, by an index of these keys alone. LIKE also matches longer names of scopes, so `holdsAdmin` checks the rows again. */
-export const selectAdmins = `
+export const selectAdmins = sql`
   SELECT keys.scopes, keys.revoked, keys.expires, accounts.suspended
   FROM keys JOIN accounts ON accounts.id = keys.account WHERE keys.scopes LIKE '%admin%'`
 
-/** SQL that selects rows for `toKey`. @param models the SQL of the key's list of models */
-const selectKeysWith = (models: string) => `
+/** Selects rows for `toKey`. @param models the SQL of the key's list of models */
+const selectKeysWith = (models: Statement) => sql`
   SELECT keys.id, keys.account, keys.prefix, keys.name, keys.digest, keys.scopes, keys.created, keys.expires,
     keys.revoked, keys.last_used, keys.limits, keys.subject, keys.maker, keys.maker_limits, ${models} AS models,
     accounts.name AS account_name, accounts.created AS account_created, accounts.suspended AS account_suspended, accounts.limits AS account_limits, accounts.models AS account_models
   FROM keys JOIN accounts ON accounts.id = keys.account`
 
-/** Selects rows for `toKey`. The reason for naming each column is at `columns` in `postgres-accounts.ts`. */
-export const selectKeys = selectKeysWith('keys.models')
+/** Selects rows for `toKey`. */
+export const selectKeys = selectKeysWith(sql`keys.models`)
 
 /**
- * SQL that selects rows for `toKey`, without the models of ended keys. SQLite needs 0.3 ms to read a list of 100 kB, and an
+ * Selects rows for `toKey`, without the models of keys that have ended. SQLite needs 0.3 ms to read a list of 100 kB, and an
  * account may have thousands of ended keys.
- * @param now the SQL of the time before which a key has ended: a parameter or an expression
+ * @param now Unix seconds
  */
-export const selectKeysWithoutEndedModels = (now: string) =>
-  selectKeysWith(`CASE WHEN keys.revoked <= ${now} OR keys.expires <= ${now} THEN NULL ELSE keys.models END`)
+export function selectKeysWithoutEndedModels(now: number): Statement {
+  return selectKeysWith(sql`CASE WHEN keys.revoked <= ${now} OR keys.expires <= ${now} THEN NULL ELSE keys.models END`)
+}
 
 /** The key of a row. */
 export function toKey(row: KeyRow): Key {

@@ -3,21 +3,18 @@ import { PostgresAuditTrail, writeRecord } from '../audit/postgres.ts'
 import { type Actor, type AuditRecord, commandLine, globalEntry } from '../audit/record.ts'
 import { removeAllLeftovers } from '../characters/pieces.ts'
 import { PostgresCharacterStore } from '../characters/postgres.ts'
-import { removeCharacters } from '../characters/store.ts'
 import { PostgresCounts } from '../limits/postgres.ts'
 import { SharedLimiter } from '../limits/shared-limiter.ts'
 import { PostgresPlantStore } from '../plants/postgres.ts'
 import { PostgresTransfers } from '../plants/postgres-transfer.ts'
-import { removeRest } from '../plants/transfers.ts'
 import { connectPostgres } from '../storage/postgres/connect.ts'
 import type { Transaction } from '../storage/postgres/database.ts'
 import { checkPostgres, unfinishedMoveIn } from '../storage/postgres/migrate.ts'
 import { duringRequest } from '../storage/postgres/request-time.ts'
-import { runScript } from '../storage/postgres/scripts.ts'
 import { refuseUnfinishedMove } from '../storage/unfinished-move.ts'
 import { PostgresLedger } from '../usage/postgres.ts'
 import { PostgresUsageReader } from '../usage/postgres-report.ts'
-import { ledgerQueue, type Stores } from './stores.ts'
+import { ledgerQueue, removeAccountData, type Stores } from './stores.ts'
 
 /**
  * Opens the stores over PostgreSQL, or over an engine with PostgreSQL's protocol, and brings the schema up to date.
@@ -52,11 +49,6 @@ export async function openPostgresStores(url: string, by: Actor = commandLine, m
     usage: new PostgresUsageReader(database),
     audit: new PostgresAuditTrail(database),
     async deleteAccount(name, by) {
-      const removeAccountData = async (sql: Transaction, account: number) => {
-        if (!(await runScript(sql, removeRest(account)))) return false
-        await runScript(sql, removeCharacters(account))
-        return true
-      }
       const isDeleted = await access.deleteAccount(name, removeAccountData, by)
       if (isDeleted) await removeAllLeftovers(characters)
       return isDeleted

@@ -23,7 +23,7 @@ import { openDatabase } from '../storage/database.ts'
 import { GroupCommit } from '../storage/group-commit.ts'
 import { migrations } from '../storage/migrations.ts'
 import type { WaitingRequest } from '../storage/postgres/request-time.ts'
-import { runScript } from '../storage/scripts.ts'
+import type { Script } from '../storage/scripts.ts'
 import { refuseUnfinishedMove, unfinishedMoveInFile } from '../storage/unfinished-move.ts'
 import { WalCheckpointer } from '../storage/wal.ts'
 import { waitAsService } from '../storage/write-lock.ts'
@@ -105,11 +105,6 @@ export function openSqliteStores(path: string, by: Actor = commandLine, mayCreat
     usage: new SqliteUsageReader(database),
     audit: new SqliteAuditTrail(database, commit),
     async deleteAccount(name, by) {
-      const removeAccountData = (account: number) => {
-        if (!runScript(database, removeRest(account))) return false
-        runScript(database, removeCharacters(account))
-        return true
-      }
       const isDeleted = await access.deleteAccount(name, removeAccountData, by)
       if (isDeleted) await removeAllLeftovers(characters)
       return isDeleted
@@ -135,6 +130,13 @@ export function openSqliteStores(path: string, by: Actor = commandLine, mayCreat
       database.close()
     },
   }
+}
+
+/** Removes the data of an account, except its usage. @returns false, with nothing removed, when the account has plants */
+export function* removeAccountData(account: number): Script<boolean> {
+  if (!(yield* removeRest(account))) return false
+  yield* removeCharacters(account)
+  return true
 }
 
 const fileCheckIntervalMs = 1000
