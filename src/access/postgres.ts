@@ -1,5 +1,5 @@
 import { runAudited } from '../audit/postgres.ts'
-import type { ScriptRecorder } from '../audit/record.ts'
+import type { Recorder } from '../audit/record.ts'
 import { ShortLivedCache } from '../storage/caches.ts'
 import type { PostgresDatabase } from '../storage/postgres/database.ts'
 import { withoutStandby } from '../storage/postgres/replicas.ts'
@@ -25,7 +25,7 @@ export class PostgresAccessStore extends DatabaseAccessStore {
     return this.#database.read((sql) => runScript(sql, script()))
   }
 
-  protected write<T>(script: (record: ScriptRecorder) => Script<T>, timeoutMs?: number): Promise<T> {
+  protected write<T>(script: (record: Recorder) => Script<T>, timeoutMs?: number): Promise<T> {
     return runAudited(this.#database, script, timeoutMs)
   }
 

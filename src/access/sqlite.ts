@@ -1,5 +1,5 @@
 import type { Database } from 'better-sqlite3'
-import type { ScriptRecorder } from '../audit/record.ts'
+import type { Recorder } from '../audit/record.ts'
 import { runAudited } from '../audit/sqlite.ts'
 import { type OutsideChanges, VersionedCache } from '../storage/caches.ts'
 import { takeBriefly } from '../storage/prune.ts'
@@ -25,7 +25,7 @@ export class SqliteAccessStore extends DatabaseAccessStore {
     return runScript(this.#database, script())
   }
 
-  protected async write<T>(script: (record: ScriptRecorder) => Script<T>): Promise<T> {
+  protected async write<T>(script: (record: Recorder) => Script<T>): Promise<T> {
     return runAudited(this.#database, script)
   }
 

@@ -1,4 +1,4 @@
-import { type Actor, commandLine, type ScriptRecorder, serviceActor } from '../audit/record.ts'
+import { type Actor, type AuditEntry, commandLine, type Recorder, serviceActor } from '../audit/record.ts'
 import type { AccountLimits } from '../limit-values.ts'
 import { rowOf, rowsOf, type Script, type Statement, sql } from '../storage/scripts.ts'
 import { unixSeconds } from '../time.ts'
@@ -86,7 +86,7 @@ export abstract class DatabaseAccessStore implements AccessStore {
    * Runs a script in one transaction, which is on disk when the promise resolves. The script may be made and run several times.
    * @param timeoutMs how long PostgreSQL may take; by default the time limit of a request
    */
-  protected abstract write<T>(script: (record: ScriptRecorder) => Script<T>, timeoutMs?: number): Promise<T>
+  protected abstract write<T>(script: (record: Recorder) => Script<T>, timeoutMs?: number): Promise<T>
   /** Lets no other transaction create the first account, or remove an admin key, until this transaction ends. */
   protected abstract lockAccounts(): Script<unknown>
 
@@ -94,11 +94,21 @@ export abstract class DatabaseAccessStore implements AccessStore {
   abstract noteUses(uses: ReadonlyMap<string, number>): Promise<void>
 
   createAccount(name: string, limits?: AccountLimits, models?: ModelList | null, by = commandLine): Promise<Account> {
-    return this.#change((record) => this.#createAccount(by, record, name, limits, models))
+    return this.#change(by, function* (record) {
+      return yield* this.#addAccount(record, name, limits, models)
+    })
   }
 
   createFirstAccount(request: KeyRequest, by = serviceActor()): Promise<NewKey | null> {
-    return this.#change((record) => this.#createFirstAccount(request, by, record))
+    return this.#change(by, function* (record) {
+      // When several processes start for the first time, one creates the account. The others wait for this lock, and then find it.
+      yield* this.lockAccounts()
+      if (yield* rowOf(sql`SELECT id FROM accounts LIMIT 1`)) return null
+      const account = yield* this.#addAccount(record, request.account)
+      const made = yield* insertKey(request, account)
+      yield* record(newKeyEntry(made.key))
+      return made
+    })
   }
 
   async listAccounts(): Promise<readonly Account[]> {
@@ -106,11 +116,29 @@ export abstract class DatabaseAccessStore implements AccessStore {
   }
 
   suspendAccount(name: string, by = commandLine): Promise<Account> {
-    return this.#change((record) => this.#suspendAccount(name, by, record), suspensionTimeoutMs)
+    return this.#change(
+      by,
+      function* (record) {
+        // The wait for the account's lock may be long. So it comes before `#withAdminLeft`, which takes a lock that blocks every
+        // rotation and revocation of keys.
+        const before = yield* accountWithName(name, this.forUpdate)
+        const after = suspended(before, name, unixSeconds())
+        yield* this.#withAdminLeft(updateAccount(after))
+        yield* record(accountChange('account.suspended', before, after))
+        return after
+      },
+      suspensionTimeoutMs,
+    )
   }
 
   resumeAccount(name: string, by = commandLine): Promise<Account> {
-    return this.#change((record) => this.#resumeAccount(name, by, record))
+    return this.#change(by, function* (record) {
+      const before = yield* accountWithName(name, this.forNoKeyUpdate)
+      const after = resumed(before, name)
+      yield* updateAccount(after)
+      yield* record(accountChange('account.resumed', before, after))
+      return after
+    })
   }
 
   limitAccount(
@@ -119,7 +147,13 @@ export abstract class DatabaseAccessStore implements AccessStore {
     models?: ModelList | null,
     by = commandLine,
   ): Promise<Account> {
-    return this.#change((record) => this.#limitAccount(name, changes, models, by, record))
+    return this.#change(by, function* (record) {
+      const before = yield* accountWithName(name, this.forNoKeyUpdate)
+      const after = withModels(limited(before, changes), models)
+      yield* updateAccount(after)
+      yield* record(accountChange('account.limited', before, after))
+      return after
+    })
   }
 
   /**
@@ -134,11 +168,29 @@ export abstract class DatabaseAccessStore implements AccessStore {
     removeAccountData: (account: number) => Script<boolean>,
     by = commandLine,
   ): Promise<boolean> {
-    return this.#change((record) => this.#deleteAccount(name, removeAccountData, by, record), deletionTimeoutMs)
+    return this.#change(
+      by,
+      function* (record) {
+        const account = yield* accountWithName(name, this.forUpdate)
+        // The removal may take long. So it runs before `#withAdminLeft`, which blocks every rotation and revocation of keys.
+        if (!(yield* removeAccountData(account.id))) return false
+        yield* this.#withAdminLeft(deleteAccountRows(account))
+        yield* record(accountEntry('account.deleted', account))
+        return true
+      },
+      deletionTimeoutMs,
+    )
   }
 
   createKey(request: KeyRequest, by = commandLine, limit?: number): Promise<NewKey> {
-    return this.#change((record) => this.#createKey(request, by, limit, record))
+    return this.#change(by, function* (record) {
+      const account = yield* accountWithName(request.account, this.forNoKeyUpdate)
+      yield* checkLimit(limit, account.id)
+      const maker = request.madeBy === undefined ? null : makerFrom(yield* keyWithId(request.madeBy))
+      const made = yield* insertKey(request, account, { maker })
+      yield* record(newKeyEntry(made.key))
+      return made
+    })
   }
 
   async listKeys(account?: string): Promise<readonly Key[]> {
@@ -154,15 +206,39 @@ export abstract class DatabaseAccessStore implements AccessStore {
   }
 
   rotateKey(name: KeyName, overlapSeconds: number, by = commandLine, limit?: number): Promise<NewKey> {
-    return this.#change((record) => this.#rotateKey(name, overlapSeconds, by, limit, record))
+    return this.#change(by, function* (record) {
+      const before = yield* this.#lockedKey(name)
+      const { old, successor } = rotated(before, overlapSeconds, unixSeconds())
+      if (overlapSeconds > 0) yield* checkLimit(limit, before.account.id)
+      const made = yield* this.#withAdminLeft(replaceKey(before, old, successor))
+      yield* record(keyChange('key.rotated', before, old, made.key))
+      return made
+    })
   }
 
   revokeKey(name: KeyName, by = commandLine): Promise<Key> {
-    return this.#change((record) => this.#revokeKey(name, by, record))
+    return this.#change(by, function* (record) {
+      const before = yield* this.#lockedKey(name)
+      const after = revoked(before, unixSeconds())
+      yield* this.#withAdminLeft(endKey(after))
+      yield* record(keyChange('key.revoked', before, after))
+      return after
+    })
   }
 
   limitKey(name: KeyName, changes: LimitChanges, models?: ModelList | null, by = commandLine): Promise<Key> {
-    return this.#change((record) => this.#limitKey(name, changes, models, by, record))
+    return this.#change(by, function* (record) {
+      const before = yield* this.#lockedKey(name)
+      const after = withModels(limitedKey(before, changes), models)
+      yield* rowsOf(sql`
+        UPDATE keys SET limits = ${JSON.stringify(after.ownLimits)}, models = ${modelsToStore(after.models)}
+        WHERE id = ${after.id}`)
+      yield* rowsOf(sql`
+        UPDATE keys SET maker_limits = ${JSON.stringify(after.limits)}
+        WHERE account = ${after.account.id} AND maker = ${after.subject}`)
+      yield* record(keyChange('key.limited', before, after))
+      return after
+    })
   }
 
   countKeys(account: number, enough?: number): Promise<number> {
@@ -192,10 +268,14 @@ export abstract class DatabaseAccessStore implements AccessStore {
     return taken.toSorted((a, b) => (a.id < b.id ? -1 : 1)).map(({ text }) => text)
   }
 
-  /** Runs a change, and empties the cache afterwards. */
-  async #change<T>(change: (record: ScriptRecorder) => Script<T>, timeoutMs?: number): Promise<T> {
+  /** Runs a change by this actor, and empties the cache afterwards. @param change a script with this store as its `this` */
+  async #change<T>(
+    by: Actor,
+    change: (this: DatabaseAccessStore, record: (entry: AuditEntry) => Script<void>) => Script<T>,
+    timeoutMs?: number,
+  ): Promise<T> {
     try {
-      return await this.write(change, timeoutMs)
+      return await this.write((record) => change.call(this, (entry) => record(by, entry)), timeoutMs)
     } finally {
       this.#cache.forget()
     }
@@ -214,9 +294,8 @@ export abstract class DatabaseAccessStore implements AccessStore {
     return key && this.#cache.set(id, key)
   }
 
-  *#createAccount(
-    by: Actor,
-    record: ScriptRecorder,
+  *#addAccount(
+    record: (entry: AuditEntry) => Script<void>,
     name: string,
     limits: AccountLimits = {},
     models: ModelList | null = null,
@@ -231,115 +310,8 @@ export abstract class DatabaseAccessStore implements AccessStore {
       ON CONFLICT (name) DO NOTHING RETURNING id`)
     if (!inserted) throw accountTaken(trimmed)
     const account = { id, name: trimmed, created, suspended: null, limits, models }
-    yield* record(by, accountEntry('account.created', account))
+    yield* record(accountEntry('account.created', account))
     return account
-  }
-
-  *#createFirstAccount(request: KeyRequest, by: Actor, record: ScriptRecorder): Script<NewKey | null> {
-    // When several processes start for the first time, one creates the account. The others wait for this lock, and then find it.
-    yield* this.lockAccounts()
-    if (yield* rowOf(sql`SELECT id FROM accounts LIMIT 1`)) return null
-    const account = yield* this.#createAccount(by, record, request.account)
-    const made = yield* insertKey(request, account)
-    yield* record(by, newKeyEntry(made.key))
-    return made
-  }
-
-  *#suspendAccount(name: string, by: Actor, record: ScriptRecorder): Script<Account> {
-    // The wait for the account's lock may be long. So it comes before `#withAdminLeft`, which takes a lock that blocks every
-    // rotation and revocation of keys.
-    const before = yield* lockedAccount(name, this.forUpdate)
-    const after = suspended(before, name, unixSeconds())
-    yield* this.#withAdminLeft(updateAccount(after))
-    yield* record(by, accountChange('account.suspended', before, after))
-    return after
-  }
-
-  *#resumeAccount(name: string, by: Actor, record: ScriptRecorder): Script<Account> {
-    const before = yield* lockedAccount(name, this.forNoKeyUpdate)
-    const after = resumed(before, name)
-    yield* updateAccount(after)
-    yield* record(by, accountChange('account.resumed', before, after))
-    return after
-  }
-
-  *#limitAccount(
-    name: string,
-    changes: AccountLimitChanges,
-    models: ModelList | null | undefined,
-    by: Actor,
-    record: ScriptRecorder,
-  ): Script<Account> {
-    const before = yield* lockedAccount(name, this.forNoKeyUpdate)
-    const after = withModels(limited(before, changes), models)
-    yield* updateAccount(after)
-    yield* record(by, accountChange('account.limited', before, after))
-    return after
-  }
-
-  *#deleteAccount(
-    name: string,
-    removeAccountData: (account: number) => Script<boolean>,
-    by: Actor,
-    record: ScriptRecorder,
-  ): Script<boolean> {
-    const account = yield* lockedAccount(name, this.forUpdate)
-    // The removal may take long. So it runs before `#withAdminLeft`, which blocks every rotation and revocation of keys.
-    if (!(yield* removeAccountData(account.id))) return false
-    yield* this.#withAdminLeft(deleteAccountRows(account))
-    yield* record(by, accountEntry('account.deleted', account))
-    return true
-  }
-
-  *#createKey(request: KeyRequest, by: Actor, limit: number | undefined, record: ScriptRecorder): Script<NewKey> {
-    const account = yield* lockedAccount(request.account, this.forNoKeyUpdate)
-    yield* checkLimit(limit, account.id)
-    const maker = request.madeBy === undefined ? null : makerFrom(yield* keyWithId(request.madeBy))
-    const made = yield* insertKey(request, account, { maker })
-    yield* record(by, newKeyEntry(made.key))
-    return made
-  }
-
-  *#rotateKey(
-    name: KeyName,
-    overlapSeconds: number,
-    by: Actor,
-    limit: number | undefined,
-    record: ScriptRecorder,
-  ): Script<NewKey> {
-    const before = yield* this.#lockedKey(name)
-    const { old, successor } = rotated(before, overlapSeconds, unixSeconds())
-    if (overlapSeconds > 0) yield* checkLimit(limit, before.account.id)
-    const made = yield* this.#withAdminLeft(replaceKey(before, old, successor))
-    yield* record(by, keyChange('key.rotated', before, old, made.key))
-    return made
-  }
-
-  *#revokeKey(name: KeyName, by: Actor, record: ScriptRecorder): Script<Key> {
-    const before = yield* this.#lockedKey(name)
-    const after = revoked(before, unixSeconds())
-    yield* this.#withAdminLeft(endKey(after))
-    yield* record(by, keyChange('key.revoked', before, after))
-    return after
-  }
-
-  *#limitKey(
-    name: KeyName,
-    changes: LimitChanges,
-    models: ModelList | null | undefined,
-    by: Actor,
-    record: ScriptRecorder,
-  ): Script<Key> {
-    const before = yield* this.#lockedKey(name)
-    const after = withModels(limitedKey(before, changes), models)
-    yield* rowsOf(sql`
-      UPDATE keys SET limits = ${JSON.stringify(after.ownLimits)}, models = ${modelsToStore(after.models)}
-      WHERE id = ${after.id}`)
-    yield* rowsOf(sql`
-      UPDATE keys SET maker_limits = ${JSON.stringify(after.limits)}
-      WHERE account = ${after.account.id} AND maker = ${after.subject}`)
-    yield* record(by, keyChange('key.limited', before, after))
-    return after
   }
 
   /** Finds a key, and locks the keys of its account against all other changes of keys until the transaction ends. */
@@ -360,8 +332,8 @@ export abstract class DatabaseAccessStore implements AccessStore {
   }
 }
 
-/** @param lock locks the account until the transaction ends @throws AccessError when no account has this name */
-function* lockedAccount(name: string, lock: Statement): Script<Account> {
+/** @param lock the end of the statement, which may lock the account @throws AccessError when no account has this name */
+function* accountWithName(name: string, lock: Statement): Script<Account> {
   const row = yield* rowOf<AccountRow>(sql`${selectAccounts} WHERE name = ${searchable(name.trim())} ${lock}`)
   if (!row) throw unknownAccount(name)
   return toAccount(row)
@@ -386,7 +358,7 @@ function* hasAdmin(): Script<boolean> {
 
 function* keysOf(account: string | undefined): Script<readonly KeyRow[]> {
   if (account === undefined) return yield* rowsOf<KeyRow>(sql`${selectKeys} ${oldestFirst}`)
-  const { id } = yield* lockedAccount(account, sql``)
+  const { id } = yield* accountWithName(account, sql``)
   return yield* rowsOf<KeyRow>(sql`${selectKeys} WHERE keys.account = ${id} ${oldestFirst}`)
 }
 

@@ -14,58 +14,39 @@ import {
   type AuditTrail,
   auditColumns,
   checkChanges,
+  type Recorder,
   recordOf,
-  type ScriptRecorder,
   toRecord,
   toRow,
   unknownAfter,
 } from './record.ts'
 
 /**
- * Adds an audit record to the current transaction. To be called at the end of the transaction, because this function locks
- * the counter of records, and other transactions wait for that lock until this transaction ends.
- */
-export type Recorder = (by: Actor, entry: AuditEntry) => Promise<void>
-
-/**
  * Runs a change and writes its audit records in one transaction, then calls the `onRecord` of each record's actor.
  * @param timeoutMs how long the transaction may take; by default the time limit of a request
- * @throws the errors of `PostgresDatabase.transaction` and of the change
+ * @throws ApiError 403 when the account was deleted; and the errors of `PostgresDatabase.transaction` and of the change
  */
-export async function withAuditRecords<T>(
+export async function runAudited<T>(
   database: PostgresDatabase,
-  change: (sql: Transaction, record: Recorder) => Promise<T>,
+  change: (record: Recorder) => Script<T>,
   timeoutMs?: number,
 ): Promise<T> {
   let notifications: (() => void)[] = []
-  const result = await database.transaction(async (sql) => {
-    // The transaction may run several times; only the records of its last run are written.
-    const ours: (() => void)[] = []
-    notifications = ours
-    return await change(sql, async (by, entry) => {
-      const done = await writeRecord(sql, by, entry)
-      ours.push(() => by.onRecord?.(done))
-    })
-  }, timeoutMs)
-  for (const notify of notifications) notify()
-  return result
-}
-
-/** Runs the script of a change as `withAuditRecords` does. @throws ApiError 403 when the account was deleted, and its errors */
-export async function runAudited<T>(
-  database: PostgresDatabase,
-  script: (record: ScriptRecorder) => Script<T>,
-  timeoutMs?: number,
-): Promise<T> {
-  const change = (sql: Transaction, record: Recorder) =>
-    runScript(
-      sql,
-      script(function* (by, entry) {
-        yield () => record(by, entry)
-      }),
-    )
   try {
-    return await withAuditRecords(database, change, timeoutMs)
+    const result = await database.transaction((sql) => {
+      // The transaction may run several times; only the records of its last run are written.
+      const ours: (() => void)[] = []
+      notifications = ours
+      function* record(by: Actor, entry: AuditEntry): Script<void> {
+        yield async () => {
+          const done = await writeRecord(sql, by, entry)
+          ours.push(() => by.onRecord?.(done))
+        }
+      }
+      return runScript(sql, change(record))
+    }, timeoutMs)
+    for (const notify of notifications) notify()
+    return result
   } catch (error) {
     throw isForeignKeyViolation(error) ? accountGone(error) : error
   }
@@ -124,7 +105,7 @@ export class PostgresAuditTrail implements AuditTrail {
   }
 
   async record(by: Actor, entry: AuditEntry): Promise<void> {
-    await withAuditRecords(this.#database, (_sql, record) => record(by, entry))
+    await runAudited(this.#database, (record) => record(by, entry))
   }
 
   prune(before: number, max: number): Promise<number> {

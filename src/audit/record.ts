@@ -209,5 +209,8 @@ function factsIn(json: string | null): Facts | null {
   return isFields(value) ? value : null
 }
 
-/** Adds an audit record to the transaction of a script, at its end. */
-export type ScriptRecorder = (by: Actor, entry: AuditEntry) => Script<void>
+/**
+ * Adds an audit record to the transaction of a script. To be called at its end: over PostgreSQL, it locks the counter of records,
+ * and other transactions wait for that lock.
+ */
+export type Recorder = (by: Actor, entry: AuditEntry) => Script<void>

@@ -17,42 +17,30 @@ import {
   checkChanges,
   commandLine,
   globalEntry,
+  type Recorder,
   recordOf,
-  type ScriptRecorder,
   toRecord,
   toRow,
   unknownAfter,
 } from './record.ts'
 
-/** Adds an audit record to the current transaction. */
-export type Recorder = (by: Actor, entry: AuditEntry) => void
-
 /**
  * Runs a change and writes its audit records in one transaction, then calls the `onRecord` of each record's actor.
- * @throws ApiError 507 when the disk is full, 503 when another program has the lock, and every error of the change
+ * @throws ApiError 507 when the disk is full, 503 when another program has the lock, 403 when the account was deleted; and every
+ *   error of the change
  */
-export function withAuditRecords<T>(database: Database, change: (record: Recorder) => T): T {
+export function runAudited<T>(database: Database, change: (record: Recorder) => Script<T>): T {
   const notifications: (() => void)[] = []
-  const record: Recorder = (by, entry) => {
-    const done = writeRecord(database, by, entry)
-    notifications.push(() => by.onRecord?.(done))
+  function* record(by: Actor, entry: AuditEntry): Script<void> {
+    yield () => {
+      const done = writeRecord(database, by, entry)
+      notifications.push(() => by.onRecord?.(done))
+    }
   }
-  const result = withWriteErrors(() => inTransaction(database, () => change(record)))
-  for (const notify of notifications) notify()
-  return result
-}
-
-/** Runs the script of a change as `withAuditRecords` does. @throws ApiError 403 when the account was deleted, and its errors */
-export function runAudited<T>(database: Database, script: (record: ScriptRecorder) => Script<T>): T {
   try {
-    return withAuditRecords(database, (record) =>
-      runScript(
-        database,
-        script(function* (by, entry) {
-          yield () => record(by, entry)
-        }),
-      ),
-    )
+    const result = withWriteErrors(() => inTransaction(database, () => runScript(database, change(record))))
+    for (const notify of notifications) notify()
+    return result
   } catch (error) {
     throw isForeignKeyViolation(error) ? accountGone(error) : error
   }

@@ -1,11 +1,12 @@
-import { withAuditRecords } from '../audit/postgres.ts'
+import { runAudited } from '../audit/postgres.ts'
+import type { Recorder } from '../audit/record.ts'
 import type { PostgresDatabase } from '../storage/postgres/database.ts'
 import { isForeignKeyViolation } from '../storage/postgres/failures.ts'
 import { runScript } from '../storage/postgres/scripts.ts'
 import { escapeNul, unescapeNul } from '../storage/postgres/texts.ts'
 import { query, type Script } from '../storage/scripts.ts'
 import { uploadLost } from './pieces.ts'
-import { DatabaseCharacterStore, type Recorder } from './store.ts'
+import { DatabaseCharacterStore } from './store.ts'
 
 /** The most pieces that are written in parallel. Each takes a connection, and other requests need connections too. */
 const maxPieceWrites = 3
@@ -30,14 +31,7 @@ export class PostgresCharacterStore extends DatabaseCharacterStore {
   }
 
   protected write<T>(script: (record: Recorder) => Script<T>): Promise<T> {
-    return withAuditRecords(this.#database, (sql, record) =>
-      runScript(
-        sql,
-        script(function* (by, entry) {
-          yield () => record(by, entry)
-        }),
-      ),
-    )
+    return runAudited(this.#database, script)
   }
 
   protected async writePieces<T>(script: () => Script<T>): Promise<T> {

@@ -1,10 +1,11 @@
 import type { Database } from 'better-sqlite3'
-import { withAuditRecords } from '../audit/sqlite.ts'
+import type { Recorder } from '../audit/record.ts'
+import { runAudited } from '../audit/sqlite.ts'
 import { type OutsideChanges, VersionedCache } from '../storage/caches.ts'
 import { GroupCommit } from '../storage/group-commit.ts'
 import { query, runScript, type Script } from '../storage/scripts.ts'
 import type { NameMatch, StoredCharacter } from './library/character.ts'
-import { DatabaseCharacterStore, type Recorder } from './store.ts'
+import { DatabaseCharacterStore } from './store.ts'
 
 /** Uploaded characters in SQLite. */
 export class SqliteCharacterStore extends DatabaseCharacterStore {
@@ -38,14 +39,7 @@ export class SqliteCharacterStore extends DatabaseCharacterStore {
 
   protected async write<T>(script: (record: Recorder) => Script<T>): Promise<T> {
     this.#findCache.forget()
-    return withAuditRecords(this.#database, (record) =>
-      runScript(
-        this.#database,
-        script(function* (by, entry) {
-          yield () => record(by, entry)
-        }),
-      ),
-    )
+    return runAudited(this.#database, script)
   }
 
   protected writePieces<T>(script: () => Script<T>): Promise<T> {

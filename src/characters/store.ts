@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises'
-import { type Actor, type AuditEntry, commandLine, serviceActor } from '../audit/record.ts'
+import { type Actor, commandLine, type Recorder, serviceActor } from '../audit/record.ts'
 import { query, queryEach, type Script } from '../storage/scripts.ts'
 import { unixSeconds } from '../time.ts'
 import type { CardAbout } from './cards/summary.ts'
@@ -56,9 +56,6 @@ interface CardWrite {
   readonly by: Actor
   readonly mayReplace: boolean
 }
-
-/** Adds an audit record to a transaction. */
-export type Recorder = (by: Actor, entry: AuditEntry) => Script<void>
 
 const columns = 'name, digest, about, created, updated'
 const keyColumns: Readonly<Record<NameMatch, string>> = { exact: 'name', 'any-case': 'folded' }

@@ -1,5 +1,5 @@
 import { runAudited } from '../audit/postgres.ts'
-import type { ScriptRecorder } from '../audit/record.ts'
+import type { Recorder } from '../audit/record.ts'
 import type { PostgresDatabase } from '../storage/postgres/database.ts'
 import { livingReplicas } from '../storage/postgres/replicas.ts'
 import { runScript } from '../storage/postgres/scripts.ts'
@@ -52,7 +52,7 @@ export class PostgresTransfers extends PlantTransfers {
     return this.#database.read((sql) => runScript(sql, script()))
   }
 
-  protected write<T>(script: (record: ScriptRecorder) => Script<T>): Promise<T> {
+  protected write<T>(script: (record: Recorder) => Script<T>): Promise<T> {
     return runAudited(this.#database, script, maxWaitMs)
   }
 

@@ -1,5 +1,5 @@
 import { runAudited } from '../audit/postgres.ts'
-import { commandLine, type ScriptRecorder } from '../audit/record.ts'
+import { commandLine, type Recorder } from '../audit/record.ts'
 import type { Metric } from '../instruments.ts'
 import type { PostgresDatabase, Queries } from '../storage/postgres/database.ts'
 import { PostgresGroupCommit } from '../storage/postgres/group-commit.ts'
@@ -177,7 +177,7 @@ export class PostgresPlantStore implements PlantStore {
     return this.#database.read((sql) => runScript(sql, allShares()))
   }
 
-  #changeShares(grantee: number, change: (record: ScriptRecorder) => Script<boolean>): Promise<boolean> {
+  #changeShares(grantee: number, change: (record: Recorder) => Script<boolean>): Promise<boolean> {
     return runAudited(this.#database, function* (record) {
       yield* renewVersion(grantee)
       return yield* change(record)

@@ -1,4 +1,4 @@
-import type { Actor, AuditEntry, ScriptRecorder } from '../audit/record.ts'
+import type { Actor, AuditEntry, Recorder } from '../audit/record.ts'
 import { ApiError } from '../errors.ts'
 import { query, type Script } from '../storage/scripts.ts'
 import { accountGone } from '../storage/write-error.ts'
@@ -22,7 +22,7 @@ export interface ShareRequest {
  * @returns whether the share is new
  * @throws ApiError 400 when both accounts are the same, 403 when one of them was deleted
  */
-export function* grant(share: ShareRequest, by: Actor, record: ScriptRecorder): Script<boolean> {
+export function* grant(share: ShareRequest, by: Actor, record: Recorder): Script<boolean> {
   const { account, grantee, tag = '' } = share
   if (account === grantee) throw new ApiError(400, 'own_plants', 'An account sees its own plants already.')
   const granted = yield* query(
@@ -37,7 +37,7 @@ export function* grant(share: ShareRequest, by: Actor, record: ScriptRecorder): 
 }
 
 /** Revokes a share, or all shares with an account, with its audit record. @returns whether there was such a share */
-export function* revoke(share: ShareRequest, by: Actor, record: ScriptRecorder): Script<boolean> {
+export function* revoke(share: ShareRequest, by: Actor, record: Recorder): Script<boolean> {
   const { account, grantee, tag } = share
   const one = tag === undefined ? '' : 'AND tag = $3'
   const revoked = yield* query<{ tag: string }>(

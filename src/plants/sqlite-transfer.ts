@@ -1,7 +1,7 @@
 import { dirname } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
 import type { Database } from 'better-sqlite3'
-import type { ScriptRecorder } from '../audit/record.ts'
+import type { Recorder } from '../audit/record.ts'
 import { runAudited } from '../audit/sqlite.ts'
 import { isServed } from '../storage/file-lock.ts'
 import { GroupCommit } from '../storage/group-commit.ts'
@@ -44,7 +44,7 @@ export class SqliteTransfers extends PlantTransfers {
     return runScript(this.#database, script())
   }
 
-  protected async write<T>(script: (record: ScriptRecorder) => Script<T>): Promise<T> {
+  protected async write<T>(script: (record: Recorder) => Script<T>): Promise<T> {
     return runAudited(this.#database, script)
   }
 

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Database, Statement } from 'better-sqlite3'
-import { type Actor, type AuditEntry, type AuditRecord, commandLine, type ScriptRecorder } from '../audit/record.ts'
+import { type Actor, type AuditEntry, type AuditRecord, commandLine, type Recorder } from '../audit/record.ts'
 import { writeRecord } from '../audit/sqlite.ts'
 import type { OutsideChanges } from '../storage/caches.ts'
 import { VersionedCache } from '../storage/caches.ts'
@@ -192,7 +192,7 @@ export class SqlitePlantStore implements PlantStore {
     return runScript(this.#database, allShares())
   }
 
-  async #changeShares(by: Actor, change: (record: ScriptRecorder) => Script<boolean>): Promise<boolean> {
+  async #changeShares(by: Actor, change: (record: Recorder) => Script<boolean>): Promise<boolean> {
     const database = this.#database
     const records: AuditRecord[] = []
     function* record(actor: Actor, entry: AuditEntry): Script<void> {

@@ -1,5 +1,5 @@
 import { AccessError } from '../access/access.ts'
-import { commandLine, type ScriptRecorder } from '../audit/record.ts'
+import { commandLine, type Recorder } from '../audit/record.ts'
 import { query, type Script } from '../storage/scripts.ts'
 import { unixSeconds } from '../time.ts'
 import { plantLine } from './account-file.ts'
@@ -75,7 +75,7 @@ export abstract class PlantTransfers {
   /** Runs a script that only reads. */
   protected abstract read<T>(script: () => Script<T>): Promise<T>
   /** Runs a script in one transaction, which is on disk when the promise resolves. It may be made and run several times. */
-  protected abstract write<T>(script: (record: ScriptRecorder) => Script<T>): Promise<T>
+  protected abstract write<T>(script: (record: Recorder) => Script<T>): Promise<T>
   /** Runs a script in one transaction, which a power cut may undo together with all later ones, until the next `write`. */
   protected abstract writeBatch<T>(script: () => Script<T>): Promise<T>
   /** Locks the account, so that no other transaction adds plants to it. @throws ApiError 403 when the account was deleted */
