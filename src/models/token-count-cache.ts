@@ -52,8 +52,9 @@ export class TokenCountCache {
     return this.#messages.get(message)
   }
 
-  /** Caches the number of tokens of a message, and returns it. */
+  /** Caches the number of tokens of a frozen message, and returns it. No other message is seen again: each request has its own. */
   setMessage(message: Message, count: number): number {
+    if (!Object.isFrozen(message)) return count
     // A full cache is replaced: when a map with a million keys grows, it blocks the event loop for half a second.
     if (this.#messageCount === maxCachedMessages) {
       this.#messages = new WeakMap()

@@ -103,9 +103,9 @@ describe('tokenizer', () => {
     expect(tokenizer.count(tokenizer.cut(text, 300))).toBeLessThanOrEqual(300)
   })
 
-  test('counting a cached text costs next to nothing', () => {
+  test('counting a cached text, or a frozen message again, costs next to nothing', () => {
     const text = randomLetters(50_000, 2)
-    const messages = [{ role: 'user' as const, content: text }]
+    const messages = [Object.freeze({ role: 'user' as const, content: text })]
     const first = unitsOf(() => tokenizer.countMessages(messages))
     expect(first).toBeGreaterThan(100 * unitsOf(() => tokenizer.count(text)))
     expect(first).toBeGreaterThan(10_000 * unitsOf(() => tokenizer.countMessages(messages)))

@@ -41,7 +41,7 @@ const noEvents: EventGroup = { events: [], isDone: false }
  * a long unfinished event.
  */
 export class AnswerReader {
-  /** The reply in a body that is JSON. */
+  /** The reply in a body that is JSON. It is no event of its own: `chunkOf` makes one. */
   reply: ModelReply | undefined
   readonly #chunks: ChunkReader
   readonly #readAll: boolean
@@ -151,7 +151,7 @@ export class AnswerReader {
       if (!read) throw invalidAnswer()
       const { completion, isChanged } = read
       this.reply = isChanged ? { completion } : { completion, bytes }
-      return { events: [{ chunk: chunkOf(completion) }], isDone: true }
+      return { ...noEvents, isDone: true }
     } catch (failure) {
       return { ...noEvents, failure }
     }
@@ -258,7 +258,7 @@ function hasDelta(value: unknown): boolean {
 }
 
 /** The whole completion as one chunk. A call needs an index there. */
-function chunkOf({ choices, ...head }: Completion): Chunk {
+export function chunkOf({ choices, ...head }: Completion): Chunk {
   return {
     ...head,
     object: 'chat.completion.chunk',

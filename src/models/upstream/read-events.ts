@@ -1,7 +1,7 @@
 import { ApiError } from '../../errors.ts'
 import type { ModelEvent, ModelReply, ModelRequest } from '../model.ts'
 import { HeldAnswer, maxAnswerBytes, ownTurn, smallAnswerBytes, smallPieceBytes } from './answer.ts'
-import { AnswerReader, type EventGroup } from './answer-reader.ts'
+import { AnswerReader, chunkOf, type EventGroup } from './answer-reader.ts'
 import { ChunkReader } from './chunk-reader.ts'
 import { brokenOff, failureOf, invalidAnswer } from './errors.ts'
 import { joinChunks } from './join-chunks.ts'
@@ -47,6 +47,7 @@ export async function* readEvents(
       if (group.isDone) break
     }
     const last = reader.end()
+    if (reader.reply) yield [{ chunk: chunkOf(reader.reply.completion) }]
     if (last.events.length > 0) yield last.events
     checkFailure(last)
   } catch (error) {
