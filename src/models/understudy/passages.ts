@@ -188,7 +188,7 @@ const markdown = /^#.*$|^[ \t]*[-*•] |\*\*/gm
 /** Joins the sentences of a text to parts of about this length, without sentences for the model. */
 function partsOf(text: string, maxLength: number): readonly string[] {
   const parts: string[] = []
-  for (const each of text.replace(markdown, '').split(/(?<=[.!?]["”’*)]*)\s+|\n+|(?<=[。！？])/u)) {
+  for (const each of text.replace(markdown, '').split(/(?<=[.!?]["”’*)]{0,3})\s+|\n+|(?<=[。！？])/u)) {
     const sentence = each.trim()
     if (!/[\p{L}\p{N}]{2}/u.test(sentence) || instruction.test(sentence)) continue
     const last = parts.at(-1)
