@@ -2,9 +2,17 @@ import type { Command } from 'commander'
 import type { WithStores } from '../command.ts'
 import { printNotice, printRows } from '../print.ts'
 import type { AccessStores } from './access.ts'
-import { accountLimitHelp, limitsText, readAccountChanges, readAccountLimits, withLimit } from './limit-options.ts'
 import type { ModelList } from './model-lists.ts'
-import { modelsHelp, modelsText, readModels } from './model-options.ts'
+import {
+  accountLimitHelp,
+  limitsText,
+  modelsHelp,
+  modelsText,
+  readAccountChanges,
+  readAccountLimits,
+  readModels,
+  withLimit,
+} from './options.ts'
 
 /** Adds `accounts …` to the command line. @returns the command `accounts`, for more subcommands */
 export function addAccountCommands(program: Command, withStores: WithStores<AccessStores>): Command {

@@ -1,14 +1,42 @@
 import type { Socket } from 'node:net'
 import type { FastifyInstance, FastifyRequest, onRequestHookHandler } from 'fastify'
+import type { Actor } from '../audit/record.ts'
 import type { Clock } from '../clock.ts'
 import { ApiError } from '../errors.ts'
+import type { Limits } from '../limit-values.ts'
 import { networkOf } from '../networks.ts'
 import type { AccessStore, Key, Scope } from './access.ts'
 import { FailedLogins } from './failed-logins.ts'
 import { digestKey, isMistyped } from './key.ts'
 import { KeyUses, KeyWatch } from './keys-in-use.ts'
+import { changeLimitsOf } from './limits-in-force.ts'
 import { refusalOf, unauthorized } from './refusals.ts'
-import type { Allowance, RequestCounter, RequestHeaders } from './request-counter.ts'
+
+/** How much of a limit per minute is left. */
+export interface Allowance {
+  readonly limit: number
+  /** Whole requests or tokens that are left now. */
+  readonly remaining: number
+  /** Milliseconds until the whole limit is available again. */
+  readonly resetMs: number
+}
+
+/** Reply headers by their names. */
+export type Headers = Readonly<Record<string, string>>
+
+/** Makes the reply headers of a group of routes from the requests that are left. */
+export type RequestHeaders = (allowance: Allowance) => Headers
+
+/** Counts the requests of each key: the part of the limits that the guard needs. */
+export interface RequestCounter {
+  /**
+   * Counts one request of a key.
+   * @param writeHeaders makes the headers of a refusal; by default OpenAI's headers
+   * @returns how many requests are left; undefined if nothing limits the requests; a promise only if other replicas count too
+   * @throws ApiError 429; 503 when other replicas count too and the database does not answer
+   */
+  admit(key: Key, writeHeaders?: RequestHeaders): Allowance | Promise<Allowance> | undefined
+}
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -183,4 +211,21 @@ export function sendRequestsLeft(headersOf: RequestHeaders): onRequestHookHandle
 export function callerOf(request: FastifyRequest): Key {
   if (request.caller === null) throw new Error('the route has no guard')
   return request.caller
+}
+
+/**
+ * The caller of a request as the author of a change. The audit records of the change are written to the log too.
+ * @param settings the default limits of accounts, from the setting `LIMITS`
+ */
+export function actorOf(request: FastifyRequest, settings: Limits): Actor {
+  const caller = callerOf(request)
+  const { prefix, account } = caller
+  return {
+    kind: 'key',
+    key: prefix,
+    account: account.name,
+    from: request.from,
+    changeLimits: changeLimitsOf(caller, settings),
+    onRecord: (record) => request.log.info(record, 'audit record'),
+  }
 }

@@ -5,9 +5,17 @@ import { counted } from '../text.ts'
 import { isCalendarDay } from '../time.ts'
 import type { AccessStores } from './access.ts'
 import { AccessError, isScope, type Key, maxOverlapSeconds, type NewKey, type Scope, scopes } from './access.ts'
-import { keyLimitHelp, limitsText, readKeyChanges, readKeyLimits, withLimit } from './limit-options.ts'
 import type { ModelList } from './model-lists.ts'
-import { modelsHelp, modelsText, readModels } from './model-options.ts'
+import {
+  keyLimitHelp,
+  limitsText,
+  modelsHelp,
+  modelsText,
+  readKeyChanges,
+  readKeyLimits,
+  readModels,
+  withLimit,
+} from './options.ts'
 
 interface CreateOptions {
   readonly account: string

@@ -14,9 +14,8 @@ import {
   keyNameProblem,
   type NewKey,
 } from './access.ts'
-import { actorOf } from './actor.ts'
 import { checkMayMake, checkMayRevoke, checkMayRotate, permissionsOf, requestedPermissions } from './excess.ts'
-import { callerOf, type Guard, requireScope } from './guard.ts'
+import { actorOf, callerOf, type Guard, requireScope } from './guard.ts'
 import {
   KeyBody,
   KeyList,

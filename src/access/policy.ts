@@ -1,14 +1,20 @@
+import { randomUUID } from 'node:crypto'
+import { type AuditAction, type AuditEntry, changesOf, type Facts } from '../audit/record.ts'
 import { ApiError } from '../errors.ts'
 import { type AccountLimits, lowerOf } from '../limit-values.ts'
+import { unixSeconds } from '../time.ts'
 import {
   AccessError,
   type Account,
   type AccountLimitChanges,
   type Key,
   type KeyRequest,
+  keyNameProblem,
   type LimitChanges,
   type Maker,
+  type NewKey,
 } from './access.ts'
+import { keyPrefix, makeKey } from './key.ts'
 import type { ModelList, ModelListOwner } from './model-lists.ts'
 import { isPast, refusalOf } from './refusals.ts'
 import { type AdminRow, type KeyRow, toKey } from './rows.ts'
@@ -77,6 +83,39 @@ export function makerFrom(key: Key | undefined): Maker | null {
   if (refusal) throw refusal
   if (!key || Object.keys(key.limits).length === 0) return null
   return { subject: key.subject, limits: key.limits }
+}
+
+/** Where a new key counts. */
+export interface Counting {
+  /** The subject of the key that a rotation replaces; by default the new key is a new subject. */
+  readonly subject?: string
+  readonly maker: Maker | null
+}
+
+/** A new key; its secret is random, unless the request presets it. @throws AccessError for an invalid request */
+export function newKey(request: KeyRequest, account: Account, { subject, maker }: Counting): NewKey {
+  const problem = request.name === undefined ? undefined : keyNameProblem(request.name)
+  if (problem !== undefined) throw new AccessError(`The key's name ${problem}.`)
+  if (request.scopes.length === 0) throw new AccessError('A key needs a scope. Give it one or more.')
+  const { secret = makeKey(), limits: ownLimits = {} } = request
+  const id = `key_${randomUUID().replaceAll('-', '')}`
+  const key: Key = {
+    id,
+    account,
+    prefix: keyPrefix(secret),
+    name: request.name?.trim() ?? null,
+    scopes: request.scopes,
+    created: unixSeconds(),
+    expires: request.expires ?? null,
+    revoked: null,
+    lastUsed: null,
+    limits: lowerOf(ownLimits, maker?.limits),
+    ownLimits,
+    subject: subject ?? id,
+    maker,
+    models: request.models ?? null,
+  }
+  return { key, secret }
 }
 
 /** The account or key with another list of models. The list null allows all models; undefined changes nothing. */
@@ -206,4 +245,39 @@ function severalKeys(given: string, rows: readonly KeyRow[]): AccessError {
   return new AccessError(
     `Several keys begin with ${JSON.stringify(given)}: ${named.join(', ')}${more}. Name one of them.`,
   )
+}
+
+/** The audit entry of a new or deleted account. */
+export function accountEntry(action: 'account.created' | 'account.deleted', account: Account): AuditEntry {
+  const { id, name } = account
+  const facts = factsOfAccount(account)
+  const isNew = action === 'account.created'
+  return { action, target: name, account: { id, name }, before: isNew ? null : facts, after: isNew ? facts : null }
+}
+
+/** The audit entry of a changed account. */
+export function accountChange(action: AuditAction, before: Account, after: Account): AuditEntry {
+  const { id, name } = after
+  return { action, target: name, account: { id, name }, ...changesOf(factsOfAccount(before), factsOfAccount(after)) }
+}
+
+/** The audit entry of a new key. */
+export function newKeyEntry(key: Key): AuditEntry {
+  return { action: 'key.created', target: key.prefix, account: key.account, before: null, after: factsOfKey(key) }
+}
+
+/** The audit entry of a changed key. @param successor the new key of a rotation */
+export function keyChange(action: AuditAction, before: Key, after: Key, successor?: Key): AuditEntry {
+  const { before: was, after: is } = changesOf(factsOfKey(before), factsOfKey(after))
+  const added = successor && { successor: successor.prefix }
+  return { action, target: after.prefix, account: after.account, before: was, after: { ...is, ...added } }
+}
+
+function factsOfAccount({ suspended, limits, models }: Account): Facts {
+  return { suspended, limits, models }
+}
+
+/** The properties of a key that audit records show. */
+function factsOfKey({ account, name, scopes, expires, revoked, limits, models }: Key): Facts {
+  return { account: account.name, name, scopes, expires, revoked, limits, models }
 }

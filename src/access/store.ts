@@ -3,6 +3,7 @@ import type { AccountLimits } from '../limit-values.ts'
 import { rowOf, rowsOf, type Script, type Statement, sql } from '../storage/scripts.ts'
 import { unixSeconds } from '../time.ts'
 import {
+  AccessError,
   type AccessStore,
   type Account,
   type AccountLimitChanges,
@@ -14,22 +15,26 @@ import {
   type NewKey,
   unknownAccount,
 } from './access.ts'
-import { accountChange, accountEntry, keyChange, newKeyEntry } from './entries.ts'
 import { digestKey } from './key.ts'
 import { type ModelList, modelsToStore } from './model-lists.ts'
-import { type Counting, newKeys } from './new-key.ts'
 import {
+  accountChange,
+  accountEntry,
   accountNamed,
   accountTaken,
+  type Counting,
   checkAdminIsLeft,
   checkKeysLimit,
   holdsAdmin,
+  keyChange,
   keyIn,
   limited,
   limitedKey,
   makerFrom,
   matchingKey,
   maxMatches,
+  newKey,
+  newKeyEntry,
   prefixesBeginningWith,
   resumed,
   revoked,
@@ -393,10 +398,17 @@ function* checkLimit(limit: number | undefined, account: number): Script<void> {
   if (limit !== undefined) checkKeysLimit(limit, yield* countWorking(account, limit))
 }
 
+/** How many random keys are tried to find an unused prefix. */
+const maxAttempts = 100
+
+/**
+ * Adds a key with an unused prefix, because prefixes identify keys on the command line.
+ * @throws AccessError for an invalid request, and when the prefix of a preset key, or of every random key, is used
+ */
 function* insertKey(request: KeyRequest, account: Account, counting: Counting = { maker: null }): Script<NewKey> {
-  const candidates = newKeys(request, account, counting)
-  for (;;) {
-    const { key, secret } = candidates.next().value
+  for (let attempt = 0; attempt < maxAttempts; attempt++) {
+    const made = newKey(request, account, counting)
+    const { key, secret } = made
     const inserted = yield* rowOf(sql`
       INSERT INTO keys
         (id, account, name, prefix, digest, scopes, created, expires, limits, models, subject, maker, maker_limits)
@@ -404,8 +416,10 @@ function* insertKey(request: KeyRequest, account: Account, counting: Counting = 
         ${key.created}, ${key.expires}, ${JSON.stringify(key.ownLimits)}, ${modelsToStore(key.models)}, ${key.subject},
         ${key.maker?.subject ?? null}, ${key.maker && JSON.stringify(key.maker.limits)})
       ON CONFLICT DO NOTHING RETURNING id`)
-    if (inserted) return { key, secret }
+    if (inserted) return made
+    if (request.secret !== undefined) throw new AccessError('A key with this prefix exists. Preset another key.')
   }
+  throw new AccessError('No unused prefix was found for the key. Try again.')
 }
 
 function endKey({ id, revoked }: Key): Script<unknown> {

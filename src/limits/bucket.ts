@@ -1,4 +1,4 @@
-import type { Allowance } from '../access/request-counter.ts'
+import type { Allowance } from '../access/guard.ts'
 
 const minute = 60_000
 

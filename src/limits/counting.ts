@@ -1,4 +1,4 @@
-import type { Allowance, Headers, RequestHeaders } from '../access/request-counter.ts'
+import type { Allowance, Headers, RequestHeaders } from '../access/guard.ts'
 import type { ApiError } from '../errors.ts'
 import type { LimitName } from '../limit-values.ts'
 import type { Bucket } from './bucket.ts'

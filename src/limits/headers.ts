@@ -1,4 +1,4 @@
-import type { Allowance, Headers } from '../access/request-counter.ts'
+import type { Allowance, Headers } from '../access/guard.ts'
 
 /** The headers in which OpenAI's clients read how many requests are left. */
 export function openAiRequestHeaders(allowance: Allowance): Headers {

@@ -1,5 +1,5 @@
 import type { Key } from '../access/access.ts'
-import type { Allowance, RequestCounter } from '../access/request-counter.ts'
+import type { Allowance, RequestCounter } from '../access/guard.ts'
 import type { Tally } from './counting.ts'
 
 /** The purpose of a chat request: a model's answer, or only the prompt, for which no model is called. */

@@ -1,4 +1,4 @@
-import type { Headers } from '../access/request-counter.ts'
+import type { Headers } from '../access/guard.ts'
 import { ApiError } from '../errors.ts'
 import type { LimitName } from '../limit-values.ts'
 

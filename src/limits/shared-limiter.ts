@@ -1,5 +1,5 @@
 import type { Key } from '../access/access.ts'
-import type { Allowance, RequestHeaders } from '../access/request-counter.ts'
+import type { Allowance, RequestHeaders } from '../access/guard.ts'
 import { type Clock, machineClock } from '../clock.ts'
 import type { Limits } from '../limit-values.ts'
 import { type RequestedTokens, takePlace } from './counting.ts'

@@ -1,4 +1,4 @@
-import type { Allowance, RequestHeaders } from '../access/request-counter.ts'
+import type { Allowance, RequestHeaders } from '../access/guard.ts'
 import type { Clock } from '../clock.ts'
 import { ApiError } from '../errors.ts'
 import type { Bucket } from './bucket.ts'

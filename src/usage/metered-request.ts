@@ -1,5 +1,5 @@
 import type { Key } from '../access/access.ts'
-import type { Headers } from '../access/request-counter.ts'
+import type { Headers } from '../access/guard.ts'
 import { openAiTokenHeaders } from '../limits/headers.ts'
 import type { Limiter, Reservation } from '../limits/limiter.ts'
 import { type Moment, nextMoment } from '../time.ts'

@@ -1,7 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import type { AccessStore } from '../access/access.ts'
+import { AccessError, type AccessStore, findAccount, type Key } from '../access/access.ts'
 import { callerOf, type Guard, requireScope } from '../access/guard.ts'
-import { requestedAccount } from '../access/requested-account.ts'
 import { ApiError, invalidField } from '../errors.ts'
 import { answers, refusals, security, type TypedInstance } from '../http/openapi-fields.ts'
 import { ChatError } from '../openai/completion.ts'
@@ -122,6 +121,25 @@ function addUsageRoute(app: TypedInstance, options: UsageOptions, reports: Repor
       return { object: 'list', data, has_more: lines.length > maxLines }
     },
   )
+}
+
+/**
+ * The id of the account that a request is about: the caller's account, or the account that an operator names.
+ * @param name the query parameter `account`
+ * @throws ApiError 403 if a key without the scope `admin` sends a name, 400 for a name that no account has
+ */
+async function requestedAccount(store: AccessStore, caller: Key, name: string | undefined): Promise<number> {
+  if (name === undefined) return caller.account.id
+  if (!caller.scopes.includes('admin')) {
+    const message = 'Only a key with the scope "admin" sees other accounts. Leave out the query parameter "account".'
+    throw new ApiError(403, 'missing_scope', message, { param: 'account' })
+  }
+  try {
+    return (await findAccount(store, name)).id
+  } catch (error) {
+    if (!(error instanceof AccessError)) throw error
+    throw invalidField('account', 'is not the name of an account here', 'The value of')
+  }
 }
 
 function requestBody(request: LedgerRequest) {
