@@ -1,10 +1,9 @@
 import type { Allowance, Headers, RequestHeaders } from '../access/guard.ts'
-import type { ApiError } from '../errors.ts'
+import { ApiError } from '../errors.ts'
 import type { LimitName } from '../limit-values.ts'
 import type { Bucket } from './bucket.ts'
 import { openAiTokenHeaders } from './headers.ts'
 import type { AppliedLimit, AppliedLimits, KeyLimits } from './key-limits.ts'
-import { exceeded, tooMany } from './refusals.ts'
 import { type Spending, untilNextMonth, untilTomorrow } from './spending.ts'
 
 /** The counts of one key or one account. */
@@ -38,10 +37,10 @@ export function takeRequest(
   now: number,
   headersOf: RequestHeaders,
 ): Allowance | undefined {
-  const refusal = longestWait(limits, ({ limit, subject }) => subject.requests.wait(now, limit, 1))
-  if (refusal) {
-    const { limit, subject } = refusal.by
-    throw exceeded('requests_per_minute', limit, refusal.wait, headersOf(subject.requests.left(now, limit)))
+  const longest = longestWait(limits, ({ limit, subject }) => subject.requests.wait(now, limit, 1))
+  if (longest) {
+    const { limit, subject } = longest.by
+    throw refusal('requests_per_minute', limit, longest.wait, headersOf(subject.requests.left(now, limit)))
   }
   for (const { subject } of limits) subject.requests.correct(1)
   return lowestAllowance(limits, ({ limit, subject }) => subject.requests.left(now, limit))
@@ -56,14 +55,14 @@ export function takePlace(limits: KeyLimits<Tally>, requested: RequestedTokens, 
   const { tokens: wantedNow, reserved } = requested
   const { subjects, tokens, inFlight, perDay, perMonth } = limits
   const full = inFlight.find(({ limit, subject }) => subject.chats >= limit)
-  if (full) throw exceeded('chat_at_once', full.limit, 1000)
+  if (full) throw refusal('chat_at_once', full.limit, 1000)
   refuseBeyond('tokens_per_day', perDay, 'today', reserved, now)
   refuseBeyond('tokens_per_month', perMonth, 'thisMonth', reserved, now)
-  const refusal = longestWait(tokens, ({ limit, subject }) => subject.tokens.wait(now, limit, wantedNow))
-  if (refusal) {
-    const { limit, subject } = refusal.by
+  const longest = longestWait(tokens, ({ limit, subject }) => subject.tokens.wait(now, limit, wantedNow))
+  if (longest) {
+    const { limit, subject } = longest.by
     const headers = openAiTokenHeaders(subject.tokens.left(now, limit))
-    throw refused('tokens_per_minute', limit, wantedNow, refusal.wait, headers)
+    throw refusal('tokens_per_minute', limit, longest.wait, headers, wantedNow)
   }
   for (const { subject } of tokens) subject.tokens.correct(wantedNow)
   for (const subject of subjects) {
@@ -106,11 +105,21 @@ function refuseBeyond(
   for (const { limit, subject } of limits) {
     const spent = subject.spending?.[period](now) ?? 0
     if (spent + subject.reserved + requested <= limit) continue
-    throw refused(name, limit, requested, period === 'today' ? untilTomorrow(now) : untilNextMonth(now))
+    const wait = period === 'today' ? untilTomorrow(now) : untilNextMonth(now)
+    throw refusal(name, limit, wait, {}, requested)
   }
 }
 
-/** The 429 for tokens over a limit. It advises a wait, or a smaller request if the request alone exceeds the limit. */
-function refused(name: LimitName, limit: number, requested: number, wait: number, headers: Headers = {}): ApiError {
-  return requested > limit ? tooMany(name, limit, requested, wait, headers) : exceeded(name, limit, wait, headers)
+/**
+ * The 429 for a request over a limit. It advises a wait, or a smaller request if the request alone exceeds the limit.
+ * @param wait milliseconds until a retry may succeed
+ * @param requested how many tokens the request may take; 0 for a limit that does not count tokens
+ */
+function refusal(name: LimitName, limit: number, wait: number, headers: Headers = {}, requested = 0): ApiError {
+  const seconds = Math.max(1, Math.ceil(wait / 1000))
+  const message =
+    requested > limit
+      ? `The request may take ${requested} tokens, and the limit ${name} is ${limit}. Send a shorter prompt, or a lower max_completion_tokens.`
+      : `The request would exceed the limit ${name} of ${limit}. Try again in ${seconds} s.`
+  return new ApiError(429, 'rate_limit_exceeded', message, { headers: { 'retry-after': String(seconds), ...headers } })
 }

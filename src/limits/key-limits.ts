@@ -1,6 +1,10 @@
 import type { Key } from '../access/access.ts'
 import { limitsInForce } from '../access/limits-in-force.ts'
-import type { LimitName, Limits } from '../limit-values.ts'
+import { hasEnded } from '../access/refusals.ts'
+import { type LimitName, type Limits, limitNames } from '../limit-values.ts'
+
+/** The purpose of a chat request: a model's answer, or only the prompt, for which no model is called. */
+export type ChatPurpose = 'answer' | 'prompt'
 
 /** A limit in force, and the subject that it is counted for. */
 export interface AppliedLimit<Subject> {
@@ -28,9 +32,9 @@ export interface KeyLimits<Subject> {
   readonly hasSpendingLimit: boolean
 }
 
-/** A copy without the limits of the day and the month, for a request that does not count in these limits. */
-export function withoutSpendingLimits<T extends KeyLimits<unknown>>(limits: T): T {
-  return { ...limits, perDay: [], perMonth: [], hasSpendingLimit: false }
+/** The limits that apply to a chat request: those of a day and of a month do not apply to a prompt that no model gets. */
+export function limitsFor<Subject>(purpose: ChatPurpose, limits: KeyLimits<Subject>): KeyLimits<Subject> {
+  return purpose === 'answer' ? limits : { ...limits, perDay: [], perMonth: [], hasSpendingLimit: false }
 }
 
 /**
@@ -67,4 +71,21 @@ export function keyLimitsOf<Subject>(
     perMonth,
     hasSpendingLimit: perDay.length + perMonth.length > 0,
   }
+}
+
+/**
+ * Warns the operator of limits without effect: a sentence for each limit of a valid key that is above the limit of its account.
+ * @param settings the default limits of accounts, from the setting `LIMITS`
+ */
+export function limitWarnings(keys: readonly Key[], settings: Limits): readonly string[] {
+  return keys
+    .filter((key) => !hasEnded(key))
+    .flatMap((key) =>
+      limitNames.flatMap((name) => {
+        const { own, ofAccount } = limitsInForce(key, settings, name)
+        if (own === undefined || ofAccount === undefined || own <= ofAccount) return []
+        const { prefix, account } = key
+        return `The key ${prefix} has the limit ${name}=${own}, above the ${ofAccount} of its account ${JSON.stringify(account.name)}: both hold. Lower it: conservatory keys limit ${prefix} --limit ${name}=${ofAccount}`
+      }),
+    )
 }

@@ -1,9 +1,7 @@
 import type { Key } from '../access/access.ts'
 import type { Allowance, RequestCounter } from '../access/guard.ts'
 import type { Tally } from './counting.ts'
-
-/** The purpose of a chat request: a model's answer, or only the prompt, for which no model is called. */
-export type ChatPurpose = 'answer' | 'prompt'
+import type { ChatPurpose } from './key-limits.ts'
 
 /** Refuses requests of keys and accounts that are over their limits. */
 export interface Limiter extends RequestCounter {

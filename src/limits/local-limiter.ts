@@ -2,12 +2,12 @@ import type { Key } from '../access/access.ts'
 import type { Allowance, RequestHeaders } from '../access/guard.ts'
 import type { Limits } from '../limit-values.ts'
 import { dayOf } from '../time.ts'
-import { type RequestedTokens, takePlace, takeRequest } from './counting.ts'
+import { Bucket } from './bucket.ts'
+import { type RequestedTokens, type Tally, takePlace, takeRequest } from './counting.ts'
 import { openAiRequestHeaders } from './headers.ts'
-import { type KeyLimits, keyLimitsOf, withoutSpendingLimits } from './key-limits.ts'
-import type { ChatPurpose, Limiter, Reservation, Tallies } from './limiter.ts'
-import type { SpentBetween } from './spending.ts'
-import { Subject } from './subject.ts'
+import { type ChatPurpose, type KeyLimits, keyLimitsOf, limitsFor } from './key-limits.ts'
+import type { Limiter, Reservation, Tallies } from './limiter.ts'
+import { Spending, type SpentBetween } from './spending.ts'
 
 /** The options of a limiter of one process. */
 export interface LocalLimiterOptions {
@@ -144,7 +144,39 @@ export class LocalLimiter implements Limiter {
   }
 }
 
-/** The limits that apply: those of a day and of a month do not apply to a prompt that no model gets. */
-function limitsFor(purpose: ChatPurpose, limits: KeyLimits<Subject>): KeyLimits<Subject> {
-  return purpose === 'answer' ? limits : withoutSpendingLimits(limits)
+/** The counts of one key or one account in this process. */
+class Subject implements Tally {
+  /** `key:ID` or `account:ID`, as in the ledger. */
+  readonly name: string
+  readonly requests = new Bucket()
+  readonly tokens = new Bucket()
+  chats = 0
+  reserved = 0
+  /** The tokens that the subject has spent on one day; undefined until they are first read. */
+  spending: Spending | undefined
+
+  constructor(name: string) {
+    this.name = name
+  }
+
+  /**
+   * The tokens that the subject has spent on the day and in the month of `now`. Resolves when the ledger has been read.
+   * @throws the ledger's error when the ledger cannot be read; the next call reads the ledger again
+   */
+  async loadSpending(spent: SpentBetween, now: number): Promise<Spending> {
+    if (!this.spending?.isOf(now)) this.spending = new Spending(this.name, spent, now)
+    const spending = this.spending
+    try {
+      await spending.ready
+    } catch (error) {
+      if (this.spending === spending) this.spending = undefined
+      throw error
+    }
+    return spending
+  }
+
+  /** Whether the subject can be dropped without a loss of counts. The spent tokens are in the ledger too. */
+  isIdle(now: number): boolean {
+    return this.chats === 0 && this.reserved === 0 && this.requests.isUnused(now) && this.tokens.isUnused(now)
+  }
 }

@@ -5,6 +5,7 @@ import type { PostgresDatabase, Transaction } from '../storage/postgres/database
 import { databaseUnavailable } from '../storage/postgres/failures.ts'
 import { PostgresGroupCommit } from '../storage/postgres/group-commit.ts'
 import { withoutStandby } from '../storage/postgres/replicas.ts'
+import type { Tally } from './counting.ts'
 import {
   countRows,
   type Holding,
@@ -14,7 +15,6 @@ import {
   type SharedTally,
   saveRows,
 } from './postgres-rows.ts'
-import type { Released, SharedCounts, TallyOf } from './shared-counts.ts'
 
 /** Time after which a replica's share expires if the replica does not renew the share. */
 const defaultLeaseMs = 20_000
@@ -22,6 +22,21 @@ const defaultLeaseMs = 20_000
 const sweepIntervalMs = 24 * 60 * 60 * 1000
 /** Rows of each kind that one transaction removes. */
 const maxRowsPerSweep = 1000
+
+/** Finds the counts of a subject: `key:ID` or `account:ID`. */
+export type TallyOf = (subject: string) => Tally
+
+/** The counts of a subject that a chat request releases when it ends. */
+export interface Released {
+  readonly subject: string
+  readonly chats: number
+  readonly reserved: number
+  /** Spent tokens minus the tokens taken from this minute; negative if the request spent less than it took. */
+  readonly tokens: number
+}
+
+/** The counts as the limiter uses them. */
+export type SharedCounts = Pick<PostgresCounts, 'take' | 'release'>
 
 interface Claim {
   readonly subjects: readonly string[]
@@ -35,7 +50,7 @@ interface Claim {
  * result. A replica writes its share as an absolute number, never as a difference. So the next write corrects a failed write. The
  * share has a lease, which the replica renews. So the share of a dead replica expires.
  */
-export class PostgresCounts implements SharedCounts {
+export class PostgresCounts {
   readonly #database: PostgresDatabase
   readonly #replica = randomUUID()
   readonly #leaseMs: number
@@ -67,6 +82,14 @@ export class PostgresCounts implements SharedCounts {
     })
   }
 
+  /**
+   * Calls `decide` with the counts of all replicas, and writes the counts that `decide` changed. In-flight chats and reserved
+   * tokens are counted only while this replica renews its lease: they stop counting soon after the replica has died.
+   * @param decide changes the tallies and returns an answer. It may be called several times: only the last call counts. `now`
+   *   is in milliseconds
+   * @param readsSpending whether `decide` reads spent tokens
+   * @throws ApiError the error that `decide` throws, and then no count changes; 503 when the counts cannot be read or written
+   */
   async take<T>(
     subjects: readonly string[],
     decide: (tallyOf: TallyOf, now: number) => T,
@@ -90,6 +113,10 @@ export class PostgresCounts implements SharedCounts {
     return decided.answer
   }
 
+  /**
+   * Releases in-flight chats and reserved tokens of this replica. Resolves when the write has succeeded or failed; renewals
+   * repeat a failed write until it succeeds.
+   */
   async release(all: readonly Released[]): Promise<void> {
     for (const { subject, chats, reserved, tokens } of all) {
       const holding = this.#holdingOf(subject)

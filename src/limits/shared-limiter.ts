@@ -4,9 +4,9 @@ import { type Clock, machineClock } from '../clock.ts'
 import type { Limits } from '../limit-values.ts'
 import { type RequestedTokens, takePlace } from './counting.ts'
 import { openAiRequestHeaders } from './headers.ts'
-import { type AppliedLimits, type KeyLimits, keyLimitsOf, withoutSpendingLimits } from './key-limits.ts'
-import type { ChatPurpose, Limiter, Reservation, Tallies } from './limiter.ts'
-import type { SharedCounts, TallyOf } from './shared-counts.ts'
+import { type AppliedLimits, type ChatPurpose, type KeyLimits, keyLimitsOf, limitsFor } from './key-limits.ts'
+import type { Limiter, Reservation, Tallies } from './limiter.ts'
+import type { SharedCounts, TallyOf } from './postgres.ts'
 import { SharedRequests } from './shared-requests.ts'
 
 /** The options of a limiter of several replicas. */
@@ -56,8 +56,7 @@ export class SharedLimiter implements Limiter {
   }
 
   async reserve(key: Key, estimate: () => number, purpose: ChatPurpose = 'answer'): Promise<Reservation> {
-    const inForce = <Subject>(all: KeyLimits<Subject>) => (purpose === 'answer' ? all : withoutSpendingLimits(all))
-    const limits = inForce(this.#limitsOf(key))
+    const limits = limitsFor(purpose, this.#limitsOf(key))
     const countsTokens = limits.tokens.length > 0 || limits.hasSpendingLimit
     const isCounted = countsTokens || limits.inFlight.length > 0
     if (!isCounted) return this.#hold({ tokens: 0, hasSpendingLimit: false, allowance: undefined })
@@ -65,7 +64,7 @@ export class SharedLimiter implements Limiter {
     const requested = { tokens, reserved: purpose === 'answer' ? tokens : 0 }
     const allowance = await this.#counts.take(
       limits.subjects,
-      (tallyOf, now) => takePlace(inForce(keyLimitsOf(key, this.#settings, tallyOf)), requested, now),
+      (tallyOf, now) => takePlace(limitsFor(purpose, keyLimitsOf(key, this.#settings, tallyOf)), requested, now),
       limits.hasSpendingLimit,
     )
     return this.#hold({ tokens, hasSpendingLimit: limits.hasSpendingLimit, allowance }, { limits, requested })

@@ -4,7 +4,7 @@ import { ApiError } from '../errors.ts'
 import type { Bucket } from './bucket.ts'
 import { lowestAllowance, type Tally, takeRequest } from './counting.ts'
 import type { AppliedLimits } from './key-limits.ts'
-import type { SharedCounts } from './shared-counts.ts'
+import type { SharedCounts } from './postgres.ts'
 
 /** Prefetched requests that are not used within this time are dropped. */
 const prefetchLifetimeMs = 1000
