@@ -3,7 +3,6 @@ import { type AccessStores, findAccount } from '../access/access.ts'
 import type { WithStores } from '../command.ts'
 import { print, printable, printRows } from '../print.ts'
 import { unixSeconds } from '../time.ts'
-import { csvOf } from './csv.ts'
 import { readPeriod } from './period.ts'
 import { type Grouping, operatorGroupings, type UsageReader, type UsageRow, usageHeader, usageRow } from './report.ts'
 
@@ -57,4 +56,21 @@ function printUsage(rows: readonly UsageRow[], { by, json, csv }: UsageOptions):
 function withPrintableName(row: UsageRow, by: Grouping): UsageRow {
   const name = row[by]
   return typeof name === 'string' ? { ...row, [by]: printable(name) } : row
+}
+
+type Cell = string | number | null
+
+/**
+ * Writes a header and rows as CSV (RFC 4180): CRLF after each line, quotes only where needed, an empty cell for null.
+ * A text that a spreadsheet would run as a formula gets an apostrophe before it.
+ */
+export function csvOf(header: readonly string[], rows: readonly (readonly Cell[])[]): string {
+  return [header, ...rows].map((row) => `${row.map(cellOf).join(',')}\r\n`).join('')
+}
+
+function cellOf(cell: Cell): string {
+  if (typeof cell !== 'string') return cell === null ? '' : String(cell)
+  // Spreadsheets skip blanks before the sign of a formula, and some accept the full-width form of the sign.
+  const harmless = /^[\s\p{Cc}]*[=+\-@＝＋－＠]/u.test(cell) || /^[\t\r\n]/.test(cell) ? `'${cell}` : cell
+  return /[",\r\n]|^\s|\s$/.test(harmless) ? `"${harmless.replaceAll('"', '""')}"` : harmless
 }

@@ -1,12 +1,11 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { AccessError, type AccessStore, findAccount, type Key } from '../access/access.ts'
 import { callerOf, type Guard, requireScope } from '../access/guard.ts'
-import { ApiError, invalidField } from '../errors.ts'
+import { ApiError, invalidField, overloaded } from '../errors.ts'
 import { answers, refusals, security, type TypedInstance } from '../http/openapi-fields.ts'
 import { ChatError } from '../openai/completion.ts'
 import { unixSeconds } from '../time.ts'
 import { type LedgerRequest, type UsageReader, usageRow } from './report.ts'
-import { Reports } from './reports.ts'
 import { RequestBody, RequestList, RequestPath, RequestsQuery, UsageList, UsageQuery } from './schemas.ts'
 
 /** The objects that the routes of usage use. */
@@ -175,4 +174,43 @@ function unknownPlace(): ApiError {
 function unknownRequest(): ApiError {
   const message = 'Your account has no such request. Send the x-request-id of a chat reply; old requests are removed.'
   return new ApiError(404, 'request_not_found', message, { param: 'id' })
+}
+
+/** Maximum reports of one account: one that is being made, and one that waits. */
+const maxReports = 2
+
+/** The queue of one account's reports. */
+interface Queue {
+  length: number
+  last: Promise<unknown>
+}
+
+/**
+ * Makes one report of an account at a time. A report may read millions of rows: the sums of a period, or, for a search, all
+ * requests of the period. Many reports in parallel would take time and memory from all other requests.
+ */
+export class Reports {
+  readonly #queues = new Map<number, Queue>()
+
+  /**
+   * Makes a report after the account's earlier reports.
+   * @throws ApiError 503 if the account's queue is full; and the errors of `make`
+   */
+  async make<T>(account: number, make: () => Promise<T>): Promise<T> {
+    const queue = this.#queues.get(account) ?? { length: 0, last: Promise.resolve() }
+    if (queue.length >= maxReports) {
+      const message = `${maxReports} usage reports or searches of your account are in progress. Try again when they are done.`
+      throw overloaded(message)
+    }
+    this.#queues.set(account, queue)
+    queue.length++
+    const made = queue.last.then(make)
+    queue.last = made.catch(() => undefined)
+    try {
+      return await made
+    } finally {
+      queue.length--
+      if (queue.length === 0) this.#queues.delete(account)
+    }
+  }
 }

@@ -3,7 +3,7 @@ import { dayOf, unixSeconds } from '../time.ts'
 import { type Period, partsOf } from './period.ts'
 import { withoutNul } from './postgres.ts'
 import type { Grouping, LedgerRequest, RequestFilter, UsageFilter, UsageLine, UsageReader } from './report.ts'
-import { type RequestRow, toRequest } from './rows.ts'
+import { type RequestRow, requestColumns, toRequest } from './rows.ts'
 import { unfailedStates } from './states.ts'
 
 /** Reads the ledger in PostgreSQL. */
@@ -17,7 +17,7 @@ export class PostgresUsageReader implements UsageReader {
   async find(account: number, id: string): Promise<LedgerRequest | undefined> {
     const [row] = await this.#database.read(
       (sql) => sql<RequestRow[]>`
-        SELECT ${columns(sql)} FROM requests WHERE id = ${id.replaceAll('\0', '')} AND account = ${account}`,
+        SELECT ${sql.unsafe(requestColumns)} FROM requests WHERE id = ${id.replaceAll('\0', '')} AND account = ${account}`,
     )
     return row && toRequest(row)
   }
@@ -27,7 +27,7 @@ export class PostgresUsageReader implements UsageReader {
     const { created, microsecond = 0, id } = after && after.created < until ? after : { created: until, id: '' }
     const rows = await this.#database.read(
       (sql) => sql<RequestRow[]>`
-        SELECT ${columns(sql)} FROM requests
+        SELECT ${sql.unsafe(requestColumns)} FROM requests
         WHERE account = ${account} AND created >= ${from} AND (created, microsecond, id) < (${created}, ${microsecond}, ${id})
           ${model === undefined ? sql`` : sql`AND model = ${withoutNul(model)}`}
           ${state === undefined ? sql`` : sql`AND state = ${state}`}
@@ -65,12 +65,7 @@ export class PostgresUsageReader implements UsageReader {
   }
 }
 
-type Fragment = ReturnType<typeof columns>
-
-function columns(sql: Queries) {
-  return sql`id, key_prefix, model, model_used, character, created, microsecond, prompt_tokens, completion_tokens,
-    tokens_exact, first_token_ms, total_ms, retries, state, upstream_truncated`
-}
+type Fragment = ReturnType<typeof nameColumn>
 
 function requestColumn(sql: Queries, by: Grouping) {
   if (by === 'day') return sql`to_char(to_timestamp(created) AT TIME ZONE 'UTC', 'YYYY-MM-DD')`

@@ -4,7 +4,8 @@ import { livingReplicas, Replica } from '../storage/postgres/replicas.ts'
 import { dayOf } from '../time.ts'
 import { type DaySum, type EndedRequest, sumsOf } from './day-sums.ts'
 import type { Ledger, LedgerEntry } from './ledger.ts'
-import { type Spent, SpentTokens } from './spent.ts'
+import { rowOf } from './rows.ts'
+import { type InterruptedRequest, type Spent, SpentTokens } from './spent.ts'
 
 /** The time for which entries are buffered before they are written. */
 const flushDelayMs = 200
@@ -91,9 +92,7 @@ export class PostgresLedger implements Ledger {
 
   #interruptRunning(): Promise<number> {
     return this.#database.transaction(async (sql) => {
-      const ended = await sql<
-        { account: number; keyId: string; maker: string | null; created: number; tokens: number }[]
-      >`
+      const ended = await sql<InterruptedRequest[]>`
         UPDATE requests SET state = 'interrupted', prompt_tokens = reserved_tokens
         WHERE state = 'running' AND (replica IS NULL OR replica NOT IN (${livingReplicas(sql)}))
         RETURNING account, key_id AS "keyId", maker, created, reserved_tokens AS tokens`
@@ -268,28 +267,7 @@ async function writeDaySums(sql: Transaction, sums: readonly DaySum[]): Promise<
 }
 
 function toJson(entries: readonly LedgerEntry[]): string {
-  const rows = entries.map((entry) => ({
-    id: entry.id,
-    account: entry.account,
-    key_id: entry.keyId,
-    key_prefix: entry.keyPrefix,
-    model: withoutNul(entry.model),
-    model_used: entry.modelUsed === null ? null : withoutNul(entry.modelUsed),
-    character: entry.character === null ? null : withoutNul(entry.character),
-    created: entry.created,
-    microsecond: entry.microsecond ?? 0,
-    reserved_tokens: entry.reservedTokens,
-    prompt_tokens: entry.promptTokens,
-    completion_tokens: entry.completionTokens,
-    tokens_exact: entry.tokensExact ? 1 : 0,
-    first_token_ms: entry.firstTokenMs,
-    total_ms: entry.totalMs,
-    retries: entry.retries,
-    state: entry.state,
-    upstream_truncated: entry.upstreamTruncated ?? null,
-    maker: entry.maker ?? null,
-  }))
-  return JSON.stringify(rows)
+  return JSON.stringify(entries.map((entry) => rowOf(entry, withoutNul)))
 }
 
 /** A text that PostgreSQL can store: names come from callers and may have NUL or lone surrogates. */

@@ -1,6 +1,8 @@
-import type { Grouping, LedgerRequest, UsageLine } from './report.ts'
+import type { EndedRequest } from './day-sums.ts'
+import type { LedgerEntry } from './ledger.ts'
+import type { LedgerRequest } from './report.ts'
 
-/** A request's row in the database. */
+/** A request's row in the database, as reports read it. */
 export interface RequestRow {
   readonly id: string
   readonly key_prefix: string
@@ -19,42 +21,9 @@ export interface RequestRow {
   readonly upstream_truncated: string | null
 }
 
-/** Makes a comparison of lines: days by date, other groupings by tokens, the highest number first. */
-function comparing(by: Grouping): (a: UsageLine, b: UsageLine) => number {
-  const tokens = (line: UsageLine): number => line.promptTokens + line.completionTokens
-  const name = ({ group }: UsageLine): string => group ?? ''
-  const byName = (a: UsageLine, b: UsageLine): number => Number(name(a) > name(b)) - Number(name(a) < name(b))
-  return by === 'day' ? byName : (a, b) => tokens(b) - tokens(a) || byName(a, b)
-}
-
-/** Selects the first `max` lines of any number of lines, with at most `2 * max` lines in memory. */
-export class FirstLines {
-  readonly #compare: (a: UsageLine, b: UsageLine) => number
-  readonly #max: number
-  #lines: UsageLine[] = []
-  /** A line that sorts after this line is not among the first lines. */
-  #last: UsageLine | undefined
-
-  /** @param max the maximum number of lines */
-  constructor(by: Grouping, max: number) {
-    this.#compare = comparing(by)
-    this.#max = max
-  }
-
-  add(line: UsageLine): void {
-    if (this.#last && this.#compare(line, this.#last) > 0) return
-    this.#lines.push(line)
-    if (this.#lines.length < 2 * this.#max) return
-    this.#lines = this.inOrder().slice()
-    this.#last = this.#lines.at(-1)
-  }
-
-  /** The first lines, sorted. */
-  inOrder(): readonly UsageLine[] {
-    const sorted = this.#lines.toSorted(this.#compare)
-    return sorted.length > this.#max ? sorted.slice(0, this.#max) : sorted
-  }
-}
+/** The columns of a `RequestRow`: a prepared statement with `*` fails in PostgreSQL after a newer release has added a column. */
+export const requestColumns = `id, key_prefix, model, model_used, character, created, microsecond, prompt_tokens, completion_tokens,
+  tokens_exact, first_token_ms, total_ms, retries, state, upstream_truncated`
 
 /** The request of a row. */
 export function toRequest(row: RequestRow): LedgerRequest {
@@ -74,5 +43,40 @@ export function toRequest(row: RequestRow): LedgerRequest {
     retries: row.retries,
     state: row.state,
     upstreamTruncated: row.upstream_truncated,
+  }
+}
+
+/** A request's row in the database, as the ledger writes it. */
+export interface WrittenRow extends RequestRow, EndedRequest {
+  readonly id: string
+  readonly account: number
+  readonly key_id: string
+  readonly reserved_tokens: number
+  readonly maker: string | null
+}
+
+/** The row of an entry. @param toStored a name as the engine can store it */
+export function rowOf(entry: LedgerEntry, toStored = (name: string) => name): WrittenRow {
+  const { modelUsed, character } = entry
+  return {
+    id: entry.id,
+    account: entry.account,
+    key_id: entry.keyId,
+    key_prefix: entry.keyPrefix,
+    model: toStored(entry.model),
+    model_used: modelUsed === null ? null : toStored(modelUsed),
+    character: character === null ? null : toStored(character),
+    created: entry.created,
+    microsecond: entry.microsecond ?? 0,
+    reserved_tokens: entry.reservedTokens,
+    prompt_tokens: entry.promptTokens,
+    completion_tokens: entry.completionTokens,
+    tokens_exact: entry.tokensExact ? 1 : 0,
+    first_token_ms: entry.firstTokenMs,
+    total_ms: entry.totalMs,
+    retries: entry.retries,
+    state: entry.state,
+    upstream_truncated: entry.upstreamTruncated ?? null,
+    maker: entry.maker ?? null,
   }
 }

@@ -8,6 +8,11 @@ export interface Spent {
   readonly tokens: number
 }
 
+/** A request that a crashed service left running, with its reserved tokens. */
+export interface InterruptedRequest extends Pick<LedgerEntry, 'account' | 'keyId' | 'maker' | 'created'> {
+  readonly tokens: number
+}
+
 /** Sums spent tokens by day and subject. */
 export class SpentTokens {
   readonly #sums = new Map<string, { day: string; subject: string; tokens: number }>()

@@ -4,7 +4,7 @@ import { openScratch } from '../storage/database.ts'
 import { dayOf, unixSeconds } from '../time.ts'
 import { type Period, partsOf } from './period.ts'
 import type { Grouping, LedgerRequest, RequestFilter, UsageFilter, UsageLine, UsageReader } from './report.ts'
-import { FirstLines, type RequestRow, toRequest } from './rows.ts'
+import { type RequestRow, requestColumns, toRequest } from './rows.ts'
 import { unfailedStates } from './states.ts'
 
 /** Rows of a batch, which blocks the event loop for a few milliseconds. */
@@ -19,9 +19,9 @@ export class SqliteUsageReader implements UsageReader {
 
   constructor(database: Database) {
     this.#database = database
-    this.#byId = database.prepare('SELECT * FROM requests WHERE id = ? AND account = ?')
+    this.#byId = database.prepare(`SELECT ${requestColumns} FROM requests WHERE id = ? AND account = ?`)
     this.#older = database.prepare(`
-      SELECT * FROM requests
+      SELECT ${requestColumns} FROM requests
       WHERE account = @account AND created >= @from AND (created, microsecond, id) < (@created, @microsecond, @id)
       ORDER BY created DESC, microsecond DESC, id DESC LIMIT @limit`)
   }
@@ -154,4 +154,41 @@ function partsToSum({ by, from, until }: UsageFilter): readonly Part[] {
 function lineOf(by: Grouping, table: string, day: string): string {
   if (by === 'account') return `(SELECT name FROM accounts WHERE accounts.id = ${table}.account)`
   return { day, model: 'model', key: 'key_prefix', character: 'character' }[by]
+}
+
+/** Makes a comparison of lines: days by date, other groupings by tokens, the highest number first. */
+function comparing(by: Grouping): (a: UsageLine, b: UsageLine) => number {
+  const tokens = (line: UsageLine): number => line.promptTokens + line.completionTokens
+  const name = ({ group }: UsageLine): string => group ?? ''
+  const byName = (a: UsageLine, b: UsageLine): number => Number(name(a) > name(b)) - Number(name(a) < name(b))
+  return by === 'day' ? byName : (a, b) => tokens(b) - tokens(a) || byName(a, b)
+}
+
+/** Selects the first `max` lines of any number of lines, with at most `2 * max` lines in memory. */
+export class FirstLines {
+  readonly #compare: (a: UsageLine, b: UsageLine) => number
+  readonly #max: number
+  #lines: UsageLine[] = []
+  /** A line that sorts after this line is not among the first lines. */
+  #last: UsageLine | undefined
+
+  /** @param max the maximum number of lines */
+  constructor(by: Grouping, max: number) {
+    this.#compare = comparing(by)
+    this.#max = max
+  }
+
+  add(line: UsageLine): void {
+    if (this.#last && this.#compare(line, this.#last) > 0) return
+    this.#lines.push(line)
+    if (this.#lines.length < 2 * this.#max) return
+    this.#lines = this.inOrder().slice()
+    this.#last = this.#lines.at(-1)
+  }
+
+  /** The first lines, sorted. */
+  inOrder(): readonly UsageLine[] {
+    const sorted = this.#lines.toSorted(this.#compare)
+    return sorted.length > this.#max ? sorted.slice(0, this.#max) : sorted
+  }
 }

@@ -5,13 +5,15 @@ import { inTransaction } from '../storage/write-lock.ts'
 import { dayOf } from '../time.ts'
 import { type DaySum, type EndedRequest, sumsOf } from './day-sums.ts'
 import type { Ledger, LedgerEntry } from './ledger.ts'
-import { SpentTokens } from './spent.ts'
+import { rowOf, type WrittenRow } from './rows.ts'
+import { type InterruptedRequest, SpentTokens } from './spent.ts'
 
 /** The time for which entries are buffered before they are written. */
 const flushDelayMs = 200
 /** Maximum buffered entries of `record`. While the disk is full, the oldest entries are dropped, but their tokens count. */
 const maxBuffered = 10_000
 
+/** The columns in the order of the fields of `rowOf`. */
 const columns = `
   id, account, key_id, key_prefix, model, model_used, character, created, microsecond, reserved_tokens,
   prompt_tokens, completion_tokens, tokens_exact, first_token_ms, total_ms, retries, state, upstream_truncated, maker, summed`
@@ -100,18 +102,16 @@ export class SqliteLedger implements Ledger {
   }
 
   async interruptRunning(): Promise<number> {
-    const day = "strftime('%Y-%m-%d', created, 'unixepoch')"
-    const upsert = (subject: string, where = 'true') => `
-      INSERT INTO spend (subject, day, tokens)
-      SELECT ${subject}, ${day}, SUM(reserved_tokens) FROM requests WHERE state = 'running' AND ${where} GROUP BY 1, 2
-      ON CONFLICT (subject, day) DO UPDATE SET tokens = tokens + excluded.tokens`
+    // Reserved tokens count as used, also in reports.
+    const end = this.#database.prepare<[], InterruptedRequest>(`
+      UPDATE requests SET state = 'interrupted', prompt_tokens = reserved_tokens WHERE state = 'running'
+      RETURNING account, key_id AS keyId, maker, created, reserved_tokens AS tokens`)
     return inTransaction(this.#database, () => {
-      this.#database.exec(upsert("'key:' || key_id"))
-      this.#database.exec(upsert("'key:' || maker", 'maker IS NOT NULL'))
-      this.#database.exec(upsert("'account:' || account"))
-      // Reserved tokens count as used, also in reports.
-      const end = "UPDATE requests SET state = 'interrupted', prompt_tokens = reserved_tokens WHERE state = 'running'"
-      return this.#database.prepare(end).run().changes
+      const ended = end.all()
+      const spent = new SpentTokens()
+      for (const request of ended) spent.count(request, request.tokens)
+      this.#writeSpent(spent)
+      return ended.length
     })
   }
 
@@ -218,15 +218,20 @@ export class SqliteLedger implements Ledger {
   #write(batch: Batch): void {
     batch.rollbacksBefore = this.#commit.rollbacks
     const ended: EndedRequest[] = []
-    for (const entry of batch.begun) {
-      const isAdded = this.#insert.run(...rowOf(entry)).changes > 0
-      if (isAdded && entry.state !== 'running') ended.push(endedRequestOf(entry))
+    for (const row of batch.begun.map((entry) => rowOf(entry))) {
+      const isEnded = row.state !== 'running'
+      const isAdded = this.#insert.run(...Object.values(row), isEnded ? 1 : 0).changes > 0
+      if (isAdded && isEnded) ended.push(row)
     }
-    for (const entry of batch.finished) {
-      if (this.#finish.run(...endOf(entry)).changes > 0) ended.push(endedRequestOf(entry))
+    for (const row of batch.finished.map((entry) => rowOf(entry))) {
+      if (this.#finish.run(...endOf(row)).changes > 0) ended.push(row)
     }
     for (const sum of sumsOf(ended)) this.#addToDay.run(sum)
-    for (const { subject, day, tokens } of batch.spent.sums) this.#spend.run(subject, day, tokens)
+    this.#writeSpent(batch.spent)
+  }
+
+  #writeSpent(spent: SpentTokens): void {
+    for (const { subject, day, tokens } of spent.sums) this.#spend.run(subject, day, tokens)
   }
 
   /** Whether the batch is committed. It is known as soon as the transaction ends, before the promise of the commit resolves. */
@@ -283,33 +288,9 @@ class Batch {
   }
 }
 
-function rowOf(entry: LedgerEntry): Values {
-  const { id, account, keyId, keyPrefix, model, modelUsed, character, created, microsecond, reservedTokens } = entry
-  const { promptTokens, completionTokens, tokensExact, firstTokenMs, totalMs, retries, state, upstreamTruncated } =
-    entry
-  const known = [id, account, keyId, keyPrefix, model, modelUsed, character, created, microsecond ?? 0, reservedTokens]
-  const used = [promptTokens, completionTokens, tokensExact ? 1 : 0]
-  return [
-    ...known,
-    ...used,
-    firstTokenMs,
-    totalMs,
-    retries,
-    state,
-    upstreamTruncated ?? null,
-    entry.maker ?? null,
-    state === 'running' ? 0 : 1,
-  ]
-}
-
-function endOf(entry: LedgerEntry): Values {
-  const { id, modelUsed, promptTokens, completionTokens, tokensExact, firstTokenMs, totalMs, retries, state } = entry
-  const used = [promptTokens, completionTokens, tokensExact ? 1 : 0]
-  return [modelUsed, ...used, firstTokenMs, totalMs, retries, state, entry.upstreamTruncated ?? null, id]
-}
-
-function endedRequestOf(entry: LedgerEntry): EndedRequest {
-  const { account, created, keyPrefix, model, character, promptTokens, completionTokens, state } = entry
-  const [prompt_tokens, completion_tokens] = [promptTokens, completionTokens]
-  return { account, created, key_prefix: keyPrefix, model, character, prompt_tokens, completion_tokens, state }
+/** The values of `#finish`. */
+function endOf(row: WrittenRow): Values {
+  const { id, model_used, prompt_tokens, completion_tokens, tokens_exact, first_token_ms, total_ms } = row
+  const used = [prompt_tokens, completion_tokens, tokens_exact]
+  return [model_used, ...used, first_token_ms, total_ms, row.retries, row.state, row.upstream_truncated, id]
 }

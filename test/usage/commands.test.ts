@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { csvOf } from '../../src/usage/csv.ts'
+import { csvOf } from '../../src/usage/commands.ts'
 import { conservatory, type Ended } from '../support/command.ts'
 import { type LedgerRow, putIntoLedger } from '../support/ledger.ts'
 import { serviceForThisTest } from '../support/service.ts'

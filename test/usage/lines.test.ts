@@ -1,7 +1,7 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { UsageLine } from '../../src/usage/report.ts'
-import { FirstLines } from '../../src/usage/rows.ts'
+import { FirstLines } from '../../src/usage/sqlite-report.ts'
 
 const lineOf = (group: string | null, promptTokens: number): UsageLine => {
   return { group, requests: 1, promptTokens, completionTokens: 0, failed: 0 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { toApiError } from '../../src/errors.ts'
-import { Reports } from '../../src/usage/reports.ts'
+import { Reports } from '../../src/usage/plugin.ts'
 
 /** A report that the test ends. */
 function report() {
