@@ -142,7 +142,7 @@ describe('an upstream that quotes keys', () => {
     const model = (name: string) => ({
       adapter: 'openai',
       apiKey: `$\{${name}}`,
-      baseUrl: upstream.url,
+      baseUrl: `${upstream.url}?key=${inUrl}`,
       retries: 0,
       breaker: { failures: 0 },
     })

@@ -1,8 +1,9 @@
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { expect, it } from 'vitest'
-import { CompletionRequest } from '../../src/openai/completion-request.ts'
+import { CompletionRequest, ModelParameters } from '../../src/openai/completion-request.ts'
 
 const check = TypeCompiler.Compile(CompletionRequest)
+const parameters = TypeCompiler.Compile(ModelParameters)
 
 it('checks objects with any properties without reading the properties', () => {
   const unread = new Proxy(
@@ -22,9 +23,11 @@ it('checks objects with any properties without reading the properties', () => {
     metadata: unread,
   }
   expect(check.Check(request)).toBe(true)
-  expect(check.Errors({ ...request, user: 5 }).First()?.path).toBe('/user')
+  expect(parameters.Check(request)).toBe(true)
+  expect(check.Errors({ ...request, user_name: 5 }).First()?.path).toBe('/user_name')
+  expect(parameters.Errors({ ...request, user: 5 }).First()?.path).toBe('/user')
 })
 
 it.each([[[]], ['{}'], [1], [true]])('%j is not an object', (metadata) => {
-  expect(check.Check({ model: 'm', messages: [{ role: 'user', content: 'Hello' }], metadata })).toBe(false)
+  expect(parameters.Check({ metadata })).toBe(false)
 })
