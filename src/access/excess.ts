@@ -42,7 +42,7 @@ export function requestedPermissions({
  * The first permission in `other` that the holder lacks; undefined if the holder has all. Here `admin` counts as all scopes.
  * @param holder the permissions of the key that creates, rotates or revokes the other key
  */
-export function excessOver(holder: Permissions, other: Permissions): Excess | undefined {
+function excessOver(holder: Permissions, other: Permissions): Excess | undefined {
   for (const rule of rules) {
     const excess = rule(holder, other)
     if (excess) return excess

@@ -5,7 +5,6 @@ import {
   checkMayMake,
   checkMayRevoke,
   checkMayRotate,
-  excessOver,
   type Permissions,
   requestedPermissions,
 } from '../../src/access/excess.ts'
@@ -53,28 +52,6 @@ describe('the permissions that a key gives to others', () => {
         const mayRevoke = refusalOf(checkMayRevoke, holder, other) === undefined
         expect(mayRevoke).toBe(holder.scopes.includes('admin') || refusal === undefined)
         if (refusal) expect([refusal.status, refusal.code]).toEqual([403, 'exceeds_your_key'])
-      }),
-    )
-  })
-
-  it('never include the scope admin in a new key, whichever key creates it', () => {
-    fc.assert(
-      fc.property(permissions, permissions, (maker, other) => {
-        const mayMake = refusalOf(checkMayMake, maker, other) === undefined
-        expect(mayMake).toBe(holdsAll(maker, other) && !other.scopes.includes('admin'))
-      }),
-    )
-  })
-
-  it('do not grow from key to key in any chain of keys', () => {
-    fc.assert(
-      fc.property(permissions, fc.array(permissions, { maxLength: 20 }), (first, requested) => {
-        fc.pre(!first.scopes.includes('admin'))
-        let maker = first
-        for (const other of requested) {
-          if (refusalOf(checkMayMake, maker, other) === undefined) maker = other
-        }
-        expect(excessOver(first, maker)).toBeUndefined()
       }),
     )
   })

@@ -1,21 +1,9 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { AccessError, type Account, type Key, type LimitChanges, scopes } from '../../src/access/access.ts'
-import {
-  accountNamed,
-  checkAdminIsLeft,
-  holdsAdmin,
-  limited,
-  matchingKey,
-  maxMatches,
-  prefixesBeginningWith,
-  resumed,
-  revoked,
-  rotated,
-  suspended,
-} from '../../src/access/policy.ts'
+import { accountNamed, holdsAdmin, limited, revoked, rotated } from '../../src/access/policy.ts'
 import { isPast } from '../../src/access/refusals.ts'
-import type { AdminRow, KeyRow } from '../../src/access/rows.ts'
+import type { AdminRow } from '../../src/access/rows.ts'
 import { type Limits, limitNames } from '../../src/limit-values.ts'
 
 const now = 1_760_000_000
@@ -111,27 +99,6 @@ describe('a working admin key', () => {
       }),
     )
   })
-
-  it('may not be removed if it is the last; without such a key no change is refused', () => {
-    for (const [before, after] of [
-      [true, true],
-      [false, false],
-      [false, true],
-    ] as const) {
-      expect(refusalOf(() => checkAdminIsLeft(before, after))).toBeUndefined()
-    }
-    expect(refusalOf(() => checkAdminIsLeft(true, false))?.code).toBe('last_admin_key')
-  })
-})
-
-describe('a suspension', () => {
-  it('is reversed by a resumption; a second suspension or resumption is refused', () => {
-    const stopped = suspended(account, 'ann', now)
-    expect(stopped).toStrictEqual({ ...account, suspended: now })
-    expect(resumed(stopped, 'ann')).toStrictEqual(account)
-    expect(refusalOf(() => suspended(stopped, ' ann', now))?.message).toBe('The account " ann" is suspended already.')
-    expect(refusalOf(() => resumed(account, ' ann'))?.message).toBe('The account " ann" is not suspended.')
-  })
 })
 
 describe('changes of limits', () => {
@@ -167,47 +134,5 @@ describe("an account's name", () => {
     for (const text of ['', ' ', '-ann', 'a\0b', 'a/b', 'a'.repeat(101)]) {
       expect(refusalOf(() => accountNamed(text))).toBeDefined()
     }
-  })
-})
-
-describe('the matching key', () => {
-  const rowOf = (prefix: string, id = `key_${prefix}`, digest = `digest of ${prefix}`): KeyRow => ({
-    id,
-    account: 1,
-    account_name: 'ann',
-    account_created: now,
-    account_suspended: null,
-    account_models: null,
-    account_limits: '{}',
-    prefix,
-    name: null,
-    digest,
-    scopes: 'chat',
-    created: now,
-    expires: null,
-    revoked: null,
-    last_used: null,
-    limits: '{}',
-    models: null,
-    subject: null,
-    maker: null,
-    maker_limits: null,
-  })
-
-  it('is the key with this digest, else with this id, else with this prefix, else the only candidate', () => {
-    const [byDigest, byId, byPrefix] = [rowOf('cv_1', 'key_1', 'd'), rowOf('cv_2', 'given'), rowOf('given', 'key_3')]
-    expect(matchingKey([byPrefix, byId, byDigest], 'given', 'd').id).toBe('key_1')
-    expect(matchingKey([byPrefix, byId], 'given', 'd').id).toBe('given')
-    expect(matchingKey([byPrefix, rowOf('given-more')], 'given', 'd').id).toBe('key_3')
-    expect(matchingKey([rowOf('given-more')], 'given', 'd').prefix).toBe('given-more')
-    expect(refusalOf(() => matchingKey([], 'given', 'd'))?.message).not.toContain('given')
-  })
-
-  it('is not guessed: a refusal lists ten candidates', () => {
-    const rows = Array.from({ length: maxMatches }, (_, index) => rowOf(`cv_a${index}`))
-    const { message = '' } = refusalOf(() => matchingKey(rows, 'cv_a', 'd')) ?? {}
-    expect(message).toContain('cv_a9 of "ann" and more. Name one of them.')
-    expect(prefixesBeginningWith('cv_')).toBeUndefined()
-    expect(prefixesBeginningWith('cv_a')).toStrictEqual({ first: 'cv_a', last: 'cv_a\u{10FFFF}' })
   })
 })

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { Bucket } from '../../src/limits/bucket.ts'
 import { duration, openAiTokenHeaders, standardHeaders } from '../../src/limits/headers.ts'
-import { Spending, untilNextMonth, untilTomorrow } from '../../src/limits/spending.ts'
+import { Spending } from '../../src/limits/spending.ts'
 
 /** Calls that take tokens: the milliseconds since the call before, and the number of tokens. */
 const takings = fc.array(
@@ -113,12 +113,6 @@ describe('spending', () => {
     expect([before, noon, december].map((now) => spending.isOf(now))).toStrictEqual([false, true, false])
     expect([spending.today(before), spending.thisMonth(before)]).toStrictEqual([0, 77])
     expect([spending.today(december), spending.thisMonth(december)]).toStrictEqual([0, 0])
-  })
-
-  it('computes the time until the next day and the next month', () => {
-    expect(untilTomorrow(noon)).toBe(12 * 3_600_000)
-    expect(untilNextMonth(noon)).toBe(12 * 3_600_000)
-    expect(untilNextMonth(Date.UTC(2026, 11, 31))).toBe(86_400_000)
   })
 })
 

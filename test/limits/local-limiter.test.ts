@@ -63,59 +63,6 @@ describe('a limiter', () => {
     expect(limiter.admit(own)).toMatchObject({ limit: 1, remaining: 0 })
   })
 
-  it('counts a chat and its tokens in the limits of the key and of the account, or in none', async () => {
-    const limiter = new LocalLimiter({ settings: {}, spent: unspent, now: () => 0 })
-    const ofAccount = { chat_at_once: 2, tokens_per_minute: 100, tokens_per_day: 100 }
-    const small = keyOf('small', 1, { chat_at_once: 1, tokens_per_minute: 60, tokens_per_day: 1000 }, ofAccount)
-    const large = keyOf('large', 1, { chat_at_once: 9, tokens_per_minute: 900, tokens_per_day: 900 }, ofAccount)
-    const first = await limiter.reserve(small, () => 50)
-    expect(first.allowance).toMatchObject({ limit: 60, remaining: 10 })
-    expect((await refusal(() => limiter.reserve(small, () => 1)))[0]).toMatch(
-      /^The request would exceed the limit chat_at_once of 1\./,
-    )
-    expect((await refusal(() => limiter.reserve(large, () => 51)))[0]).toMatch(
-      /^The request would exceed the limit tokens_per_day of 100\./,
-    )
-    const second = await limiter.reserve(large, () => 50)
-    expect(second.allowance).toMatchObject({ limit: 100, remaining: 0 })
-    expect((await refusal(() => limiter.reserve(large, () => 1)))[0]).toMatch(
-      /^The request would exceed the limit chat_at_once of 2\./,
-    )
-    first.settle(0)
-    second.settle(0)
-    expect((await limiter.reserve(large, () => 100)).allowance).toMatchObject({ limit: 100, remaining: 0 })
-  })
-
-  it('counts a prompt as a chat in flight and in the tokens of the minute, but in no day or month', async () => {
-    const limiter = new LocalLimiter({ settings: {}, spent: unspent, now: () => 0 })
-    const limits = { chat_at_once: 1, tokens_per_minute: 100, tokens_per_day: 50, tokens_per_month: 50 }
-    const key = keyOf('one', 1, {}, limits)
-    const prompt = await limiter.reserve(key, () => 60, 'prompt')
-    expect(prompt).toMatchObject({ tokens: 60, hasSpendingLimit: false, allowance: { limit: 100, remaining: 40 } })
-    expect((await refusal(() => limiter.reserve(key, () => 1)))[0]).toMatch(
-      /^The request would exceed the limit chat_at_once of 1\./,
-    )
-    prompt.settle(55)
-    const spent = await limiter.readTallies(key, (tallies, now) => [
-      tallies.account.chats,
-      tallies.account.reserved,
-      tallies.account.tokens.used(now, 100),
-      tallies.account.spending?.today(now),
-      tallies.account.spending?.thisMonth(now),
-    ])
-    expect(spent).toEqual([0, 0, 55, 0, 0])
-    const answer = await limiter.reserve(key, () => 45)
-    expect(answer).toMatchObject({ hasSpendingLimit: true, allowance: { remaining: 0 } })
-  })
-
-  it("applies the new limit when a key's limit has changed", async () => {
-    const limiter = new LocalLimiter({ settings: {}, spent: unspent, now: () => 0 })
-    expect(limiter.admit(keyOf('one', 1))).toBeUndefined()
-    expect(limiter.admit(keyOf('one', 1, { requests_per_minute: 2 }))?.remaining).toBe(1)
-    expect(limiter.admit(keyOf('one', 1, { requests_per_minute: 4 }))?.remaining).toBe(2)
-    await refusal(() => limiter.admit(keyOf('one', 1, { requests_per_minute: 0 })))
-  })
-
   it('counts chats that began before a limit is set, and counts the end of a chat once', async () => {
     const limiter = new LocalLimiter({ settings: {}, spent: unspent, now: () => 0 })
     const first = await limiter.reserve(keyOf('one', 1), () => 1)
@@ -213,16 +160,6 @@ describe('a limiter', () => {
       expect((await refusal(() => spend(6)))[0]).toMatch(/ tokens_per_month of 15\./)
     },
   )
-
-  it('returns unused tokens of a minute', async () => {
-    const limiter = new LocalLimiter({ settings: { tokens_per_minute: 100 }, spent: unspent, now: () => 0 })
-    const key = keyOf('one', 1)
-    const first = await limiter.reserve(key, () => 90)
-    expect(first.allowance).toMatchObject({ limit: 100, remaining: 10 })
-    expect((await refusal(() => limiter.reserve(key, () => 20)))[1]).toBe('6')
-    first.settle(30)
-    expect((await limiter.reserve(key, () => 20)).allowance?.remaining).toBe(50)
-  })
 
   it('reads the ledger again after a failure', async () => {
     let isBroken = true

@@ -289,28 +289,6 @@ describe.each(['read committed', 'serializable'])('three replicas, transactions 
     expect(await statusOr(() => replicas[2].limiter.reserve(key, () => 93))).toMatchObject({ tokens: 93 })
   })
 
-  it("count a key's own limit for the key, and that of its account for all keys", async () => {
-    const replicas = openThree()
-    const account = limitedKey({}).account.id
-    const ofAccount = { chat_at_once: 2, requests_per_minute: 3 }
-    const own = keyOf('own', account, { chat_at_once: 1, requests_per_minute: 2 }, ofAccount)
-    const higher = keyOf('higher', account, { chat_at_once: 9, requests_per_minute: 900 }, ofAccount)
-    const other = keyOf('other', account, {}, ofAccount)
-    await replicas[0].limiter.reserve(own, () => 1)
-    expect(await statusOr(() => replicas[1].limiter.reserve(own, () => 1))).toBe(429)
-    const held = await replicas[1].limiter.reserve(higher, () => 1)
-    expect(await statusOr(() => replicas[2].limiter.reserve(other, () => 1))).toBe(429)
-    await held.settle(0)
-    await replicas[2].limiter.reserve(other, () => 1)
-    expect(await statusOr(() => replicas[0].limiter.reserve(higher, () => 1))).toBe(429)
-
-    expect(await replicas[0].limiter.admit(own)).toMatchObject({ limit: 2, remaining: 1 })
-    expect(await replicas[1].limiter.admit(own)).toMatchObject({ limit: 2, remaining: 0 })
-    expect(await statusOr(() => replicas[2].limiter.admit(own))).toBe(429)
-    expect(await replicas[2].limiter.admit(higher)).toMatchObject({ limit: 3, remaining: 0 })
-    expect(await statusOr(() => replicas[0].limiter.admit(other))).toBe(429)
-  })
-
   it("keep a request's reserved tokens until its end is recorded, even if the first write fails", async () => {
     const replicas = openThree()
     const [{ database, counts }] = replicas

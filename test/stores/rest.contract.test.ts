@@ -75,6 +75,8 @@ describe.each(['SQLite', 'PostgreSQL'])('the stores beside plants in %s', (engin
         `Several keys begin with "${text}": cv_!!12 of "named", cv_!!34 of "named". Name one of them.`,
       )
     }
+    for (const digit of '0123456789a') await create(`cv_?a${digit}?-one-of-eleven`)
+    await expect(found('cv_?a')).rejects.toThrow(/^Several .* cv_\?a9\? of "named" and more\. Name one of them\.$/)
     for (const text of ['', 'c', 'cv_', 'it%', 'cv_%', 'cv_!!12-', 'CV_!!1', key.id.slice(0, -1), '\0']) {
       await expect(found(text)).rejects.toThrow('There is no such key.')
     }
