@@ -1,4 +1,4 @@
-import type { Database } from 'better-sqlite3'
+import type { Database, Statement as PreparedStatement } from 'better-sqlite3'
 import type { GroupCommit } from './group-commit.ts'
 
 /*
@@ -40,6 +40,23 @@ export function* queryEach<Row extends object>(
   return found
 }
 
+/** Prepared statements by their text: to prepare a statement takes as long as to find a key with it. `never` fits each type of rows. */
+type Prepared = Map<string, PreparedStatement<[object], never>>
+const preparedOf = new WeakMap<Database, Prepared>()
+/** A full map is emptied: lists of values make texts of any length. */
+const maxPrepared = 200
+
+function prepare(database: Database, text: string): PreparedStatement<[object], never> {
+  const prepared: Prepared = preparedOf.get(database) ?? new Map()
+  preparedOf.set(database, prepared)
+  const known = prepared.get(text)
+  if (known) return known
+  if (prepared.size >= maxPrepared) prepared.clear()
+  const statement = database.prepare<[object], never>(text)
+  prepared.set(text, statement)
+  return statement
+}
+
 /** Runs a script on a database of SQLite. @throws the errors of SQLite and of the script */
 export function runScript<T>(database: Database, script: Script<T>): T {
   const run: Run = <Row extends object>(
@@ -47,7 +64,7 @@ export function runScript<T>(database: Database, script: Script<T>): T {
     lists: readonly (readonly Value[])[],
     take: (rows: readonly Row[]) => void,
   ) => {
-    const statement = database.prepare<[object], Row>(text)
+    const statement = prepare(database, text)
     take(
       lists.flatMap((values) => {
         // The name of the value `$1` is `1`.
