@@ -1,10 +1,12 @@
-import type { PostgresDatabase, Queries } from '../storage/postgres/database.ts'
+import type { PostgresDatabase } from '../storage/postgres/database.ts'
 import { dayOf, unixSeconds } from '../time.ts'
 import { type Period, partsOf } from './period.ts'
 import { withoutNul } from './postgres.ts'
-import type { Grouping, LedgerRequest, RequestFilter, UsageFilter, UsageLine, UsageReader } from './report.ts'
-import { type RequestRow, requestColumns, toRequest } from './rows.ts'
+import type { LedgerRequest, RequestFilter, UsageFilter, UsageLine, UsageReader } from './report.ts'
+import { lineOf, type RequestRow, requestColumns, toRequest } from './rows.ts'
 import { unfailedStates } from './states.ts'
+
+const dayOfRequest = "to_char(to_timestamp(created) AT TIME ZONE 'UTC', 'YYYY-MM-DD')"
 
 /** Reads the ledger in PostgreSQL. */
 export class PostgresUsageReader implements UsageReader {
@@ -41,19 +43,19 @@ export class PostgresUsageReader implements UsageReader {
     const rows = await this.#database.read((sql) => {
       const isAccounts = account === undefined ? sql`` : sql`AND account = ${account}`
       // Grouping by a language's collation takes several times as long as grouping by bytes.
-      const requests = (where: Fragment, period: Period) => sql`
-        SELECT (${requestColumn(sql, by)}) COLLATE "C", 1::bigint, prompt_tokens, completion_tokens,
+      const requests = (where: string, period: Period) => sql`
+        SELECT (${sql.unsafe(lineOf(by, 'requests', dayOfRequest))}) COLLATE "C", 1::bigint, prompt_tokens, completion_tokens,
           CASE WHEN state IN (${sql.unsafe(unfailedStates)}) THEN 0::bigint ELSE 1::bigint END
         FROM requests
-        WHERE ${where} state <> 'running' AND created >= ${period.from} AND created < ${period.until} ${isAccounts}`
+        WHERE ${sql.unsafe(where)} state <> 'running' AND created >= ${period.from} AND created < ${period.until} ${isAccounts}`
       const none = sql`SELECT NULL::text COLLATE "C", 0::bigint, 0::bigint, 0::bigint, 0::bigint WHERE FALSE`
       const ofDays = days
         ? sql`
-          SELECT (${dayColumn(sql, by)}) COLLATE "C", requests, prompt_tokens, completion_tokens, failed FROM usage_days
+          SELECT (${sql.unsafe(lineOf(by, 'usage_days', 'day'))}) COLLATE "C", requests, prompt_tokens, completion_tokens, failed FROM usage_days
           WHERE day BETWEEN ${dayOf(days.from * 1000)} AND ${dayOf((days.until - 1) * 1000)} ${isAccounts}
-          UNION ALL ${requests(sql`summed = 0 AND`, days)}`
+          UNION ALL ${requests('summed = 0 AND', days)}`
         : none
-      const others = rest.reduce((before, period) => sql`${before} UNION ALL ${requests(sql``, period)}`, ofDays)
+      const others = rest.reduce((before, period) => sql`${before} UNION ALL ${requests('', period)}`, ofDays)
       const order = by === 'day' ? sql`` : sql`SUM(prompt_tokens + completion_tokens) DESC,`
       return sql<UsageLine[]>`
         SELECT line AS "group", SUM(requests)::bigint AS requests, SUM(prompt_tokens)::bigint AS "promptTokens",
@@ -63,22 +65,4 @@ export class PostgresUsageReader implements UsageReader {
     })
     return rows.map((row) => ({ ...row }))
   }
-}
-
-type Fragment = ReturnType<typeof nameColumn>
-
-function requestColumn(sql: Queries, by: Grouping) {
-  if (by === 'day') return sql`to_char(to_timestamp(created) AT TIME ZONE 'UTC', 'YYYY-MM-DD')`
-  return by === 'account' ? sql`(SELECT name FROM accounts WHERE accounts.id = requests.account)` : nameColumn(sql, by)
-}
-
-function dayColumn(sql: Queries, by: Grouping) {
-  if (by === 'day') return sql`day`
-  return by === 'account'
-    ? sql`(SELECT name FROM accounts WHERE accounts.id = usage_days.account)`
-    : nameColumn(sql, by)
-}
-
-function nameColumn(sql: Queries, by: 'model' | 'key' | 'character') {
-  return { model: sql`model`, key: sql`key_prefix`, character: sql`character` }[by]
 }

@@ -1,6 +1,6 @@
 import type { EndedRequest } from './day-sums.ts'
 import type { LedgerEntry } from './ledger.ts'
-import type { LedgerRequest } from './report.ts'
+import type { Grouping, LedgerRequest } from './report.ts'
 
 /** A request's row in the database, as reports read it. */
 export interface RequestRow {
@@ -79,4 +79,10 @@ export function rowOf(entry: LedgerEntry, toStored = (name: string) => name): Wr
     upstream_truncated: entry.upstreamTruncated ?? null,
     maker: entry.maker ?? null,
   }
+}
+
+/** SQL for the name of a row's line in a report. @param day the SQL of the row's day */
+export function lineOf(by: Grouping, table: string, day: string): string {
+  if (by === 'account') return `(SELECT name FROM accounts WHERE accounts.id = ${table}.account)`
+  return { day, model: 'model', key: 'key_prefix', character: 'character' }[by]
 }

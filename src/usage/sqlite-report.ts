@@ -4,7 +4,7 @@ import { openScratch } from '../storage/database.ts'
 import { dayOf, unixSeconds } from '../time.ts'
 import { type Period, partsOf } from './period.ts'
 import type { Grouping, LedgerRequest, RequestFilter, UsageFilter, UsageLine, UsageReader } from './report.ts'
-import { type RequestRow, requestColumns, toRequest } from './rows.ts'
+import { lineOf, type RequestRow, requestColumns, toRequest } from './rows.ts'
 import { unfailedStates } from './states.ts'
 
 /** Rows of a batch, which blocks the event loop for a few milliseconds. */
@@ -148,12 +148,6 @@ function partsToSum({ by, from, until }: UsageFilter): readonly Part[] {
     last: [dayOf((days.until - 1) * 1000), '~'],
   }
   return [sums, { ...requests(days), ...unsummed }, ...rests]
-}
-
-/** SQL for the name of a row's line. */
-function lineOf(by: Grouping, table: string, day: string): string {
-  if (by === 'account') return `(SELECT name FROM accounts WHERE accounts.id = ${table}.account)`
-  return { day, model: 'model', key: 'key_prefix', character: 'character' }[by]
 }
 
 /** Makes a comparison of lines: days by date, other groupings by tokens, the highest number first. */
