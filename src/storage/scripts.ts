@@ -17,8 +17,8 @@ export type Run = <Row extends object>(
 ) => unknown
 
 /**
- * A transaction for either engine: a generator that yields statements, and gets their rows. It reads before it writes: an
- * `ApiError` that it throws must come before its first write.
+ * A transaction for either engine: a generator that yields statements, and gets their rows. In a group commit, it reads before it
+ * writes: an `ApiError` that it throws must come before its first write.
  */
 export type Script<T> = Generator<(run: Run) => unknown, T, void>
 

@@ -1,11 +1,11 @@
 import type { PostgresDatabase, Transaction } from '../storage/postgres/database.ts'
 import { PostgresGroupCommit } from '../storage/postgres/group-commit.ts'
 import { livingReplicas, Replica } from '../storage/postgres/replicas.ts'
-import { dayOf } from '../time.ts'
+import { runScript } from '../storage/postgres/scripts.ts'
 import { type DaySum, type EndedRequest, sumsOf } from './day-sums.ts'
 import type { Ledger, LedgerEntry } from './ledger.ts'
-import { rowOf } from './rows.ts'
-import { type InterruptedRequest, type Spent, SpentTokens } from './spent.ts'
+import { removeOldRows, rowOfEntry } from './rows.ts'
+import { type InterruptedRequest, type Spent, SpentTokens, storedTokens } from './spent.ts'
 
 /** The time for which entries are buffered before they are written. */
 const flushDelayMs = 200
@@ -77,12 +77,7 @@ export class PostgresLedger implements Ledger {
 
   async spent(subject: string, fromDay: string, toDay: string): Promise<number> {
     await this.flush()
-    const [row] = await this.#database.read(
-      (sql) => sql<{ tokens: number }[]>`
-        SELECT COALESCE(SUM(tokens), 0)::bigint AS tokens FROM spend
-        WHERE subject = ${subject} AND day BETWEEN ${fromDay} AND ${toDay}`,
-    )
-    return row?.tokens ?? 0
+    return this.#database.read((sql) => runScript(sql, storedTokens(subject, fromDay, toDay)))
   }
 
   async interruptRunning(): Promise<number> {
@@ -118,18 +113,8 @@ export class PostgresLedger implements Ledger {
     })
   }
 
-  async prune(before: number, maxRows: number): Promise<number> {
-    return this.#database.transaction(async (sql) => {
-      const { count } = await sql`
-        DELETE FROM requests WHERE id IN
-          (SELECT id FROM requests WHERE created < ${before} AND state <> 'running' ORDER BY created LIMIT ${maxRows})`
-      if (count > 0) return count
-      // The sums of a day are removed when the whole day is too old.
-      const days = await sql`
-        DELETE FROM usage_days WHERE (account, day, digest) IN
-          (SELECT account, day, digest FROM usage_days WHERE day < ${dayOf(before * 1000)} LIMIT ${maxRows})`
-      return days.count
-    })
+  prune(before: number, maxRows: number): Promise<number> {
+    return this.#database.transaction((sql) => runScript(sql, removeOldRows(before, maxRows)))
   }
 
   async flush(): Promise<void> {
@@ -267,7 +252,7 @@ async function writeDaySums(sql: Transaction, sums: readonly DaySum[]): Promise<
 }
 
 function toJson(entries: readonly LedgerEntry[]): string {
-  return JSON.stringify(entries.map((entry) => rowOf(entry, withoutNul)))
+  return JSON.stringify(entries.map((entry) => rowOfEntry(entry, withoutNul)))
 }
 
 /** A text that PostgreSQL can store: names come from callers and may have NUL or lone surrogates. */

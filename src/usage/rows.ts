@@ -1,3 +1,5 @@
+import { rowsOf, type Script, sql } from '../storage/scripts.ts'
+import { dayOf } from '../time.ts'
 import type { EndedRequest } from './day-sums.ts'
 import type { LedgerEntry } from './ledger.ts'
 import type { Grouping, LedgerRequest } from './report.ts'
@@ -56,7 +58,7 @@ export interface WrittenRow extends RequestRow, EndedRequest {
 }
 
 /** The row of an entry. @param toStored a name as the engine can store it */
-export function rowOf(entry: LedgerEntry, toStored = (name: string) => name): WrittenRow {
+export function rowOfEntry(entry: LedgerEntry, toStored = (name: string) => name): WrittenRow {
   const { modelUsed, character } = entry
   return {
     id: entry.id,
@@ -85,4 +87,19 @@ export function rowOf(entry: LedgerEntry, toStored = (name: string) => name): Wr
 export function lineOf(by: Grouping, table: string, day: string): string {
   if (by === 'account') return `(SELECT name FROM accounts WHERE accounts.id = ${table}.account)`
   return { day, model: 'model', key: 'key_prefix', character: 'character' }[by]
+}
+
+/** Removes requests from before a moment, or the sums of days before it if no request is left. @returns how many rows, at most `max` */
+export function* removeOldRows(before: number, max: number): Script<number> {
+  const requests = yield* rowsOf(sql`
+    DELETE FROM requests WHERE id IN
+      (SELECT id FROM requests WHERE created < ${before} AND state <> 'running' ORDER BY created LIMIT ${max})
+    RETURNING id`)
+  if (requests.length > 0) return requests.length
+  // The sums of a day are removed when the whole day is too old.
+  const days = yield* rowsOf(sql`
+    DELETE FROM usage_days WHERE (account, day, digest) IN
+      (SELECT account, day, digest FROM usage_days WHERE day < ${dayOf(before * 1000)} LIMIT ${max})
+    RETURNING day`)
+  return days.length
 }

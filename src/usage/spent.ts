@@ -1,3 +1,4 @@
+import { rowOf, type Script, sql } from '../storage/scripts.ts'
 import { dayOf } from '../time.ts'
 import type { LedgerEntry } from './ledger.ts'
 
@@ -49,4 +50,12 @@ export class SpentTokens {
   get sums(): readonly Spent[] {
     return [...this.#sums.values()]
   }
+}
+
+/** The tokens that the database has for a subject between two days, both included. */
+export function* storedTokens(subject: string, fromDay: string, toDay: string): Script<number> {
+  const row = yield* rowOf<{ tokens: number }>(sql`
+    SELECT CAST(coalesce(sum(tokens), 0) AS BIGINT) AS tokens FROM spend
+    WHERE subject = ${subject} AND day BETWEEN ${fromDay} AND ${toDay}`)
+  return row?.tokens ?? 0
 }

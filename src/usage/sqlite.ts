@@ -1,19 +1,19 @@
 import type { Database, Statement } from 'better-sqlite3'
 import type { GroupCommit } from '../storage/group-commit.ts'
 import { takeBriefly } from '../storage/prune.ts'
+import { runScript } from '../storage/scripts.ts'
 import { inTransaction } from '../storage/write-lock.ts'
-import { dayOf } from '../time.ts'
 import { type DaySum, type EndedRequest, sumsOf } from './day-sums.ts'
 import type { Ledger, LedgerEntry } from './ledger.ts'
-import { rowOf, type WrittenRow } from './rows.ts'
-import { type InterruptedRequest, SpentTokens } from './spent.ts'
+import { removeOldRows, rowOfEntry, type WrittenRow } from './rows.ts'
+import { type InterruptedRequest, SpentTokens, storedTokens } from './spent.ts'
 
 /** The time for which entries are buffered before they are written. */
 const flushDelayMs = 200
 /** Maximum buffered entries of `record`. While the disk is full, the oldest entries are dropped, but their tokens count. */
 const maxBuffered = 10_000
 
-/** The columns in the order of the fields of `rowOf`. */
+/** The columns in the order of the fields of `rowOfEntry`. */
 const columns = `
   id, account, key_id, key_prefix, model, model_used, character, created, microsecond, reserved_tokens,
   prompt_tokens, completion_tokens, tokens_exact, first_token_ms, total_ms, retries, state, upstream_truncated, maker, summed`
@@ -28,7 +28,6 @@ export class SqliteLedger implements Ledger {
   readonly #insert: Statement<Values>
   readonly #finish: Statement<Values>
   readonly #spend: Statement<[string, string, number]>
-  readonly #spent: Statement<[string, string, string], number>
   readonly #unsummed: Statement<[number], EndedRequest & { readonly rowid: number }>
   readonly #addToDay: Statement<[DaySum]>
   readonly #markSummed: Statement<[number]>
@@ -67,11 +66,6 @@ export class SqliteLedger implements Ledger {
         prompt_tokens = prompt_tokens + excluded.prompt_tokens,
         completion_tokens = completion_tokens + excluded.completion_tokens, failed = failed + excluded.failed`)
     this.#markSummed = database.prepare('UPDATE requests SET summed = 1 WHERE rowid = ?')
-    this.#spent = database
-      .prepare<[string, string, string], number>(
-        'SELECT COALESCE(SUM(tokens), 0) FROM spend WHERE subject = ? AND day BETWEEN ? AND ?',
-      )
-      .pluck()
   }
 
   begin(entry: LedgerEntry): Promise<void> {
@@ -97,7 +91,7 @@ export class SqliteLedger implements Ledger {
   async spent(subject: string, fromDay: string, toDay: string): Promise<number> {
     // Unwritten entries are added here and not written first: a full disk or a lock must not prevent reading.
     const unwritten = [this.#awaited, this.#buffered, ...this.#inProgress].filter((batch) => !this.#isWritten(batch))
-    const written = this.#spent.get(subject, fromDay, toDay) ?? 0
+    const written = runScript(this.#database, storedTokens(subject, fromDay, toDay))
     return unwritten.reduce((sum, { spent }) => sum + spent.between(subject, fromDay, toDay), written)
   }
 
@@ -128,22 +122,9 @@ export class SqliteLedger implements Ledger {
     return requests.length
   }
 
-  async prune(before: number, maxRows: number): Promise<number> {
-    const requests = this.#database.prepare<[number, number]>(
-      `DELETE FROM requests WHERE rowid IN
-        (SELECT rowid FROM requests WHERE created < ? AND state <> 'running' ORDER BY created LIMIT ?)`,
-    )
-    // The sums of a day are removed when the whole day is too old.
-    const days = this.#database.prepare<[string, number]>(
-      `DELETE FROM usage_days WHERE (account, day, digest) IN
-        (SELECT account, day, digest FROM usage_days WHERE day < ? LIMIT ?)`,
-    )
-    const firstDay = dayOf(before * 1000)
-    return await this.#commit.run(
-      () =>
-        takeBriefly(maxRows, (count) => requests.run(before, count).changes) ||
-        takeBriefly(maxRows, (count) => days.run(firstDay, count).changes),
-    )
+  prune(before: number, maxRows: number): Promise<number> {
+    const remove = (count: number) => runScript(this.#database, removeOldRows(before, count))
+    return this.#commit.run(() => takeBriefly(maxRows, remove))
   }
 
   async flush(): Promise<void> {
@@ -218,12 +199,12 @@ export class SqliteLedger implements Ledger {
   #write(batch: Batch): void {
     batch.rollbacksBefore = this.#commit.rollbacks
     const ended: EndedRequest[] = []
-    for (const row of batch.begun.map((entry) => rowOf(entry))) {
+    for (const row of batch.begun.map((entry) => rowOfEntry(entry))) {
       const isEnded = row.state !== 'running'
       const isAdded = this.#insert.run(...Object.values(row), isEnded ? 1 : 0).changes > 0
       if (isAdded && isEnded) ended.push(row)
     }
-    for (const row of batch.finished.map((entry) => rowOf(entry))) {
+    for (const row of batch.finished.map((entry) => rowOfEntry(entry))) {
       if (this.#finish.run(...endOf(row)).changes > 0) ended.push(row)
     }
     for (const sum of sumsOf(ended)) this.#addToDay.run(sum)
