@@ -59,6 +59,12 @@ describe.each(['SQLite', 'PostgreSQL', 'PostgreSQL, serializable'])('versions of
   const sorted = <T extends { readonly digest: string }>(versions: readonly T[]) =>
     versions.toSorted((a, b) => (a.digest < b.digest ? -1 : 1))
 
+  it('a card for an account that was deleted meanwhile is refused', async () => {
+    const { id, characters } = await newAccount()
+    const refused = { status: 403, code: 'account_deleted' }
+    await expect(characters.put(id + 1000, cardOf('Fern'))).rejects.toMatchObject(refused)
+  })
+
   it('the newest 20 versions, the current version and used versions are kept', async () => {
     const { id, characters } = await newAccount()
     const name = 'a\0\\b'
