@@ -1,9 +1,9 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { Kind, type Static, Type, TypeRegistry } from '@sinclair/typebox'
+import { type Static, Type } from '@sinclair/typebox'
 import type { Key } from '../access/access.ts'
 import { callerOf, type Guard } from '../access/guard.ts'
-import { answers, refusals, security } from '../http/openapi-fields.ts'
-import { type LimitName, type Limits, limitNames } from '../limit-values.ts'
+import { answers, choice, refusals, security } from '../http/openapi-fields.ts'
+import { type Limits, limitNames } from '../limit-values.ts'
 import { ChatError } from '../openai/completion.ts'
 import type { Limiter } from './limiter.ts'
 import { type Counters, type Standing, standingsOf } from './standing.ts'
@@ -21,19 +21,12 @@ export interface LimitsOptions {
 
 const limitOwners: readonly Standing['of'][] = ['account', 'maker', 'key']
 
-// One enum is easier to read in the OpenAPI document than a union of constants.
-TypeRegistry.Set('LimitName', (_schema, value) => limitNames.some((name) => name === value))
-TypeRegistry.Set('LimitOf', (_schema, value) => limitOwners.some((owner) => owner === value))
-
 const integerOrNull = (description: string) => Type.Unsafe<number | null>({ type: ['integer', 'null'], description })
 
 const LimitBody = Type.Object(
   {
-    limit: Type.Unsafe<LimitName>({ [Kind]: 'LimitName', type: 'string', enum: limitNames }),
-    of: Type.Unsafe<Standing['of']>({
-      [Kind]: 'LimitOf',
-      type: 'string',
-      enum: limitOwners,
+    limit: choice(limitNames, {}),
+    of: choice(limitOwners, {
       description:
         "Whose limit it is: the account's, over all its keys; the maker's, over the limited key that made this key and all its keys; or the key's own. All apply.",
     }),

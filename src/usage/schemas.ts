@@ -1,4 +1,5 @@
-import { Kind, Type, TypeRegistry } from '@sinclair/typebox'
+import { Type } from '@sinclair/typebox'
+import { choice } from '../http/openapi-fields.ts'
 import { groupings } from './report.ts'
 import { allStates } from './states.ts'
 
@@ -87,9 +88,6 @@ export const UsageList = Type.Object(
   { title: 'UsageList' },
 )
 
-// One enum is easier to read in the OpenAPI document than a union of four constants.
-TypeRegistry.Set('UsageGrouping', (_schema, value) => groupings.some((grouping) => grouping === value))
-
 const moment = (description: string, example: string) =>
   Type.Optional(Type.String({ description, examples: [example], errorMessage: 'send it once' }))
 
@@ -103,8 +101,6 @@ export const RequestList = Type.Object(
   },
   { title: 'RequestList' },
 )
-
-TypeRegistry.Set('RequestState', (_schema, value) => allStates.some((state) => state === value))
 
 const name = (description: string, ...examples: readonly string[]) =>
   Type.Optional(
@@ -126,10 +122,7 @@ export const RequestsQuery = Type.Object({
   to: moment('The last day, or the moment of the end (exclusive), in UTC; the default is now.', '2026-11-30'),
   model: name('Only requests for this model.', 'best'),
   state: Type.Optional(
-    Type.Unsafe<string>({
-      [Kind]: 'RequestState',
-      type: 'string',
-      enum: allStates,
+    choice(allStates, {
       description: 'Only requests in this state.',
       errorMessage: `send one of ${allStates.join(', ')}, once`,
     }),
@@ -141,10 +134,7 @@ export const UsageQuery = Type.Object({
   from: moment('The first day, or a moment, in UTC; the default is 29 days before the last day.', '2026-11-01'),
   to: moment('The last day, or the moment of the end (exclusive), in UTC; the default is now.', '2026-11-30'),
   by: Type.Optional(
-    Type.Unsafe<(typeof groupings)[number]>({
-      [Kind]: 'UsageGrouping',
-      type: 'string',
-      enum: groupings,
+    choice(groupings, {
       description: 'The subject of each line; the default is `day`.',
       errorMessage: `send one of ${groupings.join(', ')}, once`,
     }),
