@@ -1,51 +1,34 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { readChatError } from '../support/chat.ts'
-import { startTestService, type TestService } from '../support/service.ts'
-import { completion, json, pieces, type ScriptedUpstream, startUpstream, streamOf } from '../support/upstream.ts'
+import { completion, json, pieces, streamOf } from '../support/upstream.ts'
+import { service, upstream, upstreamServiceForThisFile } from '../support/upstream-service.ts'
 
 const messages = [{ role: 'user', content: 'Hello' }]
 const func = { type: 'function', function: { name: 'look', parameters: { type: 'object', properties: {} } } }
 
-let upstream: ScriptedUpstream
-let service: TestService
-
-beforeAll(async () => {
-  upstream = await startUpstream()
+upstreamServiceForThisFile((url) => {
   const once = { retries: 0, breaker: { failures: 0 } }
-  const open = { adapter: 'openai', baseUrl: upstream.url, ...once }
+  const open = { adapter: 'openai', baseUrl: url, ...once }
   const claude = {
     adapter: '@ai-sdk/anthropic',
-    baseUrl: upstream.url,
+    baseUrl: url,
     apiKey: 'a-key-of-tests',
     model: 'claude',
     ...once,
   }
-  service = await startTestService(
-    {},
-    {
-      understudy: { adapter: 'understudy' },
-      m: open,
-      claude,
-      'claude-first': { fallback: ['claude', 'm'] },
-      closed: { fallback: ['claude', 'understudy'] },
-      renaming: { ...open, roles: { developer: 'system', tool: 'user' } },
-      merging: { ...open, roles: { developer: 'system' }, mergeMessages: true },
-      'claude-renaming': { ...claude, roles: { system: 'user' } },
-      azure: { ...open, baseUrl: `${upstream.url}/openai/deployments/x/?api-version=2024-10-21&code=a-code-of-azure` },
-      'deployment/*': { ...open, baseUrl: `${upstream.url}/d?api-version=2024-10-21` },
-      weird: { ...open, defaults: { tools: [{ type: 'web_search' }] }, params: { set: { tool_choice: 'any' } } },
-    },
-  )
-})
-
-beforeEach(() => {
-  upstream.calls.length = 0
-  upstream.answer(json(completion('Hello there.')))
-})
-
-afterAll(async () => {
-  await service?.close()
-  await upstream?.close()
+  return {
+    understudy: { adapter: 'understudy' },
+    m: open,
+    claude,
+    'claude-first': { fallback: ['claude', 'm'] },
+    closed: { fallback: ['claude', 'understudy'] },
+    renaming: { ...open, roles: { developer: 'system', tool: 'user' } },
+    merging: { ...open, roles: { developer: 'system' }, mergeMessages: true },
+    'claude-renaming': { ...claude, roles: { system: 'user' } },
+    azure: { ...open, baseUrl: `${url}/openai/deployments/x/?api-version=2024-10-21&code=a-code-of-azure` },
+    'deployment/*': { ...open, baseUrl: `${url}/d?api-version=2024-10-21` },
+    weird: { ...open, defaults: { tools: [{ type: 'web_search' }] }, params: { set: { tool_choice: 'any' } } },
+  }
 })
 
 function post(body: object, path = '/chat/completions'): Promise<Response> {

@@ -1,43 +1,26 @@
 import fc from 'fast-check'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { hasPublicHost } from '../../src/openai/public-urls.ts'
 import { readChatError } from '../support/chat.ts'
 import { often } from '../support/often.ts'
-import { startTestService, type TestService } from '../support/service.ts'
-import { completion, json, pieces, type ScriptedUpstream, startUpstream, streamOf } from '../support/upstream.ts'
+import { pieces, streamOf } from '../support/upstream.ts'
+import { service, upstream, upstreamServiceForThisFile } from '../support/upstream-service.ts'
 
-let upstream: ScriptedUpstream
-let service: TestService
-
-beforeAll(async () => {
-  upstream = await startUpstream()
-  const openAi = { adapter: 'openai', baseUrl: `${upstream.url}/v1`, retries: 0 }
-  service = await startTestService(
-    {},
-    {
-      understudy: { adapter: 'understudy' },
-      m: openAi,
-      claude: {
-        adapter: '@ai-sdk/anthropic',
-        baseUrl: `${upstream.url}/v1`,
-        apiKey: 'sk-operators-own',
-        model: 'claude',
-      },
-      open: { ...openAi, privateUrls: true },
-      both: { fallback: ['m', 'open'] },
-      neither: { fallback: ['m', 'understudy'] },
+upstreamServiceForThisFile((url) => {
+  const openAi = { adapter: 'openai', baseUrl: `${url}/v1`, retries: 0 }
+  return {
+    understudy: { adapter: 'understudy' },
+    m: openAi,
+    claude: {
+      adapter: '@ai-sdk/anthropic',
+      baseUrl: `${url}/v1`,
+      apiKey: 'sk-operators-own',
+      model: 'claude',
     },
-  )
-})
-
-beforeEach(() => {
-  upstream.calls.length = 0
-  upstream.answer(json(completion('Hello there.')))
-})
-
-afterAll(async () => {
-  await service?.close()
-  await upstream?.close()
+    open: { ...openAi, privateUrls: true },
+    both: { fallback: ['m', 'open'] },
+    neither: { fallback: ['m', 'understudy'] },
+  }
 })
 
 const privateHosts = [

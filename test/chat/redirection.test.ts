@@ -1,7 +1,7 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { readChatError } from '../support/chat.ts'
-import { startTestService, type TestService } from '../support/service.ts'
-import { completion, json, pieces, type ScriptedUpstream, startUpstream, streamOf } from '../support/upstream.ts'
+import { json, pieces, streamOf } from '../support/upstream.ts'
+import { service, upstream, upstreamServiceForThisFile } from '../support/upstream-service.ts'
 
 const messages = [{ role: 'user', content: 'Hello' }]
 const canary = 'canary.example'
@@ -14,38 +14,21 @@ const redirecting = {
 }
 const names = Object.keys(redirecting)
 
-let upstream: ScriptedUpstream
-let service: TestService
-
-beforeAll(async () => {
-  upstream = await startUpstream()
-  const openAi = { adapter: 'openai', baseUrl: `${upstream.url}/v1`, retries: 0 }
-  service = await startTestService(
-    {},
-    {
-      understudy: { adapter: 'understudy' },
-      m: openAi,
-      set: { ...openAi, defaults: { extra_body: { top_k: 3 } } },
-      claude: {
-        adapter: '@ai-sdk/anthropic',
-        baseUrl: `${upstream.url}/v1`,
-        apiKey: 'sk-operators-own',
-        model: 'claude',
-      },
-      first: { fallback: ['broken', 'm'] },
-      broken: { ...openAi, baseUrl: 'http://127.0.0.1:9/v1' },
+upstreamServiceForThisFile((url) => {
+  const openAi = { adapter: 'openai', baseUrl: `${url}/v1`, retries: 0 }
+  return {
+    understudy: { adapter: 'understudy' },
+    m: openAi,
+    set: { ...openAi, defaults: { extra_body: { top_k: 3 } } },
+    claude: {
+      adapter: '@ai-sdk/anthropic',
+      baseUrl: `${url}/v1`,
+      apiKey: 'sk-operators-own',
+      model: 'claude',
     },
-  )
-})
-
-beforeEach(() => {
-  upstream.calls.length = 0
-  upstream.answer(json(completion('Hello there.')))
-})
-
-afterAll(async () => {
-  await service?.close()
-  await upstream?.close()
+    first: { fallback: ['broken', 'm'] },
+    broken: { ...openAi, baseUrl: 'http://127.0.0.1:9/v1' },
+  }
 })
 
 function post(body: object, path = '/chat/completions'): Promise<Response> {

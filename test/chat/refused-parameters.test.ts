@@ -1,51 +1,48 @@
 import fc from 'fast-check'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { refusedParameters, removedParameters } from '../../src/openai/refused-parameters.ts'
 import { readChatError } from '../support/chat.ts'
 import { often } from '../support/often.ts'
 import { textOf } from '../support/operations.ts'
-import { startTestService, type TestService } from '../support/service.ts'
 import { openStoresOf } from '../support/test-database.ts'
-import { completion, json, pieces, type ScriptedUpstream, startUpstream, streamOf } from '../support/upstream.ts'
+import { completion, json, pieces, streamOf } from '../support/upstream.ts'
+import { service, upstream, upstreamServiceForThisFile } from '../support/upstream-service.ts'
 
 const messages = [{ role: 'user', content: 'Hello' }]
 const canary = 'canary.example'
 const tool = { type: 'function', function: { name: 'look' } }
 
-let upstream: ScriptedUpstream
-let service: TestService
 /** Keys with a list of models: of the key itself, and of its account. */
 let listed: readonly string[]
 
-beforeAll(async () => {
-  upstream = await startUpstream()
-  const openAi = { adapter: 'openai', baseUrl: `${upstream.url}/v1`, retries: 0 }
+upstreamServiceForThisFile((url) => {
+  const openAi = { adapter: 'openai', baseUrl: `${url}/v1`, retries: 0 }
   const set = {
     chat_template: 'set',
     provider: { order: ['set'] },
     tools: [{ ...tool, server_url: 'https://set.example' }],
   }
-  service = await startTestService(
-    {},
-    {
-      understudy: { adapter: 'understudy' },
-      m: openAi,
-      'prefix/*': openAi,
-      claude: {
-        adapter: '@ai-sdk/anthropic',
-        baseUrl: `${upstream.url}/v1`,
-        apiKey: 'sk-operators-own',
-        model: 'claude',
-      },
-      allowing: { ...openAi, params: { allow: ['chat_template', 'aws_*', 'server_url', 'langfuse_host', 'models'] } },
-      setting: { ...openAi, params: { set } },
-      defaulting: { ...openAi, defaults: set },
-      dropping: { ...openAi, params: { drop: ['chat_template', 'provider', 'server_url'] } },
-      moving: { ...openAi, params: { rename: { chat_template: 'template' }, drop: ['chat_template'] } },
-      both: { fallback: ['m', 'allowing'] },
-      neither: { fallback: ['m', 'claude', 'understudy'] },
+  return {
+    understudy: { adapter: 'understudy' },
+    m: openAi,
+    'prefix/*': openAi,
+    claude: {
+      adapter: '@ai-sdk/anthropic',
+      baseUrl: `${url}/v1`,
+      apiKey: 'sk-operators-own',
+      model: 'claude',
     },
-  )
+    allowing: { ...openAi, params: { allow: ['chat_template', 'aws_*', 'server_url', 'langfuse_host', 'models'] } },
+    setting: { ...openAi, params: { set } },
+    defaulting: { ...openAi, defaults: set },
+    dropping: { ...openAi, params: { drop: ['chat_template', 'provider', 'server_url'] } },
+    moving: { ...openAi, params: { rename: { chat_template: 'template' }, drop: ['chat_template'] } },
+    both: { fallback: ['m', 'allowing'] },
+    neither: { fallback: ['m', 'claude', 'understudy'] },
+  }
+})
+
+beforeAll(async () => {
   const stores = await openStoresOf(service.dataDirectory)
   const models = ['m', 'allowing', 'dropping', 'setting', 'defaulting']
   await stores.access.createAccount('of the key')
@@ -55,16 +52,6 @@ beforeAll(async () => {
     stores.access.createKey({ account: 'of the account', scopes: ['chat'] }),
   ]).then((keys) => keys.map(({ secret }) => secret))
   await stores.close()
-})
-
-beforeEach(() => {
-  upstream.calls.length = 0
-  upstream.answer(json(completion('Hello there.')))
-})
-
-afterAll(async () => {
-  await service?.close()
-  await upstream?.close()
 })
 
 /** The routes with a body that becomes a request to a model. */

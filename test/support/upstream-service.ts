@@ -10,12 +10,17 @@ export let upstream: ScriptedUpstream
 /** The service in front of the upstream. */
 export let service: TestService
 
-/** Starts the upstream and the service for all tests of the calling file, and stops them at the end of the file. */
-export function upstreamServiceForThisFile(): void {
+/**
+ * Starts the upstream and the service for all tests of the calling file, and stops them at the end of the file.
+ * @param modelsOf the models of the service, from the URL of the upstream. By default there is one model, and the service's clock
+ *   stands still, so that no machine is too slow for a timeout
+ */
+export function upstreamServiceForThisFile(modelsOf?: (url: string) => Readonly<Record<string, unknown>>): void {
   beforeAll(async () => {
     upstream = await startUpstream()
-    // The service's clock stands still, so that no machine is too slow for a timeout.
-    service = await startTestService({}, onceAsked(upstream.url, secret), { clock: new TestClock() })
+    service = modelsOf
+      ? await startTestService({}, modelsOf(upstream.url))
+      : await startTestService({}, onceAsked(upstream.url, secret), { clock: new TestClock() })
   })
 
   beforeEach(() => {
