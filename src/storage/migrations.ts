@@ -453,8 +453,10 @@ const release030: readonly Step[] = [
     // of the previous release write neither; so a folded name that is null is written before the first search that needs it.
     // `created` and `updated` of 0 stand for the time of this migration. A plant has a row in `plant_details` if it has a detail or
     // a photo, and a row in `care_logs` if it has had an event. After the plant is deleted, `account` and `plant` of that row are
-    // null, and its events are removed in portions. `holdings` counts what limits bound. `kept_replies` has the replies to
-    // idempotency keys of changes of many rows. Dates are texts such as 2026-11-28, and seasons such as 11-01.
+    // null, and its events are removed in portions. So are the pieces of a photo without a plant: the plant was deleted, the photo
+    // was replaced, or, if `begun` is not 0, the photo is not complete yet. `holdings` counts what limits bound: `photo_bytes` are
+    // the bytes of all photos of an owner. `kept_replies` has the replies to idempotency keys of changes of many rows. Dates are
+    // texts such as 2026-11-28, and seasons such as 11-01.
     sqlite: '0023-plants-worth-keeping',
     postgres: '0018-plants-worth-keeping',
     sql: `
@@ -480,13 +482,22 @@ const release030: readonly Step[] = [
         PRIMARY KEY (account, plant),
         FOREIGN KEY (account, plant) REFERENCES plants (account, id) ON DELETE CASCADE
       ) STRICT, WITHOUT ROWID;
+      CREATE TABLE photos (
+        id TEXT COLLATE "C" PRIMARY KEY,
+        owner INTEGER NOT NULL,
+        bytes INTEGER NOT NULL,
+        begun INTEGER NOT NULL,
+        account INTEGER,
+        plant INTEGER,
+        UNIQUE (account, plant),
+        FOREIGN KEY (account, plant) REFERENCES plants (account, id) ON DELETE SET NULL
+      ) STRICT, WITHOUT ROWID;
+      CREATE INDEX photos_left ON photos (begun, owner) WHERE plant IS NULL;
       CREATE TABLE photo_pieces (
-        account INTEGER NOT NULL,
-        plant INTEGER NOT NULL,
+        photo TEXT COLLATE "C" NOT NULL REFERENCES photos (id),
         place INTEGER NOT NULL,
         bytes BLOB NOT NULL,
-        PRIMARY KEY (account, plant, place),
-        FOREIGN KEY (account, plant) REFERENCES plants (account, id) ON DELETE CASCADE
+        PRIMARY KEY (photo, place)
       ) STRICT;
       CREATE TABLE care_rules (
         account INTEGER NOT NULL,

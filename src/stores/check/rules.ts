@@ -71,7 +71,9 @@ const rowRules: readonly RowRule[] = [
   orphan('card_pieces', 'upload', 'uploads', 'id'),
   orphan('imports', 'account', 'accounts', 'id'),
   orphan('plant_details', 'account plant', 'plants', 'account id'),
-  orphan('photo_pieces', 'account plant', 'plants', 'account id'),
+  // A photo without a plant is not complete, or will be removed.
+  orphan('photos', 'account plant', 'plants', 'account id', 'r.account IS NOT NULL AND '),
+  orphan('photo_pieces', 'photo', 'photos', 'id'),
   orphan('care_rules', 'account plant', 'plants', 'account id'),
   // The log of a deleted plant has no plant, and will be removed.
   orphan('care_logs', 'account plant', 'plants', 'account id', 'r.account IS NOT NULL AND '),
@@ -99,6 +101,25 @@ const rowRules: readonly RowRule[] = [
     fault: `r.account IS NOT NULL AND r.bytes <> coalesce((
       SELECT sum(octet_length(p.bytes)) FROM card_pieces AS p WHERE p.upload = r.id), 0)`,
     says: 'of whole cards with another number of bytes than their pieces have',
+  },
+  {
+    kind: 'counter',
+    table: 'photos',
+    others: ['photo_pieces'],
+    fault: `r.account IS NOT NULL AND r.bytes <> coalesce((
+      SELECT sum(octet_length(p.bytes)) FROM photo_pieces AS p WHERE p.photo = r.id), 0)`,
+    says: 'of plants with another number of bytes than their pieces have',
+  },
+  {
+    kind: 'counter',
+    table: 'holdings',
+    others: ['photos'],
+    fault: `r.photo_bytes <> (
+      SELECT coalesce(sum(p.bytes), 0) FROM photos AS p WHERE p.account = r.account
+    ) + (
+      SELECT coalesce(sum(p.bytes), 0) FROM photos AS p WHERE p.owner = r.account AND p.plant IS NULL
+    )`,
+    says: 'with another number of bytes than the photos of the account have',
   },
   {
     kind: 'counter',

@@ -45,6 +45,8 @@ beforeAll(async () => {
     INSERT INTO secrets VALUES ('cursors', 'cafe');
     WITH RECURSIVE n(i) AS (SELECT -5000 UNION ALL SELECT i + 1 FROM n WHERE i < 14999)
     INSERT INTO plants (account, id, name, tag) SELECT 1 + (i & 1), i, 'plant ' || i, CASE i % 3 WHEN 0 THEN 'Moos 🌿' END FROM n;
+    INSERT INTO photos VALUES ('f', 2, 3, 0, 2, 1), ('left', 9, 1, 8, NULL, NULL);
+    INSERT INTO photo_pieces VALUES ('f', 0, x'00ff'), ('f', 1, x'0a'), ('left', 0, x'01');
   `)
   database.close()
 })
