@@ -1,5 +1,5 @@
 import type { Database, Statement as PreparedStatement } from 'better-sqlite3'
-import type { GroupCommit } from './group-commit.ts'
+import { GroupCommit } from './group-commit.ts'
 
 /*
  * Scripts: transactions that are written once, and run on either engine (docs/decisions/0031-scripts.md). SQLite runs the
@@ -92,6 +92,11 @@ export interface Scripts {
    * @throws ApiError of the script; 403 when the account was deleted; 503 or 507 when the database cannot write
    */
   write<T>(account: number, script: () => Script<T>): Promise<T>
+  /**
+   * Runs a script that removes rows which no request needs, in a short transaction of its own. A power cut may undo it, and no row
+   * of an account is locked.
+   */
+  sweep<T>(script: () => Script<T>): Promise<T>
 }
 
 /** A statement that both engines understand, or a part of one; `texts` are the parts of its text between its values. */
@@ -147,10 +152,12 @@ export function* rowOf<Row extends object>(statement: Statement): Script<Row | u
 export class SqliteScripts implements Scripts {
   readonly #database: Database
   readonly #commit: GroupCommit
+  readonly #sweeping: GroupCommit
 
   constructor(database: Database, commit: GroupCommit) {
     this.#database = database
     this.#commit = commit
+    this.#sweeping = new GroupCommit(database, 'NORMAL')
   }
 
   async read<T>(script: () => Script<T>): Promise<T> {
@@ -159,5 +166,9 @@ export class SqliteScripts implements Scripts {
 
   write<T>(_account: number, script: () => Script<T>): Promise<T> {
     return this.#commit.run(() => runScript(this.#database, script()))
+  }
+
+  sweep<T>(script: () => Script<T>): Promise<T> {
+    return this.#sweeping.run(() => runScript(this.#database, script()))
   }
 }

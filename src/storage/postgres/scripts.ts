@@ -52,6 +52,10 @@ export class PostgresScripts implements Scripts {
     if (!done) throw new Error('a script in a committed batch has no result')
     return done.value
   }
+
+  sweep<T>(script: () => Script<T>): Promise<T> {
+    return this.#database.transaction((sql) => runScript(sql, script()))
+  }
 }
 
 /** Runs the scripts of a batch in their order. The rows of their accounts stay locked until the transaction ends. */
