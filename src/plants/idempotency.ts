@@ -4,11 +4,19 @@ import { isFields, valueIn } from '../fields.ts'
 import type { Idempotency } from './plant.ts'
 
 /**
- * Reads the `Idempotency-Key` header (draft-ietf-httpapi-idempotency-key-header-07) of a request.
+ * Reads the `Idempotency-Key` header of a request.
  * @param body the JSON value of the request: equal values have equal digests, even if their JSON texts differ
- * @throws ApiError 400 for a key that is blank, too long or not of printable ASCII
+ * @throws ApiError 400 for an invalid key
  */
 export function readIdempotency(header: string | string[], body: unknown): Idempotency {
+  return { key: readKey(header), request: canonicalDigest(body) }
+}
+
+/**
+ * Reads an `Idempotency-Key` (draft-ietf-httpapi-idempotency-key-header-07).
+ * @throws ApiError 400 for a key that is blank, too long or not of printable ASCII
+ */
+export function readKey(header: string | string[]): string {
   if (typeof header !== 'string' || !/^[\x20-\x7e]{1,255}$/.test(header) || header.trim() === '') {
     throw new ApiError(
       400,
@@ -16,11 +24,11 @@ export function readIdempotency(header: string | string[], body: unknown): Idemp
       'Send one Idempotency-Key header, with 1 to 255 printable ASCII characters.',
     )
   }
-  return { key: header, request: canonicalDigest(body) }
+  return header
 }
 
 /** SHA-256 of the JSON of a value with sorted properties. */
-function canonicalDigest(value: unknown): string {
+export function canonicalDigest(value: unknown): string {
   return digestOf(Buffer.from(canonical(value)))
 }
 

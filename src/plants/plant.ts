@@ -86,8 +86,8 @@ export interface PlantStore {
    */
   create(account: number, plant: NewPlant, idempotency?: Idempotency, limit?: number): Promise<AddedPlant>
   /**
-   * Removes at most `maxRows` idempotency keys that were first used before a time in Unix seconds, in one short transaction.
-   * @returns how many keys were removed; 0 when the search has found no such key
+   * Removes at most `maxRows` idempotency keys and kept replies from before a time in Unix seconds, in one short transaction.
+   * @returns how many rows were removed; 0 when the search has found none
    */
   removeExpiredKeys(before: number, maxRows: number): Promise<number>
   /** The key of the cursors of this database, 32 random bytes. The first call makes it; all replicas share it. */

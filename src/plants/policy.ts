@@ -65,8 +65,11 @@ export function oldestValidKeySeconds(now: number): number {
  * @throws ApiError 422 when the key was used for another request
  */
 export function replayOf(account: number, first: KeyedRow, { request }: Idempotency): AddedPlant {
-  if (first.request !== request) {
-    throw new ApiError(422, 'key_reused', 'This Idempotency-Key was used for another request. Send a new one.')
-  }
+  if (first.request !== request) throw keyReused()
   return { plant: toPlant({ account, id: first.plant, name: first.name, tag: first.tag }), isReplay: true }
+}
+
+/** The refusal of an idempotency key that was used for another request. */
+export function keyReused(): ApiError {
+  return new ApiError(422, 'key_reused', 'This Idempotency-Key was used for another request. Send a new one.')
 }

@@ -8,6 +8,7 @@ import { runScript } from '../storage/postgres/scripts.ts'
 import type { Script } from '../storage/scripts.ts'
 import { keptCursorKey } from './cursor.ts'
 import { InFlightKeys } from './idempotency.ts'
+import { removeOldReplies } from './kept-replies.ts'
 import type {
   AddedPlant,
   Idempotency,
@@ -84,7 +85,8 @@ export class PostgresPlantStore implements PlantStore {
         WHERE idempotency_keys.account = old.account AND idempotency_keys.key = old.key RETURNING created`,
     )
     this.#keysFrom = removed.reduce((latest, { created }) => Math.max(latest, created), 0)
-    return removed.length
+    if (removed.length > 0) return removed.length
+    return await this.#database.transaction((sql) => runScript(sql, removeOldReplies(before, maxRows)))
   }
 
   cursorKey(): Promise<Buffer> {

@@ -10,6 +10,7 @@ import { runScript, type Script } from '../storage/scripts.ts'
 import { unixSeconds } from '../time.ts'
 import { keptCursorKey } from './cursor.ts'
 import { InFlightKeys } from './idempotency.ts'
+import { removeOldReplies } from './kept-replies.ts'
 import type {
   AddedPlant,
   Idempotency,
@@ -47,7 +48,7 @@ export class SqlitePlantStore implements PlantStore {
   readonly #keepKey: Statement<[number, string, string, number, string, string | null, number]>
   readonly #markKeys: Statement<[number, number]>
   readonly #forgetKeys: Statement<[number, number]>
-  readonly #oldKey: Statement<[number]>
+  readonly #oldKey: Statement<[number, number]>
   readonly #removeExpiredKeys: Statement<[number, number]>
   readonly #commit: GroupCommit
   /** Commits removals of expired idempotency keys, without fsync: after a power cut, keys may have to be removed again. */
@@ -80,7 +81,9 @@ export class SqlitePlantStore implements PlantStore {
       DELETE FROM idempotency_keys WHERE (account, key) IN (
         SELECT account, key FROM idempotency_keys WHERE account = ? AND removed = 1
         ORDER BY created DESC, plant DESC LIMIT -1 OFFSET ?)`)
-    this.#oldKey = database.prepare('SELECT 1 FROM idempotency_keys WHERE created < ? LIMIT 1')
+    this.#oldKey = database.prepare(`
+      SELECT 1 WHERE EXISTS (SELECT 1 FROM idempotency_keys WHERE created < ?)
+        OR EXISTS (SELECT 1 FROM kept_replies WHERE created < ?)`)
     this.#removeExpiredKeys = database.prepare(`
       DELETE FROM idempotency_keys WHERE (account, key) IN
         (SELECT account, key FROM idempotency_keys WHERE created < ? ORDER BY created LIMIT ?)`)
@@ -114,9 +117,12 @@ export class SqlitePlantStore implements PlantStore {
 
   async removeExpiredKeys(before: number, maxRows: number): Promise<number> {
     // If there is nothing to remove, the write lock is not taken.
-    if (!this.#oldKey.get(before)) return 0
+    if (!this.#oldKey.get(before, before)) return 0
     return await this.#cleaning.run(() =>
-      takeBriefly(maxRows, (count) => this.#removeExpiredKeys.run(before, count).changes),
+      takeBriefly(maxRows, (count) => {
+        const { changes } = this.#removeExpiredKeys.run(before, count)
+        return changes + runScript(this.#database, removeOldReplies(before, count - changes))
+      }),
     )
   }
 

@@ -555,6 +555,8 @@ const release030: readonly Step[] = [
         PRIMARY KEY (account, key)
       ) STRICT, WITHOUT ROWID;
       CREATE INDEX kept_replies_by_age ON kept_replies (created);
+      CREATE INDEX kept_replies_newest ON kept_replies (account, created, key);
+      CREATE INDEX kept_replies_long ON kept_replies (account, created, key) WHERE length(reply) > 1024;
     `,
   },
 ]
