@@ -35,9 +35,10 @@ function leftEarly({ raw }: FastifyRequest): boolean {
   return raw.readableAborted && !raw.complete
 }
 
-/** The prefix of the plants interface. Only this group of routes has error bodies in another shape than OpenAI's. */
+/** The prefix of the routes of plants. */
 export const plantsPrefix = '/plants'
-const isOfPlants = new RegExp(`^${plantsPrefix}(?:[/?]|$)`)
+/** The paths of the plants group. Only this group of routes has error bodies in another shape than OpenAI's. */
+const isOfPlants = /^\/(?:plants|care|care\.ics|events)(?:[/?]|$)/
 
 /** Chooses, by the URL, the shape of an error that occurs outside all groups of routes. */
 export function errorBodyOf(url: string): ErrorBody {

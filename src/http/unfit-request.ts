@@ -85,8 +85,7 @@ const methods = ['DELETE', 'GET', 'HEAD', 'PATCH', 'POST', 'PUT']
 
 /**
  * Refuses requests without a route before their body is read: 405 with `Allow` if the path has other methods
- * (RFC 9110, section 15.5.6), 404 otherwise. A group of routes with its own error shape calls `setNotFoundHandler()` for its
- * prefix.
+ * (RFC 9110, section 15.5.6), 404 otherwise.
  */
 export function refuseUnknownRoutes(app: FastifyInstance): void {
   app.addHook('onRequest', (request: FastifyRequest, _reply, done) => {

@@ -1,17 +1,14 @@
-import bearerAuth from '@fastify/bearer-auth'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from '@sinclair/typebox'
-import type { FastifyInstance } from 'fastify'
-import { callerOf, type Guard, requireScope, sendRequestsLeft } from '../access/guard.ts'
+import { callerOf, type Guard, requireScope } from '../access/guard.ts'
 import { plantsAllowed } from '../access/limits-in-force.ts'
-import { unauthorized } from '../access/refusals.ts'
-import { ApiError, plantErrorBody } from '../errors.ts'
-import { errorHandler, plantsPrefix } from '../http/errors.ts'
+import { ApiError } from '../errors.ts'
+import { plantsPrefix } from '../http/errors.ts'
 import { setIgnoredHeader } from '../http/ignored-params.ts'
 import { answers, type TypedInstance } from '../http/openapi-fields.ts'
 import type { Limits } from '../limit-values.ts'
-import { standardHeaders } from '../limits/headers.ts'
 import { Cursors } from './cursor.ts'
+import { openPlantsGroup } from './group.ts'
 import { readIdempotency } from './idempotency.ts'
 import { listRoute } from './list-route.ts'
 import type { PageCache } from './page-cache.ts'
@@ -45,11 +42,7 @@ export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (
   app,
   { store, guard, pages, bodyLimit, limits },
 ) => {
-  app.setErrorHandler(errorHandler(plantErrorBody))
-  app.setNotFoundHandler(() => {})
-  await authenticate(app, guard)
-  app.addHook('onRequest', sendRequestsLeft(standardHeaders))
-
+  await openPlantsGroup(app, guard)
   listRoute(app, { store, guard, pages, cursors: new Cursors(await store.cursorKey()) })
 
   app.post(
@@ -83,36 +76,6 @@ export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (
   )
 
   addPlantRoutes(app, store)
-}
-
-async function authenticate(app: FastifyInstance, guard: Guard): Promise<void> {
-  await app.register(bearerAuth, {
-    keys: [],
-    specCompliance: 'rfc6749',
-    addHook: false,
-    verifyErrorLogLevel: 'trace',
-    auth: async (key, request) => {
-      await guard.admit(request, key, standardHeaders)
-      return true
-    },
-  })
-  app.addHook('onRequest', (request, reply, done) => {
-    const again = guard.admitAgain(request, standardHeaders)
-    if (again === true) return done()
-    if (again) {
-      again.then(() => done(), done)
-      return
-    }
-    app.verifyBearerAuth?.(request, reply, (error) => {
-      // The package's own error means that there is no bearer token. All other errors come from `guard.admit`.
-      const isNoToken = error && 'code' in error && String(error.code).startsWith('FST_BEARER_AUTH_')
-      done(
-        isNoToken
-          ? unauthorized('missing_token', 'Send your token in the header Authorization: Bearer YOUR_TOKEN.')
-          : error,
-      )
-    })
-  })
 }
 
 function addPlantRoutes(app: TypedInstance, store: PlantStore): void {
