@@ -466,7 +466,7 @@ const release030: readonly Step[] = [
       ALTER TABLE plants ADD COLUMN created INTEGER NOT NULL DEFAULT 0;
       ALTER TABLE plants ADD COLUMN updated INTEGER NOT NULL DEFAULT 0;
       ALTER TABLE plants ADD COLUMN version INTEGER NOT NULL DEFAULT 1;
-      CREATE INDEX plants_by_name ON plants (account, folded, id) WHERE folded IS NOT NULL;
+      CREATE INDEX plants_by_name ON plants (account, folded, id);
       CREATE TABLE plant_details (
         account INTEGER NOT NULL,
         plant INTEGER NOT NULL,
