@@ -1,0 +1,33 @@
+import { lowerCaseOf } from '../text.ts'
+
+/** The most characters of a folded name: indexes of PostgreSQL take at most 2,704 bytes, and one character may fold to 18. */
+const maxFoldedName = 255
+
+/**
+ * Folds a text for searches and orders that ignore case: NFKC, then upper case, then lower case. The engines differ in what they
+ * fold, so they only compare folded texts.
+ */
+export function fold(text: string): string {
+  return lowerCaseOf(text.normalize('NFKC').toUpperCase())
+}
+
+/** The texts of a plant in which `q` is looked for. */
+export interface SearchedTexts {
+  readonly name: string
+  readonly tag?: string | null | undefined
+  readonly species?: string | null | undefined
+  readonly place?: string | null | undefined
+}
+
+/**
+ * The columns `folded` and `found` of a plant. `folded` is the folded name, by which lists are sorted; `found` has the folded tag,
+ * species and place, each on a line, and the folded name too if it is longer than `folded` may be. No text of a plant has a line
+ * break, so a search for a part of one text finds no other.
+ */
+export function foldedColumns({ name, tag, species, place }: SearchedTexts): { folded: string; found: string | null } {
+  const whole = fold(name)
+  const folded = whole.length > maxFoldedName ? Array.from(whole).slice(0, maxFoldedName).join('') : whole
+  const lines = [folded === whole ? '' : whole, ...[tag, species, place].map((text) => fold(text ?? ''))]
+  const found = lines.filter((line) => line !== '').join('\n')
+  return { folded, found: found === '' ? null : found }
+}
