@@ -1,5 +1,6 @@
 import type { Actor } from '../audit/record.ts'
 import { invalidField } from '../errors.ts'
+import type { Script } from '../storage/scripts.ts'
 import { controlCharacters, type NameRule, nameProblem } from '../text.ts'
 import type { NewPlant, Plant } from './schemas.ts'
 
@@ -107,6 +108,11 @@ export interface PlantStore {
   find(account: number, id: number): Promise<StoredPlant | undefined>
   /** How many own plants the account has. @param enough the count may stop at this number */
   count(account: number, enough?: number): Promise<number>
+  /**
+   * Runs a script that changes plants of the account, or what replies show of them, together with the writes of other requests, as
+   * `Scripts.write`. The version of the account's plants is renewed. The script may run again, so it reads before it writes.
+   */
+  change<T>(account: number, script: () => Script<T>): Promise<T>
   /** Removes the account's own plant with this id. @returns whether there was such a plant */
   remove(account: number, id: number): Promise<boolean>
   /** At most `limit` plants in order. */

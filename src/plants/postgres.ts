@@ -4,8 +4,8 @@ import type { Metric } from '../instruments.ts'
 import type { PostgresDatabase, Queries } from '../storage/postgres/database.ts'
 import { PostgresGroupCommit } from '../storage/postgres/group-commit.ts'
 import { outsideRequest } from '../storage/postgres/request-time.ts'
-import { runScript } from '../storage/postgres/scripts.ts'
-import type { Script } from '../storage/scripts.ts'
+import { PostgresScripts, runScript } from '../storage/postgres/scripts.ts'
+import type { Script, Scripts } from '../storage/scripts.ts'
 import { keptCursorKey } from './cursor.ts'
 import { InFlightKeys } from './idempotency.ts'
 import { removeOldReplies } from './kept-replies.ts'
@@ -47,6 +47,7 @@ const skippedAtOnce = 50_000
 export class PostgresPlantStore implements PlantStore {
   readonly #database: PostgresDatabase
   readonly #writes: PostgresGroupCommit<PlantWrite, WriteResult>
+  readonly #scripts: Scripts
   readonly #running = new InFlightKeys()
   /**
    * The search for expired idempotency keys starts at this Unix second. The rows of older keys are removed, but stay in the index
@@ -54,8 +55,10 @@ export class PostgresPlantStore implements PlantStore {
    */
   #keysFrom = 0
 
-  constructor(database: PostgresDatabase) {
+  /** @param scripts the scripts of the same database, whose transactions the changes of plants share */
+  constructor(database: PostgresDatabase, scripts: Scripts = new PostgresScripts(database)) {
     this.#database = database
+    this.#scripts = scripts
     this.#writes = new PostgresGroupCommit(database, { commit: writePlants, ownerOf: ({ account }) => account })
   }
 
@@ -115,6 +118,14 @@ export class PostgresPlantStore implements PlantStore {
         SELECT count(*) FROM (SELECT 1 FROM plants WHERE account = ${account} LIMIT ${enough ?? null}) AS counted`,
     )
     return row?.count ?? 0
+  }
+
+  change<T>(account: number, script: () => Script<T>): Promise<T> {
+    return this.#scripts.write(account, function* () {
+      const result = yield* script()
+      yield* renewVersion(account)
+      return result
+    })
   }
 
   async remove(account: number, id: number): Promise<boolean> {

@@ -153,6 +153,15 @@ export class SqlitePlantStore implements PlantStore {
     return this.#counts.countUpTo(account, enough)
   }
 
+  change<T>(account: number, script: () => Script<T>): Promise<T> {
+    return this.#commit.run(() => {
+      this.#touch(account)
+      // The script may have added plants: the highest id is read again.
+      this.#highest.delete(account)
+      return runScript(this.#database, script())
+    })
+  }
+
   remove(account: number, id: number): Promise<boolean> {
     return this.#commit.run(() => {
       this.#touch(account)

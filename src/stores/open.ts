@@ -8,7 +8,7 @@ import { openSqliteStores, type Stores } from './stores.ts'
  * commands use them.
  */
 export function watchForDamage(stores: Stores, damage: Damage): Stores {
-  const { access, plants, characters, ledger, usage, audit, check } = stores
+  const { access, plants, characters, ledger, usage, audit, scripts, check } = stores
   return {
     ...stores,
     access: damage.watch(access),
@@ -17,6 +17,7 @@ export function watchForDamage(stores: Stores, damage: Damage): Stores {
     ledger: damage.watch(ledger),
     usage: damage.watch(usage),
     audit: damage.watch(audit),
+    scripts: damage.watch(scripts),
     limiter: (settings) => damage.watch(stores.limiter(settings)),
     check: damage.watch({ check }).check,
   }

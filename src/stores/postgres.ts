@@ -11,6 +11,7 @@ import { connectPostgres } from '../storage/postgres/connect.ts'
 import type { Transaction } from '../storage/postgres/database.ts'
 import { checkPostgres, unfinishedMoveIn } from '../storage/postgres/migrate.ts'
 import { duringRequest } from '../storage/postgres/request-time.ts'
+import { PostgresScripts } from '../storage/postgres/scripts.ts'
 import { refuseUnfinishedMove } from '../storage/unfinished-move.ts'
 import { PostgresLedger } from '../usage/postgres.ts'
 import { PostgresUsageReader } from '../usage/postgres-report.ts'
@@ -37,7 +38,8 @@ export async function openPostgresStores(url: string, by: Actor = commandLine, m
   }
   const access = new PostgresAccessStore(database)
   const ledger = new PostgresLedger(database)
-  const plants = new PostgresPlantStore(database)
+  const scripts = new PostgresScripts(database)
+  const plants = new PostgresPlantStore(database, scripts)
   const characters = new PostgresCharacterStore(database)
   const counts = new PostgresCounts(database)
   return {
@@ -48,6 +50,7 @@ export async function openPostgresStores(url: string, by: Actor = commandLine, m
     ledger,
     usage: new PostgresUsageReader(database),
     audit: new PostgresAuditTrail(database),
+    scripts,
     async deleteAccount(name, by) {
       const isDeleted = await access.deleteAccount(name, removeAccountData, by)
       if (isDeleted) await removeAllLeftovers(characters)

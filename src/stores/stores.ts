@@ -23,7 +23,7 @@ import { openDatabase } from '../storage/database.ts'
 import { GroupCommit } from '../storage/group-commit.ts'
 import { migrations } from '../storage/migrations.ts'
 import type { WaitingRequest } from '../storage/postgres/request-time.ts'
-import type { Script } from '../storage/scripts.ts'
+import { type Script, type Scripts, SqliteScripts } from '../storage/scripts.ts'
 import { refuseUnfinishedMove, unfinishedMoveInFile } from '../storage/unfinished-move.ts'
 import { WalCheckpointer } from '../storage/wal.ts'
 import { waitAsService } from '../storage/write-lock.ts'
@@ -41,6 +41,8 @@ export interface Stores {
   readonly ledger: Ledger
   readonly usage: UsageReader
   readonly audit: AuditTrail
+  /** Transactions of features whose statements are for both engines. They share the group commit of plants with SQLite. */
+  readonly scripts: Scripts
   /**
    * Deletes an account that has no plants, and its keys, characters, grants and idempotency keys, in one transaction. Its usage
    * stays in the ledger. The pieces of its cards are removed afterwards, in small transactions.
@@ -104,6 +106,7 @@ export function openSqliteStores(path: string, by: Actor = commandLine, mayCreat
     ledger,
     usage: new SqliteUsageReader(database),
     audit: new SqliteAuditTrail(database, commit),
+    scripts: new SqliteScripts(database, commit),
     async deleteAccount(name, by) {
       const isDeleted = await access.deleteAccount(name, removeAccountData, by)
       if (isDeleted) await removeAllLeftovers(characters)

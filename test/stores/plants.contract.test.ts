@@ -6,6 +6,7 @@ import type { PlantQuery, PlantStore } from '../../src/plants/plant.ts'
 import { oldestValidKeySeconds } from '../../src/plants/policy.ts'
 import type { Plant } from '../../src/plants/schemas.ts'
 import { type Prunable, pruneOnce } from '../../src/storage/prune.ts'
+import { query } from '../../src/storage/scripts.ts'
 import { unixSeconds } from '../../src/time.ts'
 import { engines, type TestDatabase } from '../support/engines.ts'
 import { eachPage, namesOf, plantsOf } from '../support/plant-pages.ts'
@@ -197,6 +198,7 @@ describe.each(engines)('plants in $name', (engine) => {
     const changes: Readonly<Record<string, () => Promise<unknown>>> = {
       'a plant': () => store.create(bob, { name: 'own' }),
       'a plant with an idempotency key': () => store.create(bob, { name: 'own' }, { key: 'k', request: 'r' }),
+      'a script': () => store.change(bob, () => query('UPDATE plants SET updated = 1 WHERE account = $1', bob)),
       'a plant is removed': () => store.remove(bob, 1),
       'a tag is shared': () => store.share(ann, bob, 'x'),
       'all plants are shared': () => store.share(ann, bob),
