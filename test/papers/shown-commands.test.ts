@@ -48,6 +48,7 @@ const runBy: Readonly<Record<string, RunBy>> = {
   'npm ci': ['.ci/run', 'npm ci\n'],
   'npm install --no-save': ['.ci/run', 'npm install --no-save'],
   'npm run check': ['.ci/run', 'npm run check\n'],
+  'npm run coverage': ['.github/workflows/check.yml', 'run: npm run coverage\n'],
   'npm run openapi': ['test/papers/openapi.test.ts', 'openapi/write.ts'],
   'npm run package': ['test/trials/package.trial.ts', "npm('run', '--silent', 'package')"],
   'npm run test:llama': ['.ci/run', 'npm run test:llama\n'],
