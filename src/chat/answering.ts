@@ -20,8 +20,7 @@ import type { ReplyFormat } from './reply-format.ts'
 import type { RequestComposer } from './request-composer.ts'
 import { requestTextsOf } from './request-texts.ts'
 import { personaName, type ResolvedPersona, resolvePersona, resolveRequest } from './resolve-persona.ts'
-import { truncationOf } from './truncation.ts'
-import { UsageWatch, usageOf } from './usage.ts'
+import { truncationOf, UsageWatch, usageOf } from './usage.ts'
 
 // The first request that needs one of these modules loads it, so the service starts faster.
 let composing: typeof import('./request-composer.ts') | undefined

@@ -2,7 +2,7 @@ import { cappedList } from '../characters/cards/description.ts'
 import type { Composition, CompositionRequest, RequestTexts, Section } from '../characters/prompt/composition.ts'
 import type { Tokenizer } from '../models/tokenizer.ts'
 import type { Message } from '../openai/completion-request.ts'
-import { tokensPerReply } from '../openai/messages.ts'
+import { tokensPerReply } from '../openai/message-sizes.ts'
 import type { PromptReceipt } from './receipt-schema.ts'
 
 /** What a receipt says besides the prompt. */

@@ -1,13 +1,12 @@
+import type { OutgoingHttpHeader, ServerResponse } from 'node:http'
 import type { FastifyReply } from 'fastify'
-import type { Clock } from '../clock.ts'
+import type { Clock, Timer } from '../clock.ts'
 import { clientGone, toApiError } from '../errors.ts'
-import type { ModelEvent } from '../models/model.ts'
-import type { Chunk } from '../openai/completion.ts'
+import type { ChunkEvent, ModelEvent } from '../models/model.ts'
 import { type FinishReason, recordedReason } from '../openai/finish-reasons.ts'
 import type { Meter } from '../usage/meter.ts'
 import type { End } from '../usage/outcome.ts'
-import type { ReplyFormat } from './reply-format.ts'
-import { commentOf, StreamWriter } from './stream-writer.ts'
+import { commentOf, type Events, type ReplyFormat } from './reply-format.ts'
 import type { UsageWatch } from './usage.ts'
 
 /** The parts that a stream needs besides its events. */
@@ -41,87 +40,153 @@ export interface StreamOptions {
 export async function sendEvents(
   reply: FastifyReply,
   opening: Promise<AsyncIterable<readonly ModelEvent[]>>,
-  { format, usage, meter, keepaliveMs, clock, onEnd, truncation }: StreamOptions,
+  options: StreamOptions,
 ): Promise<void> {
-  const writer = new StreamWriter(reply, keepaliveMs, clock)
-  const tellEnd = (end: End) => onEnd(writer.isGone ? clientGone() : end)
+  const { format, usage, meter, onEnd, truncation } = options
+  const stream = new EventStream(reply, options)
+  const tellEnd = (end: End) => onEnd(stream.isGone ? clientGone() : end)
   try {
-    const relay = new Relay(writer, format, meter, usage)
-    await relay.passAll(await opening)
-    const used = usage && !writer.isGone ? await usage.chunk() : null
+    await stream.passAll(await opening)
+    const used = usage && !stream.isGone ? await usage.chunk() : null
     if (used) meter.setUsage(used.usage, false)
     // `await` needs another turn. Without a promise, the end is written in the same turn as the last event.
     const looking = truncation()
     const truncated = looking ? await looking : null
-    const kept = tellEnd(relay.reason)
+    const kept = tellEnd(stream.reason)
     if (kept) await kept
-    if (truncated !== null) writer.write(commentOf(`upstream truncated ${truncated}`))
-    writer.end(format.end(used))
+    if (truncated !== null) stream.write(commentOf(`upstream truncated ${truncated}`))
+    stream.end(format.end(used))
   } catch (thrown) {
     const failure = toApiError(thrown)
-    if (!writer.hasBegun) throw failure
+    if (!stream.hasBegun) throw failure
     await tellEnd(failure)
-    writer.end(format.failure(failure))
+    stream.end(format.failure(failure))
   } finally {
-    writer.close()
+    stream.close()
   }
 }
 
-/** Relays a model's events to the client, and counts their tokens. */
-class Relay {
+const comment = commentOf('waiting')
+
+/**
+ * A reply of server-sent events (WHATWG HTML, section 9.2): the head, comment lines during silence, the model's events as fast as
+ * the client reads them, and the end. It counts the tokens of the events. The caller closes it.
+ */
+class EventStream {
   /** The finish reason that the model has sent. Before that, `stop`. */
   reason: FinishReason = 'stop'
-  readonly #writer: StreamWriter
-  readonly #format: ReplyFormat
-  readonly #meter: Meter
-  readonly #usage: UsageWatch | null
-  /** Events that are not written yet. */
+  readonly #reply: FastifyReply
+  readonly #response: ServerResponse
+  readonly #options: StreamOptions
+  readonly #keepalive: Timer
+  /** Events that are not written yet. One write for each event would take as much time as making the event. */
   #unwritten = ''
 
-  constructor(writer: StreamWriter, format: ReplyFormat, meter: Meter, usage: UsageWatch | null) {
-    this.#writer = writer
-    this.#format = format
-    this.#meter = meter
-    this.#usage = usage
+  constructor(reply: FastifyReply, options: StreamOptions) {
+    this.#reply = reply
+    this.#response = reply.raw
+    this.#options = options
+    this.#keepalive = options.clock.setTimeout(() => {
+      if (this.#begin() && !this.#response.writableNeedDrain) this.#response.write(comment)
+    }, options.keepaliveMs)
   }
 
-  /** Writes events as they come, until the client leaves. */
+  /** Whether the client has left. */
+  get isGone(): boolean {
+    return this.#response.destroyed
+  }
+
+  /** Whether the head has been sent. Then a failure can no longer change the HTTP status. */
+  get hasBegun(): boolean {
+    return this.#response.headersSent
+  }
+
+  /** Writes events as they come, until the client leaves. After each group it waits until the client has read enough. */
   async passAll(groups: AsyncIterable<readonly ModelEvent[]>): Promise<void> {
     for await (const events of groups) {
-      if (!this.#writer.begin()) return
-      for (const event of events) this.#pass(event)
-      this.#writeOut()
-      const { room } = this.#writer
-      if (room) await room
+      if (!this.#begin()) return
+      for (const event of events) {
+        if ('passage' in event) {
+          this.#options.meter.countPassage(event)
+          this.write(event.passage)
+        } else this.#add(event)
+      }
+      this.write('')
+      if (this.#response.writableNeedDrain) await drained(this.#response)
     }
   }
 
-  #pass(event: ModelEvent): void {
-    if ('passage' in event) {
-      this.#meter.countPassage(event)
-      this.#writeOut()
-      this.#writer.write(event.passage)
-      return
-    }
-    this.#note(event.chunk)
-    for (const { delta } of event.chunk.choices) this.#meter.countText(delta)
-    const written = this.#format.chunk(event)
-    if (typeof written === 'string') this.#unwritten += written
-    else {
-      this.#writeOut()
-      for (const piece of written) this.#writer.write(piece)
-    }
-  }
-
-  #writeOut(): void {
-    this.#writer.write(this.#unwritten)
+  /** Writes the events that wait, and a piece after them. */
+  write(piece: string | Buffer): void {
+    const waiting = this.#unwritten
     this.#unwritten = ''
+    if (waiting !== '') this.#response.write(waiting)
+    if (piece.length > 0) this.#response.write(piece)
   }
 
-  #note(chunk: Chunk): void {
+  /** Writes the last events. */
+  end(events: Events): void {
+    if (typeof events === 'string') this.#response.end(events)
+    else {
+      for (const piece of events) this.write(piece)
+      this.#response.end()
+    }
+  }
+
+  /** Stops the comment lines. */
+  close(): void {
+    this.#keepalive.close()
+  }
+
+  #add(event: ChunkEvent): void {
+    const { format, meter, usage } = this.#options
+    const { chunk } = event
     const reason = chunk.choices[0]?.finish_reason
     if (reason) this.reason = recordedReason(reason)
-    this.#usage?.note(chunk)
-    this.#meter.countChunk(chunk)
+    usage?.note(chunk)
+    meter.countChunk(chunk)
+    const written = format.chunk(event)
+    if (typeof written === 'string') this.#unwritten += written
+    else for (const piece of written) this.write(piece)
   }
+
+  /**
+   * Restarts the keep-alive timer. The first call also writes the head, which Node sends together with the first bytes of the
+   * body.
+   * @returns false if the client has left. Then nothing more may be written
+   */
+  #begin(): boolean {
+    if (this.#response.destroyed) return false
+    if (!this.#response.headersSent) this.#writeHead()
+    this.#keepalive.refresh()
+    return true
+  }
+
+  /** Writes the head without Fastify, because Fastify's streams would take as much time as the rest of the relay. */
+  #writeHead(): void {
+    this.#reply.hijack()
+    const headers: NodeJS.Dict<OutgoingHttpHeader> = this.#reply.getHeaders()
+    this.#response.writeHead(200, {
+      ...headers,
+      'content-type': 'text/event-stream; charset=utf-8',
+      'cache-control': 'no-cache, no-store',
+      'x-accel-buffering': 'no',
+    })
+  }
+}
+
+/** Resolves, in another turn of the event loop, when the response accepts more data or is closed. */
+function drained(response: ServerResponse): Promise<void> {
+  return new Promise((resolve) => {
+    const go = () => {
+      response.off('drain', go)
+      response.off('close', go)
+      // If a client reads quickly, its connection drains immediately. Without `setImmediate`, a long reply would then block the
+      // event loop.
+      setImmediate(resolve)
+    }
+    response.on('drain', go)
+    response.on('close', go)
+    if (response.destroyed) go()
+  })
 }

@@ -10,7 +10,7 @@ import { checkSentParameters, fitParameters, type ReplyBounds, replyBounds } fro
 import type { Candidate } from '../models/routing/candidate.ts'
 import type { RequestFor } from '../models/routing/route.ts'
 import { type CompletionRequest, type Message, maxReplyTokensOf, type ownFields } from '../openai/completion-request.ts'
-import type { PromptSize } from '../openai/messages.ts'
+import type { PromptSize } from '../openai/message-sizes.ts'
 import { checkPublicUrls } from '../openai/public-urls.ts'
 import { removedParameters } from '../openai/refused-parameters.ts'
 import type { Work } from '../work/work.ts'

@@ -1,6 +1,6 @@
 import { bufferOf } from '../bytes.ts'
 import type { Message } from '../openai/completion-request.ts'
-import { plainMessage, textsOf } from '../openai/messages.ts'
+import { plainMessage, promptSize } from '../openai/message-sizes.ts'
 import { defineJob } from '../work/job.ts'
 import type { Work } from '../work/work.ts'
 import type { SentPrompt } from './model.ts'
@@ -31,14 +31,16 @@ export const countTokensJob = defineJob(
   },
 )
 
-/** Longer texts are counted in the pool. */
-const maxInlineLength = 64 * 1024
+/** More bytes are counted in the pool. */
+const maxInlineBytes = 64 * 1024
 
 /** Counts as `countTokensJob`, in the pool if the texts are long. @throws the errors of `work` */
 export async function countTokens(sent: SentPrompt, answer: string, work: Work): Promise<TokenCounts> {
   const { messagesJson } = sent
   if (messagesJson) return work.runInPool('messages', countTokensJob, { prompt: messagesJson, answer })
-  const prompt = sent.messages.map(plainMessage)
-  const length = prompt.flatMap(textsOf).reduce((sum, text) => sum + text.length, answer.length)
-  return work[length > maxInlineLength ? 'runInPool' : 'run']('messages', countTokensJob, { prompt, answer })
+  const isLarge = promptSize(sent.messages).bytes + answer.length > maxInlineBytes
+  return work[isLarge ? 'runInPool' : 'run']('messages', countTokensJob, {
+    prompt: sent.messages.map(plainMessage),
+    answer,
+  })
 }

@@ -3,7 +3,7 @@ import type { Persona } from '../characters/prompt/settings.ts'
 import type { HeldBytes } from '../http/bytes-in-flight.ts'
 import type { Chunk, Completion } from '../openai/completion.ts'
 import type { CompletionRequest, Message } from '../openai/completion-request.ts'
-import type { PromptSize } from '../openai/messages.ts'
+import type { PromptSize } from '../openai/message-sizes.ts'
 import type { Work } from '../work/work.ts'
 
 /** A request to a model. */

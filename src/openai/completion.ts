@@ -22,8 +22,6 @@ export type Counts = Pick<Usage, 'prompt_tokens' | 'completion_tokens'>
 
 /** The counts of a usage; undefined if the usage has no valid counts, or only zeros. */
 export function countsOf(usage: unknown): Counts | undefined {
-  // This check comes first, because nearly all chunks of a stream have no usage.
-  if (usage == null) return undefined
   const prompt_tokens = field(usage, 'prompt_tokens')
   const completion_tokens = field(usage, 'completion_tokens')
   if (!isCount(prompt_tokens) || !isCount(completion_tokens)) return undefined
@@ -107,13 +105,11 @@ export type Chunk = Static<typeof Chunk>
 
 /** The usage of a chunk: in `usage` (OpenAI), in a choice (Moonshot) or in `x_groq` (Groq). */
 export function usageIn(chunk: Pick<Chunk, 'choices' | 'usage'>): unknown {
-  if (countsOf(chunk.usage)) return chunk.usage
-  for (const choice of chunk.choices) {
-    const usage = field(choice, 'usage')
-    if (countsOf(usage)) return usage
-  }
-  const ofGroq = field(field(chunk, 'x_groq'), 'usage')
-  return countsOf(ofGroq) ? ofGroq : chunk.usage
+  const { usage, choices } = chunk
+  if (usage != null && countsOf(usage)) return usage
+  for (const choice of choices) if ('usage' in choice && countsOf(choice.usage)) return choice.usage
+  const ofGroq = 'x_groq' in chunk ? field(chunk.x_groq, 'usage') : undefined
+  return countsOf(ofGroq) ? ofGroq : usage
 }
 
 /** The fields of a message or a delta from which texts are read. */

@@ -1,7 +1,7 @@
 import { invalidField } from '../errors.ts'
 import type { Fields } from '../fields.ts'
-import { type ContentPart, type Message, partTypes, textOf } from './completion-request.ts'
-import { calledBy, checkKind, isKnownKind, unknownKind } from './tools.ts'
+import { type ContentPart, type Message, partTypes } from './completion-request.ts'
+import { checkKind, isKnownKind, unknownKind } from './tools.ts'
 
 /**
  * The most content parts and tool calls of all messages together: two for each of the 10,000 messages that a request may have.
@@ -143,52 +143,4 @@ function isOtherUrl(value: unknown): boolean {
   const beginning = value.slice(0, maxBeginning).replace(/[\s\p{Cc}]+/gu, '')
   if (beginning.length < maxScheme && value.length >= maxBeginning) return true
   return /^[a-z][a-z0-9+.-]{0,30}:/iu.test(beginning) && !isPlainUrl(value)
-}
-
-/**
- * The tokens of OpenAI's chat format, besides the texts of a conversation ("How to count tokens with tiktoken" in OpenAI's
- * cookbook).
- */
-
-/** Tokens that open the reply. */
-export const tokensPerReply = 3
-const perMessage = 3
-const perRole = 1
-const perName = 1
-
-/** The size of messages, for an estimate of their tokens. */
-export interface PromptSize {
-  /** Bytes that a model may read. */
-  readonly bytes: number
-  /** The tokens that are added for messages and for parts without text. */
-  readonly more: number
-}
-
-/** Tokens of a message with empty texts. */
-export const minTokensPerMessage = perMessage + perRole
-
-/** The tokens of a message, not counting its texts. */
-export function tokensBesideTexts({ name }: Message): number {
-  return minTokensPerMessage + (name ? perName : 0)
-}
-
-/** All texts of a message that a model reads, except its role, which is always one token. */
-export function textsOf(message: Message): readonly string[] {
-  const texts = message.name ? [message.name, textOf(message)] : [textOf(message)]
-  for (const { name, text } of (message.tool_calls ?? []).map(calledBy)) texts.push(name, text)
-  return texts
-}
-
-/**
- * A message with nothing but its texts, for a worker: other fields may have numbers in raw JSON, which no worker can get. A message
- * of plain fields stays the same object, because token counts are cached by it.
- */
-export function plainMessage(message: Message): Message {
-  if (Object.values(message).every((value) => typeof value === 'string')) return message
-  const { role, name, tool_calls: calls } = message
-  const plainCalls = calls?.map((call) => {
-    const { name, text } = calledBy(call)
-    return { id: call.id, type: 'function' as const, function: { name, arguments: text } }
-  })
-  return { role, content: textOf(message), ...(name && { name }), ...(plainCalls && { tool_calls: plainCalls }) }
 }

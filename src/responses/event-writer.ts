@@ -1,4 +1,4 @@
-import { eventOf } from '../chat/stream-writer.ts'
+import { eventOf } from '../chat/reply-format.ts'
 import type { Fields } from '../fields.ts'
 import type { Call, OutputItem, OutputMessage, Reasoning } from '../openai/response.ts'
 import { GrowingText } from '../text.ts'

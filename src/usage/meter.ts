@@ -24,15 +24,19 @@ export class Meter {
   /** Characters of these texts. */
   #length = 0
 
-  /** Takes the usage of a parsed chunk. `countText` or `countPassage` counts the texts of the chunk. */
+  /** Counts the texts of a parsed chunk, and takes its usage. */
   countChunk(chunk: Pick<Chunk, 'choices' | 'usage'>): void {
-    this.setUsage(usageIn(chunk), true)
+    const usage = usageIn(chunk)
+    if (usage != null) this.setUsage(usage, true)
+    for (const { delta } of chunk.choices) this.countText(delta)
   }
 
   /** Counts parsed texts of a reply; upstreams may omit any field, or send values of other types. */
   countText(said: Words | null | undefined): void {
     const { length } = wordsOf(said)
-    if (length > 0) this.countPassage({ events: 1, words: length })
+    if (length === 0) return
+    this.#texts++
+    this.#length += length
   }
 
   /** Counts events that are passed on unparsed: at least one token for each event, and more for longer events. */

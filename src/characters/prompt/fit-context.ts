@@ -1,7 +1,6 @@
 import { ApiError } from '../../errors.ts'
 import { type Message, textOf } from '../../openai/completion-request.ts'
-import { FrozenMessagesCache } from '../../openai/frozen-messages-cache.ts'
-import { textsOf, tokensBesideTexts, tokensPerReply } from '../../openai/messages.ts'
+import { FrozenMessagesCache, textsOf, tokensBesideTexts, tokensPerReply } from '../../openai/message-sizes.ts'
 import { spend } from '../../work/fuel.ts'
 import { type CompositionRequest, type CountTokens, TokenCounterNeeded } from './composition.ts'
 import { dropOrder, type Lore } from './found-lore.ts'

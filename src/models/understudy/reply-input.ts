@@ -1,7 +1,7 @@
 import type { LoreSource } from '../../characters/prompt/composition.ts'
 import type { Persona } from '../../characters/prompt/settings.ts'
 import { type CompletionRequest, type Message, maxReplyTokensOf, textOf } from '../../openai/completion-request.ts'
-import { plainMessage, textsOf } from '../../openai/messages.ts'
+import { plainMessage, promptSize } from '../../openai/message-sizes.ts'
 import { type Functions, functionsOf } from '../../openai/tools.ts'
 import { beginningOf, copyOf } from '../../text.ts'
 import type { ModelRequest } from '../model.ts'
@@ -94,13 +94,13 @@ export function paramOf({ tools, form }: ReplyInput): string {
   return tools ? 'tools' : typeof form === 'object' ? form.param : 'messages'
 }
 
-/** The characters of the texts and schemas that a reply is made from. */
+/** The bytes of the messages and the characters of the schemas that a reply is made from. */
 export function lengthOf({ messages, tools, form }: ReplyInput): number {
   if (messages instanceof Uint8Array) return messages.length
-  const texts = messages.flatMap(textsOf)
-  for (const { description, schema } of tools?.functions ?? []) texts.push(description ?? '', schema?.json ?? '')
-  if (typeof form === 'object') texts.push(form.json)
-  return texts.reduce((sum, { length }) => sum + length, 0)
+  const functions = tools?.functions ?? []
+  const lengths = functions.flatMap(({ description, schema }) => [description?.length ?? 0, schema?.json.length ?? 0])
+  const ofForm = typeof form === 'object' ? form.json.length : 0
+  return lengths.reduce((sum, length) => sum + length, promptSize(messages).bytes + ofForm)
 }
 
 /** The parts of a conversation that a reply depends on. */

@@ -1,5 +1,5 @@
 import type { CompletionRequest } from '../../openai/completion-request.ts'
-import { FrozenMessagesCache } from '../../openai/frozen-messages-cache.ts'
+import { FrozenMessagesCache } from '../../openai/message-sizes.ts'
 
 /** The JSON of messages, with a comma between every two messages. */
 const written = new FrozenMessagesCache((messages) =>

@@ -1,10 +1,9 @@
 import fc from 'fast-check'
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base'
 import { expect, it } from 'vitest'
-import { TokenCountCache } from '../../src/models/token-count-cache.ts'
 import { loadTokenizer } from '../../src/models/tokenizer.ts'
 import type { Message } from '../../src/openai/completion-request.ts'
-import { textsOf, tokensBesideTexts, tokensPerReply } from '../../src/openai/messages.ts'
+import { textsOf, tokensBesideTexts, tokensPerReply } from '../../src/openai/message-sizes.ts'
 
 /** Counts every text of every message, without a cache. The tokenizer must give the same number. */
 function countSimply(messages: readonly Message[]): number {
@@ -58,13 +57,13 @@ it('counts conversations as if no word, text or message had been counted before'
   )
 })
 
-it('gives each word and text its own count, also after the cache was full', () => {
-  const cache = new TokenCountCache()
-  const readNumber = (counted: string): number => Number(counted.split(' ').at(-1))
+it('gives each word and text its own count, also after the caches were full', async () => {
+  const { count } = await loadTokenizer()
   const same = 'Plant '.repeat(50)
+  const before = countTokens(same)
   const numbers = Array.from({ length: 20_000 }, (_, index) => index)
   for (let round = 0; round < 2; round++) {
-    expect(numbers.map((each) => cache.ofText(`${same}${each}`, readNumber))).toEqual(numbers)
-    expect(numbers.map((each) => cache.ofWord(`${each}`) ?? cache.setWord(`${each}`, each))).toEqual(numbers)
+    const counts = numbers.map((each) => count(`${same}x${each}`) - before)
+    expect(counts).toEqual(numbers.map((each) => countTokens(` x${each}`) - 1))
   }
 })

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import type { Message } from '../../src/openai/completion-request.ts'
-import { FrozenMessagesCache } from '../../src/openai/frozen-messages-cache.ts'
+import { FrozenMessagesCache } from '../../src/openai/message-sizes.ts'
 
 /** Conversations, as indexes in a list of four frozen messages and two messages that are not frozen. */
 const conversations = fc.array(fc.array(fc.nat(5), { maxLength: 6 }), { maxLength: 12 })
