@@ -1,6 +1,6 @@
 import { bufferOf } from '../bytes.ts'
 import type { Message } from '../openai/completion-request.ts'
-import { plainMessage, promptSize } from '../openai/message-sizes.ts'
+import { plainMessages, promptSize } from '../openai/message-sizes.ts'
 import { defineJob } from '../work/job.ts'
 import type { Work } from '../work/work.ts'
 import type { SentPrompt } from './model.ts'
@@ -40,7 +40,7 @@ export async function countTokens(sent: SentPrompt, answer: string, work: Work):
   if (messagesJson) return work.runInPool('messages', countTokensJob, { prompt: messagesJson, answer })
   const isLarge = promptSize(sent.messages).bytes + answer.length > maxInlineBytes
   return work[isLarge ? 'runInPool' : 'run']('messages', countTokensJob, {
-    prompt: sent.messages.map(plainMessage),
+    prompt: plainMessages(sent.messages),
     answer,
   })
 }

@@ -22,6 +22,7 @@ export type Counts = Pick<Usage, 'prompt_tokens' | 'completion_tokens'>
 
 /** The counts of a usage; undefined if the usage has no valid counts, or only zeros. */
 export function countsOf(usage: unknown): Counts | undefined {
+  if (usage == null) return undefined
   const prompt_tokens = field(usage, 'prompt_tokens')
   const completion_tokens = field(usage, 'completion_tokens')
   if (!isCount(prompt_tokens) || !isCount(completion_tokens)) return undefined
@@ -108,7 +109,8 @@ export function usageIn(chunk: Pick<Chunk, 'choices' | 'usage'>): unknown {
   const { usage, choices } = chunk
   if (usage != null && countsOf(usage)) return usage
   for (const choice of choices) if ('usage' in choice && countsOf(choice.usage)) return choice.usage
-  const ofGroq = 'x_groq' in chunk ? field(chunk.x_groq, 'usage') : undefined
+  if (!('x_groq' in chunk)) return usage
+  const ofGroq = field(chunk.x_groq, 'usage')
   return countsOf(ofGroq) ? ofGroq : usage
 }
 

@@ -36,12 +36,16 @@ export function textsOf(message: Message): readonly string[] {
 }
 
 /**
- * A message with nothing but its texts, for a worker: other fields may have numbers in raw JSON, which no worker can get. A message
- * of plain fields stays the same object, because token counts are cached by it.
+ * Messages with nothing but their texts, for a worker: other fields may have numbers in raw JSON, which no worker can get. A frozen
+ * message is plain, because it comes from a card, and stays the same object, because token counts are cached by it.
  */
-export function plainMessage(message: Message): Message {
-  // Messages that come from a card are frozen, and plain.
-  if (Object.isFrozen(message) || Object.values(message).every((value) => typeof value === 'string')) return message
+export function plainMessages(messages: readonly Message[]): readonly Message[] {
+  const plain = messages.slice()
+  for (const [index, message] of messages.entries()) if (!Object.isFrozen(message)) plain[index] = plainMessage(message)
+  return plain
+}
+
+function plainMessage(message: Message): Message {
   const { role, name, tool_calls: calls } = message
   const plainCalls = calls?.map((call) => {
     const { name, text } = calledBy(call)

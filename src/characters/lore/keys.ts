@@ -69,12 +69,16 @@ function trigramsOf(lower: string): readonly number[] {
   const last = lower.length - 3
   if (last < 0) return []
   // The last trigram comes first, because keys of one book often begin alike (`place 7`, `place 8`).
-  return [...new Set([last, 0, (last + 1) >> 1])].map((index) =>
-    trigramHash(lower.charCodeAt(index), lower.charCodeAt(index + 1), lower.charCodeAt(index + 2)),
-  )
+  return [...new Set([last, 0, (last + 1) >> 1])].map((index) => {
+    let hash = 0
+    for (let at = index; at < index + 3; at++) hash = ((hash << trigramShift) ^ lower.charCodeAt(at)) & trigramMask
+    return hash
+  })
 }
 
-/** A hash of three characters. It shifts by five bits, as letters of one alphabet differ in the lowest five. */
-export function trigramHash(first: number, second: number, third: number): number {
-  return (first << 10) ^ (second << 5) ^ third ^ (third >>> 5)
-}
+/**
+ * The hash of a trigram is the hash before it, shifted, with the third character. The shift is by five bits, as letters of one
+ * alphabet differ in the lowest five, and the mask leaves nothing of older characters.
+ */
+export const trigramShift = 5
+export const trigramMask = 2 ** (3 * trigramShift) - 1

@@ -1,7 +1,7 @@
 import { lowerCaseOf } from '../../text.ts'
 import { spend } from '../../work/fuel.ts'
 import type { DecoratedRules, LoreEntry } from './entry.ts'
-import { type LoreKey, trigramHash } from './keys.ts'
+import { type LoreKey, trigramMask, trigramShift } from './keys.ts'
 
 /** Units of work that a request may spend on the search for keys: half of all units of a request. */
 const maxUnits = 200_000_000
@@ -21,7 +21,7 @@ export class ScanBudget {
 /** Slots of the filter for each character, and the least and the most slots. All three are powers of two. */
 const slotsPerCharacter = 4
 const minSlots = 1024
-const maxSlots = 64 * 1024
+const maxSlots = trigramMask + 1
 
 /**
  * The Bloom filter of a text's trigrams (three characters in a row), with one hash and one byte for each slot. It is made at the
@@ -51,13 +51,10 @@ export class TrigramFilter {
     const wanted = 2 ** (32 - Math.clz32(text.length * slotsPerCharacter))
     const slots = new Uint8Array(Math.min(maxSlots, Math.max(minSlots, wanted)))
     const mask = slots.length - 1
-    let first = text.charCodeAt(0)
-    let second = text.charCodeAt(1)
-    for (let at = 2; at < text.length; at++) {
-      const third = text.charCodeAt(at)
-      slots[trigramHash(first, second, third) & mask] = 1
-      first = second
-      second = third
+    let hash = 0
+    for (let at = 0; at < text.length; at++) {
+      hash = ((hash << trigramShift) ^ text.charCodeAt(at)) & trigramMask
+      slots[hash & mask] = 1
     }
     return slots
   }

@@ -173,8 +173,6 @@ function assembled(
   const inserted = prefills.length > 0 ? injections.filter((injection) => !isPrefill(injection)) : injections
   const postHistory = postHistoryOf(texts, context, lore)
   const prefill = prefills.map(({ message }) => message.content).join('\n')
-  const exampleMessages = examples.reduce((sum, block) => sum + block.length, 0)
-  spend((conversation.length + exampleMessages + lore.length) * unitsOfPlacing)
   const said = insertInjections(conversation, inserted)
   // `concat` copies whole lists. Iterating over hundreds of example messages would cost more than the rest of this function.
   const messages = listOf(lead.main).concat(
@@ -188,6 +186,7 @@ function assembled(
     listOf(prefill === '' ? null : { role: 'assistant', content: prefill }),
     listOf(begun),
   )
+  spend((messages.length + lore.length) * unitsOfPlacing)
   const written = lead.sections.reduce(
     (sum, { text }) => sum + (text?.length ?? 0),
     postHistory.length + prefill.length,

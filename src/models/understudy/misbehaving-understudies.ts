@@ -10,19 +10,26 @@ const delaysMs = { beforeFirst: 2000, betweenWords: 100 }
  * @param understudy the ordinary understudy
  */
 export function misbehavingUnderstudies(understudy: Model): Readonly<Record<string, Model>> {
+  const { stream } = understudy
+  const wordByWord: Model = { ...understudy, stream: (request, signal) => eachAlone(stream(request, signal)) }
   const tooMany = () =>
     new ApiError(429, 'rate_limit_exceeded', 'This understudy refuses on purpose. Try again in a second.', {
       headers: { 'retry-after': '1' },
     })
   return {
-    slow: slow(understudy),
-    stall: stalling(understudy),
-    cut: cut(understudy),
+    slow: slow(wordByWord),
+    stall: stalling(wordByWord),
+    cut: cut(wordByWord),
     429: refusing(understudy, tooMany),
     500: refusing(understudy, () => new ApiError(500, 'internal_error', 'This understudy fails on purpose.')),
-    garbage: garbled(understudy),
+    garbage: garbled(wordByWord),
     empty: empty(understudy),
   }
+}
+
+/** The events of a stream one by one, as a model sends them. */
+async function* eachAlone(groups: ReturnType<Model['stream']>): ReturnType<Model['stream']> {
+  for await (const events of groups) for (const event of events) yield [event]
 }
 
 /** Waits 2 s, then sends the whole reply, or one word of the stream every 100 ms. */

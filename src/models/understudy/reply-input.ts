@@ -1,7 +1,7 @@
 import type { LoreSource } from '../../characters/prompt/composition.ts'
 import type { Persona } from '../../characters/prompt/settings.ts'
 import { type CompletionRequest, type Message, maxReplyTokensOf, textOf } from '../../openai/completion-request.ts'
-import { plainMessage, promptSize } from '../../openai/message-sizes.ts'
+import { plainMessages, promptSize } from '../../openai/message-sizes.ts'
 import { type Functions, functionsOf } from '../../openai/tools.ts'
 import { beginningOf, copyOf } from '../../text.ts'
 import type { ModelRequest } from '../model.ts'
@@ -55,11 +55,14 @@ export interface ReplyInput {
 export function inputOf({ body, messagesJson, persona, composition }: ModelRequest): ReplyInput {
   const format = body.response_format
   return {
-    messages: messagesJson ?? body.messages.map(plainMessage),
-    conversation: composition?.sections
-      .filter(({ section }) => section === 'greeting' || section === 'conversation')
-      .flatMap((section) => section.messages ?? [])
-      .map(plainMessage),
+    messages: messagesJson ?? plainMessages(body.messages),
+    conversation:
+      composition &&
+      plainMessages(
+        composition.sections
+          .filter(({ section }) => section === 'greeting' || section === 'conversation')
+          .flatMap((section) => section.messages ?? []),
+      ),
     persona,
     lore: (composition?.lore ?? []).flatMap(({ fired, source }) => (fired ? source : [])),
     droppedExamples: composition?.dropped.examples ?? 0,

@@ -110,28 +110,31 @@ export function completionOf(model: string, { choices, usage }: Reply): Completi
 /**
  * The events of a streamed reply. Each choice has its role, its text or its call word by word, and its end. The usage comes last.
  */
-export function* eventsOf(model: string, { choices, usage }: Reply): Iterable<ModelEvent> {
+export function eventsOf(model: string, { choices, usage }: Reply): readonly ModelEvent[] {
   const common = identityOf('chat.completion.chunk', model)
+  const events: ModelEvent[] = []
   for (const [index, choice] of choices.entries()) {
-    const event = (delta: Delta, finishReason: FinishReason | null = null): ModelEvent => ({
-      chunk: { ...common, choices: [{ index, delta, logprobs: null, finish_reason: finishReason }] },
-    })
-    yield event({ role: 'assistant', content: choice.call ? null : '' })
+    const add = (delta: Delta, finishReason: FinishReason | null = null): void => {
+      const choices = [{ index, delta, logprobs: null, finish_reason: finishReason }]
+      events.push({ chunk: { ...common, choices } })
+    }
+    add({ role: 'assistant', content: choice.call ? null : '' })
     if (choice.call) {
       const { id, type, function: called } = choice.call
-      yield event({ tool_calls: [{ index: 0, id, type, function: { name: called.name, arguments: '' } }] })
+      add({ tool_calls: [{ index: 0, id, type, function: { name: called.name, arguments: '' } }] })
     }
     for (const word of wordsIn(choice.call?.function.arguments ?? choice.text ?? '')) {
-      yield event(choice.call ? { tool_calls: [{ index: 0, function: { arguments: word } }] } : { content: word })
+      add(choice.call ? { tool_calls: [{ index: 0, function: { arguments: word } }] } : { content: word })
     }
-    yield event({}, choice.finishReason)
+    add({}, choice.finishReason)
   }
-  yield { chunk: { ...common, choices: [], usage } }
+  events.push({ chunk: { ...common, choices: [], usage } })
+  return events
 }
 
 type Delta = Chunk['choices'][number]['delta']
 
 /** Splits a text into words with the blanks before them. A long word is split, too. */
 function wordsIn(text: string): readonly string[] {
-  return (text.match(/\s*\S{0,16}/gu) ?? []).filter((word) => word !== '')
+  return text.match(/\s*\S{1,16}|\s+/gu) ?? []
 }

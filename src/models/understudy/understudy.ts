@@ -26,10 +26,8 @@ export function createUnderstudy(): Model {
     async *stream(request, signal) {
       const { eventsOf } = await loadReplies()
       const reply = await replyTo(request, signal)
-      for (const event of eventsOf(request.body.model, reply)) {
-        signal.throwIfAborted()
-        yield [event]
-      }
+      // The reply is made at once, so its events come in one group.
+      yield eventsOf(request.body.model, reply)
     },
   }
 }
