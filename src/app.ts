@@ -41,6 +41,7 @@ import { modelsPlugin } from './models/plugin.ts'
 import type { ModelRegistry } from './models/registry.ts'
 import { pagePlugin } from './page/plugin.ts'
 import { PageCache } from './plants/page-cache.ts'
+import { photoPlugin } from './plants/photo-routes.ts'
 import { plantsPlugin } from './plants/plugin.ts'
 import { OutputItemCache } from './responses/output-item-cache.ts'
 import { responsesPlugin } from './responses/plugin.ts'
@@ -151,6 +152,9 @@ export async function registerService(app: FastifyInstance, parts: AppParts): Pr
     limits: config.limits,
   })
 
+  const { photos } = stores
+  await app.register(photoPlugin, { prefix: plantsPrefix, photos, guard, inFlight, workOf, limits: config.limits })
+
   await app.register(keysPlugin, { prefix: '/keys', store: stores.access, guard, limits: config.limits })
   await app.register(auditPlugin, { guard, audit: stores.audit })
 
@@ -231,9 +235,10 @@ function workByRequest(works: Works) {
 }
 
 /** Counts what an account has stored, and the changes of a day. */
-function countersOf({ plants, characters, access, ledger }: Stores): Counters {
+function countersOf({ plants, photos, characters, access, ledger }: Stores): Counters {
   const stored: StoredCounts = {
     plants: (account, enough) => plants.count(account, enough),
+    photo_bytes: (account) => photos.bytesOf(account),
     characters: async (account) => (await characters.count(account)).characters,
     keys: (account) => access.countKeys(account),
     character_bytes: async (account) => (await characters.count(account)).bytes,

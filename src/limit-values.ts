@@ -6,6 +6,7 @@ export const limitNames = [
   'tokens_per_day',
   'tokens_per_month',
   'plants',
+  'photo_bytes',
   'characters',
   'character_bytes',
   'keys',
@@ -28,10 +29,16 @@ export type WrittenLimits = Readonly<Partial<Record<LimitName, number | 'none' |
 export const maxLimit = 1_000_000_000_000
 
 /**
- * The limits of accounts if nothing else is set. Accounts share the disk, and a caller can fill it with cards, keys and
- * audit records.
+ * The limits of accounts if nothing else is set. Accounts share the disk, and a caller can fill it with photos, cards, keys
+ * and audit records.
  */
-const standardLimits: Limits = { characters: 1000, character_bytes: 1024 ** 3, keys: 1000, changes_per_day: 10_000 }
+const standardLimits: Limits = {
+  photo_bytes: 1024 ** 3,
+  characters: 1000,
+  character_bytes: 1024 ** 3,
+  keys: 1000,
+  changes_per_day: 10_000,
+}
 
 /** Whether a text is the name of a limit. */
 export function isLimitName(text: string): text is LimitName {

@@ -24,6 +24,7 @@ import { type MetricsServer, serveMetrics } from './metrics/plugin.ts'
 import { loadModels } from './models/configuration/configuration.ts'
 import type { ModelsConfiguration } from './models/configuration/model-settings.ts'
 import { ModelRegistry } from './models/registry.ts'
+import { photoTtlSeconds } from './plants/photos.ts'
 import { keyLifetimeSeconds } from './plants/policy.ts'
 import { printNotice } from './print.ts'
 import type { Proxies } from './proxies.ts'
@@ -80,8 +81,8 @@ export interface TimeSources {
 const readCharactersAfterMs = 500
 
 /**
- * The interval of three tasks: removing expired idempotency keys, removing pieces of cards that no version uses, and adding
- * requests to the daily usage.
+ * The interval of four tasks: removing expired idempotency keys, removing pieces of cards that no version uses, removing pieces of
+ * photos that no plant has, and adding requests to the daily usage.
  */
 const cleanupIntervalMs = 10_000
 const secondsPerDay = 86_400
@@ -263,6 +264,11 @@ async function startBackgroundTasks(tasks: BackgroundTasks, parts: Parts, config
       leftovers,
       { keptSeconds: uploadTtlSeconds, intervalMs: cleanupIntervalMs },
       'pieces of cards that are gone were not removed',
+    ],
+    [
+      stores.photos,
+      { keptSeconds: photoTtlSeconds, intervalMs: cleanupIntervalMs },
+      'pieces of photos that are gone were not removed',
     ],
     [unsummed, { keptSeconds: 0, intervalMs: cleanupIntervalMs }, 'requests were not added to the usage of their days'],
   ]

@@ -50,7 +50,13 @@ describe('the settings', () => {
       systemPrompt: undefined,
       postHistoryPrompt: undefined,
       greeting: 'auto',
-      limits: { characters: 1000, character_bytes: 1_073_741_824, keys: 1000, changes_per_day: 10_000 },
+      limits: {
+        photo_bytes: 1_073_741_824,
+        characters: 1000,
+        character_bytes: 1_073_741_824,
+        keys: 1000,
+        changes_per_day: 10_000,
+      },
       ledgerDays: 30,
       auditDays: 365,
     })

@@ -1,13 +1,21 @@
 import { expect, it } from 'vitest'
 import { parseLimits, settingsLimits, storedAccountLimits, storedLimits } from '../src/limit-values.ts'
 
-const standard = { characters: 1000, character_bytes: 1024 ** 3, keys: 1000, changes_per_day: 10_000 }
+const standard = {
+  photo_bytes: 1024 ** 3,
+  characters: 1000,
+  character_bytes: 1024 ** 3,
+  keys: 1000,
+  changes_per_day: 10_000,
+}
 
 it('LIMITS extends the default limits, and "none" removes a limit', () => {
   expect(settingsLimits(undefined)).toStrictEqual(standard)
   expect(settingsLimits('plants=5')).toStrictEqual({ ...standard, plants: 5 })
   expect(settingsLimits('characters=0, plants=none')).toStrictEqual({ ...standard, characters: 0 })
-  expect(settingsLimits('characters=none,character_bytes = none,keys=none,changes_per_day=none')).toStrictEqual({})
+  expect(
+    settingsLimits('photo_bytes=none,characters=none,character_bytes = none,keys=none,changes_per_day=none'),
+  ).toStrictEqual({})
   for (const wrong of ['plants=default', 'plants=None', 'plants=none=1', 'plants=', 'plants']) {
     expect(settingsLimits(wrong)).toMatch(
       /^The limit plants is ".*"; give a whole number from 0 to 1000000000000, or none\.$/,

@@ -55,6 +55,9 @@ export function changeSubjectsOf({ subject, maker, account }: Key) {
 /** The lower of the limits `plants` of a key and its account; undefined without a limit. */
 export const plantsAllowed = lowest('plants')
 
+/** The lower of the limits `photo_bytes` of a key and its account; undefined without a limit. */
+export const photoBytesAllowed = lowest('photo_bytes')
+
 /** The lower of the limits `keys` of a key and its account; undefined without a limit. */
 export const keysAllowed = lowest('keys')
 

@@ -36,6 +36,6 @@ export function setIgnoredHeader({ query, body }: FastifyRequest, reply: Fastify
 }
 
 function unknownIn(sent: unknown, known: TObject | undefined): readonly string[] {
-  if (!isFields(sent)) return []
+  if (!isFields(sent) || Buffer.isBuffer(sent)) return []
   return Object.keys(sent).filter((name) => !known || !Object.hasOwn(known.properties, name))
 }

@@ -2,7 +2,6 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from '@sinclair/typebox'
 import { callerOf, type Guard, requireScope } from '../access/guard.ts'
 import { plantsAllowed } from '../access/limits-in-force.ts'
-import { ApiError } from '../errors.ts'
 import { plantsPrefix } from '../http/errors.ts'
 import { setIgnoredHeader } from '../http/ignored-params.ts'
 import { answers, type TypedInstance } from '../http/openapi-fields.ts'
@@ -14,7 +13,8 @@ import { listRoute } from './list-route.ts'
 import type { PageCache } from './page-cache.ts'
 import { sendPlant } from './page-replies.ts'
 import { checkedPlant, type PlantStore, type StoredPlant, toReply } from './plant.ts'
-import { NewPlant, OnePlantQuery, Plant, PlantError, refusals, security } from './schemas.ts'
+import { unknownPlant } from './policy.ts'
+import { NewPlant, OnePlantQuery, Plant, PlantError, PlantPath, refusals, security } from './schemas.ts'
 
 /** The objects and settings that the routes of plants use. */
 export interface PlantsOptions {
@@ -27,15 +27,6 @@ export interface PlantsOptions {
   /** The limits of accounts without limits of their own. */
   readonly limits: Limits
 }
-
-const PlantPath = Type.Object({
-  id: Type.Integer({
-    examples: [1],
-    minimum: Number.MIN_SAFE_INTEGER,
-    maximum: Number.MAX_SAFE_INTEGER,
-    errorMessage: 'send a whole number from -(2^53-1) to 2^53-1',
-  }),
-})
 
 /** The routes of the plant store: listing and adding plants, and reading and removing one plant. */
 export const plantsPlugin: FastifyPluginAsyncTypebox<PlantsOptions> = async (
@@ -134,8 +125,4 @@ function addPlantRoutes(app: TypedInstance, store: PlantStore): void {
       return reply.code(204).send()
     },
   )
-}
-
-function unknownPlant(): ApiError {
-  return new ApiError(404, 'unknown_plant', 'You have no plant with this id. GET /plants lists your plants.')
 }

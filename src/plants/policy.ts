@@ -22,6 +22,11 @@ export function idTaken(id: number): ApiError {
   })
 }
 
+/** The refusal of an id that no plant of the account has. */
+export function unknownPlant(): ApiError {
+  return new ApiError(404, 'unknown_plant', 'You have no plant with this id. GET /plants lists your plants.')
+}
+
 /**
  * Checks that an account with `count` plants may have one plant more.
  * @throws ApiError 429, without `Retry-After`: the number of plants does not fall by waiting

@@ -22,6 +22,16 @@ export const include = Type.Optional(
 /** The query of routes that reply with one plant. */
 export const OnePlantQuery = Type.Object({ include })
 
+/** The path of one plant. */
+export const PlantPath = Type.Object({
+  id: Type.Integer({
+    examples: [1],
+    minimum: Number.MIN_SAFE_INTEGER,
+    maximum: Number.MAX_SAFE_INTEGER,
+    errorMessage: 'send a whole number from -(2^53-1) to 2^53-1',
+  }),
+})
+
 /** A plant in replies. */
 export const Plant = Type.Object(
   {

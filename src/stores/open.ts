@@ -8,11 +8,12 @@ import { openSqliteStores, type Stores } from './stores.ts'
  * commands use them.
  */
 export function watchForDamage(stores: Stores, damage: Damage): Stores {
-  const { access, plants, characters, ledger, usage, audit, scripts, check } = stores
+  const { access, plants, photos, characters, ledger, usage, audit, scripts, check } = stores
   return {
     ...stores,
     access: damage.watch(access),
     plants: damage.watch(plants),
+    photos: damage.watch(photos),
     characters: damage.watch(characters),
     ledger: damage.watch(ledger),
     usage: damage.watch(usage),

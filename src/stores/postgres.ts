@@ -5,6 +5,7 @@ import { removeAllLeftovers } from '../characters/pieces.ts'
 import { PostgresCharacterStore } from '../characters/postgres.ts'
 import { PostgresCounts } from '../limits/postgres.ts'
 import { SharedLimiter } from '../limits/shared-limiter.ts'
+import { Photos } from '../plants/photos.ts'
 import { PostgresPlantStore } from '../plants/postgres.ts'
 import { PostgresTransfers } from '../plants/postgres-transfer.ts'
 import { connectPostgres } from '../storage/postgres/connect.ts'
@@ -45,6 +46,7 @@ export async function openPostgresStores(url: string, by: Actor = commandLine, m
   return {
     access,
     plants,
+    photos: new Photos(plants, scripts),
     transfers: new PostgresTransfers(database),
     characters,
     ledger,

@@ -13,6 +13,7 @@ import type { Metric } from '../instruments.ts'
 import type { Limits } from '../limit-values.ts'
 import type { Limiter } from '../limits/limiter.ts'
 import { LocalLimiter } from '../limits/local-limiter.ts'
+import { Photos } from '../plants/photos.ts'
 import type { PlantStore } from '../plants/plant.ts'
 import { SqlitePlantStore } from '../plants/sqlite.ts'
 import { SqliteTransfers } from '../plants/sqlite-transfer.ts'
@@ -36,6 +37,7 @@ import { SqliteUsageReader } from '../usage/sqlite-report.ts'
 export interface Stores {
   readonly access: AccessStore
   readonly plants: PlantStore
+  readonly photos: Photos
   readonly transfers: PlantTransfers
   readonly characters: CharacterStore
   readonly ledger: Ledger
@@ -98,15 +100,18 @@ export function openSqliteStores(path: string, by: Actor = commandLine, mayCreat
   const checkFile = fileCheck(path)
   const access = new SqliteAccessStore(database, changes)
   const characters = new SqliteCharacterStore(database, changes)
+  const plants = new SqlitePlantStore(database, commit, changes)
+  const scripts = new SqliteScripts(database, commit)
   return {
     access,
-    plants: new SqlitePlantStore(database, commit, changes),
+    plants,
+    photos: new Photos(plants, scripts),
     transfers: new SqliteTransfers(database),
     characters,
     ledger,
     usage: new SqliteUsageReader(database),
     audit: new SqliteAuditTrail(database, commit),
-    scripts: new SqliteScripts(database, commit),
+    scripts,
     async deleteAccount(name, by) {
       const isDeleted = await access.deleteAccount(name, removeAccountData, by)
       if (isDeleted) await removeAllLeftovers(characters)

@@ -7,7 +7,7 @@ import { identity, type Scope } from '../base/session.ts'
 import { Dialog } from '../ui/dialog.ts'
 import { formatMoment } from '../ui/format.ts'
 import { isOwn, type Key, type KeyRequest, keys, makeKey } from './key-list.ts'
-import { limitNames, titleOf } from './limit-names.ts'
+import { isInBytes, limitNames, titleOf } from './limit-names.ts'
 
 /** A text for each scope. `admin` is missing, because only the command line makes keys with the scope `admin`. */
 const scopeTexts: readonly (readonly [scope: Scope, text: string])[] = [
@@ -95,7 +95,7 @@ function LimitFields({ own, fault }: LimitFieldsProps): VNode {
           const id = `key-limit-${limit}`
           const param = `limits.${limit}`
           return html`<div key=${limit}>
-            <label for=${id}>${titleOf(limit)}${limit === 'character_bytes' && ' (bytes)'}</label>
+            <label for=${id}>${titleOf(limit)}${isInBytes(limit) && ' (bytes)'}</label>
             <input id=${id} name=${param} type="number" min="0" max=${held[limit]} step="1" defaultValue=${held[limit] ?? ''} required=${held[limit] !== undefined} ...${faultOf(fault, param)} />
             <${FieldFault} of=${fault} param=${param} />
           </div>`

@@ -9,6 +9,7 @@ const titles: Readonly<Record<string, string>> = {
   tokens_per_day: 'Tokens per day',
   tokens_per_month: 'Tokens per month',
   plants: 'Plants',
+  photo_bytes: 'Room for photos',
   characters: 'Characters',
   character_bytes: 'Room for characters',
   keys: 'Keys',
@@ -25,9 +26,14 @@ export function titleOf(limit: string): string {
   return ownValue(titles, limit) ?? limit
 }
 
+/** Whether the values of a limit are bytes. */
+export function isInBytes(limit: string): boolean {
+  return limit.endsWith('_bytes')
+}
+
 /** Formats the value of a limit, or the used part of the limit. */
 export function formatAmount(limit: string, value: number): string {
-  return limit === 'character_bytes' ? formatBytes(value) : formatNumber(value)
+  return isInBytes(limit) ? formatBytes(value) : formatNumber(value)
 }
 
 /** A limit of `GET /limits`, with its used part. */
