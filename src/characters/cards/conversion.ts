@@ -147,7 +147,10 @@ function* entriesOf(document: Fields): Iterable<{ readonly path: Path; readonly 
   }
 }
 
-/** The value for a missing `use_regex`: whether a key of the entry, or of its decorators, is a regex (docs/cards.md, 6.4). */
+/**
+ * The value for a missing `use_regex`: whether a key of the entry, or of its decorators, is a regex
+ * (test/characters/requirements.md, 6.4).
+ */
 function hasPattern(entry: Fields): boolean {
   const content = withoutControls(textIn(entry, 'content'))
   const decorators = splitDecorators(content).chains.flat()

@@ -23,8 +23,8 @@ export function versionOf(document: Fields): string {
 }
 
 /**
- * The creator's notes in the first of these languages that the card has, else in English, else `creator_notes` (docs/cards.md,
- * 2.3).
+ * The creator's notes in the first of these languages that the card has, else in English, else `creator_notes`
+ * (test/characters/requirements.md, 2.3).
  */
 export function creatorNotes(document: Fields, languages: readonly string[]): string {
   const data = dataOf(document)

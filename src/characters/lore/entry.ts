@@ -31,7 +31,10 @@ export interface LoreEntry {
   /** The content without decorators, with unexpanded macros. */
   readonly body: string
   readonly keys: readonly LoreKey[]
-  /** Empty if the entry is not selective, or if a regular expression switches secondary keys off (docs/cards.md, 6.4). */
+  /**
+   * Empty if the entry is not selective, or if a regular expression switches secondary keys off
+   * (test/characters/requirements.md, 6.4).
+   */
   readonly secondaryKeys: readonly LoreKey[]
   readonly logic: SelectiveLogic
   readonly constant: boolean
@@ -171,7 +174,7 @@ export function isDisabled(entry: Fields): boolean {
 
 /**
  * Whether the extensions show that SillyTavern wrote the entry. In an entry of SillyTavern, a regular expression does not switch
- * off `constant`, the secondary keys and `@@exclude_keys` (docs/cards.md, 6.4).
+ * off `constant`, the secondary keys and `@@exclude_keys` (test/characters/requirements.md, 6.4).
  */
 function isFromSillyTavern(extensions: Fields): boolean {
   return numberIn(extensions, 'position') !== undefined || numberIn(extensions, 'display_index') !== undefined

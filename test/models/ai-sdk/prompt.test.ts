@@ -13,7 +13,7 @@ describe('the prompt', () => {
         : content.map((part) => ('text' in part ? part.text : part.type)).join(' | '),
     ])
 
-  // docs/cards.md 4.1: a system message at a depth stays at its depth.
+  // test/characters/requirements.md 4.1: a system message at a depth stays at its depth.
   test('system messages are at the top, or stay in their place', () => {
     expect(
       prompt([
@@ -34,7 +34,7 @@ describe('the prompt', () => {
     ])
   })
 
-  // docs/cards.md 5: example utterances are turns of their own if the upstream has no `name` for messages.
+  // test/characters/requirements.md 5: example utterances are turns of their own if the upstream has no `name` for messages.
   test('example dialogues are turns, and their end is marked', () => {
     expect(
       prompt([
