@@ -7,8 +7,6 @@ import { version } from './program.ts'
 export function guideOf(verdicts: readonly Verdict[]): string {
   const same = verdicts.filter(isSame)
   const different = verdicts.filter((verdict) => !isSame(verdict))
-  const areas = [...new Set(same.map(({ compared }) => compared.area))]
-  const counts = areas.map((area) => `${area} (${same.filter(({ compared }) => compared.area === area).length})`)
   return `# Comparison with SillyTavern
 
 A card that works in SillyTavern works here: ${same.length} of ${verdicts.length} compared cases have the same prompt, and ${different.length} differ on purpose. A
@@ -16,13 +14,23 @@ case is one conversation with one card and the same settings, in SillyTavern (\`
 and in [\`POST /chat/prompt\`](interfaces.md#routes). \`npm run trials -- compare\` runs the cases, and writes this page and
 [the prompts of all cases](../test/fixtures/sillytavern-comparison.md).
 
-The same are: ${counts.join(', ')}.
-
 ## Different on purpose
 
 | area | case | why |
 |---|---|---|
 ${different.map(({ compared }) => `| ${compared.area} | ${cell(compared.name)} | ${cell(compared.otherwise ?? 'not the same yet')} |`).join('\n')}
+`
+}
+
+/** The prompts of all cases as Markdown, for `test/fixtures/sillytavern-comparison.md`. */
+export function promptsOf(verdicts: readonly Verdict[]): string {
+  const same = verdicts.filter(isSame)
+  const decided = verdicts.filter((verdict) => !isSame(verdict) && verdict.compared.otherwise !== undefined)
+  const open = verdicts.filter((verdict) => !isSame(verdict) && verdict.compared.otherwise === undefined)
+  return `# The prompts of SillyTavern and of the service
+
+\`npm run trials -- compare\` writes this file and [the guide](../../docs/sillytavern.md). The tables leave out the main prompt at the beginning
+of a message. \`⏎\` is a line break.
 
 ## How they were compared
 
@@ -34,18 +42,6 @@ prefill, the context has 100,000 tokens, and nothing is streamed.
 The comparison trims messages, removes empty messages, and joins adjacent messages of one role, except messages with names (example
 dialogues). It joins them by a blank line before the conversation and by a line break in it. Everything else counts: roles, names,
 order, and every character.
-`
-}
-
-/** The prompts of all cases as Markdown, for `test/fixtures/sillytavern-comparison.md`. */
-export function promptsOf(verdicts: readonly Verdict[]): string {
-  const same = verdicts.filter(isSame)
-  const decided = verdicts.filter((verdict) => !isSame(verdict) && verdict.compared.otherwise !== undefined)
-  const open = verdicts.filter((verdict) => !isSame(verdict) && verdict.compared.otherwise === undefined)
-  return `# The prompts of SillyTavern and of the service
-
-\`npm run trials -- compare\` writes this file. [The guide](../../docs/sillytavern.md) says how the prompts were compared. The tables leave
-out the main prompt at the beginning of a message. \`⏎\` is a line break.
 
 ${sectionOf('Not the same yet', open)}${sectionOf('Different on purpose', decided)}## The same
 
