@@ -75,7 +75,6 @@ const notRun: Readonly<Record<string, string>> = {
   'npm version': 'it is a step of a release',
   'npx vitest run': 'npm run check runs the same tests',
   openssl: 'it asks a PostgreSQL with TLS; test/storage/postgres tests the connection',
-  pg_basebackup: 'it is a tool of PostgreSQL for the operator’s server',
   pg_ctl: 'it is a tool of PostgreSQL for the operator’s server',
   pg_dump: 'it is a tool of PostgreSQL for the operator’s server',
   pg_restore: 'it is a tool of PostgreSQL for the operator’s server',
