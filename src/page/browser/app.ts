@@ -52,7 +52,7 @@ export function App(): VNode {
   if (identity.value === undefined) return html`<${SigningIn} /><${OfferedKey} />`
   return html`
     <a class="skip" href="#view" onClick=${skipToView}>Skip to the content</a>
-    <header class="bar">
+    <header class="row bar">
       <span class="brand">Conservatory</span>
       <nav aria-label="Views">
         ${shown.map(
@@ -60,8 +60,8 @@ export function App(): VNode {
             html`<a href=${addressOf(name)} aria-current=${name === current?.name ? 'page' : undefined}>${title}</a>`,
         )}
       </nav>
-      <span class="who">
-        <span class="account">${identity.value.account}</span>
+      <span class="row who">
+        <span class="account one-line">${identity.value.account}</span>
         <button type="button" class="quiet" onClick=${() => signOut()}>Sign out</button>
       </span>
     </header>

@@ -98,7 +98,7 @@ function List({ values, others }: { readonly values: readonly unknown[]; readonl
   // Entries that differ come first.
   const sorted = [...texts.filter((text) => !isCommon.has(text)), ...texts.filter((text) => isCommon.has(text))]
   return html`
-    <span class="entries">
+    <span class="tags">
       ${sorted
         .slice(0, maxEntries)
         .map(

@@ -57,7 +57,7 @@ export function View(): VNode {
   const { answer, failure, isWaiting } = trail
   return html`
     <section class="account-part" aria-labelledby="audit-title" aria-busy=${isWaiting.value}>
-      <div class="title">
+      <div class="row spread title">
         <h2 id="audit-title" tabindex="-1">Audit trail</h2>
         <button type="button" onClick=${load}>Reload</button>
       </div>
@@ -103,7 +103,7 @@ function Listed({ trail: shown }: { readonly trail: Trail }): VNode {
   }
   const shownCount = `${formatNumber(count)} ${count === 1 ? 'change' : 'changes'} shown${shown.hasMore ? ', there are newer ones.' : ', up to the newest.'}`
   return html`
-    <ol class="records" aria-label="Changes">
+    <ol class="bare records" aria-label="Changes">
       ${shown.pages.map((records, page) => html`<${Page} key=${page} records=${records} />`)}
     </ol>
     <p class="row more">
@@ -124,10 +124,10 @@ function Page({ records }: { readonly records: readonly AuditRecord[] }): readon
 function Change({ record }: { readonly record: AuditRecord }): VNode {
   const { action, target, at, from, before, after } = record
   return html`
-    <li>
-      <div class="titled">
+    <li class="panel">
+      <div class="row spread">
         <h3>${wordsOfAction(action)}${target !== null && html`: <${Name} text=${target} />`}</h3>
-        <time datetime=${new Date(at * 1000).toISOString()}>${formatMoment(at)}</time>
+        <time class="faint one-line" datetime=${new Date(at * 1000).toISOString()}>${formatMoment(at)}</time>
       </div>
       <p class="faint">by <${By} record=${record} />${from !== null && html`, from <bdi>${from}</bdi>`}</p>
       <${What} before=${before} after=${after} />
@@ -148,14 +148,14 @@ function What({ before, after }: { readonly before: Facts | null; readonly after
   if (Object.keys({ ...before, ...after }).length === 0) return null
   const table = html`<${Differences} before=${before} after=${after} />`
   if (before && after) return table
-  return html`<details><summary>${after ? 'As it was made' : 'As it was'}</summary>${table}</details>`
+  return html`<details><summary class="faint">${after ? 'As it was made' : 'As it was'}</summary>${table}</details>`
 }
 
 /** The form of the filter. The event `change` of a field applies the filter, so the form has no button. */
 function Filters(): VNode {
   const { since, action, account } = filter.typed.value
   return html`
-    <form class="filters" onInput=${filter.type} onChange=${filter.choose} onSubmit=${(event: Event) => event.preventDefault()}>
+    <form class="row filters" onInput=${filter.type} onChange=${filter.choose} onSubmit=${(event: Event) => event.preventDefault()}>
       <label>Since <input type="date" name="since" value=${since} /></label>
       <label>What
         <select name="action" value=${action}>

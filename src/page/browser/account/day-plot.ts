@@ -64,12 +64,12 @@ export function DayPlot({ days }: { readonly days: readonly UsageDay[] }): VNode
     for (const plot of plots.current) plot.setCursor({ left: plot.valToPos(next, 'x'), top: 0 }, false)
   }
   return html`
-    <div class="day-plot">
+    <div class="panel day-plot">
       <div class="plots" role="slider" tabindex="0" aria-label="Use of a day; the arrow keys choose it" aria-valuemin="0" aria-valuemax=${last}
         aria-valuenow=${at} aria-valuetext=${day && wordsOf(day)} onKeyDown=${onKeyDown}>
-        <p class="legend"><span class="swatch prompt"></span> Prompt tokens <span class="swatch completion"></span> Completion tokens</p>
+        <p class="row faint legend"><span class="swatch prompt"></span> Prompt tokens <span class="swatch completion"></span> Completion tokens</p>
         <div ref=${tokensPlace}></div>
-        <p class="legend"><span class="swatch requests"></span> Requests <span class="swatch failed"></span> of them failed</p>
+        <p class="row faint legend"><span class="swatch requests"></span> Requests <span class="swatch failed"></span> of them failed</p>
         <div ref=${requestsPlace}></div>
       </div>
       <p class="readout">${index.value === null || !day ? 'Point at a day, or choose it with the arrow keys.' : wordsOf(day)}</p>

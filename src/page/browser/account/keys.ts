@@ -31,7 +31,7 @@ export function View(): VNode {
   const { value: all } = keys
   return html`
     <section class="keys" aria-labelledby="keys-title" aria-busy=${isLoading.value}>
-      <div class="title">
+      <div class="row spread title">
         <h2 id="keys-title" tabindex="-1">Keys</h2>
         <span class="row">
           <button type="button" disabled=${isLoading.value} onClick=${loadKeys}>${isLoading.value ? 'Loading …' : 'Reload'}</button>
@@ -58,7 +58,7 @@ function List({ all }: { readonly all: readonly Key[] }): VNode {
         <input id="key-search" type="search" dir="auto" value=${needle.value} onInput=${(event: Event) => (needle.value = textIn(event))} /></div>`
     }
     <p class="faint" role="status">${formatNumber(found.length)} ${found.length === 1 ? 'key' : 'keys'}</p>
-    <ul class="cards">${shown.map((key) => html`<li key=${key.id}><${Card} of=${key} /></li>`)}</ul>
+    <ul class="bare cards">${shown.map((key) => html`<li key=${key.id}><${Card} of=${key} /></li>`)}</ul>
     ${found.length > shown.length && html`<p><button type="button" onClick=${() => (shownCount.value += portion)}>Show more keys</button></p>`}
   `
 }
@@ -66,7 +66,7 @@ function List({ all }: { readonly all: readonly Key[] }): VNode {
 function Card({ of: key }: { readonly of: Key }): VNode {
   const { id, prefix, name, scopes, created, expires, last_used: lastUsed } = key
   return html`
-    <article aria-labelledby=${id}>
+    <article class="panel" aria-labelledby=${id}>
       <h3 id=${id}>${name === null ? html`<span class="faint">No name</span>` : html`<span dir="auto">${name}</span>`} <code>${prefix}…</code>
         ${isOwn(key) && html` <span class="tag own">you are signed in with it</span>`}</h3>
       <p class="scopes">${scopes.map((scope) => html`<span key=${scope} class="tag">${scope}</span> `)}</p>

@@ -28,7 +28,7 @@ export function View(): VNode {
   return html`
     <section class="limits" aria-labelledby="limits-title" aria-busy=${isLoading.value}>
       <${Signed} />
-      <div class="title">
+      <div class="row spread title">
         <h2 id="limits-title">Limits</h2>
         <button type="button" disabled=${isLoading.value} onClick=${load}>${isLoading.value ? 'Loading …' : 'Reload'}</button>
       </div>
@@ -49,7 +49,7 @@ function Signed(): VNode | null {
   const { value: key } = identity
   if (!key) return null
   return html`
-    <dl class="signed">
+    <dl class="panel signed">
       <div><dt>Account</dt><dd dir="auto">${key.account}</dd></div>
       <div><dt>Key</dt><dd><code>${key.prefix}…</code> <bdi>${key.name}</bdi></dd></div>
       <div><dt>It may</dt><dd>${key.scopes.map((scope) => html`<span key=${scope} class="tag">${scope}</span> `)}</dd></div>
@@ -60,9 +60,9 @@ function Signed(): VNode | null {
 
 function Side({ title, limits }: { readonly title: string; readonly limits: readonly Limit[] }): VNode {
   return html`
-    <section class="side">
+    <section class="panel side">
       <h3>${title}</h3>
-      <ul>${limits.map((limit) => html`<li key=${limit.limit}><${Line} limit=${limit} of=${title} /></li>`)}</ul>
+      <ul class="bare">${limits.map((limit) => html`<li key=${limit.limit}><${Line} limit=${limit} of=${title} /></li>`)}</ul>
     </section>
   `
 }

@@ -13,11 +13,11 @@ export function NewKeyPanel({ made }: { readonly made: NewKey }): VNode {
     return () => clearTimeout(timer)
   }, [])
   return html`
-    <div class="new-key" role="group" aria-labelledby="new-key-title">
+    <div class="panel new-key" role="group" aria-labelledby="new-key-title">
       <h3 id="new-key-title">The new key${made.name !== null && html`: <bdi>${made.name}</bdi>`}</h3>
       <p>Copy it now, to where it is kept safe. <strong>It is not shown again</strong>, here or anywhere else: the service does not keep it.</p>
       ${isOwn(made) && html`<p>You are signed in with it from now on, in this tab.</p>`}
-      <div class="key">
+      <div class="row key">
         <label class="unseen" for="new-key">New key</label>
         <input id="new-key" ref=${field} readonly spellcheck=${false} value=${made.key} onFocus=${() => field.current?.select()} />
         <button type="button" class="main" onClick=${() => copy(made.key, 'The key')}>Copy</button>

@@ -16,7 +16,7 @@ const columns = ['Came', 'Model', 'Character', 'Tokens', 'First token', 'Whole t
 export function RequestTable({ list }: { readonly list: RequestList }): VNode {
   return html`
     <table class="request-table" role="table">
-      <caption>Chat requests, the newest first</caption>
+      <caption class="faint">Chat requests, the newest first</caption>
       <thead role="rowgroup">
         <tr role="row">${columns.map((title) => html`<th key=${title} scope="col" role="columnheader">${title}</th>`)}</tr>
       </thead>
@@ -46,7 +46,7 @@ function Row({ row }: { readonly row: LedgerRecord }): VNode {
       <td role="cell" data-title="First token">${formatDuration(row.first_token_ms)}</td>
       <td role="cell" data-title="Whole time">${isRunning ? '–' : formatDuration(row.total_ms)}</td>
       <td role="cell" data-title="State">
-        <span class="states">
+        <span class="row states">
           <span class=${`state ${kind}`}>${title}</span>
           ${row.retries > 0 && html`<span class="tag">asked ${formatNumber(row.retries + 1)} times</span>`}
           ${row.upstream_truncated !== null && html`<span class="tag fault">prompt was cut</span>`}

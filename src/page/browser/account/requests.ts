@@ -24,7 +24,7 @@ export function View(): VNode {
   const id = place.value[2]
   return html`
     <section class="account-part" aria-labelledby="requests-title" aria-busy=${isWaiting.value}>
-      <div class="title">
+      <div class="row spread title">
         <h2 id="requests-title" tabindex="-1">Requests</h2>
         <button type="button" onClick=${again}>Reload</button>
       </div>
@@ -65,7 +65,7 @@ function Filters(): VNode {
   const { from, to, model, state, account } = filter.typed.value
   const models = new Set(requests.answer.value?.pages.flat().map((row) => row.model))
   return html`
-    <form class="filters" onInput=${filter.type} onChange=${filter.choose} onSubmit=${(event: Event) => event.preventDefault()}>
+    <form class="row filters" onInput=${filter.type} onChange=${filter.choose} onSubmit=${(event: Event) => event.preventDefault()}>
       <label>From <input type="date" name="from" value=${from} /></label>
       <label>To <input type="date" name="to" value=${to} /></label>
       <label>Model <input name="model" value=${model} list="request-models" autocomplete="off" spellcheck=${false} dir="auto" /></label>

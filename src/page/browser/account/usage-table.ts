@@ -17,7 +17,7 @@ export function UsageTable({ usage }: { readonly usage: Usage }): VNode {
   return html`
     <div class="scroll" role="region" aria-label="Usage as a table" tabindex="0">
       <table class="usage-table" role="table">
-        <caption>${captionOf(usage)}</caption>
+        <caption class="faint">${captionOf(usage)}</caption>
         <thead role="rowgroup">
           <tr role="row">
             <th scope="col" role="columnheader">${titles[by]}</th>

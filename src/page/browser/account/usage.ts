@@ -81,8 +81,8 @@ function Chooser(): VNode {
     }
   }
   return html`
-    <form class="filters" onSubmit=${(event: Event) => event.preventDefault()}>
-      <fieldset class="choice">
+    <form class="row filters" onSubmit=${(event: Event) => event.preventDefault()}>
+      <fieldset class="row choice">
         <legend>Period</legend>
         ${spans.map(([value, title]) => html`<${Choice} name="span" title=${title} isChosen=${span === value} onChoose=${() => choose(value)} />`)}
       </fieldset>
@@ -93,7 +93,7 @@ function Chooser(): VNode {
           <label>To <input type="date" value=${to} onInput=${setDay('to')} /></label>
         `
       }
-      <fieldset class="choice">
+      <fieldset class="row choice">
         <legend>By</legend>
         ${groupings.map(
           ([value, title]) =>
@@ -132,7 +132,7 @@ function Shown({ usage: shown }: { readonly usage: Usage }): VNode {
     <${Totals} usage=${shown} />
     ${
       shown.hasMore &&
-      html`<p class="more-told" role="status">There are more lines than these ${formatNumber(shown.lines.length)}, which the sums do not have. Choose a shorter time to see all.</p>`
+      html`<p class="empty more-told" role="status">There are more lines than these ${formatNumber(shown.lines.length)}, which the sums do not have. Choose a shorter time to see all.</p>`
     }
     ${days.length > 0 && html`<${DayPlot} days=${days} />`}
     <${UsageTable} usage=${shown} />
@@ -149,7 +149,7 @@ function Totals({ usage: { lines } }: { readonly usage: Usage }): VNode {
   ] as const
   return html`
     <dl class="totals">
-      ${figures.map(([title, value]) => html`<div><dt>${title}</dt><dd>${formatNumber(value)}</dd></div>`)}
+      ${figures.map(([title, value]) => html`<div class="panel"><dt>${title}</dt><dd>${formatNumber(value)}</dd></div>`)}
     </dl>
   `
 }

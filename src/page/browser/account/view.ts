@@ -59,7 +59,7 @@ export function View(): VNode {
   return html`
     <div class="account-view">
       <h1>Account</h1>
-      <nav class="parts" aria-label="Parts of the account">
+      <nav class="row parts" aria-label="Parts of the account">
         ${shown.map(
           ({ path, title }) =>
             html`<a href=${addressOf('account', path)} aria-current=${path === current?.path ? 'page' : undefined}>${title}</a>`,

@@ -62,7 +62,7 @@ function Head({ details }: { readonly details: Details }): VNode {
         </p>
         ${
           tags.length > 0 &&
-          html`<ul class="tags" aria-label="Tags">${tags.map((tag) => html`<li><button type="button" class="tag" dir="auto" title="Find others with this tag" onClick=${() => find(tag.slice(0, 200))}>${clip(tag, 60)}</button></li>`)}</ul>`
+          html`<ul class="bare tags" aria-label="Tags">${tags.map((tag) => html`<li><button type="button" class="tag" dir="auto" title="Find others with this tag" onClick=${() => find(tag.slice(0, 200))}>${clip(tag, 60)}</button></li>`)}</ul>`
         }
       </div>
     </div>
@@ -125,8 +125,8 @@ function Greetings({ greetings }: { readonly greetings: Details['greetings'] }):
       <h3>${greetings.length === 0 ? 'No greeting' : greetings.length === 1 ? 'Greeting' : `${formatNumber(greetings.length)} greetings`}</h3>
       ${greetings.slice(0, count.value).map(
         ({ index, text }) => html`
-          <details key=${index} class="greeting" open=${index === greetings[0]?.index}>
-            <summary>${index === 0 ? 'The first message' : `Alternate greeting ${index}`} <span class="faint" dir="auto">${clip(text, 80)}</span></summary>
+          <details key=${index} class="panel greeting" open=${index === greetings[0]?.index}>
+            <summary class="one-line">${index === 0 ? 'The first message' : `Alternate greeting ${index}`} <span class="faint" dir="auto">${clip(text, 80)}</span></summary>
             <${LongText} text=${text} what="the greeting" />
           </details>
         `,

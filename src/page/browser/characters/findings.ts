@@ -20,7 +20,7 @@ export function Findings({ of: found }: { readonly of: Found }): VNode {
     <div class="findings">
       ${shown.map(
         ({ field, title, isGrave }) => html`
-          <section key=${field} class=${isGrave ? 'grave' : ''}>
+          <section key=${field} class=${isGrave ? 'remark grave' : 'remark'}>
             <h4>${title}</h4>
             <ul>${(found[field] ?? []).map((text, index) => html`<li key=${index} dir="auto">${clip(text, 500)}</li>`)}</ul>
           </section>

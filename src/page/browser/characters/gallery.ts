@@ -97,13 +97,13 @@ function nameOf({ name }: Found): string {
 function cell(character: Found): VNode {
   const { name, creator, tags, digest, has_avatar: hasPicture = false } = character
   return html`
-    <a class="card" href=${addressOf('characters', name)} aria-current=${place.value[1] === name ? 'true' : undefined}>
+    <a class="button listed card" href=${addressOf('characters', name)} aria-current=${place.value[1] === name ? 'true' : undefined}>
       <${Portrait} name=${name} digest=${digest} hasPicture=${hasPicture} />
       <span class="about">
-        <span class="name" dir="auto">${clip(name)}</span>
-        <span class="faint">${origins[character.origin]}${creator && html` · by <bdi>${clip(creator, 60)}</bdi>`}</span>
-        <span class="tags">
-          ${tags.slice(0, tagsShown).map((tag) => html`<span class="tag" dir="auto">${clip(tag, 40)}</span>`)}
+        <span class="name one-line" dir="auto">${clip(name)}</span>
+        <span class="faint one-line">${origins[character.origin]}${creator && html` · by <bdi>${clip(creator, 60)}</bdi>`}</span>
+        <span class="tags one-line">
+          ${tags.slice(0, tagsShown).map((tag) => html`<span class="tag one-line" dir="auto">${clip(tag, 40)}</span>`)}
           ${tags.length > tagsShown && html`<span class="faint">+${tags.length - tagsShown}</span>`}
         </span>
       </span>

@@ -43,7 +43,7 @@ export function ImportPane(): VNode {
           </div>
         `
       }
-      <ul class="imports" aria-label="Files">
+      <ul class="bare imports" aria-label="Files">
         ${all.map((each) => html`<li key=${each.id}><${Item} item=${each} /></li>`)}
       </ul>
     <//>
@@ -71,8 +71,8 @@ function DropPlace(): VNode {
 function Item({ item }: { readonly item: Import }): VNode {
   const { file, failure, summary, stage } = item
   return html`
-    <article class="import" aria-label=${clip(file.name)}>
-      <div class="row head">
+    <article class="panel import" aria-label=${clip(file.name)}>
+      <div class="row spread head">
         <h3><bdi>${clip(file.name)}</bdi> <span class="faint">${formatBytes(file.size)}</span></h3>
         <button type="button" class="quiet" aria-label=${`Put away ${clip(file.name)}`} onClick=${() => putAway(item.id)}>✕</button>
       </div>

@@ -20,7 +20,7 @@ export function View(): VNode {
   return html`
     <div class=${pane ? 'cards with-pane' : 'cards'}>
       <div class="all">
-        <div class="row head">
+        <div class="row spread head">
           <h1>Characters</h1>
           ${may('characters:write') && html`<a class="button" href=${addressOf('characters', '', 'import')}>${importTitle()}</a>`}
         </div>

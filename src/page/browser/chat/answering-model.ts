@@ -31,7 +31,7 @@ export function AnsweringModel({ talk, isChanging }: AnsweringModelProps): VNode
   else if (id !== 'default' && id !== shown.current.id) shown.current = { id }
   const { id: name, description } = shown.current
   return html`
-    <span class=${description ? 'faint whole' : 'faint'}><bdi>${name}</bdi>${description && html`<span title=${description}> · test double: a stand-in, not a language model</span>`}</span>
+    <span class=${description ? 'faint' : 'faint one-line'}><bdi>${name}</bdi>${description && html`<span title=${description}> · test double: a stand-in, not a language model</span>`}</span>
   `
 }
 

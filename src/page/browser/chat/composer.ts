@@ -37,7 +37,7 @@ export function Composer({ talk }: { readonly talk: Talk }): VNode {
     box.current?.focus()
   }
   return html`
-    <form class="composer" onSubmit=${submit}>
+    <form class="panel composer" onSubmit=${submit}>
       <textarea ref=${box} rows="1" dir="auto" aria-label=${`Message to ${talk.name}`} placeholder="Write a message" enterkeyhint="send"
         value=${talk.draft.value} onInput=${onInput} onKeyDown=${onKeyDown}></textarea>
       ${

@@ -76,10 +76,10 @@ function Head({
   const known = character instanceof Failure ? undefined : character
   const anew = () => replace(talk, new Talk(talk.name), 'A new conversation has begun.')
   return html`
-    <header class="chat-head">
+    <header class="row chat-head">
       <${Portrait} name=${talk.name} digest=${known?.digest ?? ''} hasPicture=${known?.has_avatar ?? false} />
       <div class="who-is-it">
-        <h1><bdi>${talk.name}</bdi></h1>
+        <h1 class="one-line"><bdi>${talk.name}</bdi></h1>
         <${AnsweringModel} talk=${talk} isChanging=${isChanging} />
       </div>
       <div class="chat-tools">
@@ -104,7 +104,7 @@ function Foot({ talk }: { readonly talk: Talk }): VNode {
         keeping.value.get(talk) === 'too large' &&
         html`<p role="alert" class="fault">This conversation is too large for the browser to keep: after a reload its newest messages are gone. Export it in the settings before you leave.</p>`
       }
-      ${done && html`<p role="status" class="undo">${done.said} <button type="button" class="quiet" onClick=${undo}>Undo</button></p>`}
+      ${done && html`<p role="status" class="faint undo">${done.said} <button type="button" class="quiet" onClick=${undo}>Undo</button></p>`}
       <${Composer} talk=${talk} />
     </footer>
   `

@@ -31,11 +31,11 @@ export function Gallery({ onChoose }: GalleryProps): VNode {
     if (currentTarget instanceof HTMLInputElement) search.value = currentTarget.value
   }
   const card = (character: SearchableCharacter) => html`
-    <button type="button" class="character" onClick=${() => onChoose(character.name)}>
+    <button type="button" class="character listed" onClick=${() => onChoose(character.name)}>
       <${Portrait} name=${character.name} digest=${character.digest} hasPicture=${character.has_avatar ?? true} />
       <span class="about">
-        <bdi class="name">${character.name}</bdi>
-        <span class="tags">${character.tags.slice(0, shownTags).map((tag) => html`<bdi class="tag" key=${tag}>${tag}</bdi>`)}</span>
+        <bdi class="name one-line">${character.name}</bdi>
+        <span class="tags">${character.tags.slice(0, shownTags).map((tag) => html`<bdi class="tag one-line" key=${tag}>${tag}</bdi>`)}</span>
       </span>
     </button>
   `

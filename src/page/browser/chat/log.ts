@@ -90,8 +90,8 @@ function Intro({ talk }: { readonly talk: Talk }): VNode {
       <${Portrait} name=${character.name} digest=${character.digest} hasPicture=${character.has_avatar ?? false} />
       <h2><bdi>${character.name}</bdi></h2>
       ${character.creator && html`<p class="faint">by <bdi>${character.creator}</bdi></p>`}
-      <p class="tags">${character.tags.slice(0, 20).map((tag) => html`<bdi class="tag" key=${tag}>${tag}</bdi>`)}</p>
-      ${character.creator_notes && html`<details><summary>Notes by the creator</summary><p class="notes" dir="auto">${character.creator_notes}</p></details>`}
+      <p class="tags">${character.tags.slice(0, 20).map((tag) => html`<bdi class="tag one-line" key=${tag}>${tag}</bdi>`)}</p>
+      ${character.creator_notes && html`<details><summary class="faint">Notes by the creator</summary><p class="notes" dir="auto">${character.creator_notes}</p></details>`}
     </div>
   `
 }

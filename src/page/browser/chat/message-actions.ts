@@ -25,7 +25,7 @@ export function Actions({ talk, message, isLast, onReceipt, onLeaf }: ActionsPro
     talk.editing.value = { id: message.id, text }
   }
   return html`
-    <div class=${isLast ? 'message-actions' : 'message-actions older'}>
+    <div class=${isLast ? 'row message-actions' : 'row message-actions older'}>
       <${Leaves} message=${message} isBusy=${isBusy} canAsk=${isReply && isLast} onLeaf=${onLeaf} />
       ${text !== '' && html`<button type="button" class="quiet" onClick=${() => void copy(text, 'The message')}>Copy</button>`}
       <button type="button" class="quiet" disabled=${isBusy} onClick=${edit}>Edit</button>
@@ -51,9 +51,9 @@ function Leaves({ message, isBusy, canAsk, onLeaf }: LeavesProps): VNode | null 
   const what = message.isOpening ? 'greeting' : 'reply'
   const isEnd = shown === swipes.length - 1
   return html`
-    <span class="leaves" role="group" aria-label=${what === 'reply' ? 'Replies' : 'Greetings'}>
+    <span class="row leaves" role="group" aria-label=${what === 'reply' ? 'Replies' : 'Greetings'}>
       <button type="button" class="quiet" aria-label=${`Previous ${what}`} disabled=${isBusy || shown === 0} onClick=${() => onLeaf(-1)}>‹</button>
-      <span class="count">${shown + 1} / ${swipes.length}</span>
+      <span class="faint count">${shown + 1} / ${swipes.length}</span>
       <button type="button" class="quiet" aria-label=${isEnd && canAsk ? 'Another reply' : `Next ${what}`} disabled=${isBusy || (isEnd && !canAsk)} onClick=${() => onLeaf(1)}>›</button>
     </span>
   `
@@ -64,7 +64,7 @@ export function Ending({ talk, swipe, isLast }: { talk: Talk; swipe: Swipe; isLa
   const { ending, text } = swipe
   const isFault = ending?.kind === 'failed'
   return html`
-    <div class=${isFault ? 'ending fault' : 'ending'} role=${isFault ? 'alert' : undefined}>
+    <div class=${isFault ? 'remark ending fault' : 'remark grave ending'} role=${isFault ? 'alert' : undefined}>
       <p>${ending?.message}</p>
       ${
         isLast &&

@@ -34,13 +34,13 @@ export function MessageItem(props: MessageProps): VNode {
     <article class=${`message ${message.role}`} tabindex="0" aria-label=${label} aria-busy=${run !== undefined} onKeyDown=${onKeyDown}>
       ${!isUser && html`<${Face} talk=${talk} />`}
       <div class="said">
-        <p class="by"><bdi class="name">${isUser ? settings.value.userName || 'You' : talk.name}</bdi> <span class="faint">${formatMoment(swipe.at / 1000)}${isWithoutCard(swipe) && ' · no card'}</span></p>
+        <p class="by one-line"><bdi class="name">${isUser ? settings.value.userName || 'You' : talk.name}</bdi> <span class="faint">${formatMoment(swipe.at / 1000)}${isWithoutCard(swipe) && ' · no card'}</span></p>
         ${
           isEdited
             ? html`<${Editor} talk=${talk} message=${message} />`
             : (text.trim() !== '' || run || !swipe.ending) &&
               html`
-              <div class="bubble">
+              <div class="panel bubble">
                 ${text === '' && run ? html`<p class="thinking" aria-label="Waiting for the first words"><span></span><span></span><span></span></p>` : html`<${Markdown} text=${text} isGrowing=${run !== undefined} />`}
               </div>`
         }

@@ -33,7 +33,7 @@ effect(() => {
 /** The form that adds a plant. The typed name stays until the plant is added, and the tag stays for the next plant. */
 export function AddForm(): VNode {
   return html`
-    <form class="add" aria-label="Add a plant" onSubmit=${submit}>
+    <form class="panel add" aria-label="Add a plant" onSubmit=${submit}>
       <div>
         <label for="new-name">Name</label>
         <input id="new-name" name="name" dir="auto" required autocomplete="off" value=${name.value} aria-describedby=${failure.value && 'add-fault'}

@@ -23,7 +23,7 @@ export function Details({ plant, mayDelete, onDelete, onTag, onClose }: DetailsP
     <${Dialog} title="Plant" class="plant" onClose=${onClose}>
       <dl>
         <dt>Name</dt><dd dir="auto">${name}</dd>
-        <dt>Tag</dt><dd>${tag === undefined ? html`<span class="faint">none</span>` : html`<button type="button" class="tag" dir="auto" onClick=${() => onTag(tag)}>${tag}</button>`}</dd>
+        <dt>Tag</dt><dd>${tag === undefined ? html`<span class="faint">none</span>` : html`<button type="button" class="tag one-line" dir="auto" onClick=${() => onTag(tag)}>${tag}</button>`}</dd>
         <dt>${id === undefined ? 'Shared' : 'Id'}</dt><dd>${id === undefined ? 'It belongs to another account, which lets yours read it.' : id}</dd>
       </dl>
       ${id !== undefined && mayDelete && html`<p class="row"><button type="button" class="danger" onClick=${onDelete}>Delete this plant …</button></p>`}

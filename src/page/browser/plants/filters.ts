@@ -53,7 +53,7 @@ export function Standing(): VNode {
   const isLoadingAll = loading.value === 'all'
   const mayLoad = isLoaded.value && hasMore.value && !isFull.value
   return html`
-    <div class="standing">
+    <div class="row standing">
       <p role="status">${sentence()}</p>
       ${isLoadingAll && html`<${Progress} />`}
       <span class="row">
@@ -74,7 +74,7 @@ function Progress(): VNode {
   const here = plants.value.length
   const all = tag.value === '' && own.value !== undefined && own.value >= here ? own.value : undefined
   return html`
-    <span class="progress"><progress aria-label="Plants loaded" max=${all} value=${all && here}></progress> ${formatNumber(here)}</span>
+    <span class="row progress"><progress aria-label="Plants loaded" max=${all} value=${all && here}></progress> ${formatNumber(here)}</span>
     ${pause.value > 0 && html`<span role="status">The service wants a pause of ${pause.value} s; then it goes on.</span>`}
   `
 }

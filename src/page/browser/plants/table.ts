@@ -57,7 +57,7 @@ export function PlantTable(props: TableProps): VNode {
 
   const chosenKey = chosen >= first && chosen < last ? plants[chosen]?.key : undefined
   return html`
-    <div class="plants-table" ref=${window.scroller} role="grid" tabindex="0" aria-label="Plants"
+    <div class="panel plants-table" ref=${window.scroller} role="grid" tabindex="0" aria-label="Plants"
       aria-rowcount=${hasMore ? -1 : plants.length + 1} aria-activedescendant=${chosenKey === undefined ? undefined : rowId(chosenKey)}
       aria-describedby="plants-keys" onScroll=${window.onScroll} onKeyDown=${(event: KeyboardEvent) => press(event, props, chosen, window)}>
       <div role="row" class="head" aria-rowindex="1">
@@ -89,8 +89,8 @@ function Row({ plant, index, isActive, table }: RowProps): VNode {
   }
   return html`
     <div role="row" id=${rowId(key)} class=${isActive ? 'active' : ''} aria-rowindex=${index + 2} aria-selected=${isActive} onClick=${open}>
-      <span role="gridcell" class="name" dir="auto" title=${name}>${name}</span>
-      <span role="gridcell">${tag !== undefined && html`<button type="button" class="tag" tabindex="-1" dir="auto" title=${tag} onClick=${alone(() => table.onTag(tag))}>${tag}</button>`}</span>
+      <span role="gridcell" class="name one-line" dir="auto" title=${name}>${name}</span>
+      <span role="gridcell">${tag !== undefined && html`<button type="button" class="tag one-line" tabindex="-1" dir="auto" title=${tag} onClick=${alone(() => table.onTag(tag))}>${tag}</button>`}</span>
       <span role="gridcell" class="end">
         ${id === undefined && html`<span class="shared">Shared</span>`}
         ${id !== undefined && table.mayDelete && html`<button type="button" class="quiet danger" tabindex="-1" onClick=${alone(() => table.onDelete(plant))}>Delete<span class="unseen"> ${name}</span></button>`}

@@ -31,11 +31,11 @@ function Message({ message }: { readonly message: PromptMessage }): VNode {
   }
   const isWithheld = text === '[withheld]'
   return html`
-    <details onToggle=${toggle}>
+    <details class="panel" onToggle=${toggle}>
       <summary>
         <span class="tag">${clip(message.role, 20)}</span>
-        ${message.name !== undefined && html` <bdi>${clip(message.name)}</bdi>`}
-        ${' '}<span class="beginning" dir="auto">${clip(text, 120)}</span>
+        ${message.name !== undefined && html` <bdi class="one-line">${clip(message.name)}</bdi>`}
+        ${' '}<span class="beginning one-line" dir="auto">${clip(text, 120)}</span>
         ${' '}<span class="faint length">${isWithheld ? '' : `${formatNumber(text.length)} characters`}</span>
       </summary>
       ${

@@ -77,7 +77,7 @@ function Caveat(props: Pick<ReceiptProps, 'requestId'> & { readonly differences:
       ? 'No model was asked. What depends on the time, on dice or on chance is different with each request.'
       : 'The service keeps no texts: this is the same request, composed again now. What depends on the time, on dice or on chance may have been different.'
   return html`
-    <div class=${differences.length > 0 ? 'caveat known' : 'caveat'}>
+    <div class=${differences.length > 0 ? 'remark caveat grave' : 'remark caveat'}>
       ${requestId === null && html`<p>This request has no successful reply, but a model may have got it.</p>`}
       <p>${general}</p>
       ${
@@ -110,7 +110,7 @@ function LeftOut({ prompt: { dropped, unknown_macros: macros } }: { readonly pro
         macros.length > 0 &&
         html`
           <p>Unknown macros, which stand in the prompt as they are written:</p>
-          <ul class="tags">${macros.map((macro) => html`<li><code class="tag" dir="auto">{{${clip(macro)}}}</code></li>`)}</ul>
+          <ul class="bare tags">${macros.map((macro) => html`<li><code class="tag" dir="auto">{{${clip(macro)}}}</code></li>`)}</ul>
         `
       }
     </section>

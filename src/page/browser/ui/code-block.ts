@@ -17,8 +17,8 @@ export function CodeBlock({ text, language }: CodeBlockProps): VNode {
     isCopied.value = await copy(text, 'The code')
   }
   return html`
-    <div class="code-block" dir="ltr">
-      <div class="code-head"><span>${language}</span><button type="button" class="quiet" onClick=${take}>${isCopied.value ? 'Copied' : 'Copy'}</button></div>
+    <div class="panel code-block" dir="ltr">
+      <div class="row spread faint code-head"><span>${language}</span><button type="button" class="quiet" onClick=${take}>${isCopied.value ? 'Copied' : 'Copy'}</button></div>
       <pre tabindex="0" role="region" aria-label=${`Code ${language}`}><code>${text}</code></pre>
     </div>
   `

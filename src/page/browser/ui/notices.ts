@@ -67,7 +67,7 @@ function Line({ notice: { id, kind, text } }: { readonly notice: Notice }): VNod
     return () => clearTimeout(timer)
   }, [goes])
   return html`
-    <p class=${kind} onMouseEnter=${() => setPointed(true)} onMouseLeave=${() => setPointed(false)}
+    <p class=${`panel ${kind}`} onMouseEnter=${() => setPointed(true)} onMouseLeave=${() => setPointed(false)}
       onFocusIn=${() => setFocused(true)} onFocusOut=${() => setFocused(false)}>
       <span dir="auto">${text}</span>
       <button type="button" class="quiet" aria-label="Dismiss" onClick=${() => dismiss(id)}>✕</button>
