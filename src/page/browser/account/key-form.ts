@@ -23,7 +23,7 @@ export function KeyForm({ onClose }: { readonly onClose: () => void }): VNode {
   const failure = useSignal<Failure | undefined>(undefined)
   const isSending = useSignal(false)
   const form = useRef<HTMLFormElement>(null)
-  const own = keys.value?.find(isOwn)
+  const own = keys.answer.value?.find(isOwn)
   const held = scopeTexts.filter(([scope]) => mayGive(scope))
   const send = async (event: Event) => {
     event.preventDefault()

@@ -1,7 +1,7 @@
-import { effect, signal } from '@preact/signals'
 import { ask, getJson } from '../base/api.ts'
 import { Failure } from '../base/failure.ts'
-import { identity, type Scope, signOut, switchKey } from '../base/session.ts'
+import { identity, ofAccount, type Scope, signOut, switchKey } from '../base/session.ts'
+import { LatestRequest } from '../ui/latest-request.ts'
 
 /** A key of `GET /keys`. Moments are Unix seconds. */
 export interface Key {
@@ -32,22 +32,11 @@ export interface KeyRequest {
   readonly models: readonly string[] | null
 }
 
-/** The valid keys of the account; undefined before they are loaded. */
-export const keys = signal<readonly Key[] | undefined>(undefined)
-
-export const failure = signal<Failure | undefined>(undefined)
-export const isLoading = signal(false)
+/** The valid keys of the account. */
+export const keys = new LatestRequest<readonly Key[]>()
 
 /** The key that was made last, until the reader confirms that it is saved. It cannot be shown again. */
-export const newKey = signal<NewKey | undefined>(undefined)
-
-// The next account in this tab must not see the keys.
-effect(() => {
-  if (identity.value !== null) return
-  keys.value = undefined
-  failure.value = undefined
-  newKey.value = undefined
-})
+export const newKey = ofAccount<NewKey | undefined>(undefined)
 
 /** Whether the page has been signed in with this key. */
 export function isOwn({ prefix }: Key): boolean {
@@ -55,25 +44,21 @@ export function isOwn({ prefix }: Key): boolean {
 }
 
 /** Loads the list of keys. */
-export async function loadKeys(): Promise<void> {
-  if (isLoading.value) return
-  isLoading.value = true
-  failure.value = undefined
-  try {
+export function loadKeys(): Promise<void> {
+  return keys.ask(async (signal) => {
     const loaded: Key[] = []
-    for await (const page of keyPages()) loaded.push(...page)
-    if (identity.value) keys.value = loaded
-  } catch (error) {
-    if (identity.value) failure.value = Failure.of(error)
-  } finally {
-    isLoading.value = false
-  }
+    for await (const page of keyPages(signal)) loaded.push(...page)
+    return loaded
+  })
 }
 
 /** Requests the valid keys of the account, page by page. @throws Failure */
-export async function* keyPages(): AsyncGenerator<readonly Key[]> {
+export async function* keyPages(signal?: AbortSignal): AsyncGenerator<readonly Key[]> {
   for (let query = ''; ; ) {
-    const page = await getJson<{ readonly data: readonly Key[]; readonly has_more: boolean }>(`keys${query}`)
+    const page = await getJson<{ readonly data: readonly Key[]; readonly has_more: boolean }>(
+      `keys${query}`,
+      signal && { signal },
+    )
     yield page.data
     const last = page.data.at(-1)
     if (!page.has_more || !last) return
@@ -104,5 +89,5 @@ export async function revokeKey(key: Key): Promise<void> {
     if (Failure.of(error).status !== 404) throw error
   })
   if (isOwn(key)) return signOut('You have revoked the key that you were signed in with. Sign in with another one.')
-  keys.value = keys.value?.filter(({ id }) => id !== key.id)
+  keys.answer.value = keys.answer.value?.filter(({ id }) => id !== key.id)
 }

@@ -6,9 +6,10 @@ import { textIn } from '../ui/field.ts'
 import { formatMoment, formatNumber } from '../ui/format.ts'
 import { Revocation, Rotation } from './key-dialogs.ts'
 import { KeyForm } from './key-form.ts'
-import { failure, isLoading, isOwn, type Key, keys, loadKeys, newKey } from './key-list.ts'
+import { isOwn, type Key, keys, loadKeys, newKey } from './key-list.ts'
 import { formatAmount, titleOf } from './limit-names.ts'
 import { NewKeyPanel } from './new-key.ts'
+import { Part } from './part.ts'
 
 type Opened = { readonly what: 'form' } | { readonly what: 'rotation' | 'revocation'; readonly key: Key }
 
@@ -28,22 +29,21 @@ export function View(): VNode {
     void loadKeys()
     return close
   }, [])
-  const { value: all } = keys
+  const { value: all } = keys.answer
+  const tools = html`
+    <span class="row">
+      <button type="button" onClick=${loadKeys}>Reload</button>
+      <button type="button" class="main" onClick=${() => (opened.value = { what: 'form' })}>Make a key …</button>
+    </span>
+  `
+  const help =
+    'A program with a key may do what the scopes of the key allow, in the name of this account. Give each program its own key, so that you can revoke that key alone.'
   return html`
-    <section class="keys" aria-labelledby="keys-title" aria-busy=${isLoading.value}>
-      <div class="row spread title">
-        <h2 id="keys-title" tabindex="-1">Keys</h2>
-        <span class="row">
-          <button type="button" disabled=${isLoading.value} onClick=${loadKeys}>${isLoading.value ? 'Loading …' : 'Reload'}</button>
-          <button type="button" class="main" onClick=${() => (opened.value = { what: 'form' })}>Make a key …</button>
-        </span>
-      </div>
-      <p class="help">A program with a key may do what the scopes of the key allow, in the name of this account. Give each program its own key, so that you can revoke that key alone.</p>
-      ${newKey.value && html`<${NewKeyPanel} key=${newKey.value.id} made=${newKey.value} />`}
-      ${failure.value && html`<p class="fault" role="alert">${failure.value.message} <button type="button" onClick=${loadKeys}>Try again</button></p>`}
+    <${Part} name="keys" title="Keys" help=${help} request=${keys} load=${loadKeys} tools=${tools}
+      above=${newKey.value && html`<${NewKeyPanel} key=${newKey.value.id} made=${newKey.value} />`}>
       ${all && html`<${List} all=${all} />`}
       <${Over} />
-    </section>
+    <//>
   `
 }
 

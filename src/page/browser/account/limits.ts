@@ -1,39 +1,23 @@
-import { effect, signal } from '@preact/signals'
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { getJson } from '../base/api.ts'
-import { Failure } from '../base/failure.ts'
 import { identity } from '../base/session.ts'
 import { formatMoment } from '../ui/format.ts'
+import { LatestRequest } from '../ui/latest-request.ts'
 import { formatAmount, type Limit, titleOf } from './limit-names.ts'
+import { Part } from './part.ts'
 
-const limits = signal<readonly Limit[] | undefined>(undefined)
-const failure = signal<Failure | undefined>(undefined)
-const isLoading = signal(false)
-
-// The next account in this tab must not see the limits.
-effect(() => {
-  if (identity.value !== null) return
-  limits.value = undefined
-  failure.value = undefined
-})
+const limits = new LatestRequest<readonly Limit[]>()
 
 /** The key and its account, and the use of their limits. */
 export function View(): VNode {
-  useEffect(() => {
-    void load()
-  }, [])
-  const { value: all } = limits
+  useEffect(() => void load(), [])
+  const { value: all } = limits.answer
   return html`
-    <section class="limits" aria-labelledby="limits-title" aria-busy=${isLoading.value}>
-      <${Signed} />
-      <div class="row spread title">
-        <h2 id="limits-title">Limits</h2>
-        <button type="button" disabled=${isLoading.value} onClick=${load}>${isLoading.value ? 'Loading …' : 'Reload'}</button>
-      </div>
-      <p class="help">Both hold for a request: the limits of the account, which all its keys share, and those of the key.</p>
-      ${failure.value && html`<p class="fault" role="alert">${failure.value.message}</p>`}
+    <${Signed} />
+    <${Part} name="limits" title="Limits" request=${limits} load=${load}
+      help="Both hold for a request: the limits of the account, which all its keys share, and those of the key.">
       ${
         all &&
         html`<div class="sides">
@@ -41,15 +25,19 @@ export function View(): VNode {
           <${Side} title="This key" limits=${all.filter(({ of }) => of === 'key')} />
         </div>`
       }
-    </section>
+    <//>
   `
+}
+
+function load(): Promise<void> {
+  return limits.ask(async (signal) => (await getJson<{ readonly data: readonly Limit[] }>('limits', { signal })).data)
 }
 
 function Signed(): VNode | null {
   const { value: key } = identity
   if (!key) return null
   return html`
-    <dl class="panel signed">
+    <dl class="row panel signed">
       <div><dt>Account</dt><dd dir="auto">${key.account}</dd></div>
       <div><dt>Key</dt><dd><code>${key.prefix}…</code> <bdi>${key.name}</bdi></dd></div>
       <div><dt>It may</dt><dd>${key.scopes.map((scope) => html`<span key=${scope} class="tag">${scope}</span> `)}</dd></div>
@@ -94,18 +82,4 @@ function usedWithout(limit: string, used: number | null): string {
   // Without a limit per minute, the service does not count the use of the minute.
   if (limit.endsWith('_per_minute')) return ''
   return used === null ? ', more than 10,000 used' : `, ${formatAmount(limit, used)} used`
-}
-
-async function load(): Promise<void> {
-  if (isLoading.value) return
-  isLoading.value = true
-  failure.value = undefined
-  try {
-    const { data } = await getJson<{ readonly data: readonly Limit[] }>('limits')
-    if (identity.value) limits.value = data
-  } catch (error) {
-    if (identity.value) failure.value = Failure.of(error)
-  } finally {
-    isLoading.value = false
-  }
 }

@@ -1,7 +1,6 @@
-import { signal } from '@preact/signals'
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
-import { identity, may } from '../base/session.ts'
+import { identity, may, ofAccount } from '../base/session.ts'
 import { cut } from '../ui/long-text.ts'
 import { keyPages } from './key-list.ts'
 
@@ -47,11 +46,7 @@ export function Character({ written }: { readonly written: string }): VNode {
 }
 
 /** Names of keys by their prefixes. Empty if the reader may not list keys. */
-const keyNames = signal<ReadonlyMap<string, string>>(new Map())
-
-identity.subscribe(() => {
-  keyNames.value = new Map()
-})
+const keyNames = ofAccount<ReadonlyMap<string, string>>(new Map())
 
 /** The most pages of keys whose names are loaded. A page has at most 1,000 keys. */
 const maxKeyPages = 10

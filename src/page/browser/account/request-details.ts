@@ -5,10 +5,10 @@ import type { LedgerRecord } from '../base/ledger-record.ts'
 import { goTo } from '../base/route.ts'
 import { copy } from '../ui/copy.ts'
 import { Dialog } from '../ui/dialog.ts'
+import { DisappearingButton } from '../ui/disappearing-button.ts'
 import { formatDuration, formatMoment, formatNumber } from '../ui/format.ts'
+import { Fault, LatestRequest } from '../ui/latest-request.ts'
 import { wordsOfState } from '../ui/request-states.ts'
-import { DisappearingButton } from './disappearing-button.ts'
-import { LatestRequest } from './latest-request.ts'
 import { characterParts, KeyName, Name, shown } from './names.ts'
 import { askRequest, listed } from './request-rows.ts'
 
@@ -23,14 +23,11 @@ export function RequestDetails({ id }: { readonly id: string }): VNode {
   }, [id])
   const answer = asked.answer.value
   const row = listed(id) ?? (answer?.id === id ? answer : undefined)
-  const { failure, isWaiting } = asked
+  const { isWaiting } = asked
   return html`
     <${Dialog} title="Request" class="request-details" onClose=${() => goTo('account', 'requests')}>
       <p><code>${shown(id)}</code> <button type="button" onClick=${() => copy(id, 'The id of the request')}>Copy the id</button></p>
-      ${
-        failure.value &&
-        html`<p class="fault" role="alert">${failure.value.message} <${DisappearingButton} within="dialog" onClick=${load} isBusy=${isWaiting.value}>Try again<//></p>`
-      }
+      <${Fault} of=${asked} within="dialog" again=${load} />
       ${!row && isWaiting.value && html`<p role="status">Loading …</p>`}
       ${row && html`<${Facts} row=${row} />`}
       ${row?.state === 'running' && html`<p><${DisappearingButton} within="dialog" onClick=${load} isBusy=${isWaiting.value}>Look again<//></p>`}

@@ -1,64 +1,17 @@
 import { getJson } from '../base/api.ts'
 import { type LedgerRecord, recordOf } from '../base/ledger-record.ts'
 import { identity } from '../base/session.ts'
-import { LatestRequest } from './latest-request.ts'
+import { type ListAnswer, PagedList } from './paged-list.ts'
 import { localMidnight } from './period.ts'
 
-/** The filter of the list. An empty field filters nothing. Days are in the reader's time zone. */
-export interface RequestFilter {
-  readonly from: string
-  readonly to: string
-  readonly model: string
-  readonly state: string
-  readonly account: string
-}
+const none = { from: '', to: '', model: '', state: '', account: '' }
 
-/** The listed requests by page, the newest first. */
-export interface RequestList {
-  readonly filter: RequestFilter
-  readonly pages: readonly (readonly LedgerRecord[])[]
-  readonly hasMore: boolean
-}
-
-interface RequestsAnswer {
-  readonly data: readonly LedgerRecord[]
-  readonly has_more: boolean
-}
-
-const pageLength = 50
-
-/** The list of requests. */
-export const requests = new LatestRequest<RequestList>()
-
-/** Lists the newest requests that match a filter. */
-export function listRequests(filter: RequestFilter): Promise<void> {
-  return requests.ask(async (signal) => {
-    const { data, has_more } = await getJson<RequestsAnswer>(`requests?${queryOf(filter)}`, { signal })
-    return { filter, pages: [data], hasMore: has_more }
-  })
-}
-
-/** Adds the next page of older requests to the list. */
-export function listMore({ filter, pages }: RequestList): Promise<void> {
-  return requests.ask(async (signal) => {
-    const query = queryOf(filter)
-    query.set('after', pages.at(-1)?.at(-1)?.id ?? '')
-    const { data, has_more } = await getJson<RequestsAnswer>(`requests?${query}`, { signal })
-    return { filter, pages: [...pages, data], hasMore: has_more }
-  })
-}
-
-function queryOf({ from, to, model, state, account }: RequestFilter): URLSearchParams {
-  const query = new URLSearchParams({ limit: String(pageLength) })
-  const moments = { from: localMidnight(from), to: localMidnight(to, 1) }
-  for (const [name, moment] of Object.entries(moments)) {
-    if (moment !== undefined) query.set(name, momentOf(moment))
-  }
-  for (const [name, value] of Object.entries({ model, state, account: account.trim() })) {
-    if (value !== '') query.set(name, value)
-  }
-  return query
-}
+/** The list of requests, the newest first. */
+export const requests = new PagedList<typeof none, LedgerRecord>('requests', none, ({ from, to, model, state }) => {
+  const days = [localMidnight(from), localMidnight(to, 1)]
+  const [first, last] = days.map((moment) => (moment === undefined ? undefined : momentOf(moment)))
+  return { from: first, to: last, model, state }
+})
 
 function momentOf(unixSeconds: number): string {
   return new Date(unixSeconds * 1000).toISOString()
@@ -92,7 +45,7 @@ async function askOthers(
   asking: { readonly signal?: AbortSignal },
 ): Promise<LedgerRecord | undefined> {
   const query = new URLSearchParams({ account, from: momentOf(created), to: momentOf(created + 1), limit: '1000' })
-  const { data } = await getJson<RequestsAnswer>(`requests?${query}`, asking)
+  const { data } = await getJson<ListAnswer<LedgerRecord>>(`requests?${query}`, asking)
   return data.find((row) => row.id === id)
 }
 

@@ -3,24 +3,24 @@ import type { VNode } from 'preact'
 import { useMemo } from 'preact/hooks'
 import type { LedgerRecord } from '../base/ledger-record.ts'
 import { addressOf } from '../base/route.ts'
+import { DisappearingButton } from '../ui/disappearing-button.ts'
 import { formatDuration, formatMoment, formatNumber } from '../ui/format.ts'
 import { sayDone, sayFailure } from '../ui/notices.ts'
 import { wordsOfState } from '../ui/request-states.ts'
-import { DisappearingButton } from './disappearing-button.ts'
 import { Character, Name } from './names.ts'
-import { askRequest, type RequestList } from './request-rows.ts'
+import { askRequest } from './request-rows.ts'
 
 const columns = ['Came', 'Model', 'Character', 'Tokens', 'First token', 'Whole time', 'State']
 
 /** A table of requests. On a narrow screen each row looks like a card. With the ARIA roles, screen readers still read a table. */
-export function RequestTable({ list }: { readonly list: RequestList }): VNode {
+export function RequestTable({ pages }: { readonly pages: readonly (readonly LedgerRecord[])[] }): VNode {
   return html`
     <table class="request-table" role="table">
       <caption class="faint">Chat requests, the newest first</caption>
       <thead role="rowgroup">
         <tr role="row">${columns.map((title) => html`<th key=${title} scope="col" role="columnheader">${title}</th>`)}</tr>
       </thead>
-      ${list.pages.map((rows, page) => html`<${Page} key=${page} rows=${rows} />`)}
+      ${pages.map((rows, page) => html`<${Page} key=${page} rows=${rows} />`)}
     </table>
   `
 }

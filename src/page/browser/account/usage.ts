@@ -6,10 +6,10 @@ import { getJson } from '../base/api.ts'
 import { addressOf } from '../base/route.ts'
 import { may } from '../base/session.ts'
 import { formatNumber } from '../ui/format.ts'
+import { LatestRequest } from '../ui/latest-request.ts'
 import { DayPlot } from './day-plot.ts'
-import { DisappearingButton } from './disappearing-button.ts'
-import { LatestRequest } from './latest-request.ts'
 import { loadKeyNames } from './names.ts'
+import { Part } from './part.ts'
 import { daysOf, lastDays, type Period, type Span } from './period.ts'
 import { everyDay, type Grouping, totalOf, type Usage, type UsageLine } from './usage-lines.ts'
 import { UsageTable } from './usage-table.ts'
@@ -36,19 +36,11 @@ export function View(): VNode {
   const wanted = `${by.value} ${JSON.stringify(period.value)}`
   useEffect(() => void load(), [wanted])
   useEffect(() => void loadKeyNames(), [])
-  const { answer, failure, isWaiting } = usage
+  const { value: answer } = usage.answer
   return html`
-    <section class="account-part" aria-labelledby="usage-title" aria-busy=${isWaiting.value}>
-      <h2 id="usage-title" tabindex="-1">Usage</h2>
-      <p class="help">The chat requests of all keys of this account that have ended.</p>
-      <${Chooser} />
-      ${
-        failure.value &&
-        html`<p class="fault" role="alert">${failure.value.message} <${DisappearingButton} within="part" onClick=${load} isBusy=${isWaiting.value}>Try again<//></p>`
-      }
-      ${!answer.value && isWaiting.value && html`<p class="waiting" role="status">Adding up …</p>`}
-      ${answer.value && html`<${Shown} usage=${answer.value} />`}
-    </section>
+    <${Part} name="usage" title="Usage" help="The chat requests of all keys of this account that have ended." request=${usage} load=${load} tools=${null} above=${html`<${Chooser} />`}>
+      ${answer && html`<${Shown} usage=${answer} />`}
+    <//>
   `
 }
 

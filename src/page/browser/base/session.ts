@@ -1,4 +1,4 @@
-import { batch, signal } from '@preact/signals'
+import { batch, type Signal, signal } from '@preact/signals'
 import { changeKey, getJson, startSession } from './api.ts'
 import { Failure } from './failure.ts'
 import { decoded, leave } from './route.ts'
@@ -32,6 +32,18 @@ let retryTimer: ReturnType<typeof setTimeout> | undefined
 
 /** The signed-in key. Null if no key is signed in. Undefined while the page signs in. */
 export const identity = signal<Identity | null | undefined>(null)
+
+/**
+ * A signal with data of one account. At the sign-out it gets its first value again, because the next account in this tab must not
+ * see the data.
+ */
+export function ofAccount<T>(first: T): Signal<T> {
+  const data = signal(first)
+  identity.subscribe((who) => {
+    if (who === null) data.value = first
+  })
+  return data
+}
 
 /** The reason of the last sign-out, for the sign-in form; empty for none. */
 export const signOutReason = signal('')
