@@ -1,10 +1,10 @@
-import { type Signal, useSignal } from '@preact/signals'
+import { useSignal } from '@preact/signals'
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
-import { Failure } from '../base/failure.ts'
 import { Dialog } from '../ui/dialog.ts'
 import { textIn } from '../ui/field.ts'
 import { sayDone } from '../ui/notices.ts'
+import { Question, useWork } from '../ui/work.ts'
 import { isOwn, type Key, revokeKey, rotateKey } from './key-list.ts'
 
 /** The key of a dialog. */
@@ -47,7 +47,7 @@ export function Rotation({ of: key, onClose }: KeyDialogProps): VNode {
           </select>
         </div>
         <p id="overlap-help" class="help">0 ends it at once; a year at most.</p>
-        <${Fault} of=${failure} />
+        ${failure.value && html`<p class="fault" role="alert">${failure.value.message}</p>`}
         ${failure.value?.status === 0 && html`<p class="fault">It may have been rotated all the same: look at the list before you try again.</p>`}
         <p class="row">
           <button type="submit" class="main" disabled=${isRunning.value}>Rotate</button>
@@ -60,53 +60,18 @@ export function Rotation({ of: key, onClose }: KeyDialogProps): VNode {
 
 /** Asks for confirmation, and revokes the key. */
 export function Revocation({ of: key, onClose }: KeyDialogProps): VNode {
-  const { run, isRunning, failure } = useWork(async () => {
+  const revoke = async () => {
     await revokeKey(key)
     sayDone(`The key ${key.prefix}… is revoked.`)
-  }, onClose)
+  }
   return html`
-    <${Dialog} title="Revoke this key?" class="key-dialog" onClose=${onClose}>
+    <${Question} title="Revoke this key?" verb="Revoke" class="key-dialog" work=${revoke} onDone=${onClose} onClose=${onClose}>
       <p><${Named} of=${key} /> stops working at once, for good: programs that use it are refused, and replies that are still being written with it end.</p>
       ${isOwn(key) && html`<p><strong>You are signed in with this key:</strong> you are signed out then, and need another one to come back.</p>`}
-      <${Fault} of=${failure} />
-      <p class="row">
-        <button type="button" class="main danger" disabled=${isRunning.value} onClick=${run}>Revoke</button>
-        <button type="button" onClick=${onClose}>Keep it</button>
-      </p>
     <//>
   `
 }
 
 function Named({ of: { prefix, name } }: { readonly of: Key }): VNode {
   return html`<code>${prefix}…</code>${name !== null && html` (<bdi>${name}</bdi>)`}`
-}
-
-function Fault({ of: failure }: { readonly of: Signal<Failure | undefined> }): VNode | null {
-  return failure.value ? html`<p class="fault" role="alert">${failure.value.message}</p>` : null
-}
-
-interface RunningWork {
-  readonly run: () => Promise<void>
-  readonly isRunning: Signal<boolean>
-  readonly failure: Signal<Failure | undefined>
-}
-
-/** Runs the work of a dialog. When the work is done, the dialog closes. If the work fails, `failure` has the reason. */
-function useWork(work: () => Promise<void>, onDone: () => void): RunningWork {
-  const isRunning = useSignal(false)
-  const failure = useSignal<Failure | undefined>(undefined)
-  const run = async () => {
-    if (isRunning.value) return
-    isRunning.value = true
-    failure.value = undefined
-    try {
-      await work()
-      onDone()
-    } catch (error) {
-      failure.value = Failure.of(error)
-    } finally {
-      isRunning.value = false
-    }
-  }
-  return { run, isRunning, failure }
 }

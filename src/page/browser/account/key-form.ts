@@ -1,4 +1,3 @@
-import { useSignal } from '@preact/signals'
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
@@ -6,6 +5,7 @@ import { Failure } from '../base/failure.ts'
 import { identity, type Scope } from '../base/session.ts'
 import { Dialog } from '../ui/dialog.ts'
 import { formatMoment } from '../ui/format.ts'
+import { useWork } from '../ui/work.ts'
 import { isOwn, type Key, type KeyRequest, keys, makeKey } from './key-list.ts'
 import { isInBytes, limitNames, titleOf } from './limit-names.ts'
 
@@ -20,26 +20,18 @@ const scopeTexts: readonly (readonly [scope: Scope, text: string])[] = [
 
 /** The form that makes a key. It offers only scopes that the reader's own key may give to another key. */
 export function KeyForm({ onClose }: { readonly onClose: () => void }): VNode {
-  const failure = useSignal<Failure | undefined>(undefined)
-  const isSending = useSignal(false)
   const form = useRef<HTMLFormElement>(null)
   const own = keys.answer.value?.find(isOwn)
   const held = scopeTexts.filter(([scope]) => mayGive(scope))
-  const send = async (event: Event) => {
+  const make = async () => {
+    const wanted = requestOf(new FormData(form.current ?? undefined))
+    if (wanted.scopes.length === 0) throw new Failure(400, 'no_scope', 'Choose what it may do.', undefined, 'scopes')
+    await makeKey(wanted)
+  }
+  const { run, isRunning, failure } = useWork(make, onClose)
+  const send = (event: Event) => {
     event.preventDefault()
-    if (!form.current || isSending.value) return
-    isSending.value = true
-    failure.value = undefined
-    try {
-      const wanted = requestOf(new FormData(form.current))
-      if (wanted.scopes.length === 0) throw new Failure(400, 'no_scope', 'Choose what it may do.', undefined, 'scopes')
-      await makeKey(wanted)
-      onClose()
-    } catch (error) {
-      failure.value = Failure.of(error)
-    } finally {
-      isSending.value = false
-    }
+    void run()
   }
   // The field gets the focus before the first paint, so that a quick typist does not lose letters.
   useLayoutEffect(() => form.current?.querySelector('input')?.focus(), [])
@@ -71,7 +63,7 @@ export function KeyForm({ onClose }: { readonly onClose: () => void }): VNode {
         <${FieldFault} of=${fault} param="models" />
         ${fault && !isOfField(fault) && html`<p class="fault" role="alert">${sentenceOf(fault)}</p>`}
         <p class="row">
-          <button type="submit" class="main" disabled=${isSending.value}>${isSending.value ? 'Making …' : 'Make the key'}</button>
+          <button type="submit" class="main" disabled=${isRunning.value}>${isRunning.value ? 'Making …' : 'Make the key'}</button>
           <button type="button" onClick=${onClose}>Cancel</button>
         </p>
       </form>

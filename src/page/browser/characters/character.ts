@@ -1,6 +1,5 @@
 import { getJson } from '../base/api.ts'
-import type { ListedCharacter, Origin } from '../base/character-list.ts'
-import { characterPath } from '../base/character-path.ts'
+import { characterPath, type ListedCharacter, type Origin } from '../base/characters.ts'
 
 /** The findings of a card. The service shows them only to keys that may read the card. */
 export interface Findings {

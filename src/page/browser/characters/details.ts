@@ -2,22 +2,21 @@ import { useSignal } from '@preact/signals'
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
 import { ask } from '../base/api.ts'
-import { characterPath } from '../base/character-path.ts'
+import { characterPath, listedOf, refresh } from '../base/characters.ts'
 import { ownValue } from '../base/own-value.ts'
 import { addressOf, goTo } from '../base/route.ts'
 import { may } from '../base/session.ts'
 import { copy } from '../ui/copy.ts'
-import { Dialog } from '../ui/dialog.ts'
 import { formatMoment, formatNumber } from '../ui/format.ts'
 import { useLoading, Waiting } from '../ui/loading.ts'
 import { clip, LongText } from '../ui/long-text.ts'
 import { sayDone, sayFailure } from '../ui/notices.ts'
 import { Portrait } from '../ui/portrait.ts'
+import { Question } from '../ui/work.ts'
 import { type Details, detailsOf, origins } from './character.ts'
 import { Export } from './export.ts'
 import { Findings } from './findings.ts'
 import { search } from './gallery.ts'
-import { listedOf, refresh } from './library.ts'
 import { Pane } from './pane.ts'
 
 /** The details of one character, with its actions. */
@@ -89,27 +88,15 @@ function Actions({ details }: { readonly details: Details }): VNode {
 }
 
 function DeleteDialog({ name, onClose }: { readonly name: string; readonly onClose: () => void }): VNode {
-  const isBusy = useSignal(false)
   const remove = async () => {
-    isBusy.value = true
-    try {
-      await ask(characterPath(name), { method: 'DELETE' })
-      sayDone(`“${clip(name)}” is deleted.`)
-      goTo('characters')
-      await refresh(name)
-    } catch (error) {
-      sayFailure(error)
-    } finally {
-      onClose()
-    }
+    await ask(characterPath(name), { method: 'DELETE' })
+    sayDone(`“${clip(name)}” is deleted.`)
+    goTo('characters')
+    await refresh(name).catch(sayFailure)
   }
   return html`
-    <${Dialog} title=${`Delete “${clip(name, 60)}”?`} class="small" onClose=${onClose}>
+    <${Question} title=${`Delete “${clip(name, 60)}”?`} verb="Delete" class="small" work=${remove} onDone=${onClose} onClose=${onClose}>
       <p>It goes with all its versions, for every key of your account. Export it first if you have no copy.</p>
-      <form method="dialog" class="row">
-        <button type="button" class="danger" disabled=${isBusy.value} onClick=${remove}>Delete</button>
-        <button type="submit">Keep it</button>
-      </form>
     <//>
   `
 }

@@ -2,7 +2,7 @@ import { useSignal } from '@preact/signals'
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
 import { ask } from '../base/api.ts'
-import { characterPath } from '../base/character-path.ts'
+import { characterPath } from '../base/characters.ts'
 import { save } from '../ui/copy.ts'
 import { sayDone, sayFailure } from '../ui/notices.ts'
 

@@ -2,18 +2,19 @@ import { signal } from '@preact/signals'
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
 import { useEffect } from 'preact/hooks'
-import type { Origin } from '../base/character-list.ts'
+import { type Found, library, matching, reloadLibrary } from '../base/characters.ts'
 import { addressOf, place } from '../base/route.ts'
+import { textIn } from '../ui/field.ts'
 import { formatNumber } from '../ui/format.ts'
 import { clip } from '../ui/long-text.ts'
 import { Portrait } from '../ui/portrait.ts'
 import { VirtualList } from '../ui/virtual-list.ts'
 import { origins } from './character.ts'
-import { type Found, library, reloadLibrary } from './library.ts'
 
 /** The search text. It stays while other views are shown. */
 export const search = signal('')
-const origin = signal<Origin | 'all'>('all')
+/** An origin, or `all`. */
+const origin = signal('all')
 
 const tagsShown = 2
 
@@ -30,7 +31,7 @@ export function Gallery(): VNode {
       </div>
     `
   }
-  const found = matching(characters)
+  const found = matching(characters, search.value).filter((each) => [each.origin, 'all'].includes(origin.value))
   return html`
     <${SearchForm} />
     <p class="count faint" role="status">${countOf(found.length, characters.length, isComplete)}</p>
@@ -47,16 +48,10 @@ export function Gallery(): VNode {
 }
 
 function SearchForm(): VNode {
-  const onInput = ({ currentTarget }: Event) => {
-    if (currentTarget instanceof HTMLInputElement) search.value = currentTarget.value
-  }
-  const onChange = ({ currentTarget }: Event) => {
-    if (currentTarget instanceof HTMLSelectElement) origin.value = readOrigin(currentTarget.value)
-  }
   return html`
     <form class="search" role="search" onSubmit=${(event: Event) => event.preventDefault()}>
-      <input type="search" aria-label="Search characters" placeholder="Name, tag or creator" value=${search.value} onInput=${onInput} />
-      <select aria-label="Whose characters" value=${origin.value} onChange=${onChange}>
+      <input type="search" aria-label="Search characters" placeholder="Name, tag or creator" value=${search.value} onInput=${(event: Event) => (search.value = textIn(event))} />
+      <select aria-label="Whose characters" value=${origin.value} onChange=${(event: Event) => (origin.value = textIn(event))}>
         <option value="all">All</option>
         <option value="account">Yours</option>
         <option value="folder">The operator’s</option>
@@ -64,20 +59,6 @@ function SearchForm(): VNode {
       </select>
     </form>
   `
-}
-
-function readOrigin(text: string): Origin | 'all' {
-  return text === 'account' || text === 'folder' || text === 'starter' ? text : 'all'
-}
-
-/** The characters of the chosen owner that have every word of the search in their names, tags or creators. */
-function matching(characters: readonly Found[]): readonly Found[] {
-  const words = search.value.toLowerCase().split(/\s+/).filter(Boolean)
-  if (words.length === 0 && origin.value === 'all') return characters
-  return characters.filter(
-    (each) =>
-      (origin.value === 'all' || each.origin === origin.value) && words.every((word) => each.searched.includes(word)),
-  )
 }
 
 function countOf(found: number, all: number, isComplete: boolean): string {

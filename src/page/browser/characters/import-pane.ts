@@ -2,9 +2,11 @@ import { useSignal } from '@preact/signals'
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
 import { useRef } from 'preact/hooks'
+import { listedOf, ownOf } from '../base/characters.ts'
 import type { Failure } from '../base/failure.ts'
 import { addressOf } from '../base/route.ts'
 import { may } from '../base/session.ts'
+import { textIn } from '../ui/field.ts'
 import { formatBytes, formatMoment, formatNumber } from '../ui/format.ts'
 import { clip } from '../ui/long-text.ts'
 import type { Summary } from './character.ts'
@@ -23,7 +25,6 @@ import {
   putAwayImported,
   rename,
 } from './imports.ts'
-import { listedOf, ownOf } from './library.ts'
 import { Pane } from './pane.ts'
 
 /** The files that were dropped or chosen. Each file has its findings, and buttons to import it or to put it away. */
@@ -136,9 +137,6 @@ function Decision({ item, summary }: { readonly item: Import; readonly summary: 
   const name = nameOf(item)
   const own = ownOf(name)
   const other = own ? undefined : listedOf(name)
-  const onInput = ({ currentTarget }: Event) => {
-    if (currentTarget instanceof HTMLInputElement) rename(item.id, currentTarget.value)
-  }
   const nameField = `name-${item.id}`
   return html`
     ${
@@ -155,7 +153,7 @@ function Decision({ item, summary }: { readonly item: Import; readonly summary: 
       html`
         <div class="renaming">
           <label for=${nameField}>Its name here</label>
-          <input id=${nameField} value=${item.name} maxlength="200" dir="auto" onInput=${onInput} />
+          <input id=${nameField} value=${item.name} maxlength="200" dir="auto" onInput=${(event: Event) => rename(item.id, textIn(event))} />
         </div>
       `
     }

@@ -1,10 +1,9 @@
 import { effect, signal } from '@preact/signals'
 import { getJson, type RequestOptions } from '../base/api.ts'
-import { characterPath } from '../base/character-path.ts'
+import { characterPath, loadLibrary, ownOf, refresh } from '../base/characters.ts'
 import { Failure } from '../base/failure.ts'
 import { identity } from '../base/session.ts'
 import type { Summary } from './character.ts'
-import { loadLibrary, ownOf, refresh } from './library.ts'
 
 /** A file that is being imported as a character. */
 export interface Import {

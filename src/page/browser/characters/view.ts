@@ -1,6 +1,7 @@
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
+import { loadLibrary } from '../base/characters.ts'
 import { addressOf, place } from '../base/route.ts'
 import { may } from '../base/session.ts'
 import { CharacterPane } from './details.ts'
@@ -8,7 +9,6 @@ import { isOver, useDropping } from './dropping.ts'
 import { Gallery } from './gallery.ts'
 import { ImportPane } from './import-pane.ts'
 import { imports } from './imports.ts'
-import { loadLibrary } from './library.ts'
 import { PromptPane } from './prompt-pane.ts'
 
 /** The list of characters, and a pane beside it: the details of one character, its prompt, or the import. */

@@ -1,11 +1,11 @@
-import { effect, signal, useSignal } from '@preact/signals'
+import { useSignal } from '@preact/signals'
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { getJson } from '../base/api.ts'
-import { Failure } from '../base/failure.ts'
-import { identity } from '../base/session.ts'
 import { Dialog } from '../ui/dialog.ts'
+import { textIn } from '../ui/field.ts'
+import { Fault, LatestRequest } from '../ui/latest-request.ts'
 import type { ListedModel } from './answering-model.ts'
 import { change, settings } from './settings.ts'
 import type { Talk } from './talk.ts'
@@ -17,16 +17,8 @@ const maxPersonaLength = 16_384
 /** The value of the menu entry for a model that the menu does not list. */
 const other = '\u0000other'
 
-/** Models that the key may use; empty before they are loaded. */
-const models = signal<readonly ListedModel[]>([])
-const failure = signal<Failure | undefined>(undefined)
-
-// The next account in this tab must not see the models.
-effect(() => {
-  if (identity.value !== null) return
-  models.value = []
-  failure.value = undefined
-})
+/** Models that the key may use. */
+const models = new LatestRequest<readonly ListedModel[]>()
 
 /** The settings of the chat, and the export and import of the conversation. Changes take effect immediately. */
 export function SettingsDialog({ talk, onClose }: { readonly talk: Talk; readonly onClose: () => void }): VNode {
@@ -57,13 +49,14 @@ export function SettingsDialog({ talk, onClose }: { readonly talk: Talk; readonl
 function ModelField(): VNode {
   const { model } = settings.value
   const isTyped = useSignal(false)
-  const known = models.value.some(({ id }) => id === model) || model === ''
-  const isOther = isTyped.value || (!known && models.value.length > 0)
+  const { value: all = [] } = models.answer
+  const known = all.some(({ id }) => id === model) || model === ''
+  const isOther = isTyped.value || (!known && all.length > 0)
   const onChoice = onText((choice) => {
     isTyped.value = choice === other
     if (choice !== other) change({ model: choice })
   })
-  const options = known || models.value.length > 0 ? models.value : [{ id: model }]
+  const options = known || all.length > 0 ? all : [{ id: model }]
   return html`
     <label>Model
       <select onChange=${onChoice} value=${isOther ? other : model}>
@@ -78,7 +71,7 @@ function ModelField(): VNode {
         <input spellcheck=${false} autocapitalize="off" maxlength="500" value=${model} onInput=${onText((typed) => change({ model: typed.trim() }))} />
       </label>`
     }
-    ${failure.value && html`<p role="alert" class="fault">${failure.value.message} <button type="button" onClick=${() => void loadModels()}>Try again</button></p>`}
+    <${Fault} of=${models} within="dialog" again=${loadModels} />
   `
 }
 
@@ -100,19 +93,12 @@ function TemperatureField(): VNode {
 
 /** Makes a listener that passes the text of its field to `take`. */
 function onText(take: (text: string) => void): (event: Event) => void {
-  return ({ currentTarget: field }) => {
-    const hasText =
-      field instanceof HTMLInputElement || field instanceof HTMLTextAreaElement || field instanceof HTMLSelectElement
-    if (hasText) take(field.value)
-  }
+  return (event) => take(textIn(event))
 }
 
-async function loadModels(): Promise<void> {
-  failure.value = undefined
-  try {
-    const { data } = await getJson<{ readonly data: readonly ListedModel[] }>('models')
-    models.value = data.filter(({ id }) => !id.startsWith('character/'))
-  } catch (error) {
-    if (identity.value) failure.value = Failure.of(error)
-  }
+function loadModels(): Promise<void> {
+  return models.ask(async (signal) => {
+    const { data } = await getJson<{ readonly data: readonly ListedModel[] }>('models', { signal })
+    return data.filter(({ id }) => !id.startsWith('character/'))
+  })
 }

@@ -1,6 +1,6 @@
 import { type Signal, signal } from '@preact/signals'
 import { getJson } from '../base/api.ts'
-import { characterPath } from '../base/character-path.ts'
+import { characterPath } from '../base/characters.ts'
 import { Failure } from '../base/failure.ts'
 import { type Message, type Swipe, shownSwipe } from './messages.ts'
 import { settings } from './settings.ts'

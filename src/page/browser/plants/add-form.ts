@@ -1,34 +1,26 @@
-import { effect, signal } from '@preact/signals'
+import { signal } from '@preact/signals'
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
 import { getJson } from '../base/api.ts'
 import { Failure } from '../base/failure.ts'
-import { identity, may } from '../base/session.ts'
+import { may, ofAccount } from '../base/session.ts'
 import { textIn } from '../ui/field.ts'
 import { add, tag as filter, said } from './list.ts'
 import { quoted, type SentPlant } from './plant.ts'
 import { reveal } from './table.ts'
 
 /** The typed values. They stay when the view changes. */
-const name = signal('')
-const tag = signal('')
+const name = ofAccount('')
+const tag = ofAccount('')
 
 const isSending = signal(false)
-const failure = signal<Failure | undefined>(undefined)
+const failure = ofAccount<Failure | undefined>(undefined)
 
 /**
  * The plant that was sent, until it is added, and its idempotency key. A retry uses the same key, so that no second plant is
  * added.
  */
-let attempt: { readonly sent: string; readonly key: string } | undefined
-
-effect(() => {
-  if (identity.value !== null) return
-  attempt = undefined
-  failure.value = undefined
-  name.value = ''
-  tag.value = ''
-})
+const attempt = ofAccount<{ readonly sent: string; readonly key: string } | undefined>(undefined)
 
 /** The form that adds a plant. The typed name stays until the plant is added, and the tag stays for the next plant. */
 export function AddForm(): VNode {
@@ -60,15 +52,16 @@ async function submit(event: SubmitEvent): Promise<void> {
   if (isSending.value) return
   const plant = { name: name.value.trim(), ...(tag.value.trim() === '' ? {} : { tag: tag.value.trim() }) }
   const sent = JSON.stringify(plant)
-  if (attempt?.sent !== sent) attempt = { sent, key: randomKey() }
+  const { key } = attempt.value?.sent === sent ? attempt.value : { key: randomKey() }
+  attempt.value = { sent, key }
   isSending.value = true
   failure.value = undefined
   said.value = ''
   const { currentTarget: form } = event
   try {
-    const headers = { 'idempotency-key': attempt.key }
+    const headers = { 'idempotency-key': key }
     const made = await getJson<SentPlant>('plants?include=id', { method: 'POST', json: plant, headers })
-    attempt = undefined
+    attempt.value = undefined
     name.value = ''
     tellOf(made)
   } catch (error) {

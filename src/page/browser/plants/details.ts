@@ -1,9 +1,9 @@
-import { useSignal } from '@preact/signals'
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
 import { ask } from '../base/api.ts'
 import { Failure } from '../base/failure.ts'
 import { Dialog } from '../ui/dialog.ts'
+import { Question } from '../ui/work.ts'
 import { remove, said } from './list.ts'
 import { type Plant, quoted } from './plant.ts'
 
@@ -40,28 +40,12 @@ export interface DeletionProps {
 
 /** Asks for confirmation, and deletes the plant. */
 export function Deletion({ plant, onDone, onClose }: DeletionProps): VNode {
-  const failure = useSignal<Failure | undefined>(undefined)
-  const isRunning = useSignal(false)
-  const confirm = async () => {
-    if (plant.id === undefined || isRunning.value) return
-    isRunning.value = true
-    failure.value = undefined
-    try {
-      said.value = await deletePlant(plant.id, plant.name)
-      onDone()
-    } catch (error) {
-      failure.value = Failure.of(error)
-      isRunning.value = false
-    }
+  const remove = async () => {
+    if (plant.id !== undefined) said.value = await deletePlant(plant.id, plant.name)
   }
   return html`
-    <${Dialog} title="Delete this plant?" class="plant" onClose=${onClose}>
+    <${Question} title="Delete this plant?" verb="Delete" class="plant" work=${remove} onDone=${onDone} onClose=${onClose}>
       <p><bdi class="long">${name(plant)}</bdi> is gone for good then: there is no way to bring it back.</p>
-      ${failure.value && html`<p class="fault" role="alert">${failure.value.message}</p>`}
-      <p class="row">
-        <button type="button" class="main danger" disabled=${isRunning.value} onClick=${confirm}>${failure.value ? 'Try again' : 'Delete'}</button>
-        <button type="button" onClick=${onClose}>Keep it</button>
-      </p>
     <//>
   `
 }

@@ -1,7 +1,7 @@
-import { computed, effect, signal } from '@preact/signals'
+import { computed, signal } from '@preact/signals'
 import { ask, getJson, unreachable } from '../base/api.ts'
 import { Failure } from '../base/failure.ts'
-import { identity } from '../base/session.ts'
+import { identity, ofAccount } from '../base/session.ts'
 import { type Plant, type SentPlant, searchable, toPlant, withPlant } from './plant.ts'
 
 const pageSize = 1000
@@ -13,19 +13,19 @@ const maxPlants = 250_000
 const maxPauseSeconds = 120
 
 /** The loaded plants in the order of the service. */
-export const plants = signal<readonly Plant[]>([])
+export const plants = ofAccount<readonly Plant[]>([])
 
 /** Only plants with this tag are loaded; all plants if the tag is empty. */
-export const tag = signal('')
+export const tag = ofAccount('')
 
 /** The text in the field for the tag. */
-export const typedTag = signal('')
+export const typedTag = ofAccount('')
 
 /** Only plants with this text in their names are shown. */
-export const needle = signal('')
+export const needle = ofAccount('')
 
 /** The cursor of the next page. Null after the last page, and undefined before the first page. */
-const next = signal<string | null | undefined>(undefined)
+const next = ofAccount<string | null | undefined>(undefined)
 
 /** What is being loaded: nothing, one page, or all plants. */
 export const loading = signal<'nothing' | 'page' | 'all'>('nothing')
@@ -37,7 +37,7 @@ export const failure = signal<Failure | undefined>(undefined)
 export const pause = signal(0)
 
 /** The number of plants of the account, if the service counts them. */
-export const own = signal<number | undefined>(undefined)
+export const own = ofAccount<number | undefined>(undefined)
 
 /** The plants that are shown. */
 export const found = computed(() => {
@@ -48,7 +48,7 @@ export const found = computed(() => {
 const maxTags = 200
 
 /** Tags of loaded plants, as suggestions. They stay when the filter changes. */
-export const tags = signal<readonly string[]>([])
+export const tags = ofAccount<readonly string[]>([])
 
 /** Whether a page has been loaded. */
 export const isLoaded = computed(() => next.value !== undefined)
@@ -60,7 +60,7 @@ export const hasMore = computed(() => next.value !== null)
 export const isFull = computed(() => plants.value.length >= maxPlants)
 
 /** A sentence about the last action. It is shown above the list, because a notice at the bottom would hide the newest plants. */
-export const said = signal('')
+export const said = ofAccount('')
 
 let running: AbortController | undefined
 
@@ -70,22 +70,9 @@ const deleted = new Set<number>()
 /** Added plants that the list does not have yet, because their page is not loaded. */
 let added: readonly Plant[] = []
 
-// The next account in this tab must not see the plants.
-effect(() => {
-  if (identity.value === null) forget()
+identity.subscribe((who) => {
+  if (who === null) stop()
 })
-
-function forget(): void {
-  stop()
-  plants.value = []
-  next.value = undefined
-  tag.value = ''
-  typedTag.value = ''
-  needle.value = ''
-  own.value = undefined
-  tags.value = []
-  said.value = ''
-}
 
 /** Loads the list from its beginning. @param wanted the tag of the plants; all plants if it is empty */
 export function reload(wanted = tag.value): void {

@@ -1,9 +1,8 @@
-import { effect, signal } from '@preact/signals'
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { Failure } from '../base/failure.ts'
-import { identity } from '../base/session.ts'
+import { ofAccount } from '../base/session.ts'
 
 interface Notice {
   readonly id: number
@@ -14,13 +13,8 @@ interface Notice {
 /** The most notices that are shown. A further notice replaces the oldest notice. */
 const maxNotices = 4
 
-const notices = signal<readonly Notice[]>([])
+const notices = ofAccount<readonly Notice[]>([])
 let count = 0
-
-// The next account in this tab must not see the notices.
-effect(() => {
-  if (identity.value === null) notices.value = []
-})
 
 /** Milliseconds for which a notice of success stays, and the additional milliseconds for each character. */
 const shownMs = 5000

@@ -3,7 +3,7 @@ import { html } from 'htm/preact'
 import type { VNode } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { ask } from '../base/api.ts'
-import { characterPath } from '../base/character-path.ts'
+import { characterPath } from '../base/characters.ts'
 
 /** The character of a portrait. */
 export interface PortraitProps {

@@ -1,7 +1,21 @@
-import { effect, signal } from '@preact/signals'
-import { type ListedCharacter, listCharacters } from '../base/character-list.ts'
-import { Failure } from '../base/failure.ts'
-import { identity } from '../base/session.ts'
+import { getJson } from './api.ts'
+import { Failure } from './failure.ts'
+import { identity, ofAccount } from './session.ts'
+
+export type Origin = 'account' | 'folder' | 'starter'
+
+/** A character as `GET /characters` lists it. */
+export interface ListedCharacter {
+  readonly name: string
+  readonly origin: Origin
+  readonly digest: string
+  readonly tags: readonly string[]
+  readonly creator: string
+  readonly has_avatar?: boolean
+  /** Unix seconds; only uploads have `created` and `updated`. */
+  readonly created?: number
+  readonly updated?: number
+}
 
 /** A character with the text that a search compares. */
 export interface Found extends ListedCharacter {
@@ -19,53 +33,69 @@ export interface Library {
 const nothing: Library = { characters: [], isComplete: false }
 
 /** The loaded characters, for all views. */
-export const library = signal(nothing)
+export const library = ofAccount(nothing)
 
 /** The first page is short, so that the first characters are shown soon. */
 const firstPageLength = 100
+const maxPageLength = 1000
 
 let loading: Promise<void> | undefined
-/** Incremented when the loaded characters are dropped, so that a running load stops. */
-let generation = 0
 
-// The next key may see different characters.
-effect(() => {
-  if (identity.value === null) forget()
+identity.subscribe((who) => {
+  if (who === null) loading = undefined
 })
 
-function forget(): void {
-  generation += 1
-  loading = undefined
-  library.value = nothing
+/**
+ * The path of a character in the service. A browser would treat the names `.` and `..` as folders, even if they are encoded. So
+ * these names get a space at the end. The service removes this space.
+ */
+export function characterPath(name: string): string {
+  return `characters/${encodeURIComponent(/^\.\.?$/.test(name) ? `${name} ` : name)}`
 }
 
 /** Loads all characters, page by page, unless they are loaded. A failure is shown in `library`. */
 export function loadLibrary(): Promise<void> {
-  loading ??= loadPages(generation)
+  loading ??= loadPages()
   return loading
 }
 
-/** Loads all characters again, also after a failure. */
+/** Loads all characters again, also after a failure. A complete list stays until the new list is complete. */
 export function reloadLibrary(): Promise<void> {
-  forget()
+  const { isComplete, failure } = library.value
+  if (isComplete || failure) loading = undefined
   return loadLibrary()
 }
 
-async function loadPages(begun: number): Promise<void> {
+async function loadPages(): Promise<void> {
+  const { characters: before, isComplete } = library.value
+  const whose = identity.value?.account
+  const note = (next: Library) => {
+    if (identity.value?.account === whose) library.value = next
+  }
+  note({ characters: isComplete ? before : [], isComplete })
   try {
-    for (let after = ''; ; ) {
-      const { data, has_more: hasMore } = await listCharacters(after, after === '' ? firstPageLength : undefined)
-      if (begun !== generation) return
-      const characters = [...library.value.characters, ...data.map(searchable)]
-      library.value = { characters, isComplete: !hasMore }
-      if (!hasMore) return
-      after = data.at(-1)?.name ?? ''
+    let characters: readonly Found[] = []
+    for (let hasMore = true; hasMore; ) {
+      const page = await list(characters.at(-1)?.name, characters.length === 0 ? firstPageLength : maxPageLength)
+      characters = [...characters, ...page.data.map(searchable)]
+      hasMore = page.has_more && page.data.length > 0
+      if (!isComplete || !hasMore) note({ characters, isComplete: !hasMore })
     }
   } catch (error) {
-    if (begun !== generation) return
     loading = undefined
-    library.value = { ...nothing, failure: Failure.of(error) }
+    note({ ...library.value, failure: Failure.of(error) })
   }
+}
+
+interface CharacterPage {
+  readonly data: readonly ListedCharacter[]
+  readonly has_more: boolean
+}
+
+/** Lists the characters after a name, in the order of the service. @throws Failure */
+function list(after = '', limit: number): Promise<CharacterPage> {
+  const cursor = after === '' ? '' : `&after=${encodeURIComponent(after)}`
+  return getJson<CharacterPage>(`characters?limit=${limit}${cursor}`)
 }
 
 /**
@@ -78,7 +108,7 @@ export async function refresh(name: string): Promise<void> {
   const known = library.value.characters
   // The list is requested, and not the character: for a deleted character, its route would answer 404, but here this is not a
   // failure.
-  const { data } = await listCharacters(known[before - 1]?.name ?? '', 1)
+  const { data } = await list(known[before - 1]?.name, 1)
   const found = data.filter((each) => each.name === name).map(searchable)
   const { characters } = library.value
   const place = placeOf(name)
@@ -127,4 +157,11 @@ const maxSearched = 200
 function searchable(listed: ListedCharacter): Found {
   const texts = [listed.name, listed.creator, ...listed.tags].map((text) => text.slice(0, maxSearched))
   return { ...listed, searched: texts.join('\n').toLowerCase() }
+}
+
+/** The characters that have every word of the search in their names, tags or creators. */
+export function matching(characters: readonly Found[], search: string): readonly Found[] {
+  const words = search.toLowerCase().split(/\s+/).filter(Boolean)
+  if (words.length === 0) return characters
+  return characters.filter(({ searched }) => words.every((word) => searched.includes(word)))
 }
