@@ -50,7 +50,7 @@ export function KeyForm({ onClose }: { readonly onClose: () => void }): VNode {
         <${FieldFault} of=${fault} param="name" />
         <fieldset ...${faultOf(fault, 'scopes')}>
           <legend>It may</legend>
-          ${held.map(([scope, text]) => html`<label key=${scope} class="row choice"><input type="checkbox" name="scopes" value=${scope} /> <code>${scope}</code> <span class="faint">${text}</span></label>`)}
+          ${held.map(([scope, text]) => html`<label key=${scope} class="row scope"><input type="checkbox" name="scopes" value=${scope} /> <code>${scope}</code> <span class="faint">${text}</span></label>`)}
           <${FieldFault} of=${fault} param="scopes" />
         </fieldset>
         <label for="key-expires">It ends <span class="faint">(optional, in your time zone)</span></label>

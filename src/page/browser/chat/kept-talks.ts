@@ -1,4 +1,4 @@
-import type { ChatRequest, Message, Origin, Role, Swipe } from './messages.ts'
+import { type Message, withShownSwipe } from './messages.ts'
 import { Talk } from './talk.ts'
 
 /** The most characters of a stored conversation. The session storage has room for about five million characters. */
@@ -7,40 +7,30 @@ const maxCharacters = 4_000_000
 /** Whether a conversation is stored, so that it survives a reload. */
 export type Keeping = 'kept' | 'too large'
 
-/** A stored conversation. Every request repeats the texts of the previous request, so each text is stored only once. */
+/** A stored conversation. */
 interface KeptTalk {
   readonly account: string
   readonly id: string
   readonly created: number
   readonly draft: string
-  readonly texts: readonly string[]
-  readonly messages: readonly KeptMessage[]
+  readonly messages: readonly Message[]
 }
-
-type KeptMessage = Omit<Message, 'swipes'> & { readonly swipes: readonly KeptSwipe[] }
-type KeptSwipe = Omit<Swipe, 'text' | 'origin'> & { readonly text: number; readonly origin?: KeptOrigin }
-type KeptRequest = Omit<ChatRequest, 'messages'> & { readonly messages: readonly (readonly [Role, number])[] }
-type KeptOrigin = Omit<Origin, 'request'> & { readonly request: KeptRequest }
 
 const prefix = 'conservatory-chat:'
 
+/** Texts of more characters than this are stored only once. */
+const shortLength = 20
+
 /** Stores a conversation in the session storage. If the conversation is too large, the previously stored state stays. */
 export function keep(talk: Talk, account: string): Keeping {
-  const texts = new Map<string, number>()
-  const place = (text: string) => {
-    const known = texts.get(text)
-    if (known !== undefined) return known
-    texts.set(text, texts.size)
-    return texts.size - 1
-  }
-  const runningId = talk.run.value?.messageId
-  const messages = talk.messagesSoFar.map((message) => keptMessage(message, place, message.id === runningId))
   const { id, created, draft } = talk
-  const kept: KeptTalk = { account, id, created, draft: draft.value, texts: [...texts.keys()], messages }
-  const json = JSON.stringify(kept)
-  if (json.length > maxCharacters) return 'too large'
+  const messages = talk.messagesSoFar.map((message) =>
+    message.id === talk.run.value?.messageId ? withEnding(message) : message,
+  )
+  const written = write({ account, id, created, draft: draft.value, messages })
+  if (written.length > maxCharacters) return 'too large'
   try {
-    sessionStorage.setItem(prefix + talk.name, json)
+    sessionStorage.setItem(prefix + talk.name, written)
     return 'kept'
   } catch {
     return 'too large'
@@ -50,44 +40,41 @@ export function keep(talk: Talk, account: string): Keeping {
 /** The stored conversation with a character; undefined if this account has none. */
 export function restore(name: string, account: string): Talk | undefined {
   try {
-    const kept: KeptTalk | null = JSON.parse(sessionStorage.getItem(prefix + name) ?? 'null')
-    if (kept?.account !== account) return undefined
-    const messages = kept.messages.map((message) => restoredMessage(message, kept.texts))
-    return new Talk(name, { ...kept, messages })
+    const kept = read(sessionStorage.getItem(prefix + name) ?? '')
+    return kept.account === account ? new Talk(name, kept) : undefined
   } catch {
-    // An older version of the page may have stored another shape.
+    // Nothing is stored, or an older version of the page has stored another shape.
     return undefined
   }
 }
 
-function keptMessage(message: Message, place: (text: string) => number, isRunning: boolean): KeptMessage {
-  const { shown } = message
+/** A message whose reply was still coming when the page was left. */
+function withEnding(message: Message): Message {
   const ending = { kind: 'stopped', message: 'The page was left while this reply came.' } as const
-  const swipes = message.swipes.map(({ text, origin, ...rest }, index) => ({
-    ...rest,
-    text: place(text),
-    ...(origin && { origin: keptOrigin(origin, place) }),
-    ...(isRunning && index === shown && { ending }),
-  }))
-  return { ...message, swipes }
+  return withShownSwipe(message, (swipe) => ({ ...swipe, ending }))
 }
 
-function keptOrigin({ request, ...rest }: Origin, place: (text: string) => number): KeptOrigin {
-  const messages = request.messages.map(({ role, content }) => [role, place(content)] as const)
-  return { ...rest, request: { ...request, messages } }
+/**
+ * Writes a conversation as a line of its texts, and a line of JSON with the index of each text. Every request repeats the texts of
+ * the previous request, so the conversation would otherwise grow with the square of its length.
+ */
+function write(talk: KeptTalk): string {
+  const texts = new Map<string, number>()
+  const json = JSON.stringify(talk, (_name, value: unknown) => {
+    if (typeof value !== 'string' || value.length <= shortLength) return value
+    const place = texts.get(value) ?? texts.size
+    texts.set(value, place)
+    return { $: place }
+  })
+  return `${JSON.stringify([...texts.keys()])}\n${json}`
 }
 
-function restoredMessage(message: KeptMessage, texts: readonly string[]): Message {
-  const textOf = (index: number) => texts[index] ?? ''
-  const swipes = message.swipes.map(({ text, origin, ...rest }) => ({
-    ...rest,
-    text: textOf(text),
-    ...(origin && { origin: restoredOrigin(origin, textOf) }),
-  }))
-  return { ...message, swipes }
-}
-
-function restoredOrigin({ request, ...rest }: KeptOrigin, textOf: (index: number) => string): Origin {
-  const messages = request.messages.map(([role, index]) => ({ role, content: textOf(index) }))
-  return { ...rest, request: { ...request, messages } }
+/** @throws Error for a text that `write` has not written */
+function read(written: string): KeptTalk {
+  const [texts = '', json = ''] = written.split('\n')
+  const known: readonly string[] = JSON.parse(texts)
+  return JSON.parse(json, (_name, value: unknown) => {
+    const place: unknown = typeof value === 'object' && value !== null ? Reflect.get(value, '$') : undefined
+    return typeof place === 'number' ? known[place] : value
+  })
 }
