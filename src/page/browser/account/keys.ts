@@ -1,14 +1,14 @@
 import { signal } from '@preact/signals'
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
-import { useEffect } from 'preact/hooks'
+import { useEffect, useRef } from 'preact/hooks'
+import { copy } from '../ui/copy.ts'
 import { textIn } from '../ui/field.ts'
 import { formatMoment, formatNumber } from '../ui/format.ts'
 import { Revocation, Rotation } from './key-dialogs.ts'
 import { KeyForm } from './key-form.ts'
-import { isOwn, type Key, keys, loadKeys, newKey } from './key-list.ts'
+import { isOwn, type Key, keys, loadKeys, type NewKey, newKey } from './key-list.ts'
 import { formatAmount, titleOf } from './limit-names.ts'
-import { NewKeyPanel } from './new-key.ts'
 import { Part } from './part.ts'
 
 type Opened = { readonly what: 'form' } | { readonly what: 'rotation' | 'revocation'; readonly key: Key }
@@ -107,4 +107,32 @@ function Over(): VNode | null {
 
 function close(): void {
   opened.value = undefined
+}
+
+/** Shows a new key until the reader confirms that the key is saved. The panel stays when the reader visits another view. */
+export function NewKeyPanel({ made }: { readonly made: NewKey }): VNode {
+  const field = useRef<HTMLInputElement>(null)
+  // The focus is set after a timeout, because the closing dialog first returns the focus to the button that opened the dialog.
+  useEffect(() => {
+    const timer = setTimeout(() => field.current?.focus())
+    return () => clearTimeout(timer)
+  }, [])
+  return html`
+    <div class="panel new-key" role="group" aria-labelledby="new-key-title">
+      <h3 id="new-key-title">The new key${made.name !== null && html`: <bdi>${made.name}</bdi>`}</h3>
+      <p>Copy it now, to where it is kept safe. <strong>It is not shown again</strong>, here or anywhere else: the service does not keep it.</p>
+      ${isOwn(made) && html`<p>You are signed in with it from now on, in this tab.</p>`}
+      <div class="row key">
+        <label class="unseen" for="new-key">New key</label>
+        <input id="new-key" ref=${field} readonly spellcheck=${false} value=${made.key} onFocus=${() => field.current?.select()} />
+        <button type="button" class="main" onClick=${() => copy(made.key, 'The key')}>Copy</button>
+        <button type="button" onClick=${dismiss}>I have kept it</button>
+      </div>
+    </div>
+  `
+}
+
+function dismiss(): void {
+  newKey.value = undefined
+  document.getElementById('keys-title')?.focus()
 }

@@ -7,7 +7,7 @@ import { identity, may } from '../base/session.ts'
 import { DisappearingButton } from '../ui/disappearing-button.ts'
 import { formatNumber } from '../ui/format.ts'
 import { LatestRequest } from '../ui/latest-request.ts'
-import { loadKeyNames } from './names.ts'
+import { loadKeyNames } from './key-names.ts'
 import { Part, type PartProps } from './part.ts'
 
 /** The fields of the form that filters a list. An empty field filters nothing. Days are in the reader's time zone. */

@@ -1,6 +1,6 @@
 import { getJson } from '../base/api.ts'
-import { type LedgerRecord, recordOf } from '../base/ledger-record.ts'
 import { identity } from '../base/session.ts'
+import { type LedgerRecord, recordOf } from '../ui/requests.ts'
 import { type ListAnswer, PagedList } from './paged-list.ts'
 import { localMidnight } from './period.ts'
 

@@ -13,6 +13,12 @@ export interface Settings {
   readonly persona: string
 }
 
+/** A model as `GET /models` lists it. Only understudies have a description. */
+export interface ListedModel {
+  readonly id: string
+  readonly description?: string
+}
+
 const noSettings: Settings = { model: '', temperature: null, userName: '', persona: '' }
 
 const account = computed(() => identity.value?.account)

@@ -3,7 +3,7 @@ import { html } from 'htm/preact'
 import type { VNode } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { ownValue } from '../base/own-value.ts'
-import { type RowWindow, rowsInSight, useRowWindow } from '../ui/row-window.ts'
+import { type RowWindow, rowsInSight, useRowWindow } from '../ui/virtual-list.ts'
 import type { Plant } from './plant.ts'
 
 /** The plants of a table, and its handlers. */

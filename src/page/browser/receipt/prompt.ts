@@ -1,5 +1,5 @@
 import { ask } from '../base/api.ts'
-import type { LedgerRecord } from '../base/ledger-record.ts'
+import type { LedgerRecord } from '../ui/requests.ts'
 
 /** A body for `/chat/completions`. */
 export type ChatBody = Readonly<Record<string, unknown>>

@@ -1,15 +1,15 @@
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
-import { recordOf } from '../base/ledger-record.ts'
 import { copy } from '../ui/copy.ts'
 import { Dialog } from '../ui/dialog.ts'
 import { formatNumber } from '../ui/format.ts'
-import { useLoading, Waiting } from '../ui/loading.ts'
+import { type Loading, useLoading, Waiting } from '../ui/loading.ts'
 import { clip } from '../ui/long-text.ts'
+import { partsOfCharacter } from '../ui/names.ts'
+import { type LedgerRecord, RequestFacts, recordOf } from '../ui/requests.ts'
 import { LoreTable } from './lore.ts'
 import { Messages } from './messages.ts'
 import { type ChatBody, knownDifferences, type MadePrompt, makePrompt, type Prompt } from './prompt.ts'
-import { Record } from './record.ts'
 import { Sections } from './sections.ts'
 
 /** The request of a receipt. */
@@ -57,13 +57,13 @@ export function PromptReceipt({ request, requestId }: ReceiptProps): VNode {
 
 function Summary({ made: { prompt, madeFor } }: { readonly made: MadePrompt }): VNode {
   const { total, exact } = prompt.tokens
-  const [name, digest] = splitPin(prompt.character)
+  const { name, digest } = partsOfCharacter(prompt.character)
   return html`
     <p>
       <strong>${exact ? '' : 'about '}${formatNumber(total)} tokens</strong>
       ${' '}in ${prompt.messages.length === 1 ? 'one message' : `${formatNumber(prompt.messages.length)} messages`}
-      ${' '}for the model <bdi>${clip(madeFor || prompt.model)}</bdi>${name === '' ? ', no character' : html`, as <bdi>${clip(name)}</bdi>`}
-      ${digest && html`${' '}<span class="faint">(card ${digest.slice(0, 'sha256:'.length + 8)}…)</span>`}.
+      ${' '}for the model <bdi>${clip(madeFor || prompt.model)}</bdi>${name === undefined ? ', no character' : html`, as <bdi>${clip(name)}</bdi>`}
+      ${digest && html`${' '}<span class="faint">(card sha256:${digest.slice(0, 8)}…)</span>`}.
       ${!exact && html`${' '}<span class="faint">This model has a tokenizer of its own, so that the figures are estimates.</span>`}
     </p>
   `
@@ -117,6 +117,21 @@ function LeftOut({ prompt: { dropped, unknown_macros: macros } }: { readonly pro
   `
 }
 
+/** The ledger's record of the request. */
+function Record({ loading }: { readonly loading: Loading<LedgerRecord | undefined> }): VNode {
+  const { value: record, failure, again } = loading
+  const look = html`<button type="button" onClick=${again}>Look again</button>`
+  return html`
+    <section>
+      <h3>What became of it</h3>
+      ${failure?.status === 404 && html`<p>The ledger has nothing of this request any more. ${look}</p>`}
+      ${failure?.status !== 404 && !record && html`<${Waiting} loading=${loading} what="the ledger’s record" />`}
+      ${record?.state === 'running' && html`<p>${look}</p>`}
+      ${record && html`<${RequestFacts} record=${record} /><p><code>${clip(record.id)}</code></p>`}
+    </section>
+  `
+}
+
 function ExactMessages({ prompt: { messages } }: { readonly prompt: Prompt }): VNode {
   return html`
     <section>
@@ -131,11 +146,4 @@ function ExactMessages({ prompt: { messages } }: { readonly prompt: Prompt }): V
 
 function counted(count: number, one: string, many: string): string {
   return count === 0 ? '' : `${formatNumber(count)} ${count === 1 ? one : many}`
-}
-
-/** Splits a pinned name into the name and the digest. */
-function splitPin(character: string | null): readonly [name: string, digest: string] {
-  const text = character ?? ''
-  const mark = text.lastIndexOf('@sha256:')
-  return mark === -1 ? [text, ''] : [text.slice(0, mark), text.slice(mark + 1)]
 }

@@ -1,8 +1,6 @@
 import { html } from 'htm/preact'
 import type { VNode } from 'preact'
-import { identity, may, ofAccount } from '../base/session.ts'
-import { cut } from '../ui/long-text.ts'
-import { keyPages } from './key-list.ts'
+import { cut } from './long-text.ts'
 
 /** The most characters of a name that are shown in a list, and outside a list. A name may be as long as the body of a request. */
 const maxShown = 120
@@ -32,47 +30,19 @@ export function Name({ text, isWhole = false }: NameProps): VNode {
   return html`<bdi class="given-name" title=${title}>${shown(text, isWhole ? maxShownAlone : maxShown)}</bdi>`
 }
 
-/** Splits a character of the ledger, such as `Fern@sha256:0d0c…`, into its name and, if present, the digest of its card. */
-export function characterParts(written: string): { readonly name: string; readonly digest?: string } {
+/**
+ * Splits a character of the ledger or of a prompt, such as `Fern@sha256:0d0c…`, into its name and, if present, the digest of its
+ * card.
+ */
+export function partsOfCharacter(written: string | null): { readonly name?: string; readonly digest?: string } {
+  if (written === null) return {}
   const [, name, digest] = /^(.*)@sha256:([0-9a-f]{64})$/su.exec(written) ?? []
   return name === undefined || digest === undefined ? { name: written } : { name, digest }
 }
 
 /** A character's name, and the beginning of its card's digest, which distinguishes versions. */
 export function Character({ written }: { readonly written: string }): VNode {
-  const { name, digest } = characterParts(written)
+  const { name = '', digest } = partsOfCharacter(written)
   const mark = digest && html` <code class="faint" title=${digest}>${digest.slice(0, 8)}</code>`
   return html`<span><${Name} text=${name} />${mark}</span>`
-}
-
-/** Names of keys by their prefixes. Empty if the reader may not list keys. */
-const keyNames = ofAccount<ReadonlyMap<string, string>>(new Map())
-
-/** The most pages of keys whose names are loaded. A page has at most 1,000 keys. */
-const maxKeyPages = 10
-
-/**
- * Loads the names on the first pages of the account's keys. A failure is ignored, because the prefixes are shown even without the
- * names.
- */
-export async function loadKeyNames(): Promise<void> {
-  if (!may('keys') && !may('admin')) return
-  const whose = identity.value
-  try {
-    let count = 0
-    for await (const page of keyPages()) {
-      if (identity.value !== whose) return
-      keyNames.value = new Map([...keyNames.value, ...page.map(({ prefix, name }) => [prefix, name ?? ''] as const)])
-      count += 1
-      if (count === maxKeyPages) return
-    }
-  } catch {
-    // Without the names, the prefixes are shown.
-  }
-}
-
-/** A key's prefix, and the key's name if it is known. */
-export function KeyName({ prefix }: { readonly prefix: string }): VNode {
-  const name = keyNames.value.get(prefix)
-  return html`<span><code><bdi>${shown(prefix)}</bdi></code>${name && html` (<${Name} text=${name} />)`}</span>`
 }
