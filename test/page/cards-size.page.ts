@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { cardChunk, png } from '../support/containers.ts'
-import { longestTask } from '../support/page/main-thread.ts'
+import { hasShortTasks } from '../support/page/main-thread.ts'
 import { browserForThisFile, desktop, phone } from '../support/page/page-browser.ts'
 import { openReceiptOfGlobal } from '../support/page/receipts.ts'
 import { serviceForThisTest } from '../support/service.ts'
@@ -10,8 +10,6 @@ import { sqlForThisTest } from '../support/test-sql.ts'
 
 const pageBrowser = browserForThisFile()
 const count = 20_000
-/** The maximum time of a task, in milliseconds. */
-const longest = 200
 
 /** A service with so many characters. They are written into its store directly, because uploads would take minutes. */
 async function largeService() {
@@ -36,11 +34,6 @@ async function largeService() {
   return service
 }
 
-function report(what: string, milliseconds: number): void {
-  console.info(`${what}: the longest task takes ${Math.round(milliseconds)} ms`)
-  expect(milliseconds, what).toBeLessThanOrEqual(longest)
-}
-
 it.each([
   ['a phone', phone],
   ['a wide screen', desktop],
@@ -48,12 +41,11 @@ it.each([
   const service = await largeService()
   const page = await pageBrowser.openPage(service, { viewport, at: '#/account' })
   const gallery = page.locator('.gallery')
-  const loading = await longestTask(page, async () => {
+  await hasShortTasks(page, 'loading', async () => {
     await page.getByRole('link', { name: 'Characters' }).click()
     await page.getByText(`${(count + 4).toLocaleString('en')} characters`).waitFor()
   })
-  report('loading', loading)
-  const scrolling = await longestTask(page, async () => {
+  await hasShortTasks(page, 'scrolling', async () => {
     for (const part of [0.1, 0.5, 0.99, 0.3]) {
       await page.evaluate(`{
         const list = document.querySelector('.gallery')
@@ -64,19 +56,16 @@ it.each([
     await gallery.hover()
     for (let step = 0; step < 20; step += 1) await page.mouse.wheel(0, 900)
   })
-  report('scrolling', scrolling)
-  const searching = await longestTask(page, async () => {
+  await hasShortTasks(page, 'searching', async () => {
     await page.getByLabel('Search characters').pressSequentially('card 0000')
     await page.getByText('11 of ').waitFor()
   })
-  report('searching', searching)
-  const opening = await longestTask(page, async () => {
+  await hasShortTasks(page, 'opening and closing', async () => {
     await page.locator('.gallery .name', { hasText: 'Card 00000' }).click()
     await page.getByRole('region', { name: 'Card 00000' }).waitFor()
     await page.getByRole('link', { name: 'All characters' }).click()
     await page.locator('.gallery .name', { hasText: 'Card 00000' }).waitFor()
   })
-  report('opening and closing', opening)
   expect(await page.locator('.gallery a').count()).toBeLessThan(200)
 })
 
@@ -92,14 +81,12 @@ it('no task takes longer than 200 ms with a prompt of 2,000 messages, one of whi
     messages.push({ role: 'user', content: 'x'.repeat(1_000_000) })
     globalThis.request = { model: 'understudy', character: 'Fern', messages }
   }`)
-  const opening = await longestTask(page, async () => {
+  await hasShortTasks(page, 'opening the receipt', async () => {
     await openReceiptOfGlobal(page, null)
     await page.getByText('The exact messages').waitFor()
   })
-  report('opening the receipt', opening)
-  const reading = await longestTask(page, async () => {
+  await hasShortTasks(page, 'reading it', async () => {
     await page.locator('.messages summary').nth(3).click()
     await page.getByRole('button', { name: /Show 50 more/ }).click()
   })
-  report('reading it', reading)
 })

@@ -164,6 +164,7 @@ describe('the list of characters', () => {
     const page = await pageBrowser.openPage(service, { key, expected: [/ERR_FAILED/] })
     await page.route('**/characters?*', (route) => route.abort())
     await page.goto(`${service.url}/#/characters`)
+    await page.reload()
     expect(await page.getByRole('alert').textContent()).toContain('The service does not answer.')
     await page.unroute('**/characters?*')
     await page.getByRole('button', { name: 'Try again' }).click()

@@ -1,57 +1,12 @@
 import type { Page } from 'playwright-core'
 import { expect, it } from 'vitest'
 import { chatPage, gardener } from '../support/page/chat-page.ts'
+import { hasShortTasks } from '../support/page/main-thread.ts'
 import { browserForThisFile, phone } from '../support/page/page-browser.ts'
 import { serviceForThisTest } from '../support/service.ts'
 import { chunkText, type Script, sse, upstreamForThisTest } from '../support/upstream.ts'
 
 const pageBrowser = browserForThisFile()
-
-/** The maximum time of a task of the main thread in milliseconds, on a CPU that is slowed down four times. */
-const longest = 200
-
-interface TraceEvent {
-  readonly name: string
-  readonly pid: number
-  readonly tid: number
-  /** CPU time in microseconds. */
-  readonly tdur?: number
-  readonly args?: { readonly name?: string }
-}
-
-/**
- * Does something on a CPU that is slowed down four times. CPU time is measured, so other programs of the machine do not count.
- * @returns the tasks of the page's main thread that took longer than the maximum, in milliseconds
- */
-async function tooLongTasks(page: Page, what: string, act: () => Promise<unknown>): Promise<readonly number[]> {
-  const browser = page.context().browser()
-  if (!browser) throw new Error('The page has no browser.')
-  const session = await page.context().newCDPSession(page)
-  await session.send('Emulation.setCPUThrottlingRate', { rate: 4 })
-  await browser.startTracing(page, { categories: ['toplevel', '__metadata'] })
-  const started = Date.now()
-  await act()
-  const took = Date.now() - started
-  const trace: { readonly traceEvents: readonly TraceEvent[] } = JSON.parse(
-    (await browser.stopTracing()).toString('utf8'),
-  )
-  await session.send('Emulation.setCPUThrottlingRate', { rate: 1 })
-  await session.detach()
-  const tasks = tasksOf(trace.traceEvents)
-  console.log(`${what}: ${took} ms, ${tasks.length} tasks, the longest ${tasks.slice(0, 5).join(', ')} ms`)
-  expect(tasks.length).toBeGreaterThan(0)
-  return tasks.filter((duration) => duration > longest)
-}
-
-/** The CPU time of each task of the pages' main threads, in milliseconds, the longest first. */
-function tasksOf(events: readonly TraceEvent[]): readonly number[] {
-  const mains = events.filter(({ name, args }) => name === 'thread_name' && args?.name === 'CrRendererMain')
-  const threads = new Set(mains.map(({ pid, tid }) => `${pid} ${tid}`))
-  return events
-    .filter(({ name, pid, tid }) => name.endsWith('RunTask') && threads.has(`${pid} ${tid}`))
-    .map(({ tdur = 0 }) => Math.round(tdur / 1000))
-    .sort((one, other) => other - one)
-}
 
 /** Resolves when an expression is true in the page. Locators would search all elements of the page each time. */
 function until(page: Page, expression: string): Promise<unknown> {
@@ -105,14 +60,14 @@ it.each([
   'has no task over 200 ms for a reply of 100,000 tokens %s',
   async (what, text) => {
     const { page, stream } = await openChat(text)
-    expect(await tooLongTasks(page, `${what}, streamed`, stream)).toEqual([])
+    await hasShortTasks(page, `${what}, streamed`, stream)
     const showing = async () => {
       await page.evaluate('location.hash = "#/account"')
       await until(page, '!document.querySelector(".chat")')
       await page.evaluate('location.hash = "#/chat"')
       await until(page, `document.querySelectorAll(".section").length > 15 && ${isIdle}`)
     }
-    expect(await tooLongTasks(page, `${what}, shown again`, showing)).toEqual([])
+    await hasShortTasks(page, `${what}, shown again`, showing)
     const scrolling = async () => {
       await page.mouse.move(200, 400)
       for (let turn = 0; turn < 10; turn++) {
@@ -120,14 +75,14 @@ it.each([
         await page.evaluate('new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))')
       }
     }
-    expect(await tooLongTasks(page, `${what}, scrolled`, scrolling)).toEqual([])
+    await hasShortTasks(page, `${what}, scrolled`, scrolling)
   },
   240_000,
 )
 
 it('has no task over 200 ms for lines of nearly the maximum nesting', async () => {
   const { page, stream } = await openChat(`\`\`\`\n${`${'- '.repeat(15)}x\n`.repeat(700)}\`\`\`\n`)
-  expect(await tooLongTasks(page, 'nested lines', stream)).toEqual([])
+  await hasShortTasks(page, 'nested lines', stream)
 }, 120_000)
 
 it('has no task over 200 ms for 20,000 characters', async () => {
@@ -156,19 +111,19 @@ it('has no task over 200 ms for 20,000 characters', async () => {
     await page.evaluate('location.hash = "#/chat"')
     await until(page, `${hasText('20,000 characters')} && !${hasText('more are coming')}`)
   }
-  expect(await tooLongTasks(page, '20,000 characters, loaded', loading)).toEqual([])
+  await hasShortTasks(page, '20,000 characters, loaded', loading)
   const search = page.getByLabel('Search by name or tag')
   const searching = async () => {
     await search.pressSequentially('odd 96')
     await until(page, hasText(' of 20,000 characters'))
   }
-  expect(await tooLongTasks(page, '20,000 characters, searched', searching)).toEqual([])
+  await hasShortTasks(page, '20,000 characters, searched', searching)
   const scrolling = async () => {
     await search.fill('')
     await page.getByRole('list', { name: 'Characters' }).focus()
     await page.keyboard.press('End')
     await until(page, hasText('Character 19999'))
   }
-  expect(await tooLongTasks(page, '20,000 characters, scrolled', scrolling)).toEqual([])
+  await hasShortTasks(page, '20,000 characters, scrolled', scrolling)
   expect(await page.getByRole('listitem').count()).toBeLessThan(80)
 }, 120_000)

@@ -1,4 +1,5 @@
 import type { Page } from 'playwright-core'
+import { expect } from 'vitest'
 
 /** The assumed ratio of this machine's CPU speed to a phone's. */
 const slowerBy = 4
@@ -18,13 +19,15 @@ interface TraceEvent {
  * @returns its CPU milliseconds on a phone: four times those on this machine. Unlike wall-clock time, CPU time does not depend
  *   on other load of the machine.
  */
-export async function longestTask(page: Page, act: () => Promise<void>): Promise<number> {
+async function longestTask(page: Page, act: () => Promise<unknown>): Promise<number> {
   const browser = page.context().browser()
   if (!browser) throw new Error('The page has no browser.')
   await browser.startTracing(page, { categories: ['toplevel', '__metadata'] })
   let trace: Buffer
   try {
     await act()
+    // After two frames the result is drawn.
+    await page.evaluate('new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))')
   } finally {
     trace = await browser.stopTracing()
   }
@@ -37,4 +40,14 @@ export async function longestTask(page: Page, act: () => Promise<void>): Promise
   )
   if (tasks.length === 0) throw new Error('The trace has no task of the main thread.')
   return tasks.reduce((most, { tdur = 0 }) => Math.max(most, tdur), 0) * (slowerBy / 1000)
+}
+
+/** The maximum time of a task of the main thread on a phone, in milliseconds. */
+const longestMs = 200
+
+/** Runs an action in a page. No task of the main thread may take longer than 200 ms on a phone. */
+export async function hasShortTasks(page: Page, what: string, act: () => Promise<unknown>): Promise<void> {
+  const milliseconds = Math.round(await longestTask(page, act))
+  console.info(`${what}: the longest task takes ${milliseconds} ms`)
+  expect(milliseconds, what).toBeLessThanOrEqual(longestMs)
 }

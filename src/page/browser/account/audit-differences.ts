@@ -116,56 +116,41 @@ function textOf(value: unknown): string {
 }
 
 /** The audited actions with their titles, in groups. */
-export const actionGroups: readonly (readonly [string, readonly (readonly [string, string])[]])[] = [
-  [
-    'Keys',
-    [
-      ['key.created', 'Key made'],
-      ['key.rotated', 'Key rotated'],
-      ['key.revoked', 'Key revoked'],
-      ['key.limited', 'Limits of a key changed'],
-    ],
-  ],
-  [
-    'Accounts',
-    [
-      ['account.created', 'Account made'],
-      ['account.suspended', 'Account suspended'],
-      ['account.resumed', 'Account resumed'],
-      ['account.limited', 'Limits of an account changed'],
-      ['account.deleted', 'Account deleted'],
-      ['account.exported', 'Account exported'],
-      ['account.imported', 'Account imported'],
-      ['account.import_undone', 'Import of an account undone'],
-    ],
-  ],
-  [
-    'Shares of plants',
-    [
-      ['share.granted', 'Plants shared'],
-      ['share.revoked', 'Share taken back'],
-    ],
-  ],
-  [
-    'Characters',
-    [
-      ['character.created', 'Character added'],
-      ['character.replaced', 'Character replaced'],
-      ['character.deleted', 'Character deleted'],
-      ['character.purged', 'Old version of a character removed'],
-    ],
-  ],
-  [
-    'Service',
-    [
-      ['database.restored', 'Database restored'],
-      ['database.migrated', 'Database migrated'],
-      ['models.reloaded', 'Models read again'],
-    ],
-  ],
-]
+export const actionGroups: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  Keys: {
+    'key.created': 'Key made',
+    'key.rotated': 'Key rotated',
+    'key.revoked': 'Key revoked',
+    'key.limited': 'Limits of a key changed',
+  },
+  Accounts: {
+    'account.created': 'Account made',
+    'account.suspended': 'Account suspended',
+    'account.resumed': 'Account resumed',
+    'account.limited': 'Limits of an account changed',
+    'account.deleted': 'Account deleted',
+    'account.exported': 'Account exported',
+    'account.imported': 'Account imported',
+    'account.import_undone': 'Import of an account undone',
+  },
+  'Shares of plants': {
+    'share.granted': 'Plants shared',
+    'share.revoked': 'Share taken back',
+  },
+  Characters: {
+    'character.created': 'Character added',
+    'character.replaced': 'Character replaced',
+    'character.deleted': 'Character deleted',
+    'character.purged': 'Old version of a character removed',
+  },
+  Service: {
+    'database.restored': 'Database restored',
+    'database.migrated': 'Database migrated',
+    'models.reloaded': 'Models read again',
+  },
+}
 
-const titles: ReadonlyMap<string, string> = new Map(actionGroups.flatMap(([, actions]) => actions))
+const titles = new Map(Object.values(actionGroups).flatMap((actions) => Object.entries(actions)))
 
 /**
  * The title of an action. A newer service may send an action that this page does not know. Then the title is the name of the

@@ -37,9 +37,9 @@ export function View(): VNode {
     <label>What
       <select name="action" value=${action}>
         <option value="">All</option>
-        ${actionGroups.map(
+        ${Object.entries(actionGroups).map(
           ([group, actions]) =>
-            html`<optgroup label=${group}>${actions.map(([value, title]) => html`<option value=${value}>${title}</option>`)}</optgroup>`,
+            html`<optgroup label=${group}>${Object.entries(actions).map(([value, title]) => html`<option value=${value}>${title}</option>`)}</optgroup>`,
         )}
       </select>
     </label>

@@ -9,10 +9,10 @@ import type { Receipt } from '../receipt/view.ts'
 import { Dialog } from '../ui/dialog.ts'
 import { useLoading } from '../ui/loading.ts'
 import { sayFailure } from '../ui/notices.ts'
-import { Portrait } from '../ui/portrait.ts'
 import { Composer } from './composer.ts'
 import { Gallery } from './gallery.ts'
 import { Log } from './log.ts'
+import { Face } from './message.ts'
 import { type Origin, shownSwipe } from './messages.ts'
 import { type ListedModel, settings } from './settings.ts'
 import { SettingsDialog } from './settings-dialog.ts'
@@ -75,12 +75,10 @@ function Head({
   readonly isChanging: boolean
   readonly show: (what: 'characters' | 'settings') => void
 }): VNode {
-  const character = talk.character.value
-  const known = character instanceof Failure ? undefined : character
   const anew = () => replace(talk, new Talk(talk.name), 'A new conversation has begun.')
   return html`
     <header class="row chat-head">
-      <${Portrait} name=${talk.name} digest=${known?.digest ?? ''} hasPicture=${known?.has_avatar ?? false} />
+      <${Face} talk=${talk} />
       <div class="who-is-it">
         <h1 class="one-line"><bdi>${talk.name}</bdi></h1>
         <${AnsweringModel} talk=${talk} isChanging=${isChanging} />

@@ -52,7 +52,8 @@ export function MessageItem(props: MessageProps): VNode {
   `
 }
 
-function Face({ talk }: { readonly talk: Talk }): VNode {
+/** The picture of a conversation's character. */
+export function Face({ talk }: { readonly talk: Talk }): VNode {
   const character = talk.character.value
   const known = character instanceof Failure ? undefined : character
   return html`<${Portrait} name=${talk.name} digest=${known?.digest ?? ''} hasPicture=${known?.has_avatar ?? false} />`
