@@ -10,7 +10,7 @@ export function guideOf(verdicts: readonly Verdict[]): string {
   return `# Comparison with SillyTavern
 
 A card that works in SillyTavern works here: ${same.length} of ${verdicts.length} compared cases have the same prompt, and ${different.length} differ on purpose. A
-case is one conversation with one card and the same settings, in SillyTavern (\`${version}\` from npm, with its page in headless Chromium)
+case is one conversation with one card and the same settings, in SillyTavern (\`${version}\`)
 and in [\`POST /chat/prompt\`](interfaces.md#routes). \`npm run trials -- compare\` runs the cases, and writes this page and
 [the prompts of all cases](../test/fixtures/sillytavern-comparison.md).
 
